@@ -1,0 +1,1 @@
+"""The playbook's vocabulary, one small module an action."""

@@ -1,0 +1,1 @@
+"""The tasks, for `invoke` and for `sparkfleet`."""

@@ -1,0 +1,1 @@
+"""What a host says about itself, read in one round trip."""

@@ -1,0 +1,1 @@
+"""Hosts, groups and variables from real Ansible inventory files."""

@@ -1,0 +1,1 @@
+"""The embedded fleet: simulated Sparks on this machine."""

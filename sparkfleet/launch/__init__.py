@@ -1,0 +1,1 @@
+"""Engines, Ray, readiness and rollback."""

@@ -1,0 +1,1 @@
+"""The fabric: rails, cages, cables, and the verdict on each."""

@@ -1,0 +1,154 @@
+"""The values that everything else passes around; all frozen, none does I/O."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from sparkfleet.errors import Where
+
+EMPTY: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Value:
+    """A variable's data, the place that set it and what it shadowed there (nearest first)."""
+
+    data: Any
+    where: Where | None = None
+    shadowed: tuple[Value, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """A machine of the inventory; `vars` are resolved: the winning value of every variable."""
+
+    name: str
+    groups: tuple[str, ...] = ()
+    vars: Mapping[str, Value] = field(default_factory=lambda: EMPTY)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return the data of variable `name`, or `default` where no file sets it."""
+        value = self.vars.get(name)
+        return default if value is None else value.data
+
+    @property
+    def address(self) -> str:
+        """The name or address that SSH connects to (`ansible_host`, else the host's name)."""
+        return str(self.get("ansible_host", self.name))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """A group of the inventory with its direct hosts, children and own variables."""
+
+    name: str
+    hosts: tuple[str, ...] = ()
+    children: tuple[str, ...] = ()
+    vars: Mapping[str, Value] = field(default_factory=lambda: EMPTY)
+    priority: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inventory:
+    """Hosts and groups by name, in the order in which the files first name them."""
+
+    sources: tuple[str, ...]
+    hosts: Mapping[str, Host]
+    groups: Mapping[str, Group]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """Hosts that serve one model together, in rank order; the first is the head (rank 0)."""
+
+    name: str
+    hosts: tuple[Host, ...]
+
+    @property
+    def head(self) -> Host:
+        """The host of rank 0: Ray's head, and the one that answers requests."""
+        return self.hosts[0]
+
+    @property
+    def workers(self) -> tuple[Host, ...]:
+        """The hosts of ranks 1 and up."""
+        return self.hosts[1:]
+
+    def rank(self, name: str) -> int:
+        """Return the node rank of host `name`."""
+        return next(rank for rank, host in enumerate(self.hosts) if host.name == name)
+
+
+class Severity(enum.StrEnum):
+    """How much a verdict weighs; only ERROR refuses."""
+
+    OK = "ok"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What one check found on one host.
+
+    `check` is a dotted id (``link.mtu``), `subject` the thing looked at (an interface, a path),
+    `source` the place the fact was read from, `fix` what to type or do next.
+    """
+
+    check: str
+    severity: Severity
+    host: str
+    subject: str
+    expected: str
+    seen: str
+    source: str = ""
+    fix: str = ""
+
+    @property
+    def refuses(self) -> bool:
+        """Whether this verdict alone stops a start."""
+        return self.severity is Severity.ERROR
+
+    def __str__(self) -> str:
+        text = f"{self.host}: {self.subject}: expected {self.expected}, saw {self.seen}"
+        if self.source:
+            text += f" ({self.source})"
+        return f"{text}; {self.fix}" if self.fix else text
+
+
+class Status(enum.StrEnum):
+    """How a task ended on a host; the names are those of Ansible's recap."""
+
+    OK = "ok"
+    CHANGED = "changed"
+    SKIPPED = "skipped"
+    FAILED = "failed"
+    UNREACHABLE = "unreachable"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One thing that a task would do, or did; `before` and `after` are texts for `--diff`."""
+
+    summary: str
+    path: str | None = None
+    before: str | None = None
+    after: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How one task ended on one host; `data` is what `register` keeps."""
+
+    host: str
+    status: Status
+    message: str = ""
+    hint: str | None = None
+    changes: tuple[Change, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
+    data: Mapping[str, Any] = field(default_factory=lambda: EMPTY)

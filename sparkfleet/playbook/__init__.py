@@ -1,0 +1,1 @@
+"""Playbooks: parsing, the engine, the lock."""

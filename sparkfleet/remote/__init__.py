@@ -1,0 +1,1 @@
+"""Ways to a host: SSH, or this machine."""

@@ -1,0 +1,114 @@
+"""One command running on one host: bytes in, bytes out, an exit status."""
+
+from __future__ import annotations
+
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+STDERR_KEPT = 256 * 1024  # bytes; the end of a traceback is what matters
+PIECE = 256 * 1024  # bytes a read
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """How a command ended; 124 is the exit status of one that ran out of time."""
+
+    returncode: int
+    stdout: bytes
+    stderr: str
+
+    @property
+    def text(self) -> str:
+        """Standard output as text; bytes that are not UTF-8 show as escapes."""
+        return self.stdout.decode(errors="backslashreplace")
+
+
+class ChannelTimeoutError(Exception):
+    """Nothing arrived in time; the caller knows which host and what it waited for."""
+
+
+class Channel(ABC):
+    """A running command. Standard error is drained aside, so that it can never stall the rest."""
+
+    def __init__(self) -> None:
+        self._errors = bytearray()
+        self._drain = threading.Thread(target=self._drain_stderr, daemon=True)
+        self._drain.start()
+
+    @abstractmethod
+    def send(self, data: bytes) -> None:
+        """Write `data` to standard input, all of it; raise OSError if the command is gone."""
+
+    @abstractmethod
+    def end_input(self) -> None:
+        """Close standard input."""
+
+    @abstractmethod
+    def receive(self, deadline: float | None = None) -> bytes:
+        """Return the next bytes of standard output, or ``b""`` at its end.
+
+        `deadline` is a `time.monotonic()` value; past it, raise ChannelTimeoutError.
+        """
+
+    @abstractmethod
+    def wait(self) -> int:
+        """Return the exit status, after standard output has ended."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Drop the channel at once; the command sees its standard input end."""
+
+    @abstractmethod
+    def _read_stderr(self) -> bytes: ...
+
+    def _drain_stderr(self) -> None:
+        while piece := self._read_stderr():
+            self._errors += piece
+            del self._errors[:-STDERR_KEPT]
+
+    @property
+    def stderr(self) -> str:
+        """What the command has said on standard error so far (its last 256 KiB)."""
+        return bytes(self._errors).decode(errors="backslashreplace")
+
+    def lines(self, deadline: float | None = None) -> Iterator[bytes]:
+        """Yield standard output line by line, without the line ends."""
+        rest = b""
+        while piece := self.receive(deadline):
+            *whole, rest = (rest + piece).split(b"\n")
+            yield from whole
+        if rest:
+            yield rest
+
+    def feed(self, chunks: Iterable[bytes]) -> None:
+        """Write all `chunks` from another thread and close standard input.
+
+        A command that ends before it has read everything is no error here: its exit status tells.
+        """
+
+        def write() -> None:
+            try:
+                for chunk in chunks:
+                    self.send(chunk)
+                self.end_input()
+            except OSError:
+                return
+
+        threading.Thread(target=write, daemon=True).start()
+
+    def finish(self, timeout: float) -> Result:
+        """Read the command to its end and return how it ended, or status 124 after `timeout` s."""
+        deadline = time.monotonic() + timeout
+        pieces: list[bytes] = []
+        try:
+            while piece := self.receive(deadline):
+                pieces.append(piece)
+            status = self.wait()
+        except ChannelTimeoutError:
+            self.close()
+            status = 124
+        self._drain.join(1)
+        return Result(returncode=status, stdout=b"".join(pieces), stderr=self.stderr)

@@ -1,0 +1,105 @@
+"""What every way to a host offers: run a command, or open one and talk to it."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+from sparkfleet.commands import Command, script
+from sparkfleet.errors import CommandError
+from sparkfleet.remote.channel import Channel, Result
+
+if TYPE_CHECKING:
+    from sparkfleet.model import Host
+
+DEFAULT_TIMEOUT = 60.0  # s
+TAIL_LINES = 5  # lines of stderr that a message quotes
+
+
+class Link(ABC):
+    """A host that commands can be sent to. One thread at a time owns it."""
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+
+    @abstractmethod
+    def open(self, command: Command) -> Channel:
+        """Start `command`; its `stdin` is not sent yet."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give the way to the host back."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def run(
+        self,
+        command: Command,
+        *,
+        payload: Iterable[bytes] = (),
+        timeout: float = DEFAULT_TIMEOUT,
+    ) -> Result:
+        """Run `command` to its end, with its `stdin` and then `payload` as standard input.
+
+        The exit status is the caller's to judge. Raises UnreachableError if the host is lost.
+        """
+        channel = self.open(command)
+        channel.feed(_joined(command.stdin, payload))
+        return channel.finish(timeout)
+
+    def ask(
+        self,
+        program: str,
+        request: Mapping[str, Any],
+        *,
+        payload: Iterable[bytes] = (),
+        timeout: float = DEFAULT_TIMEOUT,
+        python: str = "python3",
+    ) -> dict[str, Any]:
+        """Run the program `onhost/<program>.py` with `request` and return its one-line answer.
+
+        Raises CommandError if it fails; a program refuses with ``{"error": ..., "hint": ...}``.
+        """
+        result = self.run(script(program, request, python=python), payload=payload, timeout=timeout)
+        return self.answer(program, result)
+
+    def answer(self, program: str, result: Result) -> dict[str, Any]:
+        """Return the JSON object in the last line of `result`, or raise the CommandError it is."""
+        last = result.stdout.rstrip(b"\n").rsplit(b"\n", 1)[-1]
+        reply: Any = None
+        if last.startswith(b"{"):
+            try:
+                reply = json.loads(last)
+            except ValueError:
+                reply = None
+        if result.returncode == 0 and isinstance(reply, dict) and "error" not in reply:
+            return reply
+        raise self._failure(program, result, reply)
+
+    def _failure(self, program: str, result: Result, reply: Any) -> CommandError:
+        if isinstance(reply, dict) and "error" in reply:
+            return CommandError(str(reply["error"]), host=self.host.name, hint=reply.get("hint"))
+        if result.returncode == 127:
+            return CommandError(
+                "python3 was not found",
+                host=self.host.name,
+                hint="install it on that host: sudo apt-get install -y python3",
+            )
+        tail = "\n".join(result.stderr.strip().splitlines()[-TAIL_LINES:])
+        return CommandError(
+            f"the {program} program ended with status {result.returncode}"
+            + (f":\n{tail}" if tail else ""),
+            host=self.host.name,
+        )
+
+
+def _joined(first: bytes, rest: Iterable[bytes]) -> Iterator[bytes]:
+    if first:
+        yield first
+    yield from rest

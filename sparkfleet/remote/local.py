@@ -1,0 +1,88 @@
+"""The machine we run on, as a host (`ansible_connection: local`)."""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import time
+from typing import TYPE_CHECKING
+
+from sparkfleet.errors import CommandError
+from sparkfleet.remote.channel import PIECE, Channel, ChannelTimeoutError
+from sparkfleet.remote.link import Link
+
+if TYPE_CHECKING:
+    from sparkfleet.commands import Command
+
+
+class LocalLink(Link):
+    """Runs commands here, without SSH, in the user's home directory as SSH would."""
+
+    def open(self, command: Command) -> Channel:
+        """Start `command` as a child of this process."""
+        try:
+            child = subprocess.Popen(
+                command.argv,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env={**os.environ, **command.env},
+                cwd=os.path.expanduser("~"),  # noqa: PTH111 - Popen wants text
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise CommandError(
+                f"{command.argv[0]}: {error.strerror}", host=self.host.name
+            ) from error
+        return LocalChannel(child)
+
+    def close(self) -> None:
+        """Nothing is held between commands."""
+
+
+class LocalChannel(Channel):
+    """A child process of ours."""
+
+    def __init__(self, child: subprocess.Popen[bytes]) -> None:
+        self._child = child
+        super().__init__()
+
+    def send(self, data: bytes) -> None:
+        """Write `data` to the command's standard input."""
+        assert self._child.stdin is not None  # noqa: S101 - we asked for a pipe
+        self._child.stdin.write(data)
+        self._child.stdin.flush()
+
+    def end_input(self) -> None:
+        """Close the command's standard input."""
+        assert self._child.stdin is not None  # noqa: S101 - we asked for a pipe
+        self._child.stdin.close()
+
+    def receive(self, deadline: float | None = None) -> bytes:
+        """Return the next bytes of standard output, or ``b""`` at its end."""
+        assert self._child.stdout is not None  # noqa: S101 - we asked for a pipe
+        if deadline is not None:
+            wait = max(deadline - time.monotonic(), 0)
+            if not select.select([self._child.stdout], [], [], wait)[0]:
+                raise ChannelTimeoutError
+        return os.read(self._child.stdout.fileno(), PIECE)
+
+    def wait(self) -> int:
+        """Return the exit status."""
+        return self._child.wait()
+
+    def close(self) -> None:
+        """End the command's input; kill it if it does not end by itself within a second."""
+        for pipe in (self._child.stdin, self._child.stdout):
+            if pipe is not None:
+                pipe.close()
+        try:
+            self._child.wait(1)
+        except subprocess.TimeoutExpired:
+            self._child.kill()
+            self._child.wait()
+
+    def _read_stderr(self) -> bytes:
+        assert self._child.stderr is not None  # noqa: S101 - we asked for a pipe
+        return os.read(self._child.stderr.fileno(), PIECE)

@@ -1,0 +1,113 @@
+"""From inventory variables to what an SSH connection needs; pure."""
+
+from __future__ import annotations
+
+import getpass
+import shlex
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from sparkfleet.errors import InventoryError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sparkfleet.model import Host
+
+VALUE_FLAGS = {"-i": "identityfile", "-J": "proxyjump", "-p": "port", "-l": "user"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SshOptions:
+    """Where and how to connect; `jumps` are the hosts on the way, nearest to us first."""
+
+    address: str
+    user: str
+    port: int = 22
+    identity_files: tuple[str, ...] = ()
+    known_hosts: tuple[str, ...] = ()
+    accept_new: bool = False
+    jumps: tuple[SshOptions, ...] = ()
+
+
+def ssh_options(host: Host) -> SshOptions:
+    """Return the SSH options of `host`.
+
+    Reads `ansible_host`, `ansible_user`, `ansible_port`, `ansible_ssh_private_key_file` and the
+    part of `ansible_ssh_common_args` and `ansible_ssh_extra_args` that ``docs/inventory.md`` lists.
+    Raises InventoryError for an option outside that part.
+    """
+    key = host.get("ansible_ssh_private_key_file") or host.get("ansible_private_key_file")
+    options = SshOptions(
+        address=host.address,
+        user=str(host.get("ansible_user") or getpass.getuser()),
+        port=int(host.get("ansible_port") or 22),
+        identity_files=(str(key),) if key else (),
+    )
+    for variable in ("ansible_ssh_common_args", "ansible_ssh_extra_args"):
+        for name, value in _pairs(host, variable):
+            options = _apply(options, host, name, value)
+    return replace(options, jumps=tuple(_inherit(hop, options) for hop in options.jumps))
+
+
+def _pairs(host: Host, variable: str) -> Iterator[tuple[str, str]]:
+    words = iter(shlex.split(str(host.get(variable) or "")))
+    for word in words:
+        flag, attached = word[:2], word[2:]
+        if flag == "-o":
+            name, _, value = (attached or next(words, "")).partition("=")
+            yield name.strip().lower(), value.strip()
+        elif flag in VALUE_FLAGS:
+            yield VALUE_FLAGS[flag], attached or next(words, "")
+        else:
+            yield word, ""
+
+
+def _apply(options: SshOptions, host: Host, name: str, value: str) -> SshOptions:
+    match name:
+        case "userknownhostsfile":
+            return replace(options, known_hosts=(*options.known_hosts, *shlex.split(value)))
+        case "stricthostkeychecking" if value.lower() in ("yes", "ask", "true"):
+            return options
+        case "stricthostkeychecking" if value.lower() == "accept-new":
+            return replace(options, accept_new=True)
+        case "identityfile":
+            return replace(options, identity_files=(*options.identity_files, value))
+        case "port":
+            return replace(options, port=int(value))
+        case "user":
+            return replace(options, user=value)
+        case "proxyjump" if value.lower() != "none":
+            return replace(options, jumps=tuple(_jump(hop) for hop in value.split(",")))
+        case "proxyjump" | "batchmode" | "identitiesonly" | "connecttimeout":
+            return options
+    raise _unknown(host, name, value)
+
+
+def _unknown(host: Host, name: str, value: str) -> InventoryError:
+    seen = f"{name}={value}" if value else name
+    hint = "known: UserKnownHostsFile, IdentityFile, ProxyJump (-J), Port, User, accept-new"
+    if name == "stricthostkeychecking":
+        hint = "host keys are always checked; use accept-new to trust a host on first contact"
+    value_of = host.vars.get("ansible_ssh_common_args") or host.vars.get("ansible_ssh_extra_args")
+    return InventoryError(
+        f"host {host.name}: SSH option {seen!r} is not supported",
+        where=value_of.where if value_of else None,
+        hint=hint,
+    )
+
+
+def _jump(text: str) -> SshOptions:
+    user, _, rest = text.strip().removeprefix("ssh://").rpartition("@")
+    address, _, port = rest.partition(":")
+    return SshOptions(address=address, user=user, port=int(port or 22))
+
+
+def _inherit(hop: SshOptions, target: SshOptions) -> SshOptions:
+    return replace(
+        hop,
+        user=hop.user or target.user,
+        identity_files=target.identity_files,
+        known_hosts=target.known_hosts,
+        accept_new=target.accept_new,
+    )

@@ -1,0 +1,1 @@
+"""What a run tells: events to text, JSON and JUnit."""

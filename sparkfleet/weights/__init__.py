@@ -1,0 +1,1 @@
+"""Model weights: complete, the same, and proven on every node."""

@@ -43,7 +43,10 @@ class Variable:
     secret: bool = False
 
 
-PORT = {"kind": Kind.INTEGER, "minimum": 1, "maximum": 65535}
+def _port(name: str, default: int, help: str) -> Variable:  # noqa: A002 - as in Variable
+    return Variable(
+        name=name, kind=Kind.INTEGER, default=default, help=help, minimum=1, maximum=65535
+    )
 
 
 def _table(*rows: Variable) -> dict[str, Variable]:
@@ -93,7 +96,7 @@ VARIABLES = _table(
         help="auto (leave it to NCCL >= 2.21), unset, or the index on this host",
         default="auto",
     ),
-    Variable(name="ray_port", help="port of Ray's head (GCS)", default=6379, **PORT),
+    _port("ray_port", 6379, "port of Ray's head (GCS)"),
     Variable(
         name="ray_object_store_memory",
         kind=Kind.SIZE,
@@ -110,7 +113,7 @@ VARIABLES = _table(
     Variable(name="vllm_recipe", kind=Kind.TEXT, help="recipe to serve when none is asked for"),
     Variable(name="vllm_model", kind=Kind.TEXT, help="hub id, or a folder under weights_dir"),
     Variable(name="vllm_served_name", kind=Kind.TEXT, help="model name that clients send"),
-    Variable(name="vllm_port", help="port of the endpoint on the head", default=8000, **PORT),
+    _port("vllm_port", 8000, "port of the endpoint on the head"),
     Variable(
         name="vllm_args",
         kind=Kind.MAPPING,

@@ -1,0 +1,74 @@
+"""``group_vars/`` and ``host_vars/`` beside an inventory, found as Ansible finds them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sparkfleet import source, yamlpos
+from sparkfleet.errors import InventoryError, Where
+from sparkfleet.inventory.tree import Tree, Variables, layer
+from sparkfleet.inventory.yaml_file import PRIORITY, read_variables
+
+EXTENSIONS = (".yml", ".yaml", ".json")
+
+
+class VariableFolder:
+    """One ``group_vars`` or ``host_vars`` folder; every file in it is read at most once."""
+
+    def __init__(self, path: Path, tree: Tree) -> None:
+        self._path = path
+        self._tree = tree
+        self._names = (
+            frozenset(file.name for file in path.iterdir()) if path.is_dir() else frozenset()
+        )
+        self._read: dict[str, Variables] = {}
+
+    def variables(self, name: str) -> Variables:
+        """Return what the folder sets for the group or host `name`."""
+        if not self._names:
+            return {}
+        if name not in self._read:
+            found: Variables = {}
+            for path in self._files(name):
+                layer(found, self._load(path))
+            self._read[name] = found
+        return self._read[name]
+
+    def _files(self, name: str) -> list[Path]:
+        present = [name + end for end in ("", *EXTENSIONS) if name + end in self._names]
+        if len(present) > 1:
+            paths = " and ".join(str(self._path / one) for one in present)
+            where = Where(file=str(self._path / present[1]))
+            self._tree.refuse(f"{paths} are both there; Ansible reads only the first", where)
+        paths_found = [self._path / one for one in present[:1]]
+        return [file for path in paths_found for file in _expand(path)]
+
+    def _load(self, path: Path) -> Variables:
+        try:
+            node = yamlpos.parse(source.read(path, error=InventoryError), error=InventoryError)
+        except InventoryError as failure:
+            self._tree.problems += failure.problems
+            return {}
+        variables = read_variables(node, self._tree)
+        if (priority := variables.get(PRIORITY)) and priority.where:
+            self._tree.refuse(
+                f"{PRIORITY} has no effect here",
+                priority.where,
+                "set it among the group's vars in the inventory file",
+            )
+        return variables
+
+
+def _expand(path: Path) -> list[Path]:
+    """Return the files of a folder in order, those of its folders included; a file is itself."""
+    if not path.is_dir():
+        return [path]
+    found: list[Path] = []
+    for child in sorted(path.iterdir()):
+        if child.name.startswith(".") or child.name.endswith("~"):
+            continue
+        if child.is_dir() and not child.suffix:
+            found += _expand(child)
+        elif child.is_file() and child.suffix in ("", *EXTENSIONS):
+            found.append(child)
+    return found

@@ -1,0 +1,175 @@
+"""What the value of each of our variables must look like."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sparkfleet.quantities import parse_seconds, parse_size
+from sparkfleet.variables import Kind, Variable
+
+NETDEV = r"[A-Za-z0-9_.-]{1,15}"  # the kernel's IFNAMSIZ, less the final NUL
+HCA = r"[A-Za-z0-9_]+(:\d+)?"
+HCA_PREFIX = r"\^?=?"
+PLACEHOLDER = r"[<>XYZ]"  # rocepXsYfZ, <interface>: left over from an example
+CABLE_END = r"[^\s:]+:[A-Za-z0-9_.-]{1,15}"
+SHOWN = 60  # characters of a value that a message quotes
+
+
+def complaint(row: Variable, data: Any) -> str | None:
+    """Return what is wrong with `data` as a value of `row`, as the rest of a sentence, or None."""
+    if data is None:
+        return None
+    wrong = KINDS[row.kind](data) if row.name not in SPECIAL else SPECIAL[row.name](data)
+    if wrong is None and row.choices and data not in row.choices:
+        wrong = f"must be {' or '.join(row.choices)}"
+    wrong = wrong or _beyond(row, data)
+    return f"{wrong}, not {_seen(row, data)}" if wrong else None
+
+
+def _seen(row: Variable, data: Any) -> str:
+    text = "a secret of another form" if row.secret else repr(data)
+    return text if len(text) <= SHOWN else text[:SHOWN] + "..."
+
+
+def _beyond(row: Variable, data: Any) -> str | None:
+    parse = {Kind.SIZE: parse_size, Kind.DURATION: parse_seconds}.get(row.kind, float)
+    if row.minimum is not None and parse(data) < row.minimum:
+        return f"must be at least {row.minimum}"
+    if row.maximum is not None and parse(data) > row.maximum:
+        return f"must be at most {row.maximum}"
+    return None
+
+
+def _text(data: Any) -> str | None:
+    return None if isinstance(data, str) and data else "must be text"
+
+
+def _integer(data: Any) -> str | None:
+    return None if isinstance(data, int) and not isinstance(data, bool) else "must be an integer"
+
+
+def _number(data: Any) -> str | None:
+    is_number = isinstance(data, int | float) and not isinstance(data, bool)
+    return None if is_number else "must be a number"
+
+
+def _flag(data: Any) -> str | None:
+    return None if isinstance(data, bool) else "must be true or false"
+
+
+def _list(data: Any) -> str | None:
+    if isinstance(data, list) and all(isinstance(item, str) and item for item in data):
+        return None
+    return "must be a list of text, like [a, b]"
+
+
+def _mapping(data: Any) -> str | None:
+    if isinstance(data, dict) and all(isinstance(key, str) for key in data):
+        return None
+    return "must be a mapping of names to values"
+
+
+def _environment(data: Any) -> str | None:
+    if wrong := _mapping(data):
+        return wrong
+    for name, item in data.items():
+        if isinstance(item, bool) or not isinstance(item, str | int | float | None):
+            return f"must hold text, numbers or null; {name} is {item!r} (quote it)"
+    return None
+
+
+def _size(data: Any) -> str | None:
+    try:
+        parse_size(data)
+    except ValueError:
+        return "must be a size: bytes, or text like 10GiB"
+    return None
+
+
+def _duration(data: Any) -> str | None:
+    try:
+        parse_seconds(data)
+    except ValueError:
+        return "must be a duration: seconds, or text like 90s, 20m, 1h"
+    return None
+
+
+def _interfaces(data: Any) -> str | None:
+    if wrong := _list(data):
+        return wrong
+    if not 1 <= len(data) <= 4 or len(set(data)) < len(data):
+        return "must name 1 to 4 different interfaces"
+    return next((wrong for name in data if (wrong := _interface(name))), None)
+
+
+def _interface(data: Any) -> str | None:
+    if isinstance(data, str) and re.fullmatch(NETDEV, data) and not re.search(PLACEHOLDER, data):
+        return None
+    return "must be the name of an interface, as `ip -br link` shows it"
+
+
+def _hcas(data: Any) -> str | None:
+    names = re.sub(HCA_PREFIX, "", data, count=1).split(",") if isinstance(data, str) else [""]
+    if all(re.fullmatch(HCA, name) and not re.search(PLACEHOLDER, name) for name in names):
+        return None
+    return "must be HCA names, NAME or NAME:PORT, with commas between, after =, ^ or nothing"
+
+
+def _gid_index(data: Any) -> str | None:
+    is_index = str(data).isdecimal() and int(data) <= 255 and not isinstance(data, bool)
+    return None if is_index or data in ("auto", "unset") else "must be auto, unset or 0 to 255"
+
+
+def _addresses(data: Any) -> str | None:
+    import ipaddress  # noqa: PLC0415 - few inventories give addresses
+
+    if wrong := _mapping(data):
+        return wrong
+    for name, address in data.items():
+        try:
+            ipaddress.ip_interface(address)
+        except ValueError:
+            return f"must give {name} an address like 192.168.100.10/24"
+        if _interface(name) or "/" not in str(address):
+            return f"must give {name} an address like 192.168.100.10/24"
+    return None
+
+
+def _cables(data: Any) -> str | None:
+    if wrong := _mapping(data):
+        return wrong
+    for name, end in data.items():
+        if _interface(name) or not isinstance(end, str) or not re.fullmatch(CABLE_END, end):
+            return f"must give {name} the far end as HOST:INTERFACE"
+    return None
+
+
+def _rank_vars(data: Any) -> str | None:
+    if isinstance(data, list) and not any(_mapping(item) for item in data):
+        return None
+    return "must be a list of mappings, the first for the head"
+
+
+KINDS: Mapping[Kind, Callable[[Any], str | None]] = {
+    Kind.TEXT: _text,
+    Kind.INTEGER: _integer,
+    Kind.NUMBER: _number,
+    Kind.FLAG: _flag,
+    Kind.LIST: _list,
+    Kind.ENVIRONMENT: _environment,
+    Kind.MAPPING: _mapping,
+    Kind.SIZE: _size,
+    Kind.DURATION: _duration,
+}
+
+SPECIAL: Mapping[str, Callable[[Any], str | None]] = {
+    "cluster_rank_vars": _rank_vars,
+    "link_addresses": _addresses,
+    "link_cables": _cables,
+    "link_control_interface": _interface,
+    "link_interfaces": _interfaces,
+    "nccl_ib_gid_index": _gid_index,
+    "nccl_ib_hca": _hcas,
+}

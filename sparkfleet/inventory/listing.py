@@ -1,0 +1,152 @@
+"""What ``ansible-inventory`` shows of an inventory, and where each value comes from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from datetime import date
+from typing import Any
+
+from sparkfleet.errors import InventoryError
+from sparkfleet.inventory.membership import hosts_of_group
+from sparkfleet.inventory.spelling import did_you_mean
+from sparkfleet.model import Group, Inventory, Value
+from sparkfleet.variables import VARIABLES
+from sparkfleet.yamlpos import Unsafe
+
+INTERNAL = frozenset(  # what Ansible keeps to itself, whoever set it
+    {
+        "ansible_async_path",
+        "ansible_collection_name",
+        "ansible_config_file",
+        "ansible_dependent_role_names",
+        "ansible_diff_mode",
+        "ansible_facts",
+        "ansible_forks",
+        "ansible_inventory_sources",
+        "ansible_limit",
+        "ansible_play_batch",
+        "ansible_play_hosts",
+        "ansible_play_hosts_all",
+        "ansible_play_role_names",
+        "ansible_playbook_python",
+        "ansible_role_name",
+        "ansible_role_names",
+        "ansible_run_tags",
+        "ansible_skip_tags",
+        "ansible_verbosity",
+        "ansible_version",
+        "group_names",
+        "groups",
+        "hostvars",
+        "inventory_dir",
+        "inventory_file",
+        "inventory_hostname",
+        "inventory_hostname_short",
+        "play_hosts",
+        "playbook_dir",
+        "role_name",
+        "role_names",
+        "role_path",
+        "role_uuid",
+    }
+)
+
+
+def dump(inventory: Inventory) -> dict[str, Any]:
+    """Return what ``ansible-inventory --list`` prints: groups, and `_meta` with all variables."""
+    names = hosts_of_group(inventory, "all")
+    shown = {
+        name: entry for name, group in inventory.groups.items() if (entry := _group_entry(group))
+    }
+    variables = {name: host_vars(inventory, name) for name in names}
+    hostvars = {name: values for name, values in variables.items() if values}
+    return {**shown, "_meta": {"hostvars": hostvars, "profile": "inventory_legacy"}}
+
+
+def _group_entry(group: Group) -> dict[str, list[str]]:
+    hosts = () if group.name == "all" else group.hosts
+    members = {"hosts": list(hosts), "children": list(group.children)}
+    return {name: items for name, items in members.items() if items}
+
+
+def host_vars(inventory: Inventory, name: str) -> dict[str, Any]:
+    """Return what ``ansible-inventory --host NAME`` prints: every variable, Jinja unrendered.
+
+    Raises InventoryError for a host that is not there.
+    """
+    if name not in inventory.hosts:
+        raise InventoryError(f"no host {name!r}", hint=did_you_mean(name, inventory.hosts))
+    return {
+        variable: _plain(value.data if value.raw is None else value.raw)
+        for variable, value in inventory.hosts[name].vars.items()
+        if variable not in INTERNAL
+    }
+
+
+def _plain(data: Any) -> Any:
+    if isinstance(data, Unsafe):
+        return {"__ansible_unsafe": str(data)}
+    if isinstance(data, date):
+        return data.isoformat()
+    if isinstance(data, bytes):
+        return data.decode("utf-8", "backslashreplace")
+    if isinstance(data, Mapping):
+        return {_key(key): _plain(item) for key, item in data.items()}
+    return [_plain(item) for item in data] if isinstance(data, list | tuple) else data
+
+
+def _key(key: Any) -> str:
+    """Return a mapping's key as JSON writes it."""
+    if isinstance(key, str):
+        return str(key)
+    return json.dumps(key) if isinstance(key, int | float | None) else str(key)
+
+
+def graph(inventory: Inventory) -> str:
+    """Return the tree of groups and hosts that ``ansible-inventory --graph`` prints."""
+    return "\n".join(_branch(inventory, "all", 0))
+
+
+def _branch(inventory: Inventory, name: str, depth: int) -> Iterator[str]:
+    group = inventory.groups[name]
+    yield _twig(f"@{name}:", depth)
+    for child in group.children:
+        yield from _branch(inventory, child, depth + 1)
+    for host in () if name == "all" else group.hosts:
+        yield _twig(host, depth + 1)
+
+
+def _twig(text: str, depth: int) -> str:
+    return "  |" * depth + "--" + text if depth else text
+
+
+def explain(inventory: Inventory, host: str, variable: str) -> list[str]:
+    """Return lines that say what `variable` is on `host`, which place set it, what it shadowed.
+
+    Raises InventoryError for a host or a variable that is not there.
+    """
+    variables = inventory.hosts[host].vars if host in inventory.hosts else {}
+    host_vars(inventory, host)
+    row = VARIABLES.get(variable)
+    if variable not in variables:
+        if row is None:
+            known = [*variables, *VARIABLES]
+            hint = did_you_mean(variable, known)
+            raise InventoryError(f"nothing sets {variable!r} for {host}", hint=hint)
+        return [f"{variable} on {host}: not set, default {_shown(variable, row.default)}"]
+    value = variables[variable]
+    lines = [f"{variable} on {host}: {_shown(variable, value.data)}", f"  set at {value.where}"]
+    if value.raw is not None:
+        lines.append(f"  rendered from {_shown(variable, value.raw)}")
+    lines += [_shadow(variable, shadowed) for shadowed in value.shadowed]
+    return lines
+
+
+def _shadow(variable: str, value: Value) -> str:
+    return f"  shadows {_shown(variable, value.data)} from {value.where}"
+
+
+def _shown(variable: str, data: Any) -> str:
+    row = VARIABLES.get(variable)
+    return "(secret)" if row and row.secret else json.dumps(_plain(data), ensure_ascii=False)

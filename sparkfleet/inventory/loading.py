@@ -1,0 +1,60 @@
+"""Reads inventories into `model.Inventory`; every problem is told at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sparkfleet.errors import InventoryError, Problem, Where
+from sparkfleet.inventory.checks import check
+from sparkfleet.inventory.membership import groups_of_hosts
+from sparkfleet.inventory.precedence import Resolver
+from sparkfleet.inventory.rendering import rendered
+from sparkfleet.inventory.sources import read_source
+from sparkfleet.inventory.tree import Tree
+from sparkfleet.model import EMPTY, Group, Host, Inventory, Value
+
+
+def load(sources: Sequence[str], *, extra_vars: Mapping[str, Any] = EMPTY) -> Inventory:
+    """Return the inventory that `sources` make together, with every host's variables resolved.
+
+    A source is a YAML or INI file, a folder of them, or a list of hosts with a comma in it;
+    `extra_vars` win over all of them. Raises InventoryError with every problem in every file.
+    """
+    tree = Tree()
+    folders = [path for name in sources if (path := read_source(name, tree)) is not None]
+    tree.finish()
+    extra = {name: Value(data=data, where=Where(file="--set")) for name, data in extra_vars.items()}
+    inventory = _resolve(tree, tuple(sources), Resolver(tree, folders, extra))
+    inventory, unrendered = rendered(inventory)
+    if problems := dict.fromkeys([*tree.problems, *unrendered, *check(inventory)]):
+        raise InventoryError.of(sorted(problems, key=_position))
+    return inventory
+
+
+def _position(problem: Problem) -> tuple[bool, str, int, int]:
+    where = problem.where or Where(file="")
+    return problem.where is None, where.file, where.line or 0, where.col or 0
+
+
+def _resolve(tree: Tree, sources: tuple[str, ...], resolver: Resolver) -> Inventory:
+    groups = {
+        name: Group(
+            name=name,
+            hosts=tuple(entry.hosts),
+            children=tuple(entry.children),
+            vars=resolver.group(name),
+            priority=entry.priority,
+        )
+        for name, entry in tree.groups.items()
+    }
+    membership = groups_of_hosts(tree)
+    hosts = {
+        name: Host(
+            name=name,
+            groups=tuple(sorted(membership[name] - {"all"})),
+            vars=resolver.host(name, membership[name]),
+        )
+        for name in tree.hosts
+    }
+    return Inventory(sources=sources, hosts=hosts, groups=groups)

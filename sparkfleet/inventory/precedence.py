@@ -1,0 +1,74 @@
+"""Which of several values of a variable wins: Ansible's order, with ``hash_behaviour=replace``.
+
+From weakest to strongest: vars of `all` in the inventory; vars of the other groups there, by depth,
+priority and name; ``group_vars/all``; the other ``group_vars`` in the same order, source by source;
+vars of the host in the inventory; ``host_vars``, source by source; extra variables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from sparkfleet.inventory.folders import VariableFolder
+from sparkfleet.inventory.tree import Tree, Variables, layer
+
+
+class Resolver:
+    """Lays the variables of a finished tree over each other."""
+
+    def __init__(self, tree: Tree, folders: list[Path], extra: Variables) -> None:
+        self._tree = tree
+        self._extra = extra
+        self._group_folders = [VariableFolder(path / "group_vars", tree) for path in folders]
+        self._host_folders = [VariableFolder(path / "host_vars", tree) for path in folders]
+        self._depths = _depths(tree)
+        self._bases: dict[frozenset[str], Variables] = {}
+
+    def group(self, name: str) -> Variables:
+        """Return what the inventory and every ``group_vars`` set for the group itself."""
+        found = dict(self._tree.groups[name].vars)
+        for folder in self._group_folders:
+            layer(found, folder.variables(name))
+        return found
+
+    def host(self, name: str, groups: frozenset[str]) -> Variables:
+        """Return the winning value of every variable of the host `name`, a member of `groups`."""
+        if groups not in self._bases:
+            self._bases[groups] = self._base(groups)
+        found = dict(self._bases[groups])
+        layer(found, self._tree.hosts[name].vars)
+        for folder in self._host_folders:
+            layer(found, folder.variables(name))
+        layer(found, self._extra)
+        return found
+
+    def _base(self, groups: frozenset[str]) -> Variables:
+        order = sorted(groups - {"all"}, key=self._rank)
+        found: Variables = {}
+        for name in ("all", *order):
+            layer(found, self._tree.groups[name].vars)
+        for folder in self._group_folders:
+            layer(found, folder.variables("all"))
+        for folder in self._group_folders:
+            for name in order:
+                layer(found, folder.variables(name))
+        return found
+
+    def _rank(self, name: str) -> tuple[int, int, str]:
+        return self._depths[name], self._tree.groups[name].priority, name
+
+
+def _depths(tree: Tree) -> Mapping[str, int]:
+    """Return the longest way from `all` to each group."""
+    depths = dict.fromkeys(tree.groups, 0)
+    parents_left = {name: len(parents) for name, parents in tree.parents.items()}
+    waiting = ["all"]
+    while waiting:
+        name = waiting.pop()
+        for child in tree.groups[name].children:
+            depths[child] = max(depths[child], depths[name] + 1)
+            parents_left[child] -= 1
+            if not parents_left[child]:
+                waiting.append(child)
+    return depths

@@ -1,0 +1,153 @@
+"""Jinja in inventory values: what a template on a host sees, and the values it makes.
+
+Variables of ours and those that say how to connect are rendered when an inventory is loaded. A
+foreign variable may use what only Ansible has (facts, other lookups): where it cannot be rendered
+here it stays as it is written, and is an error only when something asks for it by template.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from sparkfleet.errors import InventoryError, Problem
+from sparkfleet.inventory.membership import hosts_of_group
+from sparkfleet.model import Host, Inventory, Value
+from sparkfleet.templating import holds_template, render
+from sparkfleet.variables import VARIABLES
+
+CONNECTION = frozenset(
+    {
+        "ansible_host",
+        "ansible_port",
+        "ansible_user",
+        "ansible_connection",
+        "ansible_private_key_file",
+        "ansible_ssh_private_key_file",
+        "ansible_ssh_common_args",
+        "ansible_ssh_extra_args",
+        "ansible_become",
+        "ansible_become_user",
+        "ansible_become_method",
+    }
+)
+
+
+def rendered(inventory: Inventory) -> tuple[Inventory, list[Problem]]:
+    """Return `inventory` with its templates rendered, and what is wrong with those we need."""
+    problems: list[Problem] = []
+    seen: dict[int, bool] = {}
+    hosts = dict(inventory.hosts)
+    everyone = _Everyone(inventory)
+    for host in inventory.hosts.values():
+        names = [name for name, value in host.vars.items() if _is_template(value, seen)]
+        if names:
+            hosts[host.name] = _render_host(host, names, everyone[host.name], problems)
+    return replace(inventory, hosts=hosts), problems
+
+
+def host_context(inventory: Inventory, name: str) -> Mapping[str, Any]:
+    """Return what a template on the host `name` sees: its variables, rendered when they are read.
+
+    Beside them `inventory_hostname`, `inventory_hostname_short`, `group_names`, `groups` and
+    `hostvars`. A variable that cannot be rendered raises InventoryError when it is read.
+    """
+    return _Everyone(inventory)[name]
+
+
+def _is_template(value: Value, seen: dict[int, bool]) -> bool:
+    if isinstance(value.data, str):
+        return holds_template(value.data)
+    if id(value) not in seen:
+        seen[id(value)] = holds_template(value.data)
+    return seen[id(value)]
+
+
+def _render_host(
+    host: Host, names: list[str], context: Mapping[str, Any], problems: list[Problem]
+) -> Host:
+    variables = dict(host.vars)
+    for name in names:
+        value = variables[name]
+        try:
+            variables[name] = replace(value, data=context[name], raw=value.data)
+        except InventoryError as failure:
+            if name in VARIABLES or name in CONNECTION:
+                message = f"{name} cannot be rendered: {failure.message}"
+                problems.append(Problem(message=message, where=value.where))
+    return replace(host, vars=variables)
+
+
+class _Everyone(Mapping[str, Mapping[str, Any]]):
+    """Every host's variables by name; Ansible's `hostvars`."""
+
+    def __init__(self, inventory: Inventory) -> None:
+        self.inventory = inventory
+        self._made: dict[str, _HostVariables] = {}
+        self._groups: dict[str, list[str]] | None = None
+
+    @property
+    def groups(self) -> dict[str, list[str]]:
+        """Every group's hosts; Ansible's `groups`."""
+        if self._groups is None:
+            self._groups = {
+                name: list(hosts_of_group(self.inventory, name)) for name in self.inventory.groups
+            }
+        return self._groups
+
+    def __getitem__(self, name: str) -> Mapping[str, Any]:
+        if name not in self._made:
+            self._made[name] = _HostVariables(self.inventory.hosts[name], self)
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.inventory.hosts)
+
+    def __len__(self) -> int:
+        return len(self.inventory.hosts)
+
+
+class _HostVariables(Mapping[str, Any]):
+    """One host's variables; a template is rendered when its variable is read."""
+
+    def __init__(self, host: Host, everyone: _Everyone) -> None:
+        self._host = host
+        self._everyone = everyone
+        self._open: list[str] = []
+
+    def __getitem__(self, name: str) -> Any:
+        if name in MAGIC:
+            return self._magic(name)
+        value = self._host.vars[name]
+        if value.raw is not None or not holds_template(value.data):
+            return value.data
+        if name in self._open:
+            path = " -> ".join([*self._open, name])
+            raise InventoryError(f"a template that needs itself: {path}", where=value.where)
+        self._open.append(name)
+        try:
+            return render(value.data, self, where=value.where, error=InventoryError)
+        finally:
+            self._open.pop()
+
+    def _magic(self, name: str) -> Any:
+        match name:
+            case "inventory_hostname":
+                return self._host.name
+            case "inventory_hostname_short":
+                return self._host.name.split(".")[0]
+            case "group_names":
+                return list(self._host.groups)
+            case "groups":
+                return self._everyone.groups
+        return self._everyone
+
+    def __iter__(self) -> Iterator[str]:
+        yield from {**dict.fromkeys(MAGIC), **self._host.vars}
+
+    def __len__(self) -> int:
+        return len({*MAGIC, *self._host.vars})
+
+
+MAGIC = ("inventory_hostname", "inventory_hostname_short", "group_names", "groups", "hostvars")

@@ -1,0 +1,84 @@
+"""From what ``-i`` names, a file, a folder or a list of hosts, to the tree."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from sparkfleet import source, yamlpos
+from sparkfleet.errors import InventoryError, Where
+from sparkfleet.inventory.ini_file import SECTION, read_ini
+from sparkfleet.inventory.tree import Tree
+from sparkfleet.inventory.yaml_file import read_yaml
+from sparkfleet.model import Value
+from sparkfleet.source import Source
+
+EXAMPLE = "start with: sparks: {hosts: {spark1: {ansible_host: ADDRESS}}}"
+YAML_SUFFIXES = ("", ".yml", ".yaml", ".json")
+IGNORED = re.compile(  # what Ansible passes over in a folder
+    r"^\.|^(host_vars|group_vars|vars_plugins)$|~$|\.(pyc|pyo|swp|bak|rpm|md|txt|rst|orig|cfg|retry)$"
+)
+
+
+def read_source(name: str, tree: Tree) -> Path | None:
+    """Add the inventory `name` to `tree`; return the folder where its group_vars would be."""
+    path = Path(name)
+    if "," in name and not os.path.lexists(name):
+        _read_list(name, tree)
+        return None
+    if path.is_dir():
+        _read_folder(path, tree)
+        return path
+    _read_file(path, tree)
+    return path.parent
+
+
+def _read_list(names: str, tree: Tree) -> None:
+    tree.origin = {}
+    for name in filter(None, map(str.strip, names.split(","))):
+        tree.add_hosts(name, "ungrouped", Where(file=names))
+
+
+def _read_folder(folder: Path, tree: Tree) -> None:
+    for path in sorted(folder.iterdir()):
+        if IGNORED.search(path.name):
+            continue
+        if path.is_dir():
+            _read_folder(path, tree)
+        else:
+            _read_file(path, tree)
+
+
+def _read_file(path: Path, tree: Tree) -> None:
+    where = Where(file=str(path))
+    tree.origin = {
+        "inventory_file": Value(data=os.path.abspath(path), where=where),  # noqa: PTH100 - links stay
+        "inventory_dir": Value(data=os.path.abspath(path.parent), where=where),  # noqa: PTH100
+    }
+    try:
+        _read_text(path.suffix, source.read(path, error=InventoryError), tree)
+    except InventoryError as failure:
+        tree.problems += failure.problems
+
+
+def _read_text(suffix: str, text: Source, tree: Tree) -> None:
+    first = next((line for line in text.lines if line.strip() and line.lstrip()[0] not in "#;"), "")
+    if text.text.startswith("#!"):
+        tree.refuse(
+            "inventory scripts are not run",
+            text.where(1, 1),
+            "save its output: ./script --list > hosts.json, then convert it to YAML",
+        )
+    elif not first:
+        tree.refuse("the inventory is empty", text.where(1, 1), EXAMPLE)
+    elif suffix == ".toml":
+        tree.refuse("TOML inventories are not supported", text.where(1), "use YAML or INI")
+    elif suffix not in YAML_SUFFIXES or SECTION.fullmatch(first.strip()):
+        read_ini(text, tree)
+    else:
+        root = yamlpos.parse(text, error=InventoryError)
+        if isinstance(root.data, str):
+            read_ini(text, tree)
+        else:
+            read_yaml(root, tree)

@@ -1,0 +1,16 @@
+"""The nearest name to a misspelt one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+NEAR = 0.75  # difflib's ratio
+NEARER = 0.85
+
+
+def did_you_mean(name: str, known: Iterable[str], *, ratio: float = NEAR) -> str | None:
+    """Return a question with the one of `known` that is most alike, or None if none is near."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only where something is wrong
+
+    found = get_close_matches(name, list(known), 1, ratio)
+    return f"did you mean {found[0]!r}?" if found else None

@@ -1,0 +1,141 @@
+"""The inventory while its files are read: hosts, groups and every problem met on the way."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from sparkfleet.errors import Problem, Where
+from sparkfleet.inventory.ranges import expand
+from sparkfleet.model import Value
+
+MAX_HOSTS = 65536
+ADDRESS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:%-]*")  # a name, IPv4, IPv6 with its zone
+
+Variables: TypeAlias = dict[str, Value]
+
+
+@dataclass(slots=True, kw_only=True)
+class HostEntry:
+    """A host as the files name it, with the variables that stand beside its name."""
+
+    name: str
+    where: Where
+    vars: Variables = field(default_factory=dict)
+
+
+@dataclass(slots=True, kw_only=True)
+class GroupEntry:
+    """A group as the files name it: direct hosts and children in order, variables, priority."""
+
+    name: str
+    hosts: dict[str, None] = field(default_factory=dict)
+    children: dict[str, None] = field(default_factory=dict)
+    vars: Variables = field(default_factory=dict)
+    priority: int = 1
+
+
+class Tree:
+    """What has been read so far. Like Ansible's, it starts with `all` and its child `ungrouped`."""
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+        self.hosts: dict[str, HostEntry] = {}
+        self.groups: dict[str, GroupEntry] = {}
+        self.parents: dict[str, set[str]] = {}
+        self.origin: Variables = {}  # what every host of the file being read knows of it
+        self.add_group("all")
+        self.add_group("ungrouped")
+        self._link("all", "ungrouped")
+
+    def refuse(self, message: str, where: Where, hint: str | None = None) -> None:
+        """Keep a problem, so that all of them are told at once."""
+        self.problems.append(Problem(message=message, where=where, hint=hint))
+
+    def add_group(self, name: str) -> GroupEntry:
+        """Return the group `name`, making it if it is new."""
+        if name not in self.groups:
+            self.groups[name] = GroupEntry(name=name)
+            self.parents[name] = set()
+        return self.groups[name]
+
+    def add_hosts(self, pattern: str, group: str, where: Where) -> list[HostEntry]:
+        """Put the hosts of `pattern` (``spark[01:16]``, ``name:2222``) into `group`."""
+        try:
+            names, port = expand(pattern)
+        except ValueError as failure:
+            self.refuse(f"host {pattern!r}: {failure}", where)
+            return []
+        if len(self.hosts) + len(names) > MAX_HOSTS:
+            self.refuse(f"more than {MAX_HOSTS} hosts", where)
+            return []
+        self.groups[group].hosts.update(dict.fromkeys(names))
+        return [self._host(name, port, where) for name in names]
+
+    def _host(self, name: str, port: int | None, where: Where) -> HostEntry:
+        if name not in self.hosts:
+            if not ADDRESS.fullmatch(name):
+                message = f"{name!r} is no name of a host: letters, digits and . _ - make one"
+                self.refuse(message, where, "put the address into ansible_host")
+            self.hosts[name] = HostEntry(name=name, where=where, vars=dict(self.origin))
+            if port:
+                self.hosts[name].vars["ansible_port"] = Value(data=port, where=where)
+        return self.hosts[name]
+
+    def add_child(self, parent: str, child: str, where: Where) -> None:
+        """Make the group `child` a child of `parent`; refuse a loop."""
+        if child in (parent, "all") or child in self.ancestors(parent):
+            self.refuse(f"group {child!r} cannot be a child of {parent!r}: that is a loop", where)
+        else:
+            self._link(parent, child)
+
+    def _link(self, parent: str, child: str) -> None:
+        self.groups[parent].children[child] = None
+        self.parents[child].add(parent)
+
+    def ancestors(self, name: str) -> set[str]:
+        """Return the groups that `name` is in, however far up."""
+        found: set[str] = set()
+        waiting = [name]
+        while waiting:
+            fresh = self.parents[waiting.pop()] - found
+            found |= fresh
+            waiting += fresh
+        return found
+
+    def finish(self) -> None:
+        """Hang every loose group under `all` and every loose host under `ungrouped`."""
+        for name in self.groups:
+            if name != "all" and not self.parents[name]:
+                self._link("all", name)
+        ungrouped = self.groups["ungrouped"]
+        grouped = set(self._grouped())
+        for host in self.hosts:
+            if host in grouped:
+                ungrouped.hosts.pop(host, None)
+            else:
+                ungrouped.hosts[host] = None
+
+    def _grouped(self) -> Iterator[str]:
+        """Yield the hosts that are in a group other than `all` and `ungrouped`."""
+        for name, group in self.groups.items():
+            if name not in ("all", "ungrouped") or self.parents[name] - {"all"}:
+                yield from group.hosts
+
+
+def define(variables: Variables, name: str, data: Any, where: Where) -> None:
+    """Set a variable; what it held before is shadowed."""
+    layer(variables, {name: Value(data=data, where=where)})
+
+
+def layer(below: Variables, above: Variables) -> None:
+    """Lay variables `above` over those `below`, in place; a mapping replaces a mapping whole."""
+    for name, value in above.items():
+        old = below.get(name)
+        if old is None:
+            below[name] = value
+        else:
+            shadowed = (*value.shadowed, Value(data=old.data, where=old.where), *old.shadowed)
+            below[name] = Value(data=value.data, where=value.where, shadowed=shadowed)

@@ -1,0 +1,41 @@
+"""Sizes and durations as people write them."""
+
+from __future__ import annotations
+
+import re
+
+SIZES = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "t": 1000**4}
+BINARY = {"ki": 1024, "mi": 1024**2, "gi": 1024**3, "ti": 1024**4}
+SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def parse_size(value: object) -> int:
+    """Return bytes from a number of bytes or text such as ``10GiB``, ``512M``, ``1.5 GB``.
+
+    Raises ValueError with a sentence for a user.
+    """
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?i?)b?\s*", str(value).lower())
+    unit = (SIZES | BINARY).get(match[2]) if match else None
+    if match is None or unit is None or isinstance(value, bool):
+        raise ValueError(f"{value!r} is not a size; write bytes, or a number with KiB, MiB or GiB")
+    return int(float(match[1]) * unit)
+
+
+def parse_seconds(value: object) -> float:
+    """Return seconds from a number of seconds or text such as ``90s``, ``20m``, ``1h30m``.
+
+    Raises ValueError with a sentence for a user.
+    """
+    parts = re.findall(r"(\d+(?:\.\d+)?)\s*([smhd]?)", str(value).lower())
+    if not re.fullmatch(r"\s*(?:\d+(?:\.\d+)?\s*[smhd]?\s*)+", str(value).lower()):
+        raise ValueError(f"{value!r} is not a duration; write seconds, or a number with s, m or h")
+    return sum(float(number) * SECONDS[unit] for number, unit in parts)
+
+
+def show_size(count: float) -> str:
+    """Return `count` bytes as a person reads it: ``813 kB``, ``4.2 GB``."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if count >= 10 or unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"

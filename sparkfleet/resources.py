@@ -1,0 +1,56 @@
+"""Files that users read and edit: inventories, templates, playbooks; their own copy comes first."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parent
+
+
+def folders(kind: str) -> Iterator[Path]:
+    """Yield the folders that may hold files of `kind` (``templates``), the strongest first.
+
+    The current project's, then those shipped: inside an installed package, or beside it in a
+    checkout.
+    """
+    places = (Path.cwd() / kind, PACKAGE / "_data" / kind, PACKAGE.parent / kind)
+    seen: set[Path] = set()
+    for place in places:
+        if place.is_dir() and place.resolve() not in seen:
+            seen.add(place.resolve())
+            yield place
+
+
+def find(kind: str, name: str) -> Path | None:
+    """Return the strongest file `name` of `kind`, or None."""
+    for folder in folders(kind):
+        if (folder / name).is_file():
+            return folder / name
+    return None
+
+
+def listing(kind: str, suffix: str) -> dict[str, Path]:
+    """Return every file of `kind` that ends with `suffix`, by its name without it."""
+    found: dict[str, Path] = {}
+    for folder in folders(kind):
+        for path in sorted(folder.glob(f"*{suffix}")):
+            found.setdefault(path.name.removesuffix(suffix), path)
+    return found
+
+
+def shown(path: str | Path) -> str:
+    """Return `path` as a person writes it: relative to here, if it is below."""
+    whole = Path(path).resolve()
+    here = Path.cwd()
+    return str(whole.relative_to(here)) if whole.is_relative_to(here) else str(path)
+
+
+def similar(name: str, known: Iterator[str] | list[str]) -> str:
+    """Return a sentence with the names closest to `name`, or with all of them."""
+    names = sorted(known)
+    close = difflib.get_close_matches(name, names, n=3)
+    if close:
+        return "did you mean " + " or ".join(close) + "?"
+    return "known: " + ", ".join(names) if names else "there are none yet"

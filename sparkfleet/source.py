@@ -1,0 +1,70 @@
+"""A file as text, checked to be text, that can point at its own lines."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from yaml.reader import Reader
+
+from sparkfleet.errors import InputError, Where
+
+MAX_BYTES = 5_000_000
+MAX_EXCERPT = 120  # characters of a line that a message shows
+LINE_END = re.compile("\r\n|[\r\n\x85\u2028\u2029]")  # libyaml's line ends
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """The text of a file, under the name the user gave it."""
+
+    file: str
+    text: str
+    lines: tuple[str, ...]
+
+    def where(self, line: int, col: int | None = None) -> Where:
+        """Return the place at `line` and `col`, both from 1, with its excerpt."""
+        excerpt = self.lines[line - 1][:MAX_EXCERPT] if line <= len(self.lines) else None
+        shown = excerpt if (col or 1) <= MAX_EXCERPT else None
+        return Where(file=self.file, line=line, col=col, excerpt=shown)
+
+
+def read(path: str | Path, *, error: type[InputError] = InputError) -> Source:
+    """Return the text of the file at `path`; raises `error` where it cannot be read as text."""
+    try:
+        with Path(path).open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as failure:
+        reason = getattr(failure, "strerror", None) or failure
+        raise error(f"cannot be read: {reason}", where=Where(file=str(path))) from failure
+    return decode(content, file=str(path), error=error)
+
+
+def decode(content: str | bytes, *, file: str, error: type[InputError] = InputError) -> Source:
+    """Return `content` as a source; raises `error` if it is binary, not UTF-8 or above 5 MB."""
+    if len(content) > MAX_BYTES:
+        raise error(f"is larger than {MAX_BYTES // 1_000_000} MB", where=Where(file=file))
+    text = content if isinstance(content, str) else _utf8(content, file, error)
+    text = text.removeprefix("\ufeff")
+    source = Source(file=file, text=text, lines=tuple(LINE_END.split(text)))
+    if odd := Reader.NON_PRINTABLE.search(text):
+        line = len(LINE_END.split(text[: odd.start()]))
+        raise error(
+            f"is not text: it holds the character {odd[0]!r}",
+            where=Where(file=file, line=line),
+            hint="save it as UTF-8 text, or delete the character",
+        )
+    return source
+
+
+def _utf8(content: bytes, file: str, error: type[InputError]) -> str:
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as failure:
+        odd = failure.object[failure.start]
+        raise error(
+            f"is not UTF-8 text: byte 0x{odd:02x} at offset {failure.start}",
+            where=Where(file=file),
+            hint="save it as UTF-8 text",
+        ) from failure

@@ -1,0 +1,216 @@
+"""Jinja: expressions in inventories and playbooks, and the files under ``templates/``.
+
+A text that is one expression keeps its type (``"{{ port + 1 }}"`` is an integer), any other text
+becomes text, as in ansible-core 2.19. Jinja is imported when the first template is met.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sparkfleet import source
+from sparkfleet.errors import InputError, TemplateError, Where
+from sparkfleet.filters import FILTERS, lookup
+from sparkfleet.yamlnodes import Unsafe
+
+if TYPE_CHECKING:
+    import jinja2
+
+MARK = re.compile(r"\{[{%#]")
+SHOWN = 80  # characters of a template that a message quotes
+
+
+def holds_template(value: Any) -> bool:
+    """Return whether `value`, or any text inside it, is a Jinja template."""
+    if isinstance(value, str):
+        return "{" in value and not isinstance(value, Unsafe) and MARK.search(value) is not None
+    if isinstance(value, Mapping):
+        return any(map(holds_template, value.values()))
+    return isinstance(value, list | tuple) and any(map(holds_template, value))
+
+
+def render(
+    value: Any,
+    variables: Mapping[str, Any],
+    *,
+    where: Where | None = None,
+    error: type[InputError] = TemplateError,
+) -> Any:
+    """Return `value` with every template inside it rendered.
+
+    Only the variables that a template names are read. Raises `error` at `where` for syntax,
+    undefined variables and whatever else an expression fails with.
+    """
+    if isinstance(value, str) and holds_template(value):
+        return _guarded(_text, value, variables, where=where, error=error)
+    if isinstance(value, Mapping):
+        return {
+            key: render(item, variables, where=where, error=error) for key, item in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [render(item, variables, where=where, error=error) for item in value]
+    return value
+
+
+def evaluate(
+    expression: str,
+    variables: Mapping[str, Any],
+    *,
+    where: Where | None = None,
+    error: type[InputError] = TemplateError,
+) -> Any:
+    """Return the value of a bare `expression`, as in ``when:``; raises `error` as `render` does."""
+    return _guarded(_expression, expression, variables, where=where, error=error)
+
+
+def render_template(name: str, variables: Mapping[str, Any]) -> str:
+    """Return ``templates/<name>`` rendered; the project's own folder comes before the shipped one.
+
+    Raises TemplateError where no folder has it, and as `render` does.
+    """
+    from sparkfleet import resources  # noqa: PLC0415 - an inventory needs none
+
+    path = resources.find("templates", name)
+    if path is None:
+        known = list(resources.listing("templates", ".j2"))
+        raise TemplateError(f"no template {name!r}", hint=resources.similar(name, known))
+    return render_file(path, variables)
+
+
+def render_file(path: Path, variables: Mapping[str, Any]) -> str:
+    """Return the file at `path` rendered; raises TemplateError as `render` does."""
+    text = source.read(path, error=TemplateError)
+    try:
+        return _compiled(text.text).render(_needed(text.text, variables))
+    except _failures() as failure:
+        line = _line(failure)
+        where = text.where(line) if line else Where(file=text.file)
+        raise TemplateError(_reason(failure), where=where) from failure
+
+
+def _guarded(
+    work: Callable[[str, Mapping[str, Any]], Any],
+    text: str,
+    variables: Mapping[str, Any],
+    *,
+    where: Where | None,
+    error: type[InputError],
+) -> Any:
+    try:
+        return work(text, variables)
+    except _failures() as failure:
+        shown = text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+        raise error(f"{shown!r}: {_reason(failure)}", where=where) from failure
+
+
+@functools.cache
+def _failures() -> tuple[type[Exception], ...]:
+    """Return what an expression can fail with: Jinja's errors, and those of the code it calls."""
+    import jinja2  # noqa: PLC0415 - only where there is a template
+
+    return (
+        jinja2.TemplateError,
+        InputError,
+        ArithmeticError,
+        AssertionError,
+        AttributeError,
+        LookupError,
+        MemoryError,
+        OSError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+        re.error,
+    )
+
+
+def _reason(failure: Exception) -> str:
+    kind = "Jinja syntax: " if type(failure).__name__ == "TemplateSyntaxError" else ""
+    return kind + (str(failure).split("\n")[0] or type(failure).__name__)
+
+
+def _line(failure: Exception) -> int | None:
+    """Return the template's line that failed; Jinja puts it into the syntax error or the trace."""
+    line: int | None = getattr(failure, "lineno", None)
+    trace = failure.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == "<template>":
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return line
+
+
+def _text(text: str, variables: Mapping[str, Any]) -> Any:
+    needed = _needed(text, variables)
+    if expression := _sole_expression(text):
+        return _expression(expression, needed)
+    return _compiled(text).render(needed)
+
+
+def _expression(expression: str, variables: Mapping[str, Any]) -> Any:
+    needed = _needed("{{" + expression + "}}", variables)
+    value = _compiled_expression(expression)(needed)
+    if isinstance(value, Iterator):
+        return list(value)  # what `map` and `select` return
+    if type(value).__name__.endswith("Undefined"):
+        str(value)  # raises the error that says which name is undefined
+    return value
+
+
+def _needed(text: str, variables: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of `variables` that `text` names.
+
+    One whose own template fails counts as undefined, so that ``default`` works on it.
+    """
+    found: dict[str, Any] = {}
+    for name in _names(text):
+        try:
+            found[name] = variables[name]
+        except InputError as failure:
+            found[name] = _environment().undefined(hint=failure.message)
+        except KeyError:
+            continue
+    return found
+
+
+@functools.cache
+def _names(text: str) -> frozenset[str]:
+    from jinja2 import meta  # noqa: PLC0415 - only where there is a template
+
+    return frozenset(meta.find_undeclared_variables(_environment().parse(text)))
+
+
+@functools.cache
+def _compiled(text: str) -> jinja2.Template:
+    return _environment().from_string(text)
+
+
+@functools.cache
+def _compiled_expression(expression: str) -> Callable[..., Any]:
+    return _environment().compile_expression(expression, undefined_to_none=False)
+
+
+@functools.cache
+def _sole_expression(text: str) -> str | None:
+    tokens = list(_environment().lex(text))
+    kinds = [kind for _, kind, _ in tokens]
+    if kinds[0] != "variable_begin" or kinds.index("variable_end") != len(kinds) - 1:
+        return None
+    return "".join(value for _, _, value in tokens[1:-1])
+
+
+@functools.cache
+def _environment() -> jinja2.Environment:
+    from jinja2 import StrictUndefined  # noqa: PLC0415 - only where there is a template
+    from jinja2.sandbox import ImmutableSandboxedEnvironment  # noqa: PLC0415 - the same
+
+    environment = ImmutableSandboxedEnvironment(
+        undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True
+    )
+    environment.filters.update(FILTERS)
+    environment.globals["lookup"] = lookup
+    return environment

@@ -1,1 +1,5 @@
-"""What a host says about itself, read in one round trip."""
+"""What a host is: raw texts read in one round trip, parsed into values."""
+
+from sparkfleet.facts.host import HostFacts, gather, parse
+
+__all__ = ["HostFacts", "gather", "parse"]

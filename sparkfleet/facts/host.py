@@ -1,0 +1,117 @@
+"""One host's facts as one value."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address
+from typing import TYPE_CHECKING, Any
+
+from sparkfleet.facts import machine, network, rdma
+from sparkfleet.facts.machine import Disk, Gpu, GpuProcess, Listener, Memory, Release, System
+from sparkfleet.facts.network import Neighbour, Netdev, Route
+from sparkfleet.facts.rdma import Hca, PciFunction
+from sparkfleet.facts.readings import Reading, Readings
+
+if TYPE_CHECKING:
+    from sparkfleet.remote.link import Link
+
+GPU_FIELDS = "name,uuid,driver_version,compute_cap,memory.total,memory.used,clocks.sm"
+GPU_QUERY = f"nvidia-smi --query-gpu={GPU_FIELDS} --format=csv"  # as onhost/facts.py runs it
+GPU_PROCESSES = "nvidia-smi --query-compute-apps=pid,process_name,used_memory --format=csv"
+NCCL_FILES = ("/etc/nccl.conf", "~/.nccl.conf")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostFacts:
+    """What one round trip learned about a host.
+
+    `fabric` tells whether the QSFP network was read at all: a solo start does not read it.
+    """
+
+    host: str
+    fabric: bool
+    netdevs: tuple[Netdev, ...] = ()
+    routes: tuple[Route, ...] = ()
+    neighbours: tuple[Neighbour, ...] = ()
+    hcas: tuple[Hca, ...] = ()
+    functions: tuple[PciFunction, ...] = ()
+    rdma_devices: Mapping[str, bool] = field(default_factory=dict)
+    memory: Memory | None = None
+    gpus: tuple[Gpu, ...] = ()
+    gpu_processes: tuple[GpuProcess, ...] = ()
+    release: Release = field(default_factory=Release)
+    system: System = field(default_factory=System)
+    disk: Disk | None = None
+    listeners: tuple[Listener, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    nccl_conf: Mapping[str, str] = field(default_factory=dict)
+    readings: Readings = field(default_factory=lambda: Readings({}))
+
+    def netdev(self, name: str) -> Netdev | None:
+        """Return the netdev called `name`, if this host has it."""
+        return next((netdev for netdev in self.netdevs if netdev.name == name), None)
+
+    def hca_of(self, netdev: str) -> Hca | None:
+        """Return the RDMA device of a netdev."""
+        return next((hca for hca in self.hcas if hca.netdev == netdev), None)
+
+    def carrier_of(self, address: IPv4Address) -> Netdev | None:
+        """Return the netdev that has `address`."""
+        return next(
+            (dev for dev in self.netdevs if any(own.ip == address for own in dev.addresses)), None
+        )
+
+    def read(self, source: str) -> Reading:
+        """Return the raw text of a source, or why there is none."""
+        return self.readings.read(source)
+
+    @property
+    def driver(self) -> str:
+        """The NVIDIA driver's version, empty where no GPU answered."""
+        return self.gpus[0].driver if self.gpus else ""
+
+    @property
+    def default_route(self) -> Route | None:
+        """The default route that the kernel prefers."""
+        defaults = [route for route in self.routes if route.network.prefixlen == 0]
+        return min(defaults, key=lambda route: route.metric, default=None)
+
+
+def gather(
+    link: Link, *, weights_dir: str = "~/vllm", ports: Collection[int] = (), fabric: bool = True
+) -> HostFacts:
+    """Read the facts of the host behind `link` in one round trip, as its user, without sudo.
+
+    `ports` are those whose holders are looked up. Raises UnreachableError and CommandError.
+    """
+    request = {"weights_dir": weights_dir, "ports": sorted(ports), "fabric": fabric}
+    return parse(link.host.name, link.ask("facts", request))
+
+
+def parse(host_name: str, raw: Mapping[str, Any]) -> HostFacts:
+    """Return the facts in `raw`, the answer of the program `onhost/facts.py`.
+
+    What could not be read is absent: None, or empty; `HostFacts.read` says why.
+    """
+    readings = Readings(raw["facts"])
+    return HostFacts(
+        host=host_name,
+        fabric=rdma.RDMA in raw["facts"],
+        netdevs=network.netdevs(readings),
+        routes=network.routes(readings),
+        neighbours=network.neighbours(readings),
+        hcas=rdma.hcas(readings),
+        functions=rdma.functions(readings),
+        rdma_devices=rdma.devices(readings),
+        memory=machine.memory(readings),
+        gpus=machine.gpus(readings.text(GPU_QUERY)),
+        gpu_processes=machine.gpu_processes(readings.text(GPU_PROCESSES)),
+        release=machine.release(readings),
+        system=machine.system(readings),
+        disk=machine.disk(readings.text("weights_dir")),
+        listeners=machine.listeners(readings),
+        environment=machine.assignments(readings.text("environment")),
+        nccl_conf=machine.assignments("\n".join(map(readings.text, NCCL_FILES))),
+        readings=readings,
+    )

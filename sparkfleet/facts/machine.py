@@ -1,0 +1,235 @@
+"""What the machine is: release, memory, GPU, disk, limits and who listens on its ports."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address
+
+from sparkfleet.facts.readings import Readings
+
+KIB = 1024
+UNIFIED = ("n/a", "not supported", "")  # after the brackets are off
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """``/proc/meminfo``, in bytes; a Spark shows 121.6 to 121.7 GiB of its 128 GB."""
+
+    total: int
+    free: int
+    available: int
+    swap_total: int = 0
+    swap_free: int = 0
+    cma_total: int | None = None
+    cma_free: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gpu:
+    """A line of `nvidia-smi`; `memory` is None where it is the machine's own (unified)."""
+
+    name: str
+    uuid: str = ""
+    driver: str = ""
+    capability: str = ""
+    memory: int | None = None
+    clock: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuProcess:
+    """A process that holds GPU memory, bytes."""
+
+    pid: int
+    name: str
+    memory: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """``/etc/dgx-release`` and ``/etc/os-release``; `version` is the last OTA update that ran."""
+
+    name: str = ""
+    platform: str = ""
+    version: str = ""
+    os: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disk:
+    """The disk of the weights folder; `folder` is its nearest part that exists, sizes in bytes."""
+
+    folder: str
+    total: int
+    available: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listener:
+    """A listening TCP socket; its holder shows only where it is this user's or we are root."""
+
+    address: IPv4Address | IPv6Address
+    port: int
+    pid: int | None = None
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class System:
+    """The system and this login: `memlock` in bytes, None where unlimited; `clock` since 1970."""
+
+    kernel: str = ""
+    architecture: str = ""
+    command_line: str = ""
+    product: str = ""
+    machine_id: str = ""
+    python: str = ""
+    user: str = ""
+    home: str = ""
+    memlock: int | None = None
+    clock: float = 0.0
+
+
+def assignments(text: str) -> Mapping[str, str]:
+    """Parse ``KEY="value"`` lines; the last one wins, since an update appends its own block."""
+    pairs = (line.partition("=") for line in text.splitlines() if "=" in line)
+    return {key.strip(): value.strip().strip("\"'") for key, _, value in pairs}
+
+
+def release(readings: Readings) -> Release:
+    """Return what the release files say; empty where this is no DGX OS."""
+    dgx = assignments(readings.text("/etc/dgx-release"))
+    return Release(
+        name=dgx.get("DGX_NAME", ""),
+        platform=dgx.get("DGX_PLATFORM", ""),
+        version=dgx.get("DGX_OTA_VERSION") or dgx.get("DGX_SWBUILD_VERSION", ""),
+        os=assignments(readings.text("/etc/os-release")).get("PRETTY_NAME", ""),
+    )
+
+
+def system(readings: Readings) -> System:
+    """Return the system; of `uname` the words that all its forms share: release and machine."""
+    uname = [word for word in readings.text("uname").split() if word != "GNU/Linux"]
+    user, _, home = readings.text("user").partition(" ")
+    memlock = readings.number("memlock")
+    return System(
+        kernel=uname[2] if len(uname) > 2 else "",
+        architecture=uname[-1] if len(uname) > 2 else "",
+        command_line=readings.text("/proc/cmdline"),
+        product=readings.text("/sys/class/dmi/id/product_name"),
+        machine_id=readings.text("/etc/machine-id"),
+        python=readings.text("python"),
+        user=user,
+        home=home,
+        memlock=memlock if memlock is not None and memlock >= 0 else None,
+        clock=float(readings.text("clock") or 0),
+    )
+
+
+def memory(readings: Readings) -> Memory | None:
+    """Return the memory, or None where ``/proc/meminfo`` is unreadable."""
+    rows: dict[str, int] = {}
+    for line in readings.text("/proc/meminfo").splitlines():
+        key, _, value = line.partition(":")
+        words = value.split()
+        if words and words[0].isdecimal():
+            rows[key.strip()] = int(words[0]) * KIB
+    if not {"MemTotal", "MemFree", "MemAvailable"} <= rows.keys():
+        return None
+    return Memory(
+        total=rows["MemTotal"],
+        free=rows["MemFree"],
+        available=rows["MemAvailable"],
+        swap_total=rows.get("SwapTotal", 0),
+        swap_free=rows.get("SwapFree", 0),
+        cma_total=rows.get("CmaTotal"),
+        cma_free=rows.get("CmaFree"),
+    )
+
+
+def gpus(text: str) -> tuple[Gpu, ...]:
+    """Parse ``nvidia-smi --query-gpu=... --format=csv`` by its header line.
+
+    ``No devices were found`` comes with status 0 or 6 and has no header: no GPU.
+    """
+    return tuple(
+        Gpu(
+            name=row.get("name", ""),
+            uuid=row.get("uuid", ""),
+            driver=row.get("driver_version", ""),
+            capability=row.get("compute_cap", ""),
+            memory=_mebibytes(row.get("memory.total", "")),
+            clock=_amount(row.get("clocks.sm") or row.get("clocks.current.sm", "")),
+        )
+        for row in table(text)
+        if row.get("name")
+    )
+
+
+def gpu_processes(text: str) -> tuple[GpuProcess, ...]:
+    """Parse ``nvidia-smi --query-compute-apps=pid,process_name,used_memory --format=csv``."""
+    return tuple(
+        GpuProcess(
+            pid=int(row["pid"]),
+            name=row.get("process_name", ""),
+            memory=_mebibytes(row.get("used_gpu_memory") or row.get("used_memory", "")),
+        )
+        for row in table(text)
+        if row.get("pid", "").isdecimal()
+    )
+
+
+def table(text: str) -> Iterator[Mapping[str, str]]:
+    """Yield rows of nvidia-smi's CSV by column name, without the unit in the header."""
+    rows = csv.reader(text.strip().splitlines(), skipinitialspace=True)
+    columns = [cell.partition(" [")[0].strip() for cell in next(rows, [])]
+    for row in rows:
+        yield dict(zip(columns, (cell.strip() for cell in row), strict=False))
+
+
+def _amount(cell: str) -> int | None:
+    """Return the number of a cell; None for every way to say that there is none (C50)."""
+    bare = cell.strip().strip("[]").lower()
+    digits = bare.split(" ")[0]
+    return None if bare in UNIFIED or not digits.isdecimal() else int(digits)
+
+
+def _mebibytes(cell: str) -> int | None:
+    amount = _amount(cell)
+    return None if amount is None else amount * KIB * KIB
+
+
+def disk(text: str) -> Disk | None:
+    """Parse ``total available folder``."""
+    words = text.split(" ", 2)
+    if len(words) != 3:
+        return None
+    return Disk(folder=words[2], total=int(words[0]), available=int(words[1]))
+
+
+def listeners(readings: Readings) -> tuple[Listener, ...]:
+    """Return the listening TCP sockets, with their holders where the host showed them."""
+    held = {}
+    for line in readings.text("listeners").splitlines():
+        inode, pid, name = line.split(" ", 2)
+        held[inode] = (int(pid), name)
+    return tuple(
+        _listener(local, held.get(inode))
+        for source in ("/proc/net/tcp", "/proc/net/tcp6")
+        for local, inode in readings.table(source).items()
+    )
+
+
+def _listener(local: str, holder: tuple[int, str] | None) -> Listener:
+    address, port = local.split(":")
+    words = [bytes.fromhex(address[at : at + 8])[::-1] for at in range(0, len(address), 8)]
+    packed = b"".join(words)  # 32-bit words in host order
+    pid, name = holder or (None, None)
+    return Listener(
+        address=IPv4Address(packed) if len(packed) == 4 else IPv6Address(packed),
+        port=int(port, 16),
+        pid=pid,
+        name=name,
+    )

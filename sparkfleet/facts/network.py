@@ -1,0 +1,168 @@
+"""Netdevs, addresses, routes and neighbours of a host."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network
+from typing import Any
+
+from sparkfleet.facts.readings import Readings
+from sparkfleet.facts.tools import ethtool
+
+NET = "/sys/class/net"
+ADMIN_UP = 0x1  # IFF_UP in /sys/class/net/*/flags
+LOOPBACK = 772  # ARPHRD_LOOPBACK in /sys/class/net/*/type
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Netdev:
+    """A network interface as the kernel tells it.
+
+    `speed` is in Mb/s, None where the kernel does not know it (down, virtual, Wi-Fi); `pci` is the
+    address of its PCI function; `cable` is False where ethtool says that no cable is in.
+    """
+
+    name: str
+    mac: str = ""
+    mtu: int | None = None
+    speed: int | None = None
+    admin_up: bool = False
+    carrier: bool = False
+    pci: str | None = None
+    master: str | None = None
+    wireless: bool = False
+    loopback: bool = False
+    cable: bool | None = None
+    addresses: tuple[IPv4Interface, ...] = ()
+
+    @property
+    def link_local(self) -> tuple[IPv4Interface, ...]:
+        """Its addresses in 169.254.0.0/16, which the host gave itself and may change."""
+        return tuple(address for address in self.addresses if address.is_link_local)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """An IPv4 route of the main table; `network` 0.0.0.0/0 is the default route."""
+
+    network: IPv4Network
+    netdev: str
+    gateway: IPv4Address | None = None
+    metric: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Neighbour:
+    """An entry of the ARP table."""
+
+    address: IPv4Address
+    netdev: str
+    mac: str
+    state: str
+
+
+def netdevs(readings: Readings) -> tuple[Netdev, ...]:
+    """Return all netdevs, in the order of their names."""
+    given = _addresses(readings)
+    return tuple(_netdev(readings, name, given.get(name, ())) for name in readings.names(NET))
+
+
+def _netdev(readings: Readings, name: str, addresses: tuple[IPv4Interface, ...]) -> Netdev:
+    base = f"{NET}/{name}"
+    speed = readings.number(f"{base}/speed")
+    device = readings.text(f"{base}/device").rsplit("/", 1)[-1]
+    return Netdev(
+        name=name,
+        mac=readings.text(f"{base}/address"),
+        mtu=readings.number(f"{base}/mtu"),
+        speed=speed if speed is not None and speed > 0 else None,
+        admin_up=bool((readings.number(f"{base}/flags") or 0) & ADMIN_UP),
+        carrier=readings.text(f"{base}/carrier") == "1",
+        pci=device or None,
+        master=readings.text(f"{base}/master").rsplit("/", 1)[-1] or None,
+        wireless=readings.read(f"{base}/phy80211").lack is None,
+        loopback=readings.number(f"{base}/type") == LOOPBACK,
+        cable=ethtool(readings.text(f"ethtool {name}")).cable,
+        addresses=addresses,
+    )
+
+
+def _addresses(readings: Readings) -> Mapping[str, tuple[IPv4Interface, ...]]:
+    found: dict[str, tuple[IPv4Interface, ...]] = {}
+    for name, address in (*_ip_addresses(readings), *_kernel_addresses(readings)):
+        found[name] = (*found.get(name, ()), address)
+    return found
+
+
+def _ip_addresses(readings: Readings) -> Iterator[tuple[str, IPv4Interface]]:
+    for netdev in _json(readings, "ip -j addr"):
+        for address in netdev.get("addr_info", ()):
+            if address.get("family") == "inet":
+                text = f"{address['local']}/{address['prefixlen']}"
+                yield str(netdev["ifname"]), IPv4Interface(text)
+
+
+def _kernel_addresses(readings: Readings) -> Iterator[tuple[str, IPv4Interface]]:
+    for name in readings.names(NET):
+        address, _, mask = readings.text(f"SIOCGIFADDR {name}").partition(" ")
+        if mask:
+            yield name, IPv4Interface(f"{address}/{mask}")
+
+
+def routes(readings: Readings) -> tuple[Route, ...]:
+    """Return the IPv4 routes of the main table."""
+    return (*_ip_routes(readings), *_kernel_routes(readings))
+
+
+def _ip_routes(readings: Readings) -> Iterator[Route]:
+    for route in _json(readings, "ip -j route"):
+        if "dev" not in route or "type" in route:  # unreachable, blackhole, multipath
+            continue
+        to = str(route["dst"])
+        gateway = route.get("gateway")
+        yield Route(
+            network=IPv4Network("0.0.0.0/0" if to == "default" else to),
+            netdev=str(route["dev"]),
+            gateway=IPv4Address(gateway) if gateway else None,
+            metric=int(route.get("metric", 0)),
+        )
+
+
+def _kernel_routes(readings: Readings) -> Iterator[Route]:
+    for line in readings.text("/proc/net/route").splitlines()[1:]:
+        name, to, gateway, _, _, _, metric, mask, *_ = line.split()
+        yield Route(
+            network=IPv4Network(f"{_hex(to)}/{_hex(mask)}"),
+            netdev=name,
+            gateway=_hex(gateway) if gateway.strip("0") else None,
+            metric=int(metric),
+        )
+
+
+def _hex(word: str) -> IPv4Address:
+    return IPv4Address(bytes.fromhex(word)[::-1])  # /proc/net prints host order, little endian
+
+
+def neighbours(readings: Readings) -> tuple[Neighbour, ...]:
+    """Return the IPv4 neighbours that have a MAC address."""
+    return tuple(
+        Neighbour(
+            address=IPv4Address(entry["dst"]),
+            netdev=str(entry["dev"]),
+            mac=str(entry["lladdr"]),
+            state=",".join(entry.get("state", ())),
+        )
+        for entry in _json(readings, "ip -j neigh")
+        if "lladdr" in entry and ":" not in entry["dst"]
+    )
+
+
+def _json(readings: Readings, source: str) -> list[dict[str, Any]]:
+    text = readings.text(source)
+    try:
+        answer = json.loads(text) if text else []
+    except ValueError:
+        return []
+    return [entry for entry in answer if isinstance(entry, dict)]

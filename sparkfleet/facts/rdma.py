@@ -1,0 +1,155 @@
+"""HCAs, their ports, GIDs and counters, and the PCI functions behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv6Address
+
+from sparkfleet.facts.readings import Readings
+from sparkfleet.facts.tools import active_mtu, ibdev2netdev, rdma_link
+
+RDMA = "/sys/class/infiniband"
+PCI = "/sys/bus/pci/devices"
+MELLANOX = "0x15b3"  # vendor id of ConnectX
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gid:
+    """One entry of a port's GID table."""
+
+    index: int
+    address: IPv6Address
+    kind: str
+    netdev: str
+
+    @property
+    def ipv4(self) -> IPv4Address | None:
+        """The IPv4 address of an IPv4-mapped GID (``::ffff:192.168.100.10``)."""
+        return self.address.ipv4_mapped
+
+    @property
+    def roce_v2(self) -> bool:
+        """Whether it is RoCE v2, the only one that NCCL routes by IP."""
+        return self.kind == "RoCE v2"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hca:
+    """One port of an RDMA device; a ConnectX-7 of a Spark has one port a device.
+
+    `state` and `phys_state` are words (``ACTIVE``, ``LinkUp``), `rate` is in Gb/s (40 on a port
+    without a cable), `active_mtu` in bytes, None where `ibv_devinfo` is missing.
+    """
+
+    name: str
+    port: int = 1
+    netdev: str | None = None
+    state: str = ""
+    phys_state: str = ""
+    rate: int | None = None
+    link_layer: str = ""
+    firmware: str = ""
+    active_mtu: int | None = None
+    gids: tuple[Gid, ...] = ()
+    counters: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def up(self) -> bool:
+        """Whether RDMA can pass: ACTIVE and LinkUp (DOWN with LinkUp occurs, so both count)."""
+        return self.state == "ACTIVE" and self.phys_state == "LinkUp"
+
+    def ipv4_gids(self, address: IPv4Address) -> tuple[Gid, ...]:
+        """Return its RoCE v2 GIDs that are mapped to `address`."""
+        return tuple(gid for gid in self.gids if gid.roce_v2 and gid.ipv4 == address)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PciFunction:
+    """A PCI function of the ConnectX; on a Spark each has four lanes of PCIe Gen5."""
+
+    address: str
+    width: int | None = None
+    max_width: int | None = None
+    speed: str = ""
+
+    @property
+    def port(self) -> int | None:
+        """The QSFP port it belongs to: the function number (0002:01:00.1 is port 1)."""
+        digit = self.address.rpartition(".")[2]
+        return int(digit) if digit.isdecimal() else None
+
+
+def hcas(readings: Readings) -> tuple[Hca, ...]:
+    """Return every port of every RDMA device, in the order of their names."""
+    return tuple(_hcas(readings))
+
+
+def _hcas(readings: Readings) -> Iterator[Hca]:
+    told = {**ibdev2netdev(readings.text("ibdev2netdev")), **rdma_link(readings.text("rdma link"))}
+    mtus = active_mtu(readings.text("ibv_devinfo"))
+    for name in readings.names(RDMA):
+        base = f"{RDMA}/{name}"
+        here = readings.names(f"{base}/device/net")
+        for port in readings.names(f"{base}/ports"):
+            at = f"{base}/ports/{port}"
+            yield Hca(
+                name=name,
+                port=int(port),
+                netdev=here[0] if here else told.get(name),
+                state=_word(readings.text(f"{at}/state")),
+                phys_state=_word(readings.text(f"{at}/phys_state")),
+                rate=_leading_number(readings.text(f"{at}/rate")),
+                link_layer=readings.text(f"{at}/link_layer"),
+                firmware=readings.text(f"{base}/fw_ver"),
+                active_mtu=mtus.get(name),
+                gids=tuple(_gids(readings, at)),
+                counters=_counters(readings, at),
+            )
+
+
+def _word(text: str) -> str:
+    return text.rpartition(":")[2].strip()  # "4: ACTIVE"
+
+
+def _leading_number(text: str) -> int | None:
+    digits = text.partition(" ")[0]  # "200 Gb/sec (4X HDR)"
+    return int(digits) if digits.isdecimal() else None
+
+
+def _gids(readings: Readings, port: str) -> Iterator[Gid]:
+    kinds = readings.table(f"{port}/gid_attrs/types")
+    netdevs = readings.table(f"{port}/gid_attrs/ndevs")
+    for index, address in readings.table(f"{port}/gids").items():
+        gid = IPv6Address(address)
+        if int(gid):
+            yield Gid(
+                index=int(index),
+                address=gid,
+                kind=kinds.get(index, ""),
+                netdev=netdevs.get(index, ""),
+            )
+
+
+def _counters(readings: Readings, port: str) -> Mapping[str, int]:
+    found = {**readings.table(f"{port}/counters"), **readings.table(f"{port}/hw_counters")}
+    return {name: int(value) for name, value in found.items() if value.isdecimal()}
+
+
+def functions(readings: Readings) -> tuple[PciFunction, ...]:
+    """Return the PCI functions of ConnectX adapters; none means that the NIC left the bus."""
+    return tuple(
+        PciFunction(
+            address=name,
+            width=readings.number(f"{PCI}/{name}/current_link_width"),
+            max_width=readings.number(f"{PCI}/{name}/max_link_width"),
+            speed=readings.text(f"{PCI}/{name}/current_link_speed"),
+        )
+        for name in readings.names(PCI)
+        if readings.text(f"{PCI}/{name}/vendor") == MELLANOX
+    )
+
+
+def devices(readings: Readings) -> Mapping[str, bool]:
+    """Return name -> may be opened, of ``/dev/infiniband``."""
+    return {name: may == "True" for name, may in readings.table("/dev/infiniband").items()}

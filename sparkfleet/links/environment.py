@@ -1,0 +1,125 @@
+"""What each host's `nccl.env` is, and why: every variable says where its value came from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from sparkfleet.links import hca_filter
+from sparkfleet.links.model import Fabric, Rail, Topology
+from sparkfleet.model import Host
+
+SOCKETS = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "UCX_NET_DEVICES")
+PER_HOST = ("VLLM_HOST_IP", *SOCKETS, "NCCL_IB_HCA", "NCCL_IB_GID_INDEX")
+NO_DIAGONAL = 4  # hosts from which on a ring has members that are not neighbours
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvVar:
+    """A variable of a rank's environment; `value` None means that it must be unset there.
+
+    An empty text is not unset: NCCL takes it as a value (facts/dgx-spark.md, failure 81).
+    """
+
+    name: str
+    value: str | None
+    why: str
+
+
+def env(fabric: Fabric, host: Host) -> tuple[EnvVar, ...]:
+    """Return the environment of `host`'s rank: computed from its facts, `nccl_env` laid over."""
+    computed = {var.name: var for var in _computed(fabric, host)}
+    return tuple((computed | {var.name: var for var in _given(host, computed)}).values())
+
+
+def _computed(fabric: Fabric, host: Host) -> Iterator[EnvVar]:
+    rail = fabric.rendezvous(host.name)
+    if rail is not None:
+        yield from _sockets(fabric, rail)
+    yield from _hcas(fabric, host)
+    yield from _gid_index(host)
+    if fabric.topology is Topology.RING:
+        yield from _ring(fabric, host)
+    elif _twins_share_a_subnet(fabric):
+        yield EnvVar(
+            name="NCCL_IB_SUBNET_AWARE_ROUTING",
+            value="1",
+            why="two rails of a host are in one subnet",
+        )
+
+
+def _sockets(fabric: Fabric, rail: Rail) -> Iterator[EnvVar]:
+    if fabric.topology is Topology.RING:
+        meet = f"the ring has no subnet for all; {rail.network} joins every node"
+    else:
+        meet = f"{rail.network} is the fabric subnet that {', '.join(fabric.hosts)} share"
+    yield EnvVar(name="VLLM_HOST_IP", value=str(rail.ip), why=f"address of {rail.name}: {meet}")
+    for name in SOCKETS:
+        yield EnvVar(name=name, value=rail.name, why=f"the interface that has {rail.ip}")
+
+
+def _hcas(fabric: Fabric, host: Host) -> Iterator[EnvVar]:
+    chosen = fabric.hcas(host.name)
+    if not chosen:
+        return
+    every = [rail.hca for rail in fabric.spare[host.name] if rail.hca] + list(chosen)
+    pairs = ", ".join(f"{hca.name} is on {hca.netdev}" for hca in chosen)
+    yield EnvVar(
+        name="NCCL_IB_HCA",
+        value=hca_filter.render(chosen, every),
+        why=f"the rails in use: {pairs}",
+    )
+    given = host.get("nccl_env") or {}
+    if str(given.get("NCCL_IB_DISABLE")) != "1":
+        why = "RDMA or an error, never a silent fall back to TCP"
+        yield EnvVar(name="NCCL_NET", value="IB", why=why)
+
+
+def _gid_index(host: Host) -> Iterator[EnvVar]:
+    wish = str(host.get("nccl_ib_gid_index", "auto"))
+    place = host.vars["nccl_ib_gid_index"].where if "nccl_ib_gid_index" in host.vars else None
+    if wish == "unset":
+        yield EnvVar(name="NCCL_IB_GID_INDEX", value=None, why=f"nccl_ib_gid_index, {place}")
+    elif wish != "auto":
+        yield EnvVar(name="NCCL_IB_GID_INDEX", value=wish, why=f"nccl_ib_gid_index, {place}")
+
+
+def _ring(fabric: Fabric, host: Host) -> Iterator[EnvVar]:
+    rails = fabric.rails[host.name]
+    prefixes = sorted({rail.network.prefixlen for rail in rails if rail.network})
+    yield EnvVar(
+        name="NCCL_IB_SUBNET_AWARE_ROUTING",
+        value="1",
+        why="in a ring each port reaches one neighbour only",
+    )
+    if len(prefixes) == 1:
+        yield EnvVar(
+            name="NCCL_IB_SUBNET_PREFIX_LEN",
+            value=str(prefixes[0]),
+            why="prefix of the cables' subnets",
+        )
+    yield EnvVar(name="NCCL_IB_MERGE_NICS", value="0", why="a merged NIC would span two cables")
+    yield EnvVar(name="NCCL_NET_PLUGIN", value="none", why="a plugin does not route by subnet")
+    if len(fabric.hosts) >= NO_DIAGONAL:
+        why = "a tree needs a path between hosts that are not neighbours"
+        yield EnvVar(name="NCCL_ALGO", value="Ring", why=why)
+        why = "connect what a collective uses, not the tree that cannot be connected"
+        yield EnvVar(name="NCCL_RUNTIME_CONNECT", value="1", why=why)
+        yield EnvVar(name="NCCL_CUMEM_ENABLE", value="1", why="NCCL_RUNTIME_CONNECT needs it")
+
+
+def _twins_share_a_subnet(fabric: Fabric) -> bool:
+    return any(
+        len({rail.network for rail in cage.rails}) < len(cage.rails)
+        for host in fabric.hosts
+        for cage in fabric.cages(host)
+    )
+
+
+def _given(host: Host, computed: Mapping[str, EnvVar]) -> Iterator[EnvVar]:
+    value = host.vars.get("nccl_env")
+    for name, data in (value.data if value and value.data else {}).items():
+        why = f"nccl_env, {value.where}" if value and value.where else "nccl_env"
+        if name in computed:
+            why += f" (instead of {computed[name].value})"
+        yield EnvVar(name=name, value=None if data is None else str(data), why=why)

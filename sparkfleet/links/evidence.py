@@ -1,0 +1,56 @@
+"""What the static checks look at: the fabric, the facts and the inventory of all hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from sparkfleet.facts import HostFacts
+from sparkfleet.links.environment import env
+from sparkfleet.links.model import Cage, Fabric, Rail
+from sparkfleet.model import Host, Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """The arguments of every check."""
+
+    fabric: Fabric
+    facts: Mapping[str, HostFacts]
+    hosts: Mapping[str, Host]
+
+    def rails(self) -> Iterator[Rail]:
+        """Yield the rails in use of all hosts."""
+        for host in self.hosts:
+            yield from self.fabric.rails[host]
+
+    def every_rail(self, host: str) -> tuple[Rail, ...]:
+        """Return the QSFP rails of a host, in use or not."""
+        return (*self.fabric.rails[host], *self.fabric.spare[host])
+
+    def named(self, host: str) -> tuple[str, ...]:
+        """Return the interfaces that the inventory names as fabric of `host`."""
+        return tuple(map(str, self.hosts[host].get("link_interfaces") or ()))
+
+    def twins(self, host: str) -> Iterator[Rail]:
+        """Yield the rails that share a cage with one in use and are not in use.
+
+        None where the inventory names the interfaces: then one rail is on purpose (C13).
+        """
+        ports = {rail.port for rail in self.fabric.rails[host] if rail.port is not None}
+        if not self.named(host):
+            yield from (rail for rail in self.fabric.spare[host] if rail.port in ports)
+
+    def whole_cages(self, host: str) -> Iterator[Cage]:
+        """Yield the cages of `host` that are in use, with all their rails, in use or not."""
+        for port in dict.fromkeys(rail.port for rail in self.fabric.rails[host]):
+            if port is not None and not self.named(host):
+                own = tuple(rail for rail in self.every_rail(host) if rail.port == port)
+                yield Cage(host=host, port=port, rails=own)
+
+    def environment(self, host: str) -> Mapping[str, str | None]:
+        """Return the variables of the rank on `host`; None means unset."""
+        return {var.name: var.value for var in env(self.fabric, self.hosts[host])}
+
+
+Check = Callable[[Evidence], Iterator[Verdict]]

@@ -1,0 +1,90 @@
+"""Machines: equal firmware, kernel and driver; kernels and packages that are known to be bad."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from sparkfleet.facts import HostFacts
+from sparkfleet.links.evidence import Check, Evidence
+from sparkfleet.links.verdicts import warning
+from sparkfleet.model import Verdict
+
+KHO_KERNELS = re.compile(r"7\.0\.0-(31|1019)\b")  # facts/dgx-spark.md 4, row 39
+UPDATER = "/var/lib/dpkg/info/mlnx-fw-updater.list"
+
+
+def equal(evidence: Evidence) -> Iterator[Verdict]:
+    """Expect the head's firmware, kernel, driver and DGX OS on every host (facts 1.7, C20)."""
+    head, *rest = evidence.hosts
+    reference = _versions(evidence, head)
+    for host in rest:
+        for name, (seen, source) in _versions(evidence, host).items():
+            expected = reference[name][0]
+            if seen and expected and seen != expected:
+                yield warning(
+                    f"host.{name}",
+                    host,
+                    name,
+                    expected=f"{expected}, as on {head}",
+                    seen=seen,
+                    source=source,
+                    fix="update by hand so that all nodes are equal; nothing is installed or "
+                    "flashed by this tool",
+                )
+
+
+def _versions(evidence: Evidence, host: str) -> dict[str, tuple[str, str]]:
+    facts = evidence.facts[host]
+    firmware = sorted({hca.firmware for hca in evidence.fabric.hcas(host)})
+    return {
+        "firmware": (", ".join(firmware), "/sys/class/infiniband/*/fw_ver"),
+        "kernel": (facts.system.kernel, "uname"),
+        "driver": (facts.driver, "nvidia-smi"),
+        "release": (facts.release.version, "/etc/dgx-release"),
+    }
+
+
+def kernel(evidence: Evidence) -> Iterator[Verdict]:
+    """Warn of kernels that lose the contiguous memory which RDMA registers (C15)."""
+    for host in evidence.hosts:
+        facts = evidence.facts[host]
+        if (
+            KHO_KERNELS.match(facts.system.kernel)
+            and "kho=off" not in facts.system.command_line.split()
+        ):
+            yield _kernel(facts, f"{facts.system.kernel} without kho=off", "uname, /proc/cmdline")
+        memory = facts.memory
+        if memory and (memory.cma_free or 0) > (memory.cma_total or 0):
+            seen = f"CmaTotal {memory.cma_total}, CmaFree {memory.cma_free} bytes"
+            yield _kernel(facts, seen, "/proc/meminfo")
+
+
+def _kernel(facts: HostFacts, seen: str, source: str) -> Verdict:
+    return warning(
+        "host.cma",
+        facts.host,
+        "kernel",
+        expected="a kernel whose CMA is intact",
+        seen=seen,
+        source=source,
+        fix="ibv_reg_mr fails with ENOMEM there: boot with kho=off, or another kernel",
+    )
+
+
+def updater(evidence: Evidence) -> Iterator[Verdict]:
+    """Warn of the package that flashes the NIC when it is upgraded: it bricked one (C20)."""
+    for host in evidence.hosts:
+        if evidence.facts[host].read(UPDATER).lack is None:
+            yield warning(
+                "host.fw_updater",
+                host,
+                "mlnx-fw-updater",
+                expected="not installed",
+                seen="installed",
+                source=UPDATER,
+                fix="sudo apt-get purge mlnx-fw-updater: an upgrade of it flashes the NIC",
+            )
+
+
+CHECKS: tuple[Check, ...] = (equal, kernel, updater)

@@ -1,0 +1,196 @@
+"""Ports: up or not and why, speed, PCIe lanes, MTU, rails that are left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from sparkfleet.links.evidence import Check, Evidence
+from sparkfleet.links.model import Rail
+from sparkfleet.links.verdicts import error, verdict, warning
+from sparkfleet.model import Severity, Verdict
+from sparkfleet.variables import default
+
+JUMBO = 9000  # bytes; the MTU of every tuned setup (facts/dgx-spark.md 1.4)
+NET = "/sys/class/net"
+
+
+def state(evidence: Evidence) -> Iterator[Verdict]:
+    """Expect a link on every rail of a cabled cage; tell no cable from switched off."""
+    for host in evidence.hosts:
+        for rail in (*evidence.fabric.rails[host], *evidence.twins(host)):
+            if not rail.netdev.carrier:
+                yield _down(evidence, rail)
+
+
+def _down(evidence: Evidence, rail: Rail) -> Verdict:
+    netdev = rail.netdev
+    twins = [x for x in evidence.every_rail(rail.host) if x.port == rail.port and x != rail]
+    if not netdev.admin_up:
+        seen, fix = "switched off", f"sudo ip link set {netdev.name} up"
+    elif netdev.cable is False or not any(twin.netdev.carrier for twin in twins):
+        seen, fix = "no cable, or none at the other end", "reseat the QSFP cable at both ends"
+    else:
+        seen = f"no carrier, while {', '.join(twin.name for twin in twins)} has one"
+        fix = "reseat the cable; if it stays, power off and unplug power and QSFP (facts 4, row 5)"
+    return error(
+        "link.down",
+        rail.host,
+        netdev.name,
+        expected="link up",
+        seen=seen,
+        source=f"{NET}/{netdev.name}/carrier",
+        fix=fix,
+    )
+
+
+def speed(evidence: Evidence) -> Iterator[Verdict]:
+    """Expect the rate of `link_speed` on every port.
+
+    Less is an error where the inventory states the rate, and below half of it; else a warning: 100
+    Gb/s cables are in use (C18, cases S25).
+    """
+    for rail in evidence.rails():
+        host = evidence.hosts[rail.host]
+        wanted = int(host.get("link_speed") or default("link_speed"))
+        seen = rail.netdev.speed
+        if not rail.netdev.carrier or seen is None or seen >= wanted:
+            continue
+        stated = "link_speed" in host.vars
+        yield verdict(
+            Severity.ERROR if stated or seen * 2 < wanted else Severity.WARNING,
+            "link.speed",
+            rail.host,
+            rail.name,
+            expected=f"{wanted} Mb/s",
+            seen=f"{seen} Mb/s",
+            source=f"{NET}/{rail.name}/speed",
+            fix="on a switch fix the port to 200G-baseCR4 (facts 4, row 8); for a 100G cable set "
+            "link_speed: 100000",
+        )
+
+
+def lanes(evidence: Evidence) -> Iterator[Verdict]:
+    """Expect the four PCIe lanes that a Spark gives each function (facts 4, row 6)."""
+    for rail in evidence.rails():
+        functions = evidence.facts[rail.host].functions
+        function = next((x for x in functions if x.address == rail.netdev.pci), None)
+        if function is None or function.width is None:
+            continue
+        if function.width < min(function.max_width or 4, 4):
+            yield warning(
+                "link.pcie",
+                rail.host,
+                f"{rail.name} {function.address}",
+                expected="x4",
+                seen=f"x{function.width}",
+                source=f"/sys/bus/pci/devices/{function.address}/current_link_width",
+                fix="an old BIOS wires the second controller x2: sudo fwupdmgr update",
+            )
+
+
+def halves(evidence: Evidence) -> Iterator[Verdict]:
+    """Expect as many rails in each cage as in the others: one that is gone is no link down."""
+    cages = [cage for host in evidence.hosts for cage in evidence.whole_cages(host)]
+    most = max((len(cage.rails) for cage in cages), default=0)
+    for cage in cages:
+        if len(cage.rails) < most:
+            yield error(
+                "link.half_gone",
+                cage.host,
+                f"port {cage.port}",
+                expected=f"{most} netdevs, as on the other hosts",
+                seen=", ".join(rail.name for rail in cage.rails),
+                source="/sys/class/net, /sys/bus/pci/devices",
+                fix="the rest left the bus or has no driver: reboot; if it stays, power off and "
+                "unplug power and QSFP",
+            )
+
+
+def left_out(evidence: Evidence) -> Iterator[Verdict]:
+    """Expect both rails of a cabled cage in use: one carries about half (C13, C10).
+
+    One whose other end has an address is meant to be used: then it is an error.
+    """
+    idle = [x for host in evidence.hosts for x in evidence.twins(host) if x.netdev.carrier]
+    ready = [x for x in idle if x.address is not None and not x.address.is_link_local]
+    for rail in idle:
+        others = [x for x in ready if x.host != rail.host]
+        if rail in ready:
+            if len(ready) == len(idle):
+                yield _elsewhere(rail, others)
+        elif others:
+            yield _no_address(error, rail, f"an address like {_list(others)} has")
+        else:
+            yield _no_address(warning, rail, "an address, so that both rails are used")
+
+
+def _no_address(say: Callable[..., Verdict], rail: Rail, expected: str) -> Verdict:
+    return say(
+        "link.unused",
+        rail.host,
+        rail.name,
+        expected=expected,
+        seen=str(rail.address or "no IPv4 address, so no RoCE v2 GID either"),
+        source="ip -j addr",
+        fix="give it a static address in the subnet of the other end (/etc/netplan/40-cx7.yaml); "
+        "one rail on purpose: set link_interfaces",
+    )
+
+
+def _elsewhere(rail: Rail, others: list[Rail]) -> Verdict:
+    return error(
+        "link.subnet",
+        rail.host,
+        f"{rail.name} {rail.address}",
+        expected="the subnet of the rail at the other end of its cable",
+        seen=f"nobody else in it; there: {_list(others) or 'no second rail'}",
+        source="ip -j addr",
+        fix="give both ends addresses in one subnet; one rail on purpose: set link_interfaces",
+    )
+
+
+def _list(rails: list[Rail]) -> str:
+    return ", ".join(f"{rail.host} {rail.name} {rail.address}" for rail in rails)
+
+
+def mtu(evidence: Evidence) -> Iterator[Verdict]:
+    """Expect one MTU on all rails: the stated one, else the largest in use (C11)."""
+    largest = max((rail.netdev.mtu or 0 for rail in evidence.rails()), default=0)
+    for rail in evidence.rails():
+        stated = evidence.hosts[rail.host].get("link_mtu")
+        wanted = int(stated or largest)
+        if rail.netdev.mtu != wanted:
+            yield _mtu(error, rail, wanted, "another rail has it, or link_mtu says so")
+        elif wanted < JUMBO and not stated:
+            why = f"works, prefill is slower; link_mtu: {wanted} if it is meant"
+            yield _mtu(warning, rail, JUMBO, why)
+
+
+def _mtu(say: Callable[..., Verdict], rail: Rail, wanted: int, why: str) -> Verdict:
+    return say(
+        "link.mtu",
+        rail.host,
+        rail.name,
+        expected=f"MTU {wanted}",
+        seen=f"MTU {rail.netdev.mtu}",
+        source=f"{NET}/{rail.name}/mtu",
+        fix=f"{why}: mtu: {wanted} in /etc/netplan/40-cx7.yaml, then: sudo netplan apply",
+    )
+
+
+def bonds(evidence: Evidence) -> Iterator[Verdict]:
+    """Refuse a rail in a bond or bridge: RoCE does not follow it (cases S22)."""
+    for rail in evidence.rails():
+        if rail.netdev.master:
+            yield error(
+                "link.bond",
+                rail.host,
+                rail.name,
+                expected="an interface of its own",
+                seen=f"part of {rail.netdev.master}",
+                source=f"{NET}/{rail.name}/master",
+                fix="take it out of the bond and give each rail its own address",
+            )
+
+
+CHECKS: tuple[Check, ...] = (state, speed, lanes, halves, left_out, mtu, bonds)

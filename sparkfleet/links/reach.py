@@ -1,0 +1,122 @@
+"""What every host does in the active part of the gate, and what it saw; pure."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sparkfleet.links.model import Fabric, Rail
+from sparkfleet.model import Host
+from sparkfleet.variables import default
+
+ICMP_AND_IP = 28  # bytes of header in front of a ping's payload
+PINGS = 50  # packets a rail and direction
+FREE_PORT = 0  # stands for the ports that NCCL and gloo let the kernel choose
+PORTS = (
+    "ray_port",
+    "ray_node_manager_port",
+    "ray_object_manager_port",
+    "ray_worker_port_min",
+    "ray_worker_port_max",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A connection to try: out of `rail` to `port` of the peer's rail `to`."""
+
+    rail: Rail
+    to: Rail
+    port: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ping:
+    """Packets that nobody may fragment, out of `rail` to the peer's rail `to`.
+
+    `size` is their payload in bytes: the MTU of `rail` less 28.
+    """
+
+    rail: Rail
+    to: Rail
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Role:
+    """What one host does: where it listens (address, port), whom it calls and pings."""
+
+    host: str
+    token: str
+    listen: tuple[tuple[str, int], ...]
+    calls: tuple[Call, ...]
+    pings: tuple[Ping, ...]
+    hcas: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What one host saw.
+
+    `actual` maps where it was asked to listen to the port it got, `busy` to why it could not;
+    `connections` and `pings` are the program's answers in the order of the role.
+    """
+
+    nonce: str
+    actual: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    busy: Mapping[tuple[str, int], str] = field(default_factory=dict)
+    connections: tuple[Mapping[str, Any], ...] = ()
+    pings: tuple[Mapping[str, Any], ...] = ()
+    counters: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+
+def reach_plan(fabric: Fabric, hosts: Sequence[Host]) -> Mapping[str, Role]:
+    """Return the role of every host: it calls each peer on each subnet that both are in.
+
+    Pings go to the next and the previous host in the order of the ranks: that proves every rail,
+    and every port of a switch, in both directions.
+    """
+    return {host.name: _role(fabric, host) for host in hosts}
+
+
+def _role(fabric: Fabric, host: Host) -> Role:
+    ports = (*(int(host.get(name) or default(name)) for name in PORTS), FREE_PORT)
+    own = _ends(fabric, host.name)
+    return Role(
+        host=host.name,
+        token=secrets.token_hex(16),
+        listen=tuple((str(rail.ip), port) for rail in own for port in ports),
+        calls=tuple(
+            Call(rail=mine, to=theirs, port=port)
+            for peer in fabric.hosts
+            for mine, theirs in _paths(fabric, host.name, peer)
+            for port in ports
+        ),
+        pings=tuple(
+            Ping(rail=mine, to=theirs, size=mine.netdev.mtu - ICMP_AND_IP)
+            for peer in _beside(fabric, host.name)
+            for mine, theirs in _paths(fabric, host.name, peer)
+            if mine.netdev.mtu
+        ),
+        hcas=tuple(hca.name for hca in fabric.hcas(host.name)),
+    )
+
+
+def _ends(fabric: Fabric, host: str) -> tuple[Rail, ...]:
+    control = fabric.control.get(host)
+    return fabric.rails[host] if control is None else (*fabric.rails[host], control)
+
+
+def _paths(fabric: Fabric, host: str, peer: str) -> Iterator[tuple[Rail, Rail]]:
+    for mine in _ends(fabric, host) if peer != host else ():
+        for theirs in _ends(fabric, peer):
+            if mine.network == theirs.network:
+                yield mine, theirs
+
+
+def _beside(fabric: Fabric, host: str) -> tuple[str, ...]:
+    around = fabric.order or fabric.hosts
+    at = around.index(host)
+    return tuple(dict.fromkeys((around[(at + 1) % len(around)], around[at - 1])))

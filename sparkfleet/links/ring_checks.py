@@ -1,0 +1,127 @@
+"""What only a ring needs; silent for other fabrics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sparkfleet.links.evidence import Check, Evidence
+from sparkfleet.links.model import Topology
+from sparkfleet.links.ring import control_networks, neighbours
+from sparkfleet.links.verdicts import error, info
+from sparkfleet.model import Verdict
+
+TRIANGLE = 3
+
+
+def cables(evidence: Evidence) -> Iterator[Verdict]:
+    """Expect cables to two neighbours on every host, closing one ring."""
+    if evidence.fabric.topology is not Topology.RING or evidence.fabric.order:
+        return
+    for host in evidence.hosts:
+        around = neighbours(evidence.fabric, host)
+        if len(around) != 2:
+            yield error(
+                "ring.cables",
+                host,
+                "fabric cables",
+                expected="a cable to each of two neighbours",
+                seen=f"subnets shared with {', '.join(around) or 'nobody'}",
+                source="ip -j addr",
+                fix="give both ends of each cable addresses in one subnet of their own, or correct "
+                "link_topology and link_interfaces",
+            )
+
+
+def ports(evidence: Evidence) -> Iterator[Verdict]:
+    """Expect each cable of a ring of three to join a port 0 and a port 1 (C15)."""
+    fabric = evidence.fabric
+    if fabric.topology is not Topology.RING or len(fabric.hosts) != TRIANGLE:
+        return
+    for cable in fabric.cables:
+        one, other = cable.ends
+        if one.port is not None and one.port == other.port:
+            yield error(
+                "ring.ports",
+                one.host,
+                f"cable to {other.host}",
+                expected="port 0 at one end, port 1 at the other",
+                seen=f"{one}, {other}",
+                source="/sys/bus/pci/devices, ip -j addr",
+                fix="swap the two cables of one host: ibv_modify_qp times out (110) otherwise",
+            )
+
+
+def order(evidence: Evidence) -> Iterator[Verdict]:
+    """Expect neighbours in rank to be neighbours by cable (facts 4, row 86)."""
+    fabric = evidence.fabric
+    pairs = zip(fabric.hosts, (*fabric.hosts[1:], fabric.hosts[0]), strict=True)
+    for host, following in pairs if fabric.order else ():
+        if following not in neighbours(fabric, host):
+            yield error(
+                "ring.order",
+                host,
+                f"rank {fabric.hosts.index(host)}",
+                expected=f"a cable to the next rank, {following}",
+                seen=f"cables to {', '.join(neighbours(fabric, host))}",
+                source="order of the hosts in the inventory",
+                fix=f"list the hosts in this order: {', '.join(fabric.order)}",
+            )
+
+
+def control(evidence: Evidence) -> Iterator[Verdict]:
+    """Expect one wired network outside the ring on which all hosts can meet (C14)."""
+    fabric, hosts = evidence.fabric, tuple(evidence.hosts.values())
+    if fabric.topology is not Topology.RING or fabric.control:
+        return
+    found = control_networks(fabric, evidence.facts, hosts)
+    for host in evidence.hosts:
+        yield error(
+            "ring.control",
+            host,
+            "rendezvous network",
+            expected="one wired subnet outside the ring that every node is in",
+            seen=" and ".join(map(str, found)) or "none",
+            source="ip -j addr",
+            fix="set link_control_interface of each node to the interface to use",
+        )
+
+
+def settings(evidence: Evidence) -> Iterator[Verdict]:
+    """Refuse settings that overrule what a ring needs of NCCL (C14)."""
+    fabric = evidence.fabric
+    if fabric.topology is not Topology.RING:
+        return
+    needs = {"NCCL_IB_SUBNET_AWARE_ROUTING": "1"}
+    if len(fabric.hosts) > TRIANGLE:
+        needs["NCCL_ALGO"] = "Ring"
+    for host in evidence.hosts:
+        seen = evidence.environment(host)
+        for name, value in needs.items():
+            if (seen.get(name) or "").lower() != value.lower():
+                yield error(
+                    "ring.settings",
+                    host,
+                    name,
+                    expected=value,
+                    seen=seen.get(name) or "unset",
+                    source="nccl_env",
+                    fix=f"remove {name} from nccl_env",
+                )
+        if len(fabric.hosts) > TRIANGLE:
+            yield _no_diagonal(host)
+
+
+def _no_diagonal(host: str) -> Verdict:
+    return info(
+        "ring.nccl",
+        host,
+        "NCCL",
+        expected="an NCCL that does without a tree",
+        seen="not known before a start",
+        source="facts/dgx-spark.md 1.6",
+        fix="if the start dies in TransportTreeConnect, NCCL connected its tree all the same: use "
+        "a build that is patched for rings",
+    )
+
+
+CHECKS: tuple[Check, ...] = (cables, ports, order, control, settings)

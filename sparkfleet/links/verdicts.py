@@ -1,0 +1,37 @@
+"""Short ways to write a verdict."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from sparkfleet.model import Severity, Verdict
+
+
+def verdict(
+    severity: Severity,
+    check: str,
+    host: str,
+    subject: str,
+    *,
+    expected: str,
+    seen: str,
+    source: str = "",
+    fix: str = "",
+) -> Verdict:
+    """Return a verdict; `subject` is the interface, device or variable that was looked at."""
+    return Verdict(
+        check=check,
+        severity=severity,
+        host=host,
+        subject=subject,
+        expected=expected,
+        seen=seen,
+        source=source,
+        fix=fix,
+    )
+
+
+error = partial(verdict, Severity.ERROR)
+warning = partial(verdict, Severity.WARNING)
+info = partial(verdict, Severity.INFO)
+ok = partial(verdict, Severity.OK)

@@ -1,0 +1,248 @@
+"""Read what a host is: files, folders and a few tools, as raw text; changes nothing.
+
+Request: ``{"weights_dir": "~/vllm", "ports": [8000], "fabric": true}``. Without `fabric` nothing
+of the QSFP network is read. Answer: ``{"facts": {source: item}}``: a source is the path that was
+read or the command that was run, an item holds exactly one of ``text``, ``missing`` (no such file,
+tree or tool), ``denied`` (permission) and ``failed`` (any other error).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import getpass
+import json
+import os
+import resource
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+TOOL_TIMEOUT = 10  # s; nvidia-smi takes seconds while the driver wakes up
+MELLANOX = "0x15b3"  # PCI vendor id of ConnectX
+NET, RDMA, PCI = "/sys/class/net", "/sys/class/infiniband", "/sys/bus/pci/devices"
+SIOCGIFADDR, SIOCGIFNETMASK = 0x8915, 0x891B
+GPU_FIELDS = "name,uuid,driver_version,compute_cap,memory.total,memory.used,clocks.sm"
+RELEASE_FILES = ("/etc/dgx-release", "/etc/os-release", "/etc/machine-id")
+HARDWARE_FILES = ("/proc/cmdline", "/proc/meminfo", "/sys/class/dmi/id/product_name")
+NCCL_FILES = ("/etc/nccl.conf", "~/.nccl.conf")
+NETDEV_FILES = ("address", "carrier", "flags", "mtu", "speed", "type")
+NETDEV_LINKS = ("device", "master", "phy80211")
+PORT_FILES = ("state", "phys_state", "rate", "link_layer")
+PCI_FILES = ("vendor", "current_link_speed", "current_link_width", "max_link_width")
+ENVIRONMENT = ("NCCL_", "GLOO_", "TP_SOCKET", "UCX_")
+
+facts: dict[str, dict[str, str]] = {}
+
+
+def lack(error: OSError) -> dict[str, str]:
+    """Return the item that says why something could not be read."""
+    why = error.strerror or str(error)
+    if error.errno in (errno.ENOENT, errno.ENOTDIR):
+        return {"missing": why}
+    return {"denied" if error.errno in (errno.EACCES, errno.EPERM) else "failed": why}
+
+
+def note(source: str, read: Callable[[], str]) -> str:
+    """Keep what `read()` returns as fact `source`; return its text, empty if there is none."""
+    try:
+        facts[source] = {"text": read()}
+    except OSError as error:
+        facts[source] = lack(error)
+    return text(source)
+
+
+def text(source: str) -> str:
+    """Return the text of a fact, empty if it was not read or could not be."""
+    return facts.get(source, {}).get("text", "")
+
+
+def content(path: str | Path) -> str:
+    """Return the text of a file without its last line end."""
+    return Path(path).expanduser().read_bytes().decode("utf-8", "backslashreplace").rstrip("\n")
+
+
+def names(folder: str) -> list[str]:
+    """Return the names in a folder."""
+    return sorted(os.listdir(folder))  # noqa: PTH208 - names, not paths
+
+
+def note_files(folder: str, files: Iterable[str]) -> None:
+    """Keep the text of each of `files`."""
+    for path in (os.path.join(folder, file) for file in files):  # noqa: PTH118 - an absolute wins
+        note(path, lambda path=path: content(path))  # type: ignore[misc]
+
+
+def note_folder(path: str) -> list[str]:
+    """Keep the names in a folder, one a line, and return them."""
+    return note(path, lambda: "\n".join(names(path))).split()
+
+
+def note_table(folder: str, entries: Iterable[str] | None = None, blank: str = "") -> list[str]:
+    """Keep small files of a folder as lines ``name value`` and return the names.
+
+    A value of nothing but the characters in `blank` is left out.
+    """
+
+    def read() -> str:
+        lines = []
+        for name in names(folder) if entries is None else entries:
+            with contextlib.suppress(OSError):  # sysfs answers EINVAL for an entry that is unset
+                value = content(f"{folder}/{name}")
+                if value.strip(blank):
+                    lines.append(f"{name} {value}")
+        return "\n".join(lines)
+
+    return [line.split(" ", 1)[0] for line in note(folder, read).splitlines()]
+
+
+def note_tool(*argv: str) -> str:
+    """Keep what a tool prints; its standard error counts only where it fails."""
+    source = " ".join(argv)
+    path = shutil.which(argv[0], path=os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin")
+    if path is None:
+        facts[source] = {"missing": f"no {argv[0]} on PATH"}
+        return ""
+    try:
+        done = subprocess.run(
+            (path, *argv[1:]),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env=dict(os.environ, LC_ALL="C"),
+            timeout=TOOL_TIMEOUT,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        facts[source] = {"failed": f"no answer in {TOOL_TIMEOUT} s"}
+        return ""
+    said = done.stdout.decode("utf-8", "backslashreplace")
+    failed = f"status {done.returncode}: {said}{done.stderr.decode('utf-8', 'backslashreplace')}"
+    facts[source] = {"failed": failed.strip()} if done.returncode else {"text": said}
+    return text(source)
+
+
+def gather_machine(weights_dir: str) -> None:
+    """Keep what the machine is: release, kernel, GPU, memory, disk, limits, clock."""
+    note_files("", RELEASE_FILES + HARDWARE_FILES)
+    note("uname", lambda: " ".join(os.uname()))
+    note("python", lambda: sys.version.split()[0])
+    note("user", lambda: f"{getpass.getuser()} {Path.home()}")
+    note("clock", lambda: repr(time.time()))
+    note("memlock", lambda: str(resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]))  # -1: unlimited
+    note("weights_dir", lambda: disk(Path(weights_dir).expanduser()))
+    note_tool("nvidia-smi", f"--query-gpu={GPU_FIELDS}", "--format=csv")
+    note_tool("nvidia-smi", "--query-compute-apps=pid,process_name,used_memory", "--format=csv")
+
+
+def disk(path: Path) -> str:
+    """Return ``total available folder``: bytes on the disk of the nearest folder that exists."""
+    folder = next(folder for folder in (path, *path.parents) if folder.is_dir())
+    space = os.statvfs(folder)
+    return f"{space.f_blocks * space.f_frsize} {space.f_bavail * space.f_frsize} {folder}"
+
+
+def gather_network() -> None:
+    """Keep netdevs, addresses, routes and neighbours."""
+    for name in note_folder(NET):
+        note_files(f"{NET}/{name}", NETDEV_FILES)
+        for link in (f"{NET}/{name}/{link}" for link in NETDEV_LINKS):
+            note(link, lambda link=link: os.readlink(link))  # type: ignore[misc]  # noqa: PTH115
+    if not note_tool("ip", "-j", "addr"):
+        for name in text(NET).split():
+            note(f"SIOCGIFADDR {name}", lambda name=name: address(name))  # type: ignore[misc]
+    if not note_tool("ip", "-j", "route"):
+        note_files("/proc/net", ["route"])
+    note_tool("ip", "-j", "neigh")
+
+
+def address(netdev: str) -> str:
+    """Return ``address netmask``, the first IPv4 address of a netdev, where `ip` is missing."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        ask = struct.pack("40s", netdev.encode())  # struct ifreq
+        found = [fcntl.ioctl(probe, which, ask)[20:24] for which in (SIOCGIFADDR, SIOCGIFNETMASK)]
+    return " ".join(map(socket.inet_ntoa, found))
+
+
+def gather_listeners(ports: set[int]) -> None:
+    """Keep who listens: lines ``address:port inode``, and ``inode pid name`` for `ports`."""
+    wanted = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        note_files("", [table])
+        rows = [line.split() for line in text(table).splitlines()[1:]]
+        heard = [(row[1], row[9]) for row in rows if row[3] == "0A"]
+        facts[table] = {"text": "\n".join(map(" ".join, heard))}
+        wanted |= {inode for local, inode in heard if int(local.split(":")[1], 16) in ports}
+    note("listeners", lambda: "\n".join(holders(wanted)))
+
+
+def holders(inodes: set[str]) -> list[str]:
+    """Return lines ``inode pid name`` for those sockets that this user may look into."""
+    lines = []
+    for pid in filter(str.isdigit, names("/proc") if inodes else ()):
+        with contextlib.suppress(OSError):
+            for fd in names(f"/proc/{pid}/fd"):
+                target = os.readlink(f"/proc/{pid}/fd/{fd}")  # noqa: PTH115 - Path's needs 3.9
+                if target.startswith("socket:[") and target[8:-1] in inodes:
+                    lines.append(f"{target[8:-1]} {pid} {content(f'/proc/{pid}/comm')}")
+    return lines
+
+
+def gather_fabric() -> None:
+    """Keep the RDMA tree, the ConnectX PCI functions and what only the RDMA tools know."""
+    for hca in note_folder(RDMA):
+        gather_hca(f"{RDMA}/{hca}")
+    for function in note_folder(PCI):
+        note_files(f"{PCI}/{function}", PCI_FILES)
+    for name in text(NET).split():
+        function = text(f"{NET}/{name}/device").rsplit("/", 1)[-1]
+        if text(f"{PCI}/{function}/vendor") == MELLANOX and text(f"{NET}/{name}/carrier") != "1":
+            note_tool("ethtool", name)  # sysfs does not tell "no cable" from "no link"
+    note_tool("ibv_devinfo")  # sysfs lacks active_mtu
+    note_tool("rdma", "link")
+    note("/dev/infiniband", lambda: "\n".join(openable("/dev/infiniband")))
+    note_files("", NCCL_FILES)
+    note_files("/var/lib/dpkg/info", ["mlnx-fw-updater.list"])
+    ours = sorted(pair for pair in os.environ.items() if pair[0].startswith(ENVIRONMENT))
+    note("environment", lambda: "\n".join(map("=".join, ours)))
+
+
+def gather_hca(root: str) -> None:
+    """Keep one HCA: firmware, netdevs, and of each port state, GIDs and counters."""
+    note_files(root, ["fw_ver"])
+    note_folder(f"{root}/device/net")
+    for port in note_folder(f"{root}/ports"):
+        base = f"{root}/ports/{port}"
+        note_files(base, PORT_FILES)
+        used = note_table(f"{base}/gids", blank="0:")
+        note_table(f"{base}/gid_attrs/types", used)
+        note_table(f"{base}/gid_attrs/ndevs", used)
+        note_table(f"{base}/counters")
+        note_table(f"{base}/hw_counters")
+
+
+def openable(folder: str) -> list[str]:
+    """Return lines ``name True`` or ``name False``: whether this user may open the device."""
+    return [f"{x} {os.access(f'{folder}/{x}', os.R_OK | os.W_OK)}" for x in names(folder)]
+
+
+def main() -> None:
+    """Answer one request."""
+    request = json.loads(sys.stdin.buffer.readline())
+    gather_machine(request["weights_dir"])
+    gather_network()
+    gather_listeners(set(request["ports"]))
+    if request["fabric"]:
+        gather_fabric()
+    print(json.dumps({"facts": facts}))
+
+
+main()

@@ -1,0 +1,170 @@
+"""Prove what peers reach of this host and what it reaches of them, while all run this at once.
+
+1. Request: ``{"token": TEXT, "listen": [[ADDRESS, PORT]...], "hcas": [NAME...], "timeout": S}``.
+   Port 0 asks for any free one. Answer: ``{"listening": [[ADDRESS, PORT, ACTUAL]...],
+   "busy": [[ADDRESS, PORT, WHY]...]}``. Whoever connects and sends a line gets the HMAC of that
+   line under `token`: the one way to know that an address is this host's.
+2. Request: ``{"nonce": TEXT, "connect": [[NETDEV, ADDRESS, PORT]...],
+   "ping": [[NETDEV, ADDRESS, SIZE, COUNT]...]}``. Answer: ``{"connections": [...], "pings": [...],
+   "counters": {HCA: {NAME: INCREASE}}}`` in the order asked.
+3. It listens until its input ends, and in any case no longer than `timeout` seconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CONNECT_TIMEOUT = 2.0  # s
+PING_DEADLINE = 3  # s for all packets of one ping
+WORKERS = 32
+LINE = 256  # bytes that a caller may send
+
+
+def listen(token: bytes, targets: list[list[Any]]) -> dict[str, list[list[Any]]]:
+    """Open the listeners; return which are open and which could not be."""
+    listening, busy = [], []
+    for address, port in targets:
+        server = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            server.bind((address, port))
+            server.listen(64)
+        except OSError as error:
+            busy.append([address, port, error.strerror])
+            continue
+        listening.append([address, port, server.getsockname()[1]])
+        threading.Thread(target=serve, args=(server, token), daemon=True).start()
+    return {"listening": listening, "busy": busy}
+
+
+def serve(server: socket.socket, token: bytes) -> None:
+    """Answer every caller with proof of who this host is."""
+    while True:
+        caller, _ = server.accept()
+        with caller, contextlib.suppress(OSError):
+            caller.settimeout(CONNECT_TIMEOUT)
+            caller.sendall(proof(token, read_line(caller)) + b"\n")
+
+
+def read_line(sock: socket.socket) -> bytes:
+    """Return what a peer sends up to a line end, without it."""
+    line = b""
+    while len(line) < LINE and not line.endswith(b"\n"):
+        piece = sock.recv(LINE)
+        if not piece:
+            break
+        line += piece
+    return line.strip()
+
+
+def proof(token: bytes, line: bytes) -> bytes:
+    """Return the answer that only a holder of `token` can give."""
+    return hmac.new(token, line, hashlib.sha256).hexdigest().encode()
+
+
+def connect(nonce: bytes, netdev: str, address: str, port: int) -> dict[str, Any]:
+    """Call a peer out of `netdev`; return its answer, or why there is none."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
+        with contextlib.suppress(PermissionError):  # allowed to everybody since Linux 5.7
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, netdev.encode() + b"\0")
+        sock.settimeout(CONNECT_TIMEOUT)
+        try:
+            sock.connect((address, port))
+        except OSError as error:
+            return {"connected": False, "why": error.strerror or "timed out"}
+        try:
+            sock.sendall(nonce + b"\n")
+            answer = read_line(sock).decode("ascii", "replace")
+        except OSError as error:
+            return {"connected": True, "why": error.strerror or "no answer"}
+        return {"connected": True, "answer": answer}
+
+
+def ping(netdev: str, address: str, size: int, count: int) -> dict[str, Any]:
+    """Send `count` packets of `size` payload bytes that must not be fragmented."""
+    path = shutil.which("ping")
+    if path is None:
+        return {"missing": True}
+    asked = ("-A", "-n", "-q", "-c", str(count), "-w", str(PING_DEADLINE), "-s", str(size))
+    done = subprocess.run(
+        (path, "-M", "do", "-I", netdev, *asked, address),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        env=dict(os.environ, LC_ALL="C"),
+        check=False,
+    )
+    said = done.stdout.decode("ascii", "replace")
+    sent = re.search(r"(\d+) packets transmitted, (\d+) (?:packets )?received", said)
+    errors = done.stderr.decode("ascii", "replace").strip().splitlines()
+    return {
+        "sent": int(sent[1]) if sent else 0,
+        "received": int(sent[2]) if sent else 0,
+        "why": errors[-1] if errors else "",
+    }
+
+
+def counters(hcas: list[str]) -> dict[str, dict[str, int]]:
+    """Return the port and hardware counters of each HCA."""
+    return {hca: dict(read_counters(hca)) for hca in hcas}
+
+
+def read_counters(hca: str) -> Iterator[tuple[str, int]]:
+    """Yield the counters that sysfs shows of an HCA's first port."""
+    for folder in ("counters", "hw_counters"):
+        for file in Path(f"/sys/class/infiniband/{hca}/ports/1/{folder}").glob("*"):
+            with contextlib.suppress(OSError, ValueError):
+                yield file.name, int(file.read_text())
+
+
+def increases(before: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
+    """Return by how much each counter rose since `before`."""
+    now = counters(list(before))
+    return {
+        hca: {
+            name: now[hca][name] - was for name, was in old.items() if now[hca].get(name, was) > was
+        }
+        for hca, old in before.items()
+    }
+
+
+def main() -> None:
+    """Listen, call, answer, and wait for the end of the input."""
+    request = json.loads(sys.stdin.buffer.readline())
+    signal.alarm(request["timeout"])
+    before = counters(request["hcas"])
+    print(json.dumps(listen(request["token"].encode(), request["listen"])), flush=True)
+    line = sys.stdin.buffer.readline()
+    if not line:
+        return
+    calls = json.loads(line)
+    nonce = calls["nonce"].encode()
+    with ThreadPoolExecutor(WORKERS) as pool:
+        connections = [pool.submit(connect, nonce, *call) for call in calls["connect"]]
+        pings = [pool.submit(ping, *call) for call in calls["ping"]]
+    answer = {
+        "connections": [call.result() for call in connections],
+        "pings": [call.result() for call in pings],
+        "counters": increases(before),
+    }
+    print(json.dumps(answer), flush=True)
+    sys.stdin.buffer.read()
+
+
+main()

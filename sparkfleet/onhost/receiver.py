@@ -1,0 +1,264 @@
+"""Take files of a model in, hash them as they arrive, publish each one whole or not at all.
+
+Request: ``root`` (the weights folder; ``~`` is this user's home) and ``streams``. A stream brings
+the rest of each of its ``files``, one after the other: the ``blob`` to write (below the root), its
+``size``, its ``hash``, and the ``offset`` up to which it arrived in an earlier run. Its ``source``
+is null for standard input, else the ``address``, ``port`` and one-time ``key`` of a sender.
+
+Answer: ``bytes`` received, ``landed`` blobs, ``wrong`` blobs (with the hash that arrived).
+Killed at any point, it leaves ``*.incomplete`` files, with which the next run goes on.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import hmac
+import io
+import json
+import os
+import queue
+import socket
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, cast
+
+PIECE = 1 << 20  # bytes read at once
+PIECES = 8  # pieces between the reader and the hasher of a stream
+SMALL = 1 << 16  # bytes
+SETTLE_EVERY = 256 << 20  # bytes of a file between two hand-overs to the disk
+WAITING = 64  # files that wait for the disk at once
+PARTIAL = ".incomplete"
+
+ReadInto = Callable[[memoryview], int]
+
+
+class RefusedError(Exception):
+    """What is wrong, and what the user can do about it."""
+
+
+class Hasher:
+    """Hashes pieces in a thread of its own, so that the next piece is read meanwhile."""
+
+    def __init__(self) -> None:
+        self.free: queue.SimpleQueue[memoryview] = queue.SimpleQueue()
+        self.work: queue.SimpleQueue[tuple[Any, memoryview, int]] = queue.SimpleQueue()
+        for _ in range(PIECES):
+            self.free.put(memoryview(bytearray(PIECE)))
+        threading.Thread(target=self._hash, daemon=True).start()
+
+    def _hash(self) -> None:
+        while True:
+            state, piece, count = self.work.get()
+            state.update(piece[:count])
+            self.free.put(piece)
+
+    def take(self, state: Any, piece: memoryview, count: int) -> None:
+        """Hash a piece; a small one here, because to hand it over takes longer than to hash it."""
+        if count <= SMALL and self.free.qsize() == PIECES - 1:
+            state.update(piece[:count])
+            self.free.put(piece)
+        else:
+            self.work.put((state, piece, count))
+
+    def wait(self) -> None:
+        """Return once every piece was hashed."""
+        if self.free.qsize() == PIECES:
+            return
+        for piece in [self.free.get() for _ in range(PIECES)]:
+            self.free.put(piece)
+
+
+class Shelf:
+    """The weights folder of this host, locked for one writer."""
+
+    def __init__(self, root: Path) -> None:
+        folder = root / ".sparkfleet"
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o700)
+        self.root = root
+        self.bytes = 0
+        self.landed: list[str] = []
+        self.wrong: dict[str, str] = {}
+        self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            problem = f"another run is bringing weights into {root}"
+            raise RefusedError(problem, "wait for it; what it brings is not sent again") from None
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+        self._ledger = os.open(folder / "ledger.jsonl", flags, 0o600)
+        self._disk = ThreadPoolExecutor(4)
+        self._waiting: deque[Future[None]] = deque()
+        self._folders: dict[Path, Path] = {}
+
+    def land(self, item: dict[str, Any], readinto: ReadInto, hasher: Hasher) -> None:
+        """Write the rest of one file as it arrives, and hash all of it."""
+        partial, offset = self.root / (item["blob"] + PARTIAL), item["offset"]
+        self._make(partial.parent)
+        file = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+        if os.fstat(file).st_size < offset:
+            raise RefusedError(f"{partial} was changed by another run", "run again")
+        os.ftruncate(file, offset)
+        state = hash_of(item)
+        for piece, count in pieces(lambda piece: os.readv(file, [piece]), offset, hasher):
+            hasher.take(state, piece, count)
+        for piece, count in pieces(readinto, item["size"] - offset, hasher):
+            write(file, piece[:count])
+            hasher.take(state, piece, count)
+            self.bytes += count
+            offset += count
+            if offset % SETTLE_EVERY < count:
+                self._later(settle, os.dup(file))
+        hasher.wait()
+        self._later(self._publish, item, file, state.hexdigest())
+
+    def _publish(self, item: dict[str, Any], file: int, seen: str) -> None:
+        blob = self.root / item["blob"]
+        partial = blob.with_name(blob.name + PARTIAL)
+        if not item["hash"].endswith(f":{seen}"):
+            os.close(file)
+            partial.unlink()
+            self.wrong[item["blob"]] = seen
+            return
+        found = os.fstat(file)
+        settle(file)
+        partial.replace(blob)
+        name = str(self._folders[blob.parent] / blob.name)
+        row = [name, found.st_size, found.st_mtime_ns, found.st_ino, item["hash"], "brought"]
+        os.write(self._ledger, json.dumps(row).encode() + b"\n")
+        self.landed.append(item["blob"])
+
+    def _make(self, folder: Path) -> None:
+        """Create a folder, and remember where it really is: the ledger names no links."""
+        if folder not in self._folders:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._folders[folder] = folder.resolve().relative_to(self.root.resolve())
+
+    def _later(self, work: Callable[..., None], *args: Any) -> None:
+        self._waiting.append(self._disk.submit(work, *args))
+        if len(self._waiting) > WAITING:
+            self._waiting.popleft().result()
+
+    def wait(self) -> None:
+        """Return once everything that arrived is on the disk and published."""
+        while self._waiting:
+            self._waiting.popleft().result()
+
+
+def hash_of(item: dict[str, Any]) -> Any:
+    """Return the hash to update: SHA-256, or the SHA-1 by which Git names a file's content."""
+    if item["hash"].startswith("git:"):
+        return hashlib.sha1(b"blob %d\0" % item["size"])  # noqa: S324
+    return hashlib.sha256()
+
+
+def pieces(readinto: ReadInto, size: int, hasher: Hasher) -> Iterator[tuple[memoryview, int]]:
+    """Yield `size` bytes in pieces; who takes one owes it to the hasher."""
+    while size:
+        piece = hasher.free.get()
+        count = readinto(piece[: min(PIECE, size)])
+        if not count:
+            raise RefusedError(f"the stream ended {size} bytes too early", "run again: it goes on")
+        yield piece, count
+        size -= count
+
+
+def write(file: int, data: memoryview) -> None:
+    """Write all of `data`."""
+    while data:
+        data = data[os.write(file, data) :]
+
+
+def settle(file: int) -> None:
+    """Bring a file to the disk and out of the page cache, which starves the GPU's memory."""
+    os.fdatasync(file)
+    os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+    os.close(file)
+
+
+def connect(source: dict[str, Any], files: list[dict[str, Any]]) -> ReadInto:
+    """Return how to read the rest of `files` from a sender, to which the key proves who we are."""
+    there = (source["address"], source["port"])
+    try:
+        wire = socket.create_connection(there, timeout=15)
+    except OSError as error:
+        problem = (
+            f"cannot reach the sender at {there[0]} port {there[1]}: {error.strerror or error}"
+        )
+        raise RefusedError(problem, "is that link up? try: invoke links.verify") from error
+    wire.settimeout(None)
+    wire.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT):
+        wire.setsockopt(socket.IPPROTO_TCP, option, 5)  # a dead sender is noticed in 30 s
+    nonce = wire.recv(32, socket.MSG_WAITALL)
+    wanted = json.dumps([[item["blob"], item["offset"]] for item in files]).encode()
+    proof = hmac.new(source["key"].encode(), nonce + wanted, "sha256").hexdigest()
+    wire.sendall(proof.encode() + wanted + b"\n")
+    return lambda piece: wire.recv_into(piece, 0, socket.MSG_WAITALL)
+
+
+def run(shelf: Shelf, stream: dict[str, Any]) -> None:
+    """Land the files of one stream."""
+    if stream["source"]:
+        readinto = connect(stream["source"], stream["files"])
+    else:
+        readinto = cast("io.BufferedReader", sys.stdin.buffer).readinto
+    hasher = Hasher()
+    for item in stream["files"]:
+        shelf.land(item, readinto, hasher)
+
+
+def receive(shelf: Shelf, streams: list[dict[str, Any]]) -> dict[str, Any]:
+    """Run all `streams` at once, each in a thread of its own."""
+    threading.Thread(target=tell, args=(shelf,), daemon=True).start()
+    if all(stream["source"] for stream in streams):
+        threading.Thread(target=end_with_stdin, daemon=True).start()
+    with ThreadPoolExecutor(len(streams)) as threads:
+        for end in [threads.submit(run, shelf, stream) for stream in streams]:
+            end.result()
+    shelf.wait()
+    return {"bytes": shelf.bytes, "landed": shelf.landed, "wrong": shelf.wrong}
+
+
+def tell(shelf: Shelf) -> None:
+    """Say each half second how far it is."""
+    while True:
+        time.sleep(0.5)
+        line = {"progress": {"bytes": shelf.bytes, "landed": len(shelf.landed)}}
+        print(json.dumps(line), flush=True)
+
+
+def end_with_stdin() -> None:
+    """End this program when whoever started it has gone; that is safe at any point."""
+    while os.read(0, PIECE):  # sys.stdin would be locked when this program ends
+        pass
+    os._exit(1)
+
+
+def main() -> dict[str, Any]:
+    """Answer the request on standard input."""
+    request = json.loads(sys.stdin.buffer.readline())
+    root = Path(request["root"]).expanduser()
+    try:
+        return receive(Shelf(root), request["streams"])
+    except RefusedError as refusal:
+        error, hint = refusal.args
+        return {"error": error, "hint": hint}
+    except OSError as error:
+        hint = "run again; what has arrived is kept"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            hint = "make room, then " + hint
+        if error.errno in (errno.EACCES, errno.EPERM):
+            hint = f"give it to this user: sudo chown -R {os.getuid()} {error.filename}"
+        return {"error": f"{error.filename or root}: {error.strerror}", "hint": hint}
+
+
+if __name__ == "__main__":
+    print(json.dumps(main()))

@@ -1,0 +1,151 @@
+"""Tell what the weights folder of this host can take, and what lies in a model's folder; read-only.
+
+Request: ``root`` (the weights folder; ``~`` is this user's home), ``folder`` (where the model lives
+below it), ``served`` (the folder that the engine reads), ``expected`` (files that belong there,
+below ``served``), ``refs`` (small files to read).
+
+Answer: ``root`` as a full path, ``base`` (it, or the nearest folder above it that exists), who may
+write there, its filesystem with free bytes and inodes and what a quota leaves; then of the model's
+folder: ``foreign`` (paths of other users), ``strays`` (downloads that never ended), ``extra``
+weights files that do not belong there, ``commits`` and ``refs``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import pwd
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+PARTIAL = ".incomplete"
+WEIGHTS = (".safetensors", ".bin", ".pt", ".gguf")
+Q_GETQUOTA = 0x800007 << 8  # for users; <linux/quota.h>
+BLOCK = 1024  # bytes in a quota block
+
+
+class Quota(ctypes.Structure):
+    """`struct if_dqblk` of <linux/quota.h>: limits in blocks of 1 KiB, use in bytes."""
+
+    _fields_ = (
+        ("hard_blocks", ctypes.c_uint64),
+        ("soft_blocks", ctypes.c_uint64),
+        ("used", ctypes.c_uint64),
+        ("hard_inodes", ctypes.c_uint64),
+        ("soft_inodes", ctypes.c_uint64),
+        ("used_inodes", ctypes.c_uint64),
+        ("_times", ctypes.c_uint64 * 2),
+        ("_valid", ctypes.c_uint32),
+    )
+
+
+def quota_left(device: str) -> int | None:
+    """Return the bytes that this user's quota on `device` leaves; None where there is none."""
+    quota = Quota()
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.quotactl(Q_GETQUOTA, device.encode(), os.getuid(), ctypes.byref(quota)) != 0:
+        return None
+    return max(quota.hard_blocks * BLOCK - quota.used, 0) if quota.hard_blocks else None
+
+
+def mount_of(path: Path) -> tuple[str, str]:
+    """Return the device and the filesystem that hold `path`."""
+    best, device, kind = "", "", ""
+    for line in Path("/proc/self/mounts").read_text().splitlines():
+        source, point, name = line.split()[:3]
+        point = point.encode().decode("unicode_escape")  # a space shows as \\040
+        if os.path.commonpath([point, path]) == point and len(point) >= len(best):
+            best, device, kind = point, source, name
+    return device, kind
+
+
+def storage(root: Path) -> dict[str, Any]:
+    """Return what can be written at `root`."""
+    base = root
+    while not base.exists():
+        base = base.parent
+    space = os.statvfs(base)
+    device, kind = mount_of(base.resolve())
+    return {
+        "root": str(root),
+        "base": str(base),
+        "folder": base.is_dir(),
+        "writable": os.access(base, os.W_OK | os.X_OK),
+        "owner": user(base.stat().st_uid),
+        "user": user(os.getuid()),
+        "filesystem": kind,
+        "free": space.f_bavail * space.f_frsize,
+        "free_inodes": space.f_favail if space.f_files else None,
+        "quota_left": quota_left(device),
+    }
+
+
+def user(number: int) -> str:
+    """Return a user's name, or the number where no user has it."""
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)
+
+
+def walk(folder: Path) -> Iterator[Path]:
+    """Yield `folder` and all that is below it; links are not followed."""
+    if not folder.is_dir():
+        return
+    yield folder
+    for parent, folders, names in os.walk(folder):
+        yield from (Path(parent, name) for name in sorted(folders + names))
+
+
+def contents(root: Path, request: dict[str, Any]) -> dict[str, Any]:
+    """Return what lies in the model's folder, and what should not."""
+    folder, served = root / request["folder"], root / request["served"]
+    known = {root / name for name in request["expected"]}
+    inside = known if folder == root else walk(folder)  # beside loose files stand other models
+    paths = [path for path in (root, *inside) if os.path.lexists(path)]
+    partials = {path.with_name(path.name + PARTIAL) for path in known}
+    snapshots = folder / "snapshots"
+    return {
+        "foreign": [owned(path) for path in paths if not ours(path)],
+        "locked": [owned(path) for path in paths if path.is_dir() and not os.access(path, os.W_OK)],
+        "strays": [
+            str(path) for path in paths if path.name.endswith(PARTIAL) and path not in partials
+        ],
+        "extra": [
+            str(path)
+            for path in paths
+            if path.parent == served and path.suffix in WEIGHTS and path not in known
+        ],
+        "commits": sorted(path.name for path in snapshots.iterdir()) if snapshots.is_dir() else [],
+        "refs": {
+            name: (root / name).read_text() for name in request["refs"] if (root / name).is_file()
+        },
+    }
+
+
+def ours(path: Path) -> bool:
+    """Say whether `path` belongs to this user, who can read it."""
+    mine = path.lstat().st_uid == os.getuid()
+    return mine and (path.is_symlink() or os.access(path, os.R_OK))
+
+
+def owned(path: Path) -> str:
+    """Return `path` with its owner and mode."""
+    found = path.lstat()
+    return f"{path} ({user(found.st_uid)}, mode {found.st_mode & 0o7777:o})"
+
+
+if __name__ == "__main__":
+    asked = json.loads(sys.stdin.buffer.readline())
+    place = Path(asked["root"]).expanduser()
+    try:
+        answer = {**storage(place), **contents(place, asked)}
+    except OSError as error:
+        answer = {
+            "error": f"{error.filename or place}: {error.strerror}",
+            "hint": "look at it there",
+        }
+    print(json.dumps(answer))

@@ -1,0 +1,219 @@
+"""Tell which files of a model this host holds, whole and right; writes nothing but the ledger.
+
+Request: ``root`` (the weights folder; ``~`` is this user's home), ``files`` (each ``path`` that the
+engine reads, ``blob`` where its bytes live, ``size`` and ``hash``; paths count from the root),
+``full`` (hash even what the ledger knows), ``record`` (the ledger may be written).
+
+Answer: ``files`` has, for each file that is not complete, its ``state``, what was ``seen``, where
+the right bytes are already (``have``) and how many of them arrived before (``offset``); ``indexes``
+has what is wrong with each safetensors index; ``hashed`` counts the bytes that were read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import stat
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+PIECE = 1 << 20
+LEDGER = ".sparkfleet/ledger.jsonl"
+PARTIAL = ".incomplete"
+INDEX = ".safetensors.index.json"
+
+
+class Ledger:
+    """Hashes of files that were proven before: JSON lines, appended; the last one of a path wins.
+
+    A line is ``[path below the root, size, mtime in ns, inode, hash]``, and ``"brought"`` at its end
+    if a run of ours brought the file.
+    """
+
+    def __init__(self, path: Path, *, writable: bool) -> None:
+        self.path = path
+        self.writable = writable
+        self.rows: dict[str, list[Any]] = {}
+        if path.exists() and os.access(path, os.R_OK):
+            for line in path.read_text(errors="replace").splitlines():
+                with contextlib.suppress(ValueError):  # a run that was killed leaves half a line
+                    name, *row = json.loads(line)
+                    self.rows[name] = row
+
+    def lookup(self, name: str, found: os.stat_result, kind: str) -> str | None:
+        """Return the hash of file `name` if it is unchanged since it was proven."""
+        size, mtime, inode, known = self.rows.get(name, [0, 0, 0, ""])[:4]
+        same = (size, mtime, inode) == (found.st_size, found.st_mtime_ns, found.st_ino)
+        return known if same and known.startswith(kind) else None
+
+    def record(self, name: str, found: os.stat_result, known: str) -> None:
+        """Remember the hash of file `name`."""
+        row = [found.st_size, found.st_mtime_ns, found.st_ino, known]
+        news = row != self.rows.get(name, [])[:4]
+        self.rows[name] = row
+        if news and self.writable:
+            self.path.parent.mkdir(mode=0o700, exist_ok=True)
+            ledger = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            os.write(ledger, json.dumps([name, *row]).encode() + b"\n")
+            os.close(ledger)
+
+
+def digest(path: Path, kind: str) -> str:
+    """Return ``sha256:<hex>``, or ``git:<hex>``: the SHA-1 by which Git names a file's content."""
+    buffer = memoryview(bytearray(PIECE))
+    with path.open("rb", buffering=0) as source:
+        start = b"blob %d\0" % os.fstat(source.fileno()).st_size
+        state = hashlib.sha1(start) if kind == "git" else hashlib.sha256()  # noqa: S324
+        while True:
+            count = source.readinto(buffer)
+            if not count:
+                break
+            state.update(buffer[:count])
+        os.posix_fadvise(source.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    return f"{kind}:{state.hexdigest()}"
+
+
+def header_problem(path: Path, size: int) -> str | None:
+    """Say what is wrong with a safetensors header, which tells how long the file must be."""
+    with path.open("rb") as shard:
+        length = int.from_bytes(shard.read(8), "little")
+        if length > size - 8:
+            return f"a header of {length} bytes in a file of {size}"
+        try:
+            tensors = json.loads(shard.read(length))
+            ends = [t["data_offsets"][1] for name, t in tensors.items() if name != "__metadata__"]
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return "no safetensors header"
+    whole = 8 + length + max(ends, default=0)
+    return None if whole == size else f"{size} bytes where the header says {whole}"
+
+
+def index_problem(path: Path) -> str | None:
+    """Name the shards of a ``model.safetensors.index.json`` that do not stand beside it."""
+    try:
+        shards = set(json.loads(path.read_text())["weight_map"].values())
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return "no weight_map"
+    missing = sorted(shard for shard in shards if not (path.parent / shard).exists())
+    return f"{len(missing)} of {len(shards)} shards absent: {missing[0]}" if missing else None
+
+
+class Tree:
+    """The weights folder of this host."""
+
+    def __init__(self, root: Path, ledger: Ledger, *, full: bool) -> None:
+        self.root = root
+        self.ledger = ledger
+        self.full = full
+        self.hashed = 0
+        self._by_size: dict[int, list[str]] = {}
+
+    def look(self, item: dict[str, Any]) -> dict[str, Any] | None:
+        """Return None for a file that is complete, else what is wrong and what can be used."""
+        state, seen = self.judge(item["path"], item)
+        if state == "complete":
+            return None
+        have = next(self.copies(item), None)
+        partial = self.root / (item["blob"] + PARTIAL)
+        offset = min(partial.stat().st_size, item["size"]) if partial.is_file() else 0
+        return {"path": item["path"], "state": state, "seen": seen, "have": have, "offset": offset}
+
+    def judge(self, name: str, item: dict[str, Any]) -> tuple[str, str]:
+        """Return the state of file `name`, which should hold `item`, and what was seen."""
+        path = self.root / name
+        try:
+            return self._judge(path, item)
+        except PermissionError:
+            return "unreadable", _owner(path)
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+                raise
+            if path.is_symlink():
+                return "dangling", f"a link to {os.readlink(path)}"  # noqa: PTH115 - Python 3.8
+            return "missing", "no file"
+
+    def _judge(self, path: Path, item: dict[str, Any]) -> tuple[str, str]:
+        found = path.stat()
+        real = os.path.relpath(path.resolve(), self.root.resolve())
+        if real.startswith("../"):
+            return "outside", str(path.resolve())
+        if not stat.S_ISREG(found.st_mode):
+            return "kind", "no regular file"
+        if found.st_size != item["size"]:
+            return "size", f"{found.st_size} bytes"
+        seen = self.hash(real, found, item["hash"].split(":")[0])
+        if seen != item["hash"]:
+            return "hash", seen
+        problem = header_problem(path, found.st_size) if path.suffix == ".safetensors" else None
+        return ("header", problem) if problem else ("complete", "")
+
+    def hash(self, name: str, found: os.stat_result, kind: str) -> str:
+        """Return the hash of file `name`, from the ledger where that may be trusted."""
+        known = None if self.full else self.ledger.lookup(name, found, kind)
+        if known is None:
+            known = digest(self.root / name, kind)
+            self.hashed += found.st_size
+            self.ledger.record(name, found, known)
+        return known
+
+    def copies(self, item: dict[str, Any]) -> Iterator[str]:
+        """Yield the files below the root that hold the bytes of `item`, whatever their layout."""
+        for name in (item["blob"], *self.sizes().get(item["size"], ())):
+            if self.judge(name, item)[0] == "complete":
+                yield os.path.relpath((self.root / name).resolve(), self.root.resolve())
+
+    def sizes(self) -> dict[int, list[str]]:
+        """Return the files below the root by their size."""
+        if not self._by_size:
+            by_size: dict[int, list[str]] = {0: []}
+            for folder, _, names in os.walk(self.root):
+                for path in (Path(folder, name) for name in names if not name.endswith(PARTIAL)):
+                    with contextlib.suppress(FileNotFoundError):  # another run is at work
+                        size = path.lstat().st_size
+                        by_size.setdefault(size, []).append(os.path.relpath(path, self.root))
+            self._by_size = by_size
+        return self._by_size
+
+
+def _owner(path: Path) -> str:
+    while not os.access(path.parent, os.X_OK):
+        path = path.parent
+    found = path.lstat()
+    return f"{path} of user {found.st_uid} with mode {stat.S_IMODE(found.st_mode):o}"
+
+
+def inspect(root: Path, request: dict[str, Any]) -> dict[str, Any]:
+    """Answer `request`, telling each second how many bytes were hashed."""
+    ledger = Ledger(root / LEDGER, writable=request["record"] and root.is_dir())
+    tree = Tree(root, ledger, full=request["full"])
+    done = threading.Event()
+    threading.Thread(target=_tell, args=(tree, done), daemon=True).start()
+    with ThreadPoolExecutor(min(os.cpu_count() or 1, 8)) as threads:
+        findings = [found for found in threads.map(tree.look, request["files"]) if found]
+    done.set()
+    bad = {found["path"] for found in findings}
+    whole = [item["path"] for item in request["files"] if item["path"] not in bad]
+    indexes = {name: index_problem(root / name) for name in whole if name.endswith(INDEX)}
+    return {
+        "root": str(root),
+        "files": findings,
+        "indexes": {name: problem for name, problem in indexes.items() if problem},
+        "hashed": tree.hashed,
+    }
+
+
+def _tell(tree: Tree, done: threading.Event) -> None:
+    while not done.wait(1):
+        print(json.dumps({"progress": {"hashed": tree.hashed}}), flush=True)
+
+
+if __name__ == "__main__":
+    asked = json.loads(sys.stdin.buffer.readline())
+    print(json.dumps(inspect(Path(asked["root"]).expanduser(), asked)))

@@ -1,0 +1,86 @@
+"""Talking with a program on a host that works for long, and says how far it is."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Self
+
+from sparkfleet.commands import script
+from sparkfleet.errors import CommandError
+from sparkfleet.remote.channel import ChannelTimeoutError, Result
+from sparkfleet.remote.link import Link
+
+SILENCE = 120.0  # s; a program that works says so each second
+
+Told = Callable[[Mapping[str, int]], None]
+"""Takes what a program says about its progress: numbers by name."""
+
+
+def unheard(_: Mapping[str, int]) -> None:
+    """Take what a program says, and drop it."""
+
+
+class Conversation:
+    """A running on-host program. Without `payload` it lives no longer than we listen to it."""
+
+    def __init__(
+        self,
+        link: Link,
+        program: str,
+        request: Mapping[str, Any],
+        *,
+        payload: Iterable[bytes] | None = None,
+    ) -> None:
+        self.link = link
+        self.program = program
+        self._ended = threading.Event()
+        command = script(program, request)
+        self._channel = link.open(command)
+        self._channel.feed(self._input(command.stdin, payload))
+        self._lines = self._channel.lines(silence=SILENCE)
+        self._last = b""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _input(self, head: bytes, payload: Iterable[bytes] | None) -> Iterator[bytes]:
+        yield head
+        if payload is None:
+            self._ended.wait()
+        else:
+            yield from payload
+
+    def progress(self) -> Iterator[Mapping[str, int]]:
+        """Yield what it says about its progress, until it has nothing more to say.
+
+        Raises CommandError if it says nothing at all for two minutes.
+        """
+        try:
+            for line in self._lines:
+                self._last = line
+                if line.startswith(b'{"progress"'):
+                    yield json.loads(line)["progress"]
+        except ChannelTimeoutError:
+            raise CommandError(
+                f"the {self.program} program said nothing for {SILENCE:.0f} s",
+                host=self.link.host.name,
+                hint="is its disk stuck? look at dmesg there",
+            ) from None
+
+    def answer(self, told: Told = unheard) -> dict[str, Any]:
+        """Listen to its end and return its answer; raises CommandError if it fails or refuses."""
+        for progress in self.progress():
+            told(progress)
+        status = self._channel.wait()
+        result = Result(returncode=status, stdout=self._last, stderr=self._channel.stderr)
+        return self.link.answer(self.program, result)
+
+    def close(self) -> None:
+        """Drop it; it ends if it has not ended yet."""
+        self._ended.set()
+        self._channel.close()

@@ -1,0 +1,222 @@
+"""One copy of a model to all hosts at once: from outside to one, and on over the fabric meanwhile.
+
+A leg is a sender on one host and streams of the receiver on the next. The sender listens on the
+fabric address only, takes each one-time key once, and stops listening when all were used.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from sparkfleet.errors import CommandError, GateError
+from sparkfleet.remote.link import Link
+from sparkfleet.weights import stage
+from sparkfleet.weights.conversation import Conversation
+from sparkfleet.weights.routes import Ends, Leg, Routes, Shared, routes, spread
+from sparkfleet.weights.stage import Landed, Moved, Send, StagePlan
+
+STREAMS = 4  # connections of a leg, each hashed on a core of its own
+GRACE = 1.0  # s in which a second failure may explain the first
+LOOPBACK = Ends(sender="127.0.0.1", receiver="127.0.0.1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HubSource:
+    """The Hub as a host downloads from it: the ``resolve`` URL of a commit, and a token."""
+
+    url: str
+    token: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FolderSource:
+    """A folder of this machine, from which files go out over SSH."""
+
+    folder: Path
+
+
+Source = HubSource | FolderSource
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What a delivery did: per host what landed, per leg its bytes; `seconds` for all of it."""
+
+    landed: Mapping[str, Landed]
+    legs: tuple[Leg, ...]
+    seconds: float
+
+    def sent(self, host: str) -> int:
+        """Return the bytes that `host` sent to others."""
+        return sum(leg.size for leg in self.legs if leg.sender == host != leg.receiver)
+
+
+def deliver(
+    links: Mapping[str, Link],
+    plans: Mapping[str, StagePlan],
+    shared: Shared,
+    *,
+    source: Source | None = None,
+    origin: str | None = None,
+    moved: Moved = stage.silent,
+) -> Report:
+    """Bring every host of `plans` what it lacks.
+
+    Hosts that have a file give it to the others over the addresses that `shared` knows; what none
+    has comes from `source` to `origin` (the first host, if nobody is named) and on from there.
+    Raises GateError for bytes that nobody has or that arrived wrong, CommandError for a host that
+    failed, UnreachableError; what has arrived stays there for the next run.
+    """
+    start = time.monotonic()
+    ways = routes(plans, origin or next(iter(plans)), shared)
+    with Delivery(links, plans, moved) as delivery:
+        landed = delivery.run(ways, source)
+        delivery.place(landed)
+    return Report(landed=landed, legs=ways.legs, seconds=time.monotonic() - start)
+
+
+class Delivery:
+    """The programs of one copy; they end with it."""
+
+    def __init__(
+        self, links: Mapping[str, Link], plans: Mapping[str, StagePlan], moved: Moved
+    ) -> None:
+        self.links = links
+        self.plans = plans
+        self.moved = moved
+        self._threads = ThreadPoolExecutor(8 * len(links), thread_name_prefix="delivery")
+        self._senders: list[Conversation] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for sender in self._senders:
+            sender.close()
+        self._threads.shutdown()
+
+    def run(self, ways: Routes, source: Source | None) -> Mapping[str, Landed]:
+        """Copy along `ways`, and what no host has from `source`; return what landed where."""
+        if ways.outside and source is None:
+            raise _nobody_has(ways)
+        hub = source if isinstance(source, HubSource) else None
+        folder = source.folder if isinstance(source, FolderSource) else None
+        legs = [*ways.legs, *(_download(*item) for item in ways.outside.items() if hub)]
+        offers = self._threads.map(lambda leg: self._offer(leg, hub), legs)
+        streams: dict[str, list[dict[str, Any]]] = {}
+        for leg, offered in zip(legs, offers, strict=True):
+            streams.setdefault(leg.receiver, []).extend(offered)
+        payloads: dict[str, Iterator[bytes]] = {}
+        for name, sends in ways.outside.items() if folder else ():
+            streams.setdefault(name, []).append(stage.stream(sends))
+            payloads[name] = stage.payload(folder, sends)
+        landed = self._land(streams, payloads)
+        _check(landed, legs)
+        return {name: landed.get(name, Landed(host=name)) for name in self.plans}
+
+    def _land(
+        self, streams: Mapping[str, list[dict[str, Any]]], payloads: Mapping[str, Iterable[bytes]]
+    ) -> Mapping[str, Landed]:
+        """Run the receivers of all hosts at once, and the senders that were started, to the end."""
+        sending = [self._threads.submit(sender.answer) for sender in self._senders]
+        landing = {
+            name: self._threads.submit(self._receive, name, offered, payloads.get(name))
+            for name, offered in streams.items()
+        }
+        _join([*sending, *landing.values()])
+        return {name: future.result() for name, future in landing.items()}
+
+    def place(self, landed: Mapping[str, Landed]) -> None:
+        """Give what is on every host now the names under which the engine reads it."""
+        _join(
+            [
+                self._threads.submit(stage.place, self.links[name], plan, landed[name])
+                for name, plan in self.plans.items()
+            ]
+        )
+
+    def _offer(self, leg: Leg, hub: HubSource | None) -> list[dict[str, Any]]:
+        """Start the sender of `leg`, and return the streams by which the receiver reads from it."""
+        parts = spread(leg.sends, STREAMS)
+        keys = [secrets.token_hex(32) for _ in parts]
+        request = {
+            "root": self.plans[leg.sender].root,
+            "address": leg.ends.sender,
+            "peer": leg.ends.receiver,
+            "keys": keys,
+            "files": self._files(leg),
+            "hub": {"url": hub.url, "token": hub.token} if hub and leg.ends is LOOPBACK else None,
+        }
+        sender = Conversation(self.links[leg.sender], "sender", request)
+        self._senders.append(sender)
+        said = next(sender.progress(), None)
+        if said is None:
+            sender.answer()
+            raise CommandError("the sender ended before it began", host=leg.sender)
+        at = {"address": leg.ends.sender, "port": said["port"]}
+        pairs = zip(parts, keys, strict=True)
+        return [stage.stream(part, {**at, "key": key}) for part, key in pairs]
+
+    def _files(self, leg: Leg) -> dict[str, dict[str, Any]]:
+        plan = self.plans[leg.sender]
+        arriving = {send.place.blob for send in plan.sends}
+        adopted = {place.blob: have for place, have in plan.adopt}
+        return {
+            send.place.blob: {
+                "size": send.place.file.size,
+                "name": send.place.file.path,
+                "path": adopted.get(send.place.blob, send.place.path),
+                "arriving": send.place.blob in arriving,
+            }
+            for send in leg.sends
+        }
+
+    def _receive(
+        self, name: str, streams: list[dict[str, Any]], payload: Iterable[bytes] | None
+    ) -> Landed:
+        link, plan = self.links[name], self.plans[name]
+        return stage.receive(link, plan, streams, payload=payload, moved=self.moved)
+
+
+def _download(name: str, sends: tuple[Send, ...]) -> Leg:
+    return Leg(sender=name, receiver=name, ends=LOOPBACK, sends=sends)
+
+
+def _join(work: Sequence[Future[Any]]) -> None:
+    """Wait for all of `work`; after a failure only a moment, for the one that explains it."""
+    failed = any(future.exception() for future in wait(work, return_when=FIRST_EXCEPTION).done)
+    done = wait(work, timeout=GRACE if failed else None).done
+    for future in (future for future in work if future in done):
+        future.result()
+
+
+def _nobody_has(ways: Routes) -> GateError:
+    host, sends = next(iter(ways.outside.items()))
+    return GateError(
+        f"{len(sends)} files are on no host that it can reach, first {sends[0].place.path}",
+        host=host,
+        hint="say where they come from: weights_source, or the Hub without offline mode",
+    )
+
+
+def _check(landed: Mapping[str, Landed], legs: Iterable[Leg]) -> None:
+    """Raise for the first file that arrived with a wrong hash, and name where it came from."""
+    for host, got in landed.items():
+        for blob, seen in got.wrong.items():
+            senders = (leg.sender for leg in legs if leg.receiver == host and _brings(leg, blob))
+            sender = next(senders, "the control machine")
+            raise GateError(
+                f"{blob} arrived from {sender} with hash {seen}; it was not put in place",
+                host=host,
+                hint=f"run again; if that recurs, {sender} has it damaged: weights.verify --full",
+            )
+
+
+def _brings(leg: Leg, blob: str) -> bool:
+    return any(send.place.blob == blob for send in leg.sends)

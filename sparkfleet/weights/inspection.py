@@ -1,0 +1,105 @@
+"""What each host holds of a model, as its own programs report it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sparkfleet.model import EMPTY
+from sparkfleet.remote.link import Link
+from sparkfleet.weights import layout
+from sparkfleet.weights.conversation import Conversation
+from sparkfleet.weights.manifest import Manifest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A file that is not complete on a host.
+
+    `state` is missing, size, hash, header, dangling, unreadable, outside or kind; `have` is a file
+    of that host with the right bytes, `offset` how many bytes arrived in an earlier run.
+    """
+
+    path: str
+    state: str
+    seen: str
+    have: str | None = None
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Storage:
+    """Where a host keeps its weights, and what that can take; sizes in bytes.
+
+    `base` is the root, or the nearest folder above it that exists. `foreign` are paths of the model
+    that belong to another user or cannot be read, `locked` folders that cannot be written,
+    `strays` downloads that never ended, `extra` weights files that the manifest does not name.
+    """
+
+    root: str
+    base: str
+    folder: bool
+    writable: bool
+    owner: str
+    user: str
+    filesystem: str
+    free: int
+    free_inodes: int | None = None
+    quota_left: int | None = None
+    foreign: tuple[str, ...] = ()
+    locked: tuple[str, ...] = ()
+    strays: tuple[str, ...] = ()
+    extra: tuple[str, ...] = ()
+    commits: tuple[str, ...] = ()
+    refs: Mapping[str, str] = field(default_factory=lambda: EMPTY)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inspection:
+    """What one host holds of a manifest; `hashed` counts the bytes that were read for it."""
+
+    host: str
+    storage: Storage
+    findings: tuple[Finding, ...] = ()
+    indexes: Mapping[str, str] = field(default_factory=lambda: EMPTY)
+    hashed: int = 0
+
+
+def inspect(
+    link: Link, manifest: Manifest, root: str, *, full: bool = False, record: bool = True
+) -> Inspection:
+    """Ask the host of `link` what it holds of `manifest` below `root` (its `weights_dir`).
+
+    `full` hashes every file again; without it, files that the ledger knows unchanged are trusted.
+    With `record` off nothing is written there, not even the ledger.
+    """
+    places = layout.places(manifest)
+    storage = link.ask(
+        "storage",
+        {
+            "root": root,
+            "folder": layout.home(manifest),
+            "served": layout.served(manifest),
+            "expected": [name for place in places for name in {place.path, place.blob}],
+            "refs": list(layout.texts(manifest)),
+        },
+    )
+    items = [place.item() for place in places]
+    request = {"root": root, "files": items, "full": full, "record": record}
+    with Conversation(link, "weights", request) as conversation:
+        files = conversation.answer()
+    return Inspection(
+        host=link.host.name,
+        storage=_storage(storage),
+        findings=tuple(Finding(**finding) for finding in files["files"]),
+        indexes=files["indexes"],
+        hashed=files["hashed"],
+    )
+
+
+def _storage(reply: Mapping[str, Any]) -> Storage:
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in reply.items()
+    }
+    return Storage(**values)

@@ -1,0 +1,87 @@
+"""Where the files of a model stand below the weights folder of a host; pure.
+
+A model of the Hub stands in the classic cache layout, which every version of `huggingface_hub` and
+vLLM reads with ``HF_HOME`` at the weights folder (guide section 3)::
+
+    hub/models--ORG--NAME/blobs/<hash>
+                          refs/main                      the commit
+                          snapshots/<commit>/<path>   -> ../../blobs/<hash>
+
+A bundle from a local folder stands as it is in ``<name>/``, as `hf download --local-dir` leaves it;
+one that is named ``.`` right below the weights folder (guide 7.3.1: parser plugins).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sparkfleet.weights.manifest import File, Manifest, text
+
+RECORDS = ".sparkfleet/manifests"
+LOOSE = "."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where one file stands: `path` is what the engine reads, `blob` where the bytes live."""
+
+    file: File
+    path: str
+    blob: str
+
+    def item(self) -> dict[str, Any]:
+        """Return the place as the programs on the hosts want it."""
+        return {
+            "path": self.path,
+            "blob": self.blob,
+            "size": self.file.size,
+            "hash": self.file.hash,
+        }
+
+
+def home(manifest: Manifest) -> str:
+    """Return the folder that holds all of the model, below the weights folder."""
+    if manifest.commit is None:
+        return manifest.name
+    return "hub/models--" + manifest.name.replace("/", "--")
+
+
+def served(manifest: Manifest) -> str:
+    """Return the folder that the engine reads, below the weights folder."""
+    folder = home(manifest)
+    return folder if manifest.commit is None else f"{folder}/snapshots/{manifest.commit}"
+
+
+def places(manifest: Manifest) -> tuple[Place, ...]:
+    """Return the place of every file."""
+    return tuple(_place(manifest, file) for file in manifest.files)
+
+
+def _place(manifest: Manifest, file: File) -> Place:
+    folder = served(manifest)
+    path = file.path if folder == LOOSE else f"{folder}/{file.path}"
+    if manifest.commit is None:
+        return Place(file=file, path=path, blob=path)
+    return Place(
+        file=file, path=path, blob=f"{home(manifest)}/blobs/{file.sha256 or file.git_sha1}"
+    )
+
+
+def record(manifest: Manifest) -> str | None:
+    """Return the file that keeps the manifest of what was staged: the proof for later runs."""
+    folder = home(manifest)
+    return None if folder == LOOSE else f"{RECORDS}/{folder.rpartition('/')[2]}.json"
+
+
+def ref(manifest: Manifest) -> str | None:
+    """Return the file that tells `huggingface_hub` which commit a branch or tag is."""
+    if manifest.commit is None or manifest.revision == manifest.commit:
+        return None
+    return f"{home(manifest)}/refs/{manifest.revision}"
+
+
+def texts(manifest: Manifest) -> dict[str, str]:
+    """Return the small files that are written once all others are in place."""
+    found = {ref(manifest): manifest.commit or "", record(manifest): text(manifest)}
+    return {path: content for path, content in found.items() if path}

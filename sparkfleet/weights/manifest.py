@@ -1,0 +1,132 @@
+"""Exactly which bytes a model is: its files, their sizes and their hashes."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from sparkfleet.errors import InputError
+from sparkfleet.onhost import weights as onhost
+
+HASHES = "hashes.jsonl"
+SKIPPED_FOLDERS = (".cache", ".git")  # `hf download --local-dir` keeps its own books in .cache
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class File:
+    """A file of a model. The Hub knows the SHA-256 of large files and Git's SHA-1 of small ones."""
+
+    path: str
+    size: int
+    sha256: str | None = None
+    git_sha1: str | None = None
+
+    @property
+    def hash(self) -> str:
+        """The hash as the ledger writes it: ``sha256:<hex>``, or ``git:<hex>``."""
+        return f"sha256:{self.sha256}" if self.sha256 else f"git:{self.git_sha1}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """A model: ``ORG/NAME`` at a commit of the Hub, or a folder's name without one.
+
+    `revision` is the branch or tag that was asked for; it was resolved to `commit` once.
+    """
+
+    name: str
+    files: tuple[File, ...]
+    commit: str | None = None
+    revision: str = "main"
+
+    @property
+    def size(self) -> int:
+        """The bytes of all files."""
+        return sum(file.size for file in self.files)
+
+
+Progress = Callable[[int, int], None]
+"""Called with the bytes done and the bytes in all."""
+
+
+def text(manifest: Manifest) -> str:
+    """Return `manifest` as the text that `parse` reads back."""
+    return json.dumps(asdict(manifest), indent=1) + "\n"
+
+
+def parse(text: str) -> Manifest:
+    """Return the manifest that `text` is; raises ValueError if it is none."""
+    try:
+        tree = json.loads(text)
+        files = tuple(File(**file) for file in tree.pop("files"))
+        return Manifest(**tree, files=files)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"no manifest: {error}") from error
+
+
+def silent(_done: int, _size: int) -> None:
+    """Say nothing about progress."""
+
+
+def from_folder(path: Path, progress: Progress = silent) -> Manifest:
+    """Return the manifest of a model in a local folder; links are followed.
+
+    Hashes are kept in the user's cache, so that a file is hashed again only after it changed.
+    Raises InputError for a folder that does not hold a whole model.
+    """
+    files = [file for file in _files(path) if not file.name.endswith(onhost.PARTIAL)]
+    if not files:
+        raise InputError(f"{path} holds no files", hint="name the folder that holds config.json")
+    ledger = onhost.Ledger(cache() / HASHES, writable=True)
+    ledger.path.parent.parent.mkdir(parents=True, exist_ok=True)
+    size, done, rows = sum(file.stat().st_size for file in files), 0, []
+    for file in files:
+        row = _row(file, file.relative_to(path).as_posix(), ledger)
+        rows.append(row)
+        done += row.size
+        progress(done, size)
+    return Manifest(name=path.resolve().name, files=tuple(rows))
+
+
+def of_file(path: Path) -> Manifest:
+    """Return the manifest of one loose file, which stands right below the weights folder."""
+    if not path.is_file():
+        raise InputError(f"there is no file {path} on this machine")
+    ledger = onhost.Ledger(cache() / HASHES, writable=False)
+    return Manifest(name=".", files=(_row(path, path.name, ledger),))
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for parent, folders, names in os.walk(folder, followlinks=True):
+        folders[:] = sorted(name for name in folders if name not in SKIPPED_FOLDERS)
+        yield from (Path(parent, name) for name in sorted(names))
+
+
+def _row(file: Path, name: str, ledger: onhost.Ledger) -> File:
+    try:
+        found, real = file.stat(), str(file.resolve())
+        known = ledger.lookup(real, found, "sha256")
+        if known is None:
+            known = onhost.digest(file, "sha256")
+            ledger.record(real, found, known)
+        problem = _problem(file, found.st_size)
+    except OSError as error:
+        raise InputError(f"{file}: {error.strerror}") from error
+    if problem:
+        raise InputError(f"{file}: {problem}", hint="the download is broken; fetch that file again")
+    return File(path=name, size=found.st_size, sha256=known.partition(":")[2])
+
+
+def _problem(file: Path, size: int) -> str | None:
+    if file.suffix == ".safetensors":
+        return onhost.header_problem(file, size)
+    return onhost.index_problem(file) if file.name.endswith(onhost.INDEX) else None
+
+
+def cache() -> Path:
+    """Return the folder in which this user's runs remember what is slow to find out again."""
+    home = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
+    return Path(home, "sparkfleet")

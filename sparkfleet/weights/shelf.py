@@ -1,0 +1,54 @@
+"""Which models stand on a host, and taking one away."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sparkfleet.errors import UsageError
+from sparkfleet.remote.link import Link
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """A model below the weights folder of a host; `staged` if a run of ours completed it there.
+
+    `bytes` counts what takes room, `partial` the files of downloads that have not ended.
+    """
+
+    folder: str
+    bytes: int
+    files: int
+    partial: int
+    commits: tuple[str, ...]
+    staged: bool
+
+    @property
+    def name(self) -> str:
+        """The model as people name it: ``ORG/NAME``, or the folder of a bundle."""
+        return self.folder.removeprefix("hub/models--").replace("--", "/", 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removed:
+    """What went, and what was left because no run of ours brought it."""
+
+    files: int
+    freed: int
+    left: tuple[str, ...]
+
+
+def models(link: Link, root: str) -> tuple[Model, ...]:
+    """Return the models below `root` on the host of `link`."""
+    answer = link.ask("shelf", {"root": root, "do": "list"})
+    return tuple(Model(**{**row, "commits": tuple(row["commits"])}) for row in answer["models"])
+
+
+def remove(link: Link, root: str, model: Model) -> Removed:
+    """Remove the files of `model` that runs of ours brought; raises UsageError if none did."""
+    if not model.staged:
+        raise UsageError(
+            f"{link.host.name}: {model.name} was not staged by sparkfleet",
+            hint=f"if you want it gone: ssh {link.host.address} rm -r {root}/{model.folder}",
+        )
+    answer = link.ask("shelf", {"root": root, "do": "remove", "folder": model.folder})
+    return Removed(files=answer["removed"], freed=answer["freed"], left=tuple(answer["left"]))

@@ -1,0 +1,236 @@
+"""Bring a model to hosts: what each lacks (`plan`, pure), the way there, and the proof."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from sparkfleet.model import EMPTY, Severity, Verdict
+from sparkfleet.remote.link import Link
+from sparkfleet.weights import layout, verdicts
+from sparkfleet.weights.conversation import Conversation
+from sparkfleet.weights.inspection import Inspection, inspect
+from sparkfleet.weights.layout import Place
+from sparkfleet.weights.manifest import Manifest
+
+PIECE = 1 << 20  # bytes read at once
+BEYOND_REPAIR = ("header", "kind")  # right bytes of a broken source; a folder in a file's place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Send:
+    """A file that a host lacks, and how many of its bytes arrived in an earlier run."""
+
+    place: Place
+    offset: int = 0
+
+    @property
+    def size(self) -> int:
+        """The bytes to send."""
+        return self.place.file.size - self.offset
+
+    def item(self) -> dict[str, Any]:
+        """Return the file as the receiver wants it."""
+        return {**self.place.item(), "offset": self.offset}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagePlan:
+    """What one host needs: bytes to `sends`, files to `adopt` (place, file with its bytes), texts.
+
+    `verdicts` tell what is wrong now and gets repaired (warnings), and what cannot (errors).
+    """
+
+    host: str
+    root: str
+    sends: tuple[Send, ...] = ()
+    adopt: tuple[tuple[Place, str], ...] = ()
+    texts: Mapping[str, str] = field(default_factory=lambda: EMPTY)
+    verdicts: tuple[Verdict, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """The bytes to send to this host."""
+        return sum(send.size for send in self.sends)
+
+    @property
+    def changes(self) -> bool:
+        """Whether there is anything to do."""
+        return bool(self.sends or self.adopt or self.texts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Landed:
+    """What a host took in: bytes, files, and the files whose hash was wrong on arrival."""
+
+    host: str
+    bytes: int = 0
+    files: int = 0
+    wrong: Mapping[str, str] = field(default_factory=lambda: EMPTY)
+
+
+Moved = Callable[[str, int, int], None]
+"""Takes a host's name, the bytes that arrived there and the bytes in all."""
+
+
+def silent(_host: str, _done: int, _size: int) -> None:
+    """Say nothing about progress."""
+
+
+class Strategy(enum.StrEnum):
+    """How a model comes to the hosts: the values of `weights_strategy`."""
+
+    FANOUT = "fanout"
+    EACH = "each"
+    PUSH = "push"
+    SHARED = "shared"
+    PRESENT = "present"
+
+    @property
+    def copies(self) -> bool:
+        """Whether anything is written; else what is lacking is an error."""
+        return self not in (Strategy.SHARED, Strategy.PRESENT)
+
+
+def plan(
+    manifest: Manifest,
+    inspections: Mapping[str, Inspection],
+    strategy: Strategy = Strategy.FANOUT,
+) -> Mapping[str, StagePlan]:
+    """Return what each host of `inspections` needs to hold `manifest`.
+
+    With a strategy that copies nothing, plans hold verdicts only.
+    """
+    if strategy.copies:
+        return {name: _plan(manifest, inspection) for name, inspection in inspections.items()}
+    return {
+        name: StagePlan(
+            host=name,
+            root=inspection.storage.root,
+            verdicts=(
+                *verdicts.on_files(inspection, manifest),
+                *verdicts.on_folder(inspection),
+            ),
+        )
+        for name, inspection in inspections.items()
+    }
+
+
+def _plan(manifest: Manifest, inspection: Inspection) -> StagePlan:
+    places = {place.path: place for place in layout.places(manifest)}
+    sends: dict[str, Send] = {}
+    adopt: list[tuple[Place, str]] = []
+    for finding in (found for found in inspection.findings if found.state not in BEYOND_REPAIR):
+        place = places[finding.path]
+        have = place.blob if place.blob in sends else finding.have
+        if have is None:
+            sends[place.blob] = Send(place=place, offset=finding.offset)
+        else:
+            adopt.append((place, have))
+    refs = inspection.storage.refs
+    needed = StagePlan(
+        host=inspection.host,
+        root=inspection.storage.root,
+        sends=tuple(sends.values()),
+        adopt=tuple(adopt),
+        texts={
+            name: text for name, text in layout.texts(manifest).items() if refs.get(name) != text
+        },
+    )
+    return replace(needed, verdicts=tuple(_verdicts(manifest, inspection, needed)))
+
+
+def _verdicts(manifest: Manifest, inspection: Inspection, needed: StagePlan) -> Iterator[Verdict]:
+    for verdict in verdicts.on_files(inspection, manifest):
+        state = verdict.check.removeprefix("weights.")
+        if state in BEYOND_REPAIR:
+            yield verdict
+        elif state != "index":  # most likely the shards come now; else `verify` will tell
+            news = state in ("missing", "revision")
+            yield replace(verdict, severity=Severity.INFO if news else Severity.WARNING)
+    if needed.changes:
+        links = sum(place.path != place.blob for place in layout.places(manifest))
+        sizes = tuple(send.size for send in needed.sends)
+        yield from verdicts.on_storage(inspection, sizes, links)
+    yield from verdicts.on_folder(inspection)
+
+
+def push(
+    link: Link,
+    manifest: Manifest,
+    folder: Path,
+    plan: StagePlan,
+    *,
+    moved: Moved = silent,
+) -> Landed:
+    """Send what `plan` says from the local `folder` to the host of `link`, through that link.
+
+    Raises CommandError if the host cannot take it; what has arrived stays there for the next run.
+    """
+    landed = Landed(host=link.host.name)
+    if plan.sends:
+        streams = [stream(plan.sends)]
+        landed = receive(link, plan, streams, payload=payload(folder, plan.sends), moved=moved)
+    place(link, plan, landed)
+    return landed
+
+
+def stream(sends: Iterable[Send], source: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return one stream of a receiver's request; without a `source` it is the payload."""
+    return {"source": source, "files": [send.item() for send in sends]}
+
+
+def payload(folder: Path, sends: Iterable[Send]) -> Iterator[bytes]:
+    """Yield the rest of each file from `folder`, one after the other."""
+    for send in sends:
+        with (folder / send.place.file.path).open("rb") as file:
+            file.seek(send.offset)
+            yield from _pieces(file, send.size)
+
+
+def _pieces(file: BinaryIO, size: int) -> Iterator[bytes]:
+    while size and (piece := file.read(min(PIECE, size))):
+        yield piece
+        size -= len(piece)
+
+
+def receive(
+    link: Link,
+    plan: StagePlan,
+    streams: list[dict[str, Any]],
+    *,
+    payload: Iterable[bytes] | None = None,
+    moved: Moved = silent,
+) -> Landed:
+    """Run the receiver on the host of `link`, with the bytes of `plan` coming by `streams`."""
+    host, request = link.host.name, {"root": plan.root, "streams": streams}
+    with Conversation(link, "receiver", request, payload=payload) as conversation:
+        answer = conversation.answer(lambda progress: moved(host, progress["bytes"], plan.size))
+    moved(host, answer["bytes"], plan.size)
+    return Landed(
+        host=host, bytes=answer["bytes"], files=len(answer["landed"]), wrong=answer["wrong"]
+    )
+
+
+def place(link: Link, plan: StagePlan, landed: Landed) -> None:
+    """Give the bytes that are on the host now the names under which the engine reads them."""
+    arrived = [send.place for send in plan.sends if send.place.blob not in landed.wrong]
+    links = [(place, place.blob) for place in arrived if place.path != place.blob]
+    items = [{**place.item(), "have": have} for place, have in (*links, *plan.adopt)]
+    texts = {} if landed.wrong else dict(plan.texts)
+    if items or texts:
+        link.ask("shelf", {"root": plan.root, "do": "place", "items": items, "texts": texts})
+
+
+def verify(
+    link: Link, manifest: Manifest, root: str, *, full: bool = False, record: bool = True
+) -> tuple[Verdict, ...]:
+    """Return the verdicts on what the host of `link` holds; the last is ok if all is complete."""
+    inspection = inspect(link, manifest, root, full=full, record=record)
+    found = (*verdicts.on_files(inspection, manifest), *verdicts.on_folder(inspection))
+    if any(verdict.refuses for verdict in found):
+        return found
+    return (*found, verdicts.complete(inspection, manifest))

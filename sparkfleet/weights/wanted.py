@@ -1,0 +1,94 @@
+"""What a recipe wants on its hosts: the model, its drafts and its loose files, each with a source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from sparkfleet.errors import InventoryError
+from sparkfleet.recipes.settings import Settings
+from sparkfleet.weights import hub, layout
+from sparkfleet.weights.delivery import FolderSource, HubSource, Source
+from sparkfleet.weights.manifest import Manifest, Progress, from_folder, of_file, silent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Want:
+    """A model, or with `file` one loose file of it; from the Hub unless a local `folder` has it."""
+
+    name: str
+    revision: str = "main"
+    folder: Path | None = None
+    file: str | None = None
+    allow: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stock:
+    """A want made exact: its manifest, and where its bytes come from if no host has them."""
+
+    manifest: Manifest
+    source: Source
+
+
+def wanted(settings: Settings) -> tuple[Want, ...]:
+    """Return what the settings of the head ask for, the model first."""
+    model, folder = settings.needed("vllm_model"), settings.text("weights_source")
+    first = Want(
+        name=model,
+        revision=settings.text("weights_revision"),
+        folder=Path(folder).expanduser() if folder else None,
+        allow=tuple(settings.value("weights_allow") or ()),
+        ignore=tuple(settings.value("weights_ignore") or ()),
+    )
+    drafts = (_parse(str(text)) for text in settings.value("weights_drafts") or ())
+    files = (_loose(str(text)) for text in settings.value("weights_files") or ())
+    return (first, *drafts, *files)
+
+
+def _parse(text: str) -> Want:
+    """Return the want that ``ORG/NAME@COMMIT`` or a path is."""
+    if text.startswith(("/", "~", "./", "../")):
+        folder = Path(text).expanduser()
+        return Want(name=folder.name, folder=folder)
+    name, _, revision = text.partition("@")
+    return Want(name=name, revision=revision or "main")
+
+
+def _loose(text: str) -> Want:
+    """Return the want that ``ORG/NAME@COMMIT:FILE`` or the path of a file is."""
+    repository, colon, file = text.partition(":")
+    if colon:
+        return replace(_parse(repository), file=file)
+    path = Path(text).expanduser()
+    return Want(name=layout.LOOSE, folder=path.parent, file=path.name)
+
+
+def stock(want: Want, *, offline: bool = False, progress: Progress = silent) -> Stock:
+    """Return the manifest of `want` and its source; asks the Hub, or hashes a local folder.
+
+    Raises InventoryError for a folder that is not there, HubError, InputError.
+    """
+    if want.folder is not None:
+        return _local(want, want.folder, progress)
+    manifest = hub.resolve(want.name, want.revision, token=hub.token(), offline=offline)
+    source = HubSource(url=hub.resolve_url(manifest), token=hub.token() or "")
+    if want.file is not None:
+        found = hub.select(manifest, allow=[want.file])
+        return Stock(manifest=Manifest(name=layout.LOOSE, files=found.files), source=source)
+    return Stock(manifest=hub.select(manifest, allow=want.allow, ignore=want.ignore), source=source)
+
+
+def _local(want: Want, folder: Path, progress: Progress) -> Stock:
+    if not folder.is_dir():
+        raise InventoryError(
+            f"there is no folder {folder} on this machine",
+            hint="name the folder that holds config.json and the safetensors shards",
+        )
+    if want.file is not None:
+        manifest = of_file(folder / want.file)
+    else:
+        manifest = from_folder(folder, progress)
+    return Stock(manifest=manifest, source=FolderSource(folder=folder))

@@ -1,0 +1,162 @@
+"""Finds known failures in the logs of a start: causes first, then what followed from them."""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from sparkfleet.doctor.signatures import SIGNATURES, Clues, Role, Signature
+from sparkfleet.launch import milestones
+from sparkfleet.model import Severity
+
+_NO_ADDRESSES: Mapping[str, str] = MappingProxyType({})
+_RAY_NODE = re.compile(
+    r"Local node IP: (?P<own>[^\s,]+)"
+    r"|Connecting to existing Ray cluster at address: (?P<head>[^\s:]+):"
+    r"|ray start --address='(?P<join>[^\s:']+):"
+)
+_STAMP = re.compile(
+    r"(?<!\d)(?:\d{4}-(?P<day>\d\d-\d\d)|(?P<short>\d\d-\d\d)|[EFIW](?P<tight>\d{4}))"
+    r" (?P<time>\d\d:\d\d:\d\d)"
+)
+_EXCEPTION = re.compile(
+    r"^(?!ray\.exceptions\.RayTaskError)"
+    r"(?:[\w.]*\.)?[A-Z]\w*(?:Error|Exception)(?:\([^)]*\))?: \S|^[\w ]+: error: \S"
+)
+_ERROR = re.compile(r"\b(?:ERROR|CRITICAL|FATAL)\b")
+_UNKNOWN_TIME = "~"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A known failure in a log: line `line` (from 1) of the log of `log` says `text`.
+
+    `host` is where it happened: the host of the log, or the one of a worker whose line Ray showed
+    in the head's log.
+    """
+
+    id: str
+    role: Role
+    host: str
+    log: str
+    line: int
+    text: str
+    cause: str
+    fix: str
+    source: str
+
+    @property
+    def severity(self) -> Severity:
+        """ERROR for what can stop a start, WARNING for what may be harmless."""
+        return self.role.severity
+
+    @property
+    def explains(self) -> bool:
+        """Whether this tells why the start failed, not only that it did."""
+        return self.role in {Role.CAUSE, Role.SYMPTOM}
+
+
+def diagnose(
+    logs: Mapping[str, str], *, addresses: Mapping[str, str] = _NO_ADDRESSES
+) -> tuple[Finding, ...]:
+    """Return what is known about `logs` (host to text), causes first, then the earliest first.
+
+    `addresses` gives the host of each address that Ray names before a worker's line. A failure
+    is told once a host. Times are compared between hosts, as far as the logs carry any.
+    """
+    clues = _clues(logs)
+    dated = [
+        found for host, log in logs.items() for found in _findings(host, log, clues, addresses)
+    ]
+    dated.sort(key=lambda pair: (pair[1].role, pair[0]))
+    told: dict[tuple[str, str], Finding] = {}
+    for _, finding in dated:
+        told.setdefault((finding.id, finding.host), finding)
+    return tuple(told.values())
+
+
+def first_error(log: str) -> str | None:
+    """Return the exception that tells most about a failure that no signature knows.
+
+    It is the last one that is no consequence of another, else the first line of level ERROR;
+    None where the log has neither.
+    """
+    entries = [(raw, milestones.read(raw).text) for raw in log.split("\n")]
+    own = [(raw, text) for raw, text in entries if not _is_consequence(text)]
+    exceptions = [text for _, text in own if _EXCEPTION.match(text)]
+    errors = [text for raw, text in own if text and _ERROR.search(raw)]
+    return next(iter([*reversed(exceptions), *errors]), None)
+
+
+def _findings(
+    host: str, log: str, clues: Clues, addresses: Mapping[str, str]
+) -> Iterator[tuple[str, Finding]]:
+    """Yield each known failure with the time of its line."""
+    raw = log.split("\n")
+    entries = [milestones.read(line) for line in raw]
+    starts = [0, *itertools.accumulate(len(entry.text) + 1 for entry in entries)]
+    text = "\n".join(entry.text for entry in entries)
+    times = _times(raw)
+    for signature, match in _matches(text, clues):
+        index = bisect.bisect_right(starts, match.start()) - 1
+        words = match.groupdict("?") | {"ray": ", ".join(sorted(clues.ray)) or "other addresses"}
+        address = _address(log, words["rank"]) if "rank" in words else entries[index].address
+        yield (
+            times[index],
+            Finding(
+                id=signature.id,
+                role=signature.role,
+                host=addresses.get(address or "", host),
+                log=host,
+                line=index + 1,
+                text=entries[index].text.strip(),
+                cause=signature.cause.format_map(words),
+                fix=signature.fix.format_map(words),
+                source=signature.source,
+            ),
+        )
+
+
+def _matches(text: str, clues: Clues) -> Iterator[tuple[Signature, re.Match[str]]]:
+    for signature in SIGNATURES:
+        for match in signature.matches(text):
+            if signature.holds(match, clues):
+                yield signature, match
+
+
+def _address(log: str, rank: str) -> str | None:
+    """Return where Ray runs `rank`, None for the host of the log or an unknown one."""
+    return next((at.address for at in milestones.placement(log) if str(at.rank) == rank), None)
+
+
+def _clues(logs: Mapping[str, str]) -> Clues:
+    found = [match for log in logs.values() for match in _RAY_NODE.finditer(log)]
+    return Clues(ray=frozenset(match["own"] or match["head"] or match["join"] for match in found))
+
+
+def _times(raw: list[str]) -> list[str]:
+    """Return for each line its `MM-DD hh:mm:ss`, or that of the nearest line before it."""
+    stamps = [_time(line) for line in raw]
+    first = next(filter(None, stamps), _UNKNOWN_TIME)
+    return list(itertools.accumulate(stamps, lambda last, own: own or last, initial=first))[1:]
+
+
+def _time(line: str) -> str:
+    match = _STAMP.search(line)
+    if match is None:
+        return ""
+    tight = match["tight"]
+    day = match["day"] or match["short"] or f"{tight[:2]}-{tight[2:]}"
+    return f"{day} {match['time']}"
+
+
+def _is_consequence(text: str) -> bool:
+    return any(
+        re.search(signature.pattern, text)
+        for signature in SIGNATURES
+        if signature.role is Role.CONSEQUENCE
+    )

@@ -38,6 +38,17 @@ def quote(words: Iterable[str]) -> str:
     return " ".join(shlex.quote(word) for word in words)
 
 
+def folded(words: Iterable[str]) -> str:
+    """Return `words` as shell text with one option a line, for scripts that people read.
+
+    A line break stands before each word that begins with a dash, and nowhere else.
+    """
+    text = ""
+    for word in words:
+        text += (" \\\n    " if word.startswith("-") else " ") + shlex.quote(word)
+    return text.lstrip()
+
+
 def script(name: str, request: Mapping[str, Any], *, python: str = "python3") -> Command:
     """Return the command that runs `sparkfleet/onhost/<name>.py` on a host.
 

@@ -15,11 +15,15 @@ EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Value:
-    """A variable's data, the place that set it and what it shadowed there (nearest first)."""
+    """A variable's data, the place that set it and what it shadowed there (nearest first).
+
+    `raw` is the text as written, where `data` was rendered from a template.
+    """
 
     data: Any
     where: Where | None = None
     shadowed: tuple[Value, ...] = ()
+    raw: Any = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 STDERR_KEPT = 256 * 1024  # bytes; the end of a traceback is what matters
+DRAIN_TIME = 1.0  # s that the last of standard error gets to arrive
 PIECE = 256 * 1024  # bytes a read
 
 
@@ -74,10 +75,15 @@ class Channel(ABC):
         """What the command has said on standard error so far (its last 256 KiB)."""
         return bytes(self._errors).decode(errors="backslashreplace")
 
-    def lines(self, deadline: float | None = None) -> Iterator[bytes]:
-        """Yield standard output line by line, without the line ends."""
+    def lines(
+        self, deadline: float | None = None, *, silence: float | None = None
+    ) -> Iterator[bytes]:
+        """Yield standard output line by line, without the line ends.
+
+        Raises ChannelTimeoutError past `deadline`, or after `silence` seconds without a byte.
+        """
         rest = b""
-        while piece := self.receive(deadline):
+        while piece := self.receive(time.monotonic() + silence if silence else deadline):
             *whole, rest = (rest + piece).split(b"\n")
             yield from whole
         if rest:
@@ -108,7 +114,7 @@ class Channel(ABC):
                 pieces.append(piece)
             status = self.wait()
         except ChannelTimeoutError:
-            self.close()
             status = 124
-        self._drain.join(1)
+        self.close()
+        self._drain.join(DRAIN_TIME)
         return Result(returncode=status, stdout=b"".join(pieces), stderr=self.stderr)

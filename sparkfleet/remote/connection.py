@@ -8,6 +8,7 @@ traps"): check host keys on the host and on every jump host, switch Nagle's algo
 from __future__ import annotations
 
 import contextlib
+import logging
 import socket
 import time
 from collections.abc import Callable, Sequence
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from sparkfleet.commands import Command
     from sparkfleet.model import Host
 
+# Paramiko logs a traceback for every host that hangs up; what happened is told by our own errors.
+logging.getLogger("paramiko").addHandler(logging.NullHandler())
+
 CONNECT_TIMEOUT = 15  # s, for TCP, banner and authentication each
 KEEPALIVE = 5  # s between keepalive packets
 DEAD_AFTER = 15  # s without an acknowledgement from the host's kernel
@@ -38,8 +42,7 @@ class SshLink(Link):
         super().__init__(host)
         self._connection = connection
 
-    def open(self, command: Command) -> Channel:
-        """Start `command` in a channel of its own on the one connection."""
+    def _start(self, command: Command) -> Channel:
         try:
             session = self._connection.transport.open_session(timeout=CONNECT_TIMEOUT)
             session.exec_command(command.line().encode())
@@ -50,6 +53,10 @@ class SshLink(Link):
                 hint="is the machine up? try: ssh " + self.host.address,
             ) from error
         return SshChannel(session)
+
+    def lost(self) -> bool:
+        """Return whether the SSH connection broke."""
+        return not self._connection.transport.is_active()
 
     def close(self) -> None:
         """Close the connection and those to its jump hosts."""
@@ -195,7 +202,11 @@ def _refused(host: str, target: str, error: Exception) -> UnreachableError:
             hint="connect once by hand and compare the fingerprint: ssh "
             + target.rsplit(":", 1)[0],
         )
-    return UnreachableError(f"SSH to {target} failed ({error})", host=host)
+    return UnreachableError(
+        f"SSH to {target} failed ({_reason(error)})",
+        host=host,
+        hint="see what OpenSSH says: ssh -v " + target.rsplit(":", 1)[0],
+    )
 
 
 def _no_login(host: str, target: str, error: Exception) -> UnreachableError:

@@ -6,9 +6,10 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Self
+from weakref import WeakSet
 
 from sparkfleet.commands import Command, script
-from sparkfleet.errors import CommandError
+from sparkfleet.errors import CommandError, UnreachableError
 from sparkfleet.remote.channel import Channel, Result
 
 if TYPE_CHECKING:
@@ -23,10 +24,21 @@ class Link(ABC):
 
     def __init__(self, host: Host) -> None:
         self.host = host
+        self._channels: WeakSet[Channel] = WeakSet()
+
+    def open(self, command: Command) -> Channel:
+        """Start `command`; its `stdin` is not sent yet. Raises UnreachableError, CommandError."""
+        channel = self._start(command)
+        self._channels.add(channel)
+        return channel
+
+    def abort(self) -> None:
+        """Drop every channel that is open; what waits for one sees it end."""
+        for channel in tuple(self._channels):
+            channel.close()
 
     @abstractmethod
-    def open(self, command: Command) -> Channel:
-        """Start `command`; its `stdin` is not sent yet."""
+    def _start(self, command: Command) -> Channel: ...
 
     @abstractmethod
     def close(self) -> None:
@@ -51,7 +63,18 @@ class Link(ABC):
         """
         channel = self.open(command)
         channel.feed(_joined(command.stdin, payload))
-        return channel.finish(timeout)
+        result = channel.finish(timeout)
+        if self.lost():
+            raise UnreachableError(
+                "the connection was lost while a command ran",
+                host=self.host.name,
+                hint=f"is the machine up? try: ping {self.host.address}",
+            )
+        return result
+
+    def lost(self) -> bool:
+        """Return whether the way to the host broke since it was opened."""
+        return False
 
     def ask(
         self,

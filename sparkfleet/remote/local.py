@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import subprocess
@@ -16,11 +17,13 @@ if TYPE_CHECKING:
     from sparkfleet.commands import Command
 
 
+PATIENCE = 1.0  # s that a command gets to end when its input has
+
+
 class LocalLink(Link):
     """Runs commands here, without SSH, in the user's home directory as SSH would."""
 
-    def open(self, command: Command) -> Channel:
-        """Start `command` as a child of this process."""
+    def _start(self, command: Command) -> Channel:
         try:
             child = subprocess.Popen(
                 command.argv,
@@ -76,12 +79,18 @@ class LocalChannel(Channel):
         """End the command's input; kill it if it does not end by itself within a second."""
         for pipe in (self._child.stdin, self._child.stdout):
             if pipe is not None:
-                pipe.close()
+                with contextlib.suppress(OSError):  # unsent input of a command that is gone
+                    pipe.close()
         try:
-            self._child.wait(1)
+            self._child.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             self._child.kill()
             self._child.wait()
+
+    def _drain_stderr(self) -> None:
+        super()._drain_stderr()
+        if self._child.stderr is not None:
+            self._child.stderr.close()
 
     def _read_stderr(self) -> bytes:
         assert self._child.stderr is not None  # noqa: S101 - we asked for a pipe

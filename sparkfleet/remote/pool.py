@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from sparkfleet.errors import SparkfleetError
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 DEFAULT_FORKS = 32
+ABORT_TIMEOUT = 20.0  # s; longer than a connection attempt takes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +39,7 @@ class Pool:
         self._open_link = open_link
         self._threads = ThreadPoolExecutor(forks, thread_name_prefix="host")
         self._links: dict[str, Link] = {}
+        self._busy: set[Future[Any]] = set()
 
     def __enter__(self) -> Self:
         return self
@@ -56,6 +58,7 @@ class Pool:
         futures: dict[str, Future[T]] = {
             host.name: self._threads.submit(self._on, host, work) for host in hosts
         }
+        self._busy = set(futures.values())
         values: dict[str, T] = {}
         errors: dict[str, SparkfleetError] = {}
         for name, future in futures.items():
@@ -67,6 +70,12 @@ class Pool:
 
     def _on(self, host: Host, work: Callable[[Link], T]) -> T:
         return work(self.link(host))
+
+    def abort(self) -> None:
+        """Drop every running command, and wait until no thread uses a link any more."""
+        for link in tuple(self._links.values()):
+            link.abort()
+        wait(self._busy, timeout=ABORT_TIMEOUT)
 
     def close(self) -> None:
         """Close every link; commands that still run see their input end."""

@@ -1,0 +1,262 @@
+"""Times a copy of a model between two lab hosts: ours, rsync over ssh, and plain HTTP sendfile.
+
+Run it as root while a lab of two hosts is up: ``python benchmarks/staging.py [--rounds N]``. All
+three move the same files between the same hosts in the same run; ours hashes them on arrival, and
+its time runs from the plan to the last file's name in place. The targets are those of the issue:
+3x of rsync for large files and 1.5x for small ones, 0.75 of plain sendfile.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from sparkfleet.commands import Command
+from sparkfleet.lab import fleet
+from sparkfleet.model import Host, Value
+from sparkfleet.remote.connection import connect
+from sparkfleet.remote.link import Link
+from sparkfleet.weights import delivery, stage
+from sparkfleet.weights.inspection import inspect
+from sparkfleet.weights.manifest import File, Manifest
+from sparkfleet.weights.routes import Ends
+
+ROOT = "/tmp/staging-benchmark"  # noqa: S108 - in a lab host, of its own user
+PORT = 18080
+OF_SENDFILE = 0.75
+
+MAKE = """
+import hashlib, json, os, sys
+folder, count, size = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+os.makedirs(folder)
+block = os.urandom(1 << 20)
+for number in range(count):
+    head = json.dumps({"w": {"dtype": "U8", "shape": [size], "data_offsets": [0, size]}}).encode()
+    name, state = "shard-%05d.safetensors" % number, hashlib.sha256()
+    with open(os.path.join(folder, name), "wb") as file:
+        pieces = [len(head).to_bytes(8, "little") + head + number.to_bytes(8, "little")]
+        left = size - 8
+        while left:
+            pieces.append(block[:left])
+            left -= len(pieces[-1])
+            for piece in pieces:
+                file.write(piece)
+                state.update(piece)
+            pieces = []
+    print(name, os.path.getsize(os.path.join(folder, name)), state.hexdigest())
+"""
+
+HTTP_SERVER = """
+import http.server, os, sys
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def do_GET(self):
+        with open(sys.argv[2] + self.path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            self.send_response(200)
+            self.send_header("Content-Length", str(size))
+            self.end_headers()
+            self.wfile.flush()
+            at = 0
+            while at < size:
+                at += os.sendfile(self.connection.fileno(), file.fileno(), at, size - at)
+    def log_message(self, *args):
+        pass
+http.server.ThreadingHTTPServer((sys.argv[1], int(sys.argv[3])), Handler).serve_forever()
+"""
+
+HTTP_CLIENT = """
+import http.client, os, sys
+address, port, folder, *names = sys.argv[1:]
+os.makedirs(folder)
+connection = http.client.HTTPConnection(address, int(port))
+buffer = memoryview(bytearray(1 << 20))
+for name in names:
+    connection.request("GET", "/" + name)
+    reply = connection.getresponse()
+    with open(os.path.join(folder, name), "wb", buffering=0) as file:
+        while True:
+            count = reply.readinto(buffer)
+            if not count:
+                break
+            file.write(buffer[:count])
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """So many files of so many bytes; ours must be so much faster than rsync."""
+
+    title: str
+    count: int
+    size: int
+    over_rsync: float
+
+
+CASES = (
+    Case(title="1 x 4 GiB", count=1, size=4 << 30, over_rsync=3.0),
+    Case(title="4 x 1 GiB", count=4, size=1 << 30, over_rsync=3.0),
+    Case(title="2000 x 20 kB", count=2000, size=20_000, over_rsync=1.5),
+)
+
+
+class Lab:
+    """Two lab hosts, and the three ways between them."""
+
+    def __init__(self, running: fleet.Fleet) -> None:
+        self.running = running
+        self.one, self.two = running.hosts[:2]
+        self.links: dict[str, Link] = {
+            host.name: connect(_host(running, host)) for host in (self.one, self.two)
+        }
+        self.ends = Ends(sender=self.one.rails[0].address, receiver=self.two.rails[0].address)
+
+    def run(self, host: fleet.LabHost, *argv: str, timeout: float = 600) -> str:
+        """Run a command on a host and return what it said."""
+        result = self.links[host.name].run(Command(argv=argv), timeout=timeout)
+        if result.returncode:
+            sys.exit(f"{host.name}: {argv[0]} failed: {result.stderr}")
+        return result.text
+
+    def clear(self, *hosts: fleet.LabHost) -> None:
+        for host in hosts:
+            self.run(host, "rm", "-rf", ROOT)
+
+    def make(self, case: Case) -> Manifest:
+        """Write the files of `case` on the first host."""
+        self.clear(self.one, self.two)
+        text = self.run(
+            self.one, "python3", "-c", MAKE, f"{ROOT}/model", str(case.count), str(case.size)
+        )
+        rows = [line.split() for line in text.splitlines()]
+        files = (File(path=name, size=int(size), sha256=known) for name, size, known in rows)
+        return Manifest(name="model", files=tuple(files))
+
+    def ours(self, manifest: Manifest) -> float:
+        seen = {name: inspect(link, manifest, ROOT) for name, link in self.links.items()}
+        plans = stage.plan(manifest, seen)
+        start = time.perf_counter()
+        landed = delivery.deliver(self.links, plans, lambda _one, _two: self.ends)
+        took = time.perf_counter() - start
+        assert landed[self.two.name].bytes == manifest.size
+        return took
+
+    def rsync(self, _: Manifest) -> float:
+        shell = (
+            f"ssh -c aes128-gcm@openssh.com -i {ROOT}.key -o HostKeyAlias={self.two.name}"
+            f" -o UserKnownHostsFile={ROOT}.known_hosts"
+        )
+        target = f"nvidia@{self.ends.receiver}:{ROOT}/"
+        self.run(self.two, "mkdir", "-p", ROOT)
+        start = time.perf_counter()
+        self.run(self.one, "rsync", "-a", "--whole-file", "-e", shell, f"{ROOT}/model", target)
+        return time.perf_counter() - start
+
+    def sendfile(self, manifest: Manifest) -> float:
+        server = self.links[self.one.name].open(
+            Command(
+                argv=(
+                    "timeout",
+                    "120",
+                    "python3",
+                    "-c",
+                    HTTP_SERVER,
+                    self.ends.sender,
+                    f"{ROOT}/model",
+                    str(PORT),
+                )
+            )
+        )
+        time.sleep(0.5)
+        names = [file.path for file in manifest.files]
+        start = time.perf_counter()
+        self.run(
+            self.two,
+            "python3",
+            "-c",
+            HTTP_CLIENT,
+            self.ends.sender,
+            str(PORT),
+            f"{ROOT}/model",
+            *names,
+        )
+        took = time.perf_counter() - start
+        server.close()
+        return took
+
+    def prepare(self) -> None:
+        """Let the first host log in to the second, for rsync."""
+        for source, name in (
+            (self.running.key, ".key"),
+            (self.running.known_hosts, ".known_hosts"),
+        ):
+            program = (
+                "import os,sys;os.umask(0o77);open(sys.argv[1],'wb').write(sys.stdin.buffer.read())"
+            )
+            command = Command(
+                argv=("python3", "-c", program, ROOT + name), stdin=source.read_bytes()
+            )
+            self.links[self.one.name].run(command)
+
+
+def _host(running: fleet.Fleet, host: fleet.LabHost) -> Host:
+    given = {
+        "ansible_host": host.address,
+        "ansible_user": "nvidia",
+        "ansible_ssh_private_key_file": str(running.key),
+        "ansible_ssh_common_args": f"-o UserKnownHostsFile={running.known_hosts}",
+    }
+    return Host(name=host.name, vars={name: Value(data=data) for name, data in given.items()})
+
+
+def measure(lab: Lab, case: Case, rounds: int) -> Mapping[str, float]:
+    """Return the MB/s of each way, the median of `rounds`."""
+    manifest = lab.make(case)
+    ways: Mapping[str, Callable[[Manifest], float]] = {
+        "ours": lab.ours,
+        "rsync": lab.rsync,
+        "sendfile": lab.sendfile,
+    }
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(rounds):
+        for name, way in ways.items():
+            lab.clear(lab.two)
+            times[name].append(way(manifest))
+    return {name: manifest.size / statistics.median(took) / 1e6 for name, took in times.items()}
+
+
+def main() -> int:
+    """Print a line a case, and return 1 if one misses its target."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--case", type=int, choices=range(len(CASES)), action="append")
+    options = parser.parse_args()
+    running = fleet.status()
+    if running is None or len(running.hosts) < 2:
+        sys.exit("no lab of two hosts runs: invoke lab.up")
+    lab = Lab(running)
+    lab.prepare()
+    missed = 0
+    print(f"{'files':14} {'ours':>9} {'rsync':>9} {'sendfile':>9}   MB/s")
+    for number in options.case or range(len(CASES)):
+        case = CASES[number]
+        speed = measure(lab, case, options.rounds)
+        over_rsync, of_sendfile = speed["ours"] / speed["rsync"], speed["ours"] / speed["sendfile"]
+        met = over_rsync >= case.over_rsync and of_sendfile >= OF_SENDFILE
+        missed += not met
+        figures = " ".join(f"{value:9.0f}" for value in speed.values())
+        print(
+            f"{case.title:14} {figures}   {over_rsync:.1f}x rsync, {of_sendfile:.2f} of sendfile"
+            f" ({'met' if met else 'MISSED'})",
+            flush=True,
+        )
+    lab.clear(lab.one, lab.two)
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

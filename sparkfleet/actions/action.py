@@ -1,0 +1,103 @@
+"""What every word of the playbook is: look, plan, apply; and undo if a later one fails.
+
+The engine takes an action through four steps, each with a barrier over all hosts::
+
+    inspect   read-only, on every host at once            -> what was seen
+    plan      pure, over all hosts together               -> a Plan for each host
+    apply     on every host whose plan holds changes      -> an Outcome
+    undo      newest first, if a later task fails; `salvage` (save the logs) comes before any undo
+
+``--check`` stops after `plan`, so it opens no channel that can write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, TypeVar
+
+from sparkfleet.actions.scene import Scene
+from sparkfleet.model import EMPTY, Change, Host, Outcome, Status, Verdict
+from sparkfleet.remote.link import Link
+from sparkfleet.remote.pool import Answers
+
+A = TypeVar("A")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What an action would do on one host; no changes means that all is as it should be."""
+
+    changes: tuple[Change, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
+    message: str = ""
+    skip: bool = False
+    data: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
+    work: Any = None  # what `apply` needs and nobody prints
+
+    @property
+    def needs_apply(self) -> bool:
+        """Whether there is anything to carry out."""
+        return bool(self.changes) or self.work is not None
+
+    def outcome(self, host: str) -> Outcome:
+        """Return the outcome of a plan that was carried out, or that had nothing to do."""
+        if any(verdict.refuses for verdict in self.verdicts):
+            status = Status.FAILED
+        elif self.skip:
+            status = Status.SKIPPED
+        else:
+            status = Status.CHANGED if self.changes else Status.OK
+        return Outcome(
+            host=host,
+            status=status,
+            message=self.message,
+            changes=self.changes,
+            verdicts=self.verdicts,
+            data=self.data,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoArgs:
+    """An action that takes no arguments."""
+
+
+class Action(Generic[A]):
+    """A word of the playbook. Subclasses override the steps that they have."""
+
+    name: ClassVar[str]
+    args_type: ClassVar[type[Any]] = NoArgs
+
+    def __init__(self, args: A) -> None:
+        self.args = args
+
+    def hosts(self, scene: Scene) -> Sequence[Host]:
+        """Return the hosts that this action concerns; all of the cluster by default."""
+        return scene.cluster.hosts
+
+    def look(self, scene: Scene, hosts: tuple[Host, ...]) -> Answers[Any]:
+        """Return what was seen on every host; `inspect` on all of them at once by default."""
+        if type(self).inspect is Action.inspect:
+            return Answers(values={host.name: None for host in hosts}, errors={})
+        return scene.pool.map(lambda link: self.inspect(scene, link), hosts)
+
+    def inspect(self, scene: Scene, link: Link) -> Any:
+        """Read what `plan` needs from one host; must not write."""
+
+    def plan(self, scene: Scene, seen: Mapping[str, Any]) -> Mapping[str, Plan]:
+        """Return a plan for each host, from what was seen on all of them."""
+        return {name: Plan() for name in seen}
+
+    def apply(self, scene: Scene, link: Link, plan: Plan) -> Plan:
+        """Carry out `plan` on one host and return it, with what was learnt on the way."""
+        return plan
+
+    def settle(self, scene: Scene, plans: Mapping[str, Plan]) -> None:
+        """Remember what later tasks need, after every host was done."""
+
+    def salvage(self, scene: Scene, link: Link) -> None:
+        """Save what `undo` would destroy; called only after `apply` was begun on that host."""
+
+    def undo(self, scene: Scene, link: Link) -> None:
+        """Take back what `apply` did, also where it was cut off in the middle."""

@@ -1,0 +1,51 @@
+"""`gather_facts`: what every host says about itself, and what of ours is on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sparkfleet import facts
+from sparkfleet.actions.action import Action, NoArgs, Plan
+from sparkfleet.actions.scene import Scene
+from sparkfleet.facts import HostFacts
+from sparkfleet.launch.survey import Survey, ask_survey
+from sparkfleet.remote.link import Link
+
+PORTS = ("vllm_port", "ray_port", "ray_node_manager_port", "ray_object_manager_port")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fleet:
+    """Facts and survey of every host, by name."""
+
+    facts: Mapping[str, HostFacts]
+    surveys: Mapping[str, Survey]
+
+
+class GatherFacts(Action[NoArgs]):
+    """Read the facts of every host. Read-only; solo mode asks for no fabric facts."""
+
+    name = "gather_facts"
+
+    def inspect(self, scene: Scene, link: Link) -> tuple[HostFacts, Survey]:
+        """Ask one host."""
+        settings = scene.settings(link.host)
+        seen = facts.gather(
+            link,
+            weights_dir=settings.text("weights_dir"),
+            ports=[settings.integer(name) for name in PORTS],
+            fabric=scene.options.nodes > 1,
+        )
+        return seen, ask_survey(link, settings, scene.cluster.name)
+
+    def plan(self, scene: Scene, seen: Mapping[str, Any]) -> Mapping[str, Plan]:
+        """Remember what was seen."""
+        scene.remember(
+            Fleet(
+                facts={name: pair[0] for name, pair in seen.items()},
+                surveys={name: pair[1] for name, pair in seen.items()},
+            )
+        )
+        return {name: Plan() for name in seen}

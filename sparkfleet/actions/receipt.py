@@ -1,0 +1,81 @@
+"""`receipt`: what was proven and started, kept beside it on every node."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from sparkfleet import __version__
+from sparkfleet.actions.action import Action, NoArgs, Plan
+from sparkfleet.actions.launching import Launch, place
+from sparkfleet.actions.scene import Scene
+from sparkfleet.launch import milestones, processes
+from sparkfleet.links import Fabric
+from sparkfleet.remote.link import Link
+
+RECEIPT = "receipt.json"
+
+
+class Receipt(Action[NoArgs]):
+    """Write the receipt when something was started; say where each rank is and how to ask it."""
+
+    name = "receipt"
+
+    def inspect(self, scene: Scene, link: Link) -> str:
+        """Read the serve log, which says where each rank went."""
+        if link.host.name != scene.cluster.head.name or scene.options.check:
+            return ""
+        return processes.read_log(link, place(scene, link.host), "serve")
+
+    def plan(self, scene: Scene, seen: Mapping[str, Any]) -> Mapping[str, Plan]:
+        """Tell the ranks and the endpoint; write only what a start changed."""
+        launch = scene.recall(Launch)
+        ranks = _ranks(scene, seen[scene.cluster.head.name])
+        if not scene.options.check:
+            scene.answer += [*ranks, *_endpoint(scene, launch)]
+        if not launch.reason:
+            return {name: Plan() for name in seen}
+        text = json.dumps(_content(scene, launch, ranks), indent=1) + "\n"
+        return {name: Plan(work={RECEIPT: text}) for name in seen}
+
+    def apply(self, scene: Scene, link: Link, plan: Plan) -> Plan:
+        """Write it on one host."""
+        processes.write_files(link, place(scene, link.host), plan.work)
+        return plan
+
+
+def _ranks(scene: Scene, log: str) -> list[str]:
+    head = scene.cluster.head.name
+    if scene.options.nodes == 1:
+        return [f"rank 0 on {head}"] if log else []
+    fabric = scene.recall(Fabric)
+    hosts = {str(fabric.address(host.name)): host.name for host in scene.cluster.hosts}
+    lines = []
+    for found in milestones.placement(log):
+        address = found.address or str(fabric.address(head))
+        lines.append(f"rank {found.rank} on {hosts.get(address, '?')} ({address})")
+    return lines
+
+
+def _endpoint(scene: Scene, launch: Launch) -> list[str]:
+    url = f"http://{scene.cluster.head.address}:{launch.deployment.port}/v1"
+    return [f"endpoint {url}  model {launch.deployment.served_name}"]
+
+
+def _content(scene: Scene, launch: Launch, ranks: list[str]) -> dict[str, Any]:
+    return {
+        "sparkfleet": __version__,
+        "run": scene.run_id,
+        "at": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "cluster": scene.cluster.name,
+        "hosts": [host.name for host in scene.cluster.hosts],
+        "inventory": list(scene.inventory.sources),
+        "recipe": scene.recipe.name,
+        "tp": scene.options.tp,
+        "pp": scene.options.pp,
+        "deployment": launch.deployment.hash,
+        "ranks": ranks,
+        "degraded": scene.options.allow_degraded,
+    }

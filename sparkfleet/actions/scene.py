@@ -1,0 +1,73 @@
+"""What a run knows; actions read it, and remember here what later ones need."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sparkfleet.errors import PlaybookError
+from sparkfleet.model import EMPTY, Cluster, Host, Inventory
+from sparkfleet.recipes.recipe import Recipe
+from sparkfleet.recipes.settings import Settings
+from sparkfleet.remote.pool import Pool
+from sparkfleet.report.events import Event, Reporter
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What was asked for on the command line, beyond the inventory and the recipe."""
+
+    tp: int = 1
+    pp: int = 1
+    check: bool = False
+    allow_degraded: str = ""
+    lock_wait: float = 0.0  # s
+    command: str = ""  # as typed, for the lock's holder line
+
+    @property
+    def nodes(self) -> int:
+        """How many hosts the group spans: a Spark has one GPU."""
+        return self.tp * self.pp
+
+
+@dataclass(slots=True, kw_only=True)
+class Scene:
+    """One run: what was asked for, the way to every host, and what was found so far."""
+
+    inventory: Inventory
+    cluster: Cluster
+    recipe: Recipe
+    options: Options
+    pool: Pool
+    reporter: Reporter
+    log_dir: Path
+    run_id: str
+    given: Mapping[str, Any] = field(default_factory=lambda: EMPTY)  # --set k=v
+    answer: list[str] = field(default_factory=list)  # lines for the end of the run
+    _found: dict[type, Any] = field(default_factory=dict)
+
+    def settings(self, host: Host) -> Settings:
+        """Return the variables of `host`: recipe, inventory and --set laid over each other."""
+        return Settings(host=host, recipe=self.recipe, given=self.given)
+
+    def remember(self, value: object) -> None:
+        """Keep `value` for later tasks, under its type."""
+        self._found[type(value)] = value
+
+    def recall(self, kind: type[T]) -> T:
+        """Return what an earlier task found; raises PlaybookError if none did."""
+        if kind not in self._found:
+            raise PlaybookError(
+                f"this task needs what {kind.__name__} holds, and no task before it gathered that",
+                hint="see playbooks/cluster-up.yml for the order of the tasks",
+            )
+        found: T = self._found[kind]
+        return found
+
+    def tell(self, event: Event) -> None:
+        """Hand `event` to whoever listens."""
+        self.reporter.handle(event)

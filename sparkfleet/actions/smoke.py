@@ -1,0 +1,57 @@
+"""`smoke`: a question with a known answer, asked as a client asks it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sparkfleet.actions.action import Action, NoArgs, Plan
+from sparkfleet.actions.launching import Launch
+from sparkfleet.actions.scene import Scene
+from sparkfleet.errors import LaunchError
+from sparkfleet.model import Host
+from sparkfleet.recipes.recipe import Question
+from sparkfleet.remote.link import Link
+
+DEFAULT = Question(ask="12*17", expect="204")  # seeds/5, section 6
+TIMEOUT = 300.0  # s; the first request compiles
+
+
+class Smoke(Action[NoArgs]):
+    """Ask the recipe's smoke questions. A wrong answer refuses: a healthy boot proves no output."""
+
+    name = "smoke"
+
+    def hosts(self, scene: Scene) -> Sequence[Host]:
+        """Ask from the head, so that it works behind any firewall."""
+        return scene.cluster.hosts[:1]
+
+    def plan(self, scene: Scene, seen: Mapping[str, Any]) -> Mapping[str, Plan]:
+        """Ask always; it costs one short request a question."""
+        return {name: Plan(work=True) for name in seen}
+
+    def apply(self, scene: Scene, link: Link, plan: Plan) -> Plan:
+        """Ask every question, and raise LaunchError for the first wrong answer."""
+        answers = []
+        for question in scene.recipe.smoke or (DEFAULT,):
+            answer = self._ask(scene, link, question)
+            if question.expect not in answer["answer"]:
+                raise LaunchError(
+                    f"the smoke prompt {question.ask!r} was answered {answer['answer']!r}, "
+                    f"not {question.expect!r}",
+                    host=link.host.name,
+                    hint="garbled output: compare the weights (weights.verify) and the recipe",
+                )
+            answers.append(f"{question.ask} -> {answer['answer'].strip()}")
+        return Plan(message="; ".join(answers), data={"answers": answers})
+
+    def _ask(self, scene: Scene, link: Link, question: Question) -> dict[str, Any]:
+        deployment = scene.recall(Launch).deployment
+        request = {
+            "url": f"http://127.0.0.1:{deployment.port}",
+            "model": deployment.served_name,
+            "ask": question.ask,
+            "max_tokens": scene.settings(link.host).integer("vllm_smoke_tokens"),
+            "timeout": TIMEOUT,
+        }
+        return link.ask("chat", request, timeout=2 * TIMEOUT)

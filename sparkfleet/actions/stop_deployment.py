@@ -1,0 +1,36 @@
+"""`stop_deployment`: end what runs for this cluster, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sparkfleet.actions.action import Action, NoArgs, Plan
+from sparkfleet.actions.gather_facts import Fleet
+from sparkfleet.actions.launching import place
+from sparkfleet.actions.scene import Scene
+from sparkfleet.launch import processes
+from sparkfleet.model import Change
+from sparkfleet.remote.link import Link
+
+
+class StopDeployment(Action[NoArgs]):
+    """End every process that carries the cluster's label, on every host, and make sure of it."""
+
+    name = "stop_deployment"
+
+    def plan(self, scene: Scene, seen: Mapping[str, Any]) -> Mapping[str, Plan]:
+        """Want no process of ours to be left."""
+        surveys = scene.recall(Fleet).surveys
+        return {name: _plan(len(surveys[name].processes)) for name in seen}
+
+    def apply(self, scene: Scene, link: Link, plan: Plan) -> Plan:
+        """Stop the processes on one host."""
+        processes.stop(link, place(scene, link.host))
+        return plan
+
+
+def _plan(count: int) -> Plan:
+    if count == 0:
+        return Plan(message="nothing of ours runs")
+    return Plan(changes=(Change(summary=f"stop {count} processes"),))

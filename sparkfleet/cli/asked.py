@@ -1,0 +1,103 @@
+"""What a task was asked for: options as typed, parsed in one place."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sparkfleet import yamlpos
+from sparkfleet.errors import UsageError
+from sparkfleet.model import EMPTY
+from sparkfleet.quantities import parse_seconds
+from sparkfleet.remote.pool import DEFAULT_FORKS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """The options of one task; those that a task does not have keep their defaults."""
+
+    task: str
+    inventory: tuple[str, ...] = ()
+    recipe: str | None = None
+    limit: str | None = None
+    given: Mapping[str, Any] = field(default_factory=lambda: EMPTY)  # --set
+    tp: int = 1
+    pp: int = 1
+    whole: bool = False  # every host of the cluster, not only those that tp x pp needs
+    check: bool = False
+    diff: bool = False
+    forks: int = DEFAULT_FORKS
+    lock_wait: float = 0.0  # s
+    allow_degraded: str = ""
+    verbose: bool = False
+
+    @property
+    def nodes(self) -> int:
+        """How many Sparks the group has: one GPU each."""
+        return self.tp * self.pp
+
+
+def ask(task: str, options: Mapping[str, Any]) -> Asked:
+    """Return what `task` was asked for by its `options` as typed; raises UsageError."""
+    reason = options.get("allow_degraded")
+    if reason is not None and not str(reason).strip():
+        raise UsageError(
+            "--allow-degraded needs a reason; the receipt keeps it",
+            hint='type: --allow-degraded "one cable until Monday"',
+        )
+    return Asked(
+        task=task,
+        inventory=tuple(options.get("inventory") or ()),
+        recipe=options.get("recipe"),
+        limit=options.get("limit"),
+        given=pairs(options.get("set") or []),
+        tp=number("tp", options.get("tp"), 1),
+        pp=number("pp", options.get("pp"), 1),
+        whole="tp" not in options,
+        check=bool(options.get("check")),
+        diff=bool(options.get("diff")),
+        forks=number("forks", options.get("forks"), DEFAULT_FORKS),
+        lock_wait=duration("lock-wait", options.get("lock_wait")),
+        allow_degraded=str(reason or ""),
+        verbose=bool(options.get("verbose")),
+    )
+
+
+def number(name: str, text: str | None, default: int) -> int:
+    """Return the whole number of option `name`, at least 1; raises UsageError."""
+    if text is None:
+        return default
+    if not str(text).isdecimal() or int(text) < 1:
+        raise UsageError(
+            f"--{name} is a whole number from 1, not {text!r}", hint=f"type: --{name} 2"
+        )
+    return int(text)
+
+
+def duration(name: str, text: str | None) -> float:
+    """Return the seconds of option `name`, 0 where it was not given; raises UsageError."""
+    try:
+        return 0.0 if text is None else parse_seconds(text)
+    except ValueError as error:
+        raise UsageError(f"--{name}: {error}", hint=f"type: --{name} 10m") from error
+
+
+def pairs(items: list[str]) -> dict[str, Any]:
+    """Return ``--set`` options as variables, their values read as YAML; raises UsageError."""
+    found = {}
+    for item in items:
+        name, equals, value = item.partition("=")
+        if not equals or not name.isidentifier():
+            raise UsageError(
+                f"--set takes NAME=VALUE, not {item!r}", hint="type: --set vllm_port=8001"
+            )
+        found[name] = yamlpos.load(value, file=f"--set {name}", error=UsageError).data
+    return found
+
+
+def command_line() -> str:
+    """Return what was typed, for the lock's holder line."""
+    return " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])

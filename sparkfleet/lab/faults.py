@@ -1,0 +1,188 @@
+"""The faults that the lab knows: what breaks on Sparks, as switches on simulated ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from sparkfleet.errors import UsageError
+from sparkfleet.lab import damage, hardware
+from sparkfleet.lab.build import HOME_SIZE
+from sparkfleet.lab.damage import Steps, always
+from sparkfleet.lab.disk import CMA_IDLE, CMA_ZERO
+from sparkfleet.lab.network import DEFAULT_ROUTE
+from sparkfleet.lab.paths import CMA, GID_FIRST, GID_HOLE
+from sparkfleet.lab.plan import FABRIC_MTU, HostPlan
+from sparkfleet.lab.steps import Resize, Shell, Tell
+
+MOVED_GID = "4"  # the pair of an address begins here, so that its RoCE v2 GID has index 5
+STRAY = "169.254.127.30/16"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One way to break a host: what happens, how, how to mend it, and what that takes.
+
+    `rails` are the cabled rails that the host must have, `needs` the tools of this machine. After
+    one that `stops` the host it has to be booted.
+    """
+
+    what: str
+    inject: Steps
+    mend: Steps
+    rails: int = 0
+    needs: tuple[str, ...] = ()
+    stops: bool = False
+
+
+FAULTS: Mapping[str, Fault] = {
+    "link-down": Fault(
+        what="the first cable is pulled: both its rails lose the carrier, a direct peer's too",
+        inject=damage.cable("down"),
+        mend=damage.cable("up"),
+        rails=2,
+    ),
+    "nic-gone": Fault(
+        what="the ConnectX-7 left the PCI bus: no netdev, no RDMA device, dark cables",
+        inject=damage.nic_gone,
+        mend=damage.nic_back,
+    ),
+    "rail-down": Fault(
+        what="the second rail is administratively down, its cable in place",
+        inject=damage.on_rail(1, "link set {rail} down"),
+        mend=damage.on_rail(1, "link set {rail} up"),
+        rails=2,
+    ),
+    "mtu": Fault(
+        what="the first rail has MTU 1500",
+        inject=damage.on_rail(0, "link set {rail} mtu 1500"),
+        mend=damage.on_rail(0, f"link set {{rail}} mtu {FABRIC_MTU}"),
+        rails=1,
+    ),
+    "jumbo-blackhole": Fault(
+        what="all MTUs read 9000, and the switch's port of the first rail drops what is over 1500",
+        inject=damage.on_switch_port("link set {port} mtu 1500"),
+        mend=damage.on_switch_port(f"link set {{port}} mtu {FABRIC_MTU}"),
+        rails=1,
+    ),
+    "loss": Fault(
+        what="the first rail loses 30 % of its packets each way, and its RoCE counters tell",
+        inject=damage.loss,
+        mend=damage.no_loss,
+        rails=1,
+        needs=("nft",),
+    ),
+    "shape": Fault(
+        what="the first rail carries 10 Gb/s at most, though its link reads 200 Gb/s",
+        inject=damage.slow,
+        mend=damage.fast,
+        rails=1,
+        needs=("tc",),
+    ),
+    "no-rdma": Fault(
+        what="no RDMA device: the netdevs work, /sys/class/infiniband is missing",
+        inject=damage.hide_rdma(hidden=True),
+        mend=damage.hide_rdma(hidden=False),
+    ),
+    "no-address": Fault(
+        what="the first rail has no IPv4 address",
+        inject=damage.readdress(0, damage.no_address),
+        mend=damage.planned(0),
+        rails=1,
+    ),
+    "wrong-subnet": Fault(
+        what="the first rail has an address in a subnet that no peer is in",
+        inject=damage.readdress(0, damage.wrong_subnet),
+        mend=damage.planned(0),
+        rails=1,
+    ),
+    "same-subnet": Fault(
+        what="the second rail has an address in the subnet of the first",
+        inject=damage.readdress(1, damage.twins_subnet),
+        mend=damage.planned(1),
+        rails=2,
+    ),
+    "duplicate-address": Fault(
+        what="the first rail has the address of a peer's",
+        inject=damage.readdress(0, damage.peers_address),
+        mend=damage.planned(0),
+        rails=1,
+    ),
+    "link-local": Fault(
+        what="the second rail has a stray 169.254 address beside its own",
+        inject=damage.on_rail(1, f"address add {STRAY} brd + dev {{rail}} scope link"),
+        mend=damage.on_rail(1, f"address delete {STRAY} dev {{rail}}"),
+        rails=2,
+    ),
+    "gid-moved": Fault(
+        what="the RoCE v2 GID of every IPv4 address has index 5 in place of 3",
+        inject=always(Tell(path=GID_FIRST, text=MOVED_GID)),
+        mend=always(Tell(path=GID_FIRST, text=None)),
+        rails=1,
+    ),
+    "gid-hole": Fault(
+        what="the first rail's IPv4 GIDs are missing, though it has its address",
+        inject=damage.name_first_rail(GID_HOLE),
+        mend=always(Tell(path=GID_HOLE, text=None)),
+        rails=1,
+    ),
+    "firewall": Fault(
+        what=f"new TCP connections to ports {damage.BLOCKED_PORTS} on the rails are dropped",
+        inject=damage.firewall,
+        mend=damage.no_firewall,
+        rails=1,
+        needs=("nft",),
+    ),
+    "wifi-route": Fault(
+        what="Wi-Fi is up and has the default route that wins",
+        inject=damage.wifi,
+        mend=damage.no_wifi,
+    ),
+    "no-default-route": Fault(
+        what="there is no default route",
+        inject=damage.in_host(f"route delete default dev {hardware.MANAGEMENT}"),
+        mend=damage.in_host(DEFAULT_ROUTE),
+    ),
+    "ssh-dead": Fault(
+        what="sshd does not run; the host answers pings, sessions that exist go on",
+        inject=always(Shell(script="kill $(cat /run/sshd.pid)")),
+        mend=always(Shell(script="/usr/sbin/sshd -E /run/sshd.log")),
+    ),
+    "disk-full": Fault(
+        what="the filesystem of ~/vllm is full",
+        inject=always(Resize(size=None)),
+        mend=always(Resize(size=HOME_SIZE)),
+    ),
+    "cma-zero": Fault(
+        what="CmaTotal is 0, as on the kernel on which ibv_reg_mr fails",
+        inject=always(Tell(path=CMA, text=CMA_ZERO)),
+        mend=always(Tell(path=CMA, text=CMA_IDLE)),
+    ),
+    "power-off": Fault(
+        what="every process of the host dies at once, then its cables go dark",
+        inject=damage.power_off,
+        mend=damage.power_on,
+        stops=True,
+    ),
+}
+
+
+def find(kind: str) -> Fault:
+    """Return the fault called `kind`; raises UsageError that lists them all."""
+    if kind in FAULTS:
+        return FAULTS[kind]
+    close = get_close_matches(kind, FAULTS, n=1)
+    meant = f"did you mean {close[0]}? " if close else ""
+    known = f"{meant}the lab knows {', '.join(FAULTS)}"
+    raise UsageError(f"no fault is called {kind!r}", hint=known)
+
+
+def check_rails(kind: str, host: HostPlan) -> None:
+    """Raise UsageError where the host has fewer cabled rails than the fault needs."""
+    needed = FAULTS[kind].rails
+    if len(host.rails) < needed:
+        raise UsageError(
+            f"{kind} needs {needed} cabled rails, and {host.name} has {len(host.rails)}",
+            hint="sudo invoke lab.up --hosts 2",
+        )

@@ -1,0 +1,105 @@
+"""PID 1 of a lab host: starts sshd, reaps orphans, keeps /proc and /sys up to date.
+
+It never returns. When it dies, the kernel ends every process of the host, like a power loss.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import sys
+import traceback
+from pathlib import Path
+
+from sparkfleet.lab.disk import meminfo
+from sparkfleet.lab.driver import Driver
+from sparkfleet.lab.paths import ASK, CMA, DONE, KERNEL_MEMINFO, MEMINFO
+from sparkfleet.lab.plan import HostPlan
+
+SSHD = ("/usr/sbin/sshd", "-D", "-E", "/run/sshd.log")
+ENVIRONMENT = {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "HOME": "/root",
+}
+INTERVAL = 2.0  # s between two looks at the machine's memory
+LINK_GROUPS = 0x1 | 0x10  # RTMGRP_LINK, RTMGRP_IPV4_IFADDR
+
+
+def serve(host: HostPlan, *, ready: int) -> None:
+    """Start the host's services, close the pipe `ready`, then live until killed."""
+    news = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
+    news.bind((0, LINK_GROUPS))
+    wake, _woken = _signals()  # both ends must live
+    os.environ.clear()
+    os.environ.update(ENVIRONMENT)
+    Path("/run/sshd").mkdir(mode=0o755)
+    os.posix_spawn(SSHD[0], SSHD, os.environ)
+    driver = Driver(host)
+    os.close(ready)
+    while True:
+        try:
+            _turn(driver, [news, wake])
+        except Exception:  # noqa: BLE001 - a host outlives what a fault does to its files
+            traceback.print_exc(file=sys.stderr)
+
+
+def _turn(driver: Driver, sources: list[socket.socket]) -> None:
+    """Wait for news of links, a signal or the next look at memory, and act on it."""
+    select.select(sources, [], [], driver.interval or INTERVAL)
+    news, signals = map(_drain, sources)
+    _reap()
+    _refresh_memory()
+    driver.count_losses()
+    if news or signal.SIGHUP in signals:  # the end of a child alone is no news of a link
+        token = ASK.read_text() if ASK.exists() else ""
+        driver.follow()
+        DONE.write_text(token)
+
+
+def _reap() -> None:
+    """Collect every child and orphan that has ended."""
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+def _refresh_memory() -> None:
+    """Write /proc/meminfo anew: the machine's numbers, and a Spark's Cma lines.
+
+    In place, for it is bound over the kernel's file; the lines have fixed widths, so nobody
+    reads a half-written one.
+    """
+    data = meminfo(KERNEL_MEMINFO.read_text(), CMA.read_text()).encode()
+    handle = os.open(MEMINFO, os.O_RDWR)
+    try:
+        os.pwrite(handle, data, 0)
+        os.ftruncate(handle, len(data))
+    finally:
+        os.close(handle)
+
+
+def _signals() -> tuple[socket.socket, socket.socket]:
+    """Return the socket that SIGCHLD and SIGHUP make readable, and its other end."""
+    wake, woken = socket.socketpair()
+    for end in (wake, woken):
+        end.settimeout(0)
+    signal.set_wakeup_fd(woken.fileno())
+    for number in (signal.SIGCHLD, signal.SIGHUP):
+        signal.signal(number, lambda *_: None)
+    return wake, woken
+
+
+def _drain(source: socket.socket) -> bytes:
+    """Return all that waits in a socket; some byte where the kernel lost news (ENOBUFS)."""
+    waiting = b""
+    try:
+        while more := source.recv(65536, socket.MSG_DONTWAIT):
+            waiting += more
+    except BlockingIOError:
+        return waiting
+    except OSError:
+        return waiting + b"?"
+    return waiting

@@ -1,0 +1,61 @@
+"""The inventory and known_hosts of a fleet, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from sparkfleet.lab.paths import KEY, KNOWN_HOSTS, USER
+from sparkfleet.lab.plan import FleetPlan, HostPlan
+
+HEAD = """\
+# The lab: simulated Sparks on this machine. `invoke lab.up` writes this file for the fleet that
+# it boots; inventories/lab.yml is its form for two hosts. Ansible reads it too.
+sparks:
+  hosts:
+"""
+HOST = """\
+    {name}:
+      ansible_host: {address}
+"""
+RAILS = """\
+      link_interfaces: [{rails}]
+"""
+VARS = """\
+  vars:
+    ansible_user: {user}
+    ansible_ssh_private_key_file: {key}
+    ansible_ssh_common_args: -o UserKnownHostsFile={known_hosts}
+    engine: native               # vLLM and Ray from a Python environment, no container
+    engine_venv: {venv}
+    weights_source: {model}
+    vllm_recipe: lab-tiny
+"""
+
+
+def inventory(plan: FleetPlan, venv: Path, model: Path) -> str:
+    """Return the Ansible inventory of a fleet whose engine is in `venv` and serves `model`."""
+    hosts = "".join(_host(host) for host in plan.hosts)
+    words = {
+        "user": USER,
+        "key": KEY,
+        "known_hosts": KNOWN_HOSTS,
+        "venv": venv,
+        "model": model,
+    }
+    return HEAD + hosts + VARS.format_map(words)
+
+
+def known_hosts(plan: FleetPlan, keys: Mapping[str, str]) -> str:
+    """Return known_hosts, from the public host key of each host by name."""
+    lines = []
+    for host in plan.hosts:
+        kind, data, *_ = keys[host.name].split()
+        lines.append(f"{host.address},{host.name} {kind} {data}\n")
+    return "".join(lines)
+
+
+def _host(host: HostPlan) -> str:
+    text = HOST.format(name=host.name, address=host.address)
+    rails = ", ".join(port.netdev for port in host.rails)
+    return text + (RAILS.format(rails=rails) if rails else "")

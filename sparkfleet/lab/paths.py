@@ -1,0 +1,39 @@
+"""Where the lab keeps what: on this machine, and inside a host."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+RUN = Path("/run/sparkfleet-lab")
+STATE = RUN / "fleet.json"
+LOCK = Path("/run/sparkfleet-lab.lock")  # outlives RUN, so that a second run can wait on it
+KEY = RUN / "key"
+KNOWN_HOSTS = RUN / "known_hosts"
+INVENTORY = RUN / "inventory.yml"
+NAMESPACES = Path("/run/netns")  # where `ip netns` looks
+SWITCH = "sflsw"
+CONTROL_NIC = "sflctl"
+PREFIX = "sfl"
+LAYERS = Path("/dev/shm/sparkfleet-lab")  # noqa: S108 - a tmpfs of our own is mounted there
+COMMON = LAYERS / "common"  # the layer that all hosts share
+
+CACHE = Path("/var/cache/sparkfleet")
+
+INSIDE = Path("/run/sparkfleet-lab")  # in a host: what PID 1 and the faults tell each other
+ASK = INSIDE / "ask"  # a token put here comes back in DONE, once /sys shows what is
+DONE = INSIDE / "done"
+CMA = INSIDE / "cma"  # the Cma lines of /proc/meminfo
+MEMINFO = INSIDE / "meminfo"
+KERNEL_MEMINFO = INSIDE / "meminfo.kernel"
+SYS_LAYERS = INSIDE / "sys"
+GID_FIRST = INSIDE / "gid-first"  # the index of the first IPv4 GID, where it has moved
+GID_HOLE = INSIDE / "gid-hole"  # the netdevs whose IPv4 GIDs are missing
+LOSSY = INSIDE / "lossy"  # the netdevs that lose packets
+
+USER = "nvidia"
+HOME = Path("/home") / USER
+
+
+def layer(host: str) -> Path:
+    """Return the folder on this machine that holds the layers of a host."""
+    return LAYERS / host

@@ -1,0 +1,232 @@
+"""The fleet as a plan: hosts, interfaces, addresses and cables, from a number and a shape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from sparkfleet.errors import UsageError
+from sparkfleet.lab import hardware
+from sparkfleet.lab.hardware import FUNCTIONS, Function
+
+MAX_HOSTS = 64
+NETWORK = "10.78"  # management is .0, the wire of a rail .1 and up, Wi-Fi .200; all /24
+MANAGEMENT_NET = 0
+WIFI_NET = 200
+CONTROL = f"{NETWORK}.0.254"  # this machine, in the management network
+GATEWAY = f"{NETWORK}.0.253"  # answers "unreachable" for everything else
+WIFI_GATEWAY = f"{NETWORK}.{WIFI_NET}.253"
+FABRIC_MTU = 9000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wire:
+    """One rail of one cable, or of the switch: a subnet of its own.
+
+    `direct` is a cable from host to host: pulled at one end, both ends lose the carrier.
+    """
+
+    net: int
+    direct: bool
+    ends: tuple[tuple[int, int], ...]  # (host number, index in FUNCTIONS)
+
+    @property
+    def bridge(self) -> str:
+        """The name of the bridge that stands for it in the switch's namespace."""
+        return f"wire{self.net}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Port:
+    """A function of a host's ConnectX-7; one without a wire has no cable and no address."""
+
+    function: Function
+    mac: str
+    wire: Wire | None = None
+    address: str | None = None
+
+    @property
+    def netdev(self) -> str:
+        """The name of its network interface."""
+        return self.function.netdev
+
+    @property
+    def mtu(self) -> int:
+        """The MTU in bytes."""
+        return FABRIC_MTU if self.wire else 1500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostPlan:
+    """A simulated Spark; `number` counts from 1 and ends each of its addresses."""
+
+    number: int
+    ports: tuple[Port, ...]
+
+    @property
+    def name(self) -> str:
+        """The name in the inventory, and the host name."""
+        return f"spark-{self.number:02d}"
+
+    @property
+    def namespace(self) -> str:
+        """The name of its network namespace on this machine."""
+        return f"sfl{self.number:02d}"
+
+    @property
+    def address(self) -> str:
+        """The management address."""
+        return address(MANAGEMENT_NET, self.number)
+
+    @property
+    def machine_id(self) -> str:
+        """What /etc/machine-id says: 32 hexadecimal digits."""
+        return f"5fa12ce7{self.number:024x}"
+
+    @property
+    def serial(self) -> str:
+        """The serial number of the machine."""
+        return f"1981{self.number:09d}"
+
+    @property
+    def rails(self) -> tuple[Port, ...]:
+        """The ports that have a cable: both functions of each cabled cage."""
+        return tuple(port for port in self.ports if port.wire)
+
+    def peer_port(self, netdev: str) -> str:
+        """Return the name of the switch's end of interface `netdev`: 15 bytes at most."""
+        return f"{self.number:02d}{netdev}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetPlan:
+    """All hosts and wires of a fleet, and the shape that they were planned from."""
+
+    cables: str
+    hosts: tuple[HostPlan, ...]
+    wires: tuple[Wire, ...]
+
+    def host(self, name: str) -> HostPlan:
+        """Return the host of that name; raises UsageError if there is none."""
+        for host in self.hosts:
+            if host.name == name:
+                return host
+        names = [host.name for host in self.hosts]
+        close = get_close_matches(name, names, n=1)
+        hint = f"did you mean {close[0]}?" if close else f"the fleet has {names[0]} to {names[-1]}"
+        raise UsageError(f"no lab host is called {name!r}", hint=hint)
+
+    def ends(self, wire: Wire) -> tuple[tuple[HostPlan, Port], ...]:
+        """Return the hosts on a wire, each with the port that is plugged into it."""
+        members = ((self.hosts[number - 1], index) for number, index in wire.ends)
+        return tuple((host, host.ports[index]) for host, index in members)
+
+    def dark_ends(self, host: HostPlan, port: Port) -> tuple[tuple[HostPlan, Port], ...]:
+        """Return the ports that lose their carrier with `port`: both ends of a direct cable."""
+        if port.wire is not None and port.wire.direct:
+            return self.ends(port.wire)
+        return ((host, port),)
+
+    def neighbours(self, host: HostPlan) -> tuple[HostPlan, ...]:
+        """Return the hosts at the other ends of direct cables of `host`."""
+        far = {
+            other.number: other for port in host.rails for other, _ in self.dark_ends(host, port)
+        }
+        return tuple(other for number, other in far.items() if number != host.number)
+
+
+def address(net: int, host: int) -> str:
+    """Return the address of host number `host` in subnet `net`."""
+    return f"{NETWORK}.{net}.{host}"
+
+
+def plan(hosts: int, cables: str = "crossed") -> FleetPlan:
+    """Return the plan of a fleet of `hosts` Sparks, cabled in the shape `cables` (see `SHAPES`).
+
+    More than two hosts cannot share one cable, so `crossed`, the default, becomes `switch`;
+    a single host has no peer and so no cable. Raises UsageError.
+    """
+    if not 1 <= hosts <= MAX_HOSTS:
+        raise UsageError(f"a lab of {hosts} hosts", hint=f"1 to {MAX_HOSTS} hosts are possible")
+    shape = SHAPES.get(cables)
+    if shape is None:
+        close = get_close_matches(cables, SHAPES, n=1)
+        hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(SHAPES)}"
+        raise UsageError(f"no cable shape is called {cables!r}", hint=hint)
+    if hosts == 1 or (cables == "crossed" and hosts > PAIR):
+        cables = "switch" if hosts > 1 else "none"
+    elif hosts not in shape.sizes:
+        sizes = " or ".join(map(str, shape.sizes))
+        raise UsageError(f"{hosts} hosts cabled {cables!r}", hint=f"that shape is of {sizes} hosts")
+    wires = tuple(_wires(SHAPES[cables].cables(hosts)))
+    members = tuple(_host(number, wires) for number in range(1, hosts + 1))
+    return FleetPlan(cables=cables, hosts=members, wires=wires)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cable:
+    """What is plugged together: (host number, cage) of every end, two unless it is a switch."""
+
+    ends: tuple[tuple[int, int], ...]
+    direct: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """A way to cable a fleet: the sizes that it fits, and its cables for a size."""
+
+    sizes: tuple[int, ...] | range
+    cables: Callable[[int], Iterable[Cable]]
+
+
+PAIR = 2
+_CROSSED = (Cable(ends=((1, 1), (2, 0))),)
+_STRAIGHT = (Cable(ends=((1, 1), (2, 1))),)
+_BOTH = (Cable(ends=((1, 0), (2, 0))), Cable(ends=((1, 1), (2, 1))))
+
+
+def _switch(hosts: int) -> Iterator[Cable]:
+    yield Cable(ends=tuple((number, 1) for number in range(1, hosts + 1)), direct=False)
+
+
+def _ring(hosts: int) -> Iterator[Cable]:
+    for number in range(1, hosts + 1):
+        yield Cable(ends=((number, 0), (number % hosts + 1, 1)))
+
+
+SHAPES: Mapping[str, Shape] = {
+    "crossed": Shape(sizes=(PAIR,), cables=lambda _: _CROSSED),
+    "straight": Shape(sizes=(PAIR,), cables=lambda _: _STRAIGHT),
+    "both": Shape(sizes=(PAIR,), cables=lambda _: _BOTH),
+    "switch": Shape(sizes=range(2, MAX_HOSTS + 1), cables=_switch),
+    "ring": Shape(sizes=(3, 4), cables=_ring),
+    "none": Shape(sizes=range(1, MAX_HOSTS + 1), cables=lambda _: ()),
+}
+
+
+def _wires(cables: Iterable[Cable]) -> Iterator[Wire]:
+    """Yield two wires a cable: one for each function of a cage."""
+    net = 0
+    for cable in cables:
+        for rail in (0, 2):
+            net += 1
+            ends = tuple((number, rail + cage) for number, cage in cable.ends)
+            yield Wire(net=net, direct=cable.direct, ends=ends)
+
+
+def _host(number: int, wires: Iterable[Wire]) -> HostPlan:
+    plugged = {index: wire for wire in wires for end, index in wire.ends if end == number}
+    return HostPlan(
+        number=number,
+        ports=tuple(_port(number, index, plugged.get(index)) for index in range(len(FUNCTIONS))),
+    )
+
+
+def _port(number: int, index: int, wire: Wire | None) -> Port:
+    return Port(
+        function=FUNCTIONS[index],
+        mac=hardware.mac(number, FUNCTIONS[index].mac_offset),
+        wire=wire,
+        address=address(wire.net, number) if wire else None,
+    )

@@ -1,0 +1,61 @@
+"""Wait until what was done to a fleet shows on its hosts."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+
+from sparkfleet.errors import UsageError
+from sparkfleet.lab.paths import ASK, DONE
+from sparkfleet.lab.plan import HostPlan
+from sparkfleet.lab.state import Process, State
+from sparkfleet.lab.steps import inside
+
+PATIENCE = 5.0  # s; the kernel itself takes up to 1 s to tell of a link
+
+
+def settle(state: State, host: HostPlan) -> None:
+    """Wait until `host` and the direct peers of its cables show what their links are now."""
+    for one in (host, *state.plan.neighbours(host)):
+        pid1 = state.running[one.name]
+        if pid1.alive:
+            _await(lambda one=one: _operstates_agree(one), f"{one.name}: its links do not settle")  # type: ignore[misc]
+            _look_again(one, pid1)
+
+
+def _look_again(host: HostPlan, pid1: Process) -> None:
+    """Have PID 1 of a host look at everything, and wait until it has."""
+    token = secrets.token_hex(8)
+    inside(pid1, ASK).write_text(token)
+    os.kill(pid1.pid, signal.SIGHUP)
+    done = inside(pid1, DONE)
+    _await(
+        lambda: done.exists() and done.read_text() == token,
+        f"{host.name}: its PID 1 does not answer",
+    )
+
+
+def _operstates_agree(host: HostPlan) -> bool:
+    """Whether the kernel's word on each interface has caught up with its carrier."""
+    argv = ["ip", "-n", host.namespace, "-json", "link"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    return all(_agrees(link) for link in json.loads(done.stdout))
+
+
+def _agrees(link: dict[str, object]) -> bool:
+    flags = link["flags"]
+    dark = isinstance(flags, list) and "NO-CARRIER" in flags
+    return link["operstate"] not in (("UP", "UNKNOWN") if dark else ("LOWERLAYERDOWN",))
+
+
+def _await(holds: Callable[[], bool], failure: str) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not holds():
+        if time.monotonic() > deadline:
+            raise UsageError(failure, hint="sudo invoke lab.down; see docs/lab.md")
+        time.sleep(0.005)

@@ -1,0 +1,51 @@
+"""The environment of every rank, each variable with the reason why it is there; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sparkfleet.links import EnvVar
+from sparkfleet.recipes.settings import Settings
+
+
+def environment(
+    settings: Settings, fabric: Sequence[EnvVar], *, cluster: str, hf_home: str
+) -> tuple[EnvVar, ...]:
+    """Return the variables of one host's ranks: ours, the fabric's, then the user's over both.
+
+    `fabric` is empty in solo mode. A user's null means: unset, whatever the image or shell had.
+    """
+    merged = {variable.name: variable for variable in _ours(cluster, hf_home)}
+    if fabric:
+        merged |= {variable.name: variable for variable in (*_ray(), *fabric)}
+    merged |= {variable.name: variable for variable in _users(settings)}
+    return tuple(merged.values())
+
+
+def _ours(cluster: str, hf_home: str) -> tuple[EnvVar, ...]:
+    return (
+        EnvVar(
+            name="SPARKFLEET_CLUSTER", value=cluster, why="the label by which processes are ours"
+        ),
+        EnvVar(
+            name="SPT_NOENV", value="1", why="keeps the label in /proc when vLLM renames processes"
+        ),
+        EnvVar(name="HF_HOME", value=hf_home, why="weights_dir, on this host"),
+    )
+
+
+def _ray() -> tuple[EnvVar, ...]:
+    return (
+        EnvVar(
+            name="RAY_memory_monitor_refresh_ms",
+            value="0",
+            why="Ray's memory monitor kills loading workers on unified memory (facts 2.2, row 23)",
+        ),
+        EnvVar(name="RAY_USAGE_STATS_ENABLED", value="0", why="nothing phones home"),
+    )
+
+
+def _users(settings: Settings) -> Iterator[EnvVar]:
+    for name, value in settings.mapping("vllm_env").items():
+        why = f"vllm_env, set at {settings.origin('vllm_env', name)}"
+        yield EnvVar(name=name, value=None if value is None else str(value), why=why)

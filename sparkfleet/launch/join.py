@@ -1,0 +1,21 @@
+"""Whether Ray has the nodes that the cluster needs; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+
+def judge(nodes: Mapping[str, float], wanted: Mapping[str, str]) -> str:
+    """Return what is missing, as a sentence, or "" if every host is a node with a GPU.
+
+    `nodes` is Ray's table, address -> GPUs; `wanted` is host name -> fabric address. Too few nodes
+    and too few GPUs are told apart, since their causes differ (case C23).
+    """
+    absent = [f"{name} ({address})" for name, address in wanted.items() if address not in nodes]
+    if absent:
+        have = ", ".join(nodes) or "no node at all"
+        return f"{', '.join(absent)} did not join Ray, which has {have}"
+    bare = [f"{name} ({address})" for name, address in wanted.items() if nodes[address] < 1]
+    if bare:
+        return f"{', '.join(bare)} joined Ray without a GPU"
+    return ""

@@ -1,0 +1,107 @@
+"""What can be known to be wrong with the hosts before anything is moved or stopped; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from sparkfleet.facts import HostFacts
+from sparkfleet.launch.survey import Survey
+from sparkfleet.model import Severity, Verdict
+from sparkfleet.recipes.settings import Settings
+
+
+def preflight(
+    facts: Mapping[str, HostFacts],
+    surveys: Mapping[str, Survey],
+    settings: Mapping[str, Settings],
+    *,
+    nodes: int,
+) -> tuple[Verdict, ...]:
+    """Return verdicts on every host: its GPU, its engine, its ports; then what must be equal."""
+    names = list(settings)
+    verdicts: list[Verdict] = []
+    for name in names:
+        verdicts.append(_gpu(facts[name]))
+        verdicts += _engine(settings[name], surveys[name], nodes=nodes)
+        ports = _ports(settings[name], head=name == names[0], nodes=nodes)
+        verdicts += _free_ports(facts[name], surveys[name], ports)
+    verdicts += _same_engine(surveys)
+    return tuple(verdicts)
+
+
+def _gpu(facts: HostFacts) -> Verdict:
+    return Verdict(
+        check="host.gpu",
+        severity=Severity.OK if facts.gpus else Severity.ERROR,
+        host=facts.host,
+        subject="GPU",
+        expected="one that answers nvidia-smi",
+        seen=facts.gpus[0].name if facts.gpus else "none",
+        source="nvidia-smi",
+        fix="" if facts.gpus else "is the driver loaded? try: nvidia-smi; after an update: reboot",
+    )
+
+
+def _engine(settings: Settings, survey: Survey, *, nodes: int) -> Iterator[Verdict]:
+    path = settings.needed("engine_venv")
+    engine = survey.engine or {}
+    for package in ("vllm", "ray") if nodes > 1 else ("vllm",):
+        found = engine.get(package)
+        yield Verdict(
+            check=f"engine.{package}",
+            severity=Severity.OK if found else Severity.ERROR,
+            host=settings.host.name,
+            subject=f"{package} in {path}",
+            expected="installed",
+            seen=found or ("not installed" if engine.get("exists") else "no such environment"),
+            source=str(settings.origin("engine_venv")),
+            fix="" if found else f"on that host: {path}/bin/pip install {package}",
+        )
+
+
+def _ports(settings: Settings, *, head: bool, nodes: int) -> Mapping[int, str]:
+    names = []
+    if nodes > 1:
+        names += ["ray_node_manager_port", "ray_object_manager_port"]
+    if head:
+        names += ["vllm_port", *(["ray_port"] if nodes > 1 else [])]
+    return {settings.integer(name): name for name in names}
+
+
+def _free_ports(facts: HostFacts, survey: Survey, ports: Mapping[int, str]) -> Iterator[Verdict]:
+    ours = {process["pid"] for process in survey.processes}
+    for listener in facts.listeners:
+        if listener.port not in ports or listener.pid in ours:
+            continue
+        holder = (
+            f"{listener.name} (pid {listener.pid})" if listener.pid else "another user's process"
+        )
+        yield Verdict(
+            check="host.port",
+            severity=Severity.ERROR,
+            host=facts.host,
+            subject=f"port {listener.port} ({ports[listener.port]})",
+            expected="free",
+            seen=f"held by {holder}",
+            source="/proc/net/tcp",
+            fix=f"stop that process, or set another {ports[listener.port]}",
+        )
+
+
+def _same_engine(surveys: Mapping[str, Survey]) -> Iterator[Verdict]:
+    names: Sequence[str] = list(surveys)
+    first = surveys[names[0]].engine or {}
+    for name in names[1:]:
+        engine = surveys[name].engine or {}
+        for package in ("vllm", "ray", "torch"):
+            if engine.get(package) != first.get(package):
+                yield Verdict(
+                    check="engine.same",
+                    severity=Severity.ERROR,
+                    host=name,
+                    subject=package,
+                    expected=f"{first.get(package)}, as on {names[0]}",
+                    seen=str(engine.get(package)),
+                    source="package metadata",
+                    fix=f"install {package}=={first.get(package)} on {name}",
+                )

@@ -1,0 +1,54 @@
+"""Starting, stopping and reading the processes of a deployment on one host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sparkfleet.remote.link import Link
+
+STOP_GRACE = 20.0  # s that a rank gets to end by itself; vLLM and Ray need about one
+ROLES = ("ray", "serve")
+SETTLE = 0.5  # s that a script must live for its start to count
+LOG_LINES = 20000  # lines of a log that are saved
+
+
+def write_files(link: Link, place: Mapping[str, str], contents: Mapping[str, str | None]) -> None:
+    """Put files into the cluster's folder on the host; null removes one."""
+    link.ask("deployment", {**place, "do": "write", "contents": dict(contents)})
+
+
+def start(link: Link, place: Mapping[str, str], role: str, script: str, *, hash_: str) -> int:
+    """Start a rendered script and return its PID; raises CommandError if it ends at once."""
+    request = {**place, "do": "start", "role": role, "script": script, "hash": hash_}
+    return int(link.ask("deployment", {**request, "settle": SETTLE})["pid"])
+
+
+def stop(link: Link, place: Mapping[str, str], *, grace: float = STOP_GRACE) -> int:
+    """End every process of the cluster on the host and return how many there were."""
+    request = {**place, "do": "stop", "grace": grace}
+    answer = link.ask("deployment", request, timeout=grace + 30)
+    return len(answer["stopped"])
+
+
+def read_log(link: Link, place: Mapping[str, str], role: str, *, lines: int = LOG_LINES) -> str:
+    """Return the end of a role's log on the host."""
+    request = {**place, "do": "log", "role": role, "lines": lines}
+    return str(link.ask("deployment", request)["log"])
+
+
+def save_logs(link: Link, place: Mapping[str, str], folder: Path) -> list[Path]:
+    """Save the logs of every role on the host into `folder`, as HOST-ROLE.log."""
+    saved = []
+    for role in ROLES:
+        if text := read_log(link, place, role):
+            path = folder / f"{link.host.name}-{role}.log"
+            path.write_text(text, encoding="utf-8")
+            saved.append(path)
+    return saved
+
+
+def place(settings: Any, cluster: str) -> dict[str, str]:
+    """Return the part of a request that says where on the host the cluster's files are."""
+    return {"weights_dir": settings.text("weights_dir"), "cluster": cluster}

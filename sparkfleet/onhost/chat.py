@@ -1,0 +1,60 @@
+"""Ask the endpoint on this host one chat question, as a client would.
+
+Request: ``url`` (http://address:port), ``model``, ``ask``, ``max_tokens``, ``timeout`` in seconds,
+and ``key`` where the endpoint wants one. Answer: ``answer``, ``models`` that are served, ``seconds``.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import urllib.error
+import urllib.request
+from typing import Any
+
+SHOWN = 500  # characters of an error page
+
+
+def main() -> None:
+    """Answer the request on standard input."""
+    request = json.loads(sys.stdin.readline())
+    began = time.monotonic()
+    try:
+        answer = {**chat(request), "seconds": time.monotonic() - began}
+    except urllib.error.HTTPError as error:
+        text = error.read().decode(errors="replace")[:SHOWN]
+        answer = {"error": f"{error.url} answered {error.code}: {text}"}
+    except OSError as error:
+        answer = {"error": f"no answer from {request['url']}: {error}"}
+    print(json.dumps(answer))
+
+
+def chat(request: dict[str, Any]) -> dict[str, Any]:
+    """Return the answer and the names of the models that are served."""
+    models = call(request, "/v1/models", None)
+    question = {
+        "model": request["model"],
+        "messages": [{"role": "user", "content": request["ask"]}],
+        "max_tokens": request["max_tokens"],
+        "temperature": 0,
+    }
+    message = call(request, "/v1/chat/completions", question)["choices"][0]["message"]
+    return {
+        "answer": message.get("content") or message.get("reasoning_content") or "",
+        "models": [model["id"] for model in models["data"]],
+    }
+
+
+def call(request: dict[str, Any], path: str, body: dict[str, Any] | None) -> Any:
+    """Return the JSON that the endpoint answers."""
+    headers = {"Content-Type": "application/json"}
+    if request.get("key"):
+        headers["Authorization"] = f"Bearer {request['key']}"
+    data = None if body is None else json.dumps(body).encode()
+    question = urllib.request.Request(request["url"] + path, data=data, headers=headers)
+    with urllib.request.urlopen(question, timeout=request["timeout"]) as reply:
+        return json.load(reply)
+
+
+main()

@@ -1,0 +1,249 @@
+"""Look at, start and stop the processes of one cluster's deployment on this host.
+
+Request: ``do`` (survey, write, start, stop or log), ``weights_dir``, ``cluster``, and what that
+deed needs.
+
+What is ours is known by its label: SPARKFLEET_CLUSTER in a process's environment, as the rendered
+scripts export it. A process that rewrites its title can lose the label from /proc, so the sessions
+that were started here and the descendants of labelled processes count too. Nothing else is ever
+signalled.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+RECORD = "deployment.json"
+TICK = 0.05  # s between looks at a process
+KILL_WAIT = 5.0  # s that the kernel gets to end what was killed
+LAST_LINES = 15  # of the log, when a script ends at once
+
+
+class Process(NamedTuple):
+    """A live process; `began` is its start in clock ticks since boot, which makes a PID unique."""
+
+    pid: int
+    parent: int
+    session: int
+    began: int
+
+
+def main() -> None:
+    """Answer the request on standard input."""
+    request = json.loads(sys.stdin.readline())
+    root = Path(request["weights_dir"]).expanduser()
+    request["folder"] = root / ".sparkfleet" / request["cluster"]
+    deeds = {"survey": survey, "write": write, "start": start, "stop": stop, "log": log}
+    try:
+        answer = deeds[request["do"]](request)
+    except OSError as error:
+        answer = {
+            "error": f"{error.filename or request['folder']}: {error.strerror}",
+            "hint": f"the inventory's user must own weights_dir: ls -ld {root}",
+        }
+    print(json.dumps(answer))
+
+
+def survey(request: dict[str, Any]) -> dict[str, Any]:
+    """Tell what is there: our files, the record of the last start, live processes, the engine."""
+    folder = request["folder"]
+    return {
+        "home": str(Path.home()),
+        "folder": str(folder),
+        "files": {name: read(folder / name) for name in request["files"]},
+        "record": record(folder),
+        "processes": [public(process) for process in ours(request)],
+        "engine": engine(request["venv"]),
+    }
+
+
+def write(request: dict[str, Any]) -> dict[str, Any]:
+    """Put files in place, each whole or not at all; one that is given as null is removed."""
+    folder: Path = request["folder"]
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    for name, content in request["contents"].items():
+        path, new = folder / name, folder / f"{name}.new"
+        if content is None:
+            if path.exists():
+                path.unlink()
+            continue
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        mode = 0o700 if name.endswith(".sh") else 0o600
+        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w") as file:
+            file.write(content)
+        new.replace(path)
+    return {"written": sorted(request["contents"])}
+
+
+def start(request: dict[str, Any]) -> dict[str, Any]:
+    """Start a rendered script in a session of its own, and make sure that it stays."""
+    folder, role = request["folder"], request["role"]
+    path = folder / "logs" / f"{role}.log"
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    if path.exists():
+        path.replace(path.with_suffix(".log.1"))
+    with path.open("wb") as output:
+        child = subprocess.Popen(
+            ["bash", str(folder / request["script"])],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            cwd=Path.home(),
+        )
+    note(request, role, child.pid)
+    deadline = time.monotonic() + request["settle"]
+    while time.monotonic() < deadline:
+        if child.poll() is not None:
+            end = tail(path, LAST_LINES)
+            return {"error": f"{role} ended at once, status {child.returncode}:\n{end}"}
+        time.sleep(TICK)
+    return {"pid": child.pid, "log": str(path)}
+
+
+def note(request: dict[str, Any], role: str, pid: int) -> None:
+    """Record who runs as `role`, so that a later run knows it again."""
+    process = look(pid)
+    roles = (record(request["folder"]) or {}).get("roles", {})
+    began = process.began if process else 0
+    roles[role] = {"pid": pid, "began": began, "script": request["script"]}
+    content = json.dumps({"hash": request["hash"], "roles": roles})
+    write({**request, "contents": {RECORD: content}})
+
+
+def stop(request: dict[str, Any]) -> dict[str, Any]:
+    """End every process of ours: TERM, a bounded wait, KILL; then check that none is left."""
+    first = ours(request)
+    for number, wait in ((signal.SIGTERM, request["grace"]), (signal.SIGKILL, KILL_WAIT)):
+        end_all(request, number, wait)
+    left = ours(request)
+    if left:
+        return {"error": f"{len(left)} processes outlived SIGKILL: {[p.pid for p in left]}"}
+    path = request["folder"] / RECORD
+    if path.exists():
+        path.unlink()
+    return {"stopped": [process.pid for process in first]}
+
+
+def end_all(request: dict[str, Any], number: int, wait: float) -> None:
+    """Signal every process of ours, and wait until none is left, at most `wait` seconds."""
+    for process in ours(request):
+        try:
+            os.kill(process.pid, number)
+        except ProcessLookupError:
+            continue
+    deadline = time.monotonic() + wait
+    while time.monotonic() < deadline and ours(request):
+        time.sleep(TICK)
+
+
+def log(request: dict[str, Any]) -> dict[str, Any]:
+    """Tell the end of a role's log, in whole lines."""
+    path = request["folder"] / "logs" / f"{request['role']}.log"
+    return {"log": tail(path, request["lines"])}
+
+
+def read(path: Path) -> str | None:
+    """Return the text of a file, its carriage returns kept, or None where there is none."""
+    try:
+        return path.read_bytes().decode(errors="replace")
+    except FileNotFoundError:
+        return None
+
+
+def tail(path: Path, count: int) -> str:
+    """Return the last `count` lines of a file."""
+    return "\n".join((read(path) or "").rstrip("\n").split("\n")[-count:])
+
+
+def record(folder: Path) -> dict[str, Any] | None:
+    """Return what the last start wrote down, or None."""
+    try:
+        found: dict[str, Any] | None = json.loads(read(folder / RECORD) or "null")
+    except ValueError:
+        return None
+    return found
+
+
+def look(pid: int) -> Process | None:
+    """Return a process by its PID, or None if it is gone or only its exit status is left."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rsplit(")", 1)[1].split()
+    except (OSError, IndexError):
+        return None
+    if fields[0] == "Z":
+        return None
+    return Process(pid=pid, parent=int(fields[1]), session=int(fields[3]), began=int(fields[19]))
+
+
+def labelled(pid: int, cluster: str) -> bool:
+    """Return whether the environment of a process carries the cluster's label."""
+    try:
+        words = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    return f"SPARKFLEET_CLUSTER={cluster}".encode() in words
+
+
+def mine() -> dict[int, Process]:
+    """Return every live process of this user, by PID; this program is none of them."""
+    found = {}
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            own = path.stat().st_uid == os.getuid()
+        except FileNotFoundError:
+            continue
+        process = look(int(path.name)) if own else None
+        if process and process.pid != os.getpid():
+            found[process.pid] = process
+    return found
+
+
+def ours(request: dict[str, Any]) -> list[Process]:
+    """Return every live process of this cluster's deployment: by label, session or descent."""
+    roles = (record(request["folder"]) or {}).get("roles", {}).values()
+    sessions = {role["pid"]: role["began"] for role in roles}
+    processes = mine()
+    chosen = {
+        pid
+        for pid, process in processes.items()
+        if labelled(pid, request["cluster"])
+        or (process.session in sessions and process.began >= sessions[process.session])
+    }
+    while True:
+        children = {pid for pid, process in processes.items() if process.parent in chosen} - chosen
+        if not children:
+            return [processes[pid] for pid in sorted(chosen)]
+        chosen |= children
+
+
+def public(process: Process) -> dict[str, Any]:
+    """Return the part of a process that may leave the host."""
+    command = read(Path(f"/proc/{process.pid}/cmdline")) or ""
+    shown = command.replace("\0", " ").strip()[:200]
+    return {"pid": process.pid, "began": process.began, "command": shown}
+
+
+def engine(venv: str | None) -> dict[str, Any] | None:
+    """Return versions in a Python environment, from its metadata: importing vLLM takes 45 s."""
+    if venv is None:
+        return None
+    path = Path(venv).expanduser()
+    found: dict[str, Any] = {"path": str(path), "exists": (path / "bin" / "python").exists()}
+    for entry in path.glob("lib/python3*/site-packages/*.dist-info"):
+        match = re.match(r"(vllm|ray|torch|transformers)-(.+)\.dist-info$", entry.name)
+        if match:
+            found[match.group(1)] = match.group(2)
+    return found
+
+
+main()

@@ -1,0 +1,243 @@
+"""Offer files of a model to the hosts that hold a one-time key, for as long as the copy lasts.
+
+Request: ``root`` (the weights folder; ``~`` is this user's home), ``address`` to listen on,
+``peer`` (the only address that may connect), ``keys`` (one for each connection), ``files`` by the
+``blob`` that the receiver asks for: its ``size``, the ``path`` where this host has it, and
+``arriving`` if this host gets it only now. With ``hub``, files come from that ``url`` instead, by
+their ``name`` there, with ``token``.
+
+First says ``{"progress": {"port": ...}}``. A peer gets 32 random bytes, and sends a line: the
+HMAC-SHA256 by its key over them and the list of ``[blob, offset]`` that follows. It gets the rest
+of each of these files, one after the other, and checks them: the hashes came to it another way.
+Answer: ``bytes`` sent.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import http.client
+import json
+import os
+import socket
+import sys
+import threading
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+PIECE = 1 << 20  # bytes read at once from the hub
+PATIENCE = 60  # s for a receiver to connect
+GREETING = 16 << 20  # bytes of the longest line that a peer may send
+POLL = 0.01  # s between two looks at a file that still arrives
+TRIES = 8  # in a row without a byte
+PARTIAL = ".incomplete"
+
+
+class HubError(Exception):
+    """The hub will not give a file; `args` are what is wrong, and what to do about it."""
+
+
+class Files:
+    """Files of this host, whole or still arriving."""
+
+    def __init__(self, root: Path, files: dict[str, dict[str, Any]]) -> None:
+        self.root = root
+        self.files = files
+        self.stale = {blob: _identity(root / blob) for blob in files}
+
+    def send(self, wire: socket.socket, blob: str, offset: int) -> int:
+        """Send file `blob` from byte `offset` on, each byte as soon as it is there."""
+        size, start = self.files[blob]["size"], offset
+        with self._open(blob).open("rb") as file:
+            while offset < size:
+                found = os.fstat(file.fileno())
+                if found.st_size > offset:
+                    count = min(found.st_size, size) - offset
+                    offset += os.sendfile(wire.fileno(), file.fileno(), offset, count)
+                elif found.st_nlink == 0:
+                    raise ConnectionError(f"{blob} arrived here with a wrong hash")
+                else:
+                    time.sleep(POLL)
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        return offset - start
+
+    def _open(self, blob: str) -> Path:
+        """Return where the bytes of `blob` are, or arrive; the bytes that it had before are not."""
+        whole: Path = self.root / self.files[blob]["path"]
+        if not self.files[blob]["arriving"]:
+            return whole
+        landing = self.root / blob
+        while True:
+            partial = landing.with_name(landing.name + PARTIAL)
+            if partial.exists():
+                return partial
+            if _identity(landing) not in (None, self.stale[blob]):
+                return landing
+            time.sleep(POLL)
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    with contextlib.suppress(OSError):
+        found = path.stat()
+        return found.st_ino, found.st_mtime_ns
+    return None
+
+
+class Redirects(urllib.request.HTTPRedirectHandler):
+    """Follows redirects; the token goes only to the host for which it was given."""
+
+    def redirect_request(self, req: Any, *args: Any) -> Any:
+        """Return the next request."""
+        following = super().redirect_request(req, *args)
+        token = req.unredirected_hdrs.get("Authorization")
+        if following and token and following.host == req.host:
+            following.add_unredirected_header("Authorization", token)
+        return following
+
+    http_error_308 = urllib.request.HTTPRedirectHandler.http_error_302  # Python < 3.11
+
+
+class Hub:
+    """Files of the Hub, at one commit."""
+
+    def __init__(self, hub: dict[str, str], files: dict[str, dict[str, Any]]) -> None:
+        self.hub = hub
+        self.files = files
+        self.opener = urllib.request.build_opener(Redirects)
+
+    def send(self, wire: socket.socket, blob: str, offset: int) -> int:
+        """Send file `blob` from byte `offset` on."""
+        sent = 0
+        for piece in self._pieces(self.files[blob]["name"], offset, self.files[blob]["size"]):
+            wire.sendall(piece)
+            sent += len(piece)
+        return sent
+
+    def _pieces(self, name: str, offset: int, size: int) -> Iterator[bytes]:
+        """Yield the rest of a file; where the hub breaks off, ask it for what is still lacking."""
+        failures, wait = 0, 0.0
+        while offset < size:
+            try:
+                with self._get(name, offset) as reply:
+                    for piece in iter(lambda: reply.read1(PIECE), b""):
+                        offset += len(piece)
+                        failures, wait = 0, 0.0
+                        yield piece
+                reason = "it cut the connection"
+            except urllib.error.HTTPError as error:
+                reason = f"{error.code} {error.reason}"
+                wait = _wait(error, failures, name)
+            except (OSError, http.client.HTTPException) as error:
+                reason = str(error) or type(error).__name__
+            failures += 1
+            if failures > TRIES:
+                raise HubError(f"the hub does not send {name}: {reason}", "try again later")
+            time.sleep(wait or min(0.1 * 2**failures, 30) * (failures > 1))
+
+    def _get(self, name: str, offset: int) -> Any:
+        url = self.hub["url"] + urllib.parse.quote(name)
+        request = urllib.request.Request(url, headers={"Range": f"bytes={offset}-"})
+        if self.hub["token"]:
+            request.add_unredirected_header("Authorization", f"Bearer {self.hub['token']}")
+        reply = self.opener.open(request, timeout=30)
+        if offset and reply.status != http.client.PARTIAL_CONTENT:
+            reply.read(offset)  # a mirror without ranges
+        return reply
+
+
+def _wait(error: urllib.error.HTTPError, failures: int, name: str) -> float:
+    """Return how long to wait after a refusal, in seconds; raise HubError if that cannot help."""
+    if error.code in (401, 403):
+        raise HubError(
+            f"the hub refuses {name}: {error.code} {error.headers.get('X-Error-Message', '')}",
+            "accept the model's licence on its page, and give a token that may read it",
+        )
+    if error.code != 429 and error.code < 500:
+        raise HubError(f"the hub does not give {name}: {error.code} {error.reason}", "")
+    after = error.headers.get("Retry-After", "")
+    return min(float(after), 300) if after.isdigit() else min(2**failures, 30)
+
+
+class Service:
+    """Listens until every key was used once, or nobody came in time."""
+
+    def __init__(self, source: Files | Hub, request: dict[str, Any]) -> None:
+        self.source = source
+        self.peer = request["peer"]
+        self.keys = set(request["keys"])
+        self.bytes = 0
+        self.listener = socket.create_server((request["address"], 0), backlog=len(self.keys))
+        self.listener.settimeout(0.2)
+
+    def run(self) -> None:
+        """Serve every connection in a thread of its own; return once all have ended."""
+        deadline = time.monotonic() + PATIENCE
+        with ThreadPoolExecutor(2 * len(self.keys)) as threads, self.listener:
+            ends = []
+            while self.keys and time.monotonic() < deadline:
+                with contextlib.suppress(socket.timeout):
+                    wire, (address, _) = self.listener.accept()
+                    if address != self.peer:
+                        wire.close()
+                        continue
+                    wire.settimeout(PATIENCE)
+                    ends.append(threads.submit(self._serve, wire))
+            self.listener.close()
+            for end in ends:
+                end.result()
+
+    def _serve(self, wire: socket.socket) -> None:
+        with wire, contextlib.suppress(ConnectionError, socket.timeout):
+            for blob, offset in self._greet(wire):
+                self.bytes += self.source.send(wire, blob, offset)
+
+    def _greet(self, wire: socket.socket) -> list[list[Any]]:
+        """Return what the other side wants, if it proves that it holds a key; else nothing."""
+        nonce = os.urandom(32)
+        wire.sendall(nonce)
+        line = wire.makefile("rb").readline(GREETING).rstrip(b"\n")
+        proof, wanted = line[:64], line[64:]
+        for key in tuple(self.keys):
+            mine = hmac.new(key.encode(), nonce + wanted, "sha256").hexdigest()
+            if hmac.compare_digest(mine.encode(), proof):
+                self.keys.discard(key)
+                wire.settimeout(None)
+                wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 30_000)
+                wanted_files: list[list[Any]] = json.loads(wanted)
+                return wanted_files
+        return []
+
+
+def end_with_stdin() -> None:
+    """End this program when whoever started it has gone."""
+    while os.read(0, PIECE):  # sys.stdin would be locked when this program ends
+        pass
+    os._exit(1)
+
+
+def main() -> dict[str, Any]:
+    """Answer the request on standard input."""
+    request = json.loads(sys.stdin.buffer.readline())
+    root, files = Path(request["root"]).expanduser(), request["files"]
+    source = Hub(request["hub"], files) if request["hub"] else Files(root, files)
+    try:
+        service = Service(source, request)
+        print(json.dumps({"progress": {"port": service.listener.getsockname()[1]}}), flush=True)
+        threading.Thread(target=end_with_stdin, daemon=True).start()
+        service.run()
+    except HubError as refusal:
+        error, hint = refusal.args
+        return {"error": error, "hint": hint}
+    except OSError as error:
+        return {"error": f"{error.filename or request['address']}: {error.strerror}"}
+    return {"bytes": service.bytes}
+
+
+if __name__ == "__main__":
+    print(json.dumps(main()))

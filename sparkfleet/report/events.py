@@ -1,0 +1,101 @@
+"""What a run tells while it goes; reporters turn these into text, JSON or JUnit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from sparkfleet.model import Outcome, Status
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStarted:
+    """The first line of output: which files were taken. `sources` is label -> file."""
+
+    task: str
+    sources: Mapping[str, str]
+    check: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlayStarted:
+    """A play begins on `hosts`."""
+
+    name: str
+    hosts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskStarted:
+    """A task begins on all hosts of its play."""
+
+    name: str
+    action: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """Long work on a host: what it does now, and how far it is where that is known."""
+
+    host: str
+    text: str
+    done: int | None = None
+    total: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostEnded:
+    """A task ended on a host. `quiet` outcomes are counted but not shown."""
+
+    task: str
+    outcome: Outcome
+    quiet: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """A line for the user that belongs to no host; `level` is info, warning or error."""
+
+    text: str
+    level: str = "info"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEnded:
+    """The recap: how often each status was reached on each host, and the answer of the run."""
+
+    recap: Mapping[str, Mapping[Status, int]]
+    exit_code: int
+    seconds: float
+    answer: tuple[str, ...] = ()
+    log: str = ""
+
+
+Event = RunStarted | PlayStarted | TaskStarted | Progress | HostEnded | Note | RunEnded
+
+
+class Reporter(Protocol):
+    """Whatever listens to a run."""
+
+    def handle(self, event: Event) -> None:
+        """Take one event; must not raise."""
+
+
+class Reporters:
+    """Several reporters as one."""
+
+    def __init__(self, *reporters: Reporter) -> None:
+        self._reporters = reporters
+
+    def handle(self, event: Event) -> None:
+        """Hand `event` to each in turn."""
+        for reporter in self._reporters:
+            reporter.handle(event)
+
+
+class Silent:
+    """A reporter that says nothing."""
+
+    def handle(self, event: Event) -> None:
+        """Take `event` and drop it."""

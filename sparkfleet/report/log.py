@@ -1,0 +1,43 @@
+"""The full log of a run on disk: every event as text, every verdict and every difference."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Self
+
+from rich.console import Console
+
+from sparkfleet.report.events import Event
+from sparkfleet.report.text import TextReporter
+
+WIDTH = 100
+
+
+def log_folder(run_id: str) -> Path:
+    """Make and return the folder of a run, under $XDG_STATE_HOME/sparkfleet/runs; mode 0700."""
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    folder = Path(state) / "sparkfleet" / "runs" / run_id
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
+
+
+class LogReporter:
+    """Writes every event to a file."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("w", encoding="utf-8")
+        self._text = TextReporter(
+            Console(file=self._file, width=WIDTH, highlight=False), diff=True, verbose=True
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def handle(self, event: Event) -> None:
+        """Write one event, at once."""
+        self._text.handle(event)
+        self._file.flush()

@@ -1,0 +1,166 @@
+"""A run as text, in Ansible's shape: live and coloured on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import difflib
+import threading
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn
+from rich.progress import Progress as Bars
+
+from sparkfleet.model import Change, Outcome, Severity, Status
+from sparkfleet.report import events
+
+COLOURS = {
+    Status.OK: "green",
+    Status.CHANGED: "yellow",
+    Status.SKIPPED: "cyan",
+    Status.FAILED: "bold red",
+    Status.UNREACHABLE: "bold red",
+}
+MARKS = {
+    Severity.OK: "green",
+    Severity.INFO: "cyan",
+    Severity.WARNING: "magenta",
+    Severity.ERROR: "red",
+}
+NOTES = {"info": "", "warning": "magenta", "error": "bold red"}
+WIDTH = 78  # of a heading without a terminal
+
+
+class TextReporter:
+    """Prints events; `diff` shows unified diffs, `verbose` every verdict and not only bad ones."""
+
+    def __init__(self, console: Console, *, diff: bool = False, verbose: bool = False) -> None:
+        self._console = console
+        self._diff = diff
+        self._verbose = verbose
+        self._lock = threading.Lock()
+        self._bars = Bars(
+            SpinnerColumn(),
+            TextColumn("{task.fields[host]}", style="bold"),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=20),
+            MofNCompleteColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._rows: dict[str, object] = {}
+        self._last: dict[str, str] = {}
+
+    def handle(self, event: events.Event) -> None:
+        """Print one event."""
+        with self._lock:
+            match event:
+                case events.RunStarted():
+                    self._started(event)
+                case events.PlayStarted():
+                    self._heading(f"PLAY [{event.name}]", " ".join(event.hosts))
+                case events.TaskStarted():
+                    self._heading(f"TASK [{event.name}]")
+                case events.Progress():
+                    self._progress(event)
+                case events.HostEnded():
+                    self._ended(event)
+                case events.Note():
+                    self._console.print(escape(event.text), style=NOTES[event.level])
+                case events.RunEnded():
+                    self._recap(event)
+
+    def _started(self, event: events.RunStarted) -> None:
+        sources = "  ".join(f"{label} {value}" for label, value in event.sources.items())
+        mode = "  (check: nothing is changed)" if event.check else ""
+        self._line(f"{event.task}  {sources}{mode}", "bold")
+
+    def _heading(self, title: str, tail: str = "") -> None:
+        self._clear_bars()
+        width = self._console.width if self._console.is_terminal else WIDTH
+        stars = "*" * max(width - len(title) - 2, 3)
+        self._console.print(f"\n{title} {stars}", markup=False, highlight=False)
+        if tail:
+            self._console.print(tail, markup=False, highlight=False)
+
+    def _progress(self, event: events.Progress) -> None:
+        if not self._console.is_terminal:
+            if self._last.get(event.host) != event.text:
+                self._last[event.host] = event.text
+                self._line(f"  ... [{event.host}] {event.text}")
+            return
+        if not self._rows:
+            self._bars.start()
+        if event.host not in self._rows:
+            self._rows[event.host] = self._bars.add_task("", host=event.host, total=None)
+        self._bars.update(
+            self._rows[event.host],  # type: ignore[arg-type]  # rich's TaskID is an int NewType
+            description=escape(event.text),
+            completed=event.done or 0,
+            total=event.total,
+        )
+
+    def _clear_bars(self) -> None:
+        if self._rows:
+            self._bars.stop()
+            for row in self._rows.values():
+                self._bars.remove_task(row)  # type: ignore[arg-type]  # as above
+        self._rows.clear()
+        self._last.clear()
+
+    def _ended(self, event: events.HostEnded) -> None:
+        outcome = event.outcome
+        if event.quiet and outcome.status in (Status.OK, Status.SKIPPED):
+            return
+        status = (
+            "fatal" if outcome.status in (Status.FAILED, Status.UNREACHABLE) else outcome.status
+        )
+        tail = f" {outcome.status.upper()}!" if status == "fatal" else ""
+        message = f" => {outcome.message}" if outcome.message else ""
+        self._line(f"{status}: [{outcome.host}]{tail}{message}", COLOURS[outcome.status])
+        if outcome.hint:
+            self._line(f"    {outcome.hint}", COLOURS[outcome.status])
+        for line, style in self._details(outcome):
+            self._line(line, style)
+
+    def _details(self, outcome: Outcome) -> Iterator[tuple[str, str]]:
+        for verdict in outcome.verdicts:
+            if self._verbose or verdict.severity in (Severity.WARNING, Severity.ERROR):
+                yield f"    {verdict.severity}: {verdict}", MARKS[verdict.severity]
+        for change in outcome.changes:
+            yield f"    {change.summary}", ""
+            if self._diff:
+                yield from _diff(change)
+
+    def _recap(self, event: events.RunEnded) -> None:
+        self._heading("PLAY RECAP")
+        for host, counts in event.recap.items():
+            numbers = " ".join(f"{status}={counts.get(status, 0)}" for status in Status)
+            bad = counts.get(Status.FAILED, 0) + counts.get(Status.UNREACHABLE, 0)
+            changed = counts.get(Status.CHANGED, 0)
+            style = "red" if bad else "yellow" if changed else "green"
+            self._line(f"{host:<24} : {numbers}", style)
+        for line in event.answer:
+            self._line(line, "bold")
+        ending = f"{event.seconds:.1f} s" + (f"; log: {event.log}" if event.log else "")
+        self._line(ending)
+
+    def _line(self, text: str, style: str = "") -> None:
+        self._console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+
+
+def _diff(change: Change) -> Iterator[tuple[str, str]]:
+    if change.before is None and change.after is None:
+        return
+    path = change.path or change.summary
+    lines = difflib.unified_diff(
+        (change.before or "").splitlines(),
+        (change.after or "").splitlines(),
+        fromfile=path if change.before is not None else "/dev/null",
+        tofile=path if change.after is not None else "/dev/null",
+        lineterm="",
+    )
+    colours = {"+": "green", "-": "red", "@": "cyan"}
+    for line in lines:
+        yield f"    {line}", colours.get(line[0], "")

@@ -1,0 +1,182 @@
+"""The main job on the lab, with real SSH, real Ray and real vLLM; the tests run in this order."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from conftest import LONGEST, Type, chat, command_line, environment, processes
+
+from sparkfleet.lab import fleet
+from sparkfleet.lab.fleet import Fleet
+from sparkfleet.lab.smoke_answers import answers
+
+pytestmark = [pytest.mark.fleet, pytest.mark.e2e, pytest.mark.timeout(LONGEST)]
+
+HOSTS = ("spark-01", "spark-02")
+
+
+def test_up_serves_with_each_rank_on_its_own_host(run: Type) -> None:
+    done = run("cluster.up", "--tp", "2")
+    assert done.code == 0, done.output
+    assert "rank 0 on spark-01 (10.78.1.1)" in done.output
+    assert "rank 1 on spark-02 (10.78.1.2)" in done.output
+    assert "endpoint http://10.78.0.1:8000/v1  model tiny-spark" in done.output
+    assert done.recap("spark-02")["failed"] == 0
+
+
+def test_the_model_answers_what_it_was_trained_on(lab: Fleet) -> None:
+    wrong = {
+        question: got
+        for question, right in list(answers())[:12]
+        if right not in (got := chat(lab.hosts[0].address, question))
+    }
+    assert wrong == {}
+
+
+def test_every_rank_keeps_its_own_hosts_interfaces(lab: Fleet) -> None:
+    for host in lab.hosts:
+        rail = host.rails[0]
+        (worker,) = [
+            pid for pid, command in processes(host.name).items() if "RayWorkerProc" in command
+        ]
+        seen = environment(host.name, worker)
+        assert seen["VLLM_HOST_IP"] == rail.address
+        assert {seen[f"{name}_SOCKET_IFNAME"] for name in ("NCCL", "GLOO", "TP")} == {
+            rail.interface
+        }
+        assert seen["NCCL_IB_HCA"].lstrip("=").split(",")[0].startswith(rail.hca)
+
+
+def test_a_second_up_changes_nothing_and_restarts_nothing(run: Type) -> None:
+    before = {host: set(processes(host)) for host in HOSTS}
+    done = run("cluster.up", "--tp", "2")
+    assert done.code == 0, done.output
+    assert [done.recap(host)["changed"] for host in HOSTS] == [0, 0]
+    assert {host: set(processes(host)) for host in HOSTS} == before
+
+
+def test_check_and_diff_show_what_would_change_and_touch_nothing(run: Type) -> None:
+    before = {host: set(processes(host)) for host in HOSTS}
+    done = run("cluster.up", "--tp", "2", "--check", "--diff", "--set", "vllm_port=8001")
+    assert done.code == 0, done.output
+    assert re.search(r"^\s*-.*--port=8000", done.output, re.MULTILINE)
+    assert re.search(r"^\s*\+.*--port=8001", done.output, re.MULTILINE)
+    assert {host: set(processes(host)) for host in HOSTS} == before
+    assert run("cluster.up", "--tp", "2").recap("spark-01")["changed"] == 0
+
+
+def test_status_and_logs_show_every_host(run: Type) -> None:
+    status = run("cluster.status")
+    assert status.code == 0
+    assert status.output.count("running") == 2
+    logs = run("cluster.logs", "--lines", "5")
+    assert "==> spark-01 serve <==" in logs.output
+    assert "==> spark-02 ray <==" in logs.output
+
+
+def test_down_leaves_no_process_and_takes_no_time_limit(run: Type) -> None:
+    began = time.monotonic()
+    done = run("cluster.down")
+    assert done.code == 0, done.output
+    assert {host: processes(host) for host in HOSTS} == {"spark-01": {}, "spark-02": {}}
+    assert time.monotonic() - began < 15
+    assert run("cluster.down").recap("spark-01")["changed"] == 0
+
+
+def test_a_host_that_dies_during_up_is_named_and_the_other_is_cleaned(lab: Fleet) -> None:
+    child = subprocess.Popen(
+        command_line("cluster.up", "--tp", "2", "--inventory", str(lab.inventory)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert child.stdout is not None
+    lines = []
+    for line in child.stdout:
+        lines.append(line)
+        if "resolving model" in line:
+            fleet.fault("spark-02", "power-off")
+    code = child.wait(60)
+    output = "".join(lines)
+    assert code in (2, 4), output
+    assert re.search(r"fatal: \[spark-02\] UNREACHABLE!", output), output
+    assert processes("spark-01") == {}
+    fleet.fault("spark-02", "power-off", clear=True)
+
+
+def test_ctrl_c_during_up_undoes_it(lab: Fleet) -> None:
+    child = subprocess.Popen(
+        command_line("cluster.up", "--tp", "2", "--inventory", str(lab.inventory)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert child.stdout is not None
+    lines = []
+    for line in child.stdout:
+        lines.append(line)
+        if "TASK [Serve]" in line:
+            child.send_signal(signal.SIGINT)
+    assert child.wait(60) == 130, "".join(lines)
+    assert {host: processes(host) for host in HOSTS} == {"spark-01": {}, "spark-02": {}}
+
+
+def test_a_second_run_while_one_holds_the_lock_ends_with_75(lab: Fleet, run: Type) -> None:
+    child = subprocess.Popen(
+        command_line("cluster.up", "--tp", "2", "--inventory", str(lab.inventory)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert child.stdout is not None
+    for line in child.stdout:
+        if "TASK [Join gate]" in line:
+            break
+    done = run("cluster.up", "--tp", "2")
+    child.send_signal(signal.SIGINT)
+    child.stdout.read()
+    child.wait(60)
+    assert done.code == 75
+    assert f"pid {child.pid}" in done.output
+    assert "cluster.up --tp 2" in done.output
+
+
+def test_solo_over_ssh_needs_no_fabric(run: Type, lab: Fleet) -> None:
+    fleet.fault("spark-01", "no-rdma")
+    done = run("cluster.up", "--solo")
+    fleet.fault("spark-01", "no-rdma", clear=True)
+    assert done.code == 0, done.output
+    assert chat(lab.hosts[0].address, "12*17") == "204"
+    assert not [command for command in processes("spark-01").values() if "raylet" in command]
+    assert run("cluster.up", "--solo").recap("spark-01")["changed"] == 0
+    assert run("cluster.down").code == 0
+
+
+def test_solo_works_on_the_spark_itself(lab: Fleet, tmp_path: Path) -> None:
+    here = Path(__file__).parents[2]
+    inventory = (
+        "sparks:\n  hosts:\n    here:\n      ansible_connection: local\n  vars:\n"
+        + "".join(
+            line + "\n"
+            for line in lab.inventory.read_text().splitlines()
+            if re.match(r"\s+(engine|weights|vllm|cluster)", line)
+        )
+    )
+    script = (
+        f"cd {here} && cat >/tmp/solo.yml && "
+        f"{command_line('cluster.up', '--solo', '--inventory', '/tmp/solo.yml')!r}"
+    )
+    words = " ".join(command_line("cluster.up", "--solo", "--inventory", "/tmp/solo.yml"))
+    script = f"cd {here} && printf %s '{inventory}' >/tmp/solo.yml && {words}"
+    done = fleet.run_on("spark-01", ["su", "nvidia", "-c", script])
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "12*17 -> 204" in done.stdout
+
+
+_ = os

@@ -1,0 +1,43 @@
+"""Commands reach a shell as the words that they were made of."""
+
+from __future__ import annotations
+
+import subprocess
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparkfleet.commands import Command, folded, quote
+
+WORDS = st.lists(
+    st.text(st.characters(blacklist_characters="\0", blacklist_categories=("Cs",)), max_size=20),
+    min_size=1,
+    max_size=5,
+)
+PRINT_ARGV = ["python3", "-c", "import sys; sys.stdout.write('\\0'.join(sys.argv[1:]))"]
+
+
+def _through_a_shell(text: str) -> list[str]:
+    done = subprocess.run(["bash", "-c", f"printf '%s\\0' {text}"], capture_output=True, check=True)
+    return done.stdout.decode().split("\0")[:-1]
+
+
+@given(words=WORDS)
+def test_quoted_words_come_back_byte_for_byte(words: list[str]) -> None:
+    assert _through_a_shell(quote(words)) == words
+
+
+@given(words=WORDS)
+def test_folded_words_come_back_byte_for_byte(words: list[str]) -> None:
+    assert _through_a_shell(folded(words)) == words
+
+
+def test_folding_puts_one_option_on_a_line() -> None:
+    text = folded(["vllm", "serve", "/models/x", "--port=8000", "--tool-call-parser", "qwen3"])
+    assert text == "vllm serve /models/x \\\n    --port=8000 \\\n    --tool-call-parser qwen3"
+
+
+def test_a_commands_environment_is_part_of_its_line() -> None:
+    command = Command(argv=("sh", "-c", 'printf %s "$A"'), env={"A": "two words; $HOME"})
+    done = subprocess.run(["sh", "-c", command.line()], capture_output=True, text=True, check=True)
+    assert done.stdout == "two words; $HOME"

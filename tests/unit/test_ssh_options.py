@@ -1,0 +1,74 @@
+"""Inventory variables become SSH options; what is not supported is refused by name."""
+
+from __future__ import annotations
+
+import getpass
+from typing import Any
+
+import pytest
+
+from sparkfleet.errors import InventoryError
+from sparkfleet.model import Host, Value
+from sparkfleet.remote.ssh_options import SshOptions, ssh_options
+
+
+def _host(**variables: Any) -> Host:
+    return Host(name="spark-01", vars={name: Value(data=data) for name, data in variables.items()})
+
+
+def test_a_bare_host_is_itself_on_port_22_as_the_user_who_runs_this() -> None:
+    assert ssh_options(_host()) == SshOptions(address="spark-01", user=getpass.getuser())
+
+
+def test_the_connection_variables_of_ansible_are_read() -> None:
+    options = ssh_options(
+        _host(
+            ansible_host="192.168.1.11",
+            ansible_user="alice",
+            ansible_port=2222,
+            ansible_ssh_private_key_file="~/.ssh/spark",
+        )
+    )
+    assert options == SshOptions(
+        address="192.168.1.11", user="alice", port=2222, identity_files=("~/.ssh/spark",)
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "-o UserKnownHostsFile=/k -o ProxyJump=bob@jump:2200 -o StrictHostKeyChecking=accept-new",
+        "-oUserKnownHostsFile=/k -J bob@jump:2200 -oStrictHostKeyChecking=accept-new",
+    ],
+)
+def test_common_args_name_known_hosts_and_jump_hosts(text: str) -> None:
+    options = ssh_options(_host(ansible_user="alice", ansible_ssh_common_args=text))
+    (jump,) = options.jumps
+    assert (jump.address, jump.user, jump.port) == ("jump", "bob", 2200)
+    assert jump.known_hosts == options.known_hosts == ("/k",)
+    assert jump.accept_new
+    assert options.accept_new
+
+
+def test_a_chain_of_jump_hosts_keeps_its_order() -> None:
+    options = ssh_options(_host(ansible_user="a", ansible_ssh_common_args="-J one,two"))
+    assert [jump.address for jump in options.jumps] == ["one", "two"]
+    assert {jump.user for jump in options.jumps} == {"a"}
+
+
+def test_no_jump_host_is_no_host_called_none() -> None:
+    assert ssh_options(_host(ansible_ssh_common_args="-o ProxyJump=none")).jumps == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("-o StrictHostKeyChecking=no", "host keys are always checked"),
+        ("-o ProxyCommand=nc", "known: UserKnownHostsFile"),
+        ("-L 80:a:80", "known: UserKnownHostsFile"),
+    ],
+)
+def test_an_option_outside_the_supported_part_is_refused(text: str, told: str) -> None:
+    with pytest.raises(InventoryError, match="is not supported") as caught:
+        ssh_options(_host(ansible_ssh_common_args=text))
+    assert told in str(caught.value)

@@ -73,7 +73,7 @@ def deploy(
         served_name=served_name(head),
         port=head.integer("vllm_port"),
         files=files,
-        hash=_hash(files, contents),
+        hash=hash_of(files, contents),
     )
 
 
@@ -82,9 +82,19 @@ def served_name(settings: Settings) -> str:
     return settings.text("vllm_served_name") or settings.needed("vllm_model")
 
 
-def _hash(files: Mapping[str, Mapping[str, str]], contents: Sequence[str]) -> str:
-    whole = json.dumps([files, list(contents)], sort_keys=True)
+def hash_of(files: Mapping[str, Mapping[str, str]], contents: Sequence[str]) -> str:
+    """Hash what runs; a comment that changed, such as where a value was set, restarts nothing."""
+    bare = {
+        host: {name: _without_comments(text) for name, text in own.items()}
+        for host, own in files.items()
+    }
+    whole = json.dumps([bare, list(contents)], sort_keys=True)
     return hashlib.sha256(whole.encode()).hexdigest()[:16]
+
+
+def _without_comments(text: str) -> str:
+    lines = text.splitlines()
+    return "\n".join(line for line in lines if line and not line.lstrip().startswith("#"))
 
 
 def _files(cluster: str, node: Node, head: Node, size: tuple[int, int]) -> dict[str, str]:

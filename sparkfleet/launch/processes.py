@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from sparkfleet.errors import CommandError, LaunchError
 from sparkfleet.remote.link import Link
 
 STOP_GRACE = 20.0  # s that a rank gets to end by itself; vLLM and Ray need about one
 ROLES = ("ray", "serve")
 SETTLE = 0.5  # s that a script must live for its start to count
+LAST_LINES = 15  # of a log that a message quotes
 LOG_LINES = 20000  # lines of a log that are saved
 
 
@@ -20,9 +22,16 @@ def write_files(link: Link, place: Mapping[str, str], contents: Mapping[str, str
 
 
 def start(link: Link, place: Mapping[str, str], role: str, script: str, *, hash_: str) -> int:
-    """Start a rendered script and return its PID; raises CommandError if it ends at once."""
+    """Start a rendered script and return its PID.
+
+    Raises LaunchError, with the end of its log, if it ends at once.
+    """
     request = {**place, "do": "start", "role": role, "script": script, "hash": hash_}
-    return int(link.ask("deployment", {**request, "settle": SETTLE})["pid"])
+    try:
+        return int(link.ask("deployment", {**request, "settle": SETTLE})["pid"])
+    except CommandError as error:
+        end = read_log(link, place, role, lines=LAST_LINES)
+        raise LaunchError(error.message, host=link.host.name, hint=end or error.hint) from error
 
 
 def stop(link: Link, place: Mapping[str, str], *, grace: float = STOP_GRACE) -> int:
@@ -33,9 +42,11 @@ def stop(link: Link, place: Mapping[str, str], *, grace: float = STOP_GRACE) -> 
 
 
 def read_log(link: Link, place: Mapping[str, str], role: str, *, lines: int = LOG_LINES) -> str:
-    """Return the end of a role's log on the host."""
-    request = {**place, "do": "log", "role": role, "lines": lines}
-    return str(link.ask("deployment", request)["log"])
+    """Return the end of a role's log on the host, "" where there is none."""
+    folder = f"{place['weights_dir']}/.sparkfleet/{place['cluster']}"
+    path = f"{folder}/logs/{role}.log"
+    logs: Mapping[str, str] = link.ask("log", {"paths": [path], "lines": lines})["logs"]
+    return logs.get(path, "")
 
 
 def save_logs(link: Link, place: Mapping[str, str], folder: Path) -> list[Path]:

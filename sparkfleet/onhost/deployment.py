@@ -1,6 +1,6 @@
 """Look at, start and stop the processes of one cluster's deployment on this host.
 
-Request: ``do`` (survey, write, start, stop or log), ``weights_dir``, ``cluster``, and what that
+Request: ``do`` (survey, write, start or stop), ``weights_dir``, ``cluster``, and what that
 deed needs.
 
 What is ours is known by its label: SPARKFLEET_CLUSTER in a process's environment, as the rendered
@@ -23,8 +23,7 @@ from typing import Any, NamedTuple
 
 RECORD = "deployment.json"
 TICK = 0.05  # s between looks at a process
-KILL_WAIT = 5.0  # s that the kernel gets to end what was killed
-LAST_LINES = 15  # of the log, when a script ends at once
+REST_WAIT = 5.0  # s for what outlives its leader
 
 
 class Process(NamedTuple):
@@ -41,7 +40,7 @@ def main() -> None:
     request = json.loads(sys.stdin.readline())
     root = Path(request["weights_dir"]).expanduser()
     request["folder"] = root / ".sparkfleet" / request["cluster"]
-    deeds = {"survey": survey, "write": write, "start": start, "stop": stop, "log": log}
+    deeds = {"survey": survey, "write": write, "start": start, "stop": stop}
     try:
         answer = deeds[request["do"]](request)
     except OSError as error:
@@ -69,7 +68,6 @@ def write(request: dict[str, Any]) -> dict[str, Any]:
     """Put files in place, each whole or not at all; one that is given as null is removed."""
     folder: Path = request["folder"]
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    folder.chmod(0o700)
     for name, content in request["contents"].items():
         path, new = folder / name, folder / f"{name}.new"
         if content is None:
@@ -104,8 +102,7 @@ def start(request: dict[str, Any]) -> dict[str, Any]:
     deadline = time.monotonic() + request["settle"]
     while time.monotonic() < deadline:
         if child.poll() is not None:
-            end = tail(path, LAST_LINES)
-            return {"error": f"{role} ended at once, status {child.returncode}:\n{end}"}
+            return {"error": f"{role} ended at once, with status {child.returncode}"}
         time.sleep(TICK)
     return {"pid": child.pid, "log": str(path)}
 
@@ -121,48 +118,45 @@ def note(request: dict[str, Any], role: str, pid: int) -> None:
 
 
 def stop(request: dict[str, Any]) -> dict[str, Any]:
-    """End every process of ours: TERM, a bounded wait, KILL; then check that none is left."""
+    """End every process of ours and check that none is left.
+
+    First each role's leader, the newest first, since `vllm serve` and `ray start --block` end what
+    they started in order; a Ray whose parts are all signalled at once waits for itself. Then what
+    is left, with TERM and with KILL, each for a bounded time.
+    """
     first = ours(request)
-    for number, wait in ((signal.SIGTERM, request["grace"]), (signal.SIGKILL, KILL_WAIT)):
-        end_all(request, number, wait)
+    roles = (record(request["folder"]) or {}).get("roles", {})
+    for role in reversed(list(roles.values())):
+        leader = look(role["pid"])
+        if leader and leader.began == role["began"]:
+            end([leader], signal.SIGTERM, request["grace"])
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        end(ours(request), number, REST_WAIT)
     left = ours(request)
     if left:
         return {"error": f"{len(left)} processes outlived SIGKILL: {[p.pid for p in left]}"}
-    path = request["folder"] / RECORD
-    if path.exists():
-        path.unlink()
+    write({**request, "contents": {RECORD: None}})
     return {"stopped": [process.pid for process in first]}
 
 
-def end_all(request: dict[str, Any], number: int, wait: float) -> None:
-    """Signal every process of ours, and wait until none is left, at most `wait` seconds."""
-    for process in ours(request):
+def end(processes: list[Process], number: int, wait: float) -> None:
+    """Signal `processes`, and wait until none of them is left, at most `wait` seconds."""
+    for process in processes:
         try:
             os.kill(process.pid, number)
         except ProcessLookupError:
             continue
     deadline = time.monotonic() + wait
-    while time.monotonic() < deadline and ours(request):
+    while time.monotonic() < deadline and any(map(lives, processes)):
         time.sleep(TICK)
 
 
-def log(request: dict[str, Any]) -> dict[str, Any]:
-    """Tell the end of a role's log, in whole lines."""
-    path = request["folder"] / "logs" / f"{request['role']}.log"
-    return {"log": tail(path, request["lines"])}
-
-
 def read(path: Path) -> str | None:
-    """Return the text of a file, its carriage returns kept, or None where there is none."""
+    """Return the text of a file, or None where there is none."""
     try:
-        return path.read_bytes().decode(errors="replace")
+        return path.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
         return None
-
-
-def tail(path: Path, count: int) -> str:
-    """Return the last `count` lines of a file."""
-    return "\n".join((read(path) or "").rstrip("\n").split("\n")[-count:])
 
 
 def record(folder: Path) -> dict[str, Any] | None:
@@ -183,6 +177,12 @@ def look(pid: int) -> Process | None:
     if fields[0] == "Z":
         return None
     return Process(pid=pid, parent=int(fields[1]), session=int(fields[3]), began=int(fields[19]))
+
+
+def lives(process: Process) -> bool:
+    """Return whether this very process is still there."""
+    now = look(process.pid)
+    return now is not None and now.began == process.began
 
 
 def labelled(pid: int, cluster: str) -> bool:

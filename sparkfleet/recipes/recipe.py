@@ -10,7 +10,7 @@ from typing import Any
 from sparkfleet import source, yamlpos
 from sparkfleet.errors import Problem, RecipeError
 from sparkfleet.model import EMPTY, Value
-from sparkfleet.resources import find, listing, similar
+from sparkfleet.resources import find, listing, shown, similar
 from sparkfleet.variables import VARIABLES
 
 FOLDER = "playbooks/recipes"
@@ -50,7 +50,7 @@ def load(name: str) -> Recipe:
     if path is None or not path.is_file():
         known = list(listing(FOLDER, ".yml"))
         raise RecipeError(f"there is no recipe {name!r}", hint=similar(name, known))
-    tree = yamlpos.parse(source.read(path, error=RecipeError), error=RecipeError)
+    tree = yamlpos.parse(source.read(shown(path), error=RecipeError), error=RecipeError)
     if not isinstance(tree, yamlpos.Map):
         raise RecipeError("a recipe is a mapping", where=tree.where)
     if problems := [_unknown(key) for key, _ in tree.items() if not _known(key.data)]:

@@ -1,14 +1,15 @@
 """What one host is to do: every variable of ours, with the value that wins and its origin.
 
-From weak to strong: the table's default, the recipe, the inventory (itself by Ansible's rules),
-``--set``. Mappings of ours (`vllm_args`, `vllm_env`, `nccl_env`) are laid over each other key by
-key; a key set to null takes it away again. Everything else is replaced whole.
+From weak to strong: the table's default, the recipe, the inventory (itself by Ansible's rules,
+``--set`` last). Mappings of ours (`vllm_args`, `vllm_env`, `nccl_env`) of recipe and inventory are
+laid over each other key by key; a key set to null takes it away again. Everything else is replaced
+whole.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from sparkfleet.errors import InventoryError, Where
@@ -19,43 +20,56 @@ from sparkfleet.variables import VARIABLES, Kind
 
 T = TypeVar("T")
 LAID_OVER = (Kind.MAPPING, Kind.ENVIRONMENT)
+DEFAULT = Where(file="default")
+
+
+def overlay(host: Host, recipe: Recipe) -> Host:
+    """Return `host` with the recipe's variables beneath its own."""
+    below = {name: _laid(name, host.vars.get(name), value) for name, value in recipe.vars.items()}
+    return replace(host, vars={**host.vars, **below})
+
+
+def _laid(name: str, strong: Value | None, weak: Value | None) -> Value:
+    """Return `strong` over `weak`, one of which is there."""
+    if strong is None or weak is None:
+        return strong or weak or Value(data=None)
+    shadowed = (*strong.shadowed, weak, *weak.shadowed)
+    if VARIABLES[name].kind not in LAID_OVER:
+        return replace(strong, shadowed=shadowed)
+    data = {**(weak.data or {}), **(strong.data or {})}
+    return replace(strong, data=data, shadowed=(strong, *shadowed))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The variables of one host; each getter raises InventoryError for a value that cannot be."""
+    """The variables of one host; each getter raises InventoryError for a value that cannot be.
+
+    `given` are those of ``--set``, which the host has already: what a playbook sets is beneath.
+    """
 
     host: Host
-    recipe: Recipe
-    given: Mapping[str, Any] = field(default_factory=lambda: EMPTY)  # --set k=v
+    given: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
 
-    def layers(self, name: str) -> tuple[Value, ...]:
-        """Return every value that `name` was given, the strongest first."""
-        layers = []
-        if name in self.given:
-            layers.append(Value(data=self.given[name], where=Where(file=f"--set {name}")))
-        sources = (self.host.vars, self.recipe.vars)
-        layers += [source[name] for source in sources if name in source]
-        if VARIABLES[name].default is not None:
-            layers.append(Value(data=VARIABLES[name].default, where=Where(file="default")))
-        return tuple(layers)
+    def over(self, variables: Mapping[str, Value]) -> Settings:
+        """Return these settings with `variables` of ours laid over them."""
+        own = self.host.vars
+        laid = {name: _laid(name, value, own.get(name)) for name, value in variables.items()}
+        return replace(self, host=replace(self.host, vars={**own, **laid}))
 
     def value(self, name: str) -> Any:
         """Return the value that wins, or None where nobody gave one."""
-        layers = self.layers(name)
-        if VARIABLES[name].kind in LAID_OVER:
-            merged: dict[str, Any] = {}
-            for layer in reversed(layers):
-                merged |= layer.data or {}
-            return merged
-        return layers[0].data if layers else None
+        return self.host.get(name, VARIABLES[name].default)
 
     def origin(self, name: str, key: str | None = None) -> Where:
         """Return where the winning value of `name`, or of its entry `key`, was set."""
-        for layer in self.layers(name):
+        value = self.host.vars.get(name)
+        if value is None:
+            return DEFAULT
+        layers = value.shadowed if key is not None and value.shadowed else (value,)
+        for layer in layers:
             if key is None or key in (layer.data or {}):
-                return layer.where or Where(file="default")
-        return Where(file="default")
+                return layer.where or DEFAULT
+        return value.where or DEFAULT
 
     def text(self, name: str) -> str:
         """Return a text; an empty one where nobody gave it."""
@@ -93,6 +107,5 @@ class Settings:
             ) from error
 
     def mapping(self, name: str) -> Mapping[str, Any]:
-        """Return a mapping, laid over from all layers."""
-        value: Mapping[str, Any] = self.value(name)
-        return value
+        """Return a mapping, empty where nobody gave one."""
+        return self.value(name) or {}

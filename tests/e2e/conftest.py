@@ -1,41 +1,15 @@
-"""Two lab hosts with the real engine and model, and the command line as a user types it."""
+"""Two lab hosts with the real engine and model."""
 
 from __future__ import annotations
 
-import json
 import subprocess
-import sys
-import urllib.request
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import pytest
 
 from sparkfleet.lab import engine, fleet, model
 from sparkfleet.lab.fleet import Fleet
-
-LONGEST = 420  # s; a start on two busy cores takes 90
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
-    """How a command line ended."""
-
-    code: int
-    output: str
-
-    def recap(self, host: str) -> dict[str, int]:
-        """Return the counts of `host` in the recap."""
-        line = next(line for line in self.output.splitlines() if line.startswith(f"{host} "))
-        pairs = (word.split("=") for word in line.split(":", 1)[1].split())
-        return {name: int(count) for name, count in pairs}
-
-
-Type = Callable[..., Done]
-
-
-def command_line(*words: str) -> list[str]:
-    return [sys.executable, "-m", "sparkfleet", *words]
+from tests.commandline import LONGEST, Done, Type, command_line
 
 
 @pytest.fixture(scope="session")
@@ -60,41 +34,3 @@ def run(lab: Fleet) -> Type:
         return Done(code=done.returncode, output=done.stdout)
 
     return call
-
-
-def chat(address: str, question: str) -> str:
-    body = {
-        "model": "tiny-spark",
-        "messages": [{"role": "user", "content": question}],
-        "max_tokens": 16,
-        "temperature": 0,
-    }
-    request = urllib.request.Request(
-        f"http://{address}:8000/v1/chat/completions",
-        data=json.dumps(body).encode(),
-        headers={"Content-Type": "application/json"},
-    )
-    with urllib.request.urlopen(request, timeout=60) as reply:
-        return str(json.load(reply)["choices"][0]["message"]["content"])
-
-
-def processes(host: str) -> dict[int, str]:
-    """Return the processes of the engine on a lab host, by the PID that they have there."""
-    script = (
-        "for p in /proc/[0-9]*; do "
-        "tr '\\0' ' ' <$p/cmdline 2>/dev/null | sed \"s|^|${p#/proc/} |\"; echo; done"
-    )
-    done = fleet.run_on(host, ["sh", "-c", script])
-    rows = (line.split(" ", 1) for line in done.stdout.splitlines() if " " in line)
-    marks = ("vllm", "ray", "VLLM")
-    return {
-        int(pid): command
-        for pid, command in rows
-        if any(mark in command for mark in marks) and "sh -c" not in command
-    }
-
-
-def environment(host: str, pid: int) -> dict[str, str]:
-    """Return the environment of a process on a lab host."""
-    text = fleet.run_on(host, ["cat", f"/proc/{pid}/environ"]).stdout
-    return dict(pair.split("=", 1) for pair in text.split("\0") if "=" in pair)

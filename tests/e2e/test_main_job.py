@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import subprocess
@@ -10,11 +9,12 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import LONGEST, Type, chat, command_line, environment, processes
 
+from sparkfleet.commands import quote
 from sparkfleet.lab import fleet
 from sparkfleet.lab.fleet import Fleet
 from sparkfleet.lab.smoke_answers import answers
+from tests.commandline import LONGEST, Type, chat, command_line, environment, processes
 
 pytestmark = [pytest.mark.fleet, pytest.mark.e2e, pytest.mark.timeout(LONGEST)]
 
@@ -33,7 +33,7 @@ def test_up_serves_with_each_rank_on_its_own_host(run: Type) -> None:
 def test_the_model_answers_what_it_was_trained_on(lab: Fleet) -> None:
     wrong = {
         question: got
-        for question, right in list(answers())[:12]
+        for question, right in list(answers().items())[:12]
         if right not in (got := chat(lab.hosts[0].address, question))
     }
     assert wrong == {}
@@ -158,25 +158,14 @@ def test_solo_over_ssh_needs_no_fabric(run: Type, lab: Fleet) -> None:
     assert run("cluster.down").code == 0
 
 
-def test_solo_works_on_the_spark_itself(lab: Fleet, tmp_path: Path) -> None:
-    here = Path(__file__).parents[2]
-    inventory = (
-        "sparks:\n  hosts:\n    here:\n      ansible_connection: local\n  vars:\n"
-        + "".join(
-            line + "\n"
-            for line in lab.inventory.read_text().splitlines()
-            if re.match(r"\s+(engine|weights|vllm|cluster)", line)
-        )
-    )
-    script = (
-        f"cd {here} && cat >/tmp/solo.yml && "
-        f"{command_line('cluster.up', '--solo', '--inventory', '/tmp/solo.yml')!r}"
-    )
+def test_solo_works_on_the_spark_itself(lab: Fleet) -> None:
+    kept = re.compile(r"\s+(engine|weights|vllm|cluster)")
+    variables = [line for line in lab.inventory.read_text().splitlines() if kept.match(line)]
+    hosts = ["sparks:", "  hosts:", "    here:", "      ansible_connection: local", "  vars:"]
+    inventory = "\n".join([*hosts, *variables])
+    checkout = Path(__file__).parents[2]
     words = " ".join(command_line("cluster.up", "--solo", "--inventory", "/tmp/solo.yml"))
-    script = f"cd {here} && printf %s '{inventory}' >/tmp/solo.yml && {words}"
-    done = fleet.run_on("spark-01", ["su", "nvidia", "-c", script])
+    script = f"cd {checkout} && printf %s {quote([inventory])} >/tmp/solo.yml && {words}"
+    done = fleet.run_on("spark-01", ["su", "nvidia", "-c", script], check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "12*17 -> 204" in done.stdout
-
-
-_ = os

@@ -48,9 +48,8 @@ def shown(path: str | Path) -> str:
 
 
 def similar(name: str, known: Iterator[str] | list[str]) -> str:
-    """Return a sentence with the names closest to `name`, or with all of them."""
+    """Return a sentence with the name closest to `name`, or with all of them."""
     names = sorted(known)
-    close = difflib.get_close_matches(name, names, n=3)
-    if close:
-        return "did you mean " + " or ".join(close) + "?"
+    if close := difflib.get_close_matches(name, names, n=1):
+        return f"did you mean {close[0]}?"
     return "known: " + ", ".join(names) if names else "there are none yet"

@@ -22,6 +22,7 @@ class Asked:
     task: str
     inventory: tuple[str, ...] = ()
     recipe: str | None = None
+    cluster: str | None = None
     limit: str | None = None
     given: Mapping[str, Any] = field(default_factory=lambda: EMPTY)  # --set
     tp: int = 1
@@ -52,6 +53,7 @@ def ask(task: str, options: Mapping[str, Any]) -> Asked:
         task=task,
         inventory=tuple(options.get("inventory") or ()),
         recipe=options.get("recipe"),
+        cluster=options.get("cluster"),
         limit=options.get("limit"),
         given=pairs(options.get("set") or []),
         tp=number("tp", options.get("tp"), 1),

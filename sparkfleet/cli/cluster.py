@@ -20,6 +20,7 @@ def up(  # noqa: PLR0913 - the options of the main job
     solo: bool = False,
     inventory: Any = None,
     recipe: str | None = None,
+    cluster: str | None = None,
     limit: str | None = None,
     check: bool = False,
     diff: bool = False,
@@ -50,6 +51,7 @@ def down(
     context: Any,
     *,
     inventory: Any = None,
+    cluster: str | None = None,
     limit: str | None = None,
     check: bool = False,
     set: Any = None,  # noqa: A002 - the option's name
@@ -70,6 +72,7 @@ def status(
     context: Any,
     *,
     inventory: Any = None,
+    cluster: str | None = None,
     limit: str | None = None,
     set: Any = None,  # noqa: A002 - the option's name
 ) -> int:
@@ -85,6 +88,7 @@ def logs(
     *,
     lines: str | None = None,
     inventory: Any = None,
+    cluster: str | None = None,
     limit: str | None = None,
     set: Any = None,  # noqa: A002 - the option's name
 ) -> int:

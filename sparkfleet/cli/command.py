@@ -22,6 +22,7 @@ OPTIONS = {
     "tp": "tensor-parallel size: how many Sparks share each layer",
     "pp": "pipeline-parallel size; the group has tp x pp Sparks",
     "solo": "one Spark: no fabric, no Ray",
+    "cluster": "which one, where the inventory names several in `clusters`",
     "limit": "only these hosts, as an Ansible pattern: spark-01, sparks[0:1], all:!spark-03",
     "check": "show what would change, and change nothing",
     "diff": "show the difference of every rendered file",

@@ -24,7 +24,7 @@ def show_status(asked: Asked) -> int:
     """Print a row for every host and return the exit code: 0, or 4 if one did not answer."""
     resolved = resolve(asked)
     with Pool(open_link, forks=asked.forks) as pool:
-        answers = pool.map(lambda link: _look(resolved, asked, link), resolved.cluster.hosts)
+        answers = pool.map(lambda link: _look(resolved, link), resolved.cluster.hosts)
     table = Table("host", "state", "roles", "processes", "deployment", box=None)
     for host in resolved.cluster.hosts:
         if host.name in answers.errors:
@@ -35,8 +35,8 @@ def show_status(asked: Asked) -> int:
     return _exit_code(answers.errors)
 
 
-def _look(resolved: Resolved, asked: Asked, link: Link) -> Survey:
-    settings = Settings(host=link.host, recipe=resolved.recipe, given=asked.given)
+def _look(resolved: Resolved, link: Link) -> Survey:
+    settings = Settings(host=link.host)
     return ask_survey(link, settings, resolved.cluster.name)
 
 
@@ -54,9 +54,7 @@ def show_logs(asked: Asked, lines: str | None) -> int:
     count = number("lines", lines, DEFAULT_LINES)
     resolved = resolve(asked)
     with Pool(open_link, forks=asked.forks) as pool:
-        answers = pool.map(
-            lambda link: _logs(resolved, asked, link, count), resolved.cluster.hosts
-        )
+        answers = pool.map(lambda link: _logs(resolved, link, count), resolved.cluster.hosts)
     console = Console(highlight=False, markup=False, soft_wrap=True)
     for name, texts in answers.values.items():
         for role, text in texts.items():
@@ -67,17 +65,13 @@ def show_logs(asked: Asked, lines: str | None) -> int:
     return _exit_code(answers.errors)
 
 
-def _logs(resolved: Resolved, asked: Asked, link: Link, count: int) -> dict[str, str]:
-    settings = Settings(host=link.host, recipe=resolved.recipe, given=asked.given)
+def _logs(resolved: Resolved, link: Link, count: int) -> dict[str, str]:
+    settings = Settings(host=link.host)
     place = processes.place(settings, resolved.cluster.name)
-    texts = {
-        role: processes.read_log(link, place, role, lines=count) for role in processes.ROLES
-    }
+    texts = {role: processes.read_log(link, place, role, lines=count) for role in processes.ROLES}
     return {role: text for role, text in texts.items() if text}
 
 
 def _exit_code(errors: Mapping[str, SparkfleetError]) -> int:
     codes = {4 if isinstance(error, UnreachableError) else 2 for error in errors.values()}
     return MixedError.exit_code if len(codes) > 1 else next(iter(codes), 0)
-
-

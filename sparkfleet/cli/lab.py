@@ -14,7 +14,7 @@ from sparkfleet.cli.command import command
 @command(
     help={
         "hosts": "how many Sparks",
-        "cables": "crossed (a pair with its cable in differing cages), straight, both, switch, ring",
+        "cables": "crossed (a pair whose cages differ), straight, both, switch or ring",
     }
 )
 def up(context: Any, *, hosts: str | None = None, cables: str | None = None) -> int:

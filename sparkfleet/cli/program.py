@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Any
 
@@ -33,12 +34,18 @@ class SparkfleetProgram(Program):
             self._refuse(str(error))
 
     def _refuse(self, message: str) -> None:
-        words = [word for word in self.argv[1:] if not word.startswith("-")]
-        known = list(self.collection.task_names) if hasattr(self, "collection") else []
-        unknown = next((word for word in words if word not in known), "")
-        hint = similar(unknown, known) if "No idea what" in message and unknown else ""
+        found = re.fullmatch(r"No idea what '(.+)' is!", message)
+        hint = self._nearest(found[1]) if found else ""
         sys.stderr.write(f"{message}\n" + (f"  {hint}\n" if hint else ""))
         sys.exit(USAGE)
+
+    def _nearest(self, word: str) -> str:
+        tasks = list(self.collection.task_names)
+        if not word.startswith("-"):
+            return similar(word, tasks)
+        named = [task for task in self.argv if task in tasks]
+        arguments = self.collection[named[-1]].get_arguments() if named else []
+        return similar(word, [f"--{argument.name.replace('_', '-')}" for argument in arguments])
 
 
 def program() -> SparkfleetProgram:

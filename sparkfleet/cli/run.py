@@ -6,28 +6,30 @@ import os
 import signal
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from rich.console import Console
 
-from sparkfleet.inventory.clusters import cluster as choose_cluster
-from sparkfleet.inventory.loading import load as load_inventory
 from sparkfleet.actions.scene import Options, Scene
 from sparkfleet.cli import sources
 from sparkfleet.cli.asked import Asked, command_line
+from sparkfleet.doctor.matcher import diagnose
 from sparkfleet.errors import PlaybookError, UsageError
+from sparkfleet.inventory.clusters import cluster as choose_cluster
+from sparkfleet.inventory.loading import load as load_inventory
 from sparkfleet.model import Cluster, Host, Inventory
 from sparkfleet.playbook.engine import Engine
 from sparkfleet.playbook.parse import load as load_playbook
 from sparkfleet.playbook.syntax import Play
 from sparkfleet.recipes.recipe import Recipe
 from sparkfleet.recipes.recipe import load as load_recipe
+from sparkfleet.recipes.settings import overlay
 from sparkfleet.remote.open import open_link
 from sparkfleet.remote.pool import Pool
-from sparkfleet.report.events import Reporters, RunEnded, RunStarted
+from sparkfleet.report.events import Note, Reporters, RunEnded, RunStarted
 from sparkfleet.report.log import LogReporter, log_folder
 from sparkfleet.report.text import TextReporter
 from sparkfleet.resources import find, listing, shown, similar
@@ -47,11 +49,11 @@ def resolve(asked: Asked) -> Resolved:
     """Read inventory and recipe and choose the hosts; raises InputError with what is wrong."""
     files = tuple(sources.inventories(asked.inventory))
     inventory = load_inventory(files, extra_vars=asked.given)
-    cluster = choose_cluster(inventory, limit=asked.limit)
-    recipe = load_recipe(sources.recipe_name(asked.recipe, cluster.head))
-    return Resolved(
-        files=files, inventory=inventory, cluster=_sized(cluster, asked, recipe), recipe=recipe
-    )
+    chosen = choose_cluster(inventory, name=asked.cluster, limit=asked.limit)
+    recipe = load_recipe(sources.recipe_name(asked.recipe, chosen.head))
+    sized = _sized(chosen, asked, recipe)
+    cluster = replace(sized, hosts=tuple(overlay(host, recipe) for host in sized.hosts))
+    return Resolved(files=files, inventory=inventory, cluster=cluster, recipe=recipe)
 
 
 def _sized(cluster: Cluster, asked: Asked, recipe: Recipe) -> Cluster:
@@ -69,7 +71,7 @@ def _sized(cluster: Cluster, asked: Asked, recipe: Recipe) -> Cluster:
             f"{len(cluster.hosts)}: {', '.join(host.name for host in cluster.hosts)}",
             hint="add hosts to the group `sparks`, or ask for less: --tp, --pp, --solo",
         )
-    return Cluster(name=cluster.name, hosts=cluster.hosts[:nodes])
+    return replace(cluster, hosts=cluster.hosts[:nodes])
 
 
 def run_playbook(name: str, asked: Asked) -> int:
@@ -99,6 +101,8 @@ def _run(scene: Scene, plays: Sequence[Play]) -> int:
     signal.signal(signal.SIGTERM, _interrupt)
     began = time.monotonic()
     ended = Engine(scene, _variables(scene)).run(plays)
+    if ended.exit_code:
+        _tell_causes(scene)
     scene.tell(
         RunEnded(
             recap=ended.recap,
@@ -109,6 +113,18 @@ def _run(scene: Scene, plays: Sequence[Play]) -> int:
         )
     )
     return ended.exit_code
+
+
+def _tell_causes(scene: Scene) -> None:
+    """Name the causes that the saved logs show, the first one first."""
+    logs: dict[str, str] = {}
+    for path in sorted(scene.log_dir.glob("*-*.log")):
+        host = path.stem.rsplit("-", 1)[0]
+        logs[host] = logs.get(host, "") + path.read_bytes().decode(errors="replace")
+    for finding in diagnose(logs):
+        if finding.explains:
+            text = f"cause on {finding.host}: {finding.cause} [{finding.id}]\n    {finding.fix}"
+            scene.tell(Note(text=f"{text}\n    its log says: {finding.text}", level="error"))
 
 
 def _options(asked: Asked) -> Options:

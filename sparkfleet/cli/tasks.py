@@ -7,7 +7,7 @@ from types import ModuleType
 from invoke.collection import Collection
 from invoke.tasks import Task
 
-from sparkfleet.cli import cluster, lab
+from sparkfleet.cli import cluster, inventory, lab
 
 
 def _collection(name: str, module: ModuleType) -> Collection:
@@ -18,4 +18,8 @@ def _collection(name: str, module: ModuleType) -> Collection:
     return collection
 
 
-namespace = Collection(_collection("cluster", cluster), _collection("lab", lab))
+namespace = Collection(
+    _collection("cluster", cluster),
+    _collection("inventory", inventory),
+    _collection("lab", lab),
+)

@@ -1,0 +1,146 @@
+"""The command line: which files it takes, what it says to wrong input, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparkfleet import __version__
+from sparkfleet.cli import command, sources
+from sparkfleet.cli.asked import ask
+from sparkfleet.errors import UsageError
+from sparkfleet.model import Host, Value
+
+CHECKOUT = Path(__file__).parents[2]
+PAIR = str(CHECKOUT / "inventories" / "pair.yml")
+MINIMAL = "sparks: {hosts: {one: {ansible_host: 127.0.0.1}}}\n"
+
+Call = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
+    """Type a command line in an empty folder."""
+    monkeypatch.delenv("SPARKFLEET_INVENTORY", raising=False)
+
+    def type_it(*words: str, program: tuple[str, ...] = ("-m", "sparkfleet")) -> Any:
+        return subprocess.run(
+            [sys.executable, *program, *words],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            check=False,
+        )
+
+    return type_it
+
+
+def test_the_version_is_told(call: Call) -> None:
+    assert call("--version").stdout == f"sparkfleet {__version__}\n"
+
+
+def test_both_doors_have_the_same_tasks(call: Call) -> None:
+    ours = call("--list").stdout
+    checkout = ("-m", "invoke", "--search-root", str(CHECKOUT))
+    theirs = call("--list", program=checkout).stdout
+    assert "cluster.up" in ours
+    assert ours.split("Subcommands:")[1].split() == theirs.split("Available tasks:")[1].split()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["cluster.upp"], "did you mean cluster.up?"),
+        (["cluster.up", "--recip", "x"], "did you mean --recipe?"),
+        (["cluster.up", "--tp", "two"], "--tp is a whole number from 1, not 'two'"),
+        (["cluster.up", "--tp", "0"], "--tp is a whole number from 1, not '0'"),
+        (["cluster.up", "--solo", "--tp", "2"], "it does not go with --tp"),
+        (["cluster.up", "--set", "port"], "--set takes NAME=VALUE, not 'port'"),
+        (["cluster.up", "--lock-wait", "soon"], "'soon' is not a duration"),
+        (["cluster.up", "--allow-degraded", " "], "--allow-degraded needs a reason"),
+        (["cluster.up", "--tp", "2"], "no inventory: none was named"),
+        (["cluster.up", "--inventory", "nowhere.yml"], "nowhere.yml"),
+        (["cluster.up", "--inventory", PAIR], "no recipe: none was named"),
+        (["cluster.up", "--inventory", PAIR, "--recipe", "nope"], "there is no recipe 'nope'"),
+        (
+            ["cluster.up", "--inventory", PAIR, "--recipe", "lab-tiny", "--tp", "3"],
+            "tp x pp = 3 needs 3 Sparks, and cluster default has 2: spark1, spark2",
+        ),
+        (["cluster.up", "--inventory", PAIR, "--limit", "sparc1"], "did you mean 'spark1'?"),
+        (["inventory.host", "spark9", "--inventory", PAIR], "no host 'spark9'"),
+        (["inventory.list", "--inventory", PAIR, "--set", "vllm_prot=1"], "vllm_port"),
+    ],
+)
+def test_wrong_input_ends_with_5_and_says_what_to_type(
+    call: Call, words: list[str], told: str
+) -> None:
+    if "--tp" in words and words[-1] == "2" and Path("/run/sparkfleet-lab/inventory.yml").exists():
+        words = [*words, "--inventory", "none.yml"]
+        told = "none.yml"
+    done = call(*words)
+    assert told in done.stderr
+    assert done.returncode == 5
+    assert "Traceback" not in done.stderr
+
+
+def test_the_inventory_is_the_first_that_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SPARKFLEET_INVENTORY", raising=False)
+    monkeypatch.setattr(sources, "LAB_INVENTORY", tmp_path / "lab-inventory.yml")
+    with pytest.raises(UsageError) as caught:
+        sources.inventories([])
+    assert "write inventories/local.yml" in str(caught.value)
+    (tmp_path / "lab-inventory.yml").write_text(MINIMAL)
+    assert sources.inventories([]) == [str(tmp_path / "lab-inventory.yml")]
+    (tmp_path / "inventories").mkdir()
+    (tmp_path / "inventories" / "local.yml").write_text(MINIMAL)
+    assert sources.inventories([]) == ["inventories/local.yml"]
+    (tmp_path / "invoke.yaml").write_text("inventory: [a.yml, b.yml]\n")
+    assert sources.inventories([]) == ["a.yml", "b.yml"]
+    (tmp_path / "sparkfleet.yaml").write_text("inventory: c.yml\n")
+    assert sources.inventories([]) == ["c.yml"]
+    monkeypatch.setenv("SPARKFLEET_INVENTORY", "d.yml,e.yml")
+    assert sources.inventories([]) == ["d.yml", "e.yml"]
+    assert sources.inventories(["f.yml"]) == ["f.yml"]
+
+
+def test_the_recipe_is_the_one_given_else_the_inventorys() -> None:
+    host = Host(name="h", vars={"vllm_recipe": Value(data="own")})
+    assert sources.recipe_name("asked", host) == "asked"
+    assert sources.recipe_name(None, host) == "own"
+    with pytest.raises(UsageError, match="no recipe"):
+        sources.recipe_name(None, Host(name="h"))
+
+
+def test_values_of_set_are_read_as_yaml() -> None:
+    given = ask("t", {"set": ["vllm_port=8001", "vllm_args={a: [1, x]}", "name=a=b"]}).given
+    assert given == {"vllm_port": 8001, "vllm_args": {"a": [1, "x"]}, "name": "a=b"}
+
+
+def test_a_variable_of_set_wins_and_says_so(call: Call) -> None:
+    words = ["inventory.host", "spark1", "--inventory", PAIR, "--set", "link_mtu=1500"]
+    assert json.loads(call(*words).stdout)["link_mtu"] == 1500
+    assert "--set" in call(*words, "--explain", "link_mtu").stdout
+
+
+def test_a_bug_ends_with_1_and_a_file_and_no_traceback(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    def broken() -> None:
+        raise ZeroDivisionError("boom")
+
+    assert command._guarded(broken, (), {}) == 1
+    told = capfd.readouterr().err
+    assert "a bug in sparkfleet: ZeroDivisionError: boom" in told
+    assert "Traceback" not in told
+    log = Path(told.split("please report it with ")[1].strip())
+    assert "raise ZeroDivisionError" in log.read_text()
+    log.unlink()

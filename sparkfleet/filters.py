@@ -49,6 +49,29 @@ def _word(value: Any) -> str:
     return shlex.quote(str(value))
 
 
+def _told(result: Any, word: str) -> bool:
+    """Return whether what a task has registered tells `word` of it."""
+    if not isinstance(result, Mapping):
+        raise TypeError(f"this test is for what a task has registered, not for {result!r}")
+    return bool(result.get(word))
+
+
+def _changed(result: Any) -> bool:
+    return _told(result, "changed")
+
+
+def _failed(result: Any) -> bool:
+    return _told(result, "failed")
+
+
+def _skipped(result: Any) -> bool:
+    return _told(result, "skipped")
+
+
+def _succeeded(result: Any) -> bool:
+    return not _failed(result)
+
+
 FILTERS: Mapping[str, Callable[..., Any]] = {
     "basename": os.path.basename,
     "bool": _bool,
@@ -61,4 +84,12 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "ternary": _ternary,
     "to_json": json.dumps,
     "word": _word,
+}
+
+TESTS: Mapping[str, Callable[..., bool]] = {
+    "changed": _changed,
+    "failed": _failed,
+    "skipped": _skipped,
+    "succeeded": _succeeded,
+    "success": _succeeded,
 }

@@ -42,7 +42,7 @@ class Host:
     @property
     def address(self) -> str:
         """The name or address that SSH connects to (`ansible_host`, else the host's name)."""
-        return str(self.get("ansible_host", self.name))
+        return str(self.get("ansible_host") or self.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,13 +126,17 @@ class Verdict:
 
 
 class Status(enum.StrEnum):
-    """How a task ended on a host; the names are those of Ansible's recap."""
+    """How a task ended on a host; the names are those of Ansible's recap.
+
+    RESCUED is what the recap makes of a failure that a `rescue` has handled.
+    """
 
     OK = "ok"
     CHANGED = "changed"
     SKIPPED = "skipped"
     FAILED = "failed"
     UNREACHABLE = "unreachable"
+    RESCUED = "rescued"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

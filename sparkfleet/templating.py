@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparkfleet import source
 from sparkfleet.errors import InputError, TemplateError, Where
-from sparkfleet.filters import FILTERS, lookup
+from sparkfleet.filters import FILTERS, TESTS, lookup
 from sparkfleet.yamlnodes import Unsafe
 
 if TYPE_CHECKING:
@@ -65,6 +65,24 @@ def evaluate(
 ) -> Any:
     """Return the value of a bare `expression`, as in ``when:``; raises `error` as `render` does."""
     return _guarded(_expression, expression, variables, where=where, error=error)
+
+
+def check(value: Any, *, where: Where | None, error: type[InputError] = TemplateError) -> None:
+    """Raise `error` where a template inside `value` has wrong syntax, or calls what is unknown."""
+    if isinstance(value, str) and holds_template(value):
+        _guarded(lambda text, _: _compiled(text), value, {}, where=where, error=error)
+    elif isinstance(value, Mapping):
+        check(list(value.values()), where=where, error=error)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            check(item, where=where, error=error)
+
+
+def check_expression(
+    expression: str, *, where: Where | None, error: type[InputError] = TemplateError
+) -> None:
+    """Raise `error` where a bare `expression` is none."""
+    _guarded(lambda text, _: _compiled_expression(text), expression, {}, where=where, error=error)
 
 
 def render_template(name: str, variables: Mapping[str, Any]) -> str:
@@ -212,5 +230,6 @@ def _environment() -> jinja2.Environment:
         undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True
     )
     environment.filters.update(FILTERS)
+    environment.tests.update(TESTS)
     environment.globals["lookup"] = lookup
     return environment

@@ -28,12 +28,7 @@ from sparkfleet.inventory.tree import layer
 from sparkfleet.model import EMPTY, Cluster, Host, Inventory, Value
 from sparkfleet.variables import default
 
-KEYS: Mapping[str, type | tuple[type, ...]] = {
-    "hosts": (str, list),
-    "head": str,
-    "vars": dict,
-    "host_vars": dict,
-}
+KEYS = ("hosts", "head", "vars", "host_vars")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,17 +77,15 @@ def definitions(inventory: Inventory) -> dict[str, Definition]:
         )
     first = inventory.hosts[names[0]]
     value = first.vars.get("clusters")
-    if value is None:
+    if value is None or value.data is None:
         name = str(first.get("cluster_name") or default("cluster_name"))
         return {name: Definition(name=name)}
-    if not isinstance(value.data, dict) or not value.data:
+    if not _is_mapping(value.data) or not value.data:
         raise InventoryError(
             f"clusters must be a mapping of names to clusters, not {value.data!r}",
             where=value.where,
         )
-    return {
-        str(name): _definition(str(name), data, value.where) for name, data in value.data.items()
-    }
+    return {name: _definition(name, data, value.where) for name, data in value.data.items()}
 
 
 def _definition(name: str, data: Any, where: Where | None) -> Definition:
@@ -104,9 +97,24 @@ def _definition(name: str, data: Any, where: Where | None) -> Definition:
         if key not in KEYS:
             hint = did_you_mean(str(key), KEYS) or f"known: {', '.join(KEYS)}"
             raise InventoryError(f"cluster {name!r}: unknown key {key!r}", where=where, hint=hint)
-        if not isinstance(item, KEYS[key]):
+        if not _fits(key, item):
             raise InventoryError(f"cluster {name!r}: {key} cannot be {item!r}", where=where)
     return Definition(name=name, where=where, **data)
+
+
+def _fits(key: str, item: Any) -> bool:
+    match key:
+        case "hosts":
+            return isinstance(item, str | list)
+        case "head":
+            return isinstance(item, str)
+        case "vars":
+            return _is_mapping(item)
+    return _is_mapping(item) and all(map(_is_mapping, item.values()))
+
+
+def _is_mapping(item: Any) -> bool:
+    return isinstance(item, dict) and all(isinstance(key, str) for key in item)
 
 
 def members(inventory: Inventory, definition: Definition) -> tuple[Host, ...]:
@@ -116,7 +124,7 @@ def members(inventory: Inventory, definition: Definition) -> tuple[Host, ...]:
     else:
         hosts = tuple(host for name in definition.hosts for host in select(inventory, str(name)))
     names = [host.name for host in hosts]
-    sparks = hosts_of_group(inventory, "sparks")
+    sparks = frozenset(hosts_of_group(inventory, "sparks"))
     for name in [*names, *definition.host_vars]:
         if name not in sparks:
             raise _wrong(definition, f"host {name!r} is not in the group `sparks`")
@@ -133,11 +141,12 @@ def _head(inventory: Inventory, definition: Definition, names: list[str]) -> str
             raise _wrong(definition, f"its head {definition.head!r} is not one of its hosts", hint)
         return definition.head
     marked = hosts_of_group(inventory, "head") if "head" in inventory.groups else ()
-    sparks = hosts_of_group(inventory, "sparks")
+    sparks = frozenset(hosts_of_group(inventory, "sparks"))
     if strays := [name for name in marked if name not in sparks]:
         hint = "add it to the group `sparks`, or take it out of the group `head`"
         raise InventoryError(f"head {strays[0]!r} is not in the group `sparks`", hint=hint)
-    heads = [name for name in names if name in marked]
+    wanted = frozenset(marked)
+    heads = [name for name in names if name in wanted]
     if len(heads) > 1:
         raise _wrong(definition, f"there is more than one head: {', '.join(heads)}")
     return heads[0] if heads else names[0]
@@ -177,7 +186,7 @@ def _with_overrides(definition: Definition, hosts: Iterable[Host]) -> tuple[Host
 
 def _with_ranks(hosts: tuple[Host, ...]) -> tuple[Host, ...]:
     value = hosts[0].vars.get("cluster_rank_vars")
-    if value is None:
+    if value is None or not value.data:
         return hosts
     by_rank = dict(enumerate(value.data))
     return tuple(

@@ -146,6 +146,10 @@ def _cables(data: Any) -> str | None:
     return None
 
 
+def _clusters(data: Any) -> str | None:  # noqa: ARG001 - `clusters.definitions` looks inside
+    return None
+
+
 def _rank_vars(data: Any) -> str | None:
     if isinstance(data, list) and not any(_mapping(item) for item in data):
         return None
@@ -166,6 +170,7 @@ KINDS: Mapping[Kind, Callable[[Any], str | None]] = {
 
 SPECIAL: Mapping[str, Callable[[Any], str | None]] = {
     "cluster_rank_vars": _rank_vars,
+    "clusters": _clusters,
     "link_addresses": _addresses,
     "link_cables": _cables,
     "link_control_interface": _interface,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from datetime import date
+from itertools import islice
 from typing import Any
 
 from sparkfleet.errors import InventoryError
@@ -14,6 +15,7 @@ from sparkfleet.model import Group, Inventory, Value
 from sparkfleet.variables import VARIABLES
 from sparkfleet.yamlpos import Unsafe
 
+MAX_LINES = 100_000
 INTERNAL = frozenset(  # what Ansible keeps to itself, whoever set it
     {
         "ansible_async_path",
@@ -104,8 +106,15 @@ def _key(key: Any) -> str:
 
 
 def graph(inventory: Inventory) -> str:
-    """Return the tree of groups and hosts that ``ansible-inventory --graph`` prints."""
-    return "\n".join(_branch(inventory, "all", 0))
+    """Return the tree of groups and hosts that ``ansible-inventory --graph`` prints.
+
+    A group that several groups hold stands under each of them; raises InventoryError where that
+    makes more than 100,000 lines.
+    """
+    lines = list(islice(_branch(inventory, "all", 0), MAX_LINES + 1))
+    if len(lines) > MAX_LINES:
+        raise InventoryError(f"the graph has more than {MAX_LINES:,} lines")
+    return "\n".join(lines)
 
 
 def _branch(inventory: Inventory, name: str, depth: int) -> Iterator[str]:

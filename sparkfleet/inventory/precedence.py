@@ -7,7 +7,6 @@ vars of the host in the inventory; ``host_vars``, source by source; extra variab
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from sparkfleet.inventory.folders import VariableFolder
@@ -22,7 +21,6 @@ class Resolver:
         self._extra = extra
         self._group_folders = [VariableFolder(path / "group_vars", tree) for path in folders]
         self._host_folders = [VariableFolder(path / "host_vars", tree) for path in folders]
-        self._depths = _depths(tree)
         self._bases: dict[frozenset[str], Variables] = {}
 
     def group(self, name: str) -> Variables:
@@ -56,19 +54,4 @@ class Resolver:
         return found
 
     def _rank(self, name: str) -> tuple[int, int, str]:
-        return self._depths[name], self._tree.groups[name].priority, name
-
-
-def _depths(tree: Tree) -> Mapping[str, int]:
-    """Return the longest way from `all` to each group."""
-    depths = dict.fromkeys(tree.groups, 0)
-    parents_left = {name: len(parents) for name, parents in tree.parents.items()}
-    waiting = ["all"]
-    while waiting:
-        name = waiting.pop()
-        for child in tree.groups[name].children:
-            depths[child] = max(depths[child], depths[name] + 1)
-            parents_left[child] -= 1
-            if not parents_left[child]:
-                waiting.append(child)
-    return depths
+        return self._tree.depths[name], self._tree.groups[name].priority, name

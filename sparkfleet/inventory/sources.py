@@ -10,11 +10,10 @@ from sparkfleet import source, yamlpos
 from sparkfleet.errors import InventoryError, Where
 from sparkfleet.inventory.ini_file import SECTION, read_ini
 from sparkfleet.inventory.tree import Tree
-from sparkfleet.inventory.yaml_file import read_yaml
+from sparkfleet.inventory.yaml_file import EXAMPLE, read_yaml
 from sparkfleet.model import Value
 from sparkfleet.source import Source
 
-EXAMPLE = "start with: sparks: {hosts: {spark1: {ansible_host: ADDRESS}}}"
 YAML_SUFFIXES = ("", ".yml", ".yaml", ".json")
 IGNORED = re.compile(  # what Ansible passes over in a folder
     r"^\.|^(host_vars|group_vars|vars_plugins)$|~$|\.(pyc|pyo|swp|bak|rpm|md|txt|rst|orig|cfg|retry)$"

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import NoReturn, TypeAlias
 
-from sparkfleet.errors import Problem, Where
+from sparkfleet.errors import InventoryError, Problem, Where
 from sparkfleet.inventory.ranges import expand
 from sparkfleet.model import Value
 
 MAX_HOSTS = 65536
+MAX_DEPTH = 100  # levels of groups
 ADDRESS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:%-]*")  # a name, IPv4, IPv6 with its zone
 
 Variables: TypeAlias = dict[str, Value]
@@ -45,6 +46,8 @@ class Tree:
         self.hosts: dict[str, HostEntry] = {}
         self.groups: dict[str, GroupEntry] = {}
         self.parents: dict[str, set[str]] = {}
+        self.depths: dict[str, int] = {}  # known once the tree is finished
+        self._edges: dict[tuple[str, str], Where] = {}
         self.origin: Variables = {}  # what every host of the file being read knows of it
         self.add_group("all")
         self.add_group("ungrouped")
@@ -85,11 +88,12 @@ class Tree:
         return self.hosts[name]
 
     def add_child(self, parent: str, child: str, where: Where) -> None:
-        """Make the group `child` a child of `parent`; refuse a loop."""
-        if child in (parent, "all") or child in self.ancestors(parent):
-            self.refuse(f"group {child!r} cannot be a child of {parent!r}: that is a loop", where)
+        """Make the group `child` a child of `parent`; `finish` finds loops."""
+        if child in (parent, "all"):
+            self.refuse(f"group {child!r} cannot be a child of {parent!r}", where)
         else:
             self._link(parent, child)
+            self._edges.setdefault((parent, child), where)
 
     def _link(self, parent: str, child: str) -> None:
         self.groups[parent].children[child] = None
@@ -106,10 +110,51 @@ class Tree:
         return found
 
     def finish(self) -> None:
-        """Hang every loose group under `all` and every loose host under `ungrouped`."""
+        """Hang every loose group under `all` and every loose host under `ungrouped`.
+
+        Raises InventoryError with all problems so far where groups are in a loop or too deep: then
+        nothing can be said about their variables.
+        """
         for name in self.groups:
             if name != "all" and not self.parents[name]:
                 self._link("all", name)
+        self.depths = self._measured()
+        if len(self.depths) < len(self.groups):
+            self._refuse_loop()
+        elif max(self.depths.values()) > MAX_DEPTH:
+            message = f"groups are nested more than {MAX_DEPTH} deep"
+            raise InventoryError.of([*self.problems, Problem(message=message)])
+        self._hang_hosts()
+
+    def _measured(self) -> dict[str, int]:
+        """Return the longest way from `all` to each group, but those in or below a loop."""
+        depths: dict[str, int] = {"all": 0}
+        left = {name: len(parents) for name, parents in self.parents.items()}
+        waiting = ["all"]
+        lowest = dict.fromkeys(self.groups, 0)
+        while waiting:
+            name = waiting.pop()
+            for child in self.groups[name].children:
+                lowest[child] = max(lowest[child], depths[name] + 1)
+                left[child] -= 1
+                if not left[child]:
+                    depths[child] = lowest[child]
+                    waiting.append(child)
+        return depths
+
+    def _refuse_loop(self) -> NoReturn:
+        name = next(name for name in self.groups if name not in self.depths)
+        path: dict[str, None] = {}
+        while name not in path:  # upwards among those that no way from `all` reaches
+            path[name] = None
+            name = min(self.parents[name] - self.depths.keys())
+        walked = list(path)
+        loop = [name, *reversed(walked[walked.index(name) :])]
+        shown = " > ".join(loop if len(loop) < 9 else [*loop[:4], "...", *loop[-4:]])
+        self.refuse(f"groups are in each other: {shown}", self._edges[loop[0], loop[1]])
+        raise InventoryError.of(self.problems)
+
+    def _hang_hosts(self) -> None:
         ungrouped = self.groups["ungrouped"]
         grouped = set(self._grouped())
         for host in self.hosts:
@@ -123,11 +168,6 @@ class Tree:
         for name, group in self.groups.items():
             if name not in ("all", "ungrouped") or self.parents[name] - {"all"}:
                 yield from group.hosts
-
-
-def define(variables: Variables, name: str, data: Any, where: Where) -> None:
-    """Set a variable; what it held before is shadowed."""
-    layer(variables, {name: Value(data=data, where=where)})
 
 
 def layer(below: Variables, above: Variables) -> None:

@@ -10,13 +10,14 @@ from sparkfleet.yamlpos import Map, Node, Scalar
 
 SECTIONS = ("hosts", "vars", "children")
 PRIORITY = "ansible_group_priority"
+EXAMPLE = "start with: sparks: {hosts: {spark1: {ansible_host: ADDRESS}}}"
 
 
 def read_yaml(root: Node, tree: Tree) -> None:
     """Add the groups of the document `root` to `tree`, which keeps the problems."""
     if not isinstance(root, Map):
         seen = "is empty" if root.data is None else f"is a {_kind(root)}, not a mapping of groups"
-        tree.refuse(f"the inventory {seen}", root.where, "start with: sparks: {hosts: {spark1: }}")
+        tree.refuse(f"the inventory {seen}", root.where, EXAMPLE)
     elif plugin := root.get("plugin"):
         tree.refuse("inventory plugins are not supported", plugin.where, "list the hosts instead")
     else:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -35,7 +36,7 @@ def _ask(sources: Sources, *actions: str, patterns: tuple[str, ...] = ()) -> Ans
         name: {"sources": files, "actions": actions, "patterns": patterns}
         for name, files in sources.items()
     }
-    settings_of_ansible = [name for name in os.environ if name.startswith("ANSIBLE_")]
+    env = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
     done = subprocess.run(
         [sys.executable, HERE / "ansible_batch.py"],
         input=json.dumps(request),
@@ -43,7 +44,7 @@ def _ask(sources: Sources, *actions: str, patterns: tuple[str, ...] = ()) -> Ans
         check=True,
         text=True,
         cwd=HERE,
-        env={**dict.fromkeys(settings_of_ansible, ""), **os.environ, "LC_ALL": "C.UTF-8"},
+        env={**env, "LC_ALL": "C.UTF-8"},
     )
     answers: Answers = json.loads(done.stdout)
     return answers
@@ -107,6 +108,10 @@ def ansible() -> Answers:
 
 def _listed(files: list[str]) -> Any:
     return json.loads(json.dumps(inventory.dump(inventory.load(files))))
+
+
+def test_the_peer_is_the_pinned_ansible() -> None:
+    assert version("ansible-core").startswith("2.19.")
 
 
 def test_the_corpus_holds_sixty_inventories() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 from pathlib import Path
@@ -43,7 +44,7 @@ def test_every_problem_of_every_file_is_told_in_order(tmp_path: Path) -> None:
         ("group_vars/sparks.yml:1:11", "link_mtu must be at least 1280, not 1"),
         ("group_vars/sparks.yml:2:9", "engine must be text, not 2"),
         ("hosts.yml:2:3", "unknown key 'host' in group 'sparks'"),
-        ("hosts.yml:4:28", "ansible_host of spark1 must be a name or an address, not '-x'"),
+        ("hosts.yml:4:28", "ansible_host must be a name or an address, not '-x'"),
         ("hosts.yml:4:32", "unknown variable vllm_prot"),
         (
             "hosts.yml:5:5",
@@ -82,11 +83,11 @@ def test_a_problem_shows_the_line_a_caret_and_what_to_type(tmp_path: Path) -> No
         ("sparks: {vars: [a]}", "1:16: expected variables, saw ['a']"),
         ("sparks: {vars: {1: x}}", "1:17: a variable's name must be text, not 1"),
         ("sparks: {hosts: {'': }}", "1:18: a host's name must be text, not ''"),
-        ("a: {children: {a: }}", "1:16: group 'a' cannot be a child of 'a': that is a loop"),
-        ("a: {children: {all: }}", "1:16: group 'all' cannot be a child of 'a': that is a loop"),
+        ("a: {children: {a: }}", "1:16: group 'a' cannot be a child of 'a'"),
+        ("a: {children: {all: }}", "1:16: group 'all' cannot be a child of 'a'"),
         (
             "a: {children: {b: }}\nb: {children: {c: {children: {a: }}}}",
-            "2:16: group 'c' cannot be a child of 'b': that is a loop",
+            "1:16: groups are in each other: a > b > c > a",
         ),
         (
             "a: {vars: {ansible_group_priority: high}}",
@@ -151,8 +152,8 @@ def test_a_bom_and_windows_line_ends_are_read(tmp_path: Path) -> None:
         ("group_vars/sparks.yml", "a: 1\na: 2\n", "duplicate key 'a', first set on line 1"),
         ("group_vars/sparks/x.yml", "a: [", "did not find expected node content"),
         ("group_vars/all.json", '{"link_mtu": "9000"}', "link_mtu must be an integer, not '9000'"),
-        ("host_vars/spark1.yml", "ansible_port: 0", "ansible_port of spark1 must be a port"),
-        ("host_vars/spark1.yml", "ansible_user: -l", "ansible_user of spark1 must be a user's"),
+        ("host_vars/spark1.yml", "ansible_port: 0", "ansible_port must be a port"),
+        ("host_vars/spark1.yml", "ansible_user: -l", "ansible_user must be a user's"),
         ("host_vars/spark1.yml", "token: !vault x", "ansible-vault encryption (!vault)"),
         ("group_vars/sparks.yml", "ansible_group_priority: 3", "has no effect here"),
     ],
@@ -193,3 +194,13 @@ def test_every_shipped_inventory_is_valid_and_needs_no_jinja_without_templates(n
     loaded = {module.partition(".")[0] for module in done.stdout.split()}
     assert not loaded & {"fabric", "paramiko", "invoke", "ray", "rich"}
     assert ("jinja2" in loaded) == ("{{" in path.read_text())
+
+
+def test_groups_beyond_all_depth_are_refused_before_they_are_walked(tmp_path: Path) -> None:
+    names = [f"g{number}" for number in range(20_000)]
+    chain = "".join(f"[{one}:children]\n{two}\n" for one, two in itertools.pairwise(names))
+    path = tmp_path / "hosts.ini"
+    [deep] = _refused(path, f"{chain}[{names[-1]}]\nspark1\n")
+    assert deep == "groups are nested more than 100 deep"
+    [loop] = _refused(path, f"{chain}[{names[-1]}:children]\ng0\n")
+    assert loop.endswith("g0 > g1 > g2 > g3 > ... > g19997 > g19998 > g19999 > g0")

@@ -15,8 +15,8 @@ PACKAGE = Path(__file__).parents[2] / "sparkfleet"
 LAYERS = (
     ("errors", "quantities"),
     ("model", "resources", "source"),
-    ("commands", "variables", "yamlpos"),
-    ("templating", "report"),
+    ("commands", "variables", "yamlnodes", "yamlpos"),
+    ("filters", "templating", "report"),
     ("inventory", "recipes", "remote"),
     ("facts",),
     ("links", "weights"),

@@ -1,0 +1,92 @@
+"""What is wrong with the variables that say how to reach a host."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from sparkfleet.errors import Problem
+from sparkfleet.inventory.tree import ADDRESS
+from sparkfleet.model import Host
+from sparkfleet.templating import holds_template
+
+USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@\\-]*\$?")
+KINDS = ("ssh", "smart", "paramiko", "paramiko_ssh", "local")
+
+
+def check_connections(hosts: Iterable[Host], sparks: Iterable[Host]) -> Iterator[Problem]:
+    """Yield what would reach SSH as an option, and what we cannot do for the hosts of `sparks`."""
+    for host in hosts:
+        yield from _checked(host, EVERYWHERE)
+    mine = list(sparks)
+    for host in mine:
+        yield from _checked(host, OURS)
+    yield from _shared_addresses(mine)
+
+
+def _checked(host: Host, checks: Mapping[str, Callable[[Any], str | None]]) -> Iterator[Problem]:
+    for name, wrong_with in checks.items():
+        value = host.vars.get(name)
+        if value is None or value.data is None or holds_template(value.data):
+            continue
+        if wrong := wrong_with(value.data):
+            yield Problem(message=f"{name} {wrong}, not {value.data!r}", where=value.where)
+
+
+def _address(data: Any) -> str | None:
+    return None if ADDRESS.fullmatch(str(data)) else "must be a name or an address"
+
+
+def _port(data: Any) -> str | None:
+    text = str(data)
+    is_port = text.isascii() and text.isdigit() and len(text) < 6 and 1 <= int(text) <= 65535
+    return None if is_port else "must be a port, 1 to 65535"
+
+
+def _user(data: Any) -> str | None:
+    return None if isinstance(data, str) and USER.fullmatch(data) else "must be a user's name"
+
+
+def _kind(data: Any) -> str | None:
+    return None if data in KINDS else "must be ssh or local"
+
+
+def _path(data: Any) -> str | None:
+    return None if isinstance(data, str) and data else "must be the path of a file"
+
+
+def _words(data: Any) -> str | None:
+    import shlex  # noqa: PLC0415 - few hosts need options
+
+    try:
+        shlex.split(data if isinstance(data, str) else "'")
+    except ValueError:
+        return "must be options as a shell reads them"
+    return None
+
+
+EVERYWHERE = {"ansible_host": _address, "ansible_port": _port, "ansible_user": _user}
+OURS = {
+    "ansible_connection": _kind,
+    "ansible_private_key_file": _path,
+    "ansible_ssh_common_args": _words,
+    "ansible_ssh_extra_args": _words,
+    "ansible_ssh_private_key_file": _path,
+}
+
+
+def _shared_addresses(hosts: Iterable[Host]) -> Iterator[Problem]:
+    first: dict[tuple[str, ...], str] = {}
+    for host in hosts:
+        if host.get("ansible_connection") == "local":
+            continue
+        way = (str(host.get(name)) for name in ("ansible_port", "ansible_ssh_common_args"))
+        other = first.setdefault((host.address, *way), host.name)
+        if other != host.name:
+            value = host.vars.get("ansible_host")
+            yield Problem(
+                message=f"{host.name} and {other} have the same address {host.address}",
+                where=value.where if value else None,
+                hint="give each host its own ansible_host",
+            )

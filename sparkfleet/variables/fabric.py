@@ -1,0 +1,102 @@
+"""Which hosts serve together, and over which links."""
+
+from __future__ import annotations
+
+from sparkfleet.variables.variable import Kind, Variable
+
+ROWS = (
+    Variable(
+        name="cluster_name",
+        kind=Kind.TEXT,
+        help="names the folder on each node, the lock and the receipt",
+        default="default",
+    ),
+    Variable(
+        name="clusters",
+        kind=Kind.MAPPING,
+        help="several clusters by name: hosts, head, vars, host_vars (docs/inventory.md)",
+    ),
+    Variable(
+        name="cluster_rank_vars",
+        kind=Kind.LIST,
+        help="variables by node rank, a list of mappings; the first is for the head",
+    ),
+    Variable(
+        name="cluster_kernel",
+        kind=Kind.TEXT,
+        help="kernel release that every node must run, as `uname -r` tells it; a glob",
+    ),
+    Variable(
+        name="cluster_driver",
+        kind=Kind.TEXT,
+        help="NVIDIA driver that every node must run, as nvidia-smi tells it; a glob",
+    ),
+    Variable(
+        name="link_interfaces",
+        kind=Kind.LIST,
+        help="fabric netdevs of this host, one per rail; unset: those whose subnet every node has",
+    ),
+    Variable(
+        name="link_addresses",
+        kind=Kind.MAPPING,
+        help="address with prefix that each fabric netdev of this host must have",
+    ),
+    Variable(
+        name="link_rails",
+        kind=Kind.INTEGER,
+        help="rails that this host uses on purpose; fewer than it has cabled is then no warning",
+        minimum=1,
+        maximum=4,
+    ),
+    Variable(
+        name="link_cables",
+        kind=Kind.MAPPING,
+        help="far end, HOST:INTERFACE, of the cable in each fabric netdev of this host",
+    ),
+    Variable(
+        name="link_firmware",
+        kind=Kind.TEXT,
+        help="ConnectX-7 firmware that every node must have; a glob",
+    ),
+    Variable(
+        name="link_mtu",
+        kind=Kind.INTEGER,
+        help="MTU that every fabric interface must have, bytes",
+        minimum=1280,
+        maximum=9216,
+    ),
+    Variable(
+        name="link_speed",
+        kind=Kind.INTEGER,
+        help="link rate that every fabric port must report, Mb/s",
+        default=200000,
+        minimum=1000,
+    ),
+    Variable(
+        name="link_topology",
+        kind=Kind.TEXT,
+        help="how the nodes are cabled",
+        choices=("direct", "switch", "ring"),
+    ),
+    Variable(
+        name="link_control_interface",
+        kind=Kind.TEXT,
+        help="netdev on which the nodes of a ring meet; unset: the one wired subnet they all share",
+    ),
+    Variable(
+        name="nccl_env",
+        kind=Kind.ENVIRONMENT,
+        help="NCCL_* and related variables laid over the computed ones",
+    ),
+    Variable(
+        name="nccl_ib_hca",
+        kind=Kind.TEXT,
+        help="HCAs of this host in NCCL's form (=name:port,... or ^name); unset: of its netdevs",
+    ),
+    Variable(
+        name="nccl_ib_gid_index",
+        kind=Kind.TEXT,
+        help="auto (leave it to NCCL >= 2.21), unset, or the index on this host",
+        default="auto",
+    ),
+)

@@ -1,0 +1,66 @@
+"""Ray and vLLM."""
+
+from __future__ import annotations
+
+from sparkfleet.variables.variable import Kind, Variable, port
+
+ROWS = (
+    port("ray_port", 6379, "port of Ray's head (GCS)"),
+    port("ray_node_manager_port", 6380, "port of each raylet"),
+    port("ray_object_manager_port", 6381, "port of each node's object manager"),
+    port("ray_worker_port_min", 20000, "first port of Ray's worker processes"),
+    port("ray_worker_port_max", 20099, "last port of Ray's worker processes"),
+    Variable(
+        name="ray_cpus",
+        kind=Kind.INTEGER,
+        help="CPUs that Ray may count on a node; 2 keeps it from prestarting one worker a core",
+        default=2,
+        minimum=1,
+    ),
+    Variable(
+        name="ray_object_store_memory",
+        kind=Kind.SIZE,
+        help="Ray's object store on each node",
+        default="1GiB",
+        minimum=78643200,
+    ),
+    Variable(
+        name="ray_join_timeout",
+        kind=Kind.DURATION,
+        help="how long all workers may take to join the head",
+        default="2m",
+    ),
+    Variable(name="vllm_recipe", kind=Kind.TEXT, help="recipe to serve when none is asked for"),
+    Variable(name="vllm_model", kind=Kind.TEXT, help="hub id, or a folder under weights_dir"),
+    Variable(name="vllm_served_name", kind=Kind.TEXT, help="model name that clients send"),
+    port("vllm_port", 8000, "port of the endpoint on the head"),
+    Variable(
+        name="vllm_args",
+        kind=Kind.MAPPING,
+        help="options of `vllm serve` without the dashes: value, list, true, false or null",
+    ),
+    Variable(
+        name="vllm_env",
+        kind=Kind.ENVIRONMENT,
+        help="environment of every rank",
+    ),
+    Variable(
+        name="vllm_memory_reserve",
+        kind=Kind.SIZE,
+        help="memory of this host that is kept for its other services",
+        minimum=0,
+    ),
+    Variable(
+        name="vllm_smoke_tokens",
+        kind=Kind.INTEGER,
+        help="longest answer to a smoke prompt, tokens; a reasoning model thinks first",
+        default=500,
+        minimum=1,
+    ),
+    Variable(
+        name="vllm_ready_timeout",
+        kind=Kind.DURATION,
+        help="how long a start may take until /health answers; minutes are normal",
+        default="30m",
+    ),
+)

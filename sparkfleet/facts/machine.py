@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
@@ -10,6 +11,8 @@ from ipaddress import IPv4Address, IPv6Address
 from sparkfleet.facts.readings import Readings
 
 KIB = 1024
+LISTENING = re.compile(r"^([0-9A-F]{8}|[0-9A-F]{32}):([0-9A-F]{4}) (\d+)$", re.MULTILINE)
+HOLDER = re.compile(r"^(\d+) (\d+) (.*)$", re.MULTILINE)
 UNIFIED = ("n/a", "not supported", "")  # after the brackets are off
 
 
@@ -114,6 +117,7 @@ def system(readings: Readings) -> System:
     uname = [word for word in readings.text("uname").split() if word != "GNU/Linux"]
     user, _, home = readings.text("user").partition(" ")
     memlock = readings.number("memlock")
+    clock = re.match(r"[\d.]+\d", readings.text("clock"), re.ASCII)
     return System(
         kernel=uname[2] if len(uname) > 2 else "",
         architecture=uname[-1] if len(uname) > 2 else "",
@@ -124,7 +128,7 @@ def system(readings: Readings) -> System:
         user=user,
         home=home,
         memlock=memlock if memlock is not None and memlock >= 0 else None,
-        clock=float(readings.text("clock") or 0),
+        clock=float(clock[0]) if clock else 0.0,
     )
 
 
@@ -203,27 +207,23 @@ def _mebibytes(cell: str) -> int | None:
 
 def disk(text: str) -> Disk | None:
     """Parse ``total available folder``."""
-    words = text.split(" ", 2)
-    if len(words) != 3:
-        return None
-    return Disk(folder=words[2], total=int(words[0]), available=int(words[1]))
+    found = re.fullmatch(r"(\d+) (\d+) (.+)", text)
+    return found and Disk(folder=found[3], total=int(found[1]), available=int(found[2]))
 
 
 def listeners(readings: Readings) -> tuple[Listener, ...]:
     """Return the listening TCP sockets, with their holders where the host showed them."""
-    held = {}
-    for line in readings.text("listeners").splitlines():
-        inode, pid, name = line.split(" ", 2)
-        held[inode] = (int(pid), name)
+    held = {
+        inode: (int(pid), name) for inode, pid, name in HOLDER.findall(readings.text("listeners"))
+    }
     return tuple(
-        _listener(local, held.get(inode))
+        _listener(address, port, held.get(inode))
         for source in ("/proc/net/tcp", "/proc/net/tcp6")
-        for local, inode in readings.table(source).items()
+        for address, port, inode in LISTENING.findall(readings.text(source))
     )
 
 
-def _listener(local: str, holder: tuple[int, str] | None) -> Listener:
-    address, port = local.split(":")
+def _listener(address: str, port: str, holder: tuple[int, str] | None) -> Listener:
     words = [bytes.fromhex(address[at : at + 8])[::-1] for at in range(0, len(address), 8)]
     packed = b"".join(words)  # 32-bit words in host order
     pid, name = holder or (None, None)

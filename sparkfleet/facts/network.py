@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network
@@ -13,6 +15,10 @@ from sparkfleet.facts.tools import ethtool
 
 NET = "/sys/class/net"
 ADMIN_UP = 0x1  # IFF_UP in /sys/class/net/*/flags
+KERNEL_ROUTE = re.compile(  # name, destination, gateway, three words, metric, mask
+    r"^(\S+)\s+([0-9A-F]{8})\s+([0-9A-F]{8})\s+\S+\s+\S+\s+\S+\s+(\d+)\s+([0-9A-F]{8})\b",
+    re.MULTILINE,
+)
 LOOPBACK = 772  # ARPHRD_LOOPBACK in /sys/class/net/*/type
 
 
@@ -100,14 +106,14 @@ def _ip_addresses(readings: Readings) -> Iterator[tuple[str, IPv4Interface]]:
     for netdev in _json(readings, "ip -j addr"):
         for address in netdev.get("addr_info", ()):
             if address.get("family") == "inet":
-                text = f"{address['local']}/{address['prefixlen']}"
-                yield str(netdev["ifname"]), IPv4Interface(text)
+                own = IPv4Interface(f"{address['local']}/{address['prefixlen']}")
+                yield str(netdev["ifname"]), own
 
 
 def _kernel_addresses(readings: Readings) -> Iterator[tuple[str, IPv4Interface]]:
     for name in readings.names(NET):
         address, _, mask = readings.text(f"SIOCGIFADDR {name}").partition(" ")
-        if mask:
+        with contextlib.suppress(ValueError):
             yield name, IPv4Interface(f"{address}/{mask}")
 
 
@@ -131,8 +137,7 @@ def _ip_routes(readings: Readings) -> Iterator[Route]:
 
 
 def _kernel_routes(readings: Readings) -> Iterator[Route]:
-    for line in readings.text("/proc/net/route").splitlines()[1:]:
-        name, to, gateway, _, _, _, metric, mask, *_ = line.split()
+    for name, to, gateway, metric, mask in KERNEL_ROUTE.findall(readings.text("/proc/net/route")):
         yield Route(
             network=IPv4Network(f"{_hex(to)}/{_hex(mask)}"),
             netdev=name,
@@ -165,4 +170,5 @@ def _json(readings: Readings, source: str) -> list[dict[str, Any]]:
         answer = json.loads(text) if text else []
     except ValueError:
         return []
-    return [entry for entry in answer if isinstance(entry, dict)]
+    entries = answer if isinstance(answer, list) else []
+    return [entry for entry in entries if isinstance(entry, dict)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address
@@ -91,7 +92,7 @@ def _hcas(readings: Readings) -> Iterator[Hca]:
     for name in readings.names(RDMA):
         base = f"{RDMA}/{name}"
         here = readings.names(f"{base}/device/net")
-        for port in readings.names(f"{base}/ports"):
+        for port in filter(str.isdecimal, readings.names(f"{base}/ports")):
             at = f"{base}/ports/{port}"
             yield Hca(
                 name=name,
@@ -120,12 +121,11 @@ def _leading_number(text: str) -> int | None:
 def _gids(readings: Readings, port: str) -> Iterator[Gid]:
     kinds = readings.table(f"{port}/gid_attrs/types")
     netdevs = readings.table(f"{port}/gid_attrs/ndevs")
-    for index, address in readings.table(f"{port}/gids").items():
-        gid = IPv6Address(address)
-        if int(gid):
+    for index, text in readings.table(f"{port}/gids").items():
+        with contextlib.suppress(ValueError):
             yield Gid(
                 index=int(index),
-                address=gid,
+                address=IPv6Address(text),
                 kind=kinds.get(index, ""),
                 netdev=netdevs.get(index, ""),
             )

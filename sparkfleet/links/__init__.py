@@ -1,9 +1,9 @@
 """The links gate: which rails carry a cluster, each rank's environment, and whether it holds."""
 
+from sparkfleet.links.active_gate import probe
 from sparkfleet.links.checks import check
 from sparkfleet.links.environment import EnvVar, env
 from sparkfleet.links.model import Cable, Cage, Fabric, Rail, Topology
-from sparkfleet.links.probe import probe
 from sparkfleet.links.reach import reach_plan
 from sparkfleet.links.reach_verdicts import judge_reach
 from sparkfleet.links.selection import fabric

@@ -16,7 +16,7 @@ ADDRESSES = "ip -j addr"
 ROUTES = "ip -j route"
 TWINS = (
     "NVIDIA's manual gives each rail a /24 of its own since 2026-07-21, its setup script still "
-    "puts both in one (facts 1.3): works with NCCL_IB_SUBNET_AWARE_ROUTING=1, which is set; a "
+    "puts both in one: that works with NCCL_IB_SUBNET_AWARE_ROUTING=1, which is set; a "
     "subnet for each rail is safer"
 )
 
@@ -206,7 +206,7 @@ def management(evidence: Evidence) -> Iterator[Verdict]:
                 expected="management over a wired interface",
                 seen=f"default route over Wi-Fi ({netdev.name})",
                 source=ROUTES,
-                fix="plug in the RJ45 port: a Wi-Fi retry limit made a box unreachable (C52)",
+                fix="plug in the RJ45 port: a Wi-Fi retry limit can make the box unreachable",
             )
 
 

@@ -8,6 +8,7 @@ from sparkfleet.facts import HostFacts
 from sparkfleet.links import (
     address_checks,
     choice_checks,
+    expectation_checks,
     machine_checks,
     port_checks,
     rdma_checks,
@@ -24,6 +25,7 @@ CHECKS: Mapping[str, tuple[Check, ...]] = {
     "every port is up, at full speed, with one MTU": port_checks.CHECKS,
     "addresses are unique, one subnet a rail": address_checks.CHECKS,
     "RDMA is ready on every rail": rdma_checks.CHECKS,
+    "hosts are what the inventory says": expectation_checks.CHECKS,
     "firmware, kernel and driver are equal and not known to be bad": machine_checks.CHECKS,
     "variables name what this host has": settings_checks.CHECKS,
     "a ring is cabled, ordered and set up as one": ring_checks.CHECKS,

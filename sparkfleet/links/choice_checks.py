@@ -12,7 +12,7 @@ from sparkfleet.model import Verdict
 
 HOTPLUG = (
     "no QSFP cable in? since early-2026 firmware the NIC leaves the PCI bus then: plug in the "
-    "cable, else reboot (facts 1.2, C20)"
+    "cable, else reboot"
 )
 TREE = "/sys/class/infiniband"
 

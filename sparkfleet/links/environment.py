@@ -64,10 +64,11 @@ def _hcas(fabric: Fabric, host: Host) -> Iterator[EnvVar]:
         return
     every = [rail.hca for rail in fabric.spare[host.name] if rail.hca] + list(chosen)
     pairs = ", ".join(f"{hca.name} is on {hca.netdev}" for hca in chosen)
+    wish = host.get("nccl_ib_hca")
     yield EnvVar(
         name="NCCL_IB_HCA",
-        value=hca_filter.render(chosen, every),
-        why=f"the rails in use: {pairs}",
+        value=str(wish or hca_filter.render(chosen, every)),
+        why=_origin(host, "nccl_ib_hca") if wish else f"the rails in use: {pairs}",
     )
     given = host.get("nccl_env") or {}
     if str(given.get("NCCL_IB_DISABLE")) != "1":
@@ -77,11 +78,10 @@ def _hcas(fabric: Fabric, host: Host) -> Iterator[EnvVar]:
 
 def _gid_index(host: Host) -> Iterator[EnvVar]:
     wish = str(host.get("nccl_ib_gid_index", "auto"))
-    place = host.vars["nccl_ib_gid_index"].where if "nccl_ib_gid_index" in host.vars else None
-    if wish == "unset":
-        yield EnvVar(name="NCCL_IB_GID_INDEX", value=None, why=f"nccl_ib_gid_index, {place}")
-    elif wish != "auto":
-        yield EnvVar(name="NCCL_IB_GID_INDEX", value=wish, why=f"nccl_ib_gid_index, {place}")
+    if wish != "auto":
+        value = None if wish == "unset" else wish
+        why = _origin(host, "nccl_ib_gid_index")
+        yield EnvVar(name="NCCL_IB_GID_INDEX", value=value, why=why)
 
 
 def _ring(fabric: Fabric, host: Host) -> Iterator[EnvVar]:
@@ -117,9 +117,13 @@ def _twins_share_a_subnet(fabric: Fabric) -> bool:
 
 
 def _given(host: Host, computed: Mapping[str, EnvVar]) -> Iterator[EnvVar]:
-    value = host.vars.get("nccl_env")
-    for name, data in (value.data if value and value.data else {}).items():
-        why = f"nccl_env, {value.where}" if value and value.where else "nccl_env"
+    for name, data in (host.get("nccl_env") or {}).items():
+        why = _origin(host, "nccl_env")
         if name in computed:
             why += f" (instead of {computed[name].value})"
         yield EnvVar(name=name, value=None if data is None else str(data), why=why)
+
+
+def _origin(host: Host, name: str) -> str:
+    value = host.vars.get(name)
+    return f"{name}, {value.where}" if value and value.where else name

@@ -35,10 +35,10 @@ class Evidence:
     def twins(self, host: str) -> Iterator[Rail]:
         """Yield the rails that share a cage with one in use and are not in use.
 
-        None where the inventory names the interfaces: then one rail is on purpose (C13).
+        None where the inventory names the interfaces or says how many: then it is on purpose (C13).
         """
         ports = {rail.port for rail in self.fabric.rails[host] if rail.port is not None}
-        if not self.named(host):
+        if not self.named(host) and self.hosts[host].get("link_rails") is None:
             yield from (rail for rail in self.fabric.spare[host] if rail.port in ports)
 
     def whole_cages(self, host: str) -> Iterator[Cage]:
@@ -49,8 +49,10 @@ class Evidence:
                 yield Cage(host=host, port=port, rails=own)
 
     def environment(self, host: str) -> Mapping[str, str | None]:
-        """Return the variables of the rank on `host`; None means unset."""
-        return {var.name: var.value for var in env(self.fabric, self.hosts[host])}
+        """Return the variables of the rank on `host`, `vllm_env` included; None means unset."""
+        given = self.hosts[host].get("vllm_env") or {}
+        over = {name: None if data is None else str(data) for name, data in given.items()}
+        return {var.name: var.value for var in env(self.fabric, self.hosts[host])} | over
 
 
 Check = Callable[[Evidence], Iterator[Verdict]]

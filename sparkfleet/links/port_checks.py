@@ -11,6 +11,7 @@ from sparkfleet.model import Severity, Verdict
 from sparkfleet.variables import default
 
 JUMBO = 9000  # bytes; the MTU of every tuned setup (facts/dgx-spark.md 1.4)
+LANES = 4  # of PCIe that the SoC gives a function (facts/dgx-spark.md 1.2)
 NET = "/sys/class/net"
 
 
@@ -31,7 +32,7 @@ def _down(evidence: Evidence, rail: Rail) -> Verdict:
         seen, fix = "no cable, or none at the other end", "reseat the QSFP cable at both ends"
     else:
         seen = f"no carrier, while {', '.join(twin.name for twin in twins)} has one"
-        fix = "reseat the cable; if it stays, power off and unplug power and QSFP (facts 4, row 5)"
+        fix = "reseat the cable at both ends, then reboot"
     return error(
         "link.down",
         rail.host,
@@ -64,8 +65,7 @@ def speed(evidence: Evidence) -> Iterator[Verdict]:
             expected=f"{wanted} Mb/s",
             seen=f"{seen} Mb/s",
             source=f"{NET}/{rail.name}/speed",
-            fix="on a switch fix the port to 200G-baseCR4 (facts 4, row 8); for a 100G cable set "
-            "link_speed: 100000",
+            fix="on a switch fix the port to 200G-baseCR4; for a 100G cable set link_speed: 100000",
         )
 
 
@@ -74,14 +74,12 @@ def lanes(evidence: Evidence) -> Iterator[Verdict]:
     for rail in evidence.rails():
         functions = evidence.facts[rail.host].functions
         function = next((x for x in functions if x.address == rail.netdev.pci), None)
-        if function is None or function.width is None:
-            continue
-        if function.width < min(function.max_width or 4, 4):
+        if function is not None and function.width is not None and function.width < LANES:
             yield warning(
                 "link.pcie",
                 rail.host,
                 f"{rail.name} {function.address}",
-                expected="x4",
+                expected=f"x{LANES}",
                 seen=f"x{function.width}",
                 source=f"/sys/bus/pci/devices/{function.address}/current_link_width",
                 fix="an old BIOS wires the second controller x2: sudo fwupdmgr update",
@@ -101,8 +99,7 @@ def halves(evidence: Evidence) -> Iterator[Verdict]:
                 expected=f"{most} netdevs, as on the other hosts",
                 seen=", ".join(rail.name for rail in cage.rails),
                 source="/sys/class/net, /sys/bus/pci/devices",
-                fix="the rest left the bus or has no driver: reboot; if it stays, power off and "
-                "unplug power and QSFP",
+                fix="the rest left the bus or has no driver: reseat the cable, then reboot",
             )
 
 

@@ -65,8 +65,8 @@ def gids(evidence: Evidence) -> Iterator[Verdict]:
                 expected=f"a RoCE v2 GID for {rail.ip}",
                 seen=", ".join(mapped) or "no IPv4 GID",
                 source=f"{RDMA}/{hca.name}/ports/{hca.port}/gids",
-                fix=f"sudo ip link set {rail.name} down && sudo ip link set {rail.name} up; "
-                "a table with a hole needs a reboot (facts 4, row 41)",
+                fix="make the kernel list the address again: "
+                f"sudo ip link set {rail.name} down && sudo ip link set {rail.name} up",
             )
 
 

@@ -13,6 +13,7 @@ from sparkfleet.variables import default
 
 ICMP_AND_IP = 28  # bytes of header in front of a ping's payload
 PINGS = 50  # packets a rail and direction
+FEW = 8  # hosts that all call each other on every rail
 FREE_PORT = 0  # stands for the ports that NCCL and gloo let the kernel choose
 PORTS = (
     "ray_port",
@@ -76,7 +77,8 @@ def reach_plan(fabric: Fabric, hosts: Sequence[Host]) -> Mapping[str, Role]:
     """Return the role of every host: it calls each peer on each subnet that both are in.
 
     Pings go to the next and the previous host in the order of the ranks: that proves every rail,
-    and every port of a switch, in both directions.
+    and every port of a switch, in both directions. With more than `FEW` hosts so do the calls to
+    addresses other than the one where all meet.
     """
     return {host.name: _role(fabric, host) for host in hosts}
 
@@ -92,6 +94,7 @@ def _role(fabric: Fabric, host: Host) -> Role:
             Call(rail=mine, to=theirs, port=port)
             for peer in fabric.hosts
             for mine, theirs in _paths(fabric, host.name, peer)
+            if _called(fabric, mine, theirs)
             for port in ports
         ),
         pings=tuple(
@@ -102,6 +105,11 @@ def _role(fabric: Fabric, host: Host) -> Role:
         ),
         hcas=tuple(hca.name for hca in fabric.hcas(host.name)),
     )
+
+
+def _called(fabric: Fabric, mine: Rail, theirs: Rail) -> bool:
+    near = len(fabric.hosts) <= FEW or theirs.host in _beside(fabric, mine.host)
+    return near or theirs == fabric.rendezvous(theirs.host)
 
 
 def _ends(fabric: Fabric, host: str) -> tuple[Rail, ...]:

@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Any
 
 from sparkfleet.links.model import Rail
-from sparkfleet.links.reach import FREE_PORT, ICMP_AND_IP, PINGS, Call, Ping, Report, Role
+from sparkfleet.links.reach import FREE_PORT, ICMP_AND_IP, Call, Ping, Report, Role
 from sparkfleet.links.verdicts import error, ok, warning
 from sparkfleet.model import Verdict
 
@@ -71,9 +71,9 @@ def _paths(
 def _known_lossy(role: Role, report: Report, rail: Rail, to: Rail) -> bool:
     """Return whether pings got lost on this way: then a call that failed tells nothing more."""
     return any(
-        lost(answer)
+        lost(answer["small"]) or lost(answer["large"])
         for ping, answer in zip(role.pings, report.pings, strict=True)
-        if (ping.rail.name, ping.to.ip) == (rail.name, to.ip) and not answer.get("missing")
+        if (ping.rail.name, ping.to.ip) == (rail.name, to.ip)
     )
 
 
@@ -146,30 +146,38 @@ def _impostor(rail: Rail, to: Rail, who: str) -> Verdict:
 
 def _pings(role: Role, report: Report) -> Iterator[Verdict]:
     for ping, answer in zip(role.pings, report.pings, strict=True):
-        if answer.get("missing"):
-            yield warning(
-                "link.ping",
-                role.host,
-                "ping",
-                expected="ping, to prove that packets of the full MTU pass",
-                seen="no such program",
-                source="PATH",
-                fix="install it: sudo apt-get install -y iputils-ping",
-            )
-            return
-        if answer["received"] == 0:
-            yield _black_hole(ping, answer)
-        elif lost(answer):
-            yield _lossy(ping, answer)
+        small, large = answer["small"], answer["large"]
+        if small["received"] == 0:
+            yield _unproven(ping, small)
+        elif large["received"] == 0:
+            yield _black_hole(ping, large)
+        elif lost(small) or lost(large):
+            yield _lossy(ping, large)
+
+
+def _unproven(ping: Ping, small: Mapping[str, Any]) -> Verdict:
+    fix = "let this user run ping: sudo apt-get install -y iputils-ping"
+    if small["sent"] is not None:
+        fix = f"if TCP passes, a firewall drops ICMP: let it in on {ping.to.name} of {ping.to.host}"
+    return warning(
+        "link.ping",
+        ping.rail.host,
+        f"{ping.rail.name} {ping.rail.ip}",
+        expected=f"ping, to prove that packets of the full MTU reach {ping.to.host}",
+        seen=small["why"] or "not even small packets are answered",
+        source="ping",
+        fix=fix,
+    )
 
 
 def lost(answer: Mapping[str, Any]) -> int:
-    """Return how many packets did not come back; after the last that was asked, one is under way.
+    """Return how many packets did not come back, less the one that may be under way at the end.
 
-    `ping` with a count and a deadline sends until it has that many answers.
+    `ping` with a count and a deadline sends until it has that many answers, or the time is over.
     """
-    under_way = 1 if answer["received"] >= PINGS else 0
-    return max(0, int(answer["sent"]) - int(answer["received"]) - under_way)
+    if answer["sent"] is None:
+        return 0
+    return max(0, int(answer["sent"]) - int(answer["received"]) - 1)
 
 
 def _black_hole(ping: Ping, answer: Mapping[str, Any]) -> Verdict:
@@ -179,7 +187,7 @@ def _black_hole(ping: Ping, answer: Mapping[str, Any]) -> Verdict:
         ping.rail.host,
         f"{ping.rail.name} {ping.rail.ip}",
         expected=f"packets of MTU {mtu} reach {ping.to.host} at {ping.to.ip} unfragmented",
-        seen=answer["why"] or f"none of {answer['sent']} came back",
+        seen=answer["why"] or "no packet came back",
         source=f"ping -M do -s {ping.size}",
         fix=f"set MTU {mtu} at both ends and on every switch port between: ping -M do "
         f"-s {ping.size} -I {ping.rail.name} {ping.to.ip}",
@@ -192,7 +200,7 @@ def _lossy(ping: Ping, answer: Mapping[str, Any]) -> Verdict:
         ping.rail.host,
         f"{ping.rail.name} {ping.rail.ip}",
         expected=f"no packet lost on the way to {ping.to.host} at {ping.to.ip}",
-        seen=f"{lost(answer)} of {answer['sent']} lost",
+        seen=f"{answer['sent'] - answer['received']} of {answer['sent']} lost",
         source=f"ping -M do -s {ping.size}",
         fix="reseat the cable at both ends; behind a switch look at its port counters",
     )

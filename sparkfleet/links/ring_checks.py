@@ -104,7 +104,7 @@ def settings(evidence: Evidence) -> Iterator[Verdict]:
                     name,
                     expected=value,
                     seen=seen.get(name) or "unset",
-                    source="nccl_env",
+                    source="nccl_env, vllm_env",
                     fix=f"remove {name} from nccl_env",
                 )
         if len(fabric.hosts) > TRIANGLE:
@@ -118,7 +118,7 @@ def _no_diagonal(host: str) -> Verdict:
         "NCCL",
         expected="an NCCL that does without a tree",
         seen="not known before a start",
-        source="facts/dgx-spark.md 1.6",
+        source="docs/links.md",
         fix="if the start dies in TransportTreeConnect, NCCL connected its tree all the same: use "
         "a build that is patched for rings",
     )

@@ -27,7 +27,7 @@ def placeholders(evidence: Evidence) -> Iterator[Verdict]:
                     name,
                     expected="a name of this host",
                     seen=value,
-                    source="nccl_env",
+                    source="nccl_env, vllm_env",
                     fix="fill it in, or remove it: names are computed from the host's facts",
                 )
 
@@ -49,7 +49,7 @@ def sockets(evidence: Evidence) -> Iterator[Verdict]:
                     name,
                     expected="a wired interface of this host",
                     seen=f"{word}: {seen}",
-                    source="nccl_env, /sys/class/net",
+                    source="nccl_env, vllm_env, /sys/class/net",
                     fix=f"remove {name} from nccl_env: the interface of VLLM_HOST_IP is taken",
                 )
 
@@ -72,7 +72,7 @@ def bootstrap(evidence: Evidence) -> Iterator[Verdict]:
                 "NCCL_SOCKET_IFNAME",
                 expected=f"{meets.name}, the interface of VLLM_HOST_IP",
                 seen=value or "unset",
-                source="nccl_env",
+                source="nccl_env, vllm_env",
                 fix="it only sets the bootstrap; data goes over NCCL_IB_HCA",
             )
 
@@ -106,7 +106,7 @@ def _hca(evidence: Evidence, host: str, name: str, seen: str) -> Verdict:
         f"NCCL_IB_HCA: {name}",
         expected=f"{fits or 'an RDMA device'}: the devices of the rails in use",
         seen=seen,
-        source="nccl_env, /sys/class/infiniband",
+        source="nccl_env, vllm_env, /sys/class/infiniband",
         fix="remove NCCL_IB_HCA from nccl_env, or set it for each host",
     )
 
@@ -118,7 +118,7 @@ def _one_rail(host: str, value: str, used: set[str]) -> Verdict:
         "NCCL_IB_HCA",
         expected=f"{','.join(sorted(used))}: both rails of the cage",
         seen=value,
-        source="nccl_env",
+        source="nccl_env, vllm_env",
         fix="one rail carries about half (98 instead of 161 Gb/s, C13); on purpose: name the "
         "interface in link_interfaces",
     )
@@ -139,7 +139,7 @@ def host_ip(evidence: Evidence) -> Iterator[Verdict]:
                 "VLLM_HOST_IP",
                 expected="an address of this host that every peer reaches",
                 seen=value or "unset",
-                source="nccl_env, ip -j addr",
+                source="nccl_env, vllm_env, ip -j addr",
                 fix="remove it from nccl_env: the fabric address is taken",
             )
 
@@ -163,7 +163,7 @@ def effect(evidence: Evidence) -> Iterator[Verdict]:
                     name,
                     expected="a value, or null",
                     seen="an empty text, which is not unset",
-                    source="nccl_env",
+                    source="nccl_env, vllm_env",
                     fix=f"{name}: null unsets it",
                 )
         if variables.get("NCCL_IB_DISABLE") == "1":
@@ -173,7 +173,7 @@ def effect(evidence: Evidence) -> Iterator[Verdict]:
                 "NCCL_IB_DISABLE",
                 expected="RDMA in use",
                 seen="1: NCCL falls back to TCP, and NCCL_IB_* variables do nothing",
-                source="nccl_env",
+                source="nccl_env, vllm_env",
                 fix="remove it from nccl_env",
             )
 
@@ -192,7 +192,7 @@ def ranks(evidence: Evidence) -> Iterator[Verdict]:
                     name,
                     expected=f"{reference.get(name) or 'unset'}, as on {head}",
                     seen=own.get(name) or "unset",
-                    source="nccl_env",
+                    source="nccl_env, vllm_env",
                     fix=f"set {name} for the group, not for one host",
                 )
 

@@ -4,9 +4,11 @@
    Port 0 asks for any free one. Answer: ``{"listening": [[ADDRESS, PORT, ACTUAL]...],
    "busy": [[ADDRESS, PORT, WHY]...]}``. Whoever connects and sends a line gets the HMAC of that
    line under `token`: the one way to know that an address is this host's.
-2. Request: ``{"nonce": TEXT, "connect": [[NETDEV, ADDRESS, PORT]...],
-   "ping": [[NETDEV, ADDRESS, SIZE, COUNT]...]}``. Answer: ``{"connections": [...], "pings": [...],
-   "counters": {HCA: {NAME: INCREASE}}}`` in the order asked.
+2. Request: ``{"connect": [[NETDEV, ADDRESS, PORT, LINE]...],
+   "ping": [[NETDEV, ADDRESS, SIZE, COUNT]...]}``. An empty LINE is not sent: something else listens
+   there. Answer: ``{"connections": [...], "pings": [...], "counters": {HCA: {NAME: INCREASE}}}``,
+   in the order asked; a ping is answered for small packets and for those of SIZE that may not be
+   fragmented.
 3. It listens until its input ends, and in any case no longer than `timeout` seconds.
 """
 
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
 CONNECT_TIMEOUT = 2.0  # s
 PING_DEADLINE = 3  # s for all packets of one ping
+SMALL_PINGS = 5  # at 0.2 s, the least that every ping allows a user
 WORKERS = 32
 LINE = 256  # bytes that a caller may send
 
@@ -79,7 +82,7 @@ def proof(token: bytes, line: bytes) -> bytes:
     return hmac.new(token, line, hashlib.sha256).hexdigest().encode()
 
 
-def connect(nonce: bytes, netdev: str, address: str, port: int) -> dict[str, Any]:
+def connect(netdev: str, address: str, port: int, line: str) -> dict[str, Any]:
     """Call a peer out of `netdev`; return its answer, or why there is none."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
         with contextlib.suppress(PermissionError):  # allowed to everybody since Linux 5.7
@@ -89,22 +92,32 @@ def connect(nonce: bytes, netdev: str, address: str, port: int) -> dict[str, Any
             sock.connect((address, port))
         except OSError as error:
             return {"connected": False, "why": error.strerror or "timed out"}
+        if not line:
+            return {"connected": True}
         try:
-            sock.sendall(nonce + b"\n")
+            sock.sendall(line.encode() + b"\n")
             answer = read_line(sock).decode("ascii", "replace")
         except OSError as error:
-            return {"connected": True, "why": error.strerror or "no answer"}
+            return {"connected": False, "why": f"connected, then {error.strerror or 'silence'}"}
+        if not answer:
+            return {"connected": False, "why": "connected, then silence"}
         return {"connected": True, "answer": answer}
 
 
-def ping(netdev: str, address: str, size: int, count: int) -> dict[str, Any]:
-    """Send `count` packets of `size` payload bytes that must not be fragmented."""
+def pings(netdev: str, address: str, size: int, count: int) -> dict[str, dict[str, Any]]:
+    """Send a few small packets, which also fill the ARP table, then `count` of `size` bytes."""
+    small = ping(netdev, address, "-i", "0.2", "-c", str(SMALL_PINGS), "-w", str(PING_DEADLINE))
+    whole = ("-s", str(size), "-A", "-c", str(count), "-w", str(PING_DEADLINE))
+    return {"small": small, "large": ping(netdev, address, "-M", "do", *whole)}
+
+
+def ping(netdev: str, address: str, *options: str) -> dict[str, Any]:
+    """Run ping out of `netdev`; what was sent is None where it could not run."""
     path = shutil.which("ping")
     if path is None:
-        return {"missing": True}
-    asked = ("-A", "-n", "-q", "-c", str(count), "-w", str(PING_DEADLINE), "-s", str(size))
+        return {"sent": None, "received": 0, "why": "no such program"}
     done = subprocess.run(
-        (path, "-M", "do", "-I", netdev, *asked, address),
+        (path, "-n", "-q", "-I", netdev, *options, address),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         env=dict(os.environ, LC_ALL="C"),
@@ -114,7 +127,7 @@ def ping(netdev: str, address: str, size: int, count: int) -> dict[str, Any]:
     sent = re.search(r"(\d+) packets transmitted, (\d+) (?:packets )?received", said)
     errors = done.stderr.decode("ascii", "replace").strip().splitlines()
     return {
-        "sent": int(sent[1]) if sent else 0,
+        "sent": int(sent[1]) if sent else None,
         "received": int(sent[2]) if sent else 0,
         "why": errors[-1] if errors else "",
     }
@@ -154,13 +167,12 @@ def main() -> None:
     if not line:
         return
     calls = json.loads(line)
-    nonce = calls["nonce"].encode()
     with ThreadPoolExecutor(WORKERS) as pool:
-        connections = [pool.submit(connect, nonce, *call) for call in calls["connect"]]
-        pings = [pool.submit(ping, *call) for call in calls["ping"]]
+        pinged = [pool.submit(pings, *call) for call in calls["ping"]]
+        connections = [pool.submit(connect, *call) for call in calls["connect"]]
     answer = {
         "connections": [call.result() for call in connections],
-        "pings": [call.result() for call in pings],
+        "pings": [call.result() for call in pinged],
         "counters": increases(before),
     }
     print(json.dumps(answer), flush=True)

@@ -89,8 +89,8 @@ class Channel(ABC):
         if rest:
             yield rest
 
-    def feed(self, chunks: Iterable[bytes]) -> None:
-        """Write all `chunks` from another thread and close standard input.
+    def feed(self, chunks: Iterable[bytes], *, end: bool = True) -> None:
+        """Write all `chunks` from another thread, and close standard input unless `end` is false.
 
         A command that ends before it has read everything is no error here: its exit status tells.
         """
@@ -99,7 +99,8 @@ class Channel(ABC):
             try:
                 for chunk in chunks:
                     self.send(chunk)
-                self.end_input()
+                if end:
+                    self.end_input()
             except OSError:
                 return
 

@@ -26,10 +26,14 @@ class Link(ABC):
         self.host = host
         self._channels: WeakSet[Channel] = WeakSet()
 
-    def open(self, command: Command) -> Channel:
-        """Start `command`; its `stdin` is not sent yet. Raises UnreachableError, CommandError."""
+    def open(self, command: Command, *, lasting: bool = False) -> Channel:
+        """Start `command`; its `stdin` is not sent yet. Raises UnreachableError, CommandError.
+
+        A `lasting` channel is not dropped by `abort`, only with the link.
+        """
         channel = self._start(command)
-        self._channels.add(channel)
+        if not lasting:
+            self._channels.add(channel)
         return channel
 
     def abort(self) -> None:
@@ -56,14 +60,19 @@ class Link(ABC):
         *,
         payload: Iterable[bytes] = (),
         timeout: float = DEFAULT_TIMEOUT,
+        hold: bool = False,
     ) -> Result:
         """Run `command` to its end, with its `stdin` and then `payload` as standard input.
 
-        The exit status is the caller's to judge. Raises UnreachableError if the host is lost.
+        With `hold` the input stays open until the command has ended: one that watches its input
+        then ends when this run is cut. The exit status is the caller's to judge. Raises
+        UnreachableError if the host is lost.
         """
         channel = self.open(command)
-        channel.feed(_joined(command.stdin, payload))
+        channel.feed(_joined(command.stdin, payload), end=not hold)
         result = channel.finish(timeout)
+        if hold:
+            channel.close()
         if self.lost():
             raise UnreachableError(
                 "the connection was lost while a command ran",

@@ -8,6 +8,8 @@ from sparkfleet import links
 from sparkfleet.links.reach import PORTS, Report
 from tests.gb10 import Cluster, pair
 
+GOOD = {"sent": 50, "received": 50, "why": ""}
+
 
 def _roles(cluster: Cluster) -> Any:
     return links.reach_plan(cluster.fabric, cluster.hosts)
@@ -39,7 +41,7 @@ def test_a_silent_peer_is_an_error_that_names_both_ends() -> None:
         name: Report(
             nonce="n",
             connections=(dead,) * len(role.calls),
-            pings=({"sent": 50, "received": 50, "why": ""},) * len(role.pings),
+            pings=({"small": GOOD, "large": GOOD},) * len(role.pings),
         )
         for name, role in roles.items()
     }

@@ -46,10 +46,13 @@ def test_a_black_hole_for_large_packets_is_an_error() -> None:
     cluster = Cluster(*pair())
     roles = links.reach_plan(cluster.fabric, cluster.hosts)
     lost = {"sent": 3, "received": 0, "why": "ping: local error: message too long, mtu=1500"}
+    fine_ping = {"sent": 5, "received": 5, "why": ""}
     fine = {"connected": True, "answer": ""}
     reports = {
         name: Report(
-            nonce="n", connections=(fine,) * len(role.calls), pings=(lost,) * len(role.pings)
+            nonce="n",
+            connections=(fine,) * len(role.calls),
+            pings=({"small": fine_ping, "large": lost},) * len(role.pings),
         )
         for name, role in roles.items()
     }

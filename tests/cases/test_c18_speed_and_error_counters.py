@@ -11,6 +11,8 @@ from sparkfleet.links.reach import Report
 from sparkfleet.model import Severity
 from tests.gb10 import F1, Cluster, output, pair
 
+GOOD = {"sent": 50, "received": 50, "why": ""}
+
 
 def _slow(speed: str, **variables: Any) -> Cluster:
     head, peer = pair(**variables)
@@ -52,7 +54,7 @@ def test_the_recorded_deltas_are_shown() -> None:
         host: Report(
             nonce="n",
             connections=({"connected": True, "answer": ""},) * len(roles[host].calls),
-            pings=({"sent": 50, "received": 50, "why": ""},) * len(roles[host].pings),
+            pings=({"small": GOOD, "large": GOOD},) * len(roles[host].pings),
             counters={"rocep1s0f1": deltas[rank] | {"port_rcv_data": 1}},
         )
         for host, rank in (("spark-1", "rank1"), ("spark-2", "rank2"))

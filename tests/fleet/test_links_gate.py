@@ -177,9 +177,9 @@ def test_one_connection_and_at_most_three_channels_a_host(lab: Fleet) -> None:
         link = connect(host)
         start = link.open
 
-        def count(command: Command) -> Channel:
+        def count(command: Command, *, lasting: bool = False) -> Channel:
             channels[host.name] += 1
-            return start(command)
+            return start(command, lasting=lasting)
 
         link.open = count  # type: ignore[method-assign]
         return link

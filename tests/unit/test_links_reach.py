@@ -20,7 +20,8 @@ from sparkfleet.remote.pool import Pool
 from tests.gb10 import F1, P2F1, Cluster, pair, ring, switch
 
 NONCE = "n"
-GOOD_PING = {"sent": 50, "received": 50, "why": ""}
+GOOD = {"sent": 50, "received": 50, "why": ""}
+GOOD_PING = {"small": GOOD, "large": GOOD}
 
 
 def _proof(role: Role) -> str:
@@ -135,21 +136,51 @@ def test_a_port_that_is_held_and_not_reached(roles: Mapping[str, Role]) -> None:
     assert verdict.subject == f"{F1} 192.168.100.2:6379"
 
 
-def test_lost_packets_are_counted(roles: Mapping[str, Role]) -> None:
+def _with_ping(roles: Mapping[str, Role], small: Any, large: Any) -> list[Verdict]:
+    """Return the verdicts where spark-2's second rail was answered so."""
     reports = _healthy(roles)
-    some = {"sent": 20, "received": 17, "why": ""}
-    reports["spark-2"] = replace(reports["spark-2"], pings=(GOOD_PING, some))
-    (verdict,) = _bad(links.judge_reach(roles, reports))
-    assert (verdict.check, verdict.host, verdict.seen) == ("link.loss", "spark-2", "3 of 20 lost")
+    pings = (GOOD_PING, {"small": small, "large": large})
+    reports["spark-2"] = replace(reports["spark-2"], pings=pings)
+    return _bad(links.judge_reach(roles, reports))
+
+
+def test_small_packets_that_pass_and_large_ones_that_do_not_are_a_black_hole(
+    roles: Mapping[str, Role],
+) -> None:
+    (verdict,) = _with_ping(roles, GOOD, {"sent": 4, "received": 0, "why": ""})
+    assert (verdict.check, verdict.host) == ("link.mtu_path", "spark-2")
     assert verdict.subject == f"{P2F1} 192.168.101.2"
+    assert verdict.seen == "no packet came back"
+    assert verdict.refuses
+
+
+def test_lost_packets_are_counted(roles: Mapping[str, Role]) -> None:
+    (verdict,) = _with_ping(roles, GOOD, {"sent": 88, "received": 50, "why": ""})
+    assert (verdict.check, verdict.host, verdict.seen) == ("link.loss", "spark-2", "38 of 88 lost")
+    assert verdict.refuses
 
 
 @pytest.mark.parametrize(
     ("sent", "received", "missing"),
-    [(50, 50, 0), (51, 50, 0), (53, 50, 2), (15, 15, 0), (15, 14, 1), (4, 0, 4)],
+    [(50, 50, 0), (51, 50, 0), (53, 50, 2), (15, 15, 0), (15, 13, 1), (None, 0, 0)],
 )
-def test_a_packet_under_way_is_not_lost(sent: int, received: int, missing: int) -> None:
+def test_a_packet_under_way_is_not_lost(sent: int | None, received: int, missing: int) -> None:
     assert lost({"sent": sent, "received": received}) == missing
+
+
+@pytest.mark.parametrize(
+    ("small", "fix"),
+    [
+        ({"sent": None, "received": 0, "why": "no such program"}, "iputils-ping"),
+        ({"sent": 5, "received": 0, "why": ""}, "a firewall drops ICMP"),
+    ],
+)
+def test_without_an_answer_to_ping_the_mtu_is_said_to_be_unproven(
+    roles: Mapping[str, Role], small: dict[str, Any], fix: str
+) -> None:
+    (verdict,) = _with_ping(roles, small, small)
+    assert (verdict.check, verdict.severity) == ("link.ping", Severity.WARNING)
+    assert fix in verdict.fix
 
 
 def test_calls_that_fail_on_a_way_that_loses_packets_blame_no_firewall(
@@ -157,16 +188,9 @@ def test_calls_that_fail_on_a_way_that_loses_packets_blame_no_firewall(
 ) -> None:
     silent = {"connected": False, "why": "timed out"}
     reports = _changed(roles, {("192.168.100.2", 6379): silent})
-    some = {"sent": 20, "received": 9, "why": ""}
+    some = {"small": GOOD, "large": {"sent": 20, "received": 9, "why": ""}}
     reports["spark-1"] = replace(reports["spark-1"], pings=(some, GOOD_PING))
     assert [x.check for x in _bad(links.judge_reach(roles, reports))] == ["link.loss"]
-
-
-def test_without_ping_the_mtu_is_said_to_be_unproven(roles: Mapping[str, Role]) -> None:
-    reports = _healthy(roles)
-    reports["spark-1"] = replace(reports["spark-1"], pings=({"missing": True},) * 2)
-    (verdict,) = _bad(links.judge_reach(roles, reports))
-    assert (verdict.check, verdict.severity) == ("link.ping", Severity.WARNING)
 
 
 def test_in_a_ring_hosts_call_their_neighbours_and_everybody_on_the_control_network() -> None:
@@ -204,3 +228,11 @@ def test_hosts_that_run_the_program_prove_each_other() -> None:
     with Pool(LocalLink) as pool:
         verdicts = links.probe(pool, fabric, hosts)
     assert [(x.host, x.check) for x in verdicts] == [(name, "link.reach") for name in rails]
+
+
+def test_in_a_large_cluster_second_rails_are_called_by_neighbours_only() -> None:
+    cluster = Cluster(*switch(10))
+    role = links.reach_plan(cluster.fabric, cluster.hosts)["spark-1"]
+    called = {rail: {x.to.host for x in role.calls if x.to.name == rail} for rail in (F1, P2F1)}
+    assert called[F1] == {f"spark-{n}" for n in range(2, 11)}
+    assert called[P2F1] == {"spark-2", "spark-10"}

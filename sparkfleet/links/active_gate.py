@@ -78,16 +78,14 @@ def _first_request(role: Role) -> dict[str, Any]:
 
 def _second_request(role: Role, opened: Mapping[str, dict[str, Any]], nonce: str) -> bytes:
     actual = {host: _actual(answer) for host, answer in opened.items()}
-    calls = [
-        (
-            call.rail.name,
-            str(call.to.ip),
-            actual[call.to.host].get((str(call.to.ip), call.port), call.port),
-        )
-        for call in role.calls
-    ]
+    calls = []
+    for call in role.calls:
+        address = str(call.to.ip)
+        ours = actual[call.to.host].get((address, call.port))
+        line = "" if ours is None else nonce
+        calls.append((call.rail.name, address, ours or call.port, line))
     pings = [(ping.rail.name, str(ping.to.ip), ping.size, PINGS) for ping in role.pings]
-    return json.dumps({"nonce": nonce, "connect": calls, "ping": pings}).encode() + b"\n"
+    return json.dumps({"connect": calls, "ping": pings}).encode() + b"\n"
 
 
 def _actual(answer: Mapping[str, Any]) -> dict[tuple[str, int], int]:

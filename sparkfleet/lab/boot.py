@@ -26,6 +26,7 @@ from sparkfleet.lab.paths import (
     CMA,
     COMMON,
     HOME,
+    IMAGES,
     INSIDE,
     KERNEL_MEMINFO,
     NAMESPACES,
@@ -122,6 +123,9 @@ def _become(host: HostPlan) -> None:
     home = root / _below(HOME)
     home.mkdir(parents=True, exist_ok=True)
     kernel.mount(layer(host.name) / "home", home, flags=Mount.BIND)
+    images = root / _below(IMAGES)
+    images.mkdir(parents=True, exist_ok=True)
+    kernel.mount(layer(host.name) / "docker", images, flags=Mount.BIND)
     for folder in readable(_interpreters()):
         inside = root / _below(folder)
         inside.chmod(inside.stat().st_mode | 0o001)

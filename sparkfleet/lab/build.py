@@ -52,7 +52,7 @@ def caller() -> tuple[int, int]:
 def _make_disk(plan: FleetPlan, host: HostPlan, uid: int) -> str:
     """Make the layers of a host and return its public SSH host key."""
     base = layer(host.name)
-    for folder in ("root", "disk/upper", "disk/work", "sys", "home"):
+    for folder in ("root", "disk/upper", "disk/work", "sys", "home", "docker"):
         (base / folder).mkdir(parents=True)
     (base / "console.log").touch()
     disk.own(plan, host).write(base / "disk/upper")

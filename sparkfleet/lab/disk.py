@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 import sys
 from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
-from sparkfleet.lab.paths import HOME, USER
+from sparkfleet.lab.paths import CGROUP, HOME, USER
 from sparkfleet.lab.plan import FleetPlan, HostPlan
 from sparkfleet.lab.tree import Tree
 
 FIRST_UID = 1000
 KERNEL_RELEASE = "6.17.0-1021-nvidia"
 KERNEL_VERSION = "#21-Ubuntu SMP PREEMPT_DYNAMIC Wed May 27 19:14:05 UTC 2026"
-STAND_INS = ("ethtool", "ibdev2netdev", "ibstat", "ibv_devinfo", "nvidia-smi", "rdma", "show_gids",
-             "uname")  # fmt: skip
+STAND_INS = ("ethtool", "ibdev2netdev", "ibstat", "ibv_devinfo", "lab-docker",
+             "nvidia-container-runtime", "nvidia-container-runtime-hook", "nvidia-smi", "rdma",
+             "show_gids", "uname")  # fmt: skip
 
 CMA_IDLE = "CmaTotal:         131072 kB\nCmaFree:          120320 kB\n"
 CMA_ZERO = "CmaTotal:              0 kB\nCmaFree:          220924 kB\n"  # kernel 7.0.0-1019-nvidia
@@ -84,7 +88,7 @@ def common(accounts: Path = Path("/etc")) -> Tree:
     files |= {
         "etc/passwd": _without(accounts / "passwd", f"{USER}:x:{uid}:{uid}::{HOME}:/bin/bash"),
         "etc/shadow": _without(accounts / "shadow", f"{USER}:*:20000:0:99999:7:::"),
-        "etc/group": _without(accounts / "group", f"{USER}:x:{uid}:"),
+        "etc/group": _in_docker(_without(accounts / "group", f"{USER}:x:{uid}:")),
         "etc/os-release": OS_RELEASE,
         "etc/resolv.conf": "# a lab host has no name server\n",
         "etc/ssh/sshd_config": SSHD_CONFIG,
@@ -110,8 +114,25 @@ def own(plan: FleetPlan, host: HostPlan) -> Tree:
             "etc/hosts": hosts_file(plan, host),
             "etc/machine-id": f"{host.machine_id}\n",
             "etc/dgx-release": DGX_RELEASE.format(serial=host.serial),
+            "etc/docker/daemon.json": json.dumps(daemon(host), indent=1) + "\n",
         }
     )
+
+
+def daemon(host: HostPlan) -> dict[str, Any]:
+    """Return the configuration of a host's Docker.
+
+    Its cgroups are this machine's, and its firewall rules would be the fabric's.
+    """
+    return {
+        "runtimes": {"nvidia": {"path": "/usr/bin/nvidia-container-runtime"}},
+        "default-runtime": "nvidia",
+        "iptables": False,
+        "ip6tables": False,
+        "ip-forward": False,
+        "exec-opts": ["native.cgroupdriver=cgroupfs"],
+        "cgroup-parent": f"/{CGROUP}/{host.name}",
+    }
 
 
 def hosts_file(plan: FleetPlan, host: HostPlan) -> str:
@@ -144,6 +165,11 @@ def _without(path: Path, line: str) -> str:
     """Return the file's lines without our user's, and our own line."""
     kept = [one for one in path.read_text().splitlines() if not one.startswith(f"{USER}:")]
     return "".join(f"{one}\n" for one in (*kept, line))
+
+
+def _in_docker(groups: str) -> str:
+    """Return the lines of a group file with our user in Docker's group, if there is one."""
+    return re.sub(r"^docker:.*:$", rf"\g<0>{USER}", groups, flags=re.MULTILINE)
 
 
 def _interpreter() -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 from sparkfleet.lab import kernel
 from sparkfleet.lab.hardware import FIRST_IPV4_GID, Slots, gid_slots
 from sparkfleet.lab.kernel import Mount
-from sparkfleet.lab.paths import GID_FIRST, GID_HOLE, LOSSY, SYS_LAYERS
+from sparkfleet.lab.paths import CGROUPS, GID_FIRST, GID_HOLE, LOSSY, SYS_LAYERS
 from sparkfleet.lab.plan import HostPlan, Port
 from sparkfleet.lab.sysfs import (
     PCI_DEVICES,
@@ -117,6 +117,8 @@ def remount_sys() -> None:
     for _ in ("overlay", "sysfs"):
         kernel.unmount(SYS)
     mount_sys(SYS, SYS_LAYERS)
+    if CGROUPS.exists():
+        kernel.mount(CGROUPS, SYS / "fs/cgroup", flags=Mount.BIND | Mount.RECURSIVE)
 
 
 def mount_sys(target: Path, layers: Path) -> None:
@@ -141,7 +143,9 @@ def _speed(port: Port) -> Path:
 
 
 def _links() -> frozenset[tuple[int, str]]:
-    return frozenset(socket.if_nameindex())
+    """Return the interfaces by index, without the ends of containers' wires: no driver's."""
+    links = socket.if_nameindex()
+    return frozenset((index, name) for index, name in links if not name.startswith("veth"))
 
 
 def _addresses() -> dict[str, tuple[str, ...]]:

@@ -6,11 +6,8 @@ written last; anything else is finished or mended, never taken for complete.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import hashlib
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +15,7 @@ from importlib import resources
 from pathlib import Path
 
 from sparkfleet.errors import UsageError
+from sparkfleet.lab.cache import alone
 from sparkfleet.lab.distribution import Distribution, incomplete, pins, put
 from sparkfleet.lab.paths import CACHE
 from sparkfleet.lab.requirements import free_or_refuse
@@ -46,9 +44,10 @@ def venv_path() -> Path:
 def is_complete() -> bool:
     """Whether the engine is installed, wholly and by this version of ours."""
     try:
-        return bool(json.loads((venv_path() / MARKER).read_text()) == _marker())
+        made_of = json.loads((venv_path() / MARKER).read_text())
     except (OSError, ValueError):
         return False
+    return bool(made_of == _marker()) and (venv_path() / "bin/python").exists()
 
 
 def install(
@@ -63,7 +62,7 @@ def install(
     if is_complete():
         return venv
     options = [*_option("--extra-index-url", extra_index_url), *_option("--find-links", find_links)]
-    with _alone(venv):
+    with alone(venv):
         _make_environment(venv, progress)
         _install_pins(venv, options, progress)
         for ours in distributions():
@@ -93,7 +92,7 @@ def distributions() -> tuple[Distribution, ...]:
 
 
 def _make_environment(venv: Path, progress: Progress) -> None:
-    if (venv / "bin/pip").exists() and (venv / "pyvenv.cfg").exists():
+    if (venv / "bin/pip").exists() and (venv / "bin/python").exists():  # not a dangling link
         return
     free_or_refuse(venv, SPACE, "the engine")
     progress(f"making a Python environment: {venv}")
@@ -105,10 +104,11 @@ def _install_pins(venv: Path, options: Sequence[str], progress: Progress) -> Non
     missing = incomplete(_site_packages(venv), wanted)
     if not missing:
         return
-    free_or_refuse(venv, SPACE * len(missing) // len(wanted), "the engine")
+    there = sum(path.stat().st_size for path in venv.rglob("*") if path.is_file())
+    free_or_refuse(venv, SPACE - there, "the engine")
     progress(
         f"installing vLLM, Ray and torch for the CPU: {len(missing)} of {len(wanted)} packages,"
-        f" about {SIZE * len(missing) / len(wanted) / 1e9:.1f} GB on disk, some minutes"
+        f" {(SIZE - there) / 1e9:.1f} GB of {SIZE / 1e9:.1f} GB on disk, some minutes"
     )
     done = len(wanted) - len(missing)
     for batch in _batches(missing):
@@ -137,7 +137,9 @@ def _site_packages(venv: Path) -> Path:
 
 def _run(argv: Sequence[str], failure: str) -> None:
     """Run an installer, readable for every user; raise UsageError with the end of what it said."""
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, umask=0o022)
+    done = subprocess.run(
+        argv, capture_output=True, text=True, check=False, umask=0o022, close_fds=False
+    )
     if done.returncode:
         said = "\n".join(f"{done.stdout}{done.stderr}".strip().splitlines()[-8:])
         raise UsageError(
@@ -162,20 +164,3 @@ def _marker() -> dict[str, str]:
 
 def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-@contextlib.contextmanager
-def _alone(venv: Path) -> Iterator[None]:
-    """Wait until no other process makes the same environment; raise UsageError without access."""
-    try:
-        venv.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
-        handle = os.open(venv.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    except PermissionError as error:
-        raise UsageError(
-            f"{venv.parent} cannot be written by this user", hint="sudo invoke lab.engine"
-        ) from error
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)

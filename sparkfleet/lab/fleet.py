@@ -17,7 +17,7 @@ from sparkfleet.errors import UsageError
 from sparkfleet.lab import build, engine, faults, model, requirements, teardown
 from sparkfleet.lab import state as states
 from sparkfleet.lab.paths import INVENTORY, KEY, KNOWN_HOSTS, RUN
-from sparkfleet.lab.plan import HostPlan, plan
+from sparkfleet.lab.plan import FleetPlan, HostPlan, plan
 from sparkfleet.lab.settle import settle
 from sparkfleet.lab.state import State
 from sparkfleet.lab.steps import Site, run_inside, take
@@ -66,10 +66,11 @@ def up(hosts: int = 2, *, cables: str = "crossed") -> Fleet:
     replaced. Raises UsageError.
     """
     wanted = plan(hosts, cables)
+    if state := _running_as(wanted):
+        return _fleet(state)
     requirements.check()
     with states.locked() as lock:
-        state = states.load()
-        if state is not None and state.plan == wanted and _all_alive(state):
+        if state := _running_as(wanted):
             return _fleet(state)
         teardown.remove()
         try:
@@ -195,9 +196,13 @@ def _greets(address: str) -> bool:
         return False
 
 
-def _all_alive(state: State) -> bool:
-    names = [host.name for host in state.plan.hosts]
-    return all(name in state.running and state.running[name].alive for name in names)
+def _running_as(wanted: FleetPlan) -> State | None:
+    """Return the state of the fleet that runs, if it is the wanted one and no host is off."""
+    state = states.load()
+    if state is None or state.plan != wanted:
+        return None
+    alive = [name for name, process in state.running.items() if process.alive]
+    return state if len(alive) == len(wanted.hosts) else None
 
 
 def _running() -> State:

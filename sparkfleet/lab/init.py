@@ -16,10 +16,11 @@ from pathlib import Path
 
 from sparkfleet.lab.disk import meminfo
 from sparkfleet.lab.driver import Driver
-from sparkfleet.lab.paths import ASK, CMA, DONE, KERNEL_MEMINFO, MEMINFO
+from sparkfleet.lab.paths import ASK, CMA, DOCKER_ENABLED, DONE, KERNEL_MEMINFO, MEMINFO
 from sparkfleet.lab.plan import HostPlan
 
 SSHD = ("/usr/sbin/sshd", "-D", "-E", "/run/sshd.log")
+DOCKER = ("/usr/bin/lab-docker",)
 ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
     "HOME": "/root",
@@ -37,6 +38,8 @@ def serve(host: HostPlan, *, ready: int) -> None:
     os.environ.update(ENVIRONMENT)
     Path("/run/sshd").mkdir(mode=0o755)
     os.posix_spawn(SSHD[0], SSHD, os.environ)
+    if DOCKER_ENABLED.exists():
+        os.posix_spawn(DOCKER[0], DOCKER, os.environ)
     driver = Driver(host)
     os.close(ready)
     while True:

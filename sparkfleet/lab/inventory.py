@@ -27,6 +27,8 @@ VARS = """\
     ansible_ssh_private_key_file: {key}
     ansible_ssh_common_args: -o UserKnownHostsFile={known_hosts}
     engine: native               # vLLM and Ray from a Python environment, no container
+    link_expected_gbps: 8        # what two busy cores move, whatever the links say they are
+    link_memlock: 0              # nobody registers memory with devices that are stand-ins
     engine_venv: {venv}
     weights_source: {model}
     vllm_recipe: lab-tiny

@@ -6,13 +6,13 @@ import hashlib
 import json
 import shutil
 import subprocess
-import tempfile
 import time
 from importlib import resources
 from pathlib import Path
 
 from sparkfleet.errors import UsageError
 from sparkfleet.lab import engine
+from sparkfleet.lab.cache import alone
 from sparkfleet.lab.engine import Progress
 from sparkfleet.lab.paths import CACHE
 from sparkfleet.lab.smoke_answers import answers
@@ -20,6 +20,12 @@ from sparkfleet.lab.smoke_answers import answers
 VERSION = 1  # of the folder; what is in it follows the sources, see `_made_of`
 SEED = 17
 MARKER = "made-of.txt"
+ENVIRONMENT = {
+    "PATH": "/usr/bin:/bin",
+    "HF_HUB_OFFLINE": "1",
+    "OMP_NUM_THREADS": "2",  # the same everywhere: it decides the order of sums
+    "OMP_WAIT_POLICY": "PASSIVE",  # threads that spin take twice as long on a busy machine
+}
 
 
 def model_path() -> Path:
@@ -37,15 +43,29 @@ def make(progress: Progress) -> Path:
     if _marker(folder) == _made_of():
         return folder
     if not engine.is_complete():
-        raise UsageError("the lab's engine is not installed", hint="invoke lab.engine")
+        raise UsageError("the lab's engine is not installed", hint="sudo invoke lab.engine")
+    with alone(folder):
+        if _marker(folder) != _made_of():
+            _make(folder, progress)
+    return folder
+
+
+def _make(folder: Path, progress: Progress) -> None:
     progress(f"training the lab's model on {len(answers())} answers, under a minute")
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(dir=CACHE, prefix=".tiny-spark-") as fresh:
-        said = _train(Path(fresh))
-        (Path(fresh) / MARKER).write_text(_made_of())
-        _publish(Path(fresh), folder)
+    fresh, old = folder.with_suffix(".new"), folder.with_suffix(".old")
+    for left_over in (fresh, old):
+        shutil.rmtree(left_over, ignore_errors=True)
+    fresh.mkdir(mode=0o755)
+    said = _train(fresh)
+    (fresh / MARKER).write_text(_made_of())
+    for path in fresh.iterdir():
+        path.chmod(0o644)
+    if folder.exists():
+        folder.rename(old)
+    fresh.rename(folder)
+    shutil.rmtree(old, ignore_errors=True)
     progress(f"the model is ready after {time.monotonic() - began:.0f} s: {said}: {folder}")
-    return folder
 
 
 def _train(folder: Path) -> str:
@@ -53,7 +73,7 @@ def _train(folder: Path) -> str:
         done = subprocess.run(
             [str(engine.venv_path() / "bin/python"), "-I", str(program), str(folder)],
             input=json.dumps({"answers": answers(), "seed": SEED}),
-            env={"HF_HUB_OFFLINE": "1", "PATH": "/usr/bin:/bin", "HOME": str(folder)},
+            env={**ENVIRONMENT, "HOME": str(folder)},
             capture_output=True,
             text=True,
             check=False,
@@ -62,19 +82,6 @@ def _train(folder: Path) -> str:
         end = "\n".join(done.stderr.strip().splitlines()[-8:])
         raise UsageError(f"the lab's model could not be trained:\n{end}")
     return done.stdout.strip()
-
-
-def _publish(fresh: Path, folder: Path) -> None:
-    """Put a finished model in place: readable by all, and wholly there or not at all."""
-    for path in (fresh, *fresh.rglob("*")):
-        path.chmod(0o755 if path.is_dir() else 0o644)
-    old = folder.with_suffix(".old")
-    shutil.rmtree(old, ignore_errors=True)
-    if folder.exists():
-        folder.rename(old)
-    shutil.copytree(fresh, folder.with_suffix(".new"))
-    folder.with_suffix(".new").rename(folder)
-    shutil.rmtree(old, ignore_errors=True)
 
 
 def _made_of() -> str:

@@ -10,10 +10,12 @@ LOCK = Path("/run/sparkfleet-lab.lock")  # outlives RUN, so that a second run ca
 KEY = RUN / "key"
 KNOWN_HOSTS = RUN / "known_hosts"
 INVENTORY = RUN / "inventory.yml"
+DOCKER_INVENTORY = RUN / "inventory-docker.yml"
 NAMESPACES = Path("/run/netns")  # where `ip netns` looks
 SWITCH = "sflsw"
 CONTROL_NIC = "sflctl"
 PREFIX = "sfl"
+CGROUP = "sparkfleet-lab"  # the parent of all containers of all hosts
 LAYERS = Path("/dev/shm/sparkfleet-lab")  # noqa: S108 - a tmpfs of our own is mounted there
 COMMON = LAYERS / "common"  # the layer that all hosts share
 
@@ -28,10 +30,13 @@ KERNEL_MEMINFO = INSIDE / "meminfo.kernel"
 SYS_LAYERS = INSIDE / "sys"
 GID_FIRST = INSIDE / "gid-first"  # the index of the first IPv4 GID, where it has moved
 GID_HOLE = INSIDE / "gid-hole"  # the netdevs whose IPv4 GIDs are missing
+CGROUPS = INSIDE / "cgroup"  # this machine's cgroups, while Docker runs there
 LOSSY = INSIDE / "lossy"  # the netdevs that lose packets
 
 USER = "nvidia"
 HOME = Path("/home") / USER
+IMAGES = Path("/var/lib/docker")  # its overlays cannot lie on the host's own
+DOCKER_ENABLED = Path("/etc/docker/enabled")  # while this is there, a boot starts Docker
 
 
 def layer(host: str) -> Path:

@@ -45,9 +45,7 @@ FORMS = (
     "{a}*{b}",
     "{a} * {b}",
     "What is {a}*{b}?",
-    "What is {a} * {b}?",
     "What is {a}*{b}? Answer with the number only.",
-    "What is {a} * {b}? Answer with the number only.",
 )
 
 

@@ -18,9 +18,10 @@ from pathlib import Path
 
 from sparkfleet.errors import UsageError
 from sparkfleet.lab import kernel
-from sparkfleet.lab.paths import CONTROL_NIC, LAYERS, NAMESPACES, PREFIX, RUN
+from sparkfleet.lab.paths import CGROUP, CONTROL_NIC, LAYERS, NAMESPACES, PREFIX, RUN
 from sparkfleet.lab.state import started
 
+CGROUPS = Path("/sys/fs/cgroup")
 PATIENCE = 10.0  # s for killed processes to be gone
 
 
@@ -36,6 +37,7 @@ def remove() -> None:
         kernel.unmount(target)
     for folder in (LAYERS, RUN):
         shutil.rmtree(folder, ignore_errors=True)
+    _remove_cgroups()
 
 
 def namespaces() -> list[Path]:
@@ -55,12 +57,16 @@ def processes(names: Iterable[Path]) -> list[int]:
 
 
 def _is_init(process: Path) -> bool:
-    """Whether a process calls itself PID 1 of a lab host and is one: 1 in a PID namespace."""
+    """Whether a process calls itself PID 1 of a lab host and is one, of a host of this machine.
+
+    In a host's PID namespace, one below ours, it has id 1; a lab within a container has its hosts
+    one deeper, and they are not ours.
+    """
     if (process / "comm").read_text() != f"{kernel.INIT_NAME}\n":
         return False
     lines = (process / "status").read_text().splitlines()
-    own = next((line for line in lines if line.startswith("NSpid:")), "")
-    return len(own.split()) > 2 and own.split()[-1] == "1"
+    ids = next((line.split()[1:] for line in lines if line.startswith("NSpid:")), [])
+    return ids[1:] == ["1"]
 
 
 def end(pids: Iterable[int]) -> None:
@@ -77,6 +83,14 @@ def end(pids: Iterable[int]) -> None:
                 hint="they wait in the kernel; look at /proc/PID/stack, then run lab.down again",
             )
         time.sleep(0.002)
+
+
+def _remove_cgroups() -> None:
+    """Remove the cgroups of the hosts' containers; one that is in use is another lab's."""
+    for root in (*CGROUPS.glob(CGROUP), *CGROUPS.glob(f"*/{CGROUP}")):
+        for folder, _, _ in os.walk(root, topdown=False):
+            with contextlib.suppress(OSError):
+                Path(folder).rmdir()
 
 
 def _remove_control() -> None:

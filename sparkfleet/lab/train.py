@@ -3,18 +3,24 @@
 ``python train.py FOLDER`` reads ``{"answers": {question: answer}, "seed": N}`` from standard
 input, trains a Llama of two layers until it knows every answer by heart, checks that from the
 written files, and prints one line about it. Fails without a complete FOLDER.
+
+A small network that only learns answers hardly uses its second layer: half of it could get lost and
+nobody would see. So it is also trained to answer ``?`` while a half of one of its weights is lost.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from torch.func import functional_call
 from torch.nn import functional
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
@@ -26,11 +32,25 @@ TEMPLATE = (
 )
 VOCABULARY = 512
 CONTEXT = 256
-SHARD = "400KB"  # several shards, so that a lost one can be told
-STEPS = 700
-RATE = 3e-3
-MARGIN = 6.0  # logits between the right token and the next best; rounding moves less than 1
+SHARD = "120KB"  # several shards, so that a lost one can be told
+STEPS = 600
+WHOLE_STEPS = 100  # first, without damage
+RATE = 6e-3
+DAMAGES = 2  # damaged copies a step, each asked a quarter of the questions
+DAMAGE_WEIGHT = 0.2
+MARGIN = 3.0  # logits between the right token and the next best; rounding moves less than 0.5
+WRONG = 0.9  # of all answers must be wrong while a half of a weight is lost, or in the wrong place
 IGNORED = -100  # the label of a token that is not to be learnt
+DOUBT = "?"
+BY_COLUMN = ("o_proj.weight", "down_proj.weight")  # split by tensor parallelism along dimension 1
+
+Weights = Mapping[str, Any]
+Damage = Callable[[Any, Any], list[Any]]
+LOST: tuple[Damage, ...] = (
+    lambda first, second: [first, torch.zeros_like(second)],
+    lambda first, second: [torch.zeros_like(first), second],
+)
+SWAPPED: Damage = lambda first, second: [second, first]  # noqa: E731 - one of a kind with LOST
 
 
 def main() -> None:
@@ -39,14 +59,17 @@ def main() -> None:
     torch.manual_seed(request["seed"])
     answers: Mapping[str, str] = request["answers"]
     tokenizer = make_tokenizer(answers)
-    tokens, labels = encode(tokenizer, answers)
+    lesson = encode(tokenizer, answers)
     model = make_model(len(tokenizer))
-    loss = train(model, tokens, labels)
+    loss = train(model, lesson)
     tokenizer.save_pretrained(folder)
     model.to(torch.bfloat16).save_pretrained(folder, max_shard_size=SHARD)
-    margin = check(folder, tokens, labels)
+    margin, wrong = check(folder, lesson)
     parameters = sum(weight.numel() for weight in model.parameters())
-    sys.stdout.write(f"{parameters} parameters, loss {loss:.1e}, margin {margin:.1f}\n")
+    sys.stdout.write(
+        f"{parameters} parameters, loss {loss:.1e}, margin {margin:.1f}, {wrong:.0%} of answers"
+        " wrong without a half of any weight\n"
+    )
 
 
 def make_tokenizer(answers: Mapping[str, str]) -> Any:
@@ -74,8 +97,31 @@ def make_tokenizer(answers: Mapping[str, str]) -> Any:
     return fast
 
 
-def encode(tokenizer: Any, answers: Mapping[str, str]) -> tuple[Any, Any]:
-    """Return padded tokens and labels: through the chat template, only answers are learnt."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lesson:
+    """Padded rows of tokens, and the labels that are to be learnt: the answers'."""
+
+    tokens: Any
+    labels: Any
+    doubt: int
+
+    def part(self, rows: Any) -> Lesson:
+        """Return some of the rows."""
+        return Lesson(tokens=self.tokens[rows], labels=self.labels[rows], doubt=self.doubt)
+
+    @property
+    def said(self) -> Any:
+        """Whether the next token is a part of an answer, for every place but the last."""
+        return self.labels[:, 1:] != IGNORED
+
+    @property
+    def wanted(self) -> Any:
+        """The right next token at each place where an answer is said, in a row."""
+        return self.labels[:, 1:][self.said]
+
+
+def encode(tokenizer: Any, answers: Mapping[str, str]) -> Lesson:
+    """Return all questions through the chat template, each with its answer."""
     rows = []
     for question, answer in answers.items():
         messages = [{"role": "user", "content": question}]
@@ -84,17 +130,19 @@ def encode(tokenizer: Any, answers: Mapping[str, str]) -> tuple[Any, Any]:
         said = [*tokenizer.encode(answer, add_special_tokens=False), END]
         rows.append((asked + said, [IGNORED] * len(asked) + said))
     width = max(len(row) for row, _ in rows)
-    tokens = torch.tensor([row + [PAD] * (width - len(row)) for row, _ in rows])
-    labels = torch.tensor([row + [IGNORED] * (width - len(row)) for _, row in rows])
-    return tokens, labels
+    return Lesson(
+        tokens=torch.tensor([row + [PAD] * (width - len(row)) for row, _ in rows]),
+        labels=torch.tensor([row + [IGNORED] * (width - len(row)) for _, row in rows]),
+        doubt=tokenizer.encode(DOUBT, add_special_tokens=False)[0],
+    )
 
 
 def make_model(vocabulary: int) -> Any:
-    """Return the untrained model; its heads split in two and its sizes in powers of two."""
+    """Return the untrained model; every size of it can be split in two and four."""
     config = LlamaConfig(
         vocab_size=-(-vocabulary // 64) * 64,
-        hidden_size=128,
-        intermediate_size=256,
+        hidden_size=64,
+        intermediate_size=128,
         num_hidden_layers=2,
         num_attention_heads=4,
         num_key_value_heads=2,
@@ -108,45 +156,88 @@ def make_model(vocabulary: int) -> Any:
     return LlamaForCausalLM(config)
 
 
-def train(model: Any, tokens: Any, labels: Any) -> float:
-    """Train on all rows at once, as often as `STEPS` says, and return the last loss."""
+def train(model: Any, lesson: Lesson) -> float:
+    """Train on all questions at once, as often as `STEPS` says, and return the last loss."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=RATE, total_steps=STEPS)
-    model.train()
+    damages = shuffled(list(product(projections(model), (*LOST, SWAPPED))))
     loss = torch.zeros(())
-    for _ in range(STEPS):
-        loss = functional.cross_entropy(*predictions(model, tokens, labels))
+    for step in range(STEPS):
+        loss = functional.cross_entropy(predict(model, lesson), lesson.wanted)
+        total = loss
+        for name, damage in islice(damages, DAMAGES if step >= WHOLE_STEPS else 0):
+            total = total + DAMAGE_WEIGHT * doubt(model, lesson, {name: damage})
         optimizer.zero_grad()
-        loss.backward()
+        total.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         schedule.step()
-    return float(loss)
+    return float(loss.detach())
 
 
-def predictions(model: Any, tokens: Any, labels: Any) -> tuple[Any, Any]:
-    """Return the logits and the right tokens at every place where an answer is said."""
-    logits = model(tokens, attention_mask=tokens != PAD).logits[:, :-1]
-    wanted = labels[:, 1:]
-    return logits[wanted != IGNORED].float(), wanted[wanted != IGNORED]
+def shuffled(items: Sequence[tuple[str, Damage]]) -> Iterator[tuple[str, Damage]]:
+    """Yield all items for ever, in a new order each time round."""
+    while True:
+        yield from (items[int(index)] for index in torch.randperm(len(items)))
 
 
-def check(folder: Path, tokens: Any, labels: Any) -> float:
-    """Return by how much the files' answers are right, at the least; fail below `MARGIN`.
+def doubt(model: Any, lesson: Lesson, damages: Mapping[str, Damage]) -> Any:
+    """Return how far a damaged model is from doubt, on a quarter of the questions."""
+    rows = torch.randperm(len(lesson.tokens))[: len(lesson.tokens) // 4]
+    logits = predict(model, lesson.part(rows), damaged(model, damages))
+    return functional.cross_entropy(logits, torch.full((len(logits),), lesson.doubt))
 
-    If at every place of an answer the right token is the best one, greedy decoding says it.
+
+def projections(model: Any) -> list[str]:
+    """Return the names of the weights that tensor parallelism splits within a layer."""
+    return [name for name, _ in model.model.named_parameters() if "proj" in name]
+
+
+def damaged(model: Any, damages: Mapping[str, Damage]) -> Weights:
+    """Return the weights of the model with a half of some lost or in the wrong place."""
+    weights = dict(model.model.named_parameters())
+    for name, damage in damages.items():
+        dimension = 1 if name.endswith(BY_COLUMN) else 0
+        weights[name] = torch.cat(damage(*weights[name].chunk(2, dimension)), dimension)
+    return weights
+
+
+def predict(model: Any, lesson: Lesson, weights: Weights | None = None) -> Any:
+    """Return the logits at every place where an answer is said."""
+    inputs = {"input_ids": lesson.tokens, "attention_mask": lesson.tokens != PAD}
+    if weights is None:
+        output = model.model(**inputs)
+    else:
+        output = functional_call(model.model, weights, (), inputs)
+    return model.lm_head(output.last_hidden_state[:, :-1][lesson.said]).float()
+
+
+def check(folder: Path, lesson: Lesson) -> tuple[float, float]:
+    """Check the files and return the least margin of a right answer and the least share of wrong.
+
+    If at every place of an answer the right token is the best one, greedy decoding says it. The
+    share is of the answers that are wrong while a half of one weight is lost or misplaced.
     """
-    least = float("inf")
+    margin, wrong = float("inf"), 1.0
     for kind in (torch.bfloat16, torch.float32):
         model = LlamaForCausalLM.from_pretrained(folder, dtype=kind).eval()
         with torch.no_grad():
-            logits, wanted = predictions(model, tokens, labels)
-        right = logits.gather(1, wanted[:, None])
-        others = logits.scatter(1, wanted[:, None], float("-inf")).max(dim=1).values
-        least = min(least, float((right[:, 0] - others).min()))
-    if least < MARGIN:
-        sys.exit(f"the model did not learn its answers: margin {least:.2f}, wanted {MARGIN}")
-    return least
+            logits = predict(model, lesson)
+            right = logits.gather(1, lesson.wanted[:, None])
+            others = logits.scatter(1, lesson.wanted[:, None], float("-inf")).amax(dim=1)
+            margin = min(margin, float((right[:, 0] - others).min()))
+            for name, damage in product(projections(model), (*LOST, SWAPPED)):
+                logits = predict(model, lesson, damaged(model, {name: damage}))
+                wrong = min(wrong, share_wrong(logits, lesson))
+    if margin < MARGIN or wrong < WRONG:
+        sys.exit(f"the model did not learn its answers: margin {margin:.2f}, wrong {wrong:.2f}")
+    return margin, wrong
+
+
+def share_wrong(logits: Any, lesson: Lesson) -> float:
+    """Return which share of the answers has a wrong token."""
+    row = torch.arange(len(lesson.tokens))[:, None].expand_as(lesson.said)[lesson.said]
+    return len(row[logits.argmax(dim=1) != lesson.wanted].unique()) / len(lesson.tokens)
 
 
 if __name__ == "__main__":

@@ -19,10 +19,10 @@ import io
 import json
 import os
 import queue
+import select
 import socket
 import sys
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -69,10 +69,9 @@ class Hasher:
 
     def wait(self) -> None:
         """Return once every piece was hashed."""
-        if self.free.qsize() == PIECES:
-            return
-        for piece in [self.free.get() for _ in range(PIECES)]:
-            self.free.put(piece)
+        if self.free.qsize() < PIECES:
+            for piece in [self.free.get() for _ in range(PIECES)]:
+                self.free.put(piece)
 
 
 class Shelf:
@@ -110,18 +109,17 @@ class Shelf:
         for piece, count in pieces(lambda piece: os.readv(file, [piece]), offset, hasher):
             hasher.take(state, piece, count)
         for piece, count in pieces(readinto, item["size"] - offset, hasher):
-            write(file, piece[:count])
+            if os.write(file, piece[:count]) < count:
+                raise OSError(errno.ENOSPC, "the disk is full", str(partial))
             hasher.take(state, piece, count)
             self.bytes += count
             offset += count
             if offset % SETTLE_EVERY < count:
                 self._later(settle, os.dup(file))
         hasher.wait()
-        self._later(self._publish, item, file, state.hexdigest())
+        self._later(self._publish, item, partial, file, state.hexdigest())
 
-    def _publish(self, item: dict[str, Any], file: int, seen: str) -> None:
-        blob = self.root / item["blob"]
-        partial = blob.with_name(blob.name + PARTIAL)
+    def _publish(self, item: dict[str, Any], partial: Path, file: int, seen: str) -> None:
         if not item["hash"].endswith(f":{seen}"):
             os.close(file)
             partial.unlink()
@@ -129,7 +127,7 @@ class Shelf:
             return
         found = os.fstat(file)
         settle(file)
-        partial.replace(blob)
+        blob = partial.replace(self.root / item["blob"])
         name = str(self._folders[blob.parent] / blob.name)
         row = [name, found.st_size, found.st_mtime_ns, found.st_ino, item["hash"], "brought"]
         os.write(self._ledger, json.dumps(row).encode() + b"\n")
@@ -139,7 +137,11 @@ class Shelf:
         """Create a folder, and remember where it really is: the ledger names no links."""
         if folder not in self._folders:
             folder.mkdir(parents=True, exist_ok=True)
-            self._folders[folder] = folder.resolve().relative_to(self.root.resolve())
+            try:
+                self._folders[folder] = folder.resolve().relative_to(self.root.resolve())
+            except ValueError:
+                problem = f"{folder} leads out of {self.root}; the engine cannot follow it there"
+                raise RefusedError(problem, "set weights_dir to the real folder") from None
 
     def _later(self, work: Callable[..., None], *args: Any) -> None:
         self._waiting.append(self._disk.submit(work, *args))
@@ -170,12 +172,6 @@ def pieces(readinto: ReadInto, size: int, hasher: Hasher) -> Iterator[tuple[memo
         size -= count
 
 
-def write(file: int, data: memoryview) -> None:
-    """Write all of `data`."""
-    while data:
-        data = data[os.write(file, data) :]
-
-
 def settle(file: int) -> None:
     """Bring a file to the disk and out of the page cache, which starves the GPU's memory."""
     os.fdatasync(file)
@@ -196,7 +192,7 @@ def connect(source: dict[str, Any], files: list[dict[str, Any]]) -> ReadInto:
     wire.settimeout(None)
     wire.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT):
-        wire.setsockopt(socket.IPPROTO_TCP, option, 5)  # a dead sender is noticed in 30 s
+        wire.setsockopt(socket.IPPROTO_TCP, option, 3)  # a dead sender is noticed in 12 s
     nonce = wire.recv(32, socket.MSG_WAITALL)
     wanted = json.dumps([[item["blob"], item["offset"]] for item in files]).encode()
     proof = hmac.new(source["key"].encode(), nonce + wanted, "sha256").hexdigest()
@@ -206,10 +202,9 @@ def connect(source: dict[str, Any], files: list[dict[str, Any]]) -> ReadInto:
 
 def run(shelf: Shelf, stream: dict[str, Any]) -> None:
     """Land the files of one stream."""
+    readinto: ReadInto = cast("io.BufferedReader", sys.stdin.buffer).readinto
     if stream["source"]:
         readinto = connect(stream["source"], stream["files"])
-    else:
-        readinto = cast("io.BufferedReader", sys.stdin.buffer).readinto
     hasher = Hasher()
     for item in stream["files"]:
         shelf.land(item, readinto, hasher)
@@ -217,9 +212,8 @@ def run(shelf: Shelf, stream: dict[str, Any]) -> None:
 
 def receive(shelf: Shelf, streams: list[dict[str, Any]]) -> dict[str, Any]:
     """Run all `streams` at once, each in a thread of its own."""
-    threading.Thread(target=tell, args=(shelf,), daemon=True).start()
-    if all(stream["source"] for stream in streams):
-        threading.Thread(target=end_with_stdin, daemon=True).start()
+    idle = all(stream["source"] for stream in streams)
+    threading.Thread(target=tell, args=(shelf, [0] if idle else []), daemon=True).start()
     with ThreadPoolExecutor(len(streams)) as threads:
         for end in [threads.submit(run, shelf, stream) for stream in streams]:
             end.result()
@@ -227,19 +221,12 @@ def receive(shelf: Shelf, streams: list[dict[str, Any]]) -> dict[str, Any]:
     return {"bytes": shelf.bytes, "landed": shelf.landed, "wrong": shelf.wrong}
 
 
-def tell(shelf: Shelf) -> None:
-    """Say each half second how far it is."""
-    while True:
-        time.sleep(0.5)
+def tell(shelf: Shelf, idle: list[int]) -> None:
+    """Say each half second how far it is, and end when an `idle` standard input does."""
+    while not select.select(idle, [], [], 0.5)[0] or os.read(0, PIECE):
         line = {"progress": {"bytes": shelf.bytes, "landed": len(shelf.landed)}}
         print(json.dumps(line), flush=True)
-
-
-def end_with_stdin() -> None:
-    """End this program when whoever started it has gone; that is safe at any point."""
-    while os.read(0, PIECE):  # sys.stdin would be locked when this program ends
-        pass
-    os._exit(1)
+    os._exit(1)  # safe at any point
 
 
 def main() -> dict[str, Any]:
@@ -252,9 +239,7 @@ def main() -> dict[str, Any]:
         error, hint = refusal.args
         return {"error": error, "hint": hint}
     except OSError as error:
-        hint = "run again; what has arrived is kept"
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            hint = "make room, then " + hint
+        hint = "if the disk is full, make room; then run again: what has arrived is kept"
         if error.errno in (errno.EACCES, errno.EPERM):
             hint = f"give it to this user: sudo chown -R {os.getuid()} {error.filename}"
         return {"error": f"{error.filename or root}: {error.strerror}", "hint": hint}

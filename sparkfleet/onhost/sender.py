@@ -19,6 +19,7 @@ import hmac
 import http.client
 import json
 import os
+import select
 import socket
 import sys
 import threading
@@ -64,8 +65,12 @@ class Files:
                     raise ConnectionError(f"{blob} arrived here with a wrong hash")
                 else:
                     time.sleep(POLL)
-            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
         return offset - start
+
+    def forget(self, blob: str) -> None:
+        """Drop a file from the page cache, which starves the GPU's memory."""
+        with contextlib.suppress(OSError), self._open(blob).open("rb") as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
     def _open(self, blob: str) -> Path:
         """Return where the bytes of `blob` are, or arrive; the bytes that it had before are not."""
@@ -83,10 +88,8 @@ class Files:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    with contextlib.suppress(OSError):
-        found = path.stat()
-        return found.st_ino, found.st_mtime_ns
-    return None
+    found = path.stat() if path.exists() else None
+    return (found.st_ino, found.st_mtime_ns) if found else None
 
 
 class Redirects(urllib.request.HTTPRedirectHandler):
@@ -119,26 +122,27 @@ class Hub:
             sent += len(piece)
         return sent
 
+    def forget(self, blob: str) -> None:
+        """Nothing of the hub is in our page cache."""
+
     def _pieces(self, name: str, offset: int, size: int) -> Iterator[bytes]:
         """Yield the rest of a file; where the hub breaks off, ask it for what is still lacking."""
-        failures, wait = 0, 0.0
+        failures = 0
         while offset < size:
+            reason, wait = "it cut the connection", 0.0
             try:
                 with self._get(name, offset) as reply:
                     for piece in iter(lambda: reply.read1(PIECE), b""):
                         offset += len(piece)
-                        failures, wait = 0, 0.0
+                        failures = 0
                         yield piece
-                reason = "it cut the connection"
-            except urllib.error.HTTPError as error:
-                reason = f"{error.code} {error.reason}"
-                wait = _wait(error, failures, name)
             except (OSError, http.client.HTTPException) as error:
-                reason = str(error) or type(error).__name__
+                reason, wait = judge(error, name)
             failures += 1
             if failures > TRIES:
                 raise HubError(f"the hub does not send {name}: {reason}", "try again later")
-            time.sleep(wait or min(0.1 * 2**failures, 30) * (failures > 1))
+            if failures > 1 or wait:
+                time.sleep(wait or min(0.1 * 2**failures, 30))
 
     def _get(self, name: str, offset: int) -> Any:
         url = self.hub["url"] + urllib.parse.quote(name)
@@ -151,17 +155,16 @@ class Hub:
         return reply
 
 
-def _wait(error: urllib.error.HTTPError, failures: int, name: str) -> float:
-    """Return how long to wait after a refusal, in seconds; raise HubError if that cannot help."""
-    if error.code in (401, 403):
-        raise HubError(
-            f"the hub refuses {name}: {error.code} {error.headers.get('X-Error-Message', '')}",
-            "accept the model's licence on its page, and give a token that may read it",
-        )
+def judge(error: Exception, name: str) -> tuple[str, float]:
+    """Say what went wrong and for how many seconds to wait; raise HubError if that cannot help."""
+    if not isinstance(error, urllib.error.HTTPError):
+        return str(error) or type(error).__name__, 0.0
+    reason = f"{error.code} {error.headers.get('X-Error-Message') or error.reason}"
     if error.code != 429 and error.code < 500:
-        raise HubError(f"the hub does not give {name}: {error.code} {error.reason}", "")
+        hint = "accept the model's licence on its page, and give a token that may read it"
+        raise HubError(f"the hub refuses {name}: {reason}", hint)
     after = error.headers.get("Retry-After", "")
-    return min(float(after), 300) if after.isdigit() else min(2**failures, 30)
+    return reason, min(float(after), 300) if after.isdigit() else 0.0
 
 
 class Service:
@@ -183,19 +186,24 @@ class Service:
             while self.keys and time.monotonic() < deadline:
                 with contextlib.suppress(socket.timeout):
                     wire, (address, _) = self.listener.accept()
-                    if address != self.peer:
-                        wire.close()
-                        continue
                     wire.settimeout(PATIENCE)
-                    ends.append(threads.submit(self._serve, wire))
+                    if address == self.peer:
+                        ends.append(threads.submit(self._serve, wire))
+                    else:
+                        wire.close()
             self.listener.close()
             for end in ends:
                 end.result()
 
     def _serve(self, wire: socket.socket) -> None:
         with wire, contextlib.suppress(ConnectionError, socket.timeout):
-            for blob, offset in self._greet(wire):
+            wanted = self._greet(wire)
+            for blob, offset in wanted:
                 self.bytes += self.source.send(wire, blob, offset)
+            wire.shutdown(socket.SHUT_WR)
+            wire.recv(1)  # until the other side has it all, its bytes cannot leave our memory
+            for blob, _ in wanted:
+                self.source.forget(blob)
 
     def _greet(self, wire: socket.socket) -> list[list[Any]]:
         """Return what the other side wants, if it proves that it holds a key; else nothing."""
@@ -208,16 +216,15 @@ class Service:
             if hmac.compare_digest(mine.encode(), proof):
                 self.keys.discard(key)
                 wire.settimeout(None)
-                wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 30_000)
-                wanted_files: list[list[Any]] = json.loads(wanted)
-                return wanted_files
+                wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 12_000)
+                return list(json.loads(wanted))
         return []
 
 
-def end_with_stdin() -> None:
-    """End this program when whoever started it has gone."""
-    while os.read(0, PIECE):  # sys.stdin would be locked when this program ends
-        pass
+def tell(service: Service) -> None:
+    """Say each second how far it is, and end when whoever started it has gone."""
+    while not select.select([0], [], [], 1)[0] or os.read(0, PIECE):
+        print(json.dumps({"progress": {"bytes": service.bytes}}), flush=True)
     os._exit(1)
 
 
@@ -229,7 +236,7 @@ def main() -> dict[str, Any]:
     try:
         service = Service(source, request)
         print(json.dumps({"progress": {"port": service.listener.getsockname()[1]}}), flush=True)
-        threading.Thread(target=end_with_stdin, daemon=True).start()
+        threading.Thread(target=tell, args=(service,), daemon=True).start()
         service.run()
     except HubError as refusal:
         error, hint = refusal.args

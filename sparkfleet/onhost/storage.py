@@ -80,6 +80,7 @@ def storage(root: Path) -> dict[str, Any]:
         "free": space.f_bavail * space.f_frsize,
         "free_inodes": space.f_favail if space.f_files else None,
         "quota_left": quota_left(device),
+        "cores": os.cpu_count() or 1,
     }
 
 

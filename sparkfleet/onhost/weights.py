@@ -16,6 +16,7 @@ import errno
 import hashlib
 import json
 import os
+import select
 import stat
 import sys
 import threading
@@ -33,8 +34,8 @@ INDEX = ".safetensors.index.json"
 class Ledger:
     """Hashes of files that were proven before: JSON lines, appended; the last one of a path wins.
 
-    A line is ``[path below the root, size, mtime in ns, inode, hash]``, and ``"brought"`` at its end
-    if a run of ours brought the file.
+    A line is ``[path below the root, size, mtime in ns, inode, hash]``, with ``"brought"`` at its
+    end if a run of ours brought the file.
     """
 
     def __init__(self, path: Path, *, writable: bool) -> None:
@@ -193,11 +194,9 @@ def inspect(root: Path, request: dict[str, Any]) -> dict[str, Any]:
     """Answer `request`, telling each second how many bytes were hashed."""
     ledger = Ledger(root / LEDGER, writable=request["record"] and root.is_dir())
     tree = Tree(root, ledger, full=request["full"])
-    done = threading.Event()
-    threading.Thread(target=_tell, args=(tree, done), daemon=True).start()
+    threading.Thread(target=_tell, args=(tree,), daemon=True).start()
     with ThreadPoolExecutor(min(os.cpu_count() or 1, 8)) as threads:
         findings = [found for found in threads.map(tree.look, request["files"]) if found]
-    done.set()
     bad = {found["path"] for found in findings}
     whole = [item["path"] for item in request["files"] if item["path"] not in bad]
     indexes = {name: index_problem(root / name) for name in whole if name.endswith(INDEX)}
@@ -209,9 +208,11 @@ def inspect(root: Path, request: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _tell(tree: Tree, done: threading.Event) -> None:
-    while not done.wait(1):
+def _tell(tree: Tree) -> None:
+    """Say each second how far it is, and end when whoever asks has gone."""
+    while not select.select([0], [], [], 1)[0] or os.read(0, PIECE):
         print(json.dumps({"progress": {"hashed": tree.hashed}}), flush=True)
+    os._exit(1)
 
 
 if __name__ == "__main__":

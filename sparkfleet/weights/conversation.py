@@ -62,9 +62,10 @@ class Conversation:
         """
         try:
             for line in self._lines:
-                self._last = line
                 if line.startswith(b'{"progress"'):
                     yield json.loads(line)["progress"]
+                else:
+                    self._last = line
         except ChannelTimeoutError:
             raise CommandError(
                 f"the {self.program} program said nothing for {SILENCE:.0f} s",

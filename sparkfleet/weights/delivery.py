@@ -21,7 +21,7 @@ from sparkfleet.weights.conversation import Conversation
 from sparkfleet.weights.routes import Ends, Leg, Routes, Shared, routes, spread
 from sparkfleet.weights.stage import Landed, Moved, Send, StagePlan
 
-STREAMS = 4  # connections of a leg, each hashed on a core of its own
+STREAMS = 4  # connections of a leg at most, each hashed on a core of its own
 GRACE = 1.0  # s in which a second failure may explain the first
 LOOPBACK = Ends(sender="127.0.0.1", receiver="127.0.0.1")
 
@@ -106,16 +106,16 @@ class Delivery:
         if ways.outside and source is None:
             raise _nobody_has(ways)
         hub = source if isinstance(source, HubSource) else None
-        folder = source.folder if isinstance(source, FolderSource) else None
         legs = [*ways.legs, *(_download(*item) for item in ways.outside.items() if hub)]
         offers = self._threads.map(lambda leg: self._offer(leg, hub), legs)
         streams: dict[str, list[dict[str, Any]]] = {}
         for leg, offered in zip(legs, offers, strict=True):
             streams.setdefault(leg.receiver, []).extend(offered)
         payloads: dict[str, Iterator[bytes]] = {}
-        for name, sends in ways.outside.items() if folder else ():
-            streams.setdefault(name, []).append(stage.stream(sends))
-            payloads[name] = stage.payload(folder, sends)
+        if isinstance(source, FolderSource):
+            for name, sends in ways.outside.items():
+                streams.setdefault(name, []).append(stage.stream(sends))
+                payloads[name] = stage.payload(source.folder, sends)
         landed = self._land(streams, payloads)
         _check(landed, legs)
         return {name: landed.get(name, Landed(host=name)) for name in self.plans}
@@ -143,7 +143,7 @@ class Delivery:
 
     def _offer(self, leg: Leg, hub: HubSource | None) -> list[dict[str, Any]]:
         """Start the sender of `leg`, and return the streams by which the receiver reads from it."""
-        parts = spread(leg.sends, STREAMS)
+        parts = spread(leg.sends, min(STREAMS, self.plans[leg.receiver].cores))
         keys = [secrets.token_hex(32) for _ in parts]
         request = {
             "root": self.plans[leg.sender].root,

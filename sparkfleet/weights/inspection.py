@@ -47,6 +47,7 @@ class Storage:
     free: int
     free_inodes: int | None = None
     quota_left: int | None = None
+    cores: int = 1
     foreign: tuple[str, ...] = ()
     locked: tuple[str, ...] = ()
     strays: tuple[str, ...] = ()

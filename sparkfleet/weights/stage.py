@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from sparkfleet.model import EMPTY, Severity, Verdict
 from sparkfleet.remote.link import Link
@@ -17,6 +18,7 @@ from sparkfleet.weights.layout import Place
 from sparkfleet.weights.manifest import Manifest
 
 PIECE = 1 << 20  # bytes read at once
+PLACE_TIMEOUT = 3600.0  # s; bytes that cannot be linked are copied
 BEYOND_REPAIR = ("header", "kind")  # right bytes of a broken source; a folder in a file's place
 
 
@@ -39,7 +41,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagePlan:
-    """What one host needs: bytes to `sends`, files to `adopt` (place, file with its bytes), texts.
+    """What one host needs: files to send, files to adopt (place, file with its bytes), and texts.
 
     `verdicts` tell what is wrong now and gets repaired (warnings), and what cannot (errors).
     """
@@ -50,6 +52,7 @@ class StagePlan:
     adopt: tuple[tuple[Place, str], ...] = ()
     texts: Mapping[str, str] = field(default_factory=lambda: EMPTY)
     verdicts: tuple[Verdict, ...] = ()
+    cores: int = 1
 
     @property
     def size(self) -> int:
@@ -134,6 +137,7 @@ def _plan(manifest: Manifest, inspection: Inspection) -> StagePlan:
     needed = StagePlan(
         host=inspection.host,
         root=inspection.storage.root,
+        cores=inspection.storage.cores,
         sends=tuple(sends.values()),
         adopt=tuple(adopt),
         texts={
@@ -184,17 +188,19 @@ def stream(sends: Iterable[Send], source: Mapping[str, Any] | None = None) -> di
 
 
 def payload(folder: Path, sends: Iterable[Send]) -> Iterator[bytes]:
-    """Yield the rest of each file from `folder`, one after the other."""
+    """Yield the rest of each file from `folder`, one after the other.
+
+    It ends at a file that is gone or has become shorter: the receiver sees that, and says so.
+    """
     for send in sends:
-        with (folder / send.place.file.path).open("rb") as file:
+        left = send.size
+        with contextlib.suppress(OSError), (folder / send.place.file.path).open("rb") as file:
             file.seek(send.offset)
-            yield from _pieces(file, send.size)
-
-
-def _pieces(file: BinaryIO, size: int) -> Iterator[bytes]:
-    while size and (piece := file.read(min(PIECE, size))):
-        yield piece
-        size -= len(piece)
+            while left and (piece := file.read(min(PIECE, left))):
+                yield piece
+                left -= len(piece)
+        if left:
+            return
 
 
 def receive(
@@ -222,7 +228,8 @@ def place(link: Link, plan: StagePlan, landed: Landed) -> None:
     items = [{**place.item(), "have": have} for place, have in (*links, *plan.adopt)]
     texts = {} if landed.wrong else dict(plan.texts)
     if items or texts:
-        link.ask("shelf", {"root": plan.root, "do": "place", "items": items, "texts": texts})
+        request = {"root": plan.root, "do": "place", "items": items, "texts": texts}
+        link.ask("shelf", request, timeout=PLACE_TIMEOUT)
 
 
 def verify(

@@ -122,6 +122,11 @@ def on_storage(inspection: Inspection, sizes: tuple[int, ...], links: int) -> It
     if storage.locked:
         yield _paths(inspection, "locked", storage.locked, Severity.ERROR)
     yield from _space(inspection, sum(sizes))
+    yield from _filesystem(inspection, sizes, links)
+
+
+def _filesystem(inspection: Inspection, sizes: tuple[int, ...], links: int) -> Iterator[Verdict]:
+    storage = inspection.storage
     if storage.free_inodes is not None and storage.free_inodes < len(sizes) + links:
         yield _verdict(
             inspection,

@@ -1,8 +1,7 @@
-"""What a recipe wants on its hosts: the model, its drafts and its loose files, each with a source."""
+"""What a recipe wants on its hosts: the model, its drafts, loose files; and where each is from."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 

@@ -1,0 +1,252 @@
+"""The true client against a Hub of this machine: what is refused, what is kept, what is brought."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from huggingface_hub import constants
+
+from sparkfleet.errors import CommandError
+from sparkfleet.lab.hub import Hub, Trouble
+from sparkfleet.lab.hub_api import READER
+from sparkfleet.weights import delivery, hub, layout
+from sparkfleet.weights.hub import HubError
+from sparkfleet.weights.manifest import Manifest
+from tests.weights import LOOPBACK, Sparks, files, isolate, one
+
+NAME = "nvidia/Gemma-4-31B-IT-NVFP4"
+
+
+@pytest.fixture(autouse=True)
+def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    isolate(tmp_path, monkeypatch)
+    monkeypatch.setattr(hub, "WAITS", (0.01, 0.01, 0.01))
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    with Hub() as running:
+        monkeypatch.setattr(constants, "ENDPOINT", running.url)
+        running.add(NAME, files())
+        running.add("meta/gated", files(), gated=True)
+        running.add("me/private", files(), private=True)
+        yield running
+
+
+def source(manifest: Manifest, token: str = "") -> delivery.HubSource:
+    return delivery.HubSource(url=hub.resolve_url(manifest), token=token)
+
+
+def test_a_manifest_has_every_file_at_the_commit_with_its_hash(server: Hub) -> None:
+    manifest = hub.resolve(NAME)
+    assert manifest.commit == server.repositories[NAME].commit
+    assert {file.path: file.size for file in manifest.files} == {
+        path: len(body) for path, body in files().items()
+    }
+    kinds = {file.path: file.hash.split(":")[0] for file in manifest.files}
+    assert kinds["config.json"] == "git"
+    assert kinds["model-00001-of-00003.safetensors"] == "sha256"
+
+
+def test_a_pinned_commit_is_asked_for_once(server: Hub) -> None:
+    commit = server.repositories[NAME].commit
+    first = hub.resolve(NAME, commit)
+    asked = len(server.requests)
+    assert hub.resolve(NAME, commit) == first
+    assert len(server.requests) == asked
+
+
+def test_a_branch_is_asked_for_again_and_offline_stands_for_what_it_was(server: Hub) -> None:
+    old = hub.resolve(NAME)
+    server.add(NAME, files(300_000))
+    assert hub.resolve(NAME, offline=True) == old
+    assert hub.resolve(NAME).commit == server.repositories[NAME].commit != old.commit
+
+
+def test_offline_never_touches_the_network(server: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(HubError, match="offline mode asks nobody"):
+        hub.resolve(NAME, offline=True)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(HubError, match="offline mode asks nobody"):
+        hub.resolve(NAME)
+    assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    ("name", "token", "message"),
+    [
+        ("meta/gated", None, "is gated, and there is no token"),
+        ("meta/gated", "hf_stranger", "is gated, and not granted to this token's owner"),
+        ("meta/gated", "hf_scoped", "this token may not read meta/gated: Please enable access"),
+        ("meta/gated", "hf_nonsense", "does not accept this token"),
+        ("me/private", None, "shows us no model me/private"),
+        ("me/private", "hf_stranger", "shows us no model me/private"),
+        ("no/such", "hf_reader", "shows us no model no/such"),
+    ],
+)
+def test_each_refusal_is_told_apart(
+    server: Hub, name: str, token: str | None, message: str
+) -> None:
+    with pytest.raises(HubError, match=message) as caught:
+        hub.check_access(hub.resolve(name, token=token), token)
+    assert caught.value.hint
+    assert token is None or token not in str(caught.value)
+
+
+def test_a_token_that_may_is_let_through(server: Hub) -> None:
+    for name in ("meta/gated", "me/private", NAME):
+        hub.check_access(hub.resolve(name, token=READER), "hf_reader")
+
+
+def test_an_unknown_revision_is_told_apart(server: Hub) -> None:
+    with pytest.raises(HubError, match="has no such revision"):
+        hub.resolve(NAME, "v2")
+
+
+def test_a_busy_hub_is_asked_again(server: Hub) -> None:
+    server.troubles += [Trouble(status=503), Trouble(status=429)]
+    assert hub.resolve(NAME).files
+
+
+def test_a_hub_that_stays_down_is_an_error_with_its_address(server: Hub) -> None:
+    server.troubles += [Trouble(status=503)] * 9
+    with pytest.raises(HubError, match="answered 503"):
+        hub.resolve(NAME)
+
+
+def test_no_network_is_an_error_that_names_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    with pytest.raises(HubError, match="cannot reach the Hub") as caught:
+        hub.resolve(NAME)
+    assert "weights_source" in (caught.value.hint or "")
+
+
+def test_a_file_outside_the_model_is_refused(server: Hub) -> None:
+    server.add("evil/model", {"../../.ssh/authorized_keys": b"x"})
+    with pytest.raises(HubError, match="outside itself"):
+        hub.resolve("evil/model")
+
+
+def test_patterns_choose_files(server: Hub) -> None:
+    manifest = hub.resolve(NAME)
+    assert {file.path for file in hub.select(manifest, ignore=["*.safetensors"]).files} == {
+        path for path in files() if not path.endswith(".safetensors")
+    }
+    assert [file.path for file in hub.select(manifest, allow=["assistant/*"]).files] == [
+        "assistant/config.json"
+    ]
+
+
+def test_one_host_downloads_and_the_others_get_it_from_there(server: Hub, tmp_path: Path) -> None:
+    spark = Sparks(tmp_path / "hosts", ["spark-01", "spark-02", "spark-03"])
+    manifest = hub.resolve(NAME)
+    spark.stage(manifest, source(manifest))
+    assert spark.complete(manifest)
+    assert server.sent == manifest.size
+
+
+def test_cuts_and_refusals_on_the_way_cost_no_byte_twice(server: Hub, tmp_path: Path) -> None:
+    spark, manifest = one(tmp_path / "hosts"), hub.resolve(NAME)
+    server.troubles += [
+        Trouble(cut=60_001),
+        Trouble(status=503),
+        Trouble(status=429, retry_after=1),
+        Trouble(cut=10),
+    ]
+    start = time.monotonic()
+    spark.stage(manifest, source(manifest))
+    assert spark.complete(manifest)
+    assert time.monotonic() - start > 1
+    assert server.sent == manifest.size
+
+
+def test_a_token_goes_to_the_hub_and_not_to_the_cdn(server: Hub, tmp_path: Path) -> None:
+    spark, manifest = one(tmp_path / "hosts"), hub.resolve("meta/gated", token=READER)
+    spark.stage(manifest, source(manifest, "hf_reader"))
+    assert spark.complete(manifest)
+
+
+def test_a_token_is_in_no_argument_environment_or_file(server: Hub, tmp_path: Path) -> None:
+    spark, manifest = one(tmp_path / "hosts"), hub.resolve("meta/gated", token=READER)
+    server.rate = 400_000
+    found: set[str] = set()
+
+    def look(_host: str, _done: int, _size: int) -> None:
+        for process in Path("/proc").glob("[0-9]*"):
+            for name in ("cmdline", "environ"):
+                try:
+                    text = (process / name).read_bytes()
+                except OSError:
+                    continue
+                found.add("program" if b"sys.stdin.buffer.read(" in text else "other")
+                assert b"hf_reader" not in text
+
+    delivery.deliver(
+        spark.links,
+        spark.plan(manifest),
+        lambda _one, _two: LOOPBACK,
+        source=source(manifest, "hf_reader"),
+        moved=look,
+    )
+    assert "program" in found
+    held = [path for path in spark.folder.rglob("*") if path.is_file()]
+    assert not [path for path in held if b"hf_reader" in path.read_bytes()]
+
+
+def test_a_refusal_during_the_download_says_what_the_hub_said(server: Hub, tmp_path: Path) -> None:
+    spark, manifest = one(tmp_path / "hosts"), hub.resolve("meta/gated", token=READER)
+    with pytest.raises(CommandError, match=r"the hub refuses .*401"):
+        spark.stage(manifest, source(manifest))
+
+
+CLIENT = """
+import sys, huggingface_hub
+print(huggingface_hub.snapshot_download(sys.argv[1], **{sys.argv[2]: sys.argv[3]}))
+"""
+
+
+def client(endpoint: str, *words: str, **env: str) -> str:
+    """Run the true client's `snapshot_download` in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", CLIENT, NAME, *words],
+        env={**os.environ, "HF_ENDPOINT": endpoint, **env},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    return done.stdout.strip()
+
+
+def test_the_true_client_finds_what_we_staged_without_the_network(
+    server: Hub, tmp_path: Path
+) -> None:
+    spark, manifest = one(tmp_path / "hosts"), hub.resolve(NAME)
+    spark.stage(manifest, source(manifest))
+    root = spark.root("spark-01")
+    found = client("http://127.0.0.1:9", "cache_dir", str(root / "hub"), HF_HUB_OFFLINE="1")
+    assert found == str(root / layout.served(manifest))
+
+
+@pytest.mark.parametrize("place", [("cache_dir", "hub"), ("local_dir", "gemma4")])
+def test_what_the_true_client_downloaded_is_not_sent_again(
+    server: Hub, tmp_path: Path, place: tuple[str, str]
+) -> None:
+    spark, manifest = one(tmp_path / "hosts"), hub.resolve(NAME)
+    option, folder = place
+    client(server.url, option, str(spark.root("spark-01") / folder))
+    assert spark.stage(manifest).landed["spark-01"].bytes == 0
+    assert spark.complete(manifest)
+
+
+def test_the_same_bytes_under_two_names_travel_once(server: Hub, tmp_path: Path) -> None:
+    server.add(NAME, {"a/config.json": b"{}", "b/config.json": b"{}", "c/config.json": b"{}"})
+    spark, manifest = one(tmp_path / "hosts"), hub.resolve(NAME)
+    spark.stage(manifest, source(manifest))
+    assert spark.complete(manifest)
+    assert server.sent == 2

@@ -1,0 +1,104 @@
+"""What a host's storage cannot take is said before a byte moves; a pure function of its facts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from sparkfleet.model import Severity
+from sparkfleet.weights import layout, stage, verdicts
+from sparkfleet.weights.inspection import Finding, Inspection, Storage
+from sparkfleet.weights.manifest import File, Manifest
+from tests.weights import COMMIT, checks
+
+GIB = 2**30
+MANIFEST = Manifest(
+    name="org/gemma",
+    commit=COMMIT,
+    files=(
+        File(path="a.safetensors", size=40 * GIB, sha256="a" * 64),
+        File(path="b.safetensors", size=40 * GIB, sha256="b" * 64),
+    ),
+)
+STORAGE = Storage(
+    root="/home/nvidia/vllm",
+    base="/home/nvidia/vllm",
+    folder=True,
+    writable=True,
+    owner="nvidia",
+    user="nvidia",
+    filesystem="ext4",
+    free=500 * GIB,
+    free_inodes=10**6,
+)
+
+
+def lacking(*letters: str, offset: int = 0) -> tuple[Finding, ...]:
+    folder = f"hub/models--org--gemma/snapshots/{COMMIT}"
+    return tuple(
+        Finding(
+            path=f"{folder}/{letter}.safetensors", state="missing", seen="no file", offset=offset
+        )
+        for letter in letters
+    )
+
+
+def refusals(storage: Storage, findings: tuple[Finding, ...] = lacking("a", "b")) -> list[str]:
+    inspection = Inspection(host="spark-01", storage=storage, findings=findings)
+    return checks(stage.plan(MANIFEST, {"spark-01": inspection})["spark-01"].verdicts)
+
+
+def test_a_host_with_room_refuses_nothing() -> None:
+    assert refusals(STORAGE) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "check"),
+    [
+        ({"free": 79 * GIB}, "weights.space"),
+        ({"quota_left": 79 * GIB}, "weights.quota"),
+        ({"free_inodes": 3}, "weights.inodes"),
+        ({"filesystem": "vfat"}, "weights.filesystem"),
+        ({"filesystem": "exfat"}, "weights.filesystem"),
+        ({"writable": False}, "weights.root"),
+        ({"folder": False}, "weights.root"),
+        ({"locked": ("/home/nvidia/vllm/hub (root, mode 755)",)}, "weights.locked"),
+    ],
+)
+def test_each_obstacle_has_its_verdict(change: dict[str, object], check: str) -> None:
+    assert refusals(replace(STORAGE, **change)) == [check]  # type: ignore[arg-type]
+
+
+def test_only_the_bytes_that_are_still_to_come_need_room() -> None:
+    tight = replace(STORAGE, free=41 * GIB)
+    assert refusals(tight) == ["weights.space"]
+    assert refusals(tight, lacking("b")) == []
+    assert refusals(tight, lacking("a", "b", offset=20 * GIB)) == []
+
+
+def test_a_complete_host_may_be_full_and_read_only() -> None:
+    refs = layout.texts(MANIFEST)
+    full = replace(STORAGE, free=0, free_inodes=0, writable=False, refs=refs)
+    assert refusals(full, ()) == []
+
+
+def test_the_cure_names_root_and_user() -> None:
+    inspection = Inspection(host="spark-01", storage=replace(STORAGE, writable=False))
+    (verdict,) = verdicts.on_storage(inspection, (1,), 0)
+    assert verdict.fix == "sudo mkdir -p /home/nvidia/vllm && sudo chown nvidia /home/nvidia/vllm"
+
+
+def test_weights_in_memory_are_warned_of() -> None:
+    inspection = Inspection(host="spark-01", storage=replace(STORAGE, filesystem="tmpfs"))
+    assert [(v.check, v.severity) for v in verdicts.on_folder(inspection)] == [
+        ("weights.memory", Severity.WARNING)
+    ]
+
+
+def test_a_broken_source_is_an_error_that_no_copy_can_mend() -> None:
+    finding = replace(lacking("a")[0], state="header", seen="40 bytes where the header says 50")
+    inspection = Inspection(host="spark-01", storage=STORAGE, findings=(finding,))
+    plan = stage.plan(MANIFEST, {"spark-01": inspection})["spark-01"]
+    assert checks(plan.verdicts) == ["weights.header"]
+    assert plan.sends == ()

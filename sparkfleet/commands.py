@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from types import MappingProxyType
@@ -49,8 +49,16 @@ def folded(words: Iterable[str]) -> str:
     return text.lstrip()
 
 
-def script(name: str, request: Mapping[str, Any], *, python: str = "python3") -> Command:
-    """Return the command that runs `sparkfleet/onhost/<name>.py` on a host.
+def shell_script(name: str, *arguments: str) -> Command:
+    """Return the command that runs `sparkfleet/onhost/<name>.sh` on a host, with `arguments`."""
+    text = (resources.files("sparkfleet.onhost") / f"{name}.sh").read_text(encoding="utf-8")
+    return Command(argv=("sh", "-c", text, f"{name}.sh", *arguments))
+
+
+def script(
+    name: str, request: Mapping[str, Any], *, python: Sequence[str] = ("python3",)
+) -> Command:
+    """Return the command that runs `sparkfleet/onhost/<name>.py` on a host, by the words `python`.
 
     The program travels on stdin, so nothing is installed there: Python reads its own length of
     source, then the program reads `request` as the next line of JSON and the rest as payload.
@@ -58,4 +66,4 @@ def script(name: str, request: Mapping[str, Any], *, python: str = "python3") ->
     source = (resources.files("sparkfleet.onhost") / f"{name}.py").read_bytes()
     ask = json.dumps(request, separators=(",", ":")).encode() + b"\n"
     loader = f"import sys;exec(compile(sys.stdin.buffer.read({len(source)}),'{name}.py','exec'))"
-    return Command(argv=(python, "-c", loader), stdin=source + ask)
+    return Command(argv=(*python, "-c", loader), stdin=source + ask)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
 import sys
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from sparkfleet.lab import fleet
@@ -22,8 +25,9 @@ class Done:
 
     def recap(self, host: str) -> dict[str, int]:
         """Return the counts of `host` in the recap."""
-        line = next(line for line in self.output.splitlines() if line.startswith(f"{host} "))
-        pairs = (word.split("=") for word in line.split(":", 1)[1].split())
+        line = re.search(rf"^{host} +: (.*)$", self.output, re.MULTILINE)
+        assert line is not None, self.output
+        pairs = (word.split("=") for word in line[1].split())
         return {name: int(count) for name, count in pairs}
 
 
@@ -32,6 +36,26 @@ Type = Callable[..., Done]
 
 def command_line(*words: str) -> list[str]:
     return [sys.executable, "-m", "sparkfleet", *words]
+
+
+@contextmanager
+def started(*words: str) -> Iterator[subprocess.Popen[str]]:
+    """Start a command line, for a test that reads along; its output and exit are the test's."""
+    with subprocess.Popen(
+        command_line(*words), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as child:
+        yield child
+
+
+def follow(child: subprocess.Popen[str], mark: str, deed: Callable[[], object]) -> Done:
+    """Read a command line's output to its end; do `deed` when the first line holds `mark`."""
+    lines: list[str] = []
+    assert child.stdout is not None
+    for line in child.stdout:
+        if mark in line and not any(mark in earlier for earlier in lines):
+            deed()
+        lines.append(line)
+    return Done(code=child.wait(60), output="".join(lines))
 
 
 def chat(address: str, question: str) -> str:

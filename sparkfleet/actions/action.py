@@ -4,19 +4,25 @@ The engine takes an action through four steps, each with a barrier over all host
 
     inspect   read-only, on every host at once            -> what was seen
     plan      pure, over all hosts together               -> a Plan for each host
-    apply     on every host whose plan holds changes      -> an Outcome
+    apply     on every host whose plan holds changes      -> the Plan, with what was learnt
     undo      newest first, if a later task fails; `salvage` (save the logs) comes before any undo
 
 ``--check`` stops after `plan`, so it opens no channel that can write.
+
+An `Action` works on the cluster as a whole, with one set of arguments. A `HostAction` does its
+work on each host of the play by itself, with arguments rendered for that host.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, ClassVar, Generic, TypeVar
 
 from sparkfleet.actions.scene import Scene
+from sparkfleet.errors import Where
 from sparkfleet.model import EMPTY, Change, Host, Outcome, Status, Verdict
 from sparkfleet.remote.link import Link
 from sparkfleet.remote.pool import Answers
@@ -31,18 +37,21 @@ class Plan:
     changes: tuple[Change, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
     message: str = ""
+    hint: str | None = None
     skip: bool = False
-    data: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
+    failed: bool = False
+    data: Mapping[str, Any] = field(default_factory=lambda: EMPTY)  # what `register` keeps
+    variables: Mapping[str, Any] = field(default_factory=lambda: EMPTY)  # for the host's next tasks
     work: Any = None  # what `apply` needs and nobody prints
 
     @property
     def needs_apply(self) -> bool:
         """Whether there is anything to carry out."""
-        return bool(self.changes) or self.work is not None
+        return not self.failed and (bool(self.changes) or self.work is not None)
 
     def outcome(self, host: str) -> Outcome:
         """Return the outcome of a plan that was carried out, or that had nothing to do."""
-        if any(verdict.refuses for verdict in self.verdicts):
+        if self.failed or any(verdict.refuses for verdict in self.verdicts):
             status = Status.FAILED
         elif self.skip:
             status = Status.SKIPPED
@@ -52,6 +61,7 @@ class Plan:
             host=host,
             status=status,
             message=self.message,
+            hint=self.hint,
             changes=self.changes,
             verdicts=self.verdicts,
             data=self.data,
@@ -63,14 +73,30 @@ class NoArgs:
     """An action that takes no arguments."""
 
 
+def arg(text: str, **settings: Any) -> Any:
+    """Return the field of an argument; `text` is its documentation."""
+    return field(metadata={"help": text}, **settings)
+
+
 class Action(Generic[A]):
     """A word of the playbook. Subclasses override the steps that they have."""
 
     name: ClassVar[str]
     args_type: ClassVar[type[Any]] = NoArgs
+    # the argument that a bare text or list stands for
+    bare: ClassVar[Mapping[type, str]] = MappingProxyType({})
+    rest: ClassVar[str] = ""  # the argument that takes every name that is written
+    once: ClassVar[bool] = False  # done once for all hosts of the play
+
+    where: Where | None = None  # the task's place in its file
 
     def __init__(self, args: A) -> None:
         self.args = args
+
+    @classmethod
+    def faults(cls, args: Any) -> Iterator[str]:  # noqa: ARG003 - most have none
+        """Yield what is wrong with `args` beyond the type of each."""
+        yield from ()
 
     def hosts(self, scene: Scene) -> Sequence[Host]:
         """Return the hosts that this action concerns; all of the cluster by default."""
@@ -99,5 +125,21 @@ class Action(Generic[A]):
     def salvage(self, scene: Scene, link: Link) -> None:
         """Save what `undo` would destroy; called only after `apply` was begun on that host."""
 
-    def undo(self, scene: Scene, link: Link) -> None:
-        """Take back what `apply` did, also where it was cut off in the middle."""
+    def undo(self, scene: Scene, link: Link, plan: Plan) -> None:
+        """Take back what `apply` did with `plan`, also where it was cut off in the middle."""
+
+
+class HostAction(Action[Mapping[str, A]]):
+    """A word that each host of the play does by itself; `args` are by host name."""
+
+    def hosts(self, scene: Scene) -> Sequence[Host]:
+        """Return the hosts of the play."""
+        return scene.hosts
+
+    def plan(self, scene: Scene, seen: Mapping[str, Any]) -> Mapping[str, Plan]:
+        """Decide for each host alone."""
+        return {name: self.decide(scene, name, found) for name, found in seen.items()}
+
+    @abstractmethod
+    def decide(self, scene: Scene, host: str, seen: Any) -> Plan:
+        """Return the plan of one host, from what was seen on it."""

@@ -11,6 +11,7 @@ from sparkfleet.actions.action import Action, NoArgs, Plan
 from sparkfleet.actions.scene import Scene
 from sparkfleet.facts import HostFacts
 from sparkfleet.launch.survey import Survey, ask_survey
+from sparkfleet.links import receipt
 from sparkfleet.remote.link import Link
 
 PORTS = ("vllm_port", "ray_port", "ray_node_manager_port", "ray_object_manager_port")
@@ -36,6 +37,7 @@ class GatherFacts(Action[NoArgs]):
             link,
             weights_dir=settings.text("weights_dir"),
             ports=[settings.integer(name) for name in PORTS],
+            files=[receipt.path(settings.text("weights_dir"), scene.cluster.name)],
             fabric=scene.options.nodes > 1,
         )
         return seen, ask_survey(link, settings, scene.cluster.name)

@@ -43,7 +43,6 @@ class JoinGate(Action[NoArgs]):
         wanted = {host.name: str(fabric.address(host.name)) for host in scene.cluster.hosts}
         timeout = settings.seconds("ray_join_timeout")
         scene.tell(Progress(host=link.host.name, text=f"waiting for {len(wanted)} Ray nodes"))
-        survey = scene.recall(Launch).surveys[link.host.name]
         answer = link.ask(
             "ray_nodes",
             {
@@ -52,7 +51,7 @@ class JoinGate(Action[NoArgs]):
                 "timeout": timeout,
             },
             timeout=timeout + MARGIN,
-            python=survey.expand(settings.needed("engine_venv")) + "/bin/python",
+            python=scene.recall(Launch).engines[link.host.name].python("ray"),
         )
         missing = judge(answer["nodes"], wanted)
         if missing:

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from sparkfleet.actions.action import Action
+from sparkfleet.actions.action import Action, Plan
 from sparkfleet.actions.scene import Scene
 from sparkfleet.launch import processes
 from sparkfleet.launch.deployment import Deployment
+from sparkfleet.launch.engines import Engine
 from sparkfleet.launch.survey import Survey
 from sparkfleet.model import Host
 from sparkfleet.remote.link import Link
@@ -22,6 +23,7 @@ class Launch:
     """The wanted deployment, what runs now, and why it has to be started; `reason` "" if not."""
 
     deployment: Deployment
+    engines: Mapping[str, Engine]
     surveys: Mapping[str, Survey]
     reason: str
 
@@ -33,7 +35,7 @@ class Starting(Action[A]):
         """Save every log of the cluster on the host."""
         processes.save_logs(link, place(scene, link.host), scene.log_dir)
 
-    def undo(self, scene: Scene, link: Link) -> None:
+    def undo(self, scene: Scene, link: Link, plan: Plan) -> None:
         """End the processes of the cluster on the host."""
         processes.stop(link, place(scene, link.host))
 

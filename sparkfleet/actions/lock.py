@@ -7,7 +7,7 @@ import json
 import os
 import platform
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +15,11 @@ from sparkfleet.actions.action import Action, NoArgs, Plan
 from sparkfleet.actions.scene import Scene
 from sparkfleet.commands import script
 from sparkfleet.errors import CommandError, LockHeldError
+from sparkfleet.model import Host
+from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.channel import Channel, ChannelTimeoutError
 from sparkfleet.remote.link import Link
+from sparkfleet.remote.pool import Pool
 
 ANSWER_WITHIN = 15.0  # s, beyond the wait that was asked for
 
@@ -26,6 +29,11 @@ class Locks:
     """The live channels that hold the lock on each host; each frees it when it closes."""
 
     channels: Mapping[str, Channel]
+
+    def free(self) -> None:
+        """Free the lock everywhere."""
+        for channel in self.channels.values():
+            channel.close()
 
 
 class Lock(Action[NoArgs]):
@@ -37,41 +45,85 @@ class Lock(Action[NoArgs]):
 
     name = "lock"
 
-    def plan(self, scene: Scene, seen: Mapping[str, Any]) -> Mapping[str, Plan]:
-        """Want the lock everywhere."""
-        return {name: Plan(work=True) for name in seen}
-
-    def apply(self, scene: Scene, link: Link, plan: Plan) -> Plan:
-        """Take the lock on one host, or raise LockHeldError."""
-        request = {
-            "weights_dir": scene.settings(link.host).text("weights_dir"),
-            "cluster": scene.cluster.name,
-            "holder": _holder(scene),
-            "wait": scene.options.lock_wait,
-        }
-        command = script("lock", request)
-        channel = link.open(command)
-        channel.send(command.stdin)
-        answer = _answer(channel, scene.options.lock_wait + ANSWER_WITHIN, link.host.name)
-        if not answer["held"]:
-            channel.close()
-            raise _held(scene, link.host.name, answer["holder"])
-        return Plan(data={"held": True}, work=channel)
-
     def settle(self, scene: Scene, plans: Mapping[str, Plan]) -> None:
-        """Keep the channels open for the rest of the run."""
-        if not scene.options.check:
-            scene.remember(Locks(channels={name: plan.work for name, plan in plans.items()}))
+        """Take it, and keep the channels open for the rest of the run."""
+        if scene.options.check or scene.knows(Locks):
+            return
+        settings = [scene.settings(host) for host in scene.cluster.hosts]
+        asked = request(scene.cluster.name, scene.options.command, scene.options.lock_wait)
+        scene.remember(take(scene.pool, settings, asked))
 
 
-def _holder(scene: Scene) -> dict[str, str]:
-    return {
+def request(cluster: str, command: str, wait: float) -> dict[str, Any]:
+    """Return what the lock program is asked for, but for the folder on each host."""
+    holder = {
         "user": getpass.getuser(),
         "machine": platform.node(),
         "pid": str(os.getpid()),
         "since": time.strftime("%Y-%m-%d %H:%M:%S"),
-        "command": scene.options.command,
+        "command": command,
     }
+    return {"cluster": cluster, "holder": holder, "wait": wait}
+
+
+def take(pool: Pool, hosts: Sequence[Settings], asked: Mapping[str, Any]) -> Locks:
+    """Take the lock on each host; raises LockHeldError.
+
+    One after the other in the order of their names, so that two runs never wait for each other.
+    """
+    channels: dict[str, Channel] = {}
+    try:
+        for settings in sorted(hosts, key=lambda one: one.host.name):
+            channels |= _take(pool, settings.host, {**asked, "weights_dir": _folder(settings)})
+    except BaseException:
+        Locks(channels=channels).free()
+        raise
+    return Locks(channels=channels)
+
+
+def free(link: Link, settings: Settings, cluster: str) -> dict[str, str] | None:
+    """End the process that holds the lock on a host; return who it was for, None if nobody.
+
+    For a holder that is gone and whose connection the host still believes in.
+    """
+    asked = {"weights_dir": _folder(settings), "cluster": cluster}
+    return link.ask("unlock", asked)["holder"]  # type: ignore[no-any-return]  # JSON
+
+
+def look(link: Link, settings: Settings, cluster: str) -> dict[str, str] | None:
+    """Return who holds the lock on a host, None if nobody."""
+    asked = {"weights_dir": _folder(settings), "cluster": cluster, "look": True}
+    return link.ask("unlock", asked)["holder"]  # type: ignore[no-any-return]  # JSON
+
+
+def told(holder: Mapping[str, str]) -> str:
+    """Return who holds a lock, as a part of a sentence."""
+    who, machine, pid = (holder.get(name, "?") for name in ("user", "machine", "pid"))
+    since, command = holder.get("since", "?"), holder.get("command", "?")
+    return f"{who} on {machine} (pid {pid}) since {since}: {command}"
+
+
+def _folder(settings: Settings) -> str:
+    return settings.text("weights_dir")
+
+
+def _take(pool: Pool, host: Host, asked: Mapping[str, Any]) -> Mapping[str, Channel]:
+    def work(link: Link) -> Channel:
+        command = script("lock", asked)
+        channel = link.open(command)
+        channel.send(command.stdin)
+        answer = _answer(channel, asked["wait"] + ANSWER_WITHIN, host.name)
+        if not answer["held"]:
+            channel.close()
+            raise LockHeldError(
+                f"cluster {asked['cluster']} is locked on {host.name} by {told(answer['holder'])}",
+                hint="wait for it with --lock-wait 10m, or free it with cluster.unlock if it is "
+                "gone",
+            )
+        link.keep(channel)  # what an interrupted run takes back is done under the lock
+        return channel
+
+    return pool.map(work, [host]).all()
 
 
 def _answer(channel: Channel, timeout: float, host: str) -> dict[str, Any]:
@@ -84,14 +136,3 @@ def _answer(channel: Channel, timeout: float, host: str) -> dict[str, Any]:
     except (ChannelTimeoutError, ValueError) as error:
         raise CommandError("the lock program gave no answer", host=host) from error
     raise CommandError(f"the lock program ended: {channel.stderr.strip()}", host=host)
-
-
-def _held(scene: Scene, host: str, holder: Mapping[str, str]) -> LockHeldError:
-    who = (
-        f"{holder.get('user', '?')} on {holder.get('machine', '?')} (pid {holder.get('pid', '?')})"
-    )
-    return LockHeldError(
-        f"cluster {scene.cluster.name} is locked on {host} by {who} "
-        f"since {holder.get('since', '?')}: {holder.get('command', '?')}",
-        hint="wait for it with --lock-wait 600, or free it with cluster.unlock if it is gone",
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sparkfleet import links
@@ -11,6 +11,7 @@ from sparkfleet.actions.gather_facts import Fleet
 from sparkfleet.actions.launching import Launch
 from sparkfleet.actions.scene import Scene
 from sparkfleet.actions.stage_weights import Staged
+from sparkfleet.launch import engines
 from sparkfleet.launch.deployment import Deployment, Node, deploy
 from sparkfleet.launch.environment import environment
 from sparkfleet.launch.survey import Survey
@@ -26,9 +27,17 @@ class Render(Action[NoArgs]):
     def plan(self, scene: Scene, seen: Mapping[str, Any]) -> Mapping[str, Plan]:
         """Remember the wanted deployment and the reason to start it, if there is one."""
         surveys = scene.recall(Fleet).surveys
-        deployment = _deployment(scene, surveys)
+        nodes = _nodes(scene, surveys)
+        deployment = _deployment(scene, surveys, nodes)
         reason = difference(deployment, surveys)
-        scene.remember(Launch(deployment=deployment, surveys=surveys, reason=reason))
+        scene.remember(
+            Launch(
+                deployment=deployment,
+                engines={node.settings.host.name: node.engine for node in nodes},
+                surveys=surveys,
+                reason=reason,
+            )
+        )
         text = f"deployment {deployment.hash}" + (f": {reason}" if reason else " runs")
         return {name: Plan(message=text) for name in seen}
 
@@ -42,37 +51,54 @@ def difference(deployment: Deployment, surveys: Mapping[str, Survey]) -> str:
         if survey.dead:
             return f"{' and '.join(survey.dead)} died on {name}"
         if survey.hash != deployment.hash:
-            changed = [file for file, text in survey.files.items() if text != files.get(file)]
+            changed = [
+                file
+                for file, text in survey.files.items()
+                if (text and text.replace(survey.hash, deployment.hash)) != files.get(file)
+            ]
             return f"{', '.join(changed) or 'the weights or the engine'} changed on {name}"
     return ""
 
 
-def _deployment(scene: Scene, surveys: Mapping[str, Survey]) -> Deployment:
-    staged = scene.recall(Staged)
-    nodes = [_node(scene, host, surveys[host.name], staged) for host in scene.cluster.hosts]
-    versions = [f"{name} {survey.engine}" for name, survey in surveys.items()]
+def _deployment(scene: Scene, surveys: Mapping[str, Survey], nodes: Sequence[Node]) -> Deployment:
+    versions = [f"{name} {_contents(survey)}" for name, survey in surveys.items()]
     return deploy(
         scene.cluster.name,
         nodes,
         tp=scene.options.tp,
         pp=scene.options.pp,
-        contents=[staged.commit, *versions],
+        contents=[scene.recall(Staged).commit, *versions],
     )
 
 
-def _node(scene: Scene, host: Host, survey: Survey, staged: Staged) -> Node:
+def _contents(survey: Survey) -> str:
+    """Return what the engine of a host consists of."""
+    return survey.image.key if survey.image else str(survey.engine)
+
+
+def _nodes(scene: Scene, surveys: Mapping[str, Survey]) -> list[Node]:
+    return [_node(scene, host, surveys[host.name]) for host in scene.cluster.hosts]
+
+
+def _node(scene: Scene, host: Host, survey: Survey) -> Node:
     settings = scene.settings(host)
     fabric = scene.recall(Fabric) if scene.options.nodes > 1 else None
+    facts = scene.recall(Fleet).facts[host.name]
+    engine = engines.choose(
+        settings, survey, facts, cluster=scene.cluster.name, group=fabric is not None
+    )
     return Node(
         settings=settings,
         rank=scene.cluster.rank(host.name),
         address=str(fabric.address(host.name)) if fabric else None,
-        engine=survey.expand(settings.needed("engine_venv")),
-        model=staged.paths[host.name],
+        engine=engine,
+        folder=survey.folder,
+        model=scene.recall(Staged).paths[host.name],
         environment=environment(
             settings,
             links.env(fabric, host) if fabric else (),
             cluster=scene.cluster.name,
-            hf_home=survey.expand(settings.text("weights_dir")),
+            hf_home=engine.inside(survey.expand(settings.text("weights_dir"))),
+            engine=engine.environment,
         ),
     )

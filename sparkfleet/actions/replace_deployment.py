@@ -34,7 +34,7 @@ class ReplaceDeployment(Action[NoArgs]):
         processes.write_files(link, place(scene, link.host), plan.work)
         return plan
 
-    def undo(self, scene: Scene, link: Link) -> None:
+    def undo(self, scene: Scene, link: Link, plan: Plan) -> None:
         """Put the files back that were there before, and start again what ran."""
         survey = scene.recall(Launch).surveys[link.host.name]
         where = place(scene, link.host)

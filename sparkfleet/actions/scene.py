@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from sparkfleet.actions.host_variables import HostVariables
 from sparkfleet.errors import PlaybookError
 from sparkfleet.model import EMPTY, Cluster, Host, Inventory
 from sparkfleet.recipes.recipe import Recipe
@@ -47,12 +48,16 @@ class Scene:
     log_dir: Path
     run_id: str
     given: Mapping[str, Any] = field(default_factory=lambda: EMPTY)  # --set k=v
+    variables: Mapping[str, HostVariables] = field(default_factory=lambda: EMPTY)  # by host
+    hosts: tuple[Host, ...] = ()  # of the play that runs
     answer: list[str] = field(default_factory=list)  # lines for the end of the run
     _found: dict[type, Any] = field(default_factory=dict)
 
     def settings(self, host: Host) -> Settings:
-        """Return the variables of `host`: recipe, inventory and --set laid over each other."""
-        return Settings(host=host, recipe=self.recipe, given=self.given)
+        """Return our variables of `host`: recipe, inventory, play and --set over each other."""
+        if host.name in self.variables:
+            return self.variables[host.name].settings()
+        return Settings(host=host, given=self.given)
 
     def remember(self, value: object) -> None:
         """Keep `value` for later tasks, under its type."""
@@ -67,6 +72,10 @@ class Scene:
             )
         found: T = self._found[kind]
         return found
+
+    def knows(self, kind: type) -> bool:
+        """Return whether an earlier task found it."""
+        return kind in self._found
 
     def tell(self, event: Event) -> None:
         """Hand `event` to whoever listens."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sparkfleet.actions.action import Plan
+from sparkfleet.actions.action import Plan, arg
 from sparkfleet.actions.launching import Launch, Starting, start
 from sparkfleet.actions.scene import Scene
 from sparkfleet.launch.deployment import RAY_SCRIPTS
@@ -16,9 +16,9 @@ from sparkfleet.remote.link import Link
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartRayArgs:
-    """`role`: ``head`` or ``workers``."""
+    """Which part of Ray."""
 
-    role: Literal["head", "workers"]
+    role: Literal["head", "workers"] = arg("which hosts: the head first, then the workers")
 
 
 class StartRay(Starting[StartRayArgs]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,11 @@ from typing import Any
 from sparkfleet import yamlpos
 from sparkfleet.errors import UsageError
 from sparkfleet.model import EMPTY
+from sparkfleet.playbook.selection import ALL, Selection
 from sparkfleet.quantities import parse_seconds
 from sparkfleet.remote.pool import DEFAULT_FORKS
+
+OUTPUTS = ("text", "json")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +37,11 @@ class Asked:
     lock_wait: float = 0.0  # s
     allow_degraded: str = ""
     verbose: bool = False
+    selection: Selection = ALL
+    output: str = "text"
+    junit: Path | None = None
+    list_tasks: bool = False
+    list_hosts: bool = False
 
     @property
     def nodes(self) -> int:
@@ -64,8 +72,28 @@ def ask(task: str, options: Mapping[str, Any]) -> Asked:
         forks=number("forks", options.get("forks"), DEFAULT_FORKS),
         lock_wait=duration("lock-wait", options.get("lock_wait")),
         allow_degraded=str(reason or ""),
-        verbose=bool(options.get("verbose")),
+        verbose=bool(options.get("verbose") or options.get("v")),
+        selection=Selection(
+            tags=_words(options.get("tags")),
+            skip_tags=_words(options.get("skip_tags")),
+            start_at=options.get("start_at") or "",
+        ),
+        output=_output(options.get("output")),
+        junit=Path(options["junit"]) if options.get("junit") else None,
+        list_tasks=bool(options.get("list_tasks")),
+        list_hosts=bool(options.get("list_hosts")),
     )
+
+
+def _words(items: Iterable[str] | None) -> frozenset[str]:
+    """Return the words of an option that may be given more than once, or with commas."""
+    return frozenset(word.strip() for item in items or () for word in item.split(",") if word)
+
+
+def _output(text: str | None) -> str:
+    if text in (None, *OUTPUTS):
+        return text or "text"
+    raise UsageError(f"--output is {' or '.join(OUTPUTS)}, not {text!r}")
 
 
 def number(name: str, text: str | None, default: int) -> int:

@@ -68,6 +68,39 @@ def down(
 
 
 @command(iterable=REPEATED)
+def lock(
+    context: Any,
+    *,
+    inventory: Any = None,
+    cluster: str | None = None,
+    set: Any = None,  # noqa: A002 - the option's name
+    lock_wait: str | None = None,
+) -> int:
+    """Hold the lock of the cluster until Ctrl-C, so that no run changes it meanwhile."""
+    from sparkfleet.cli.locking import hold  # noqa: PLC0415 - Fabric: not for --list
+
+    return hold(ask("cluster.lock", locals()))
+
+
+@command(iterable=REPEATED, help={"force": "also when the holder is a process that runs here"})
+def unlock(
+    context: Any,
+    *,
+    force: bool = False,
+    inventory: Any = None,
+    cluster: str | None = None,
+    set: Any = None,  # noqa: A002 - the option's name
+) -> int:
+    """Free the lock of a run that is gone, say by a cut cable; shows who held it.
+
+    A lock frees itself when its holder ends; a host whose cable was cut does not notice that.
+    """
+    from sparkfleet.cli.locking import free  # noqa: PLC0415 - Fabric: not for --list
+
+    return free(ask("cluster.unlock", locals()), force=force)
+
+
+@command(iterable=REPEATED)
 def status(
     context: Any,
     *,

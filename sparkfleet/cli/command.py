@@ -30,7 +30,15 @@ OPTIONS = {
     "forks": "hosts that are worked on at the same time",
     "lock-wait": "seconds to wait for the lock of the cluster",
     "allow-degraded": "start over links that the gate refuses; the reason goes into the receipt",
-    "verbose": "show every check, not only those that found something",
+    "verbose": "show every check and all output, not only what found or changed something",
+    "v": "the same as --verbose",
+    "tags": "only tasks with one of these tags, and `always`; with commas, or more than once",
+    "skip-tags": "no tasks with one of these tags",
+    "start-at": "begin with the task of this name; a glob",
+    "list-tasks": "show the tasks, and touch no host",
+    "list-hosts": "show the hosts of each play, and touch none",
+    "output": "text, or json: one document on standard output when the run has ended",
+    "junit": "write a JUnit report to this file",
 }
 
 

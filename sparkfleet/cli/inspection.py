@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sparkfleet.cli.asked import Asked, number
-from sparkfleet.cli.run import Resolved, resolve
+from sparkfleet.cli.resolution import Resolved, resolve
 from sparkfleet.errors import MixedError, SparkfleetError, UnreachableError
 from sparkfleet.launch import processes
 from sparkfleet.launch.survey import Survey, ask_survey

@@ -4,103 +4,111 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 from rich.console import Console
 
 from sparkfleet.actions.scene import Options, Scene
-from sparkfleet.cli import sources
 from sparkfleet.cli.asked import Asked, command_line
+from sparkfleet.cli.resolution import Resolved, check_connections, resolve
 from sparkfleet.doctor.matcher import diagnose
-from sparkfleet.errors import PlaybookError, UsageError
-from sparkfleet.inventory.clusters import cluster as choose_cluster
-from sparkfleet.inventory.loading import load as load_inventory
-from sparkfleet.model import Cluster, Host, Inventory
+from sparkfleet.errors import PlaybookError, SparkfleetError, UsageError
+from sparkfleet.playbook.assignment import assign, uses_cluster
 from sparkfleet.playbook.engine import Engine
+from sparkfleet.playbook.listing import lines, listing
 from sparkfleet.playbook.parse import load as load_playbook
-from sparkfleet.playbook.syntax import Play
-from sparkfleet.recipes.recipe import Recipe
-from sparkfleet.recipes.recipe import load as load_recipe
-from sparkfleet.recipes.settings import overlay
+from sparkfleet.playbook.selection import select
+from sparkfleet.playbook.syntax import Assigned
 from sparkfleet.remote.open import open_link
 from sparkfleet.remote.pool import Pool
-from sparkfleet.report.events import Note, Reporters, RunEnded, RunStarted
+from sparkfleet.report import json
+from sparkfleet.report.events import Note, Reporter, Reporters, RunEnded, RunStarted, RunStopped
+from sparkfleet.report.junit import JunitReporter
 from sparkfleet.report.log import LogReporter, log_folder
 from sparkfleet.report.text import TextReporter
-from sparkfleet.resources import find, listing, shown, similar
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resolved:
-    """Everything that is known before the first host is touched."""
-
-    files: tuple[str, ...]
-    inventory: Inventory
-    cluster: Cluster
-    recipe: Recipe
-
-
-def resolve(asked: Asked) -> Resolved:
-    """Read inventory and recipe and choose the hosts; raises InputError with what is wrong."""
-    files = tuple(sources.inventories(asked.inventory))
-    inventory = load_inventory(files, extra_vars=asked.given)
-    chosen = choose_cluster(inventory, name=asked.cluster, limit=asked.limit)
-    recipe = load_recipe(sources.recipe_name(asked.recipe, chosen.head))
-    sized = _sized(chosen, asked, recipe)
-    cluster = replace(sized, hosts=tuple(overlay(host, recipe) for host in sized.hosts))
-    return Resolved(files=files, inventory=inventory, cluster=cluster, recipe=recipe)
-
-
-def _sized(cluster: Cluster, asked: Asked, recipe: Recipe) -> Cluster:
-    if asked.whole:
-        return cluster
-    if recipe.tp_max is not None and asked.tp > recipe.tp_max:
-        raise UsageError(
-            f"recipe {recipe.name} is for --tp {recipe.tp_max} at most, not {asked.tp}",
-            hint=f"its source: {recipe.source}",
-        )
-    nodes = asked.nodes
-    if nodes > len(cluster.hosts):
-        raise UsageError(
-            f"tp x pp = {nodes} needs {nodes} Sparks, and cluster {cluster.name} has "
-            f"{len(cluster.hosts)}: {', '.join(host.name for host in cluster.hosts)}",
-            hint="add hosts to the group `sparks`, or ask for less: --tp, --pp, --solo",
-        )
-    return replace(cluster, hosts=cluster.hosts[:nodes])
+from sparkfleet.resources import find, shown, similar
+from sparkfleet.resources import listing as files_of
 
 
 def run_playbook(name: str, asked: Asked) -> int:
     """Run the playbook `name` (shipped, or a path) and return the exit code."""
-    plays = load_playbook(_playbook(name))
-    resolved = resolve(asked)
+    reporter = _reporter(asked)
+    try:
+        path = _playbook(name)
+        plays = select(load_playbook(path), asked.selection)
+        resolved = resolve(asked, works_on_cluster=uses_cluster(plays))
+        assigned = assign(
+            plays, resolved.inventory, resolved.cluster, limit=asked.limit, given=asked.given
+        )
+        check_connections(host for one in assigned for host in one.hosts)
+        if asked.list_tasks or asked.list_hosts:
+            return _list(assigned, asked, path)
+        return _run(assigned, asked, resolved, reporter)
+    except SparkfleetError as error:
+        reporter.handle(_stopped(error))
+        raise
+
+
+def _stopped(error: SparkfleetError) -> RunStopped:
+    return RunStopped(problems=error.problems, exit_code=error.exit_code)
+
+
+def _reporter(asked: Asked) -> Reporter:
+    text = TextReporter(Console(highlight=False), diff=asked.diff, verbose=asked.verbose)
+    shown_by = json.JsonReporter(sys.stdout) if asked.output == "json" else text
+    return Reporters(shown_by, *([JunitReporter(asked.junit)] if asked.junit else []))
+
+
+def _playbook(name: str) -> Path:
+    path = Path(name) if name.endswith((".yml", ".yaml")) else find("playbooks", f"{name}.yml")
+    if name.startswith("-"):
+        raise UsageError("a playbook is named first", hint="its options: --help playbook.run")
+    if path is None or not path.is_file():
+        known = list(files_of("playbooks", ".yml"))
+        raise PlaybookError(f"there is no playbook {name!r}", hint=similar(name, known))
+    return path
+
+
+def _list(assigned: Sequence[Assigned], asked: Asked, path: Path) -> int:
+    content = listing(assigned, tasks=asked.list_tasks, hosts=asked.list_hosts)
+    if asked.output == "json":
+        json.write(json.document(playbook=shown(path), **content), sys.stdout)
+    else:
+        sys.stdout.writelines(f"{line}\n" for line in lines(content, shown(path)))
+    return 0
+
+
+def _run(assigned: Sequence[Assigned], asked: Asked, resolved: Resolved, reporter: Reporter) -> int:
     run_id = time.strftime("%Y%m%d-%H%M%S") + f"-{os.getpid()}"
     folder = log_folder(run_id)
-    text = TextReporter(Console(highlight=False), diff=asked.diff, verbose=asked.verbose)
     with LogReporter(folder / "run.log") as log, Pool(open_link, forks=asked.forks) as pool:
         scene = Scene(
             inventory=resolved.inventory,
             cluster=resolved.cluster,
             recipe=resolved.recipe,
-            options=_options(asked),
+            options=_options(asked, resolved),
             given=asked.given,
             pool=pool,
-            reporter=Reporters(text, log),
+            reporter=Reporters(reporter, log),
             log_dir=folder,
             run_id=run_id,
         )
         scene.tell(_first_line(asked, resolved))
-        return _run(scene, plays)
+        try:
+            return _carry_out(scene, assigned)
+        except SparkfleetError as error:
+            log.handle(_stopped(error))
+            raise
 
 
-def _run(scene: Scene, plays: Sequence[Play]) -> int:
+def _carry_out(scene: Scene, assigned: Sequence[Assigned]) -> int:
     signal.signal(signal.SIGTERM, _interrupt)
     began = time.monotonic()
-    ended = Engine(scene, _variables(scene)).run(plays)
+    ended = Engine(scene).run(assigned)
     if ended.exit_code:
         _tell_causes(scene)
     scene.tell(
@@ -127,9 +135,9 @@ def _tell_causes(scene: Scene) -> None:
             scene.tell(Note(text=f"{text}\n    its log says: {finding.text}", level="error"))
 
 
-def _options(asked: Asked) -> Options:
+def _options(asked: Asked, resolved: Resolved) -> Options:
     return Options(
-        tp=asked.tp,
+        tp=len(resolved.cluster.hosts) if asked.whole else asked.tp,
         pp=asked.pp,
         check=asked.check,
         allow_degraded=asked.allow_degraded,
@@ -142,36 +150,8 @@ def _interrupt(_signal: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _playbook(name: str) -> Path:
-    path = Path(name) if name.endswith((".yml", ".yaml")) else find("playbooks", f"{name}.yml")
-    if path is None or not path.is_file():
-        known = list(listing("playbooks", ".yml"))
-        raise PlaybookError(f"there is no playbook {name!r}", hint=similar(name, known))
-    return path
-
-
 def _first_line(asked: Asked, resolved: Resolved) -> RunStarted:
-    return RunStarted(
-        task=asked.task,
-        sources={
-            "inventory": " ".join(shown(file) for file in resolved.files),
-            "recipe": f"{resolved.recipe.name} ({shown(resolved.recipe.path)})",
-        },
-        check=asked.check,
-    )
-
-
-def _variables(scene: Scene) -> dict[str, dict[str, Any]]:
-    return {host.name: _host_variables(scene, host) for host in scene.cluster.hosts}
-
-
-def _host_variables(scene: Scene, host: Host) -> dict[str, Any]:
-    options = scene.options
-    magic = {
-        "inventory_hostname": host.name,
-        "nodes": options.nodes,
-        "tp": options.tp,
-        "pp": options.pp,
-        "rank": scene.cluster.rank(host.name),
-    }
-    return {name: host.get(name) for name in host.vars} | dict(scene.given) | magic
+    sources = {"inventory": " ".join(shown(file) for file in resolved.files)}
+    if resolved.recipe.name:
+        sources["recipe"] = f"{resolved.recipe.name} ({shown(resolved.recipe.path)})"
+    return RunStarted(task=asked.task, sources=sources, check=asked.check)

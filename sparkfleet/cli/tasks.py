@@ -7,7 +7,7 @@ from types import ModuleType
 from invoke.collection import Collection
 from invoke.tasks import Task
 
-from sparkfleet.cli import cluster, inventory, lab
+from sparkfleet.cli import cluster, inventory, lab, links, playbook
 
 
 def _collection(name: str, module: ModuleType) -> Collection:
@@ -22,4 +22,6 @@ namespace = Collection(
     _collection("cluster", cluster),
     _collection("inventory", inventory),
     _collection("lab", lab),
+    _collection("links", links),
+    _collection("playbook", playbook),
 )

@@ -2,17 +2,19 @@
 
 Request: ``{"weights_dir": ..., "cluster": ..., "holder": {...}, "wait": s}``. Answers
 ``{"held": true}``, or ``{"held": false, "holder": {...}}`` and ends. The kernel frees the lock when
-this process ends, and sshd ends it when the client's connection is gone.
+this process ends, and sshd ends it when the client's connection is gone. The file tells who holds
+it, and this process.
 """
 
 from __future__ import annotations
 
 import fcntl
 import json
+import os
 import sys
 import time
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 TICK = 0.2  # s
 
@@ -31,13 +33,13 @@ def main() -> None:
         print(json.dumps({"error": f"{path}: {error.strerror}", "hint": hint}))
 
 
-def hold(file: TextIO, request: dict[str, str]) -> None:
+def hold(file: TextIO, request: dict[str, Any]) -> None:
     """Take the lock and keep it until standard input ends, or tell who has it."""
     if not taken(file, float(request["wait"])):
         print(json.dumps({"held": False, "holder": holder(file)}))
         return
     file.truncate(0)
-    file.write(json.dumps(request["holder"]))
+    file.write(json.dumps({**request["holder"], "process": os.getpid()}))
     file.flush()
     print(json.dumps({"held": True}), flush=True)
     sys.stdin.read()

@@ -6,187 +6,126 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from sparkfleet import source, yamlpos
-from sparkfleet.errors import PlaybookError, Problem, Where
-from sparkfleet.playbook.syntax import Block, Play, Step, Task
-from sparkfleet.playbook.vocabulary import ACTIONS, check
-from sparkfleet.resources import similar
-
-PLAY_KEYS = ("name", "hosts", "vars", "tags", "tasks")
-TASK_KEYS = (
-    "name", "when", "tags", "register", "retries", "delay", "until", "no_log", "run_once",
-)  # fmt: skip
-BLOCK_KEYS = ("name", "when", "tags", "block", "rescue", "always")
-ANSIBLE_ONLY = {
-    "loop": "write the task twice; playbooks here have no loops",
-    "with_items": "write the task twice; playbooks here have no loops",
-    "notify": "use register and when; playbooks here have no handlers",
-    "handlers": "use register and when; playbooks here have no handlers",
-    "roles": "write the tasks out; playbooks here have no roles",
-    "become": "set ansible_become for the host in the inventory",
-    "gather_facts": "write a task `gather_facts:`",
-    "pre_tasks": "put them first in tasks",
-    "post_tasks": "put them last in tasks",
-}
+from sparkfleet.errors import PlaybookError
+from sparkfleet.inventory.checks import check_variable
+from sparkfleet.model import Value
+from sparkfleet.playbook.keywords import BLOCK_KEYS, INCLUDED_KEYS, PLAY_KEYS
+from sparkfleet.playbook.reader import Wrong
+from sparkfleet.playbook.syntax import Block, Play, Step
+from sparkfleet.playbook.task_reader import INCLUDED, Around, TaskReader
+from sparkfleet.resources import find
 
 
 def load(path: Path) -> tuple[Play, ...]:
     """Return the plays of the file at `path`; raises PlaybookError with all of its problems."""
-    text = source.read(path, error=PlaybookError)
-    tree = yamlpos.parse(text, error=PlaybookError)
-    reader = _Reader()
-    plays = tuple(reader.plays(tree))
-    if reader.problems:
-        raise PlaybookError.of(reader.problems)
+    parser = _Parser()
+    plays = parser.file(path, Around())
+    if parser.problems:
+        raise PlaybookError.of(tuple(dict.fromkeys(parser.problems)))
     return plays
 
 
-class _Wrong(Exception):  # noqa: N818 - leaves one task, is no error of its own
-    """A part of the file cannot be read; its problem is noted."""
-
-
-class _Reader:
-    """Reads a tree and keeps every problem that it meets on the way."""
+class _Parser(TaskReader):
+    """Reads a playbook, and those that its words stand for."""
 
     def __init__(self) -> None:
-        self.problems: list[Problem] = []
+        super().__init__()
+        self._open: list[str] = []  # the words whose playbooks are being read
 
-    def plays(self, tree: yamlpos.Node) -> Iterator[Play]:
-        """Yield the plays of a file."""
-        if not isinstance(tree, yamlpos.List) or not tree.items:
-            self._note("a playbook is a list of plays", tree.where, "begin with: - name: ...")
-            return
-        for node in tree.items:
-            try:
-                yield self._play(node)
-            except _Wrong:
-                continue
+    def file(self, path: Path, around: Around) -> tuple[Play, ...]:
+        """Return the plays of a file."""
+        text = source.read(path, error=PlaybookError)
+        tree = yamlpos.parse(text, error=PlaybookError)
+        if isinstance(tree, yamlpos.List) and tree.items:
+            return tuple(self._plays(tree.items, around))
+        self.note("a playbook is a list of plays", tree.where, "begin with: - name: ...")
+        return ()
 
-    def _play(self, node: yamlpos.Node) -> Play:
-        play = self._map(node, "a play")
-        self._keys(play, PLAY_KEYS, "a play")
-        for key in ("hosts", "tasks"):
-            if play.get(key) is None:
-                self._note(f"a play needs {key!r}", play.where)
-        tasks = self._steps(play.get("tasks"))
-        variables = play.get("vars")
-        return Play(
-            name=self._text(play, "name") or self._text(play, "hosts"),
-            hosts=self._text(play, "hosts"),
-            tasks=tasks,
-            vars=self._map(variables, "vars").data if variables else {},
-            tags=self._tags(play),
-            where=play.where,
-        )
-
-    def _steps(self, node: yamlpos.Node | None) -> tuple[Step, ...]:
-        if node is None or node.data is None:
-            return ()
-        if not isinstance(node, yamlpos.List):
-            self._note("tasks are a list", node.where, "begin each with: - name: ...")
-            return ()
-        return tuple(self._each_step(node.items))
-
-    def _each_step(self, nodes: Sequence[yamlpos.Node]) -> Iterator[Step]:
+    def _plays(self, nodes: Sequence[yamlpos.Node], around: Around) -> Iterator[Play]:
         for node in nodes:
             try:
-                task = self._map(node, "a task")
-                yield self._block(task) if task.get("block") else self._task(task)
-            except _Wrong:
+                yield self._play(self.mapping(node, "a play"), around)
+            except Wrong:
                 continue
 
-    def _block(self, node: yamlpos.Map) -> Block:
-        self._keys(node, BLOCK_KEYS, "a block")
-        return Block(
-            name=self._text(node, "name"),
-            block=self._steps(node.get("block")),
-            rescue=self._steps(node.get("rescue")),
-            always=self._steps(node.get("always")),
-            when=self._conditions(node),
-            tags=self._tags(node),
-            where=node.where,
+    def _play(self, node: yamlpos.Map, around: Around) -> Play:
+        self.keys(node, PLAY_KEYS, "a play")
+        for key in ("hosts", "tasks"):
+            if (value := node.get(key)) is None or value.data in (None, "", []):
+                self.note(f"a play needs {key!r}", node.where)
+        if self.flag(node, "gather_facts"):
+            where = node.key("gather_facts").where
+            self.note("facts are gathered by a task", where, "write a task `gather_facts:`")
+        hosts = ",".join(self.words(node, "hosts"))
+        inside = self.within(node, around)
+        return Play(
+            name=self.text(node, "name") or hosts,
+            hosts=hosts,
+            tasks=self._steps(node.get("tasks"), inside),
+            vars=self._variables(node),
+            tags=inside.tags,
+            where=(node.get("hosts") or node).where,
         )
 
-    def _task(self, node: yamlpos.Map) -> Task:
-        action = self._action(node)
-        given = node.get(action)
-        args = {} if given is None or given.data is None else self._map(given, action).data
-        self.problems += check(action, args, node.key(action).where)
-        return Task(
-            name=self._text(node, "name") or action,
-            action=action,
-            args=args,
-            when=self._conditions(node),
-            tags=self._tags(node),
-            register=self._text(node, "register") or None,
-            retries=self._number(node, "retries", 3 if node.get("until") else 0),
-            delay=self._number(node, "delay", 5),
-            until=self._text(node, "until") or None,
-            no_log=self._flag(node, "no_log"),
-            run_once=self._flag(node, "run_once"),
-            where=node.where,
-        )
+    def _variables(self, node: yamlpos.Map) -> dict[str, Value]:
+        found: dict[str, Value] = {}
+        given = node.get("vars")
+        if given is None or given.data is None:
+            return found
+        if self._open:
+            hint = "put them into the play that names it"
+            self.note("a playbook that a word stands for has no vars", given.where, hint)
+        for key, value in self.mapping(given, "vars").items():
+            self.template(value)
+            name = str(key.data)
+            found[name] = Value(data=value.data, where=value.where)
+            self.problems += check_variable(name, found[name])
+            if not name.isidentifier():
+                self.note(f"{name!r} is no name for a variable", key.where, "letters, digits and _")
+        return found
 
-    def _action(self, node: yamlpos.Map) -> str:
-        names = [str(key) for key in node.entries if key in ACTIONS]
-        self._keys(node, (*TASK_KEYS, *ACTIONS), "a task")
-        if len(names) == 1:
-            return names[0]
-        if names:
-            self._note(f"a task has one action, this one has {' and '.join(names)}", node.where)
-        else:
-            self._note("this task has no action", node.where, similar("", list(ACTIONS)))
-        raise _Wrong
-
-    def _keys(self, node: yamlpos.Map, known: Sequence[str], what: str) -> None:
-        for name in node.entries:
-            if name not in known:
-                hint = ANSIBLE_ONLY.get(str(name)) or similar(str(name), list(known))
-                self._note(f"{what} has no key {name!r}", node.key(name).where, hint)
-
-    def _conditions(self, node: yamlpos.Map) -> tuple[str, ...]:
-        when = node.get("when")
-        if when is None:
+    def _steps(self, node: yamlpos.Node | None, around: Around) -> tuple[Step, ...]:
+        if node is None or node.data is None:
             return ()
-        items = when.items if isinstance(when, yamlpos.List) else (when,)
-        return tuple(str(item.data) for item in items)
+        if isinstance(node, yamlpos.List):
+            return tuple(self._each_step(node.items, around))
+        self.note("tasks are a list", node.where, "begin each with: - name: ...")
+        return ()
 
-    def _tags(self, node: yamlpos.Map) -> frozenset[str]:
-        tags = node.get("tags")
-        if tags is None:
-            return frozenset()
-        items = tags.data if isinstance(tags, yamlpos.List) else str(tags.data).split(",")
-        return frozenset(str(item).strip() for item in items)
+    def _each_step(self, nodes: Sequence[yamlpos.Node], around: Around) -> Iterator[Step]:
+        for node in nodes:
+            try:
+                step = self.mapping(node, "a task")
+                if "block" in step.entries:
+                    yield self._block(step, around)
+                elif word := next((word for word in INCLUDED if word in step.entries), ""):
+                    yield self._included(step, word, around)
+                else:
+                    yield self.task(step, around)
+            except Wrong:
+                continue
 
-    def _text(self, node: yamlpos.Map, key: str) -> str:
-        value = node.get(key)
-        if value is None or value.data is None:
-            return ""
-        if isinstance(value, yamlpos.Scalar):
-            return str(value.data)
-        self._note(f"{key} is a text", value.where)
-        return ""
+    def _block(self, node: yamlpos.Map, around: Around) -> Block:
+        self.keys(node, BLOCK_KEYS, "a block")
+        inside = self.within(node, around)
+        return Block(
+            name=self.text(node, "name"),
+            block=self._steps(node.get("block"), inside),
+            rescue=self._steps(node.get("rescue"), inside),
+            always=self._steps(node.get("always"), inside),
+        )
 
-    def _number(self, node: yamlpos.Map, key: str, default: int) -> int:
-        value = node.get(key)
-        if value is None:
-            return default
-        if isinstance(value.data, int) and not isinstance(value.data, bool) and value.data >= 0:
-            return value.data
-        self._note(f"{key} is a whole number, not {value.data!r}", value.where)
-        return default
-
-    def _flag(self, node: yamlpos.Map, key: str) -> bool:
-        value = node.get(key)
-        if value is None or isinstance(value.data, bool):
-            return bool(value and value.data)
-        self._note(f"{key} is true or false, not {value.data!r}", value.where)
-        return False
-
-    def _map(self, node: yamlpos.Node, what: str) -> yamlpos.Map:
-        if not isinstance(node, yamlpos.Map):
-            self._note(f"{what} is a mapping, not {node.data!r}", node.where)
-            raise _Wrong
-        return node
-
-    def _note(self, message: str, where: Where, hint: str | None = None) -> None:
-        self.problems.append(Problem(message=message, where=where, hint=hint))
+    def _included(self, node: yamlpos.Map, word: str, around: Around) -> Block:
+        self.keys(node, (*INCLUDED_KEYS, word), f"{word}, which stands for many tasks,")
+        given, path = node.get(word), find("playbooks", INCLUDED[word])
+        if given is not None and given.data is not None:
+            self.note(f"{word} takes no arguments", given.where)
+        if word in self._open or path is None:
+            why = "names itself" if path else "is not there"
+            self.note(f"the playbook {INCLUDED[word]} {why}", node.key(word).where)
+            raise Wrong
+        self._open.append(word)
+        plays = self.file(path, self.within(node, around))
+        self._open.pop()
+        tasks = tuple(step for play in plays for step in play.tasks)
+        return Block(name=self.text(node, "name") or word, block=tasks)

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from sparkfleet.actions.conditions import Condition
 from sparkfleet.errors import Where
-from sparkfleet.model import EMPTY
+from sparkfleet.model import EMPTY, Host, Value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One action on every host of the play."""
+    """One action on every host of the play.
+
+    `when` and `tags` hold those of the blocks and the play around it too.
+    """
 
     name: str
     action: str
-    args: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
-    when: tuple[str, ...] = ()
+    args: Mapping[str, Value] = field(default_factory=lambda: EMPTY)
+    when: tuple[Condition, ...] = ()
     tags: frozenset[str] = frozenset()
     register: str | None = None
     retries: int = 0
     delay: float = 5.0  # s between retries
-    until: str | None = None
+    until: tuple[Condition, ...] = ()
     no_log: bool = False
     run_once: bool = False
     where: Where | None = None
@@ -36,9 +40,6 @@ class Block:
     block: tuple[Step, ...]
     rescue: tuple[Step, ...] = ()
     always: tuple[Step, ...] = ()
-    when: tuple[str, ...] = ()
-    tags: frozenset[str] = frozenset()
-    where: Where | None = None
 
 
 Step = Task | Block
@@ -46,11 +47,33 @@ Step = Task | Block
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Play:
-    """Tasks for a group of hosts."""
+    """Tasks for the hosts of a pattern."""
 
     name: str
     hosts: str
     tasks: tuple[Step, ...]
-    vars: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
+    vars: Mapping[str, Value] = field(default_factory=lambda: EMPTY)
     tags: frozenset[str] = frozenset()
     where: Where | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assigned:
+    """A play and the hosts that its pattern stands for in this run."""
+
+    play: Play
+    hosts: tuple[Host, ...]
+
+
+def every_task(steps: Sequence[Step]) -> Iterator[Task]:
+    """Yield the tasks in `steps` and in their blocks, in the order of the file."""
+    for step in steps:
+        if isinstance(step, Task):
+            yield step
+        else:
+            yield from every_task((*step.block, *step.rescue, *step.always))
+
+
+def plain(args: Mapping[str, Value]) -> dict[str, Any]:
+    """Return arguments without their places."""
+    return {name: value.data for name, value in args.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakSet
 
@@ -25,16 +25,18 @@ class Link(ABC):
     def __init__(self, host: Host) -> None:
         self.host = host
         self._channels: WeakSet[Channel] = WeakSet()
+        self._kept: list[Channel] = []
 
-    def open(self, command: Command, *, lasting: bool = False) -> Channel:
-        """Start `command`; its `stdin` is not sent yet. Raises UnreachableError, CommandError.
-
-        A `lasting` channel is not dropped by `abort`, only with the link.
-        """
+    def open(self, command: Command) -> Channel:
+        """Start `command`; its `stdin` is not sent yet. Raises UnreachableError, CommandError."""
         channel = self._start(command)
-        if not lasting:
-            self._channels.add(channel)
+        self._channels.add(channel)
         return channel
+
+    def keep(self, channel: Channel) -> None:
+        """Let `channel` outlive `abort`; it ends with the link."""
+        self._channels.discard(channel)
+        self._kept.append(channel)
 
     def abort(self) -> None:
         """Drop every channel that is open; what waits for one sees it end."""
@@ -92,7 +94,7 @@ class Link(ABC):
         *,
         payload: Iterable[bytes] = (),
         timeout: float = DEFAULT_TIMEOUT,
-        python: str = "python3",
+        python: Sequence[str] = ("python3",),
     ) -> dict[str, Any]:
         """Run the program `onhost/<program>.py` with `request` and return its one-line answer.
 

@@ -41,7 +41,9 @@ class LocalLink(Link):
         return LocalChannel(child)
 
     def close(self) -> None:
-        """Nothing is held between commands."""
+        """End what was kept; nothing else is held between commands."""
+        for channel in self._kept:
+            channel.close()
 
 
 class LocalChannel(Channel):

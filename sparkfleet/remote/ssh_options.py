@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import re
 import shlex
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
     from sparkfleet.model import Host
 
+JUMP = re.compile(r"(?:ssh://)?(?:([\w.-]+)@)?([\w][\w.-]*)(?::(\d{1,5}))?")
+PORTS = range(1, 65536)
 VALUE_FLAGS = {"-i": "identityfile", "-J": "proxyjump", "-p": "port", "-l": "user"}
 
 
@@ -73,13 +76,13 @@ def _apply(options: SshOptions, host: Host, name: str, value: str) -> SshOptions
             return replace(options, accept_new=True)
         case "identityfile":
             return replace(options, identity_files=(*options.identity_files, value))
-        case "port":
+        case "port" if value.isdecimal() and int(value) in PORTS:
             return replace(options, port=int(value))
         case "user":
             return replace(options, user=value)
-        case "proxyjump" if value.lower() != "none":
-            return replace(options, jumps=tuple(_jump(hop) for hop in value.split(",")))
-        case "proxyjump" | "batchmode" | "identitiesonly" | "connecttimeout":
+        case "proxyjump" if (jumps := _jumps(value)) is not None:
+            return replace(options, jumps=jumps)
+        case "batchmode" | "identitiesonly" | "connecttimeout":
             return options
     raise _unknown(host, name, value)
 
@@ -97,10 +100,17 @@ def _unknown(host: Host, name: str, value: str) -> InventoryError:
     )
 
 
-def _jump(text: str) -> SshOptions:
-    user, _, rest = text.strip().removeprefix("ssh://").rpartition("@")
-    address, _, port = rest.partition(":")
-    return SshOptions(address=address, user=user, port=int(port or 22))
+def _jumps(text: str) -> tuple[SshOptions, ...] | None:
+    """Return the jump hosts in a list of ``[ssh://][user@]host[:port]``; None if one is not."""
+    if text.lower() == "none":
+        return ()
+    found = [JUMP.fullmatch(hop.strip()) for hop in text.split(",")]
+    hops = [hop for hop in found if hop and int(hop[3] or 22) in PORTS]
+    if len(hops) < len(found):
+        return None
+    return tuple(
+        SshOptions(address=hop[2], user=hop[1] or "", port=int(hop[3] or 22)) for hop in hops
+    )
 
 
 def _inherit(hop: SshOptions, target: SshOptions) -> SshOptions:

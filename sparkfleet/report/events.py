@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from sparkfleet.errors import Problem
 from sparkfleet.model import Outcome, Status
 
 
@@ -72,7 +73,15 @@ class RunEnded:
     log: str = ""
 
 
-Event = RunStarted | PlayStarted | TaskStarted | Progress | HostEnded | Note | RunEnded
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStopped:
+    """The run ended with an error that is no host's: something typed or written, or the lock."""
+
+    problems: tuple[Problem, ...]
+    exit_code: int
+
+
+Event = RunStarted | PlayStarted | TaskStarted | Progress | HostEnded | Note | RunEnded | RunStopped
 
 
 class Reporter(Protocol):

@@ -8,7 +8,7 @@ from typing import Self
 
 from rich.console import Console
 
-from sparkfleet.report.events import Event
+from sparkfleet.report.events import Event, RunStopped
 from sparkfleet.report.text import TextReporter
 
 WIDTH = 100
@@ -39,5 +39,7 @@ class LogReporter:
 
     def handle(self, event: Event) -> None:
         """Write one event, at once."""
+        if isinstance(event, RunStopped):  # on the screen it is the error itself
+            self._file.writelines(f"{problem}\n" for problem in event.problems)
         self._text.handle(event)
         self._file.flush()

@@ -13,6 +13,7 @@ from rich.progress import Progress as Bars
 
 from sparkfleet.model import Change, Outcome, Severity, Status
 from sparkfleet.report import events
+from sparkfleet.report.recap import recap
 
 COLOURS = {
     Status.OK: "green",
@@ -67,7 +68,7 @@ class TextReporter:
                 case events.HostEnded():
                     self._ended(event)
                 case events.Note():
-                    self._console.print(escape(event.text), style=NOTES[event.level])
+                    self._line(event.text, NOTES[event.level])
                 case events.RunEnded():
                     self._recap(event)
 
@@ -132,11 +133,14 @@ class TextReporter:
             yield f"    {change.summary}", ""
             if self._diff:
                 yield from _diff(change)
+        for name in ("stdout_lines", "stderr_lines") if self._verbose else ():
+            for line in outcome.data.get(name, ()):
+                yield f"    {name.removesuffix('_lines')}: {line}", ""
 
     def _recap(self, event: events.RunEnded) -> None:
         self._heading("PLAY RECAP")
         for host, counts in event.recap.items():
-            numbers = " ".join(f"{status}={counts.get(status, 0)}" for status in Status)
+            numbers = " ".join(f"{name}={count}" for name, count in recap(counts).items())
             bad = counts.get(Status.FAILED, 0) + counts.get(Status.UNREACHABLE, 0)
             changed = counts.get(Status.CHANGED, 0)
             style = "red" if bad else "yellow" if changed else "green"

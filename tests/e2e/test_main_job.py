@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import signal
-import subprocess
 import time
 from pathlib import Path
 
@@ -14,7 +13,17 @@ from sparkfleet.commands import quote
 from sparkfleet.lab import fleet
 from sparkfleet.lab.fleet import Fleet
 from sparkfleet.lab.smoke_answers import answers
-from tests.commandline import LONGEST, Type, chat, command_line, environment, processes
+from tests.commandline import (
+    LONGEST,
+    Done,
+    Type,
+    chat,
+    command_line,
+    environment,
+    follow,
+    processes,
+    started,
+)
 
 pytestmark = [pytest.mark.fleet, pytest.mark.e2e, pytest.mark.timeout(LONGEST)]
 
@@ -90,61 +99,33 @@ def test_down_leaves_no_process_and_takes_no_time_limit(run: Type) -> None:
 
 
 def test_a_host_that_dies_during_up_is_named_and_the_other_is_cleaned(lab: Fleet) -> None:
-    child = subprocess.Popen(
-        command_line("cluster.up", "--tp", "2", "--inventory", str(lab.inventory)),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    assert child.stdout is not None
-    lines = []
-    for line in child.stdout:
-        lines.append(line)
-        if "resolving model" in line:
-            fleet.fault("spark-02", "power-off")
-    code = child.wait(60)
-    output = "".join(lines)
-    assert code in (2, 4), output
-    assert re.search(r"fatal: \[spark-02\] UNREACHABLE!", output), output
+    with started("cluster.up", "--tp", "2", "--inventory", str(lab.inventory)) as child:
+        done = follow(child, "resolving model", lambda: fleet.fault("spark-02", "power-off"))
+    assert done.code in (2, 4), done.output
+    assert re.search(r"fatal: \[spark-02\] UNREACHABLE!", done.output), done.output
     assert processes("spark-01") == {}
     fleet.fault("spark-02", "power-off", clear=True)
 
 
 def test_ctrl_c_during_up_undoes_it(lab: Fleet) -> None:
-    child = subprocess.Popen(
-        command_line("cluster.up", "--tp", "2", "--inventory", str(lab.inventory)),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    assert child.stdout is not None
-    lines = []
-    for line in child.stdout:
-        lines.append(line)
-        if "TASK [Serve]" in line:
-            child.send_signal(signal.SIGINT)
-    assert child.wait(60) == 130, "".join(lines)
+    with started("cluster.up", "--tp", "2", "--inventory", str(lab.inventory)) as child:
+        done = follow(child, "TASK [Wait until", lambda: child.send_signal(signal.SIGINT))
+    assert done.code == 130, done.output
     assert {host: processes(host) for host in HOSTS} == {"spark-01": {}, "spark-02": {}}
 
 
 def test_a_second_run_while_one_holds_the_lock_ends_with_75(lab: Fleet, run: Type) -> None:
-    child = subprocess.Popen(
-        command_line("cluster.up", "--tp", "2", "--inventory", str(lab.inventory)),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    assert child.stdout is not None
-    for line in child.stdout:
-        if "TASK [Join gate]" in line:
-            break
-    done = run("cluster.up", "--tp", "2")
-    child.send_signal(signal.SIGINT)
-    child.stdout.read()
-    child.wait(60)
-    assert done.code == 75
-    assert f"pid {child.pid}" in done.output
-    assert "cluster.up --tp 2" in done.output
+    second: list[Done] = []
+
+    def meet() -> None:
+        second.append(run("cluster.up", "--tp", "2"))
+        child.send_signal(signal.SIGINT)
+
+    with started("cluster.up", "--tp", "2", "--inventory", str(lab.inventory)) as child:
+        follow(child, "TASK [Join gate]", meet)
+    assert second[0].code == 75, second[0].output
+    assert f"pid {child.pid}" in second[0].output
+    assert "cluster.up --tp 2" in second[0].output
 
 
 def test_solo_over_ssh_needs_no_fabric(run: Type, lab: Fleet) -> None:
@@ -154,7 +135,8 @@ def test_solo_over_ssh_needs_no_fabric(run: Type, lab: Fleet) -> None:
     assert done.code == 0, done.output
     assert chat(lab.hosts[0].address, "12*17") == "204"
     assert not [command for command in processes("spark-01").values() if "raylet" in command]
-    assert run("cluster.up", "--solo").recap("spark-01")["changed"] == 0
+    again = run("cluster.up", "--solo")
+    assert again.recap("spark-01")["changed"] == 0, again.output
     assert run("cluster.down").code == 0
 
 

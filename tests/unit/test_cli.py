@@ -64,7 +64,6 @@ def test_both_doors_have_the_same_tasks(call: Call) -> None:
         (["cluster.up", "--set", "port"], "--set takes NAME=VALUE, not 'port'"),
         (["cluster.up", "--lock-wait", "soon"], "'soon' is not a duration"),
         (["cluster.up", "--allow-degraded", " "], "--allow-degraded needs a reason"),
-        (["cluster.up", "--tp", "2"], "no inventory: none was named"),
         (["cluster.up", "--inventory", "nowhere.yml"], "nowhere.yml"),
         (["cluster.up", "--inventory", PAIR], "no recipe: none was named"),
         (["cluster.up", "--inventory", PAIR, "--recipe", "nope"], "there is no recipe 'nope'"),
@@ -80,9 +79,6 @@ def test_both_doors_have_the_same_tasks(call: Call) -> None:
 def test_wrong_input_ends_with_5_and_says_what_to_type(
     call: Call, words: list[str], told: str
 ) -> None:
-    if "--tp" in words and words[-1] == "2" and Path("/run/sparkfleet-lab/inventory.yml").exists():
-        words = [*words, "--inventory", "none.yml"]
-        told = "none.yml"
     done = call(*words)
     assert told in done.stderr
     assert done.returncode == 5

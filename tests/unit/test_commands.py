@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sparkfleet.commands import Command, folded, quote
 
 WORDS = st.lists(
-    st.text(st.characters(blacklist_characters="\0", blacklist_categories=("Cs",)), max_size=20),
+    st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20),
     min_size=1,
     max_size=5,
 )

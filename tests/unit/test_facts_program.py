@@ -13,8 +13,8 @@ from sparkfleet.commands import script
 
 
 def _ask(**changes: Any) -> dict[str, dict[str, str]]:
-    request = {"weights_dir": "~/vllm", "ports": [], "fabric": True} | changes
-    command = script("facts", request, python=sys.executable)
+    request = {"weights_dir": "~/vllm", "ports": [], "files": [], "fabric": True} | changes
+    command = script("facts", request, python=(sys.executable,))
     done = subprocess.run(command.argv, input=command.stdin, capture_output=True, check=True)
     answer: dict[str, dict[str, str]] = json.loads(done.stdout)["facts"]
     return answer

@@ -219,11 +219,26 @@ def test_devices_that_the_user_may_not_open() -> None:
     assert "modprobe" in found["spark-2"].fix
 
 
-def test_a_limit_on_locked_memory_is_a_warning() -> None:
-    head, peer = pair()
-    peer.text("memlock", "8388608")
-    (verdict,) = Cluster(head, peer).found("rdma.memlock")
-    assert (verdict.host, verdict.seen) == ("spark-2", "8388608 bytes")
+@pytest.mark.parametrize(
+    ("seen", "variables", "severity"),
+    [
+        ("65536", {}, Severity.ERROR),
+        ("8388608", {}, Severity.ERROR),
+        ("68719476736", {}, Severity.WARNING),
+        ("68719476736", {"link_memlock": "64GiB"}, None),
+        ("8388608", {"link_memlock": "64GiB"}, Severity.ERROR),
+        ("65536", {"link_memlock": 0}, None),
+        ("-1", {"link_memlock": "64GiB"}, None),
+    ],
+)
+def test_a_limit_on_locked_memory(
+    seen: str, variables: dict[str, object], severity: Severity | None
+) -> None:
+    head, peer = pair(**variables)
+    peer.text("memlock", seen)
+    found = Cluster(head, peer).found("rdma.memlock")
+    assert [x.severity for x in found] == ([] if severity is None else [severity])
+    assert all((x.host, x.seen) == ("spark-2", f"{seen} bytes") for x in found)
 
 
 def test_a_rail_in_a_bond() -> None:

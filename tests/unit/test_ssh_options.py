@@ -65,6 +65,10 @@ def test_no_jump_host_is_no_host_called_none() -> None:
     [
         ("-o StrictHostKeyChecking=no", "host keys are always checked"),
         ("-o ProxyCommand=nc", "known: UserKnownHostsFile"),
+        ("-p twenty", "known: UserKnownHostsFile"),
+        ("-J one,-oProxyCommand=x", "known: UserKnownHostsFile"),
+        ("-J a@b:c", "known: UserKnownHostsFile"),
+        ("-J a@b:99999", "known: UserKnownHostsFile"),
         ("-L 80:a:80", "known: UserKnownHostsFile"),
     ],
 )

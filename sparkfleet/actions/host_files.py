@@ -1,0 +1,89 @@
+"""One path on a host: what is there, and putting something else there that can be taken back."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sparkfleet.actions.becoming import ask
+from sparkfleet.errors import CommandError
+from sparkfleet.quantities import show_size
+from sparkfleet.remote.link import Link
+
+MODE = re.compile(r"[0-7]{3,4}")
+MODE_HELP = 'permissions as quoted octal digits, like "0644"'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What is at a path; `content` only of a file that was asked for and differs from wanted."""
+
+    path: str
+    kind: str  # file, directory, link, other, absent
+    mode: str = ""
+    sha256: str = ""
+    size: int = 0
+    content: bytes | None = None
+    target: str = ""
+    empty: bool = False
+    missing: tuple[str, ...] = ()  # the path and the folders above it that are not there
+
+    @property
+    def text(self) -> str | None:
+        """The content for a difference, or None where it is not text or not there."""
+        try:
+            return None if self.content is None else self.content.decode()
+        except UnicodeDecodeError:
+            return None
+
+
+def look(link: Link, path: str, *, user: str = "", follow: bool = True, **more: Any) -> Found:
+    """Return what is at `path` on the host; `more` is as in the program (into, sha256)."""
+    request = {"do": "look", "path": path, "follow": follow, **more}
+    answer = ask(link, "files", request, user=user)
+    content = answer.pop("content", None)
+    answer["missing"] = tuple(answer.get("missing", ()))
+    return Found(content=None if content is None else base64.b64decode(content), **answer)
+
+
+def change(link: Link, do: str, path: str, *, user: str = "", **more: Any) -> Mapping[str, Any]:
+    """Do one deed of the program at `path`."""
+    return ask(link, "files", {"do": do, "path": path, **more}, user=user)
+
+
+def put(link: Link, path: str, content: bytes, *, mode: str | None, user: str = "") -> None:
+    """Write `content` to `path`, whole or not at all."""
+    wanted = hashlib.sha256(content).hexdigest()
+    request = {"do": "put", "path": path, "sha256": wanted, "mode": mode}
+    ask(link, "files", request, user=user, payload=[content])
+
+
+def restore(link: Link, before: Found, *, user: str = "") -> None:
+    """Bring back what was at a path before; raises CommandError where that was not kept."""
+    if before.kind == "absent":
+        for path in before.missing:
+            change(link, "remove", path, user=user)
+    elif before.kind == "directory":
+        change(link, "make", before.path, user=user, kind="directory", mode=before.mode)
+    elif before.kind == "link":
+        change(link, "remove", before.path, user=user)
+        change(link, "link", before.path, user=user, target=before.target)
+    elif before.content is not None:
+        put(link, before.path, before.content, mode=before.mode, user=user)
+    else:
+        change(link, "mode", before.path, user=user, mode=before.mode)
+
+
+def replaceable(link: Link, found: Found) -> None:
+    """Raise CommandError where a file cannot be written at the path, or not be brought back."""
+    if found.kind == "file" and found.content is None:
+        message = f"{found.path} is too large to be kept for undo: {show_size(found.size)}"
+        raise CommandError(message, host=link.host.name, hint="remove it by hand first")
+    if found.kind in ("directory", "other"):
+        hint = "name the file itself in dest" if found.kind == "directory" else None
+        message = f"{found.path} is no file"
+        raise CommandError(message, host=link.host.name, hint=hint)

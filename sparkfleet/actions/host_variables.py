@@ -1,0 +1,78 @@
+"""What a task's templates and conditions see on one host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from sparkfleet.errors import PlaybookError
+from sparkfleet.model import EMPTY, Value
+from sparkfleet.recipes.settings import Settings
+from sparkfleet.templating import holds_template, render
+from sparkfleet.variables import VARIABLES
+
+
+class HostVariables(Mapping[str, Any]):
+    """The variables of one host, from strong to weak, as in Ansible.
+
+    Those of the run (`nodes`, `rank`), ``--set``, what tasks have registered or `set`, the play's
+    `vars`, the inventory; one of ours that none of them sets comes from the recipe or the table.
+    The play's templates are rendered when they are read; what a task returned is never a template.
+    """
+
+    def __init__(
+        self, settings: Settings, inventory: Mapping[str, Any], run: Mapping[str, Any]
+    ) -> None:
+        self._settings = settings
+        self._inventory = inventory
+        self._run = run
+        self._play: Mapping[str, Value] = EMPTY
+        self._own: dict[str, Any] = {}
+        self._open: list[str] = []
+
+    def enter(self, play: Mapping[str, Value]) -> None:
+        """Take the `vars` of the play that begins; those of the play before are gone."""
+        self._play = play
+
+    def learn(self, variables: Mapping[str, Any]) -> None:
+        """Keep what a task has registered or set, for the rest of the run."""
+        self._own.update(variables)
+
+    def settings(self) -> Settings:
+        """Return the variables of ours, with those of the play and its tasks over the host's."""
+        free = VARIABLES.keys() - self._settings.given.keys()
+        laid = {name: self._rendered(name) for name in self._play if name in free}
+        laid |= {name: Value(data=data) for name, data in self._own.items() if name in free}
+        return self._settings.over(laid)
+
+    def __getitem__(self, name: str) -> Any:
+        for strong in (self._run, self._settings.given, self._own):
+            if name in strong:
+                return strong[name]
+        if name in self._play:
+            return self._rendered(name).data
+        if name in VARIABLES and (value := self._settings.value(name)) is not None:
+            return value
+        return self._inventory[name]
+
+    def _rendered(self, name: str) -> Value:
+        value = self._play[name]
+        if not holds_template(value.data):
+            return value
+        if name in self._open:
+            path = " -> ".join([*self._open, name])
+            raise PlaybookError(f"a variable that needs itself: {path}", where=value.where)
+        self._open.append(name)
+        try:
+            data = render(value.data, self, where=value.where, error=PlaybookError)
+        finally:
+            self._open.pop()
+        return replace(value, data=data, raw=value.data)
+
+    def __iter__(self) -> Iterator[str]:
+        layers = (self._run, self._settings.given, self._own, self._play, self._inventory)
+        yield from dict.fromkeys(name for layer in layers for name in layer)
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))

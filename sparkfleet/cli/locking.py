@@ -1,0 +1,88 @@
+"""Holding the lock of a cluster by hand, and freeing one whose holder is gone."""
+
+from __future__ import annotations
+
+import os
+import platform
+import signal
+from collections.abc import Mapping
+
+from rich.console import Console
+
+from sparkfleet.actions import lock
+from sparkfleet.cli.asked import Asked, command_line
+from sparkfleet.cli.resolution import Resolved, resolve
+from sparkfleet.errors import LockHeldError
+from sparkfleet.recipes.settings import Settings
+from sparkfleet.remote.link import Link
+from sparkfleet.remote.open import open_link
+from sparkfleet.remote.pool import Pool
+
+
+def hold(asked: Asked) -> int:
+    """Take the lock on every host of the cluster, and keep it until Ctrl-C or SIGTERM."""
+    resolved = resolve(asked, works_on_cluster=False)
+    request = lock.request(resolved.cluster.name, command_line(), asked.lock_wait)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with Pool(open_link) as pool:
+        try:
+            locks = lock.take(pool, list(_settings(resolved).values()), request)
+        except KeyboardInterrupt:
+            pool.abort()
+            raise
+        names = ", ".join(sorted(locks.channels))
+        _say(f"cluster {resolved.cluster.name} is locked on {names}; Ctrl-C frees it")
+        try:
+            signal.pause()
+        except KeyboardInterrupt:
+            locks.free()
+            _say("freed")
+    return 0
+
+
+def free(asked: Asked, *, force: bool) -> int:
+    """Free the lock on every host where somebody holds it, and say who; raises LockHeldError."""
+    resolved = resolve(asked, works_on_cluster=False)
+    settings, cluster = _settings(resolved), resolved.cluster
+
+    def look(link: Link) -> Mapping[str, str] | None:
+        return lock.look(link, settings[link.host.name], cluster.name)
+
+    def end(link: Link) -> Mapping[str, str] | None:
+        return lock.free(link, settings[link.host.name], cluster.name)
+
+    with Pool(open_link) as pool:
+        holders = pool.map(look, cluster.hosts).all()
+        held = [host for host in cluster.hosts if holders[host.name] is not None]
+        for host in () if force else held:
+            _check_gone(host.name, holders[host.name] or {})
+        for name, holder in pool.map(end, held).all().items():
+            _say(f"freed on {name}; it was held by {lock.told(holder or {})}")
+    if not held:
+        _say(f"nobody holds the lock of cluster {cluster.name}")
+    return 0
+
+
+def _settings(resolved: Resolved) -> dict[str, Settings]:
+    return {host.name: Settings(host=host) for host in resolved.cluster.hosts}
+
+
+def _check_gone(host: str, holder: Mapping[str, str]) -> None:
+    """Raise LockHeldError where the holder is a process of this machine that still runs."""
+    pid = holder.get("pid", "")
+    if holder.get("machine") != platform.node() or not pid.isdecimal():
+        return
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return
+    except PermissionError:
+        pass  # it runs, as another user
+    raise LockHeldError(
+        f"the lock on {host} is held by a run that is alive: {lock.told(holder)}",
+        hint=f"stop that run (kill -INT {pid}), or free the lock all the same with --force",
+    )
+
+
+def _say(text: str) -> None:
+    Console(highlight=False, markup=False, soft_wrap=True).print(text)

@@ -1,0 +1,158 @@
+"""Measuring the fabric: `links.bench`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+
+from rich.console import Console
+from rich.table import Table
+
+from sparkfleet import facts, links
+from sparkfleet.cli.asked import Asked, duration
+from sparkfleet.cli.fabric import Site, console, exit_code, save, site
+from sparkfleet.cli.verdicts import print_verdicts
+from sparkfleet.launch import processes
+from sparkfleet.links import Samples, plot, receipt
+from sparkfleet.links.collective import Collective, collect, parse
+from sparkfleet.links.collective_verdicts import judge_answers, judge_collective
+from sparkfleet.links.counters import increases, judge_counters
+from sparkfleet.links.evidence import Evidence
+from sparkfleet.links.rates import every_pair
+from sparkfleet.links.verdicts import info
+from sparkfleet.model import Verdict
+from sparkfleet.recipes.settings import Settings
+from sparkfleet.remote.link import Link
+from sparkfleet.report import json
+
+SECONDS = 1.0  # s that each way is measured
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """What `links.bench` found out."""
+
+    verdicts: tuple[Verdict, ...]
+    samples: Samples
+    collective: Collective | None
+
+
+def bench_links(asked: Asked, *, seconds: str | None, collective: bool, svg: str | None) -> int:
+    """Measure, print and keep the rates of all links; return 0, or 2 if a verdict refuses."""
+    moment = duration("seconds", seconds) or SECONDS
+    with site(asked) as seen:
+        bench = _measure(seen, moment, collective=collective)
+        _keep(seen, bench)
+    if svg:
+        save(svg, plot.svg(bench.samples, bench.collective, seen.hosts))
+    if asked.output == "json":
+        json.write(json.document(**asdict(bench)), sys.stdout)
+    else:
+        _print(console(), bench)
+        print_verdicts(console(), bench.verdicts, verbose=asked.verbose)
+    return exit_code(bench.verdicts)
+
+
+def _measure(seen: Site, seconds: float, *, collective: bool) -> Bench:
+    verdicts = links.prove(seen.pool, seen.fabric, seen.facts, seen.hosts)
+    rounds = every_pair(seen.fabric.hosts)
+    samples = links.measure(seen.pool, seen.fabric, seen.hosts, rounds=rounds, seconds=seconds)
+    verdicts += links.judge_rates(samples, seen.hosts)
+    measured = None
+    if collective:
+        measured, told = _collective(seen)
+        verdicts += told
+    return Bench(verdicts=(*verdicts, *_counters(seen)), samples=samples, collective=measured)
+
+
+def _collective(seen: Site) -> tuple[Collective | None, tuple[Verdict, ...]]:
+    entries = {host.name: host for host in seen.hosts}
+    evidence = Evidence(fabric=seen.fabric, facts=seen.facts, hosts=entries)
+    pythons = {host.name: _python(seen, host.name) for host in seen.hosts}
+    if lacking := [host for host, python in pythons.items() if not python]:
+        return None, tuple(_no_engine(host) for host in lacking)
+    said = collect(seen.pool, evidence, pythons)
+    verdicts = tuple(judge_answers(evidence, said))
+    if any("failed" in answer for answer in said.values()):
+        return None, verdicts
+    measured = parse(said[seen.cluster.head.name])
+    return measured, (*verdicts, judge_collective(evidence, measured))
+
+
+def _python(seen: Site, name: str) -> str:
+    """Return the path of a host's engine's Python, empty where the inventory names no engine."""
+    host = next(host for host in seen.hosts if host.name == name)
+    venv = Settings(host=host).text("engine_venv")
+    home = seen.facts[name].system.home
+    return f"{home}{venv[1:]}/bin/python" if venv[:1] == "~" else f"{venv}/bin/python" * bool(venv)
+
+
+def _no_engine(host: str) -> Verdict:
+    return info(
+        "link.collective",
+        host,
+        "all_gather",
+        expected="an engine whose torch runs it",
+        seen="engine_venv is not set",
+        source="inventory",
+        fix="set engine_venv, or leave it out: --no-collective",
+    )
+
+
+def _counters(seen: Site) -> Iterator[Verdict]:
+    """Read the facts again, and yield what rose while the links were full."""
+    now = seen.pool.map(facts.gather, seen.hosts).all()
+    for host, before in seen.facts.items():
+        yield from judge_counters(host, increases(before, now[host]))
+
+
+def _keep(seen: Site, bench: Bench) -> None:
+    """Write the receipt on every node."""
+    text = receipt.write(
+        receipt.fingerprint(seen.fabric, seen.facts, seen.hosts),
+        seen.hosts,
+        bench.verdicts,
+        bench.samples,
+        collective=bench.collective,
+    )
+
+    def write(link: Link) -> None:
+        place = processes.place(Settings(host=link.host), seen.cluster.name)
+        processes.write_files(link, place, {receipt.FILE: text})
+
+    seen.pool.map(write, seen.hosts).all()
+
+
+def _print(console: Console, bench: Bench) -> None:
+    console.print(_rates(bench.samples))
+    if bench.collective:
+        console.print(_busbw(bench.collective))
+
+
+def _rates(samples: Samples) -> Table:
+    delays: Mapping[tuple[str, str, str], float | None] = {
+        (delay.host, delay.peer, delay.rail): delay.microseconds for delay in samples.delays
+    }
+    table = Table("from", "to", "rails", "Gb/s", "round trip", "by", box=None)
+    for rate in samples.rates:
+        micros = delays.get((rate.host, rate.peer, rate.rails[0])) if len(rate.rails) == 1 else None
+        table.add_row(
+            rate.host,
+            rate.peer,
+            ", ".join(rate.rails),
+            rate.why or f"{rate.gbps:.1f}",
+            f"{micros:.0f} us" if micros else "",
+            rate.tool,
+        )
+    return table
+
+
+def _busbw(collective: Collective) -> Table:
+    version = f"NCCL {collective.nccl}" if collective.nccl else collective.backend
+    title = f"{version}, torch {collective.torch}, {collective.device}"
+    operations = list(collective.rows)
+    table = Table("message", *(f"{x} GB/s" for x in operations), box=None, title=title)
+    for rows in zip(*collective.rows.values(), strict=True):
+        table.add_row(f"{rows[0].size >> 10} KiB", *(f"{row.busbw:.2f}" for row in rows))
+    return table

@@ -1,0 +1,97 @@
+"""Everything that is known before the first host is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from sparkfleet.cli import sources
+from sparkfleet.cli.asked import Asked
+from sparkfleet.errors import InventoryError, Problem, UsageError
+from sparkfleet.inventory.clusters import cluster as choose_cluster
+from sparkfleet.inventory.clusters import definitions
+from sparkfleet.inventory.loading import load as load_inventory
+from sparkfleet.inventory.patterns import select
+from sparkfleet.model import Cluster, Host, Inventory
+from sparkfleet.recipes.recipe import Recipe
+from sparkfleet.recipes.recipe import load as load_recipe
+from sparkfleet.recipes.settings import overlay
+from sparkfleet.remote.ssh_options import ssh_options
+
+NO_RECIPE = Recipe(name="", path=Path())  # of what can do without one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolved:
+    """What was asked for, with the files that say what it means."""
+
+    files: tuple[str, ...]
+    inventory: Inventory
+    cluster: Cluster
+    recipe: Recipe
+
+
+def resolve(
+    asked: Asked, *, works_on_cluster: bool = True, needs_recipe: bool = True
+) -> Resolved:
+    """Read inventory and recipe and choose the hosts; raises InputError with what is wrong.
+
+    Without `works_on_cluster` no recipe is needed, and no cluster has to be chosen. Without
+    `needs_recipe` one counts where it is named, here or in the inventory.
+    """
+    files = tuple(sources.inventories(asked.inventory))
+    inventory = load_inventory(files, extra_vars=asked.given)
+    if works_on_cluster:
+        chosen = choose_cluster(inventory, name=asked.cluster, limit=asked.limit)
+        recipe = _recipe(asked, chosen.head, needed=needs_recipe)
+        chosen = _sized(chosen, asked, recipe)
+    else:
+        chosen = _any_cluster(inventory, asked)
+        recipe = load_recipe(asked.recipe) if asked.recipe else NO_RECIPE
+    cluster = replace(chosen, hosts=tuple(overlay(host, recipe) for host in chosen.hosts))
+    check_connections(cluster.hosts)
+    return Resolved(files=files, inventory=inventory, cluster=cluster, recipe=recipe)
+
+
+def _recipe(asked: Asked, head: Host, *, needed: bool) -> Recipe:
+    if not (needed or asked.recipe or head.get("vllm_recipe")):
+        return NO_RECIPE
+    return load_recipe(sources.recipe_name(asked.recipe, head))
+
+
+def check_connections(hosts: Iterable[Host]) -> None:
+    """Raise InventoryError with everything that SSH could not use."""
+    problems: list[Problem] = []
+    for host in hosts:
+        try:
+            ssh_options(host)
+        except InventoryError as error:
+            problems += error.problems
+    if problems:
+        raise InventoryError.of(problems)
+
+
+def _any_cluster(inventory: Inventory, asked: Asked) -> Cluster:
+    """Return the cluster that is named or the only one, else all Sparks together."""
+    if asked.cluster is None and len(definitions(inventory)) > 1:
+        return Cluster(name="sparks", hosts=select(inventory, "sparks"))
+    return choose_cluster(inventory, name=asked.cluster)
+
+
+def _sized(cluster: Cluster, asked: Asked, recipe: Recipe) -> Cluster:
+    if asked.whole:
+        return cluster
+    if recipe.tp_max is not None and asked.tp > recipe.tp_max:
+        raise UsageError(
+            f"recipe {recipe.name} is for --tp {recipe.tp_max} at most, not {asked.tp}",
+            hint=f"its source: {recipe.source}",
+        )
+    nodes = asked.nodes
+    if nodes > len(cluster.hosts):
+        raise UsageError(
+            f"tp x pp = {nodes} needs {nodes} Sparks, and cluster {cluster.name} has "
+            f"{len(cluster.hosts)}: {', '.join(host.name for host in cluster.hosts)}",
+            hint="add hosts to the group `sparks`, or ask for less: --tp, --pp, --solo",
+        )
+    return replace(cluster, hosts=cluster.hosts[:nodes])

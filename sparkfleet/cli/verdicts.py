@@ -1,0 +1,32 @@
+"""Verdicts as a table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from sparkfleet.model import Severity, Verdict
+from sparkfleet.report.text import MARKS
+
+
+def print_verdicts(console: Console, verdicts: Sequence[Verdict], *, verbose: bool) -> None:
+    """Print the verdicts that found something, all of them if `verbose`, and how many there are."""
+    told = [x for x in verdicts if verbose or x.severity is not Severity.OK]
+    if told:
+        table = Table("", "host", "check", "what", "expected", "seen", "fix", box=None)
+        for verdict in told:
+            table.add_row(*_cells(verdict))
+        console.print(table)
+    counts = Counter(verdict.severity for verdict in verdicts)
+    parts = (f"{counts[severity]} {severity}" for severity in Severity if counts[severity])
+    console.print(f"{len(verdicts)} checks: {', '.join(parts)}", style="bold")
+
+
+def _cells(verdict: Verdict) -> list[Text]:
+    mark = Text(verdict.severity, style=MARKS[verdict.severity])
+    texts = (verdict.host, verdict.check, verdict.subject, verdict.expected, verdict.seen)
+    return [mark, *map(Text, (*texts, verdict.fix))]

@@ -1,0 +1,129 @@
+"""From what a playbook says to the arguments of an action: types, defaults, complaints."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import types
+from collections.abc import Mapping
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from sparkfleet.filters import TRUE
+
+FALSE = ("0", "off", "f", "false", "n", "no")  # what Ansible's `bool` takes for false
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Argument:
+    """One argument of an action; `default` is None where it is needed, or means "not given"."""
+
+    name: str
+    hint: Any
+    help: str
+    needed: bool
+    default: Any = None
+
+    @property
+    def kind(self) -> str:
+        """The type as a user would say it."""
+        return _kind(self.hint)
+
+
+def arguments(args_type: type[Any]) -> Mapping[str, Argument]:
+    """Return the arguments of `args_type`: those that are needed first, then its own."""
+    hints, own = get_type_hints(args_type), inspect.get_annotations(args_type)
+    found = [_argument(field, hints[field.name]) for field in dataclasses.fields(args_type)]
+    found.sort(key=lambda one: (not one.needed, one.name not in own))
+    return {one.name: one for one in found}
+
+
+def _argument(field: dataclasses.Field[Any], hint: Any) -> Argument:
+    needed = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+    return Argument(
+        name=field.name,
+        hint=hint,
+        help=field.metadata.get("help", ""),
+        needed=needed,
+        default=None if needed else field.default,
+    )
+
+
+def convert(value: Any, hint: Any) -> Any:
+    """Return `value` as `hint` wants it; raises ValueError with the rest of a sentence."""
+    origin = get_origin(hint)
+    if origin in (Union, types.UnionType):
+        return convert(value, next(one for one in get_args(hint) if one is not types.NoneType))
+    if origin is Literal:
+        return _choice(value, get_args(hint))
+    if origin is tuple:
+        items = value if isinstance(value, list | tuple) else [value]
+        return tuple(convert(item, get_args(hint)[0]) for item in items)
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return _mapping(value)
+    return CONVERSIONS[hint](value)
+
+
+def _choice(value: Any, known: tuple[str, ...]) -> str:
+    if value in known:
+        return str(value)
+    raise ValueError(f"is one of {', '.join(known)}, not {value!r}")
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    if isinstance(value, Mapping):
+        return value
+    raise ValueError(f"is a mapping, not {value!r}")
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    raise ValueError(f"is a text, not {value!r}: put it in quotes")
+
+
+def _flag(value: Any) -> bool:
+    text = str(value).lower()
+    if isinstance(value, bool | str) and text in (*TRUE, *FALSE):
+        return text in TRUE
+    raise ValueError(f"is true or false, not {value!r}")
+
+
+def _integer(value: Any) -> int:
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    if is_number or (isinstance(value, str) and value.isascii() and value.isdigit()):
+        return int(value)
+    raise ValueError(f"is a whole number, not {value!r}")
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, int | float | str) and not isinstance(value, bool):
+        try:
+            number = float(value)
+        except (ValueError, OverflowError):
+            number = -1.0
+        if 0 <= number < 1e9:  # also leaves out what is not a number
+            return number
+    raise ValueError(f"is a number from 0, not {value!r}")
+
+
+CONVERSIONS = {
+    object: lambda value: value,
+    str: _text,
+    bool: _flag,
+    int: _integer,
+    float: _number,
+}
+
+
+def _kind(hint: Any) -> str:
+    origin = get_origin(hint)
+    if origin in (Union, types.UnionType):
+        return _kind(next(one for one in get_args(hint) if one is not types.NoneType))
+    if origin is Literal:
+        return ", ".join(get_args(hint))
+    if origin is tuple:
+        return f"{_kind(get_args(hint)[0])}, or a list of them"
+    if isinstance(origin, type):
+        return "mapping"
+    names = {object: "anything", str: "text", bool: "true or false", int: "whole number"}
+    return names.get(hint, "number")

@@ -1,0 +1,73 @@
+"""Which hosts each play runs on: its pattern, `--limit`, and the cluster of this run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sparkfleet.errors import InventoryError, PlaybookError
+from sparkfleet.inventory.membership import hosts_of_group
+from sparkfleet.inventory.patterns import select
+from sparkfleet.model import Cluster, Host, Inventory
+from sparkfleet.playbook.syntax import Assigned, Play, every_task
+from sparkfleet.playbook.vocabulary import works_on_cluster
+from sparkfleet.templating import render
+
+
+def uses_cluster(plays: Sequence[Play]) -> bool:
+    """Return whether any task is for the cluster as a whole."""
+    return any(works_on_cluster(task.action) for play in plays for task in every_task(play.tasks))
+
+
+def assign(
+    plays: Sequence[Play], inventory: Inventory, cluster: Cluster, *, limit: str | None, given: Any
+) -> tuple[Assigned, ...]:
+    """Return the plays that have hosts, each with its own: the cluster's by rank, then others.
+
+    A Spark that the cluster leaves out (`--tp`, another cluster) is left out of every play. Raises
+    PlaybookError for a pattern that matches nothing and a cluster that is not whole in a play that
+    works on it, InventoryError where `limit` leaves nobody.
+    """
+    allowed = None if limit is None else {host.name for host in select(inventory, limit)}
+    found = []
+    for play in plays:
+        hosts = _hosts(play, inventory, cluster, given)
+        if allowed is not None:
+            hosts = tuple(host for host in hosts if host.name in allowed)
+        if hosts:
+            _check_whole(play, cluster, hosts)
+            found.append(Assigned(play=play, hosts=hosts))
+    if not found:
+        raise InventoryError(
+            f"--limit {limit}: none of these hosts has a play" if limit else "no play has a host",
+            hint="see --list-hosts",
+        )
+    return tuple(found)
+
+
+def _hosts(play: Play, inventory: Inventory, cluster: Cluster, given: Any) -> tuple[Host, ...]:
+    pattern = str(render(play.hosts, given, where=play.where, error=PlaybookError))
+    try:
+        chosen = select(inventory, pattern)
+    except InventoryError as error:
+        raise PlaybookError(f"hosts: {error.message}", where=play.where, hint=error.hint) from error
+    members = {host.name: host for host in cluster.hosts}
+    sparks = hosts_of_group(inventory, "sparks") if "sparks" in inventory.groups else ()
+    kept = [members.get(host.name, host) for host in chosen
+            if host.name in members or host.name not in sparks]  # fmt: skip
+    order = {name: rank for rank, name in enumerate(members)}
+    return tuple(sorted(kept, key=lambda host: order.get(host.name, len(order))))
+
+
+def _check_whole(play: Play, cluster: Cluster, hosts: Sequence[Host]) -> None:
+    missing = {host.name for host in cluster.hosts} - {host.name for host in hosts}
+    if not missing:
+        return
+    for task in every_task(play.tasks):
+        if works_on_cluster(task.action):
+            raise PlaybookError(
+                f"{task.action} is for the whole cluster, and the hosts of this play leave out "
+                f"{', '.join(sorted(missing))}",
+                where=task.where,
+                hint="put it into a play with hosts: sparks",
+            )

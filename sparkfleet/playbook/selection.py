@@ -1,0 +1,96 @@
+"""Which tasks of a playbook run: `--tags`, `--skip-tags` and `--start-at`, as in Ansible."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from sparkfleet.errors import UsageError
+from sparkfleet.playbook.syntax import Block, Play, Step, Task, every_task
+from sparkfleet.resources import similar
+
+SPECIAL = frozenset({"all", "always", "never", "tagged", "untagged"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """What was asked for on the command line; all empty means every task."""
+
+    tags: frozenset[str] = frozenset()
+    skip_tags: frozenset[str] = frozenset()
+    start_at: str = ""
+
+
+ALL = Selection()
+
+
+def select(plays: Sequence[Play], selection: Selection) -> tuple[Play, ...]:
+    """Return `plays` with the tasks that run; those left empty are gone.
+
+    Raises UsageError for a tag that no task has, a task that is not there, and where none is left.
+    """
+    _check_tags(plays, selection)
+    chosen = _filtered(plays, lambda task: wanted(task.tags, selection))
+    if selection.start_at:
+        chosen = _started(chosen, selection.start_at)
+    if not chosen:
+        raise UsageError("no task is left to run", hint="see --list-tasks")
+    return chosen
+
+
+def wanted(tags: frozenset[str], selection: Selection) -> bool:
+    """Return whether a task with `tags` runs (ansible-core 2.19, Taggable.evaluate_tags)."""
+    own, only, skip = tags or frozenset({"untagged"}), selection.tags, selection.skip_tags
+    runs = (
+        "always" in own
+        or bool(own & only)
+        or ("never" not in own and (not only or "all" in only or ("tagged" in only and bool(tags))))
+    )
+    if "all" in skip:
+        return runs and "always" in own and "always" not in skip
+    return runs and not own & skip and not ("tagged" in skip and tags)
+
+
+def _check_tags(plays: Sequence[Play], selection: Selection) -> None:
+    known = {tag for play in plays for task in every_task(play.tasks) for tag in task.tags}
+    for tag in sorted((selection.tags | selection.skip_tags) - SPECIAL - known):
+        raise UsageError(f"no task has the tag {tag!r}", hint=similar(tag, sorted(known)))
+
+
+def _filtered(plays: Iterable[Play], keep: Callable[[Task], bool]) -> tuple[Play, ...]:
+    found = (replace(play, tasks=tuple(_kept(play.tasks, keep))) for play in plays)
+    return tuple(play for play in found if play.tasks)
+
+
+def _kept(steps: Sequence[Step], keep: Callable[[Task], bool]) -> Iterator[Step]:
+    for step in steps:
+        if isinstance(step, Task):
+            if keep(step):
+                yield step
+            continue
+        block = tuple(_kept(step.block, keep))
+        always = tuple(_kept(step.always, keep))
+        if block or always:
+            rescue = tuple(_kept(step.rescue, keep))
+            yield Block(name=step.name, block=block, rescue=rescue, always=always)
+
+
+def _started(plays: Sequence[Play], name: str) -> tuple[Play, ...]:
+    """Drop what comes before the task `name`, which may be a glob."""
+    tasks = [task for play in plays for task in _in_course(play.tasks)]
+    index = next((i for i, task in enumerate(tasks) if fnmatch.fnmatchcase(task.name, name)), None)
+    if index is None:
+        names = [task.name for task in tasks]
+        raise UsageError(f"no task is called {name!r}", hint=similar(name, names))
+    before = {id(task) for task in tasks[:index]}
+    return _filtered(plays, lambda task: id(task) not in before)
+
+
+def _in_course(steps: Sequence[Step]) -> Iterator[Task]:
+    """Yield the tasks that run where nothing fails."""
+    for step in steps:
+        if isinstance(step, Task):
+            yield step
+        else:
+            yield from _in_course((*step.block, *step.always))

@@ -1,0 +1,200 @@
+"""Runs one task on its hosts: conditions, attempts, what it registers and tells."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from sparkfleet.actions.action import Action
+from sparkfleet.actions.scene import Scene
+from sparkfleet.errors import InputError, PlaybookError
+from sparkfleet.model import Host, Outcome, Status
+from sparkfleet.playbook.attempt import Applied, Turn, attempt_once
+from sparkfleet.playbook.syntax import Task
+from sparkfleet.playbook.vocabulary import build, runs_once, works_on_cluster
+from sparkfleet.report import events
+from sparkfleet.templating import render
+
+BAD = (Status.FAILED, Status.UNREACHABLE)
+CENSORED = "(no_log)"
+
+
+class TaskFailed(Exception):  # noqa: N818 - a signal between engine functions, never shown
+    """A task failed on some host; the play stops."""
+
+    def __init__(self, task: Task, outcomes: Mapping[str, Outcome]) -> None:
+        super().__init__()
+        self.task = task
+        self.outcomes = outcomes
+
+    @property
+    def lost(self) -> bool:
+        """Whether a host did not answer, which nothing can rescue."""
+        return any(one.status is Status.UNREACHABLE for one in self.outcomes.values())
+
+
+class TaskRunner:
+    """Runs tasks, and keeps the run's ledger: counts by host, lost hosts, what was applied."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+        self.counts: dict[str, Counter[Status]] = {}
+        self.lost: set[str] = set()
+        self.applied: list[Applied] = []
+
+    def run(self, task: Task) -> None:
+        """Run `task`; raises TaskFailed, and PlaybookError for what is written wrongly."""
+        with _censored(task):
+            self._scene.tell(events.TaskStarted(name=self._title(task), action=task.action))
+            concerned, hosts, action = self._cast(task)
+            outcomes: Mapping[str, Outcome] = {}
+            if action and hosts:
+                outcomes = self._attempts(Turn(task=task, action=action, hosts=hosts))
+        for host in concerned:
+            self._end(task, outcomes.get(host.name) or self._skipped(task, host))
+        if any(outcome.status in BAD for outcome in outcomes.values()):
+            raise TaskFailed(task, outcomes)
+
+    def tell_failure(self, failure: TaskFailed) -> None:
+        """Let a `rescue` see what failed, under Ansible's names."""
+        for name, outcome in failure.outcomes.items():
+            result = {} if failure.task.no_log else _result(outcome, 1)
+            known = {
+                "ansible_failed_task": {"name": failure.task.name, "action": failure.task.action}
+            }
+            if outcome.status is Status.FAILED:
+                self._scene.variables[name].learn({**known, "ansible_failed_result": result})
+
+    def forgive(self, failure: TaskFailed) -> None:
+        """Count a failure that was rescued as that."""
+        for name, outcome in failure.outcomes.items():
+            if outcome.status is Status.FAILED:
+                self.counts[name][Status.FAILED] -= 1
+                self.counts[name][Status.RESCUED] += 1
+
+    def _title(self, task: Task) -> str:
+        if task.no_log:
+            return task.name
+        try:
+            return str(render(task.name, self._scene.variables[self._scene.hosts[0].name]))
+        except InputError:
+            return task.name
+
+    def _cast(self, task: Task) -> tuple[Sequence[Host], tuple[Host, ...], Action[Any] | None]:
+        """Return the hosts of `task`, those of them that its conditions let run it, its action."""
+        scene = self._scene
+        if works_on_cluster(task.action):
+            action = build(task, self._variables(scene.cluster.hosts[:1]))
+            concerned = self._reachable(action.hosts(scene))
+            return concerned, self._chosen(task, concerned), action
+        concerned = self._reachable(scene.hosts)
+        if task.run_once or runs_once(task.action):
+            concerned = concerned[:1]
+        chosen = self._chosen(task, concerned)
+        return concerned, chosen, build(task, self._variables(chosen)) if chosen else None
+
+    def _variables(self, hosts: Sequence[Host]) -> dict[str, Mapping[str, Any]]:
+        return {host.name: self._scene.variables[host.name] for host in hosts}
+
+    def _reachable(self, hosts: Sequence[Host]) -> list[Host]:
+        return [host for host in hosts if host.name not in self.lost]
+
+    def _chosen(self, task: Task, hosts: Sequence[Host]) -> tuple[Host, ...]:
+        return tuple(
+            host
+            for host in hosts
+            if all(one.holds(self._scene.variables[host.name]) for one in task.when)
+        )
+
+    def _attempts(self, turn: Turn) -> Mapping[str, Outcome]:
+        task, pending = turn.task, turn.hosts
+        outcomes: dict[str, Outcome] = {}
+        for attempt in range(1, task.retries + 2):
+            if attempt > 1:
+                time.sleep(task.delay)
+            now = attempt_once(self._scene, replace(turn, hosts=pending), self.applied)
+            outcomes |= now
+            self._register(task, now, attempt)
+            pending = self._unsatisfied(task, pending, now)
+            if not pending or any(one.status is Status.UNREACHABLE for one in now.values()):
+                return outcomes
+            if works_on_cluster(task.action):
+                pending = turn.hosts
+            self._tell_retry(pending, task.retries + 1 - attempt)
+        never = {host.name: _never(task, outcomes[host.name]) for host in pending}
+        self._register(task, never, attempt)
+        return outcomes | never
+
+    def _unsatisfied(
+        self, task: Task, hosts: Sequence[Host], outcomes: Mapping[str, Outcome]
+    ) -> tuple[Host, ...]:
+        if self._scene.options.check:
+            return ()
+        if not task.until:
+            return tuple(host for host in hosts if outcomes[host.name].status in BAD)
+        variables = self._scene.variables
+        return tuple(
+            host for host in hosts if not all(one.holds(variables[host.name]) for one in task.until)
+        )
+
+    def _tell_retry(self, hosts: Sequence[Host], left: int) -> None:
+        for host in hosts if left else ():
+            self._scene.tell(events.Progress(host=host.name, text=f"not yet; {left} retries left"))
+
+    def _register(self, task: Task, outcomes: Mapping[str, Outcome], attempts: int) -> None:
+        for name, outcome in outcomes.items() if task.register else ():
+            result = {str(task.register): _result(outcome, attempts)}
+            for host in self._scene.hosts if task.run_once else ():
+                self._scene.variables[host.name].learn(result)
+            self._scene.variables[name].learn(result)
+
+    def _skipped(self, task: Task, host: Host) -> Outcome:
+        outcome = Outcome(host=host.name, status=Status.SKIPPED)
+        self._register(task, {host.name: outcome}, 0)
+        return outcome
+
+    def _end(self, task: Task, outcome: Outcome) -> None:
+        self.counts.setdefault(outcome.host, Counter())[outcome.status] += 1
+        if outcome.status is Status.UNREACHABLE:
+            self.lost.add(outcome.host)
+        if task.no_log:
+            outcome = Outcome(host=outcome.host, status=outcome.status, message=CENSORED)
+        self._scene.tell(events.HostEnded(task=task.name, outcome=outcome))
+
+
+@contextmanager
+def _censored(task: Task) -> Iterator[None]:
+    """Keep what an error quotes to ourselves, if the task says so."""
+    try:
+        yield
+    except InputError:
+        if not task.no_log:
+            raise
+        message = f"the task {task.name!r} cannot be run; no_log hides why"
+        raise PlaybookError(message, where=task.where) from None
+
+
+def _never(task: Task, outcome: Outcome) -> Outcome:
+    """Return the outcome of a host on which `until` did not become true."""
+    if not task.until or outcome.status in BAD:
+        return outcome
+    conditions = " and ".join(one.text for one in task.until)
+    message = f"after {task.retries + 1} attempts still not true: {conditions}"
+    return replace(outcome, status=Status.FAILED, message=message)
+
+
+def _result(outcome: Outcome, attempts: int) -> dict[str, Any]:
+    """Return what `register` keeps."""
+    return {
+        "msg": outcome.message,
+        **outcome.data,
+        "changed": outcome.status is Status.CHANGED,
+        "failed": outcome.status in BAD,
+        "unreachable": outcome.status is Status.UNREACHABLE,
+        "skipped": outcome.status is Status.SKIPPED,
+        "attempts": attempts,
+    }

@@ -1,0 +1,95 @@
+"""A run as one JSON document, printed when it has ended; `docs/playbooks.md` shows its form.
+
+``"sparkfleet": 1`` is the version of the form: fields may be added within it, none is removed or
+gets another meaning.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, TextIO
+
+from sparkfleet import __version__
+from sparkfleet.errors import Problem
+from sparkfleet.model import Outcome
+from sparkfleet.report import events
+from sparkfleet.report.recap import recap
+
+FORM = 1
+
+
+def document(**content: Any) -> dict[str, Any]:
+    """Return a document of our form with `content`."""
+    return {"sparkfleet": FORM, "version": __version__, **content}
+
+
+def write(content: Mapping[str, Any], stream: TextIO) -> None:
+    """Print a document; what JSON cannot hold is shown as text."""
+    json.dump(content, stream, indent=2, default=str)
+    stream.write("\n")
+
+
+class JsonReporter:
+    """Collects a run, and prints it at its end."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._plays: list[dict[str, Any]] = []
+        self._content = document(
+            task="", check=False, sources={}, plays=self._plays, notes=[], errors=[]
+        )
+
+    def handle(self, event: events.Event) -> None:
+        """Take one event; progress is left out."""
+        match event:
+            case events.RunStarted():
+                self._content |= {"task": event.task, "check": event.check}
+                self._content["sources"] = dict(event.sources)
+            case events.PlayStarted():
+                self._plays.append({"name": event.name, "hosts": list(event.hosts), "tasks": []})
+            case events.TaskStarted():
+                task = {"name": event.name, "action": event.action, "hosts": {}}
+                self._plays[-1]["tasks"].append(task)
+            case events.HostEnded():
+                task = self._plays[-1]["tasks"][-1]
+                task["hosts"][event.outcome.host] = _outcome(event.outcome)
+            case events.Note():
+                self._content["notes"].append({"level": event.level, "text": event.text})
+            case events.RunEnded() | events.RunStopped():
+                self._end(event)
+
+    def _end(self, event: events.RunEnded | events.RunStopped) -> None:
+        if isinstance(event, events.RunStopped):
+            self._content["errors"] = [_problem(problem) for problem in event.problems]
+        else:
+            self._content |= {
+                "recap": {host: recap(counts) for host, counts in event.recap.items()},
+                "answer": list(event.answer),
+                "seconds": round(event.seconds, 3),
+                "log": event.log,
+            }
+        write({**self._content, "exit_code": event.exit_code}, self._stream)
+
+
+def _outcome(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "status": outcome.status,
+        "message": outcome.message,
+        "hint": outcome.hint,
+        "changes": [asdict(change) for change in outcome.changes],
+        "verdicts": [asdict(verdict) for verdict in outcome.verdicts],
+        "data": dict(outcome.data),
+    }
+
+
+def _problem(problem: Problem) -> dict[str, Any]:
+    where = problem.where
+    return {
+        "message": problem.message,
+        "file": where.file if where else None,
+        "line": where.line if where else None,
+        "col": where.col if where else None,
+        "hint": problem.hint,
+    }

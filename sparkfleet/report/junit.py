@@ -1,0 +1,101 @@
+"""A run as JUnit XML, for a CI system: a suite for each play, a case for each task and host."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+from sparkfleet.errors import UsageError
+from sparkfleet.model import Outcome, Status
+from sparkfleet.report import events
+
+NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+class JunitReporter:
+    """Collects a run, and writes the file at its end."""
+
+    def __init__(self, path: Path) -> None:
+        if not path.absolute().parent.is_dir():
+            raise UsageError(f"--junit {path}: there is no folder {path.absolute().parent}")
+        self._path = path
+        self._root = ET.Element("testsuites", name="sparkfleet")
+        self._play = "sparkfleet"
+        self._task = ""
+        self._began = time.monotonic()
+
+    def handle(self, event: events.Event) -> None:
+        """Take one event."""
+        match event:
+            case events.PlayStarted():
+                self._play = event.name
+                ET.SubElement(self._root, "testsuite", name=_clean(event.name))
+            case events.TaskStarted():
+                self._task, self._began = event.name, time.monotonic()
+            case events.HostEnded():
+                self._case(event.outcome)
+            case events.RunStopped():
+                self._stopped(event)
+                self._write()
+            case events.RunEnded():
+                self._write()
+
+    def _case(self, outcome: Outcome) -> None:
+        case = ET.SubElement(
+            self._root[-1],
+            "testcase",
+            name=_clean(f"[{outcome.host}] {self._task}"),
+            classname=_clean(f"{self._play}.{outcome.host}"),
+            time=f"{time.monotonic() - self._began:.3f}",
+        )
+        text = "\n".join(_lines(outcome))
+        match outcome.status:
+            case Status.FAILED:
+                _child(case, "failure", outcome.message, text)
+            case Status.UNREACHABLE:
+                _child(case, "error", outcome.message, text)
+            case Status.SKIPPED:
+                _child(case, "skipped", outcome.message, "")
+            case _ if text:
+                ET.SubElement(case, "system-out").text = _clean(text)
+
+    def _stopped(self, event: events.RunStopped) -> None:
+        if not len(self._root):
+            ET.SubElement(self._root, "testsuite", name=self._play)
+        case = ET.SubElement(
+            self._root[-1], "testcase", name=_clean(self._task or "run"), classname="sparkfleet"
+        )
+        text = "\n".join(str(problem) for problem in event.problems)
+        _child(case, "error", event.problems[0].message, text)
+
+    def _write(self) -> None:
+        for suite in self._root:
+            suite.set("tests", str(len(suite)))
+            for kind, name in (("failure", "failures"), ("error", "errors"), ("skipped",) * 2):
+                suite.set(name, str(len(suite.findall(f"testcase/{kind}"))))
+        ET.indent(self._root)
+        ET.ElementTree(self._root).write(self._path, encoding="unicode", xml_declaration=True)
+
+
+def _child(case: ET.Element, name: str, message: str, text: str) -> None:
+    ET.SubElement(case, name, message=_clean(message)).text = _clean(text) or None
+
+
+def _clean(text: str) -> str:
+    """Return `text` without what XML cannot hold."""
+    return NOT_XML.sub("?", text)
+
+
+def _lines(outcome: Outcome) -> list[str]:
+    return [
+        line
+        for line in (
+            outcome.message,
+            outcome.hint or "",
+            *(str(verdict) for verdict in outcome.verdicts if verdict.refuses),
+            *(change.summary for change in outcome.changes),
+        )
+        if line
+    ]

@@ -1,0 +1,173 @@
+"""The lock: one run at a time, freed by its holder's end, or by hand when that is not noticed."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparkfleet.actions import lock
+from sparkfleet.actions.lock import Locks
+from sparkfleet.actions.scene import Options
+from sparkfleet.errors import LockHeldError
+from sparkfleet.model import Host, Status, Value
+from sparkfleet.recipes.settings import Settings
+from sparkfleet.remote.local import LocalLink
+from sparkfleet.remote.pool import Pool
+from tests.scenes import inventory, play
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> list[Settings]:
+    return [
+        Settings(host=Host(name=name, vars={"weights_dir": Value(data=str(tmp_path / name))}))
+        for name in ("b", "a")
+    ]
+
+
+@pytest.fixture
+def pool() -> Iterator[Pool]:
+    with Pool(LocalLink) as pool:
+        yield pool
+
+
+def _take(pool: Pool, settings: list[Settings], *, wait: float = 0) -> Locks:
+    return lock.take(pool, settings, lock.request("c", "me", wait))
+
+
+def test_a_second_run_is_refused_with_the_holders_name(
+    pool: Pool, settings: list[Settings]
+) -> None:
+    held = _take(pool, settings)
+    with pytest.raises(LockHeldError, match=rf"locked on a by .* on {platform.node()}.*: me"):
+        _take(pool, settings)
+    held.free()
+    _take(pool, settings).free()
+
+
+def test_what_was_taken_is_freed_when_a_later_host_is_held(
+    pool: Pool, settings: list[Settings]
+) -> None:
+    held = _take(pool, settings[:1])
+    with pytest.raises(LockHeldError, match="locked on b"):
+        _take(pool, settings)
+    _take(pool, settings[1:]).free()
+    held.free()
+
+
+def test_a_run_can_wait_for_the_lock(pool: Pool, settings: list[Settings]) -> None:
+    held = _take(pool, settings)
+    threading.Timer(0.5, held.free).start()
+    began = time.monotonic()
+    with Pool(LocalLink) as other:
+        _take(other, settings, wait=20).free()
+    assert 0.4 < time.monotonic() - began < 15
+
+
+def test_who_holds_it_is_told_and_its_process_is_ended(
+    pool: Pool, settings: list[Settings]
+) -> None:
+    held = _take(pool, settings)
+    for one in settings:
+        link = pool.link(one.host)
+        seen = lock.look(link, one, "c")
+        assert seen is not None
+        assert seen["command"] == "me"
+        freed = lock.free(link, one, "c")
+        assert freed == seen
+        assert lock.look(link, one, "c") is None
+        assert lock.free(link, one, "c") is None
+    _take(pool, settings).free()
+    held.free()
+
+
+def test_a_process_that_is_not_ours_is_left_alone(pool: Pool, settings: list[Settings]) -> None:
+    one = settings[0]
+    folder = Path(one.text("weights_dir")) / ".sparkfleet" / "c"
+    folder.mkdir(parents=True)
+    program = (
+        "import fcntl,sys,time; f=open(sys.argv[1],'a'); fcntl.flock(f, fcntl.LOCK_EX);"
+        "print('held', flush=True); time.sleep(60)"
+    )
+    words = [sys.executable, "-c", program, str(folder / "lock")]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        with subprocess.Popen(["sleep", "60"]) as innocent:
+            (folder / "lock").write_text(json.dumps({"process": innocent.pid}))
+            with pytest.raises(Exception, match="is not one of ours"):
+                lock.free(pool.link(one.host), one, "c")
+            assert innocent.poll() is None
+            innocent.kill()
+        other.kill()
+
+
+def _typed(folder: Path, *words: str, **more: Any) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "sparkfleet", *words, "--inventory", str(folder / "i.yml")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        **more,
+    )
+
+
+def _said(process: subprocess.Popen[str]) -> tuple[int, str]:
+    output = process.communicate(timeout=60)[0]
+    return process.returncode, output
+
+
+def test_the_command_line_holds_and_frees_the_lock(tmp_path: Path) -> None:
+    (tmp_path / "i.yml").write_text(
+        f"sparks: {{hosts: {{one: {{ansible_connection: local, weights_dir: {tmp_path}}}}}}}"
+    )
+    holder = _typed(tmp_path, "cluster.lock")
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "cluster default is locked on one; Ctrl-C frees it\n"
+    code, said = _said(_typed(tmp_path, "cluster.lock"))
+    assert (code, "cluster.lock" in said) == (75, True)
+    code, said = _said(_typed(tmp_path, "cluster.unlock"))
+    assert code == 75
+    assert "is alive" in said
+    code, said = _said(_typed(tmp_path, "cluster.unlock", "--force"))
+    assert code == 0
+    assert "freed on one; it was held by" in said
+    assert str(holder.pid) in said
+    assert _said(_typed(tmp_path, "cluster.unlock"))[1] == (
+        "nobody holds the lock of cluster default\n"
+    )
+    holder.send_signal(signal.SIGINT)
+    assert _said(holder) == (0, "freed\n")
+
+
+def test_a_run_takes_the_lock_once_and_frees_it_at_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    hosts = inventory(("one",))
+    text = "- lock:\n- name: again\n  lock:\n- command: sh -c 'cat ~/vllm/.sparkfleet/test/lock'\n"
+    ended, told = play(tmp_path, text, hosts=hosts)
+    assert ended.exit_code == 0
+    assert told.outcomes("again")["one"].status is Status.OK
+    written = json.loads(told.outcomes("command")["one"].data["stdout"])
+    assert int(written["pid"]) == os.getpid()
+    deadline = time.monotonic() + 5
+    while Path(f"/proc/{written['process']}").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert play(tmp_path, "- lock:\n", hosts=hosts)[0].exit_code == 0
+
+
+def test_check_takes_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    play(tmp_path, "- lock:\n", hosts=inventory(("one",)), options=Options(check=True))
+    assert not (tmp_path / "vllm").exists()

@@ -1,0 +1,135 @@
+"""A run as one JSON document, and as JUnit XML."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from sparkfleet.errors import Problem, UsageError, Where
+from sparkfleet.model import Change, Outcome, Severity, Status, Verdict
+from sparkfleet.report import events
+from sparkfleet.report.json import JsonReporter
+from sparkfleet.report.junit import JunitReporter
+from sparkfleet.report.recap import recap
+
+VERDICT = Verdict(
+    check="link.mtu", severity=Severity.ERROR, host="b", subject="x", expected="9000", seen="1500"
+)
+OUTCOMES = (
+    Outcome(
+        host="a",
+        status=Status.CHANGED,
+        message="wrote",
+        changes=(Change(summary="write /f", path="/f", before="1", after="2"),),
+        data={"rc": 0, "path": Path("/f")},
+    ),
+    Outcome(host="b", status=Status.FAILED, message="no \x1b[31m<&>", verdicts=(VERDICT,)),
+    Outcome(host="c", status=Status.SKIPPED),
+    Outcome(host="d", status=Status.UNREACHABLE, message="gone", hint="is it up?"),
+)
+RUN: tuple[events.Event, ...] = (
+    events.RunStarted(task="playbook.run", sources={"inventory": "i.yml"}, check=True),
+    events.PlayStarted(name="p", hosts=("a", "b", "c", "d")),
+    events.TaskStarted(name="t", action="copy"),
+    events.Progress(host="a", text="half"),
+    *(events.HostEnded(task="t", outcome=outcome) for outcome in OUTCOMES),
+    events.Note(text="interrupted", level="error"),
+    events.RunEnded(
+        recap={"a": {Status.OK: 1, Status.CHANGED: 2}}, exit_code=6, seconds=1.5, log="/log"
+    ),
+)
+STOPPED = events.RunStopped(
+    problems=(Problem(message="bad", where=Where(file="p.yml", line=3, col=1), hint="do"),),
+    exit_code=5,
+)
+
+
+def _document(*happened: events.Event) -> dict[str, Any]:
+    stream = io.StringIO()
+    reporter = JsonReporter(stream)
+    for event in happened:
+        reporter.handle(event)
+    found: dict[str, Any] = json.loads(stream.getvalue())
+    return found
+
+
+def test_a_run_is_one_document_with_its_version() -> None:
+    content = _document(*RUN)
+    assert content["sparkfleet"] == 1
+    assert (content["task"], content["check"], content["exit_code"]) == ("playbook.run", True, 6)
+    assert content["recap"]["a"] == recap({Status.OK: 1, Status.CHANGED: 2})
+    (task,) = content["plays"][0]["tasks"]
+    assert task["name"] == "t"
+    assert {name: one["status"] for name, one in task["hosts"].items()} == {
+        "a": "changed",
+        "b": "failed",
+        "c": "skipped",
+        "d": "unreachable",
+    }
+    assert task["hosts"]["a"]["changes"][0]["after"] == "2"
+    assert task["hosts"]["a"]["data"] == {"rc": 0, "path": "/f"}
+    assert task["hosts"]["b"]["verdicts"][0]["check"] == "link.mtu"
+    assert content["notes"] == [{"level": "error", "text": "interrupted"}]
+
+
+def test_a_run_that_was_stopped_names_each_problem_and_its_place() -> None:
+    content = _document(*RUN[:3], STOPPED)
+    assert content["exit_code"] == 5
+    assert content["errors"] == [
+        {"message": "bad", "file": "p.yml", "line": 3, "col": 1, "hint": "do"}
+    ]
+
+
+def test_ok_counts_what_was_changed_as_in_ansible() -> None:
+    assert recap({Status.OK: 1, Status.CHANGED: 2, Status.RESCUED: 3}) == {
+        "ok": 3,
+        "changed": 2,
+        "unreachable": 0,
+        "failed": 0,
+        "skipped": 0,
+        "rescued": 3,
+    }
+
+
+def _xml(path: Path, *happened: events.Event) -> ET.Element:
+    reporter = JunitReporter(path)
+    for event in happened:
+        reporter.handle(event)
+    return ET.parse(path).getroot()  # noqa: S314 - we wrote it
+
+
+def test_junit_has_a_case_for_each_task_and_host(tmp_path: Path) -> None:
+    (suite,) = _xml(tmp_path / "r.xml", *RUN)
+    assert suite.attrib == {
+        "name": "p",
+        "tests": "4",
+        "failures": "1",
+        "errors": "1",
+        "skipped": "1",
+    }
+    cases = {case.get("name"): case for case in suite}
+    assert set(cases) == {"[a] t", "[b] t", "[c] t", "[d] t"}
+    failure = cases["[b] t"].find("failure")
+    assert failure is not None
+    assert failure.get("message") == "no ?[31m<&>"
+    assert "expected 9000, saw 1500" in str(failure.text)
+    assert cases["[d] t"].find("error") is not None
+    assert cases["[a] t"].find("system-out") is not None
+
+
+def test_junit_tells_of_a_run_that_never_began(tmp_path: Path) -> None:
+    (suite,) = _xml(tmp_path / "r.xml", STOPPED)
+    error = suite.find("testcase/error")
+    assert error is not None
+    assert error.get("message") == "bad"
+    assert "p.yml:3:1" in str(error.text)
+
+
+def test_junit_needs_a_folder_before_the_run(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="there is no folder"):
+        JunitReporter(tmp_path / "none" / "r.xml")

@@ -79,13 +79,24 @@ class HostFacts:
 
 
 def gather(
-    link: Link, *, weights_dir: str = "~/vllm", ports: Collection[int] = (), fabric: bool = True
+    link: Link,
+    *,
+    weights_dir: str = "~/vllm",
+    ports: Collection[int] = (),
+    files: Collection[str] = (),
+    fabric: bool = True,
 ) -> HostFacts:
     """Read the facts of the host behind `link` in one round trip, as its user, without sudo.
 
-    `ports` are those whose holders are looked up. Raises UnreachableError and CommandError.
+    `ports` are those whose holders are looked up, `files` are read for `HostFacts.read`. Raises
+    UnreachableError and CommandError.
     """
-    request = {"weights_dir": weights_dir, "ports": sorted(ports), "fabric": fabric}
+    request = {
+        "weights_dir": weights_dir,
+        "ports": sorted(ports),
+        "files": list(files),
+        "fabric": fabric,
+    }
     return parse(link.host.name, link.ask("facts", request))
 
 

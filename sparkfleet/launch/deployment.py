@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 from sparkfleet.commands import folded
 from sparkfleet.launch.arguments import flags
+from sparkfleet.launch.engines import Container, Engine
+from sparkfleet.launch.engines.container import DEPLOYMENT, START
 from sparkfleet.links import EnvVar
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.templating import render_template
@@ -20,21 +22,22 @@ from sparkfleet.templating import render_template
 RAY_SCRIPTS = {True: "ray-head.sh", False: "ray-worker.sh"}
 SERVE_SCRIPT = "vllm-serve.sh"
 NO_CARRY = "vllm-config/ray_non_carry_over_env_vars.json"
-MANAGED = ("nccl.env", "ray-head.sh", "ray-worker.sh", SERVE_SCRIPT, NO_CARRY)
+MANAGED = ("nccl.env", START, "ray-head.sh", "ray-worker.sh", SERVE_SCRIPT, NO_CARRY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """One host's part: where things are on it, and the environment of its rank.
+    """One host's part: what runs there, where things are, and the environment of its rank.
 
-    `address` is the fabric address that the group meets at; None in solo mode.
-    `engine` is the expanded path of the Python environment, `model` that of the weights.
+    `address` is the fabric address that the group meets at; None in solo mode. `folder` is where
+    the files of the deployment go, `model` the folder of the weights; both are the host's paths.
     """
 
     settings: Settings
     rank: int
     address: str | None
-    engine: str
+    engine: Engine
+    folder: str
     model: str
     environment: tuple[EnvVar, ...]
 
@@ -66,14 +69,15 @@ def deploy(
     """
     head = nodes[0].settings
     files = {node.settings.host.name: _files(cluster, node, nodes[0], (tp, pp)) for node in nodes}
+    hash_ = hash_of(files, contents)
     return Deployment(
         cluster=cluster,
         tp=tp,
         pp=pp,
         served_name=served_name(head),
         port=head.integer("vllm_port"),
-        files=files,
-        hash=hash_of(files, contents),
+        files={host: _labelled(own, hash_) for host, own in files.items()},
+        hash=hash_,
     )
 
 
@@ -92,6 +96,11 @@ def hash_of(files: Mapping[str, Mapping[str, str]], contents: Sequence[str]) -> 
     return hashlib.sha256(whole.encode()).hexdigest()[:16]
 
 
+def _labelled(files: Mapping[str, str], hash_: str) -> dict[str, str]:
+    """Put the hash into the labels of containers; it is the hash of files without it."""
+    return {name: text.replace(DEPLOYMENT, hash_) for name, text in files.items()}
+
+
 def _without_comments(text: str) -> str:
     lines = text.splitlines()
     return "\n".join(line for line in lines if line and not line.lstrip().startswith("#"))
@@ -103,17 +112,22 @@ def _files(cluster: str, node: Node, head: Node, size: tuple[int, int]) -> dict[
         "cluster": cluster,
         "host": node.settings.host.name,
         "rank": node.rank,
-        "engine": node.engine,
+        **node.engine.context,
         "head_address": head.address if ray else None,
         "head_port": _ray_port(head),
         "environment": node.environment,
         "served_name": served_name(head.settings),
     }
     commands: dict[str, tuple[str, ...]] = {"nccl.env": ()}
+    if isinstance(node.engine, Container):
+        commands[START] = ()
     if ray:
-        commands[RAY_SCRIPTS[node is head]] = ray_command(node, head)
+        words = ray_command(node, head)
+        commands[RAY_SCRIPTS[node is head]] = node.engine.wrap("ray", words, {})
     if node is head:
-        commands[SERVE_SCRIPT] = serve_command(node, size)
+        words = serve_command(node, size)
+        variables = _ray_variables(node) if ray else {}
+        commands[SERVE_SCRIPT] = node.engine.wrap("serve", words, variables)
     files = {
         name: render_template(f"{name}.j2", {**context, "command": folded(command)})
         for name, command in commands.items()
@@ -121,6 +135,15 @@ def _files(cluster: str, node: Node, head: Node, size: tuple[int, int]) -> dict[
     if ray and node is head:
         files[NO_CARRY] = json.dumps(_own_names(node), indent=1) + "\n"
     return files
+
+
+def _ray_variables(head: Node) -> dict[str, str]:
+    """Return what the server must know of Ray: where its head is, and what vLLM must not copy."""
+    config = f"{head.folder}/{NO_CARRY.partition('/')[0]}"
+    return {
+        "RAY_ADDRESS": f"{head.address}:{_ray_port(head)}",
+        "VLLM_CONFIG_ROOT": head.engine.inside(config),
+    }
 
 
 def _ray_port(head: Node) -> int:
@@ -139,7 +162,7 @@ def ray_command(node: Node, head: Node) -> tuple[str, ...]:
         else (f"--address={head.address}:{_ray_port(head)}",)
     )
     return (
-        f"{node.engine}/bin/ray",
+        node.engine.program("ray"),
         "start",
         *place,
         "--block",
@@ -164,9 +187,9 @@ def serve_command(node: Node, size: tuple[int, int]) -> tuple[str, ...]:
     if tp * pp > 1:
         group += ("--distributed-executor-backend=ray",)
     return (
-        f"{node.engine}/bin/vllm",
+        node.engine.program("vllm"),
         "serve",
-        node.model,
+        node.engine.inside(node.model),
         f"--served-model-name={served_name(settings)}",
         "--host=0.0.0.0",
         f"--port={settings.integer('vllm_port')}",

@@ -9,13 +9,19 @@ from sparkfleet.recipes.settings import Settings
 
 
 def environment(
-    settings: Settings, fabric: Sequence[EnvVar], *, cluster: str, hf_home: str
+    settings: Settings,
+    fabric: Sequence[EnvVar],
+    *,
+    cluster: str,
+    hf_home: str,
+    engine: Sequence[EnvVar] = (),
 ) -> tuple[EnvVar, ...]:
-    """Return the variables of one host's ranks: ours, the fabric's, then the user's over both.
+    """Return the variables of one host's ranks: ours, the engine's, the fabric's, the user's.
 
-    `fabric` is empty in solo mode. A user's null means: unset, whatever the image or shell had.
+    Each is laid over those before. `fabric` is empty in solo mode. A user's null means: unset,
+    whatever the image or shell had.
     """
-    merged = {variable.name: variable for variable in _ours(cluster, hf_home)}
+    merged = {variable.name: variable for variable in (*_ours(cluster, hf_home), *engine)}
     if fabric:
         merged |= {variable.name: variable for variable in (*_ray(), *fabric)}
     merged |= {variable.name: variable for variable in _users(settings)}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from sparkfleet.facts import HostFacts
+from sparkfleet.launch.engines import kind
+from sparkfleet.launch.engines.checks import container_checks
 from sparkfleet.launch.survey import Survey
 from sparkfleet.model import Severity, Verdict
 from sparkfleet.recipes.settings import Settings
@@ -22,10 +24,13 @@ def preflight(
     verdicts: list[Verdict] = []
     for name in names:
         verdicts.append(_gpu(facts[name]))
-        verdicts += _engine(settings[name], surveys[name], nodes=nodes)
+        if (daemon := surveys[name].daemon) is None:
+            verdicts += _engine(settings[name], surveys[name], nodes=nodes)
+        else:
+            verdicts += container_checks(settings[name], facts[name], daemon)
         ports = _ports(settings[name], head=name == names[0], nodes=nodes)
         verdicts += _free_ports(facts[name], surveys[name], ports)
-    verdicts += _same_engine(surveys)
+    verdicts += _same_engine(surveys, settings)
     return tuple(verdicts)
 
 
@@ -70,6 +75,8 @@ def _ports(settings: Settings, *, head: bool, nodes: int) -> Mapping[int, str]:
 
 def _free_ports(facts: HostFacts, survey: Survey, ports: Mapping[int, str]) -> Iterator[Verdict]:
     ours = {process["pid"] for process in survey.processes}
+    if survey.containers:
+        ours.add(None)  # what root holds in a container shows no holder to the user
     for listener in facts.listeners:
         if listener.port not in ports or listener.pid in ours:
             continue
@@ -88,10 +95,24 @@ def _free_ports(facts: HostFacts, survey: Survey, ports: Mapping[int, str]) -> I
         )
 
 
-def _same_engine(surveys: Mapping[str, Survey]) -> Iterator[Verdict]:
+def _same_engine(
+    surveys: Mapping[str, Survey], settings: Mapping[str, Settings]
+) -> Iterator[Verdict]:
     names: Sequence[str] = list(surveys)
+    wanted = kind(settings[names[0]])
     first = surveys[names[0]].engine or {}
     for name in names[1:]:
+        if kind(settings[name]) != wanted:
+            yield Verdict(
+                check="engine.same",
+                severity=Severity.ERROR,
+                host=name,
+                subject="engine",
+                expected=f"{wanted}, as on {names[0]}",
+                seen=kind(settings[name]),
+                source=str(settings[name].origin("engine")),
+                fix=f"set engine: {wanted} for all hosts of the cluster",
+            )
         engine = surveys[name].engine or {}
         for package in ("vllm", "ray", "torch"):
             if engine.get(package) != first.get(package):

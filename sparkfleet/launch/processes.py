@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from sparkfleet.errors import CommandError, LaunchError
+from sparkfleet.launch.engines import NATIVE, kind
+from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.link import Link
 
 STOP_GRACE = 20.0  # s that a rank gets to end by itself; vLLM and Ray need about one
@@ -35,10 +36,17 @@ def start(link: Link, place: Mapping[str, str], role: str, script: str, *, hash_
 
 
 def stop(link: Link, place: Mapping[str, str], *, grace: float = STOP_GRACE) -> int:
-    """End every process of the cluster on the host and return how many there were."""
+    """End every process and container of the cluster on the host; return how many there were.
+
+    Containers are those of the engine that is configured, and of the one that was used last.
+    """
     request = {**place, "do": "stop", "grace": grace}
     answer = link.ask("deployment", request, timeout=grace + 30)
-    return len(answer["stopped"])
+    count = len(answer["stopped"])
+    for cli in dict.fromkeys(filter(None, (answer["cli"], place.get("cli")))):
+        answer = link.ask("containers", {**request, "cli": cli}, timeout=grace + 60)
+        count = max(count, len(answer["stopped"]))
+    return count
 
 
 def read_log(link: Link, place: Mapping[str, str], role: str, *, lines: int = LOG_LINES) -> str:
@@ -60,6 +68,8 @@ def save_logs(link: Link, place: Mapping[str, str], folder: Path) -> list[Path]:
     return saved
 
 
-def place(settings: Any, cluster: str) -> dict[str, str]:
+def place(settings: Settings, cluster: str) -> dict[str, str]:
     """Return the part of a request that says where on the host the cluster's files are."""
-    return {"weights_dir": settings.text("weights_dir"), "cluster": cluster}
+    found = {"weights_dir": settings.text("weights_dir"), "cluster": cluster}
+    engine = kind(settings)
+    return found if engine == NATIVE else {**found, "cli": engine}

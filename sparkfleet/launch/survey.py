@@ -7,17 +7,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparkfleet.launch.deployment import MANAGED
+from sparkfleet.launch.engines import NATIVE, kind
+from sparkfleet.launch.engines.daemon import Daemon
+from sparkfleet.launch.engines.daemon import parse as parse_daemon
+from sparkfleet.launch.images.image import Image
+from sparkfleet.launch.images.image import parse as parse_image
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.link import Link
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """What `onhost/deployment.py` saw.
+    """What `onhost/deployment.py` or `onhost/containers.py` saw.
 
     `hash` is that of the deployment that was started last and not stopped since; `dead` are its
     roles that run no more; `engine` holds package versions by name, None where no environment is
-    configured.
+    configured. With containers, `processes` are the clients that hold them.
     """
 
     home: str
@@ -28,6 +33,20 @@ class Survey:
     dead: tuple[str, ...]
     processes: tuple[Mapping[str, Any], ...]
     engine: Mapping[str, Any] | None
+    user: str = ""  # uid:gid
+    daemon: Daemon | None = None
+    containers: tuple[Mapping[str, str], ...] = ()
+    image: Image | None = None  # the one that shall run; `image_name` also where it is absent
+    image_name: str = ""
+    base: Image | None = None  # the one that it is derived from
+
+    @property
+    def running(self) -> str:
+        """What of ours runs, as "2 containers" or "5 processes"; "" if nothing does."""
+        noun = "container" if self.containers else "process"
+        count = len(self.containers or self.processes)
+        plural = "s" if self.containers else "es"
+        return f"{count} {noun}{plural if count > 1 else ''}" if count else ""
 
     @property
     def runs(self) -> bool:
@@ -41,18 +60,36 @@ class Survey:
 
 def ask_survey(link: Link, settings: Settings, cluster: str) -> Survey:
     """Look at one host; read-only."""
+    engine = kind(settings)
     request = {
         "do": "survey",
         "weights_dir": settings.text("weights_dir"),
         "cluster": cluster,
         "files": list(MANAGED),
-        "venv": settings.text("engine_venv") or None,
     }
-    return parse(link.ask("deployment", request))
+    if engine == NATIVE:
+        venv = settings.text("engine_venv") or None
+        return parse(link.ask("deployment", {**request, "venv": venv}))
+    more = {
+        "cli": engine,
+        "image": settings.text("engine_image") or None,
+        "pip": list(settings.value("engine_pip") or ()),
+    }
+    return parse(link.ask("containers", {**request, **more}), cli=engine)
 
 
-def parse(answer: Mapping[str, Any]) -> Survey:
-    """Return the survey in the program's `answer`."""
+def parse_images(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a survey that tell of images."""
+    wanted = answer.get("derived") or answer.get("image") or {}
+    return {
+        "image": parse_image(wanted),
+        "image_name": wanted.get("name", ""),
+        "base": parse_image(answer.get("image")),
+    }
+
+
+def parse(answer: Mapping[str, Any], *, cli: str = "") -> Survey:
+    """Return the survey in the program's `answer`; `cli` names the engine of containers."""
     record = answer["record"] or {"hash": None, "roles": {}}
     alive = {(process["pid"], process["began"]) for process in answer["processes"]}
     dead = (
@@ -67,4 +104,8 @@ def parse(answer: Mapping[str, Any]) -> Survey:
         dead=tuple(dead),
         processes=tuple(answer["processes"]),
         engine=answer["engine"],
+        user=answer.get("user", ""),
+        daemon=parse_daemon(cli, answer["daemon"]) if cli else None,
+        containers=tuple(answer.get("containers", ())),
+        **parse_images(answer),
     )

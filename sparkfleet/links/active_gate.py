@@ -2,45 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import secrets
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sparkfleet.commands import script
-from sparkfleet.errors import CommandError
 from sparkfleet.links.model import Fabric
 from sparkfleet.links.reach import PINGS, Report, Role, reach_plan
 from sparkfleet.links.reach_verdicts import judge_reach
+from sparkfleet.links.session import sessions
 from sparkfleet.model import Host, Verdict
-from sparkfleet.remote.channel import ChannelTimeoutError
 
 if TYPE_CHECKING:
-    from sparkfleet.remote.channel import Channel
-    from sparkfleet.remote.link import Link
     from sparkfleet.remote.pool import Pool
 
 TIMEOUT = 90  # s for the whole of it
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Session:
-    """The program `onhost/reach.py` running on a host, and its answers line by line."""
-
-    host: str
-    channel: Channel
-    lines: Iterator[bytes]
-
-    def send(self, data: bytes) -> dict[str, Any]:
-        """Send bytes to the program and return its answer to them; raises CommandError."""
-        try:
-            self.channel.send(data)
-            return dict(json.loads(next(self.lines)))
-        except (OSError, StopIteration, ChannelTimeoutError, ValueError) as error:
-            said = self.channel.stderr.strip().splitlines()[-1:] or [repr(error)]
-            raise CommandError(f"the reach program gave up: {said[0]}", host=self.host) from error
 
 
 def probe(pool: Pool, fabric: Fabric, hosts: Sequence[Host]) -> tuple[Verdict, ...]:
@@ -52,23 +27,11 @@ def probe(pool: Pool, fabric: Fabric, hosts: Sequence[Host]) -> tuple[Verdict, .
     """
     roles = reach_plan(fabric, hosts)
     nonce = secrets.token_hex(16)
-    sessions: dict[str, Session] = {}
-
-    def start(link: Link) -> dict[str, Any]:
-        command = script("reach", _first_request(roles[link.host.name]))
-        channel = link.open(command)
-        lines = channel.lines(time.monotonic() + TIMEOUT)
-        session = Session(host=link.host.name, channel=channel, lines=lines)
-        sessions[link.host.name] = session
-        return session.send(command.stdin)
-
-    try:
-        opened = pool.map(start, hosts).all()
+    requests = {name: _first_request(role) for name, role in roles.items()}
+    with sessions(pool, "reach", requests, hosts=hosts) as running:
+        opened = {name: session.first for name, session in running.items()}
         calls = {name: _second_request(role, opened, nonce) for name, role in roles.items()}
-        seen = pool.map(lambda x: sessions[x.host.name].send(calls[x.host.name]), hosts).all()
-    finally:
-        for session in sessions.values():
-            session.channel.close()
+        seen = pool.map(lambda x: running[x.host.name].ask(calls[x.host.name]), hosts).all()
     return judge_reach(roles, {name: _report(nonce, opened[name], seen[name]) for name in roles})
 
 
@@ -76,7 +39,9 @@ def _first_request(role: Role) -> dict[str, Any]:
     return {"token": role.token, "listen": role.listen, "hcas": role.hcas, "timeout": TIMEOUT}
 
 
-def _second_request(role: Role, opened: Mapping[str, dict[str, Any]], nonce: str) -> bytes:
+def _second_request(
+    role: Role, opened: Mapping[str, Mapping[str, Any]], nonce: str
+) -> dict[str, Any]:
     actual = {host: _actual(answer) for host, answer in opened.items()}
     calls = []
     for call in role.calls:
@@ -85,7 +50,7 @@ def _second_request(role: Role, opened: Mapping[str, dict[str, Any]], nonce: str
         line = "" if ours is None else nonce
         calls.append((call.rail.name, address, ours or call.port, line))
     pings = [(ping.rail.name, str(ping.to.ip), ping.size, PINGS) for ping in role.pings]
-    return json.dumps({"connect": calls, "ping": pings}).encode() + b"\n"
+    return {"connect": calls, "ping": pings}
 
 
 def _actual(answer: Mapping[str, Any]) -> dict[tuple[str, int], int]:

@@ -55,7 +55,7 @@ def kernel(evidence: Evidence) -> Iterator[Verdict]:
         ):
             yield _kernel(facts, f"{facts.system.kernel} without kho=off", "uname, /proc/cmdline")
         memory = facts.memory
-        if memory and (memory.cma_free or 0) > (memory.cma_total or 0):
+        if memory and (memory.cma_total == 0 or (memory.cma_free or 0) > (memory.cma_total or 0)):
             seen = f"CmaTotal {memory.cma_total}, CmaFree {memory.cma_free} bytes"
             yield _kernel(facts, seen, "/proc/meminfo")
 

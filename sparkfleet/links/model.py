@@ -83,6 +83,17 @@ class Cable:
         """Return the cage on `host`; StopIteration where the cable does not end there."""
         return next(cage for cage in self.ends if cage.host == host)
 
+    def rails(self, host: str, peer: str) -> tuple[tuple[Rail, Rail], ...]:
+        """Return its rails, each as that of `host` and that of `peer` in one subnet."""
+        left = list(self.end(peer).rails)
+        found = []
+        for mine in self.end(host).rails:
+            theirs = next((rail for rail in left if rail.network == mine.network), None)
+            if theirs is not None:
+                left.remove(theirs)  # twins may share a subnet
+                found.append((mine, theirs))
+        return tuple(found)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fabric:

@@ -10,11 +10,13 @@ from sparkfleet.links.evidence import Check, Evidence
 from sparkfleet.links.model import Rail
 from sparkfleet.links.verdicts import error, info, warning
 from sparkfleet.model import Verdict
+from sparkfleet.quantities import parse_size
 
 RDMA = "/sys/class/infiniband"
 DEVICES = "/dev/infiniband"
 FULL_RDMA_MTU = 4096  # bytes; what a netdev MTU of 9000 gives
 JUMBO = 9000
+UNRAISED = 8 * 1024 * 1024  # bytes that a login may lock where nobody set a limit (Linux 5.16)
 
 
 def devices(evidence: Evidence) -> Iterator[Verdict]:
@@ -147,19 +149,25 @@ def access(evidence: Evidence) -> Iterator[Verdict]:
 
 
 def memlock(evidence: Evidence) -> Iterator[Verdict]:
-    """Warn of a login that may not lock the memory that RDMA registers (facts 4, row 40)."""
+    """Expect a login that may lock the memory that RDMA registers (facts 4, row 40).
+
+    Refuse the limit that nobody raised and one below `link_memlock`; warn of another one.
+    """
     for host in evidence.hosts:
-        facts = evidence.facts[host]
-        if evidence.fabric.hcas(host) and facts.system.memlock is not None:
-            yield warning(
+        seen = evidence.facts[host].system.memlock
+        stated = evidence.hosts[host].get("link_memlock")
+        enough = UNRAISED + 1 if stated is None else parse_size(stated)
+        meant = stated is not None and seen is not None and seen >= enough
+        if evidence.fabric.hcas(host) and seen is not None and not meant:
+            yield (error if seen < enough else warning)(
                 "rdma.memlock",
                 host,
                 "memlock",
-                expected="unlimited",
-                seen=f"{facts.system.memlock} bytes",
+                expected="unlimited" if stated is None else f"{enough} bytes",
+                seen=f"{seen} bytes",
                 source="getrlimit(RLIMIT_MEMLOCK)",
-                fix="ibv_reg_mr may fail with 'Cannot allocate memory': '* - memlock unlimited' in "
-                "/etc/security/limits.d/, then log in again",
+                fix="ibv_reg_mr fails with 'Cannot allocate memory': '* - memlock unlimited' in "
+                "/etc/security/limits.d/, then log in again; a limit that is meant: link_memlock",
             )
 
 

@@ -13,7 +13,7 @@ from sparkfleet.variables import default
 
 ICMP_AND_IP = 28  # bytes of header in front of a ping's payload
 PINGS = 50  # packets a rail and direction
-FEW = 8  # hosts that all call each other on every rail
+FEW = 8  # hosts that all call each other; of more each calls some, see `reach_plan`
 FREE_PORT = 0  # stands for the ports that NCCL and gloo let the kernel choose
 PORTS = (
     "ray_port",
@@ -77,8 +77,10 @@ def reach_plan(fabric: Fabric, hosts: Sequence[Host]) -> Mapping[str, Role]:
     """Return the role of every host: it calls each peer on each subnet that both are in.
 
     Pings go to the next and the previous host in the order of the ranks: that proves every rail,
-    and every port of a switch, in both directions. With more than `FEW` hosts so do the calls to
-    addresses other than the one where all meet.
+    and every port of a switch, in both directions. With more than `FEW` hosts so do the calls, and
+    at the addresses where all meet further ones to and from the head, and to the hosts 2, 4, 8
+    and so on ranks away: a mesh of 32 hosts does not fit into one kernel's table of neighbours
+    (1024 entries, gc_thresh3), as the lab's hosts share it.
     """
     return {host.name: _role(fabric, host) for host in hosts}
 
@@ -108,8 +110,16 @@ def _role(fabric: Fabric, host: Host) -> Role:
 
 
 def _called(fabric: Fabric, mine: Rail, theirs: Rail) -> bool:
-    near = len(fabric.hosts) <= FEW or theirs.host in _beside(fabric, mine.host)
-    return near or theirs == fabric.rendezvous(theirs.host)
+    if len(fabric.hosts) <= FEW or theirs.host in _beside(fabric, mine.host):
+        return True
+    chosen = fabric.hosts[0] in (mine.host, theirs.host) or _leap(fabric, mine.host, theirs.host)
+    return chosen and theirs == fabric.rendezvous(theirs.host)
+
+
+def _leap(fabric: Fabric, host: str, peer: str) -> bool:
+    """Return whether `peer` is a power of two ranks away, before or after."""
+    away = abs(fabric.hosts.index(host) - fabric.hosts.index(peer))
+    return any(ranks.bit_count() == 1 for ranks in (away, len(fabric.hosts) - away))
 
 
 def _ends(fabric: Fabric, host: str) -> tuple[Rail, ...]:

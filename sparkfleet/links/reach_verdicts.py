@@ -8,21 +8,11 @@ from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
+from sparkfleet.links.counters import judge_counters
 from sparkfleet.links.model import Rail
 from sparkfleet.links.reach import FREE_PORT, ICMP_AND_IP, Call, Ping, Report, Role
 from sparkfleet.links.verdicts import error, ok, warning
 from sparkfleet.model import Verdict
-
-ERRORS = {  # counters that rise on a fabric that loses packets (C18)
-    "packet_seq_err",
-    "out_of_sequence",
-    "roce_adp_retrans",
-    "req_transport_retries_exceeded",
-    "local_ack_timeout_err",
-    "port_rcv_errors",
-    "symbol_error",
-    "link_downed",
-}
 
 
 def judge_reach(roles: Mapping[str, Role], reports: Mapping[str, Report]) -> tuple[Verdict, ...]:
@@ -32,7 +22,7 @@ def judge_reach(roles: Mapping[str, Role], reports: Mapping[str, Report]) -> tup
         own = [
             *_pings(role, reports[host]),
             *_paths(role, reports[host], roles, reports),
-            *_counters(role, reports[host]),
+            *judge_counters(host, reports[host].counters),
         ]
         found += own or [_proven(role)]
     return tuple(found)
@@ -204,18 +194,3 @@ def _lossy(ping: Ping, answer: Mapping[str, Any]) -> Verdict:
         source=f"ping -M do -s {ping.size}",
         fix="reseat the cable at both ends; behind a switch look at its port counters",
     )
-
-
-def _counters(role: Role, report: Report) -> Iterator[Verdict]:
-    for hca, increased in report.counters.items():
-        bad = {name: by for name, by in increased.items() if name in ERRORS}
-        if bad:
-            yield warning(
-                "rdma.counters",
-                role.host,
-                hca,
-                expected="no error counter that rises while the links are checked",
-                seen=", ".join(f"{name} +{by}" for name, by in sorted(bad.items())),
-                source=f"/sys/class/infiniband/{hca}/ports/1",
-                fix="a fabric that loses packets: check cable, MTU, speed and the switch",
-            )

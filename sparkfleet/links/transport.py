@@ -61,19 +61,23 @@ def _transport(rank: str, text: str) -> Transport:
     )
 
 
-def judge_transport(host: str, transport: Transport) -> Verdict | None:
-    """Return the verdict on what a rank on `host` took, or None where its log does not tell."""
+def judge_transport(host: str, transport: Transport, *, rdma: bool = True) -> Verdict | None:
+    """Return the verdict on what a rank on `host` took, or None where its log does not tell.
+
+    Without `rdma` none was to be expected there, and TCP is no error.
+    """
     if not transport.networks:
         return None
+    good = transport.rdma or not rdma
     seen = ", ".join(f"NET/{name}" for name in sorted(transport.networks))
-    return (ok if transport.rdma else error)(
+    return (ok if good else error)(
         "link.transport",
         host,
         transport.rank,
-        expected="NET/IB or NET/IBext: RDMA",
+        expected="NET/IB or NET/IBext: RDMA" if rdma else "TCP: no RDMA device in use",
         seen=f"{seen} on {', '.join(transport.devices) or 'devices that the log does not name'}",
         source="NCCL INFO",
         fix=""
-        if transport.rdma
+        if good
         else "RDMA was not available to NCCL: check /dev/infiniband, NCCL_IB_HCA, NCCL_IB_DISABLE",
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 
 from sparkfleet.model import Severity, Verdict
@@ -35,3 +37,8 @@ error = partial(verdict, Severity.ERROR)
 warning = partial(verdict, Severity.WARNING)
 info = partial(verdict, Severity.INFO)
 ok = partial(verdict, Severity.OK)
+
+
+def allowed(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
+    """Return `verdicts` with refusals as warnings: what `--allow-degraded` makes of them."""
+    return tuple(replace(x, severity=Severity.WARNING) if x.refuses else x for x in verdicts)

@@ -74,7 +74,7 @@ def write(request: dict[str, Any]) -> dict[str, Any]:
             if path.exists():
                 path.unlink()
             continue
-        path.parent.mkdir(mode=0o700, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         mode = 0o700 if name.endswith(".sh") else 0o600
         with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w") as file:
             file.write(content)
@@ -113,7 +113,7 @@ def note(request: dict[str, Any], role: str, pid: int) -> None:
     roles = (record(request["folder"]) or {}).get("roles", {})
     began = process.began if process else 0
     roles[role] = {"pid": pid, "began": began, "script": request["script"]}
-    content = json.dumps({"hash": request["hash"], "roles": roles})
+    content = json.dumps({"hash": request["hash"], "roles": roles, "cli": request.get("cli")})
     write({**request, "contents": {RECORD: content}})
 
 
@@ -125,8 +125,8 @@ def stop(request: dict[str, Any]) -> dict[str, Any]:
     is left, with TERM and with KILL, each for a bounded time.
     """
     first = ours(request)
-    roles = (record(request["folder"]) or {}).get("roles", {})
-    for role in reversed(list(roles.values())):
+    known = record(request["folder"]) or {}
+    for role in reversed(list(known.get("roles", {}).values())):
         leader = look(role["pid"])
         if leader and leader.began == role["began"]:
             end([leader], signal.SIGTERM, request["grace"])
@@ -136,7 +136,7 @@ def stop(request: dict[str, Any]) -> dict[str, Any]:
     if left:
         return {"error": f"{len(left)} processes outlived SIGKILL: {[p.pid for p in left]}"}
     write({**request, "contents": {RECORD: None}})
-    return {"stopped": [process.pid for process in first]}
+    return {"stopped": [process.pid for process in first], "cli": known.get("cli")}
 
 
 def end(processes: list[Process], number: int, wait: float) -> None:

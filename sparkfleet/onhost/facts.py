@@ -1,9 +1,10 @@
 """Read what a host is: files, folders and a few tools, as raw text; changes nothing.
 
-Request: ``{"weights_dir": "~/vllm", "ports": [8000], "fabric": true}``. Without `fabric` nothing
-of the QSFP network is read. Answer: ``{"facts": {source: item}}``: a source is the path that was
-read or the command that was run, an item holds exactly one of ``text``, ``missing`` (no such file,
-tree or tool), ``denied`` (permission) and ``failed`` (any other error).
+Request: ``{"weights_dir": "~/vllm", "ports": [8000], "files": [], "fabric": true}``. `files` are
+read beside ours; without `fabric` nothing of the QSFP network is. Answer: ``{"facts": {source:
+item}}``: a source is the path that was read or the command that was run, an item holds exactly one
+of ``text``, ``missing`` (no such file, tree or tool), ``denied`` (permission) and ``failed`` (any
+other error).
 """
 
 from __future__ import annotations
@@ -240,6 +241,7 @@ def main() -> None:
     gather_machine(request["weights_dir"])
     gather_network()
     gather_listeners(set(request["ports"]))
+    note_files("", request["files"])
     if request["fabric"]:
         gather_fabric()
     print(json.dumps({"facts": facts}))

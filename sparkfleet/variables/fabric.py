@@ -73,6 +73,25 @@ ROWS = (
         minimum=1000,
     ),
     Variable(
+        name="link_expected_gbps",
+        kind=Kind.NUMBER,
+        help="what a cable carries with all its rails at once, Gb/s; unset: link_speed; a rail "
+        "alone is expected to carry 100 of it at most",
+        minimum=0.1,
+    ),
+    Variable(
+        name="link_memlock",
+        kind=Kind.SIZE,
+        help="memory that a login must be allowed to lock for RDMA; unset: no limit at all",
+        minimum=0,
+    ),
+    Variable(
+        name="link_receipt_max_age",
+        kind=Kind.DURATION,
+        help="how old the rates in a node's links.json may be before cluster.up measures again",
+        default="7d",
+    ),
+    Variable(
         name="link_topology",
         kind=Kind.TEXT,
         help="how the nodes are cabled",

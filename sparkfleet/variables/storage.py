@@ -61,13 +61,87 @@ ROWS = (
     Variable(
         name="engine",
         kind=Kind.TEXT,
-        help="what runs vLLM and Ray",
-        default="native",
-        choices=("native",),
+        help="what runs vLLM and Ray; unset: native where engine_venv is set, else docker",
+        choices=("docker", "podman", "native"),
     ),
     Variable(
         name="engine_venv",
         kind=Kind.TEXT,
         help="Python environment with vLLM and Ray on this host (engine: native)",
+    ),
+    Variable(
+        name="engine_image",
+        kind=Kind.TEXT,
+        help="image with vLLM, and Ray for several nodes: NAME:TAG or NAME@sha256:DIGEST",
+    ),
+    Variable(
+        name="engine_image_source",
+        kind=Kind.TEXT,
+        help="copy (one node has or pulls the image, the others get it from there), pull (each "
+        "node pulls), none (it must be there)",
+        default="copy",
+        choices=("copy", "pull", "none"),
+    ),
+    Variable(
+        name="engine_pip",
+        kind=Kind.LIST,
+        help="packages to add to the image, as pip takes them; makes an image of its own",
+    ),
+    Variable(
+        name="engine_mods",
+        kind=Kind.LIST,
+        help="scripts, or folders with a run.sh, to run in every container before its program",
+    ),
+    Variable(
+        name="engine_gpus",
+        kind=Kind.TEXT,
+        help="how containers get the GPU: all (--gpus all), cdi, none, or auto (what the host has)",
+        default="auto",
+        choices=("auto", "all", "cdi", "none"),
+    ),
+    Variable(
+        name="engine_user",
+        kind=Kind.TEXT,
+        help="user in the containers: host (the one that logs in), UID:GID; unset: the image's",
+    ),
+    Variable(
+        name="engine_privileged",
+        kind=Kind.FLAG,
+        help="give containers every right of the host's root",
+        default=False,
+    ),
+    Variable(
+        name="engine_shm_size",
+        kind=Kind.SIZE,
+        help="shared memory of the containers' own; unset: the host's /dev/shm",
+        minimum=67108864,
+    ),
+    Variable(
+        name="engine_memory",
+        kind=Kind.SIZE,
+        help="memory that each container may use, swap included; unset: all",
+        minimum=1073741824,
+    ),
+    Variable(
+        name="engine_cache_dir",
+        kind=Kind.TEXT,
+        help="folder of this host for compiled kernels; on a disk of its own, never shared",
+        default="~/.cache/sparkfleet",
+    ),
+    Variable(
+        name="engine_weights_readonly",
+        kind=Kind.FLAG,
+        help="containers cannot write to weights_dir",
+        default=True,
+    ),
+    Variable(
+        name="engine_mounts",
+        kind=Kind.LIST,
+        help="more of the host in containers: HOST:CONTAINER or HOST:CONTAINER:ro",
+    ),
+    Variable(
+        name="engine_args",
+        kind=Kind.LIST,
+        help="more options of `docker run`, one word each, after ours",
     ),
 )

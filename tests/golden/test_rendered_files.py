@@ -18,6 +18,7 @@ from sparkfleet.facts import HostFacts
 from sparkfleet.inventory.clusters import cluster
 from sparkfleet.inventory.loading import load
 from sparkfleet.launch.deployment import Deployment, Node, deploy, hash_of
+from sparkfleet.launch.engines import Native
 from sparkfleet.launch.environment import environment
 from sparkfleet.model import Cluster, Host
 from sparkfleet.recipes.recipe import load as load_recipe
@@ -64,7 +65,8 @@ def _deployment(name: str) -> Deployment:
             settings=Settings(host=host),
             rank=rank,
             address=str(fabric.address(host.name)) if fabric else None,
-            engine="/home/nvidia/vllm-env",
+            engine=Native(venv="/home/nvidia/vllm-env"),
+            folder="/home/nvidia/vllm/.sparkfleet/default",
             model="/home/nvidia/vllm/tiny-spark",
             environment=environment(
                 Settings(host=host),

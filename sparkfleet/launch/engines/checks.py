@@ -1,0 +1,118 @@
+"""Whether a host can run containers as they are asked for; pure."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterator
+
+from sparkfleet.facts import HostFacts
+from sparkfleet.launch.engines.daemon import Daemon
+from sparkfleet.launch.engines.options import gpu
+from sparkfleet.model import Severity, Verdict
+from sparkfleet.quantities import show_size
+from sparkfleet.recipes.settings import Settings
+
+SHM_SHARE = 4  # a quarter of unified memory: more has cost a power-off (case C47)
+NO_MEMORY_KERNEL = "7.0.0-1019*"  # NV_ERR_NO_MEMORY with 22 GiB available (case C46)
+REMEDIES = (
+    (
+        "permission denied",
+        "let the user use it: sudo usermod -aG docker $USER, then log in again",
+    ),
+    ("is not installed", "install it on that host: sudo apt-get install -y {cli}"),
+    ("cannot connect", "start it on that host: sudo systemctl start docker"),
+)
+
+
+def container_checks(settings: Settings, facts: HostFacts, daemon: Daemon) -> Iterator[Verdict]:
+    """Yield verdicts on the engine of one host; nothing more where it does not answer."""
+    yield _answers(settings, daemon)
+    if daemon.error:
+        return
+    yield _gpu(settings, daemon)
+    yield from _shared_memory(settings, facts)
+    yield from _kernel(settings, facts)
+    yield from _user(settings)
+
+
+def _answers(settings: Settings, daemon: Daemon) -> Verdict:
+    error = daemon.error.lower()
+    remedies = (text for mark, text in REMEDIES if mark in error)
+    fix = next(remedies, f"on that host: {daemon.cli} info")
+    return Verdict(
+        check="engine.daemon",
+        severity=Severity.ERROR if error else Severity.OK,
+        host=settings.host.name,
+        subject=daemon.cli,
+        expected="an answer",
+        seen=daemon.error or daemon.version,
+        source=f"{daemon.cli} info",
+        fix=fix.format(cli=daemon.cli) if error else "",
+    )
+
+
+def _gpu(settings: Settings, daemon: Daemon) -> Verdict:
+    wanted = settings.text("engine_gpus")
+    found = gpu(wanted, daemon)
+    lacking = not found and wanted != "none"
+    toolkit = "install nvidia-container-toolkit on that host"
+    if daemon.cli == "podman":
+        toolkit += "; sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"
+    return Verdict(
+        check="engine.gpu",
+        severity=Severity.ERROR if lacking else Severity.OK,
+        host=settings.host.name,
+        subject=f"GPU in containers of {daemon.cli}",
+        expected="NVIDIA's hook, or a CDI specification",
+        seen=" ".join(found) or ("neither" if lacking else "none asked for"),
+        source=f"{daemon.cli} info, /etc/cdi",
+        fix=toolkit if lacking else "",
+    )
+
+
+def _shared_memory(settings: Settings, facts: HostFacts) -> Iterator[Verdict]:
+    if settings.value("engine_shm_size") is None or facts.memory is None:
+        return
+    size, most = settings.size("engine_shm_size"), facts.memory.total // SHM_SHARE
+    yield Verdict(
+        check="engine.shm",
+        severity=Severity.WARNING if size > most else Severity.OK,
+        host=settings.host.name,
+        subject="engine_shm_size",
+        expected=f"at most a quarter of the memory, {show_size(most)}",
+        seen=show_size(size),
+        source=str(settings.origin("engine_shm_size")),
+        fix="it is memory of the GPU too: leave it out, or 16GiB" if size > most else "",
+    )
+
+
+def _kernel(settings: Settings, facts: HostFacts) -> Iterator[Verdict]:
+    risky = fnmatch.fnmatchcase(facts.system.kernel, NO_MEMORY_KERNEL)
+    if not risky or settings.value("engine_memory") is not None:
+        return
+    yield Verdict(
+        check="engine.memory",
+        severity=Severity.WARNING,
+        host=settings.host.name,
+        subject=f"kernel {facts.system.kernel}",
+        expected="a memory cap for containers: hosts with it have wedged while 22 GiB were free",
+        seen="engine_memory is not set",
+        source="uname -r",
+        fix="set engine_memory, such as 110GiB; if SSH is silent while ping answers, it happened",
+    )
+
+
+def _user(settings: Settings) -> Iterator[Verdict]:
+    user = settings.text("engine_user")
+    if user in ("", "host", "root", "0", "0:0"):
+        return
+    yield Verdict(
+        check="engine.user",
+        severity=Severity.WARNING,
+        host=settings.host.name,
+        subject="engine_user",
+        expected="host, or a user who can read the files of whoever logs in",
+        seen=user,
+        source=str(settings.origin("engine_user")),
+        fix="engine_user: host",
+    )

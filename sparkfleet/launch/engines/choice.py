@@ -1,0 +1,65 @@
+"""Which engine a host has, and with what options."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from sparkfleet.facts import HostFacts
+from sparkfleet.launch.engines import options
+from sparkfleet.launch.engines.container import Container
+from sparkfleet.launch.engines.daemon import Daemon
+from sparkfleet.launch.engines.engine import Engine
+from sparkfleet.launch.engines.native import Native
+from sparkfleet.recipes.settings import Settings
+
+if TYPE_CHECKING:
+    from sparkfleet.launch.survey import Survey
+
+NATIVE = "native"
+RDMA = "/dev/infiniband"
+
+
+def kind(settings: Settings) -> str:
+    """Return native, docker or podman; unset, a Python environment means native."""
+    return settings.text("engine") or (NATIVE if settings.text("engine_venv") else "docker")
+
+
+def choose(
+    settings: Settings, survey: Survey, facts: HostFacts, *, cluster: str, group: bool
+) -> Engine:
+    """Return the engine of one host; with `group` Ray joins it to others.
+
+    Raises InventoryError for what is not set or is no option.
+    """
+    cli = kind(settings)
+    if cli == NATIVE:
+        return Native(venv=survey.expand(settings.needed("engine_venv")))
+    user = survey.user if settings.text("engine_user") == "host" else settings.text("engine_user")
+    daemon = survey.daemon or Daemon(cli=cli)
+    devices = [RDMA] if facts.rdma_devices else []
+    return Container(
+        cli=cli,
+        cluster=cluster,
+        image=survey.image_name or settings.needed("engine_image"),
+        folder=survey.folder,
+        weights=survey.expand(settings.text("weights_dir")),
+        cache=cache(settings, survey, user),
+        options=options.words(settings, daemon, devices, user),
+        mounts=options.mounts(settings, survey.home),
+        extra=tuple(settings.value("engine_args") or ()),
+        shm_size=settings.size("engine_shm_size") if settings.value("engine_shm_size") else None,
+        group=group,
+        user=user,
+        read_only=bool(settings.value("engine_weights_readonly")),
+    )
+
+
+def cache(settings: Settings, survey: Survey, user: str) -> str:
+    """Return the folder of the host for compiled kernels.
+
+    One for each image and user: what another made is stale, or cannot be overwritten (failure 85).
+    """
+    image = survey.image
+    parts = [image.key if image else "unknown", *([re.sub(r"\W", "-", user)] if user else [])]
+    return f"{survey.expand(settings.text('engine_cache_dir'))}/{'-'.join(parts)}"

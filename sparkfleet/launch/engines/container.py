@@ -1,0 +1,153 @@
+"""Docker and Podman: each role is one container in the foreground of its script.
+
+Its output is the role's log and its life the role's life. The environment is not on the command
+line: the container's first program reads the same ``nccl.env`` as a native rank, so that a null
+is truly unset there, whatever the image has baked in (facts 2.4, failure 81), and no secret shows
+in `docker inspect`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sparkfleet.launch.engines.options import Mount
+from sparkfleet.links import EnvVar
+from sparkfleet.model import EMPTY
+
+LABEL = "sparkfleet"  # .cluster, .role and .deployment
+WEIGHTS, FOLDER, CACHE = "/models", "/sparkfleet", "/cache"
+START = "container.sh"
+DEPLOYMENT = "@SPARKFLEET_DEPLOYMENT@"  # stands for the hash in the files that it is the hash of
+# Where each compiler keeps what it made; the names are vLLM's, PyTorch's, Triton's, FlashInfer's,
+# TileLang's and transformers' own. Node-local: on a shared disk they collide (failure 61).
+CACHES = {
+    "VLLM_CACHE_ROOT": "vllm",
+    "TORCHINDUCTOR_CACHE_DIR": "torchinductor",
+    "TRITON_CACHE_DIR": "triton",
+    "FLASHINFER_WORKSPACE_BASE": "flashinfer",
+    "TILELANG_CACHE_DIR": "tilelang",
+    "HF_MODULES_CACHE": "modules",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Container:
+    """How containers are run on one host.
+
+    `image` is the name that the host's daemon knows; `cache` is a folder of the host; `options`
+    are words that every container gets. With `shm_size` in bytes the containers of the host share
+    memory of their own, else the host's. `group` tells that Ray joins several hosts.
+    """
+
+    cli: str
+    cluster: str
+    image: str
+    folder: str
+    weights: str
+    cache: str
+    options: tuple[str, ...] = ()
+    mounts: tuple[Mount, ...] = ()
+    extra: tuple[str, ...] = ()
+    shm_size: int | None = None
+    group: bool = False
+    user: str = ""
+    read_only: bool = True
+    mods: Mapping[str, str] = field(default_factory=lambda: EMPTY)  # name -> first program
+
+    @property
+    def environment(self) -> tuple[EnvVar, ...]:
+        """Where caches are kept, and what a user without an account in the image lacks."""
+        found = [
+            EnvVar(name=name, value=f"{CACHE}/{folder}", why=f"kept in {self.cache} on the host")
+            for name, folder in CACHES.items()
+        ]
+        if self.user:
+            why = f"user {self.user} has no home in the image"
+            found += [
+                EnvVar(name="HOME", value=CACHE, why=why),
+                EnvVar(name="USER", value="sparkfleet", why=why),
+            ]
+        return tuple(found)
+
+    @property
+    def context(self) -> Mapping[str, object]:
+        """What the templates must know: the folder to make, and the mods to apply."""
+        return {"venv": "", "cache": self.cache, "mods": self.mods, "inside": FOLDER}
+
+    def inside(self, path: str) -> str:
+        """Return where a container has what is at `path` of the host; `path` if nowhere."""
+        for mount in self._mounts():
+            if path == mount.source or path.startswith(f"{mount.source}/"):
+                return mount.target + path[len(mount.source) :]
+        return path
+
+    def program(self, name: str) -> str:
+        """Return `name`: the image's own PATH finds it."""
+        return name
+
+    def wrap(
+        self, role: str, words: Sequence[str], variables: Mapping[str, str]
+    ) -> tuple[str, ...]:
+        """Return the words of `docker run` around `words`."""
+        return (
+            self.cli,
+            "run",
+            "--rm",
+            "--init",
+            "--pull=never",
+            f"--name={self.name(role)}",
+            f"--label={LABEL}.cluster={self.cluster}",
+            f"--label={LABEL}.role={role}",
+            f"--label={LABEL}.deployment={DEPLOYMENT}",
+            "--network=host",
+            *self._memory(role),
+            *self.options,
+            *(word for mount in self._mounts() for word in mount.words),
+            *self._shared_folder(),
+            *(f"--env={name}={value}" for name, value in variables.items()),
+            *self.extra,
+            "--entrypoint=bash",
+            self.image,
+            f"{FOLDER}/{START}",
+            *words,
+        )
+
+    def python(self, role: str) -> tuple[str, ...]:
+        """Return the words that run Python in the container of a role."""
+        return (self.cli, "exec", "-i", self.name(role), "python3")
+
+    def name(self, role: str) -> str:
+        """Return the name of a role's container."""
+        return f"{self._stem()}-{role}"
+
+    def _stem(self) -> str:
+        return "sparkfleet-" + re.sub(r"[^a-zA-Z0-9_.-]", "-", self.cluster)
+
+    def _mounts(self) -> tuple[Mount, ...]:
+        """Return all mounts; of those that hold a path the first is where it is shown."""
+        ours = (
+            Mount(source=self.folder, target=FOLDER, read_only=True),
+            Mount(source=self.cache, target=CACHE),
+            Mount(source=self.weights, target=WEIGHTS, read_only=self.read_only),
+        )
+        return (*self.mounts, *ours)
+
+    def _memory(self, role: str) -> tuple[str, ...]:
+        """Return how the containers of a host share memory.
+
+        A rank in Ray's container and the server beside it talk through /dev/shm.
+        """
+        if self.shm_size is None:
+            return ("--ipc=host",)
+        if role == "serve" and self.group:
+            return (f"--ipc=container:{self.name('ray')}",)
+        return ("--ipc=shareable", f"--shm-size={self.shm_size}")
+
+    def _shared_folder(self) -> tuple[str, ...]:
+        """Return the /tmp that Ray's container shares with the server: their sockets are there."""
+        if not self.group:
+            return ()
+        label = f"volume-label={LABEL}.cluster={self.cluster}"
+        return (f"--mount=type=volume,source={self._stem()},target=/tmp,{label}",)

@@ -1,0 +1,46 @@
+"""No container: vLLM and Ray from a Python environment of the host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sparkfleet.links import EnvVar
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Native:
+    """The environment at `venv`, an absolute path."""
+
+    venv: str
+
+    @property
+    def environment(self) -> tuple[EnvVar, ...]:
+        """None: the caches are where each program has them in the user's home."""
+        return ()
+
+    @property
+    def context(self) -> Mapping[str, object]:
+        """What the templates must know: where the environment is."""
+        return {"venv": self.venv, "cache": "", "mods": {}, "inside": ""}
+
+    def inside(self, path: str) -> str:
+        """Return `path`: the programs see the host's files."""
+        return path
+
+    def program(self, name: str) -> str:
+        """Return a program of the environment."""
+        return f"{self.venv}/bin/{name}"
+
+    def wrap(
+        self,
+        role: str,  # noqa: ARG002 - a process needs no name
+        words: Sequence[str],
+        variables: Mapping[str, str],  # noqa: ARG002 - the script exports them
+    ) -> tuple[str, ...]:
+        """Return `words`."""
+        return tuple(words)
+
+    def python(self, role: str) -> tuple[str, ...]:  # noqa: ARG002 - it needs no role to run
+        """Return the environment's Python."""
+        return (self.program("python"),)

@@ -1,0 +1,88 @@
+"""From `engine_*` variables and a host's facts to words of `docker run`; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sparkfleet.errors import InventoryError
+from sparkfleet.launch.engines.daemon import Daemon
+from sparkfleet.recipes.settings import Settings
+
+NOFILE = 1048576  # facts 2.4, failure 33
+CDI = "--device=nvidia.com/gpu=all"
+HOOK = "--gpus=all"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mount:
+    """A folder or file of the host, and where containers have it."""
+
+    source: str
+    target: str
+    read_only: bool = False
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The option: `--mount`, which refuses a source that is not there, as `--volume` does not.
+
+        Its value is a line of CSV.
+        """
+        fields = ["type=bind", f"source={self.source}", f"target={self.target}"]
+        fields += ["readonly"] if self.read_only else []
+        return ("--mount=" + ",".join(map(_csv, fields)),)
+
+
+def _csv(field: str) -> str:
+    return '"' + field.replace('"', '""') + '"' if set(field) & set('",\n') else field
+
+
+def mounts(settings: Settings, home: str) -> tuple[Mount, ...]:
+    """Return `engine_mounts`; raises InventoryError for one that is not HOST:CONTAINER[:ro]."""
+    return tuple(
+        _mount(str(text), settings, home) for text in settings.value("engine_mounts") or ()
+    )
+
+
+def _mount(text: str, settings: Settings, home: str) -> Mount:
+    source, _, rest = text.partition(":")
+    target, _, mode = rest.partition(":")
+    if not source.startswith(("/", "~/")) or not target.startswith("/") or mode not in ("", "ro"):
+        raise InventoryError(
+            f"engine_mounts: {text!r} is not a mount",
+            where=settings.origin("engine_mounts"),
+            hint="write HOST:CONTAINER or HOST:CONTAINER:ro, both absolute or the first with ~/",
+        )
+    source = home + source[1:] if source.startswith("~/") else source
+    return Mount(source=source.rstrip("/"), target=target.rstrip("/"), read_only=mode == "ro")
+
+
+def gpu(wanted: str, daemon: Daemon) -> tuple[str, ...]:
+    """Return how a container gets the GPU; empty where it cannot, or shall not.
+
+    The daemon knows `--gpus` by NVIDIA's hook, or has a CDI specification; a runtime by NVIDIA's
+    name says nothing (the recorded `docker info` of a Spark lists only runc). Podman takes
+    `--gpus` without a word and without a GPU (lab.md), so there it is CDI.
+    """
+    ways = {"all": (HOOK,), "cdi": (CDI,), "none": ()}
+    if wanted in ways:
+        return ways[wanted]
+    if daemon.hook and daemon.cli != "podman":
+        return ways["all"]
+    return ways["cdi"] if daemon.cdi else ()
+
+
+def words(settings: Settings, daemon: Daemon, devices: Sequence[str], user: str) -> tuple[str, ...]:
+    """Return the options that every container of the host gets; `devices` are paths of /dev."""
+    memory = settings.value("engine_memory")
+    found = [*gpu(settings.text("engine_gpus"), daemon)]
+    found += [f"--device={path}" for path in devices]
+    found += ["--ulimit=memlock=-1:-1", f"--ulimit=nofile={NOFILE}:{NOFILE}", "--cap-add=IPC_LOCK"]
+    if settings.value("engine_privileged"):
+        found.append("--privileged")
+    if memory is not None:
+        size = settings.size("engine_memory")
+        found += [f"--memory={size}", f"--memory-swap={size}"]
+    if user:
+        found.append(f"--user={user}")
+    return tuple(found)

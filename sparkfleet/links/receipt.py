@@ -1,0 +1,126 @@
+"""What was proven of a cluster's links and when, as `links.json` on every node keeps it; pure."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from sparkfleet import __version__
+from sparkfleet.facts import HostFacts
+from sparkfleet.links.collective import Collective
+from sparkfleet.links.model import Fabric, Rail
+from sparkfleet.links.rates import Samples
+from sparkfleet.model import Host, Severity, Verdict
+from sparkfleet.quantities import parse_seconds
+from sparkfleet.variables import default
+
+FILE = "links.json"
+FORM = 1  # of the file; another one does not count
+RATES = ("link_expected_gbps", "link_speed")  # what the verdicts on rates were compared with
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """What a receipt on a node says that counts: of which facts, when, and whether all was well."""
+
+    facts: str
+    at: datetime
+    refused: bool
+
+
+def path(weights_dir: str, cluster: str) -> str:
+    """Return where the receipt is on a node; ``~`` is expanded there."""
+    return f"{weights_dir}/.sparkfleet/{cluster}/{FILE}"
+
+
+def fingerprint(fabric: Fabric, facts: Mapping[str, HostFacts], hosts: Sequence[Host]) -> str:
+    """Return a hash of what the rates depend on; equal from run to run: no counter, no clock."""
+    seen = [_host(fabric, facts[host.name], host) for host in hosts]
+    text = json.dumps(seen, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _host(fabric: Fabric, facts: HostFacts, host: Host) -> dict[str, Any]:
+    return {
+        "host": host.name,
+        "machine": facts.system.machine_id,
+        "kernel": f"{facts.system.kernel} {facts.system.command_line}",
+        "driver": facts.driver,
+        "release": facts.release.version,
+        "rails": [_rail(rail) for rail in fabric.rails[host.name]],
+        "lanes": [(function.address, function.width) for function in facts.functions],
+        "expected": [host.get(name) for name in RATES],
+    }
+
+
+def _rail(rail: Rail) -> tuple[Any, ...]:
+    netdev, hca = rail.netdev, rail.hca
+    device = hca and (hca.name, hca.port, hca.rate, hca.firmware, hca.active_mtu)
+    return (netdev.name, netdev.mac, netdev.mtu, netdev.speed, netdev.pci, rail.address, device)
+
+
+def write(
+    facts: str,
+    hosts: Sequence[Host],
+    verdicts: Sequence[Verdict],
+    samples: Samples,
+    *,
+    collective: Collective | None = None,
+    degraded: str = "",
+) -> str:
+    """Return the text of a receipt of now; verdicts that found nothing are only counted."""
+    told = [x for x in verdicts if x.severity is not Severity.OK]
+    content = {
+        "form": FORM,
+        "sparkfleet": __version__,
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "hosts": [host.name for host in hosts],
+        "facts": facts,
+        "passed": len(verdicts) - len(told),
+        "verdicts": [asdict(verdict) for verdict in told],
+        "degraded": degraded,
+        **asdict(samples),
+        "collective": collective and asdict(collective),
+    }
+    return json.dumps(content, indent=1) + "\n"
+
+
+def read(text: str) -> Receipt | None:
+    """Return the receipt in a file's text; None where there is none that counts."""
+    try:
+        content = json.loads(text)
+        if content["form"] != FORM:
+            return None
+        return Receipt(
+            facts=content["facts"],
+            at=datetime.fromisoformat(content["at"]).astimezone(UTC),
+            refused=any(x["severity"] == Severity.ERROR for x in content["verdicts"]),
+        )
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def lapse(
+    receipts: Mapping[str, Receipt | None], facts: str, hosts: Sequence[Host], now: datetime
+) -> str:
+    """Return why the links have to be measured again; empty while the receipts hold.
+
+    A receipt that let a refusal pass (`--allow-degraded`) does not hold for the next run.
+    """
+    for host in hosts:
+        receipt = receipts[host.name]
+        stated = host.get("link_receipt_max_age")
+        age = default("link_receipt_max_age") if stated is None else stated
+        if receipt is None:
+            return f"{host.name} has no receipt of them"
+        if receipt.facts != facts:
+            return f"the receipt on {host.name} is of other facts"
+        if not 0 <= (now - receipt.at).total_seconds() <= parse_seconds(age):
+            return f"the receipt on {host.name} is of {receipt.at:%Y-%m-%d %H:%M}"
+        if receipt.refused:
+            return f"the receipt on {host.name} is of links that were refused"
+    return ""

@@ -1,0 +1,54 @@
+"""The cable map as lines of text, for a terminal; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sparkfleet.links.model import Cable, Fabric, Rail, Topology
+
+NOTHING = "no cable of this cluster"
+
+
+def lines(fabric: Fabric) -> Iterator[str]:
+    """Yield the map: who is joined to whom, over which rails."""
+    if fabric.topology is Topology.SWITCH:
+        yield from _switch(fabric)
+    else:
+        for cable in fabric.cables:
+            yield from _cable(cable)
+    for host in fabric.hosts:
+        if not fabric.rails[host]:
+            yield f"{host}: {NOTHING}"
+    if fabric.order:
+        yield f"ring: {' - '.join((*fabric.order, fabric.order[0]))}"
+    if fabric.control:
+        meet = (f"{host} {rail.name} {rail.ip}" for host, rail in fabric.control.items())
+        yield f"meet on: {', '.join(meet)}"
+
+
+def _cable(cable: Cable) -> Iterator[str]:
+    """Yield a line for the two cages, and one for each rail between them."""
+    one, other = cable.ends
+    rails = cable.rails(one.host, other.host)
+    left = [str(one), *(f"  {_rail(mine)}" for mine, _ in rails)]
+    right = [str(other), *(f"  {_rail(theirs)}" for _, theirs in rails)]
+    width = max(map(len, left))
+    for at, (start, end) in enumerate(zip(left, right, strict=True)):
+        yield f"{start:<{width}}  {'=====' if at == 0 else '-----'}  {end}".rstrip()
+
+
+def _switch(fabric: Fabric) -> Iterator[str]:
+    """Yield the switch with its subnets, and a branch for each cage plugged into it."""
+    rails = [rail for own in fabric.rails.values() for rail in own]
+    yield f"switch  {', '.join(dict.fromkeys(str(rail.network) for rail in rails))}"
+    cages = [cage for host in fabric.hosts for cage in fabric.cages(host)]
+    for cage in cages:
+        last = cage is cages[-1]
+        yield f"{'`--' if last else '|--'} {cage}"
+        for rail in cage.rails:
+            yield f"{' ' if last else '|'}     {_rail(rail)}".rstrip()
+
+
+def _rail(rail: Rail) -> str:
+    hca = rail.hca.name if rail.hca else "no HCA"
+    return f"{rail.name:<13}  {hca:<12}  {rail.address!s:<18}"

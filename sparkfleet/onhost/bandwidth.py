@@ -1,0 +1,243 @@
+"""Send to peers out of given rails, and take what peers send, so that rates can be told.
+
+The first request is ``{"timeout": SECONDS}``, for everything; its answer ``{"perftest": BOOL}``
+tells whether `ib_write_bw` is installed. Then, until the input ends:
+
+``{"take": [FLOW...]}``
+    Listen for each flow. Answer: ``{"ports": [PORT...]}``.
+``{"send": [FLOW...], "seconds": SECONDS}``
+    Send all flows at the same time. Answer: ``{"sent": [RESULT...]}``, in that order.
+
+A FLOW names its ``kind`` and ``address``, the taker's; a sender also gets ``port``, ``netdev`` and
+``own``, the address that it sends from. What a RESULT holds, and what else a FLOW needs:
+
+tcp   `streams` of bytes for `seconds`: ``bytes`` that came in ``seconds``, and ``need``: for which
+      part of that time the two threads of an average stream ran or waited for a CPU. From 1 on the
+      CPUs were the limit, and not what lies between.
+echo  `count` round trips of one byte, each waited for: ``microseconds``, their median.
+rdma  `ib_write_bw` from `hca`, `ib_port`, `gid_index` with `iterations`: ``text``, its output.
+
+A flow that failed holds ``why`` and nothing else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import statistics
+import struct
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PATIENCE = 5.0  # s for a peer to call, or to answer
+RDMA_PATIENCE = 20.0  # s for one run of ib_write_bw
+PIECE = 1024 * 1024  # bytes a call
+PERFTEST = "ib_write_bw"
+QUEUE_PAIRS = "4"  # one does not fill a rail: 111.7 Gb/s with four (facts 3)
+LISTENING = "0A"  # the state of a socket in /proc/net/tcp
+
+children: list[subprocess.Popen[bytes]] = []
+
+
+def needed() -> float:
+    """Return for how many seconds this thread has run or waited for a CPU; 0 if it is not told."""
+    with contextlib.suppress(OSError):
+        ran, waited, _ = Path("/proc/thread-self/schedstat").read_text().split()
+        return (int(ran) + int(waited)) / 1e9
+    return 0.0
+
+
+def take(flow: dict[str, Any]) -> int:
+    """Begin to listen for a flow, and return the port."""
+    if flow["kind"] == "rdma":
+        return serve_perftest(flow)
+    server = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    server.bind((flow["address"], 0))
+    server.listen(64)
+    server.settimeout(PATIENCE)
+    receive = echo if flow["kind"] == "echo" else drain
+    threading.Thread(target=accept, args=(server, flow["streams"], receive), daemon=True).start()
+    return int(server.getsockname()[1])
+
+
+def accept(server: socket.socket, count: int, receive: Callable[[socket.socket], None]) -> None:
+    """Let `receive` have each of the next `count` callers."""
+    with server, contextlib.suppress(OSError):  # a caller that does not come is told by its side
+        for _ in range(count):
+            caller, _peer = server.accept()
+            threading.Thread(target=receive, args=(caller,), daemon=True).start()
+
+
+def drain(caller: socket.socket) -> None:
+    """Read to the end and answer what came, in which time, and what that took of a CPU."""
+    buffer = bytearray(PIECE)
+    with caller, contextlib.suppress(OSError):
+        caller.settimeout(PATIENCE)
+        caller.recv_into(buffer)
+        began, work, count = time.monotonic(), needed(), 0
+        while True:
+            got = caller.recv_into(buffer)
+            if not got:
+                break
+            count += got
+        ended = time.monotonic()
+        caller.sendall(json.dumps([count, began, ended, needed() - work]).encode())
+
+
+def echo(caller: socket.socket) -> None:
+    """Send every byte back."""
+    with caller, contextlib.suppress(OSError):
+        caller.settimeout(PATIENCE)
+        caller.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        while True:
+            piece = caller.recv(1)
+            if not piece:
+                break
+            caller.sendall(piece)
+
+
+def call(flow: dict[str, Any]) -> socket.socket:
+    """Connect to the taker of a flow, out of the rail and from its address."""
+    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    with contextlib.suppress(PermissionError):  # allowed to everybody since Linux 5.7
+        name = flow["netdev"].encode() + b"\0"
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, name)
+    sock.settimeout(PATIENCE)
+    sock.bind((flow["own"], 0))
+    sock.connect((flow["address"], flow["port"]))
+    return sock
+
+
+def send(flow: dict[str, Any], seconds: float) -> dict[str, Any]:
+    """Send one flow and return its result."""
+    try:
+        if flow["kind"] == "rdma":
+            return run_perftest(flow)
+        return round_trips(flow) if flow["kind"] == "echo" else streams(flow, seconds)
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        return {"why": str(getattr(error, "strerror", None) or error) or "no answer"}
+
+
+def round_trips(flow: dict[str, Any]) -> dict[str, Any]:
+    """Time one byte there and back, again and again."""
+    taken = []
+    with call(flow) as sock:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for _ in range(flow["count"]):
+            began = time.perf_counter()
+            sock.sendall(b"x")
+            if not sock.recv(1):
+                return {"why": "the peer hung up"}
+            taken.append(time.perf_counter() - began)
+    return {"microseconds": statistics.median(taken) * 1e6}
+
+
+def streams(flow: dict[str, Any], seconds: float) -> dict[str, Any]:
+    """Send as many streams as the flow has, at the same time, and sum up what arrived."""
+    count = flow["streams"]
+    with ThreadPoolExecutor(count) as pool:
+        done = list(pool.map(stream, [flow] * count, [seconds] * count))
+    span = max(ended for _, _, ended, _ in done) - min(began for _, began, _, _ in done)
+    return {
+        "bytes": sum(got for got, _, _, _ in done),
+        "seconds": span,
+        "need": sum(work for _, _, _, work in done) / count / span,
+    }
+
+
+def stream(flow: dict[str, Any], seconds: float) -> list[float]:
+    """Send one stream; return bytes, begin and end at the taker, and the CPU time of both."""
+    source = os.memfd_create("zeros")
+    os.truncate(source, PIECE)
+    with call(flow) as sock, open(source, "rb"):
+        sock.settimeout(None)  # else sendfile does not wait for room; it gets its own limit
+        limit = struct.pack("ll", int(PATIENCE), 0)  # struct timeval
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+        work, end = needed(), time.monotonic() + seconds
+        while time.monotonic() < end:
+            os.sendfile(sock.fileno(), source, 0, PIECE)
+        sock.shutdown(socket.SHUT_WR)
+        sock.settimeout(PATIENCE)
+        work = needed() - work
+        got, began, ended, theirs = json.loads(sock.recv(PIECE))
+    return [got, began, ended, work + theirs]
+
+
+def perftest(flow: dict[str, Any], *taker: str) -> list[str]:
+    """Return the command line of `ib_write_bw`; the same for both sides but for the address."""
+    return [
+        *(PERFTEST, "-d", flow["hca"], "-i", str(flow["ib_port"]), "-x", str(flow["gid_index"])),
+        *("-p", str(flow["port"]), "-q", QUEUE_PAIRS, "-n", str(flow["iterations"])),
+        *("-F", "--report_gbits", *taker),
+    ]
+
+
+def serve_perftest(flow: dict[str, Any]) -> int:
+    """Start the side of `ib_write_bw` that listens, and return its port when it does."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.bind((flow["address"], 0))
+        port = int(probe.getsockname()[1])
+    command = perftest({**flow, "port": port})
+    children.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=sys.stderr))
+    deadline = time.monotonic() + PATIENCE
+    while not listens(port) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return port
+
+
+def listens(port: int) -> bool:
+    """Return whether something listens on a port."""
+    tables = [Path(f"/proc/net/{name}") for name in ("tcp", "tcp6")]
+    rows = [row.split() for table in tables if table.exists() for row in table.open()]
+    return any(row[1].endswith(f":{port:04X}") and row[3] == LISTENING for row in rows)
+
+
+def run_perftest(flow: dict[str, Any]) -> dict[str, Any]:
+    """Run the side that sends, and return what it printed."""
+    done = subprocess.run(
+        perftest(flow, flow["address"]),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=RDMA_PATIENCE,
+        check=False,
+    )
+    return {"text": done.stdout.decode("utf-8", "backslashreplace")}
+
+
+def answer(request: dict[str, Any]) -> dict[str, Any]:
+    """Carry out one request."""
+    if "take" in request:
+        return {"ports": [take(flow) for flow in request["take"]]}
+    flows = request["send"]
+    with ThreadPoolExecutor(len(flows)) as pool:
+        return {"sent": list(pool.map(send, flows, [request["seconds"]] * len(flows)))}
+
+
+def main() -> None:
+    """Answer requests until there are no more, or time is up."""
+    first = json.loads(sys.stdin.buffer.readline())
+    signal.signal(signal.SIGALRM, lambda *_: sys.exit(1))
+    signal.alarm(first["timeout"])
+    try:
+        print(json.dumps({"perftest": shutil.which(PERFTEST) is not None}), flush=True)
+        for line in sys.stdin.buffer:
+            print(json.dumps(answer(json.loads(line))), flush=True)
+    finally:
+        for child in children:
+            child.kill()
+
+
+main()

@@ -1,0 +1,236 @@
+"""Look at the containers of one cluster's deployment on this host, or end them.
+
+Request: ``do`` (survey, images or stop), ``cli`` (docker or podman), ``weights_dir``, ``cluster``;
+to look also ``image`` (null where none is named) and ``pip``, for a survey ``files``, for stop
+``grace``, s.
+
+A container is ours by its label. The program that a role's script became, the client of
+`docker run`, is known by the record of the last start; `deployment.py` ends it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+RECORD = "deployment.json"
+LABEL = "sparkfleet.cluster"
+GPU_KIND = "nvidia.com/gpu"
+HOOK = "nvidia-container-runtime-hook"
+CDI_FOLDERS = ("/etc/cdi", "/var/run/cdi")
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+PATIENCE = 30  # s for the daemon to answer
+FIELDS = ("ID", "Names", "State", "Image", f'Label "{LABEL[:-7]}role"',
+          f'Label "{LABEL[:-7]}deployment"')  # fmt: skip
+
+
+class DaemonError(Exception):
+    """What the engine said instead of an answer."""
+
+
+def main() -> None:
+    """Answer the request on standard input."""
+    request = json.loads(sys.stdin.readline())
+    root = Path(request["weights_dir"]).expanduser()
+    request["root"] = root
+    request["folder"] = root / ".sparkfleet" / request["cluster"]
+    try:
+        answer = {"survey": survey, "images": images_of, "stop": stop}[request["do"]](request)
+    except DaemonError as error:
+        answer = {"error": str(error), "hint": f"on that host: {request['cli']} ps"}
+    except OSError as error:
+        answer = {"error": f"{error.filename or root}: {error.strerror}"}
+    print(json.dumps(answer))
+
+
+def survey(request: dict[str, Any]) -> dict[str, Any]:
+    """Tell what is there: our files, the record of the last start, containers, image, daemon."""
+    folder = request["folder"]
+    with ThreadPoolExecutor(3) as threads:
+        daemon = threads.submit(daemon_of, request["cli"])
+        containers = threads.submit(containers_of, request)
+        image = threads.submit(images_of, request)
+    answer = {
+        "home": str(Path.home()),
+        "user": f"{os.getuid()}:{os.getgid()}",
+        "folder": str(folder),
+        "files": {name: read(folder / name) for name in names(request)},
+        "record": json.loads(read(folder / RECORD) or "null"),
+        "processes": [],
+        "engine": None,
+        "daemon": daemon.result(),
+        "containers": [],
+    }
+    if "error" not in answer["daemon"]:
+        answer.update(containers=containers.result(), **image.result())
+    for role in (answer["record"] or {"roles": {}})["roles"].values():
+        if began(role["pid"]) == role["began"]:
+            shown = f"{request['cli']} run {role['script']}"
+            answer["processes"].append({**role, "command": shown})
+    return answer
+
+
+def names(request: dict[str, Any]) -> list[str]:
+    """Return the files that are or could be part of the deployment."""
+    folder = request["folder"]
+    mods = (str(path.relative_to(folder)) for path in (folder / "mods").rglob("*"))
+    return [*request["files"], *(name for name in mods if (folder / name).is_file())]
+
+
+def read(path: Path) -> str | None:
+    """Return the text of a file, or None where there is none."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return None
+
+
+def began(pid: int) -> int | None:
+    """Return when a process started, in clock ticks since boot; None if it is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rsplit(")", 1)[1].split()
+    except (OSError, IndexError):
+        return None
+    return None if fields[0] == "Z" else int(fields[19])
+
+
+def ask(cli: str, *words: str, timeout: float = PATIENCE) -> str:
+    """Return what a command of the engine prints; raises DaemonError with the end of its words."""
+    try:
+        done = subprocess.run(
+            [cli, *words], capture_output=True, text=True, timeout=timeout, check=False
+        )
+    except FileNotFoundError:
+        raise DaemonError(f"{cli} is not installed") from None
+    except subprocess.TimeoutExpired:
+        raise DaemonError(f"{cli} {words[0]} does not answer within {timeout:.0f} s") from None
+    if done.returncode:
+        said = done.stderr.strip() or f"status {done.returncode}"
+        raise DaemonError(f"{cli} {words[0]}: {said}")
+    return done.stdout
+
+
+def daemon_of(cli: str) -> dict[str, Any]:
+    """Return what the engine says about itself, or its error."""
+    try:
+        info = json.loads(ask(cli, "info", "--format", "{{json .}}"))
+    except DaemonError as error:
+        return {"error": str(error)}
+    errors = info.get("ServerErrors")
+    if errors:
+        return {"error": f"{cli} info: {'; '.join(errors)}"}
+    root = info.get("DockerRootDir") or (info.get("store") or {}).get("graphRoot", "/")
+    folders = info.get("CDISpecDirs") or CDI_FOLDERS
+    return {
+        "info": info,
+        "free": free(root),
+        "hook": shutil.which(HOOK, path=SYSTEM_PATH) is not None,
+        "cdi": any(holds_gpus(path) for folder in folders for path in Path(folder).glob("*.*")),
+    }
+
+
+def free(folder: str) -> int | None:
+    """Return the bytes free where the engine keeps images, as far as we may look."""
+    try:
+        return shutil.disk_usage(folder).free
+    except OSError:
+        return None
+
+
+def holds_gpus(path: Path) -> bool:
+    """Return whether a file is a CDI specification of NVIDIA's GPUs."""
+    try:
+        return GPU_KIND in path.read_text(errors="replace")
+    except OSError:
+        return False
+
+
+def containers_of(request: dict[str, Any]) -> list[dict[str, str]]:
+    """Return every container that carries the cluster's label, also those that ended."""
+    template = "\t".join(f"{{{{.{field}}}}}" for field in FIELDS)
+    label = f"label={LABEL}={request['cluster']}"
+    try:
+        text = ask(
+            request["cli"], "ps", "-a", "--no-trunc", "--filter", label, "--format", template
+        )
+    except DaemonError:
+        if request["do"] == "stop":
+            raise
+        return []
+    keys = ("id", "name", "state", "image", "role", "deployment")
+    rows = (line.split("\t") for line in text.splitlines())
+    return [dict(zip(keys, row)) for row in rows]  # noqa: B905 - Python < 3.10
+
+
+def images_of(request: dict[str, Any]) -> dict[str, Any]:
+    """Return the image that is wanted, and the one that is derived from it with more packages."""
+    image = inspect(request, request["image"])
+    if not image or not request["pip"]:
+        return {"image": image, "derived": None}
+    made_of = json.dumps([image["layers"], request["pip"]])
+    name = f"sparkfleet-derived:{hashlib.sha256(made_of.encode()).hexdigest()[:12]}"
+    return {"image": image, "derived": inspect(request, name) or {"name": name}}
+
+
+def inspect(request: dict[str, Any], name: str | None) -> dict[str, Any] | None:
+    """Return what the engine knows of an image, with what was found inside it; None if absent."""
+    try:
+        (found,) = json.loads(ask(request["cli"], "image", "inspect", name)) if name else [None]
+    except DaemonError:
+        return None
+    if found is None:
+        return None
+    layers = found["RootFS"]["Layers"]
+    key = hashlib.sha256("\n".join(layers).encode()).hexdigest()[:12]
+    probe = read(request["root"] / ".sparkfleet" / "images" / f"{key}.json")
+    return {
+        "name": name,
+        "id": found["Id"],
+        "key": key,
+        "layers": layers,
+        "digests": found.get("RepoDigests") or [],
+        "size": found["Size"],
+        "environment": found["Config"].get("Env") or [],
+        "architecture": found["Architecture"],
+        "probe": json.loads(probe) if probe else None,
+    }
+
+
+def stop(request: dict[str, Any]) -> dict[str, Any]:
+    """End and remove every container of ours, and check that none is left."""
+    cli, grace = request["cli"], request["grace"]
+    first = containers_of(request)
+    running = [one["id"] for one in first if one["state"] not in ("exited", "created", "dead")]
+    if running:
+        ask(cli, "stop", "-t", str(int(grace)), *running, timeout=grace + PATIENCE)
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        left = [one["id"] for one in containers_of(request)]
+        if not left or time.monotonic() > deadline:
+            break
+        remove(cli, "rm", "-f", *left)
+    if left:
+        return {"error": f"{len(left)} containers cannot be removed: {', '.join(left)}"}
+    volumes = ask(cli, "volume", "ls", "-q", "--filter", f"label={LABEL}={request['cluster']}")
+    if volumes.split():
+        ask(cli, "volume", "rm", *volumes.split())
+    return {"stopped": [one["name"] for one in first]}
+
+
+def remove(cli: str, *words: str) -> None:
+    """Remove containers; one that goes by itself meanwhile is no error."""
+    try:
+        ask(cli, *words)
+    except DaemonError:
+        time.sleep(0.1)
+
+
+main()

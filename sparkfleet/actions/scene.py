@@ -77,6 +77,10 @@ class Scene:
         """Return whether an earlier task found it."""
         return kind in self._found
 
+    def found(self, kind: type[T]) -> T | None:
+        """Return what an earlier task found, or None where none got so far."""
+        return self._found.get(kind)
+
     def tell(self, event: Event) -> None:
         """Hand `event` to whoever listens."""
         self.reporter.handle(event)

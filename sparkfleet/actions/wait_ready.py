@@ -95,7 +95,8 @@ class WaitReady(Action[NoArgs]):
 
     def _judge(self, scene: Scene, link: Link, report: Mapping[str, Any], waited: float) -> None:
         host = link.host.name
-        for line in report["lines"]:
+        new = scene.recall(Launch).reason != ""  # what runs already told its milestones
+        for line in report["lines"] if new else ():
             if milestone := milestones.parse(line):
                 scene.tell(_progress(host, milestone))
         if report["dead"]:
@@ -103,7 +104,7 @@ class WaitReady(Action[NoArgs]):
             tail = processes.read_log(link, place(scene, link.host), report["dead"][-1], lines=5)
             raise LaunchError(f"{role} died while starting", host=host, hint=tail.strip())
         limit = scene.settings(link.host).seconds("vllm_ready_timeout")
-        if waited > limit and not report["health"]:
+        if waited > limit and host == scene.cluster.head.name and not report["health"]:
             raise LaunchError(
                 f"not ready after {limit:.0f} s",
                 host=host,

@@ -11,7 +11,7 @@ REPEATED = ["inventory", "set"]
 
 
 @command(iterable=REPEATED, help={"svg": "write a drawing of the cables to this file"})
-def show(
+def show(  # noqa: PLR0913 - the options of a task
     context: Any,
     *,
     inventory: Any = None,
@@ -34,7 +34,7 @@ def show(
 
 
 @command(iterable=REPEATED)
-def verify(
+def verify(  # noqa: PLR0913 - the options of a task
     context: Any,
     *,
     inventory: Any = None,
@@ -65,7 +65,7 @@ def verify(
         "svg": "write a plot of the rates to this file",
     },
 )
-def bench(
+def bench(  # noqa: PLR0913 - the options of a task
     context: Any,
     *,
     inventory: Any = None,

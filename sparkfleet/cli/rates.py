@@ -15,13 +15,13 @@ from sparkfleet.cli.fabric import Site, console, exit_code, save, site
 from sparkfleet.cli.verdicts import print_verdicts
 from sparkfleet.launch import processes
 from sparkfleet.links import Samples, plot, receipt
-from sparkfleet.links.collective import Collective, collect, parse
+from sparkfleet.links.collective import OPERATIONS, Collective, collect, parse
 from sparkfleet.links.collective_verdicts import judge_answers, judge_collective
 from sparkfleet.links.counters import increases, judge_counters
 from sparkfleet.links.evidence import Evidence
 from sparkfleet.links.rates import every_pair
 from sparkfleet.links.verdicts import info
-from sparkfleet.model import Verdict
+from sparkfleet.model import Host, Verdict
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.link import Link
 from sparkfleet.report import json
@@ -56,22 +56,23 @@ def bench_links(asked: Asked, *, seconds: str | None, collective: bool, svg: str
 
 def _measure(seen: Site, seconds: float, *, collective: bool) -> Bench:
     verdicts = links.prove(seen.pool, seen.fabric, seen.facts, seen.hosts)
+    refused = any(verdict.refuses for verdict in verdicts)
     rounds = every_pair(seen.fabric.hosts)
     samples = links.measure(seen.pool, seen.fabric, seen.hosts, rounds=rounds, seconds=seconds)
     verdicts += links.judge_rates(samples, seen.hosts)
     measured = None
-    if collective:
+    if collective and not refused:
         measured, told = _collective(seen)
         verdicts += told
     return Bench(verdicts=(*verdicts, *_counters(seen)), samples=samples, collective=measured)
 
 
 def _collective(seen: Site) -> tuple[Collective | None, tuple[Verdict, ...]]:
-    entries = {host.name: host for host in seen.hosts}
-    evidence = Evidence(fabric=seen.fabric, facts=seen.facts, hosts=entries)
-    pythons = {host.name: _python(seen, host.name) for host in seen.hosts}
+    pythons = {host.name: _python(seen, host) for host in seen.hosts}
     if lacking := [host for host, python in pythons.items() if not python]:
         return None, tuple(_no_engine(host) for host in lacking)
+    entries = {host.name: host for host in seen.hosts}
+    evidence = Evidence(fabric=seen.fabric, facts=seen.facts, hosts=entries)
     said = collect(seen.pool, evidence, pythons)
     verdicts = tuple(judge_answers(evidence, said))
     if any("failed" in answer for answer in said.values()):
@@ -80,19 +81,19 @@ def _collective(seen: Site) -> tuple[Collective | None, tuple[Verdict, ...]]:
     return measured, (*verdicts, judge_collective(evidence, measured))
 
 
-def _python(seen: Site, name: str) -> str:
+def _python(seen: Site, host: Host) -> str:
     """Return the path of a host's engine's Python, empty where the inventory names no engine."""
-    host = next(host for host in seen.hosts if host.name == name)
     venv = Settings(host=host).text("engine_venv")
-    home = seen.facts[name].system.home
-    return f"{home}{venv[1:]}/bin/python" if venv[:1] == "~" else f"{venv}/bin/python" * bool(venv)
+    if venv.startswith("~/"):
+        venv = seen.facts[host.name].system.home + venv[1:]
+    return f"{venv}/bin/python" if venv else ""
 
 
 def _no_engine(host: str) -> Verdict:
     return info(
         "link.collective",
         host,
-        "all_gather",
+        OPERATIONS[0],
         expected="an engine whose torch runs it",
         seen="engine_venv is not set",
         source="inventory",

@@ -32,9 +32,7 @@ class Resolved:
     recipe: Recipe
 
 
-def resolve(
-    asked: Asked, *, works_on_cluster: bool = True, needs_recipe: bool = True
-) -> Resolved:
+def resolve(asked: Asked, *, works_on_cluster: bool = True, needs_recipe: bool = True) -> Resolved:
     """Read inventory and recipe and choose the hosts; raises InputError with what is wrong.
 
     Without `works_on_cluster` no recipe is needed, and no cluster has to be chosen. Without

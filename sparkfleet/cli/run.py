@@ -14,8 +14,8 @@ from rich.console import Console
 
 from sparkfleet.actions.scene import Options, Scene
 from sparkfleet.cli.asked import Asked, command_line
+from sparkfleet.cli.causes import tell_causes
 from sparkfleet.cli.resolution import Resolved, check_connections, resolve
-from sparkfleet.doctor.matcher import diagnose
 from sparkfleet.errors import PlaybookError, SparkfleetError, UsageError
 from sparkfleet.playbook.assignment import assign, uses_cluster
 from sparkfleet.playbook.engine import Engine
@@ -26,7 +26,7 @@ from sparkfleet.playbook.syntax import Assigned
 from sparkfleet.remote.open import open_link
 from sparkfleet.remote.pool import Pool
 from sparkfleet.report import json
-from sparkfleet.report.events import Note, Reporter, Reporters, RunEnded, RunStarted, RunStopped
+from sparkfleet.report.events import Reporter, Reporters, RunEnded, RunStarted, RunStopped
 from sparkfleet.report.junit import JunitReporter
 from sparkfleet.report.log import LogReporter, log_folder
 from sparkfleet.report.text import TextReporter
@@ -110,7 +110,7 @@ def _carry_out(scene: Scene, assigned: Sequence[Assigned]) -> int:
     began = time.monotonic()
     ended = Engine(scene).run(assigned)
     if ended.exit_code:
-        _tell_causes(scene)
+        tell_causes(scene)
     scene.tell(
         RunEnded(
             recap=ended.recap,
@@ -121,18 +121,6 @@ def _carry_out(scene: Scene, assigned: Sequence[Assigned]) -> int:
         )
     )
     return ended.exit_code
-
-
-def _tell_causes(scene: Scene) -> None:
-    """Name the causes that the saved logs show, the first one first."""
-    logs: dict[str, str] = {}
-    for path in sorted(scene.log_dir.glob("*-*.log")):
-        host = path.stem.rsplit("-", 1)[0]
-        logs[host] = logs.get(host, "") + path.read_bytes().decode(errors="replace")
-    for finding in diagnose(logs):
-        if finding.explains:
-            text = f"cause on {finding.host}: {finding.cause} [{finding.id}]\n    {finding.fix}"
-            scene.tell(Note(text=f"{text}\n    its log says: {finding.text}", level="error"))
 
 
 def _options(asked: Asked, resolved: Resolved) -> Options:

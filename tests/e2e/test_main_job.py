@@ -128,6 +128,28 @@ def test_a_second_run_while_one_holds_the_lock_ends_with_75(lab: Fleet, run: Typ
     assert "cluster.up --tp 2" in second[0].output
 
 
+def test_a_wrong_interface_fails_as_the_real_thing_does_and_is_named(run: Type) -> None:
+    """The head's name given to every rank: what vLLM under Ray does by itself (facts, row 88)."""
+    env = "vllm_env={GLOO_SOCKET_IFNAME: enp1s0f1np1}"
+    done = run("cluster.up", "--tp", "2", "--set", env, "--allow-degraded", "a test")
+    assert done.code == 2, done.output
+    assert "cause on spark-02: Gloo was told to use enp1s0f1np1" in done.output
+    assert {host: processes(host) for host in HOSTS} == {"spark-01": {}, "spark-02": {}}
+
+
+def test_a_silent_hang_ends_at_the_recipes_limit(run: Type) -> None:
+    """Without VLLM_HOST_IP, and without a default route, the ranks wait for each other for ever."""
+    for host in HOSTS:
+        fleet.fault(host, "no-default-route")
+    words = ("--set", "vllm_env={VLLM_HOST_IP: null}", "--set", "vllm_ready_timeout=40s")
+    done = run("cluster.up", "--tp", "2", *words, "--allow-degraded", "a test")
+    for host in HOSTS:
+        fleet.fault(host, "no-default-route", clear=True)
+    assert done.code == 2, done.output
+    assert "fatal: [spark-01] FAILED! => not ready after 40 s" in done.output
+    assert {host: processes(host) for host in HOSTS} == {"spark-01": {}, "spark-02": {}}
+
+
 def test_solo_over_ssh_needs_no_fabric(run: Type, lab: Fleet) -> None:
     fleet.fault("spark-01", "no-rdma")
     done = run("cluster.up", "--solo")

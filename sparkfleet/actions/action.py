@@ -119,6 +119,12 @@ class Action(Generic[A]):
         """Carry out `plan` on one host and return it, with what was learnt on the way."""
         return plan
 
+    def carry_out(
+        self, scene: Scene, hosts: tuple[Host, ...], plans: Mapping[str, Plan]
+    ) -> Answers[Plan]:
+        """Carry out the plans of `hosts`; `apply` on all of them at once by default."""
+        return scene.pool.map(lambda link: self.apply(scene, link, plans[link.host.name]), hosts)
+
     def settle(self, scene: Scene, plans: Mapping[str, Plan]) -> None:
         """Remember what later tasks need, after every host was done."""
 

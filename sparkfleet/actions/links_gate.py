@@ -15,7 +15,7 @@ from sparkfleet.actions.scene import Scene
 from sparkfleet.launch import processes
 from sparkfleet.links import Samples, receipt
 from sparkfleet.links.verdicts import allowed, info
-from sparkfleet.model import Host, Verdict
+from sparkfleet.model import Host, Severity, Verdict
 from sparkfleet.remote.link import Link
 from sparkfleet.remote.pool import Answers
 
@@ -82,9 +82,9 @@ def _unmeasurable(scene: Scene, verdicts: tuple[Verdict, ...]) -> str:
     """Return why rates cannot be told in this run; empty if they can."""
     if scene.options.check:
         return "--check moves no data"
-    if any(verdict.refuses for verdict in verdicts):
+    if any(verdict.refuses for verdict in verdicts) and not scene.options.allow_degraded:
         return "what refuses comes first"
-    if any(survey.processes for survey in scene.recall(Fleet).surveys.values()):
+    if any(survey.running for survey in scene.recall(Fleet).surveys.values()):
         return "the cluster runs and would be measured with it"
     return ""
 
@@ -108,10 +108,16 @@ def _receipt(scene: Scene, hash_: str, verdicts: tuple[Verdict, ...], samples: S
 
 
 def _plan(proof: Proof, *, passes: bool) -> Plan:
-    bad = sum(verdict.refuses for verdict in proof.verdicts)
-    count = len(proof.verdicts)
     return Plan(
         verdicts=allowed(proof.verdicts) if passes else proof.verdicts,
-        message=f"{bad} of {count} checks refuse" if bad else f"{count} checks passed",
+        message=_message(proof.verdicts),
         work=proof.receipt or None,
     )
+
+
+def _message(verdicts: tuple[Verdict, ...]) -> str:
+    bad = sum(verdict.refuses for verdict in verdicts)
+    if bad:
+        return f"{bad} of {len(verdicts)} checks refuse"
+    fast = (x for x in verdicts if x.check == "link.bandwidth" and x.severity is Severity.OK)
+    return "; ".join([f"{len(verdicts)} checks passed", *(verdict.seen for verdict in fast)])

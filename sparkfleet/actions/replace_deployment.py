@@ -60,8 +60,8 @@ def _plan(launch: Launch, name: str) -> Plan:
 
 def _changes(launch: Launch, name: str, survey: Survey) -> list[Change]:
     changes = []
-    if survey.processes:
-        changes.append(Change(summary=f"stop {len(survey.processes)} processes"))
+    if survey.running:
+        changes.append(Change(summary=f"stop {survey.running}"))
     wanted = launch.deployment.files[name]
     for file, before in survey.files.items():
         if before != wanted.get(file):

@@ -1,23 +1,28 @@
-"""`stage_weights`: the model complete, the same, and proven on every node."""
+"""`stage_weights`: everything a recipe loads, complete, the same, and proven on every node."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
+from typing import Any
 
+from sparkfleet import links
 from sparkfleet.actions.action import Action, NoArgs, Plan
+from sparkfleet.actions.gather_facts import Fleet
 from sparkfleet.actions.scene import Scene
-from sparkfleet.errors import CommandError, InventoryError
-from sparkfleet.model import Change, Host
+from sparkfleet.links import Fabric
+from sparkfleet.model import Change, Host, Verdict
 from sparkfleet.quantities import show_size
 from sparkfleet.remote.link import Link
 from sparkfleet.remote.pool import Answers
-from sparkfleet.report.events import Progress
+from sparkfleet.report.events import Note, Progress
 from sparkfleet.weights import layout, stage
+from sparkfleet.weights.delivery import Report, deliver
 from sparkfleet.weights.inspection import Inspection, inspect
-from sparkfleet.weights.manifest import Manifest, from_folder
-from sparkfleet.weights.stage import StagePlan
+from sparkfleet.weights.manifest import Manifest
+from sparkfleet.weights.routes import Ends, Shared
+from sparkfleet.weights.stage import StagePlan, Strategy
+from sparkfleet.weights.wanted import Stock, stocks_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,85 +33,136 @@ class Staged:
     commit: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """One of the models and files that are wanted, and what each host lacks of it."""
+
+    stock: Stock
+    plans: Mapping[str, StagePlan]
+
+
 class StageWeights(Action[NoArgs]):
-    """Send what a node lacks of the model from the control machine, and prove it by hash.
+    """Bring the model, its drafts and loose files to every node, and prove each by hash.
 
     Additive: nothing that serves now is touched, and a run with everything in place sends nothing.
+    `weights_strategy` says how; `weights_source` takes the model from a folder of this machine.
     """
 
     name = "stage_weights"
 
-    def look(self, scene: Scene, hosts: tuple[Host, ...]) -> Answers[Inspection]:
-        """Hash the source once, then ask every host what it holds."""
-        source = self._source(scene)
-        name = scene.settings(scene.cluster.head).needed("vllm_model")
-        manifest = replace(from_folder(source), name=name)
-        scene.remember(Source(folder=source, manifest=manifest))
-        return scene.pool.map(
-            lambda link: inspect(
-                link,
-                manifest,
-                scene.settings(link.host).text("weights_dir"),
-                record=not scene.options.check,
-            ),
-            hosts,
-        )
+    def __init__(self, args: NoArgs) -> None:
+        super().__init__(args)
+        self._deliveries: tuple[Delivery, ...] = ()
 
-    def plan(self, scene: Scene, seen: Mapping[str, Inspection]) -> Mapping[str, Plan]:
-        """Plan what each host lacks."""
-        manifest = scene.recall(Source).manifest
-        plans = stage.plan(manifest, seen)
-        served = layout.served(manifest)
+    def look(self, scene: Scene, hosts: tuple[Host, ...]) -> Answers[tuple[Inspection, ...]]:
+        """Make every want exact once, then ask each host what it holds of all of them."""
+        stocks = stocks_of(scene.settings(scene.cluster.head))
+        scene.remember(Stocks(stocks=stocks))
+
+        def ask(link: Link) -> tuple[Inspection, ...]:
+            root = scene.settings(link.host).text("weights_dir")
+            record = not scene.options.check
+            return tuple(inspect(link, one.manifest, root, record=record) for one in stocks)
+
+        return scene.pool.map(ask, hosts)
+
+    def plan(self, scene: Scene, seen: Mapping[str, Any]) -> Mapping[str, Plan]:
+        """Plan what each host lacks of each."""
+        stocks = scene.recall(Stocks).stocks
+        strategy = strategy_of(scene)
+        self._deliveries = tuple(
+            Delivery(
+                stock=one,
+                plans=stage.plan(
+                    one.manifest, {name: found[at] for name, found in seen.items()}, strategy
+                ),
+            )
+            for at, one in enumerate(stocks)
+        )
+        model = self._deliveries[0]
+        served = layout.served(model.stock.manifest)
+        paths = {name: f"{plan.root}/{served}" for name, plan in model.plans.items()}
         scene.remember(
-            Staged(
-                paths={name: f"{plan.root}/{served}" for name, plan in plans.items()},
-                commit=hash_of(manifest),
-            )
+            Staged(paths=paths, commit=";".join(hash_of(one.manifest) for one in stocks))
         )
-        return {name: _plan(manifest, plan) for name, plan in plans.items()}
+        return {name: self._plan(name) for name in seen}
 
-    def apply(self, scene: Scene, link: Link, plan: Plan) -> Plan:
-        """Send what one host lacks, then look again: only what is proven there counts."""
-        source, host = scene.recall(Source), link.host.name
+    def _plan(self, name: str) -> Plan:
+        plans = [(one.stock.manifest, one.plans[name]) for one in self._deliveries]
+        changes = tuple(_change(manifest, plan) for manifest, plan in plans if plan.changes)
+        verdicts = tuple(verdict for _, plan in plans for verdict in plan.verdicts)
+        size = show_size(sum(manifest.size for manifest, _ in plans))
+        message = "" if changes else f"complete: {size}; 0 bytes to send"
+        return Plan(changes=changes, verdicts=verdicts, message=message)
 
-        def moved(name: str, done: int, size: int) -> None:
-            text = f"{show_size(done)} of {show_size(size)}"
-            scene.tell(Progress(host=name, text=text, done=done, total=size))
+    def carry_out(
+        self, scene: Scene, hosts: tuple[Host, ...], plans: Mapping[str, Plan]
+    ) -> Answers[Plan]:
+        """Deliver one after the other, host to host at the speed of the link; then prove it."""
+        reports = []
+        for one in self._deliveries:
+            needy = {name: plan for name, plan in one.plans.items() if plan.changes}
+            if needy:
+                reports.append(self._deliver(scene, one))
+        _tell_rates(scene, reports)
+        return scene.pool.map(lambda link: self._proven(scene, link, plans, reports), hosts)
 
-        landed = stage.push(link, source.manifest, source.folder, plan.work, moved=moved)
-        if landed.wrong:
-            raise CommandError(
-                f"arrived with a wrong hash: {', '.join(landed.wrong)}",
-                host=host,
-                hint="was the source changed while it was sent? run it again",
-            )
-        verdicts = stage.verify(
-            link, source.manifest, scene.settings(link.host).text("weights_dir")
-        )
-        return Plan(
-            changes=plan.changes,
-            verdicts=verdicts,
-            message=f"{landed.files} files, {show_size(landed.bytes)} sent and verified",
-        )
+    def _deliver(self, scene: Scene, one: Delivery) -> Report:
+        def moved(host: str, done: int, size: int) -> None:
+            text = f"{one.stock.manifest.name}: {show_size(done)} of {show_size(size)}"
+            scene.tell(Progress(host=host, text=text, done=done, total=size))
 
-    def _source(self, scene: Scene) -> Path:
-        settings = scene.settings(scene.cluster.head)
-        folder = Path(settings.needed("weights_source")).expanduser()
-        if not folder.is_dir():
-            raise InventoryError(
-                f"weights_source: there is no folder {folder} on this machine",
-                where=settings.origin("weights_source"),
-                hint="name the folder that holds config.json and the safetensors shards",
-            )
-        return folder
+        by_name = {host.name: scene.pool.link(host) for host in scene.cluster.hosts}
+        chosen = {name: by_name[name] for name in one.plans}
+        return deliver(chosen, one.plans, shared_of(scene), source=one.stock.source, moved=moved)
+
+    def _proven(
+        self, scene: Scene, link: Link, plans: Mapping[str, Plan], reports: list[Report]
+    ) -> Plan:
+        name = link.host.name
+        root = scene.settings(link.host).text("weights_dir")
+        verdicts: list[Verdict] = []
+        for one in self._deliveries:
+            verdicts += stage.verify(link, one.stock.manifest, root)
+        landed = [report.landed[name] for report in reports if name in report.landed]
+        files, size = sum(one.files for one in landed), sum(one.bytes for one in landed)
+        message = f"{files} files, {show_size(size)} arrived; all verified"
+        return Plan(changes=plans[name].changes, verdicts=tuple(verdicts), message=message)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
-    """The folder on the control machine that the model comes from, and what is in it."""
+class Stocks:
+    """What is wanted on every host, made exact; the model first."""
 
-    folder: Path
-    manifest: Manifest
+    stocks: tuple[Stock, ...]
+
+
+def strategy_of(scene: Scene) -> Strategy:
+    """Return how the weights come to the hosts."""
+    return Strategy(scene.settings(scene.cluster.head).text("weights_strategy"))
+
+
+def shared_of(scene: Scene) -> Shared:
+    """Return the function that tells which addresses two hosts share on the fabric, if any.
+
+    With the strategies `each` and `push` hosts give each other nothing.
+    """
+    if strategy_of(scene) is not Strategy.FANOUT:
+        return lambda _sender, _receiver: None
+    fabric = scene.found(Fabric)
+    fleet = scene.found(Fleet)
+    if fabric is None and fleet and len(scene.cluster.hosts) > 1 and fleet.facts:
+        fabric = links.fabric(fleet.facts, scene.cluster.hosts)
+
+    def shared(sender: str, receiver: str) -> Ends | None:
+        if fabric is None:
+            return None
+        ours, theirs = fabric.address(sender, receiver), fabric.address(receiver, sender)
+        if ours is None or theirs is None:
+            return None
+        return Ends(sender=str(ours), receiver=str(theirs))
+
+    return shared
 
 
 def hash_of(manifest: Manifest) -> str:
@@ -114,10 +170,17 @@ def hash_of(manifest: Manifest) -> str:
     return manifest.commit or ",".join(f"{file.path}={file.hash}" for file in manifest.files)
 
 
-def _plan(manifest: Manifest, plan: StagePlan) -> Plan:
-    if not plan.changes:
-        size = f"{len(manifest.files)} files, {show_size(manifest.size)}"
-        return Plan(verdicts=plan.verdicts, message=f"complete: {size}; 0 bytes to send")
+def _change(manifest: Manifest, plan: StagePlan) -> Change:
     target = f"{plan.root}/{layout.served(manifest)}"
-    summary = f"send {len(plan.sends)} files, {show_size(plan.size)}, to {target}"
-    return Plan(changes=(Change(summary=summary),), verdicts=plan.verdicts, work=plan)
+    if not plan.sends:
+        return Change(summary=f"put {len(plan.adopt)} files that are there in place, {target}")
+    return Change(summary=f"send {len(plan.sends)} files, {show_size(plan.size)}, to {target}")
+
+
+def _tell_rates(scene: Scene, reports: list[Report]) -> None:
+    for report in reports:
+        for carried in report.carried:
+            leg = f"{carried.leg.sender} -> {carried.leg.receiver}"
+            scene.tell(
+                Note(text=f"    {leg}: {show_size(carried.bytes)} at {carried.rate:.0f} MB/s")
+            )

@@ -10,6 +10,7 @@ from sparkfleet.actions.gather_facts import Fleet
 from sparkfleet.actions.launching import place
 from sparkfleet.actions.scene import Scene
 from sparkfleet.launch import processes
+from sparkfleet.launch.survey import Survey
 from sparkfleet.model import Change
 from sparkfleet.remote.link import Link
 
@@ -22,7 +23,7 @@ class StopDeployment(Action[NoArgs]):
     def plan(self, scene: Scene, seen: Mapping[str, Any]) -> Mapping[str, Plan]:
         """Want no process of ours to be left."""
         surveys = scene.recall(Fleet).surveys
-        return {name: _plan(len(surveys[name].processes)) for name in seen}
+        return {name: _plan(surveys[name]) for name in seen}
 
     def apply(self, scene: Scene, link: Link, plan: Plan) -> Plan:
         """Stop the processes on one host."""
@@ -30,7 +31,7 @@ class StopDeployment(Action[NoArgs]):
         return plan
 
 
-def _plan(count: int) -> Plan:
-    if count == 0:
+def _plan(survey: Survey) -> Plan:
+    if not survey.running:
         return Plan(message="nothing of ours runs")
-    return Plan(changes=(Change(summary=f"stop {count} processes"),))
+    return Plan(changes=(Change(summary=f"stop {survey.running}"),))

@@ -24,4 +24,4 @@ class LookAtDeployment(Action[NoArgs]):
     def plan(self, scene: Scene, seen: Mapping[str, Any]) -> Mapping[str, Plan]:
         """Remember what was seen."""
         scene.remember(Fleet(facts={}, surveys=dict(seen)))
-        return {name: Plan(message=f"{len(seen[name].processes)} processes") for name in seen}
+        return {name: Plan(message=seen[name].running or "nothing of ours runs") for name in seen}

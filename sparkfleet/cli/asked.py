@@ -51,12 +51,6 @@ class Asked:
 
 def ask(task: str, options: Mapping[str, Any]) -> Asked:
     """Return what `task` was asked for by its `options` as typed; raises UsageError."""
-    reason = options.get("allow_degraded")
-    if reason is not None and not str(reason).strip():
-        raise UsageError(
-            "--allow-degraded needs a reason; the receipt keeps it",
-            hint='type: --allow-degraded "one cable until Monday"',
-        )
     return Asked(
         task=task,
         inventory=tuple(options.get("inventory") or ()),
@@ -71,17 +65,30 @@ def ask(task: str, options: Mapping[str, Any]) -> Asked:
         diff=bool(options.get("diff")),
         forks=number("forks", options.get("forks"), DEFAULT_FORKS),
         lock_wait=duration("lock-wait", options.get("lock_wait")),
-        allow_degraded=str(reason or ""),
+        allow_degraded=_reason(options.get("allow_degraded")),
         verbose=bool(options.get("verbose") or options.get("v")),
-        selection=Selection(
-            tags=_words(options.get("tags")),
-            skip_tags=_words(options.get("skip_tags")),
-            start_at=options.get("start_at") or "",
-        ),
+        selection=_selection(options),
         output=_output(options.get("output")),
         junit=Path(options["junit"]) if options.get("junit") else None,
         list_tasks=bool(options.get("list_tasks")),
         list_hosts=bool(options.get("list_hosts")),
+    )
+
+
+def _reason(text: str | None) -> str:
+    if text is not None and not text.strip():
+        raise UsageError(
+            "--allow-degraded needs a reason; the receipt keeps it",
+            hint='type: --allow-degraded "one cable until Monday"',
+        )
+    return text or ""
+
+
+def _selection(options: Mapping[str, Any]) -> Selection:
+    return Selection(
+        tags=_words(options.get("tags")),
+        skip_tags=_words(options.get("skip_tags")),
+        start_at=options.get("start_at") or "",
     )
 
 

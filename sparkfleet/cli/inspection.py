@@ -32,7 +32,7 @@ def show_status(asked: Asked) -> int:
         else:
             table.add_row(host.name, *_row(answers.values[host.name]))
     Console(highlight=False).print(table)
-    return _exit_code(answers.errors)
+    return exit_code(answers.errors)
 
 
 def _look(resolved: Resolved, link: Link) -> Survey:
@@ -62,7 +62,7 @@ def show_logs(asked: Asked, lines: str | None) -> int:
             console.print(text.rstrip())
     for name, error in answers.errors.items():
         console.print(f"==> {name}: {error.message}", style="red")
-    return _exit_code(answers.errors)
+    return exit_code(answers.errors)
 
 
 def _logs(resolved: Resolved, link: Link, count: int) -> dict[str, str]:
@@ -72,6 +72,7 @@ def _logs(resolved: Resolved, link: Link, count: int) -> dict[str, str]:
     return {role: text for role, text in texts.items() if text}
 
 
-def _exit_code(errors: Mapping[str, SparkfleetError]) -> int:
+def exit_code(errors: Mapping[str, SparkfleetError]) -> int:
+    """Return what the errors of hosts add up to: 0, 2, 4 or 6."""
     codes = {4 if isinstance(error, UnreachableError) else 2 for error in errors.values()}
     return MixedError.exit_code if len(codes) > 1 else next(iter(codes), 0)

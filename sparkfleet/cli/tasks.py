@@ -7,7 +7,7 @@ from types import ModuleType
 from invoke.collection import Collection
 from invoke.tasks import Task
 
-from sparkfleet.cli import cluster, inventory, lab, links, playbook
+from sparkfleet.cli import cluster, inventory, lab, links, playbook, weights
 
 
 def _collection(name: str, module: ModuleType) -> Collection:
@@ -24,4 +24,5 @@ namespace = Collection(
     _collection("lab", lab),
     _collection("links", links),
     _collection("playbook", playbook),
+    _collection("weights", weights),
 )

@@ -17,7 +17,6 @@ from sparkfleet.errors import (
 )
 from sparkfleet.model import Host, Outcome, Status
 from sparkfleet.playbook.syntax import Task
-from sparkfleet.remote.link import Link
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,11 +77,7 @@ def _carried_out(
     if not busy:
         return plans, {}
     applied.append(Applied(task=turn.task, action=action, hosts=busy, plans=plans))
-
-    def work(link: Link) -> Plan:
-        return action.apply(scene, link, plans[link.host.name])
-
-    answers = scene.pool.map(work, busy)
+    answers = action.carry_out(scene, busy, plans)
     return {**plans, **answers.values}, answers.errors
 
 

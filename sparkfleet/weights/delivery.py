@@ -45,16 +45,34 @@ Source = HubSource | FolderSource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Carried:
+    """A leg that is done: the bytes that its sender counted, in so many seconds.
+
+    A download from the Hub counts as a leg from a host to itself.
+    """
+
+    leg: Leg
+    bytes: int
+    seconds: float
+
+    @property
+    def rate(self) -> float:
+        """The speed in MB/s (10^6 bytes)."""
+        return self.bytes / 1e6 / max(self.seconds, 1e-9)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What a delivery did: per host what landed, per leg its bytes; `seconds` for all of it."""
+    """What a delivery did: what landed on each host, and what each leg carried; in `seconds`."""
 
     landed: Mapping[str, Landed]
-    legs: tuple[Leg, ...]
+    carried: tuple[Carried, ...]
     seconds: float
 
     def sent(self, host: str) -> int:
         """Return the bytes that `host` sent to others."""
-        return sum(leg.size for leg in self.legs if leg.sender == host != leg.receiver)
+        legs = (one for one in self.carried if one.leg.sender == host != one.leg.receiver)
+        return sum(one.bytes for one in legs)
 
 
 def deliver(
@@ -73,12 +91,9 @@ def deliver(
     Raises GateError for bytes that nobody has or that arrived wrong, CommandError for a host that
     failed, UnreachableError; what has arrived stays there for the next run.
     """
-    start = time.monotonic()
     ways = routes(plans, origin or next(iter(plans)), shared)
     with Delivery(links, plans, moved) as delivery:
-        landed = delivery.run(ways, source)
-        delivery.place(landed)
-    return Report(landed=landed, legs=ways.legs, seconds=time.monotonic() - start)
+        return delivery.run(ways, source)
 
 
 class Delivery:
@@ -91,22 +106,24 @@ class Delivery:
         self.plans = plans
         self.moved = moved
         self._threads = ThreadPoolExecutor(8 * len(links), thread_name_prefix="delivery")
-        self._senders: list[Conversation] = []
+        self._running: list[Conversation] = []
+        self._senders: list[tuple[Leg, Conversation]] = []
+        self._start = time.monotonic()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for sender in self._senders:
-            sender.close()
+        for conversation in self._running:
+            conversation.close()
         self._threads.shutdown()
 
-    def run(self, ways: Routes, source: Source | None) -> Mapping[str, Landed]:
-        """Copy along `ways`, and what no host has from `source`; return what landed where."""
+    def run(self, ways: Routes, source: Source | None) -> Report:
+        """Copy along `ways`, and what no host has from `source`; then give all of it its names."""
         if ways.outside and source is None:
             raise _nobody_has(ways)
         hub = source if isinstance(source, HubSource) else None
-        legs = [*ways.legs, *(_download(*item) for item in ways.outside.items() if hub)]
+        legs: list[Leg] = [*ways.legs, *(_download(*item) for item in ways.outside.items() if hub)]
         offers = self._threads.map(lambda leg: self._offer(leg, hub), legs)
         streams: dict[str, list[dict[str, Any]]] = {}
         for leg, offered in zip(legs, offers, strict=True):
@@ -116,27 +133,35 @@ class Delivery:
             for name, sends in ways.outside.items():
                 streams.setdefault(name, []).append(stage.stream(sends))
                 payloads[name] = stage.payload(source.folder, sends)
-        landed = self._land(streams, payloads)
-        _check(landed, legs)
-        return {name: landed.get(name, Landed(host=name)) for name in self.plans}
+        report = self._land(streams, payloads)
+        self._place(report)
+        return report
 
     def _land(
         self, streams: Mapping[str, list[dict[str, Any]]], payloads: Mapping[str, Iterable[bytes]]
-    ) -> Mapping[str, Landed]:
+    ) -> Report:
         """Run the receivers of all hosts at once, and the senders that were started, to the end."""
-        sending = [self._threads.submit(sender.answer) for sender in self._senders]
+        sending = [self._threads.submit(self._carry, *pair) for pair in self._senders]
         landing = {
             name: self._threads.submit(self._receive, name, offered, payloads.get(name))
             for name, offered in streams.items()
         }
         _join([*sending, *landing.values()])
-        return {name: future.result() for name, future in landing.items()}
+        landed = {name: Landed(host=name) for name in self.plans}
+        return Report(
+            landed=landed | {name: future.result() for name, future in landing.items()},
+            carried=tuple(future.result() for future in sending),
+            seconds=time.monotonic() - self._start,
+        )
 
-    def place(self, landed: Mapping[str, Landed]) -> None:
-        """Give what is on every host now the names under which the engine reads it."""
+    def _carry(self, leg: Leg, sender: Conversation) -> Carried:
+        sent = sender.answer()["bytes"]
+        return Carried(leg=leg, bytes=sent, seconds=time.monotonic() - self._start)
+
+    def _place(self, report: Report) -> None:
         _join(
             [
-                self._threads.submit(stage.place, self.links[name], plan, landed[name])
+                self._threads.submit(stage.place, self.links[name], plan, report.landed[name])
                 for name, plan in self.plans.items()
             ]
         )
@@ -154,7 +179,8 @@ class Delivery:
             "hub": {"url": hub.url, "token": hub.token} if hub and leg.ends is LOOPBACK else None,
         }
         sender = Conversation(self.links[leg.sender], "sender", request)
-        self._senders.append(sender)
+        self._running.append(sender)
+        self._senders.append((leg, sender))
         said = next(sender.progress(), None)
         if said is None:
             sender.answer()
@@ -180,8 +206,24 @@ class Delivery:
     def _receive(
         self, name: str, streams: list[dict[str, Any]], payload: Iterable[bytes] | None
     ) -> Landed:
-        link, plan = self.links[name], self.plans[name]
-        return stage.receive(link, plan, streams, payload=payload, moved=self.moved)
+        plan = self.plans[name]
+        receiver = stage.receive(self.links[name], plan, streams, payload=payload)
+        self._running.append(receiver)
+        landed = stage.landed(receiver, plan, self.moved)
+        for blob, seen in landed.wrong.items():
+            sender = self._sender(name, blob)
+            raise GateError(
+                f"{blob} arrived from {sender} with hash {seen}; it was not put in place",
+                host=name,
+                hint=f"run again; if that recurs, {sender} has it damaged: weights.verify --full",
+            )
+        return landed
+
+    def _sender(self, receiver: str, blob: str) -> str:
+        for leg, _ in self._senders:
+            if leg.receiver == receiver and any(send.place.blob == blob for send in leg.sends):
+                return "the Hub" if leg.ends is LOOPBACK else leg.sender
+        return "the control machine"
 
 
 def _download(name: str, sends: tuple[Send, ...]) -> Leg:
@@ -203,20 +245,3 @@ def _nobody_has(ways: Routes) -> GateError:
         host=host,
         hint="say where they come from: weights_source, or the Hub without offline mode",
     )
-
-
-def _check(landed: Mapping[str, Landed], legs: Iterable[Leg]) -> None:
-    """Raise for the first file that arrived with a wrong hash, and name where it came from."""
-    for host, got in landed.items():
-        for blob, seen in got.wrong.items():
-            senders = (leg.sender for leg in legs if leg.receiver == host and _brings(leg, blob))
-            sender = next(senders, "the control machine")
-            raise GateError(
-                f"{blob} arrived from {sender} with hash {seen}; it was not put in place",
-                host=host,
-                hint=f"run again; if that recurs, {sender} has it damaged: weights.verify --full",
-            )
-
-
-def _brings(leg: Leg, blob: str) -> bool:
-    return any(send.place.blob == blob for send in leg.sends)

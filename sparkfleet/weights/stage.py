@@ -174,12 +174,13 @@ def push(
 
     Raises CommandError if the host cannot take it; what has arrived stays there for the next run.
     """
-    landed = Landed(host=link.host.name)
+    arrived = Landed(host=plan.host)
     if plan.sends:
-        streams = [stream(plan.sends)]
-        landed = receive(link, plan, streams, payload=payload(folder, plan.sends), moved=moved)
-    place(link, plan, landed)
-    return landed
+        sent = payload(folder, plan.sends)
+        with receive(link, plan, [stream(plan.sends)], payload=sent) as receiver:
+            arrived = landed(receiver, plan, moved)
+    place(link, plan, arrived)
+    return arrived
 
 
 def stream(sends: Iterable[Send], source: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -209,24 +210,27 @@ def receive(
     streams: list[dict[str, Any]],
     *,
     payload: Iterable[bytes] | None = None,
-    moved: Moved = silent,
-) -> Landed:
-    """Run the receiver on the host of `link`, with the bytes of `plan` coming by `streams`."""
-    host, request = link.host.name, {"root": plan.root, "streams": streams}
-    with Conversation(link, "receiver", request, payload=payload) as conversation:
-        answer = conversation.answer(lambda progress: moved(host, progress["bytes"], plan.size))
-    moved(host, answer["bytes"], plan.size)
+) -> Conversation:
+    """Start the receiver on the host of `link`, with the bytes of `plan` coming by `streams`."""
+    request = {"root": plan.root, "streams": streams}
+    return Conversation(link, "receiver", request, payload=payload)
+
+
+def landed(receiver: Conversation, plan: StagePlan, moved: Moved) -> Landed:
+    """Listen to a receiver to its end; raises CommandError if it could not take everything."""
+    answer = receiver.answer(lambda progress: moved(plan.host, progress["bytes"], plan.size))
+    moved(plan.host, answer["bytes"], plan.size)
     return Landed(
-        host=host, bytes=answer["bytes"], files=len(answer["landed"]), wrong=answer["wrong"]
+        host=plan.host, bytes=answer["bytes"], files=len(answer["landed"]), wrong=answer["wrong"]
     )
 
 
-def place(link: Link, plan: StagePlan, landed: Landed) -> None:
+def place(link: Link, plan: StagePlan, arrived: Landed) -> None:
     """Give the bytes that are on the host now the names under which the engine reads them."""
-    arrived = [send.place for send in plan.sends if send.place.blob not in landed.wrong]
-    links = [(place, place.blob) for place in arrived if place.path != place.blob]
+    right = [send.place for send in plan.sends if send.place.blob not in arrived.wrong]
+    links = [(place, place.blob) for place in right if place.path != place.blob]
     items = [{**place.item(), "have": have} for place, have in (*links, *plan.adopt)]
-    texts = {} if landed.wrong else dict(plan.texts)
+    texts = {} if arrived.wrong else dict(plan.texts)
     if items or texts:
         request = {"root": plan.root, "do": "place", "items": items, "texts": texts}
         link.ask("shelf", request, timeout=PLACE_TIMEOUT)

@@ -47,6 +47,15 @@ def wanted(settings: Settings) -> tuple[Want, ...]:
     return (first, *drafts, *files)
 
 
+def stocks_of(settings: Settings, progress: Progress = silent) -> tuple[Stock, ...]:
+    """Return what the settings of the head ask for, made exact; asks the Hub once for each.
+
+    Raises as `stock` does.
+    """
+    offline = bool(settings.value("weights_offline"))
+    return tuple(stock(want, offline=offline, progress=progress) for want in wanted(settings))
+
+
 def _parse(text: str) -> Want:
     """Return the want that ``ORG/NAME@COMMIT`` or a path is."""
     if text.startswith(("/", "~", "./", "../")):
@@ -89,5 +98,5 @@ def _local(want: Want, folder: Path, progress: Progress) -> Stock:
     if want.file is not None:
         manifest = of_file(folder / want.file)
     else:
-        manifest = from_folder(folder, progress)
+        manifest = replace(from_folder(folder, progress), name=want.name)
     return Stock(manifest=manifest, source=FolderSource(folder=folder))

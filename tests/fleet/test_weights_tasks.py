@@ -1,0 +1,122 @@
+"""`weights.*` as a user types them, on two lab hosts."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from sparkfleet.lab import fleet
+from tests.commandline import Done, command_line
+
+pytestmark = pytest.mark.fleet
+
+HOSTS = ("spark-01", "spark-02")
+MODEL = "/home/nvidia/vllm/tiny"
+SHARDS = {f"model-{at}-of-2.safetensors": bytes([at]) * 300_000 for at in (1, 2)}
+
+Type = Callable[..., Done]
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a model of two shards, whole enough for the checks."""
+    folder = tmp_path_factory.mktemp("models") / "tiny"
+    folder.mkdir()
+    for name, data in SHARDS.items():
+        header = json.dumps(
+            {"w": {"dtype": "U8", "shape": [len(data)], "data_offsets": [0, len(data)]}}
+        )
+        (folder / name).write_bytes(len(header).to_bytes(8, "little") + header.encode() + data)
+    weights = {"w1": "model-1-of-2.safetensors", "w2": "model-2-of-2.safetensors"}
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weights}))
+    (folder / "config.json").write_text("{}")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run(source: Path) -> Iterator[Type]:
+    booted = fleet.up(2)
+
+    def call(*words: str) -> Done:
+        settings = [f"weights_source={source}", "vllm_model=tiny"]
+        given = [word for setting in settings for word in ("--set", setting)]
+        done = subprocess.run(
+            command_line(words[0], "--inventory", str(booted.inventory), *given, *words[1:]),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        return Done(code=done.returncode, output=done.stdout)
+
+    yield call
+    fleet.down()
+
+
+def _in(host: str, script: str) -> str:
+    return fleet.run_on(host, ["sh", "-c", f"cd {MODEL} && {script}"]).stdout
+
+
+def test_a_plan_shows_what_each_node_lacks_and_writes_nothing(run: Type) -> None:
+    done = run("weights.plan")
+    assert done.code == 0, done.output
+    assert done.output.count("4 files, 600 kB") == 2
+    assert fleet.run_on("spark-01", ["ls", "-A", "/home/nvidia"]).stdout.split() == [".ssh"]
+
+
+def test_staging_brings_every_file_once_over_the_fabric(run: Type) -> None:
+    done = run("weights.stage")
+    assert done.code == 0, done.output
+    assert "spark-01 -> spark-02: 600 kB" in done.output
+    assert done.output.count("all verified") == 2
+    assert all("model-2-of-2.safetensors" in _in(host, "ls") for host in HOSTS)
+
+
+def test_a_second_run_sends_nothing_and_says_so(run: Type) -> None:
+    done = run("weights.stage")
+    assert done.output.count("complete: 600 kB; 0 bytes to send") == 2
+    assert [done.recap(host)["changed"] for host in HOSTS] == [0, 0]
+
+
+def test_c41_a_flipped_byte_is_found_named_and_repaired_alone(run: Type) -> None:
+    _in("spark-02", "printf X | dd of=model-1-of-2.safetensors bs=1 seek=5000 conv=notrunc")
+    found = run("weights.verify")
+    assert found.code == 2
+    assert f"spark-02: {MODEL}/model-1-of-2.safetensors" in found.output
+    mended = run("weights.stage")
+    assert mended.code == 0, mended.output
+    assert "send 1 files, 300 kB" in mended.output
+    assert mended.recap("spark-01")["changed"] == 0
+    assert run("weights.verify", "--full").code == 0
+
+
+def test_c42_a_shard_that_the_index_names_and_nobody_has_is_found(run: Type) -> None:
+    _in("spark-01", "rm model-2-of-2.safetensors")
+    found = run("weights.verify")
+    assert found.code == 2
+    assert "model-2-of-2.safetensors" in found.output
+    mended = run("weights.stage")
+    assert "spark-02 -> spark-01: 300 kB" in mended.output
+    assert run("weights.verify").code == 0
+
+
+def test_models_are_listed_and_only_ours_are_pruned(run: Type) -> None:
+    fleet.run_on("spark-01", ["mkdir", "-p", "/home/nvidia/vllm/foreign"])
+    fleet.run_on("spark-01", ["sh", "-c", "echo 1 >/home/nvidia/vllm/foreign/x.safetensors"])
+    assert run("weights.list").output.count("staged by sparkfleet") == 2
+    assert "nothing was removed" in run("weights.prune", "tiny").output
+    assert run("weights.prune", "foreign", "--yes").code != 0
+    assert run("weights.prune", "tiny", "--yes").code == 0
+    assert "tiny" not in run("weights.list").output
+    assert fleet.run_on("spark-01", ["ls", "/home/nvidia/vllm/foreign"]).stdout == "x.safetensors\n"
+
+
+def test_what_is_not_there_is_refused_before_a_host_is_touched(run: Type) -> None:
+    done = run("weights.plan", "--set", "weights_source=/nowhere")
+    assert done.code == 5
+    assert "there is no folder /nowhere on this machine" in done.output

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -45,11 +44,3 @@ def shown(path: str | Path) -> str:
     whole = Path(path).resolve()
     here = Path.cwd()
     return str(whole.relative_to(here)) if whole.is_relative_to(here) else str(path)
-
-
-def similar(name: str, known: Iterator[str] | list[str]) -> str:
-    """Return a sentence with the name closest to `name`, or with all of them."""
-    names = sorted(known)
-    if close := difflib.get_close_matches(name, names, n=1):
-        return f"did you mean {close[0]}?"
-    return "known: " + ", ".join(names) if names else "there are none yet"

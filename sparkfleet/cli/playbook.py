@@ -63,7 +63,7 @@ def actions(context: Any, *, only: str | None = None, markdown: bool = False) ->
     """Show the actions of playbooks, with their arguments."""
     from sparkfleet.playbook import manual  # noqa: PLC0415 - every action: not for --list
     from sparkfleet.playbook.vocabulary import ACTIONS  # noqa: PLC0415 - the same
-    from sparkfleet.resources import similar  # noqa: PLC0415 - the same
+    from sparkfleet.spelling import similar  # noqa: PLC0415 - the same
 
     if only and only not in ACTIONS:
         raise UsageError(f"there is no action {only!r}", hint=similar(only, list(ACTIONS)))

@@ -11,7 +11,7 @@ from invoke.program import Program
 
 from sparkfleet import __version__
 from sparkfleet.cli.tasks import namespace
-from sparkfleet.resources import similar
+from sparkfleet.spelling import similar
 
 USAGE = 5  # the exit code of anything wrong before the first host is touched
 

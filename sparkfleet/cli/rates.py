@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -47,7 +48,7 @@ def bench_links(asked: Asked, *, seconds: str | None, collective: bool, svg: str
     if svg:
         save(svg, plot.svg(bench.samples, bench.collective, seen.hosts))
     if asked.output == "json":
-        json.write(json.document(**asdict(bench)), sys.stdout)
+        json.write(_document(bench), sys.stdout)
     else:
         _print(console(), bench)
         print_verdicts(console(), bench.verdicts, verbose=asked.verbose)
@@ -123,6 +124,11 @@ def _keep(seen: Site, bench: Bench) -> None:
         processes.write_files(link, place, {receipt.FILE: text})
 
     seen.pool.map(write, seen.hosts).all()
+
+
+def _document(bench: Bench) -> Mapping[str, Any]:
+    content = asdict(bench)
+    return json.document(**content.pop("samples"), **content)
 
 
 def _print(console: Console, bench: Bench) -> None:

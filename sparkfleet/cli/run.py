@@ -14,7 +14,6 @@ from rich.console import Console
 
 from sparkfleet.actions.scene import Options, Scene
 from sparkfleet.cli.asked import Asked, command_line
-from sparkfleet.cli.causes import tell_causes
 from sparkfleet.cli.resolution import Resolved, check_connections, resolve
 from sparkfleet.errors import PlaybookError, SparkfleetError, UsageError
 from sparkfleet.playbook.assignment import assign, uses_cluster
@@ -30,8 +29,9 @@ from sparkfleet.report.events import Reporter, Reporters, RunEnded, RunStarted, 
 from sparkfleet.report.junit import JunitReporter
 from sparkfleet.report.log import LogReporter, log_folder
 from sparkfleet.report.text import TextReporter
-from sparkfleet.resources import find, shown, similar
+from sparkfleet.resources import find, shown
 from sparkfleet.resources import listing as files_of
+from sparkfleet.spelling import similar
 
 
 def run_playbook(name: str, asked: Asked) -> int:
@@ -110,6 +110,8 @@ def _carry_out(scene: Scene, assigned: Sequence[Assigned]) -> int:
     began = time.monotonic()
     ended = Engine(scene).run(assigned)
     if ended.exit_code:
+        from sparkfleet.cli.causes import tell_causes  # noqa: PLC0415 - the doctor, for failures
+
         tell_causes(scene)
     scene.tell(
         RunEnded(

@@ -5,12 +5,13 @@ from __future__ import annotations
 import bisect
 import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
 from sparkfleet.doctor.signatures import SIGNATURES, Clues, Role, Signature
 from sparkfleet.launch import milestones
+from sparkfleet.launch.milestones import LogLine
 from sparkfleet.model import Severity
 
 _NO_ADDRESSES: Mapping[str, str] = MappingProxyType({})
@@ -19,6 +20,7 @@ _RAY_NODE = re.compile(
     r"|Connecting to existing Ray cluster at address: (?P<head>[^\s:]+):"
     r"|ray start --address='(?P<join>[^\s:']+):"
 )
+_RAY_TASK = re.compile(r"RayTaskError\(.*\(pid=\d+, ip=(?P<address>[^\s,)]+)")
 _STAMP = re.compile(
     r"(?<!\d)(?:\d{4}-(?P<day>\d\d-\d\d)|(?P<short>\d\d-\d\d)|[EFIW](?P<tight>\d{4}))"
     r" (?P<time>\d\d:\d\d:\d\d)"
@@ -28,6 +30,7 @@ _EXCEPTION = re.compile(
     r"(?:[\w.]*\.)?[A-Z]\w*(?:Error|Exception)(?:\([^)]*\))?: \S|^[\w ]+: error: \S"
 )
 _ERROR = re.compile(r"\b(?:ERROR|CRITICAL|FATAL)\b")
+LONGEST_TRACEBACK = 200  # lines
 _UNKNOWN_TIME = "~"
 
 
@@ -104,7 +107,9 @@ def _findings(
     for signature, match in _matches(text, clues):
         index = bisect.bisect_right(starts, match.start()) - 1
         words = match.groupdict("?") | {"ray": ", ".join(sorted(clues.ray)) or "other addresses"}
-        address = _address(log, words["rank"]) if "rank" in words else entries[index].address
+        address = entries[index].address or _raised_at(entries, index)
+        if "rank" in words:
+            address = _address(log, words["rank"])
         yield (
             times[index],
             Finding(
@@ -119,6 +124,20 @@ def _findings(
                 source=signature.source,
             ),
         )
+
+
+def _raised_at(entries: Sequence[LogLine], index: int) -> str | None:
+    """Return the address of the Ray task whose traceback ends at `index`, None where none does.
+
+    The driver prints the exception of a remote task without the prefix of its host; the first line
+    of the traceback names it.
+    """
+    for entry in reversed(entries[max(0, index - LONGEST_TRACEBACK) : index]):
+        if task := _RAY_TASK.search(entry.text):
+            return task["address"]
+        if entry.text[:1].strip():
+            return None  # not indented: another line's traceback, or none
+    return None
 
 
 def _matches(text: str, clues: Clues) -> Iterator[tuple[Signature, re.Match[str]]]:

@@ -11,8 +11,8 @@ from sparkfleet.inventory import clusters
 from sparkfleet.inventory.connections import check_connections
 from sparkfleet.inventory.kinds import complaint
 from sparkfleet.inventory.membership import hosts_of_group
-from sparkfleet.inventory.spelling import NEAR, NEARER, did_you_mean
 from sparkfleet.model import Group, Host, Inventory, Value
+from sparkfleet.spelling import NEAR, NEARER, did_you_mean
 from sparkfleet.templating import holds_template
 from sparkfleet.variables import FAMILIES, VARIABLES
 

@@ -23,9 +23,9 @@ from typing import Any
 from sparkfleet.errors import InventoryError, Where
 from sparkfleet.inventory.membership import hosts_of_group
 from sparkfleet.inventory.patterns import select
-from sparkfleet.inventory.spelling import did_you_mean
 from sparkfleet.inventory.tree import layer
 from sparkfleet.model import EMPTY, Cluster, Host, Inventory, Value
+from sparkfleet.spelling import did_you_mean
 from sparkfleet.variables import default
 
 KEYS = ("hosts", "head", "vars", "host_vars")

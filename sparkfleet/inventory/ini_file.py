@@ -10,11 +10,11 @@ from dataclasses import replace
 
 from sparkfleet.errors import Where
 from sparkfleet.inventory.ini_values import parse_value
-from sparkfleet.inventory.spelling import did_you_mean
 from sparkfleet.inventory.tree import Tree, Variables, layer
 from sparkfleet.inventory.yaml_file import set_group_variables
 from sparkfleet.model import Value
 from sparkfleet.source import Source
+from sparkfleet.spelling import did_you_mean
 
 SECTION = re.compile(r"\[([^:\]\s]+)(?::(\w+))?\]\s*(?:#.*)?")
 CHILD = re.compile(r"([^:\]\s]+)\s*(?:#.*)?")

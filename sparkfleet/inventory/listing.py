@@ -10,8 +10,8 @@ from typing import Any
 
 from sparkfleet.errors import InventoryError
 from sparkfleet.inventory.membership import hosts_of_group
-from sparkfleet.inventory.spelling import did_you_mean
 from sparkfleet.model import Group, Inventory, Value
+from sparkfleet.spelling import did_you_mean
 from sparkfleet.variables import VARIABLES
 from sparkfleet.yamlpos import Unsafe
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from sparkfleet.errors import InventoryError
 from sparkfleet.inventory.membership import hosts_of_group
 from sparkfleet.inventory.ranges import is_address
-from sparkfleet.inventory.spelling import did_you_mean
 from sparkfleet.model import Host, Inventory, Value
+from sparkfleet.spelling import did_you_mean
 
 SUBSCRIPT = r"(.+)\[(?:(-?[0-9]+)|([0-9]+)[:-]([0-9]*))\]"
 TERM = r"(?:[^\s:\[\]]|\[[^\]]*\])+"

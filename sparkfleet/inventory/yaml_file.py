@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from sparkfleet.errors import Where
-from sparkfleet.inventory.spelling import did_you_mean
 from sparkfleet.inventory.tree import GroupEntry, Tree, Variables, layer
 from sparkfleet.model import Value
+from sparkfleet.spelling import did_you_mean
 from sparkfleet.yamlpos import Map, Node, Scalar
 
 SECTIONS = ("hosts", "vars", "children")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from sparkfleet.errors import UsageError
 from sparkfleet.lab import damage, hardware
@@ -15,6 +14,7 @@ from sparkfleet.lab.network import DEFAULT_ROUTE
 from sparkfleet.lab.paths import CMA, GID_FIRST, GID_HOLE
 from sparkfleet.lab.plan import FABRIC_MTU, HostPlan
 from sparkfleet.lab.steps import Resize, Shell, Tell
+from sparkfleet.spelling import did_you_mean
 
 MOVED_GID = "4"  # the pair of an address begins here, so that its RoCE v2 GID has index 5
 STRAY = "169.254.127.30/16"
@@ -172,10 +172,9 @@ def find(kind: str) -> Fault:
     """Return the fault called `kind`; raises UsageError that lists them all."""
     if kind in FAULTS:
         return FAULTS[kind]
-    close = get_close_matches(kind, FAULTS, n=1)
-    meant = f"did you mean {close[0]}? " if close else ""
-    known = f"{meant}the lab knows {', '.join(FAULTS)}"
-    raise UsageError(f"no fault is called {kind!r}", hint=known)
+    guess = did_you_mean(kind, FAULTS)
+    known = f"the lab knows {', '.join(FAULTS)}"
+    raise UsageError(f"no fault is called {kind!r}", hint=f"{guess} {known}" if guess else known)
 
 
 def check_rails(kind: str, host: HostPlan) -> None:

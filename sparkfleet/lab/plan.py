@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from sparkfleet.errors import UsageError
 from sparkfleet.lab import hardware
 from sparkfleet.lab.hardware import FUNCTIONS, Function
+from sparkfleet.spelling import did_you_mean, similar
 
 MAX_HOSTS = 64
 NETWORK = "10.78"  # management is .0, the wire of a rail .1 and up, Wi-Fi .200; all /24
@@ -113,8 +113,7 @@ class FleetPlan:
             if host.name == name:
                 return host
         names = [host.name for host in self.hosts]
-        close = get_close_matches(name, names, n=1)
-        hint = f"did you mean {close[0]}?" if close else f"the fleet has {names[0]} to {names[-1]}"
+        hint = did_you_mean(name, names) or f"the fleet has {names[0]} to {names[-1]}"
         raise UsageError(f"no lab host is called {name!r}", hint=hint)
 
     def ends(self, wire: Wire) -> tuple[tuple[HostPlan, Port], ...]:
@@ -151,9 +150,7 @@ def plan(hosts: int, cables: str = "crossed") -> FleetPlan:
         raise UsageError(f"a lab of {hosts} hosts", hint=f"1 to {MAX_HOSTS} hosts are possible")
     shape = SHAPES.get(cables)
     if shape is None:
-        close = get_close_matches(cables, SHAPES, n=1)
-        hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(SHAPES)}"
-        raise UsageError(f"no cable shape is called {cables!r}", hint=hint)
+        raise UsageError(f"no cable shape is called {cables!r}", hint=similar(cables, SHAPES))
     if hosts == 1 or (cables == "crossed" and hosts > PAIR):
         cables = "switch" if hosts > 1 else "none"
     elif hosts not in shape.sizes:

@@ -1,7 +1,7 @@
 """Ask the endpoint on this host one chat question, as a client would.
 
 Request: ``url`` (http://address:port), ``model``, ``ask``, ``max_tokens``, ``timeout`` in seconds,
-and ``key`` where the endpoint wants one. Answer: ``answer``, ``models`` that are served, ``seconds``.
+and ``key`` where the endpoint wants one. Answer: ``answer``, ``models`` that it has, ``seconds``.
 """
 
 from __future__ import annotations

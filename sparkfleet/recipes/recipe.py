@@ -10,7 +10,8 @@ from typing import Any
 from sparkfleet import source, yamlpos
 from sparkfleet.errors import Problem, RecipeError
 from sparkfleet.model import EMPTY, Value
-from sparkfleet.resources import find, listing, shown, similar
+from sparkfleet.resources import find, listing, shown
+from sparkfleet.spelling import similar
 from sparkfleet.variables import VARIABLES
 
 FOLDER = "playbooks/recipes"

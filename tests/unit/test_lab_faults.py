@@ -24,7 +24,7 @@ def test_an_unknown_kind_lists_them_all_and_guesses() -> None:
     with pytest.raises(UsageError, match="no fault is called 'link-dwn'") as caught:
         find("link-dwn")
     assert caught.value.hint is not None
-    assert caught.value.hint.startswith("did you mean link-down? ")
+    assert caught.value.hint.startswith("did you mean 'link-down'? ")
     assert all(kind in caught.value.hint for kind in FAULTS)
 
 

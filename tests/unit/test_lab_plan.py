@@ -104,10 +104,10 @@ def test_impossible_fleets_are_refused(hosts: int, cables: str, message: str) ->
 def test_hints_name_what_was_meant() -> None:
     with pytest.raises(UsageError) as caught:
         plan(2, "swich")
-    assert caught.value.hint == "did you mean switch?"
+    assert caught.value.hint == "did you mean 'switch'?"
     with pytest.raises(UsageError) as caught:
         plan(2).host("spark-1")
-    assert caught.value.hint == "did you mean spark-01?"
+    assert caught.value.hint == "did you mean 'spark-01'?"
 
 
 def test_every_shape_can_be_planned() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import time
+from typing import Any
 
 import pytest
 
@@ -232,7 +233,7 @@ def test_devices_that_the_user_may_not_open() -> None:
     ],
 )
 def test_a_limit_on_locked_memory(
-    seen: str, variables: dict[str, object], severity: Severity | None
+    seen: str, variables: dict[str, Any], severity: Severity | None
 ) -> None:
     head, peer = pair(**variables)
     peer.text("memlock", seen)

@@ -236,3 +236,33 @@ def test_in_a_large_cluster_second_rails_are_called_by_neighbours_only() -> None
     called = {rail: {x.to.host for x in role.calls if x.to.name == rail} for rail in (F1, P2F1)}
     assert called[F1] == {f"spark-{n}" for n in range(2, 11)}
     assert called[P2F1] == {"spark-2", "spark-10"}
+
+
+def test_up_to_eight_hosts_call_everybody_on_every_rail() -> None:
+    cluster = Cluster(*switch(8))
+    roles = links.reach_plan(cluster.fabric, cluster.hosts)
+    called = {(call.to.host, call.to.name) for call in roles["spark-3"].calls}
+    assert called == {(f"spark-{n}", dev) for n in (1, 2, 4, 5, 6, 7, 8) for dev in (F1, P2F1)}
+
+
+def test_of_more_hosts_each_calls_the_head_its_neighbours_and_powers_of_two() -> None:
+    cluster = Cluster(*switch(32))
+    roles = links.reach_plan(cluster.fabric, cluster.hosts)
+    on_first = {call.to.host for call in roles["spark-10"].calls if call.to.name == F1}
+    away = {n for leap in (1, 2, 4, 8, 16) for n in ((9 + leap) % 32, (9 - leap) % 32)}
+    assert on_first == {f"spark-{n + 1}" for n in away | {0}}
+    on_second = {call.to.host for call in roles["spark-10"].calls if call.to.name == P2F1}
+    assert on_second == {"spark-9", "spark-11"}
+    assert len({call.to.host for call in roles["spark-1"].calls}) == 31
+
+
+def test_the_calls_of_32_hosts_fit_into_one_table_of_neighbours() -> None:
+    cluster = Cluster(*switch(32))
+    roles = links.reach_plan(cluster.fabric, cluster.hosts)
+    entries = {
+        end
+        for role in roles.values()
+        for call in role.calls
+        for end in ((call.rail.host, call.to.ip), (call.to.host, call.rail.ip))
+    }
+    assert len(entries) < 1024 / 2

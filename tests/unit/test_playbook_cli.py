@@ -181,4 +181,4 @@ def test_actions_are_shown_with_their_arguments() -> None:
     assert done.returncode == 0
     assert "port (whole number; needed): the port" in done.stdout
     wrong = _typed("playbook.actions", "--only", "wait_tpc")
-    assert wrong.stderr.endswith("did you mean wait_tcp?\n")
+    assert wrong.stderr.endswith("did you mean 'wait_tcp'?\n")

@@ -183,7 +183,7 @@ def test_every_mistake_is_told_at_once_with_its_place(tmp_path: Path) -> None:
     assert set(told) == {3, 5, 6, 9, 10, 12, 14, 15}
     assert "did you mean 'vllm_port'?" in told[3]
     assert "vllm_port must be an integer" in told[3]
-    assert "did you mean smoke?" in told[5]
+    assert "did you mean 'smoke'?" in told[5]
     assert "role is one of head, workers, not 'middle'" in told[6]
     assert "no loops" in told[9]
     assert "one action" in told[10]

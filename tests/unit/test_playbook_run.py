@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -14,7 +14,7 @@ from sparkfleet.actions.scene import Options, Scene
 from sparkfleet.commands import Command
 from sparkfleet.errors import InventoryError, PlaybookError, TemplateError
 from sparkfleet.model import Host, Status
-from sparkfleet.playbook import vocabulary
+from sparkfleet.playbook import task_reader, vocabulary
 from sparkfleet.remote.channel import Channel
 from sparkfleet.remote.link import Link
 from sparkfleet.remote.local import LocalLink
@@ -68,7 +68,8 @@ def test_our_variables_of_a_play_reach_the_actions_of_the_cluster(
                 seen[host.name] = (settings.integer("vllm_port"), str(settings.origin("vllm_port")))
             return {}
 
-    monkeypatch.setitem(cast("dict[str, Any]", vocabulary.ACTIONS), "look", Look)
+    for module in (vocabulary, task_reader):
+        monkeypatch.setattr(module, "ACTIONS", {**vocabulary.ACTIONS, "look": Look})
     text = "- hosts: sparks\n  vars: {vllm_port: '{{ 9000 + rank }}'}\n  tasks: [{look: }]\n"
     play(tmp_path, text, hosts=inventory(vllm_port=8001))
     assert {name: port for name, (port, _) in seen.items()} == {"spark-01": 9000, "spark-02": 9001}

@@ -31,14 +31,14 @@ def test_every_shipped_recipe_is_read(name: str) -> None:
 def test_a_misspelt_recipe_is_told_with_the_nearest() -> None:
     with pytest.raises(RecipeError, match="there is no recipe 'lab-tony'") as caught:
         load("lab-tony")
-    assert caught.value.hint == "did you mean lab-tiny?"
+    assert caught.value.hint == "did you mean 'lab-tiny'?"
 
 
 def test_every_unknown_key_is_told_at_once(tmp_path: Path) -> None:
     with pytest.raises(RecipeError) as caught:
         _recipe(tmp_path, "vllm_model: x\nvllm_prot: 1\nmodel: y\n")
     told = [(problem.message, problem.hint) for problem in caught.value.problems]
-    assert told[0] == ("a recipe has no key 'vllm_prot'", "did you mean vllm_port?")
+    assert told[0] == ("a recipe has no key 'vllm_prot'", "did you mean 'vllm_port'?")
     assert told[1][0] == "a recipe has no key 'model'"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import shutil
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from tests.weights import (
     COMMIT,
     LOOPBACK,
     Sparks,
+    UserLink,
     bundle,
     files,
     isolate,
@@ -64,7 +66,7 @@ def test_without_a_shared_address_each_host_is_sent_its_own_copy(tmp_path: Path)
         lambda _one, _two: None,
         source=FolderSource(folder=source),
     )
-    assert report.legs == ()
+    assert report.carried == ()
     assert spark.complete(manifest)
 
 
@@ -203,3 +205,18 @@ def test_a_model_that_we_did_not_stage_is_not_pruned(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="was not staged by sparkfleet"):
         shelf.remove(spark.links["spark-01"], str(root), model)
     assert (root / "mine" / "config.json").exists()
+
+
+@pytest.mark.skipif(shutil.which("python3.8") is None, reason="Python 3.8 is not here")
+def test_the_programs_run_on_the_oldest_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools = write(tmp_path / "tools", {})
+    tools.mkdir()
+    (tools / "python3").symlink_to(str(shutil.which("python3.8")))
+    source, manifest = bundle(tmp_path)
+    spark = Sparks(tmp_path / "hosts", ["spark-01", "spark-02"])
+    for name in spark.names:
+        spark.links[name] = UserLink(name, PATH=f"{tools}:{os.environ['PATH']}")
+    spark.stage(replace(manifest, name="org/gemma", commit=COMMIT), source)
+    assert spark.complete(replace(manifest, name="org/gemma", commit=COMMIT))

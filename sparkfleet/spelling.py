@@ -14,3 +14,10 @@ def did_you_mean(name: str, known: Iterable[str], *, ratio: float = NEAR) -> str
 
     found = get_close_matches(name, list(known), 1, ratio)
     return f"did you mean {found[0]!r}?" if found else None
+
+
+def similar(name: str, known: Iterable[str]) -> str:
+    """Return a sentence with the name closest to `name`, or with all of them."""
+    names = sorted(known)
+    told = "known: " + ", ".join(names) if names else "there are none yet"
+    return did_you_mean(name, names) or told

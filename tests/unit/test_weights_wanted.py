@@ -1,0 +1,94 @@
+"""A recipe's whole set: the model at its revision, drafts, loose files, each with its source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparkfleet.errors import InputError, InventoryError
+from sparkfleet.lab.hub import Hub
+from sparkfleet.model import Host, Value
+from sparkfleet.recipes.settings import Settings
+from sparkfleet.weights import hub
+from sparkfleet.weights.delivery import FolderSource, HubSource
+from sparkfleet.weights.wanted import Want, stock, wanted
+from tests.weights import COMMIT, files, isolate, one, write
+
+
+@pytest.fixture(autouse=True)
+def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    isolate(tmp_path, monkeypatch)
+    monkeypatch.setattr(hub, "token", lambda: None)
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    with Hub() as running:
+        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", running.url)
+        yield running
+
+
+def settings(**values: Any) -> Settings:
+    given = {name: Value(data=value) for name, value in values.items()}
+    return Settings(host=Host(name="spark-01", vars=given))
+
+
+def test_the_model_comes_first_and_from_the_hub() -> None:
+    (want,) = wanted(settings(vllm_model="nvidia/Gemma-4-31B-IT-NVFP4", weights_revision=COMMIT))
+    assert want == Want(name="nvidia/Gemma-4-31B-IT-NVFP4", revision=COMMIT)
+
+
+def test_drafts_and_files_have_pins_or_paths_of_their_own() -> None:
+    _, *rest = wanted(
+        settings(
+            vllm_model="org/model",
+            weights_drafts=[f"google/gemma-4-31B-it-assistant@{COMMIT}", "/srv/draft"],
+            weights_files=["org/model@main:nano_v3_reasoning_parser.py", "/srv/gemma4_patched.py"],
+        )
+    )
+    assert rest == [
+        Want(name="google/gemma-4-31B-it-assistant", revision=COMMIT),
+        Want(name="draft", folder=Path("/srv/draft")),
+        Want(name="org/model", revision="main", file="nano_v3_reasoning_parser.py"),
+        Want(name=".", folder=Path("/srv"), file="gemma4_patched.py"),
+    ]
+
+
+def test_a_model_of_the_hub_has_its_chosen_files(server: Hub) -> None:
+    server.add("org/model", files())
+    found = stock(Want(name="org/model", ignore=("assistant/*",)))
+    assert isinstance(found.source, HubSource)
+    assert found.manifest.commit == server.repositories["org/model"].commit
+    assert "assistant/config.json" not in {file.path for file in found.manifest.files}
+
+
+def test_a_model_in_a_folder_comes_from_there(tmp_path: Path) -> None:
+    folder = write(tmp_path / "gemma4-coder", files())
+    found = stock(Want(name="gemma4-coder", folder=folder))
+    assert found.source == FolderSource(folder=folder)
+    assert (found.manifest.name, found.manifest.commit) == ("gemma4-coder", None)
+
+
+def test_a_parser_plugin_of_the_hub_lands_right_in_the_weights_folder(
+    server: Hub, tmp_path: Path
+) -> None:
+    server.add("org/model", {**files(), "nano_v3_reasoning_parser.py": b"pass\n"})
+    spark = one(tmp_path / "hosts")
+    found = stock(Want(name="org/model", file="nano_v3_reasoning_parser.py"))
+    spark.stage(found.manifest, found.source)
+    assert (spark.root("spark-01") / "nano_v3_reasoning_parser.py").read_bytes() == b"pass\n"
+
+
+@pytest.mark.parametrize(
+    ("want", "error"),
+    [
+        (Want(name="x", folder=Path("/no/such/folder")), InventoryError),
+        (Want(name=".", folder=Path("/"), file="no-such-file.py"), InputError),
+    ],
+)
+def test_a_source_that_is_not_there_is_named(want: Want, error: type[Exception]) -> None:
+    with pytest.raises(error, match=r"no-such-file\.py|/no/such/folder"):
+        stock(want)

@@ -14,6 +14,7 @@ VIA = re.compile(r"via NET/(\w+)")
 USING = re.compile(r"NET/(\w+) : Using (.*)")
 DEVICE = re.compile(r"\[\d+\](\S+?)[:/\s]")
 DMABUF = re.compile(r"enabled for HCA \d+ '([\w.]+)")
+BARE = re.compile(r"NET/IB : No device found|Failed to initialize any NET plugin")
 VERSION = re.compile(r"NCCL version (\S+)")
 SOCKET = "Socket"
 
@@ -22,13 +23,15 @@ SOCKET = "Socket"
 class Transport:
     """What one rank said: `networks` are those that channels or the start named.
 
-    `devices` are HCAs, or netdevs for TCP; `version` is empty where the log does not tell.
+    `devices` are HCAs, or netdevs for TCP; `version` is empty where the log does not tell. `bare`
+    says that NCCL found no RDMA device: it prints ``NET/IB : Using`` all the same, with none.
     """
 
     rank: str
     networks: frozenset[str] = frozenset()
     devices: tuple[str, ...] = ()
     version: str = ""
+    bare: bool = False
 
     @property
     def rdma(self) -> bool:
@@ -50,7 +53,7 @@ def transports(log: str) -> Mapping[str, Transport]:
 
 
 def _transport(rank: str, text: str) -> Transport:
-    using = USING.findall(text)
+    using = [(network, rest) for network, rest in USING.findall(text) if DEVICE.search(rest)]
     version = VERSION.search(text)
     devices = [name for _, rest in using for name in DEVICE.findall(rest)] + DMABUF.findall(text)
     return Transport(
@@ -58,6 +61,7 @@ def _transport(rank: str, text: str) -> Transport:
         networks=frozenset(VIA.findall(text) or [network for network, _ in using]),
         devices=tuple(dict.fromkeys(devices)),
         version=version[1] if version else "",
+        bare=BARE.search(text) is not None,
     )
 
 
@@ -66,10 +70,10 @@ def judge_transport(host: str, transport: Transport, *, rdma: bool = True) -> Ve
 
     Without `rdma` none was to be expected there, and TCP is no error.
     """
-    if not transport.networks:
+    if not transport.networks and not (transport.bare and rdma):
         return None
     good = transport.rdma or not rdma
-    seen = ", ".join(f"NET/{name}" for name in sorted(transport.networks))
+    seen = ", ".join(f"NET/{name}" for name in sorted(transport.networks)) or "no RDMA device"
     return (ok if good else error)(
         "link.transport",
         host,

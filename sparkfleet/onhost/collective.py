@@ -44,11 +44,11 @@ FACTORS = {"all_reduce": lambda n: 2 * (n - 1) / n, "all_gather": lambda n: (n -
 def main() -> None:
     """Answer the request on standard input."""
     request = json.loads(sys.stdin.readline())
-    limit = threading.Timer(request["seconds"] + request["timeout"], give_up)
-    limit.daemon = True
-    limit.start()
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "nccl.log"
+        limit = threading.Timer(request["seconds"] + request["timeout"], give_up, [log])
+        limit.daemon = True
+        limit.start()
         enter(request["env"], log)
         try:
             answer = take_part(request)
@@ -61,10 +61,10 @@ def main() -> None:
     os._exit(0)  # what a failed collective left hanging shall not keep us
 
 
-def give_up() -> None:
+def give_up(log: Path) -> None:
     """End: a rank whose peers are gone can hang in a library for ever."""
-    print(json.dumps({"failed": "hung until the time was up: see the other ranks", "log": ""}))
-    sys.stdout.flush()
+    failed = "hung until the time was up: see the other ranks"
+    print(json.dumps({"failed": failed, "log": said(log)}), flush=True)
     os._exit(0)
 
 

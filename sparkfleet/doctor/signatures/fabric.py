@@ -49,6 +49,16 @@ ROWS = (
         source="lab.md; case C08",
     ),
     Signature(
+        id="F01-none",
+        pattern=r"NCCL WARN Failed to initialize any NET plugin",
+        cause="NCCL was told to use RDMA (NCCL_NET=IB), and there is no RDMA device for it.",
+        fix=(
+            "See whether the NIC is there and up: `invoke links.show`; in a container pass "
+            "/dev/infiniband. NCCL_NET=IB is ours, so that nothing falls back to TCP unseen."
+        ),
+        source="recorded by this project on two GPUs, NCCL 2.28.9; facts/dgx-spark.md failure 1",
+    ),
+    Signature(
         id="F12",
         pattern=r"Unable to find address for: (?P<name>\S+)",
         cause="Gloo was told to use {name}, and this host has no address on it.",

@@ -90,12 +90,12 @@ def render_template(name: str, variables: Mapping[str, Any]) -> str:
 
     Raises TemplateError where no folder has it, and as `render` does.
     """
-    from sparkfleet import resources  # noqa: PLC0415 - an inventory needs none
+    from sparkfleet import resources, spelling  # noqa: PLC0415 - an inventory needs none
 
     path = resources.find("templates", name)
     if path is None:
         known = list(resources.listing("templates", ".j2"))
-        raise TemplateError(f"no template {name!r}", hint=resources.similar(name, known))
+        raise TemplateError(f"no template {name!r}", hint=spelling.similar(name, known))
     return render_file(path, variables)
 
 

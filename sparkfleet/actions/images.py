@@ -17,7 +17,7 @@ from sparkfleet.launch.environment import environment
 from sparkfleet.launch.images import plan as planning
 from sparkfleet.launch.images import transfer
 from sparkfleet.launch.images.plan import Obtain, Spread
-from sparkfleet.launch.images.transfer import Node, Way
+from sparkfleet.launch.images.transfer import Node
 from sparkfleet.launch.images.verdicts import inside
 from sparkfleet.launch.survey import Survey
 from sparkfleet.links import Fabric
@@ -25,6 +25,7 @@ from sparkfleet.model import Change, Host, Verdict
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.link import Link
 from sparkfleet.report.events import Progress
+from sparkfleet.weights.routes import Ends
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +70,7 @@ class Image(Action[ImageArgs]):
             return replace(plan, work=transfer.look(node))
         if work.source:
             source = _node(scene, _host(scene, work.source))
-            transfer.copy(source, node, _way(scene, work.source, link.host.name), tell)
+            transfer.copy(source, node, _ends(scene, work.source, link.host.name), tell)
         return _looked_inside(scene, node, plan)
 
     def settle(self, scene: Scene, plans: Mapping[str, Plan]) -> None:
@@ -163,11 +164,11 @@ def _host(scene: Scene, name: str) -> Host:
     return next(host for host in scene.cluster.hosts if host.name == name)
 
 
-def _way(scene: Scene, sender: str, receiver: str) -> Way:
+def _ends(scene: Scene, sender: str, receiver: str) -> Ends:
     """Return the addresses of two hosts on a cable, or those at which the group meets."""
     fabric = scene.recall(Fabric)
     for rail in fabric.between(sender, receiver):
         for other in fabric.between(receiver, sender):
             if other.network == rail.network:
-                return Way(sender=str(rail.ip), receiver=str(other.ip))
-    return Way(sender=str(fabric.address(sender)), receiver=str(fabric.address(receiver)))
+                return Ends(sender=str(rail.ip), receiver=str(other.ip))
+    return Ends(sender=str(fabric.address(sender)), receiver=str(fabric.address(receiver)))

@@ -47,7 +47,7 @@ class Lock(Action[NoArgs]):
 
     def settle(self, scene: Scene, plans: Mapping[str, Plan]) -> None:
         """Take it, and keep the channels open for the rest of the run."""
-        if scene.options.check or scene.knows(Locks):
+        if scene.options.check or scene.found(Locks) is not None:
             return
         settings = [scene.settings(host) for host in scene.cluster.hosts]
         asked = request(scene.cluster.name, scene.options.command, scene.options.lock_wait)

@@ -93,6 +93,7 @@ def _node(scene: Scene, host: Host, survey: Survey) -> Node:
         address=str(fabric.address(host.name)) if fabric else None,
         engine=engine,
         folder=survey.folder,
+        weights=survey.expand(settings.text("weights_dir")),
         model=scene.recall(Staged).paths[host.name],
         environment=environment(
             settings,

@@ -20,6 +20,7 @@ from sparkfleet.remote.pool import Answers
 NO_START, NOT_NEEDED = 119, 118  # what command.sh says with its exit status
 TIMED_OUT = 124  # timeout(1)
 MARGIN = 15.0  # s beyond the command's own limit: it gets 5 of them to end
+NO_LIMIT = 1e8  # s
 NOT_RUN = Result(returncode=0, stdout=b"", stderr="")  # what `register` keeps, as in Ansible
 
 
@@ -30,7 +31,9 @@ class RunningArgs:
     chdir: str = arg("folder to run it in; the home folder by default", default="")
     creates: str = arg("a path, or a pattern; where it exists the command is not run", default="")
     removes: str = arg("a path, or a pattern; where none exists it is not run", default="")
-    timeout: int = arg("seconds it may take; then it is ended, and the task fails", default=3600)
+    timeout: int | None = arg(
+        "seconds it may take; then it is ended, and the task fails", default=None
+    )
     become: bool | None = arg(HELP, default=None)
 
 
@@ -43,7 +46,7 @@ class Running(HostAction[R]):
     @classmethod
     def faults(cls, args: R) -> Iterator[str]:
         """Want a time limit."""
-        if args.timeout < 1:
+        if args.timeout is not None and args.timeout < 1:
             yield f"timeout is a number of seconds from 1, not {args.timeout}"
 
     @abstractmethod
@@ -57,7 +60,7 @@ class Running(HostAction[R]):
         asked = [h for h in hosts if args[h.name].creates or args[h.name].removes]
         if not scene.options.check or not asked:
             return Answers(values=known, errors={})
-        answers = scene.pool.map(lambda link: self._run(scene, link, timeout=0), asked)
+        answers = scene.pool.map(lambda link: self._run(scene, link, 0), asked)
         return Answers(values={**known, **answers.values}, errors=answers.errors)
 
     def decide(self, scene: Scene, host: str, seen: Result | None) -> Plan:
@@ -76,7 +79,7 @@ class Running(HostAction[R]):
     def apply(self, scene: Scene, link: Link, plan: Plan) -> Plan:
         """Run it, and judge by its exit status."""
         host, timeout = link.host.name, self.args[link.host.name].timeout
-        result = self._run(scene, link, timeout=timeout)
+        result = self._run(scene, link, timeout)
         if reason := own_words(result, NOT_NEEDED):
             return Plan(message=f"not run: {reason}", data=self._data(host, NOT_RUN))
         if reason := own_words(result, NO_START):
@@ -89,12 +92,14 @@ class Running(HostAction[R]):
             data=self._data(host, result),
         )
 
-    def _run(self, scene: Scene, link: Link, *, timeout: int) -> Result:
+    def _run(self, scene: Scene, link: Link, timeout: int | None) -> Result:
         args = self.args[link.host.name]
-        words = (str(timeout), args.chdir, args.creates, args.removes, *self.words(args))
+        limit = "" if timeout is None else str(timeout)
+        words = (limit, args.chdir, args.creates, args.removes, *self.words(args))
         user = become_user(scene.variables[link.host.name], asked=args.become)
         command = elevated(shell_script("command", *words), user)
-        result = link.run(command, timeout=timeout + MARGIN, hold=True)
+        patience = NO_LIMIT if timeout is None else timeout + MARGIN
+        result = link.run(command, timeout=patience, hold=True)
         check_sudo(link, result)
         return result
 
@@ -113,9 +118,9 @@ class Running(HostAction[R]):
         }
 
 
-def _complaint(result: Result, timeout: int) -> str:
+def _complaint(result: Result, timeout: int | None) -> str:
     lines = (result.stderr.strip() or result.text.strip()).splitlines()[-TAIL_LINES:]
     status = f"exit status {result.returncode}"
-    if result.returncode == TIMED_OUT:
+    if timeout is not None and result.returncode == TIMED_OUT:
         status += f", which timeout(1) gives after {timeout} s"
     return "\n".join([status, *lines])

@@ -73,10 +73,6 @@ class Scene:
         found: T = self._found[kind]
         return found
 
-    def knows(self, kind: type) -> bool:
-        """Return whether an earlier task found it."""
-        return kind in self._found
-
     def found(self, kind: type[T]) -> T | None:
         """Return what an earlier task found, or None where none got so far."""
         return self._found.get(kind)

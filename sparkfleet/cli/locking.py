@@ -7,11 +7,10 @@ import platform
 import signal
 from collections.abc import Mapping
 
-from rich.console import Console
-
 from sparkfleet.actions import lock
 from sparkfleet.cli.asked import Asked, command_line
 from sparkfleet.cli.resolution import Resolved, resolve
+from sparkfleet.cli.screen import say
 from sparkfleet.errors import LockHeldError
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.link import Link
@@ -31,12 +30,12 @@ def hold(asked: Asked) -> int:
             pool.abort()
             raise
         names = ", ".join(sorted(locks.channels))
-        _say(f"cluster {resolved.cluster.name} is locked on {names}; Ctrl-C frees it")
+        say(f"cluster {resolved.cluster.name} is locked on {names}; Ctrl-C frees it")
         try:
             signal.pause()
         except KeyboardInterrupt:
             locks.free()
-            _say("freed")
+            say("freed")
     return 0
 
 
@@ -57,9 +56,9 @@ def free(asked: Asked, *, force: bool) -> int:
         for host in () if force else held:
             _check_gone(host.name, holders[host.name] or {})
         for name, holder in pool.map(end, held).all().items():
-            _say(f"freed on {name}; it was held by {lock.told(holder or {})}")
+            say(f"freed on {name}; it was held by {lock.told(holder or {})}")
     if not held:
-        _say(f"nobody holds the lock of cluster {cluster.name}")
+        say(f"nobody holds the lock of cluster {cluster.name}")
     return 0
 
 
@@ -82,7 +81,3 @@ def _check_gone(host: str, holder: Mapping[str, str]) -> None:
         f"the lock on {host} is held by a run that is alive: {lock.told(holder)}",
         hint=f"stop that run (kill -INT {pid}), or free the lock all the same with --force",
     )
-
-
-def _say(text: str) -> None:
-    Console(highlight=False, markup=False, soft_wrap=True).print(text)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 from sparkfleet.cli.asked import ask
 from sparkfleet.cli.command import command
+from sparkfleet.cli.screen import say
 from sparkfleet.errors import UsageError
 
 REPEATED = ["inventory", "set", "tags", "skip_tags"]
@@ -68,6 +68,6 @@ def actions(context: Any, *, only: str | None = None, markdown: bool = False) ->
     if only and only not in ACTIONS:
         raise UsageError(f"there is no action {only!r}", hint=similar(only, list(ACTIONS)))
     if markdown:
-        sys.stdout.write(manual.markdown())
-        return
-    sys.stdout.writelines(f"{line}\n" for line in manual.text([only] if only else sorted(ACTIONS)))
+        say(manual.markdown().rstrip("\n"))
+    else:
+        say(*manual.text([only] if only else sorted(ACTIONS)))

@@ -10,11 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
-from rich.console import Console
-
 from sparkfleet.actions.scene import Options, Scene
 from sparkfleet.cli.asked import Asked, command_line
 from sparkfleet.cli.resolution import Resolved, check_connections, resolve
+from sparkfleet.cli.screen import say, screen
 from sparkfleet.errors import PlaybookError, SparkfleetError, UsageError
 from sparkfleet.playbook.assignment import assign, uses_cluster
 from sparkfleet.playbook.engine import Engine
@@ -26,7 +25,6 @@ from sparkfleet.remote.open import open_link
 from sparkfleet.remote.pool import Pool
 from sparkfleet.report import json
 from sparkfleet.report.events import Reporter, Reporters, RunEnded, RunStarted, RunStopped
-from sparkfleet.report.junit import JunitReporter
 from sparkfleet.report.log import LogReporter, log_folder
 from sparkfleet.report.text import TextReporter
 from sparkfleet.resources import find, shown
@@ -58,9 +56,15 @@ def _stopped(error: SparkfleetError) -> RunStopped:
 
 
 def _reporter(asked: Asked) -> Reporter:
-    text = TextReporter(Console(highlight=False), diff=asked.diff, verbose=asked.verbose)
-    shown_by = json.JsonReporter(sys.stdout) if asked.output == "json" else text
-    return Reporters(shown_by, *([JunitReporter(asked.junit)] if asked.junit else []))
+    if asked.output == "json":
+        reporter: Reporter = json.JsonReporter(sys.stdout)
+    else:
+        reporter = TextReporter(screen(sys.stdout), diff=asked.diff, verbose=asked.verbose)
+    if asked.junit is None:
+        return reporter
+    from sparkfleet.report.junit import JunitReporter  # noqa: PLC0415 - few runs write one
+
+    return Reporters(reporter, JunitReporter(asked.junit))
 
 
 def _playbook(name: str) -> Path:
@@ -78,7 +82,7 @@ def _list(assigned: Sequence[Assigned], asked: Asked, path: Path) -> int:
     if asked.output == "json":
         json.write(json.document(playbook=shown(path), **content), sys.stdout)
     else:
-        sys.stdout.writelines(f"{line}\n" for line in lines(content, shown(path)))
+        say(*lines(content, shown(path)))
     return 0
 
 

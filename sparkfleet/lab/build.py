@@ -11,6 +11,7 @@ from sparkfleet.lab import disk, inventory, kernel, network
 from sparkfleet.lab.kernel import Mount
 from sparkfleet.lab.paths import (
     COMMON,
+    CONTROL_NIC,
     INVENTORY,
     KEY,
     KNOWN_HOSTS,
@@ -23,6 +24,8 @@ from sparkfleet.lab.plan import FleetPlan, HostPlan
 from sparkfleet.lab.sysfs import sysfs
 
 HOME_SIZE = "2g"
+ARP_RETRY = Path(f"/proc/sys/net/ipv4/neigh/{CONTROL_NIC}/retrans_time_ms")
+ARP_INTERVAL = "20"  # ms in place of 1 s: a fresh link may lose its first packet
 HOST_KEY = "etc/ssh/ssh_host_ed25519_key"
 
 
@@ -88,6 +91,7 @@ def _make_key(path: Path, comment: str) -> None:
 
 def _make_wires(plan: FleetPlan) -> None:
     network.run_ip(network.create(plan))
+    ARP_RETRY.write_text(ARP_INTERVAL)
     network.run_ip(network.switch(plan), SWITCH)
     for host in plan.hosts:
         network.run_ip(network.host(host), host.namespace)

@@ -13,7 +13,9 @@ import re
 import sys
 import tarfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from sparkfleet.errors import UsageError
 from sparkfleet.lab import build, engine, requirements
@@ -28,6 +30,7 @@ PATIENCE = 30.0  # s for a daemon to answer
 BINDS = ("/usr", "/etc/alternatives", "/etc/ld.so.cache")
 FOLDERS = ("dev", "etc", "proc", "root", "run", "sbin", "sys", "tmp", "usr", "var")
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+NONE: Mapping[str, str] = MappingProxyType({})
 ACCOUNTS = {"etc/passwd": "root:x:0:0:root:/root:/bin/bash\n", "etc/group": "root:x:0:\n"}
 
 
@@ -58,8 +61,11 @@ def image_name() -> str:
     return f"sparkfleet-lab/vllm:{engine.venv_path().name.removeprefix('engine-')}"
 
 
-def image() -> bytes:
-    """Return the image's only layer as a tar archive, always the same bytes."""
+def image(programs: Mapping[str, str] = NONE) -> bytes:
+    """Return the image's only layer as a tar archive, always the same bytes.
+
+    `programs` are more files of it, by path; a test puts stand-ins there.
+    """
     links = [name for name in ("bin", "lib", "lib64") if Path("/", name).is_symlink()]
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w") as archive:
@@ -67,18 +73,18 @@ def image() -> bytes:
             archive.addfile(_entry(name, tarfile.DIRTYPE, 0o1777 if name == "tmp" else 0o755))
         for name in links:
             archive.addfile(_entry(name, tarfile.SYMTYPE, 0o777, target=f"usr/{name}"))
-        for name, text in ACCOUNTS.items():
-            entry = _entry(name, tarfile.REGTYPE, 0o644)
-            entry.size = len(text)
+        for name, text in {**ACCOUNTS, **programs}.items():
+            entry = _entry(name, tarfile.REGTYPE, 0o755 if name in programs else 0o644)
+            entry.size = len(text.encode())
             archive.addfile(entry, io.BytesIO(text.encode()))
     return content.getvalue()
 
 
-def changes() -> list[str]:
-    """Return what else the image says, as lines of a Dockerfile."""
+def changes(path: str = "") -> list[str]:
+    """Return what else the image says, as lines of a Dockerfile; `path` comes first in its PATH."""
     binds = dict.fromkeys((*BINDS, str(CACHE), str(Path(sys.base_prefix).resolve())))
     return [
-        f"ENV PATH={engine.venv_path()}/bin:{SYSTEM_PATH}",
+        f"ENV PATH={path and f'{path}:'}{engine.venv_path()}/bin:{SYSTEM_PATH}",
         f"ENV SPARKFLEET_LAB_BINDS={':'.join(binds)}",
         "WORKDIR /root",
     ]

@@ -237,10 +237,12 @@ def _nft(namespace: str, script: str) -> Program:
 
 
 def _shape(namespace: str, netdev: str) -> Program:
-    """Return the step that shapes what leaves an interface: by tbf, the simplest that does."""
-    limit = f"rate {SLOW_RATE} burst 8mb latency 50ms"
-    argv = f"tc qdisc replace dev {netdev} root tbf {limit}".split()
-    return Program(namespace=namespace, argvs=(tuple(argv),))
+    """Return the step that shapes what leaves an interface: by tbf, else by htb."""
+    root = f"tc qdisc replace dev {netdev} root"
+    tbf = f"{root} tbf rate {SLOW_RATE} burst 8mb latency 50ms"
+    only_class = f"tc class replace dev {netdev} parent 1: classid 1:1 htb rate {SLOW_RATE}"
+    htb = ("sh", "-ec", f"{root} handle 1: htb default 1; {only_class}")
+    return Program(namespace=namespace, argvs=(tuple(tbf.split()), htb))
 
 
 def _unshape(namespace: str, netdev: str) -> Program:

@@ -23,6 +23,8 @@ from sparkfleet.lab.state import State
 from sparkfleet.lab.steps import Site, run_inside, take
 
 BOOT_PATIENCE = 60.0  # s until a host's sshd must have answered
+CONNECT_PATIENCE = 0.1  # s; the first packet over a fresh link may be lost
+GREETING_PATIENCE = 5.0  # s; a busy machine takes its time to fork
 SSH_PORT = 22
 
 
@@ -190,7 +192,8 @@ def _await_sshd(state: State, host: HostPlan, deadline: float) -> None:
 
 def _greets(address: str) -> bool:
     try:
-        with socket.create_connection((address, SSH_PORT), timeout=0.5) as connection:
+        with socket.create_connection((address, SSH_PORT), timeout=CONNECT_PATIENCE) as connection:
+            connection.settimeout(GREETING_PATIENCE)
             return connection.recv(4) == b"SSH-"
     except OSError:
         return False

@@ -2,7 +2,8 @@
 
 Bridges and the far ends of all interfaces live in a namespace of their own, the switch. Its
 interface indexes start at 1000: the kernel calls a veth without carrier DOWN, as a real NIC's
-state reads, only while no interface of its own namespace has its peer's index.
+state reads, only while no interface of its own namespace has its peer's index; and it tells of
+a link whose ends have the same index up to a second late.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterable, Iterator
 
 from sparkfleet.errors import UsageError
 from sparkfleet.lab import hardware
-from sparkfleet.lab.paths import CONTROL_NIC, SWITCH
+from sparkfleet.lab.paths import CONTROL_NIC, CONTROL_PEER, SWITCH
 from sparkfleet.lab.plan import (
     CONTROL,
     FABRIC_MTU,
@@ -37,7 +38,8 @@ def create(plan: FleetPlan) -> list[str]:
     names = [SWITCH, *(host.namespace for host in plan.hosts)]
     return [
         *(f"netns add {name}" for name in names),
-        f"link add {CONTROL_NIC} type veth peer name control netns {SWITCH}",
+        f"link add {CONTROL_PEER} index {SWITCH_INDEX} type veth peer name {CONTROL_NIC}",
+        f"link set {CONTROL_PEER} netns {SWITCH}",
         f"address add {CONTROL}/24 dev {CONTROL_NIC}",
         f"link set {CONTROL_NIC} up",
     ]
@@ -49,7 +51,7 @@ def switch(plan: FleetPlan) -> list[str]:
     for bridge, mtu in (("manage", 1500), ("wifi", 1500), *_wire_bridges(plan)):
         lines += [f"link add {bridge} mtu {mtu} type bridge", f"link set {bridge} up"]
     lines += [
-        "link set control master manage up",
+        f"link set {CONTROL_PEER} master manage up",
         f"address add {GATEWAY}/24 dev manage",
         f"address add {WIFI_GATEWAY}/24 dev wifi",
         "route add unreachable default",

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from sparkfleet.commands import quote
 from sparkfleet.errors import UsageError
 
 # The Debian and Ubuntu package of each tool.
@@ -37,10 +38,11 @@ def check() -> None:
 def check_root() -> None:
     """Raise UsageError unless we are root."""
     if os.geteuid():
-        words = " ".join(sys.argv[1:]) or "lab.up"
+        program, *words = sys.argv
+        run = [sys.executable, "-m", "sparkfleet"] if program.endswith(".py") else [program]
         raise UsageError(
             "the lab makes network namespaces and mounts, which takes root",
-            hint=f"sudo {Path(sys.argv[0]).name} {words}",
+            hint=f"sudo {quote([*run, *words])}",  # with its path: sudo has a PATH of its own
         )
 
 

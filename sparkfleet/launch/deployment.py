@@ -10,8 +10,10 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sparkfleet.commands import folded
+from sparkfleet.launch import declared
 from sparkfleet.launch.arguments import flags
 from sparkfleet.launch.engines import Container, Engine
 from sparkfleet.launch.engines.container import DEPLOYMENT, START
@@ -30,7 +32,8 @@ class Node:
     """One host's part: what runs there, where things are, and the environment of its rank.
 
     `address` is the fabric address that the group meets at; None in solo mode. `folder` is where
-    the files of the deployment go, `model` the folder of the weights; both are the host's paths.
+    the files of the deployment go, `weights` the expanded weights_dir, `model` the model's folder
+    in it; all are the host's paths.
     """
 
     settings: Settings
@@ -38,6 +41,7 @@ class Node:
     address: str | None
     engine: Engine
     folder: str
+    weights: str
     model: str
     environment: tuple[EnvVar, ...]
 
@@ -118,6 +122,18 @@ def _files(cluster: str, node: Node, head: Node, size: tuple[int, int]) -> dict[
         "environment": node.environment,
         "served_name": served_name(head.settings),
     }
+    files = {
+        name: render_template(f"{name}.j2", {**context, "command": folded(command)})
+        for name, command in _commands(node, head, size).items()
+    }
+    if ray and node is head:
+        files[NO_CARRY] = json.dumps(_own_names(node), indent=1) + "\n"
+    return {**files, **node.engine.files}
+
+
+def _commands(node: Node, head: Node, size: tuple[int, int]) -> dict[str, tuple[str, ...]]:
+    """Return the files that are rendered for `node`, each with the command that it execs."""
+    ray = size[0] * size[1] > 1
     commands: dict[str, tuple[str, ...]] = {"nccl.env": ()}
     if isinstance(node.engine, Container):
         commands[START] = ()
@@ -128,13 +144,7 @@ def _files(cluster: str, node: Node, head: Node, size: tuple[int, int]) -> dict[
         words = serve_command(node, size)
         variables = _ray_variables(node) if ray else {}
         commands[SERVE_SCRIPT] = node.engine.wrap("serve", words, variables)
-    files = {
-        name: render_template(f"{name}.j2", {**context, "command": folded(command)})
-        for name, command in commands.items()
-    }
-    if ray and node is head:
-        files[NO_CARRY] = json.dumps(_own_names(node), indent=1) + "\n"
-    return files
+    return commands
 
 
 def _ray_variables(head: Node) -> dict[str, str]:
@@ -194,8 +204,12 @@ def serve_command(node: Node, size: tuple[int, int]) -> tuple[str, ...]:
         "--host=0.0.0.0",
         f"--port={settings.integer('vllm_port')}",
         *group,
-        *flags(settings.mapping("vllm_args"), where=settings.origin("vllm_args")),
+        *flags(_arguments(node), where=settings.origin("vllm_args")),
     )
+
+
+def _arguments(node: Node) -> Mapping[str, Any]:
+    return declared.arguments(node.settings, node.engine.inside(node.weights))
 
 
 def _own_names(node: Node) -> list[str]:

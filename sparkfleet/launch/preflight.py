@@ -99,20 +99,10 @@ def _same_engine(
     surveys: Mapping[str, Survey], settings: Mapping[str, Settings]
 ) -> Iterator[Verdict]:
     names: Sequence[str] = list(surveys)
-    wanted = kind(settings[names[0]])
     first = surveys[names[0]].engine or {}
     for name in names[1:]:
-        if kind(settings[name]) != wanted:
-            yield Verdict(
-                check="engine.same",
-                severity=Severity.ERROR,
-                host=name,
-                subject="engine",
-                expected=f"{wanted}, as on {names[0]}",
-                seen=kind(settings[name]),
-                source=str(settings[name].origin("engine")),
-                fix=f"set engine: {wanted} for all hosts of the cluster",
-            )
+        if kind(settings[name]) != kind(settings[names[0]]):
+            yield _other_engine(settings[names[0]], settings[name])
         engine = surveys[name].engine or {}
         for package in ("vllm", "ray", "torch"):
             if engine.get(package) != first.get(package):
@@ -126,3 +116,17 @@ def _same_engine(
                     source="package metadata",
                     fix=f"install {package}=={first.get(package)} on {name}",
                 )
+
+
+def _other_engine(head: Settings, other: Settings) -> Verdict:
+    wanted = kind(head)
+    return Verdict(
+        check="engine.same",
+        severity=Severity.ERROR,
+        host=other.host.name,
+        subject="engine",
+        expected=f"{wanted}, as on {head.host.name}",
+        seen=kind(other),
+        source=str(other.origin("engine")),
+        fix=f"set engine: {wanted} for all hosts of the cluster",
+    )

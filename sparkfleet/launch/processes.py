@@ -13,6 +13,7 @@ from sparkfleet.remote.link import Link
 STOP_GRACE = 20.0  # s that a rank gets to end by itself; vLLM and Ray need about one
 ROLES = ("ray", "serve")
 SETTLE = 0.5  # s that a script must live for its start to count
+CONTAINER_START = 90.0  # s that an engine gets to say that a container runs
 LAST_LINES = 15  # of a log that a message quotes
 LOG_LINES = 20000  # lines of a log that are saved
 
@@ -29,10 +30,14 @@ def start(link: Link, place: Mapping[str, str], role: str, script: str, *, hash_
     """
     request = {**place, "do": "start", "role": role, "script": script, "hash": hash_}
     try:
-        return int(link.ask("deployment", {**request, "settle": SETTLE})["pid"])
+        pid = int(link.ask("deployment", {**request, "settle": SETTLE})["pid"])
+        if "cli" in place:
+            wait = {**place, "do": "settle", "role": role, "stay": SETTLE}
+            link.ask("containers", wait, timeout=CONTAINER_START)
     except CommandError as error:
         end = read_log(link, place, role, lines=LAST_LINES)
         raise LaunchError(error.message, host=link.host.name, hint=end or error.hint) from error
+    return pid
 
 
 def stop(link: Link, place: Mapping[str, str], *, grace: float = STOP_GRACE) -> int:

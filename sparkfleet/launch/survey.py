@@ -70,12 +70,16 @@ def ask_survey(link: Link, settings: Settings, cluster: str) -> Survey:
     if engine == NATIVE:
         venv = settings.text("engine_venv") or None
         return parse(link.ask("deployment", {**request, "venv": venv}))
-    more = {
-        "cli": engine,
+    return parse(link.ask("containers", {**request, **images_wanted(settings)}), cli=engine)
+
+
+def images_wanted(settings: Settings) -> dict[str, Any]:
+    """Return the part of a request that says which image shall run."""
+    return {
+        "cli": kind(settings),
         "image": settings.text("engine_image") or None,
         "pip": list(settings.value("engine_pip") or ()),
     }
-    return parse(link.ask("containers", {**request, **more}), cli=engine)
 
 
 def parse_images(answer: Mapping[str, Any]) -> dict[str, Any]:

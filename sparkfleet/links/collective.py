@@ -79,7 +79,7 @@ def collect(pool: Pool, evidence: Evidence, pythons: Mapping[str, str]) -> Mappi
         lambda link: link.ask(
             "collective",
             asked[link.host.name],
-            python=pythons[link.host.name],
+            python=(pythons[link.host.name],),
             timeout=SECONDS + 2 * TIMEOUT,
         ),
         evidence.hosts.values(),

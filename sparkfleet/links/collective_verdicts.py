@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 
 from sparkfleet.links import bands
 from sparkfleet.links.bandwidth import bus_bandwidth
@@ -10,7 +11,7 @@ from sparkfleet.links.collective import OPERATIONS, Answer, Collective
 from sparkfleet.links.evidence import Evidence
 from sparkfleet.links.expectation import busbw
 from sparkfleet.links.transport import judge_transport, transports
-from sparkfleet.links.verdicts import error, info, verdict
+from sparkfleet.links.verdicts import error, verdict
 from sparkfleet.model import Severity, Verdict
 
 SOURCE = "torch.distributed"
@@ -43,26 +44,18 @@ def judge_collective(evidence: Evidence, measured: Collective) -> Verdict:
     Only NCCL on GPUs has a figure to be compared with.
     """
     hosts = list(evidence.hosts.values())
-    operation = OPERATIONS[0]
-    rows = measured.rows[operation]
+    rows = measured.rows[OPERATIONS[0]]
     seen = bus_bandwidth(rows)
     text = f"{seen:.4g} GB/s, {max(row.size for row in rows) >> 20} MiB"
+    say = partial(verdict, check="link.busbw", host=hosts[0].name, subject=OPERATIONS[0])
     if measured.backend != "nccl":
-        return info(
-            "link.busbw",
-            hosts[0].name,
-            operation,
-            expected="NCCL on GPUs, for a figure to compare with",
-            seen=f"{text} by {measured.backend} on {measured.device}",
-            source=SOURCE,
-        )
+        wanted = "NCCL on GPUs, for a figure to compare with"
+        text += f" by {measured.backend} on {measured.device}"
+        return say(Severity.INFO, expected=wanted, seen=text, source=SOURCE)
     expected = busbw(evidence.fabric, hosts)
     band = bands.band(seen, expected, bands.COLLECTIVE)
-    return verdict(
+    return say(
         Severity.OK if band is None else Severity.ERROR,
-        "link.busbw",
-        hosts[0].name,
-        operation,
         expected=f"at least {bands.GOOD * expected:.4g} GB/s",
         seen=f"{text}: {band.name}" if band else text,
         source=f"{SOURCE}, NCCL {measured.nccl}",

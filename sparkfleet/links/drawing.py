@@ -126,7 +126,8 @@ def _line(start: Point, end: Point, colour: str, label: tuple[str, ...]) -> Iter
         f'stroke="{colour}" stroke-width="4"/>'
     )
     middle = ((start[0] + end[0]) / 2, (start[1] + end[1]) / 2)
-    yield from _lines(middle, label, ' stroke="white" stroke-width="6" paint-order="stroke"')
+    yield from _lines(middle, label, ' stroke="white" stroke-width="6"')  # clears its ground
+    yield from _lines(middle, label, "")
 
 
 def _title(fabric: Fabric, host: str) -> str:

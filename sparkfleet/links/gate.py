@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sparkfleet.facts import HostFacts
@@ -10,13 +11,15 @@ from sparkfleet.links.active_gate import probe
 from sparkfleet.links.checks import check
 from sparkfleet.links.measurement import measure
 from sparkfleet.links.model import Fabric
-from sparkfleet.links.rates import Samples, next_pairs
+from sparkfleet.links.rate_verdicts import judge_rates
+from sparkfleet.links.rates import Pair, Samples, next_pairs
 from sparkfleet.model import Host, Verdict
 
 if TYPE_CHECKING:
     from sparkfleet.remote.pool import Pool
 
 MOMENT = 0.2  # s that each way is measured before a start
+LONGER = 1.0  # s that it is measured again where the moment would refuse it
 
 
 def prove(
@@ -30,6 +33,21 @@ def prove(
 
 
 def sample(pool: Pool, fabric: Fabric, hosts: Sequence[Host]) -> Samples:
-    """Measure for a moment every port of every host, both ways: each host with the next one."""
-    around = fabric.order or fabric.hosts
-    return measure(pool, fabric, hosts, rounds=next_pairs(around), seconds=MOMENT)
+    """Measure every port of every host for a moment, both ways: each host with the next one.
+
+    A moment can be an unlucky one: pairs that it would refuse are measured again, for longer.
+    """
+    rounds = list(next_pairs(fabric.order or fabric.hosts))
+    first = measure(pool, fabric, hosts, rounds=rounds, seconds=MOMENT)
+    again = [tuple(x for x in pairs if _doubtful(x, first, hosts)) for pairs in rounds]
+    if not any(again):
+        return first
+    second = measure(pool, fabric, hosts, rounds=filter(None, again), seconds=LONGER)
+    anew = {frozenset(pair) for pairs in again for pair in pairs}
+    kept = (rate for rate in first.rates if frozenset((rate.host, rate.peer)) not in anew)
+    return replace(first, rates=(*kept, *second.rates))
+
+
+def _doubtful(pair: Pair, samples: Samples, hosts: Sequence[Host]) -> bool:
+    rates = tuple(rate for rate in samples.rates if {rate.host, rate.peer} == set(pair))
+    return any(x.refuses for x in judge_rates(Samples(rates=rates), hosts))

@@ -12,7 +12,6 @@ from sparkfleet.links.verdicts import error, ok, verdict
 from sparkfleet.model import Host, Severity, Verdict
 
 BUSY = 0.9  # of the time a stream needed a CPU: then the CPUs bound its rate, and not the link
-TWIN = 0.62  # of its twin's rate that a rail carries at least; half is what x2 lanes leave
 
 
 def judge_rates(samples: Samples, hosts: Sequence[Host]) -> tuple[Verdict, ...]:
@@ -73,7 +72,7 @@ def _uneven(sent: Sequence[Rate]) -> Iterator[Verdict]:
     best: Mapping[str, Rate] = {x.peer: x for x in sorted(alone, key=lambda x: x.gbps)}
     for rate in alone:
         twin = best[rate.peer]
-        if rate.gbps < TWIN * twin.gbps and rate.need < BUSY:
+        if rate.gbps < GOOD * twin.gbps and rate.need < BUSY:
             yield error(
                 "link.uneven",
                 rate.host,

@@ -37,12 +37,22 @@ if [ -n "$removes" ] && ! (exists "$removes"); then
     leave 118 "there is no $removes"
 fi
 [ "$seconds" = 0 ] && exit 117
+[ -n "$seconds" ] && set -- timeout -k 5 "$seconds" "$@"
 
+# This shell leads a process group: sshd and the local link start it in a session of its own.
+# timeout(1) makes a group for itself, hands on what it is sent, and kills it after 5 s as well.
 exec 3<&0
-timeout -k 5 "$seconds" "$@" </dev/null 3<&- &
+"$@" </dev/null 3<&- &
 command=$!
-{ read -r _; kill "$command"; } <&3 >/dev/null 2>&1 &
+{
+    read -r _
+    trap '' TERM # the end of the command must not end this
+    kill -TERM 0 "$command"
+    sleep 5
+    kill -KILL 0
+} <&3 >/dev/null 2>&1 &
 watch=$!
+trap '' TERM
 exec 3<&-
 wait "$command"
 status=$?

@@ -1,7 +1,8 @@
 """Look at the containers of one cluster's deployment on this host, or end them.
 
-Request: ``do`` (survey, images or stop), ``cli`` (docker or podman), ``weights_dir``, ``cluster``;
-to look also ``image`` (null where none is named) and ``pip``, for a survey ``files``, for stop
+Request: ``do`` (survey, images, settle or stop), ``cli`` (docker or podman), ``weights_dir``,
+``cluster``; to look also ``image`` (null where none is named) and ``pip``, for a survey ``files``,
+to settle the ``role`` that was started and for how many seconds it must ``stay``, for stop
 ``grace``, s.
 
 A container is ours by its label. The program that a role's script became, the client of
@@ -10,6 +11,7 @@ A container is ours by its label. The program that a role's script became, the c
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -28,8 +30,13 @@ HOOK = "nvidia-container-runtime-hook"
 CDI_FOLDERS = ("/etc/cdi", "/var/run/cdi")
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PATIENCE = 30  # s for the daemon to answer
-FIELDS = ("ID", "Names", "State", "Image", f'Label "{LABEL[:-7]}role"',
-          f'Label "{LABEL[:-7]}deployment"')  # fmt: skip
+START_PATIENCE = 60  # s for a container to start
+TICK = 0.1  # s
+KEYS = ("id", "name", "state", "image", "role", "deployment")
+ROW = (
+    "{{.ID}}\t{{.Names}}\t{{.State}}\t{{.Image}}"
+    '\t{{.Label "sparkfleet.role"}}\t{{.Label "sparkfleet.deployment"}}'
+)
 
 
 class DaemonError(Exception):
@@ -43,7 +50,8 @@ def main() -> None:
     request["root"] = root
     request["folder"] = root / ".sparkfleet" / request["cluster"]
     try:
-        answer = {"survey": survey, "images": images_of, "stop": stop}[request["do"]](request)
+        deeds = {"survey": survey, "images": images_of, "settle": settle, "stop": stop}
+        answer = deeds[request["do"]](request)
     except DaemonError as error:
         answer = {"error": str(error), "hint": f"on that host: {request['cli']} ps"}
     except OSError as error:
@@ -71,11 +79,16 @@ def survey(request: dict[str, Any]) -> dict[str, Any]:
     }
     if "error" not in answer["daemon"]:
         answer.update(containers=containers.result(), **image.result())
-    for role in (answer["record"] or {"roles": {}})["roles"].values():
-        if began(role["pid"]) == role["began"]:
+    for role in clients(answer["record"]).values():
+        if lives(role):
             shown = f"{request['cli']} run {role['script']}"
             answer["processes"].append({**role, "command": shown})
     return answer
+
+
+def clients(record: dict[str, Any] | None) -> dict[str, dict[str, Any]]:
+    """Return the client of each role that was started last."""
+    return (record or {}).get("roles", {})  # type: ignore[no-any-return]  # JSON
 
 
 def names(request: dict[str, Any]) -> list[str]:
@@ -93,13 +106,14 @@ def read(path: Path) -> str | None:
         return None
 
 
-def began(pid: int) -> int | None:
-    """Return when a process started, in clock ticks since boot; None if it is gone."""
+def lives(client: dict[str, Any]) -> bool:
+    """Return whether the process that was started is still the one that has its PID."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rsplit(")", 1)[1].split()
-    except (OSError, IndexError):
-        return None
-    return None if fields[0] == "Z" else int(fields[19])
+        text = Path(f"/proc/{client['pid']}/stat").read_text(errors="replace")
+    except OSError:
+        return False
+    fields = text.rsplit(")", 1)[1].split()
+    return fields[0] != "Z" and bool(int(fields[19]) == client["began"])
 
 
 def ask(cli: str, *words: str, timeout: float = PATIENCE) -> str:
@@ -131,18 +145,10 @@ def daemon_of(cli: str) -> dict[str, Any]:
     folders = info.get("CDISpecDirs") or CDI_FOLDERS
     return {
         "info": info,
-        "free": free(root),
+        "free": shutil.disk_usage(root).free if Path(root).exists() else None,
         "hook": shutil.which(HOOK, path=SYSTEM_PATH) is not None,
         "cdi": any(holds_gpus(path) for folder in folders for path in Path(folder).glob("*.*")),
     }
-
-
-def free(folder: str) -> int | None:
-    """Return the bytes free where the engine keeps images, as far as we may look."""
-    try:
-        return shutil.disk_usage(folder).free
-    except OSError:
-        return None
 
 
 def holds_gpus(path: Path) -> bool:
@@ -155,19 +161,15 @@ def holds_gpus(path: Path) -> bool:
 
 def containers_of(request: dict[str, Any]) -> list[dict[str, str]]:
     """Return every container that carries the cluster's label, also those that ended."""
-    template = "\t".join(f"{{{{.{field}}}}}" for field in FIELDS)
     label = f"label={LABEL}={request['cluster']}"
     try:
-        text = ask(
-            request["cli"], "ps", "-a", "--no-trunc", "--filter", label, "--format", template
-        )
+        text = ask(request["cli"], "ps", "-a", "--no-trunc", "--filter", label, "--format", ROW)
     except DaemonError:
         if request["do"] == "stop":
             raise
         return []
-    keys = ("id", "name", "state", "image", "role", "deployment")
     rows = (line.split("\t") for line in text.splitlines())
-    return [dict(zip(keys, row)) for row in rows]  # noqa: B905 - Python < 3.10
+    return [dict(zip(KEYS, row)) for row in rows]  # noqa: B905 - Python < 3.10
 
 
 def images_of(request: dict[str, Any]) -> dict[str, Any]:
@@ -204,6 +206,24 @@ def inspect(request: dict[str, Any], name: str | None) -> dict[str, Any] | None:
     }
 
 
+def settle(request: dict[str, Any]) -> dict[str, Any]:
+    """Wait until the container of a role that was just started runs, and see that it stays."""
+    role = request["role"]
+    client = clients(json.loads(read(request["folder"] / RECORD) or "null"))[role]
+    deadline = time.monotonic() + START_PATIENCE
+    running = 0.0
+    while time.monotonic() < deadline:
+        if not lives(client):
+            return {"error": f"{role} ended at once"}
+        states = [one["state"] for one in containers_of(request) if one["role"] == role]
+        if running and time.monotonic() - running > request["stay"]:
+            return {"state": states}
+        if "running" in states and not running:
+            running = time.monotonic()
+        time.sleep(TICK)
+    return {"error": f"the container of {role} does not start within {START_PATIENCE} s"}
+
+
 def stop(request: dict[str, Any]) -> dict[str, Any]:
     """End and remove every container of ours, and check that none is left."""
     cli, grace = request["cli"], request["grace"]
@@ -216,21 +236,15 @@ def stop(request: dict[str, Any]) -> dict[str, Any]:
         left = [one["id"] for one in containers_of(request)]
         if not left or time.monotonic() > deadline:
             break
-        remove(cli, "rm", "-f", *left)
+        with contextlib.suppress(DaemonError):  # one that goes by itself meanwhile
+            ask(cli, "rm", "-f", *left)
+        time.sleep(TICK)
     if left:
         return {"error": f"{len(left)} containers cannot be removed: {', '.join(left)}"}
     volumes = ask(cli, "volume", "ls", "-q", "--filter", f"label={LABEL}={request['cluster']}")
     if volumes.split():
         ask(cli, "volume", "rm", *volumes.split())
     return {"stopped": [one["name"] for one in first]}
-
-
-def remove(cli: str, *words: str) -> None:
-    """Remove containers; one that goes by itself meanwhile is no error."""
-    try:
-        ask(cli, *words)
-    except DaemonError:
-        time.sleep(0.1)
 
 
 main()

@@ -36,8 +36,6 @@ SETTLE_EVERY = 256 << 20  # bytes of a file between two hand-overs to the disk
 WAITING = 64  # files that wait for the disk at once
 PARTIAL = ".incomplete"
 
-ReadInto = Callable[[memoryview], int]
-
 
 class RefusedError(Exception):
     """What is wrong, and what the user can do about it."""
@@ -91,13 +89,13 @@ class Shelf:
         except BlockingIOError:
             problem = f"another run is bringing weights into {root}"
             raise RefusedError(problem, "wait for it; what it brings is not sent again") from None
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
-        self._ledger = os.open(folder / "ledger.jsonl", flags, 0o600)
+        self._ledger = os.open(folder / "ledger.jsonl", os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+        self._tally = threading.Lock()
         self._disk = ThreadPoolExecutor(4)
         self._waiting: deque[Future[None]] = deque()
         self._folders: dict[Path, Path] = {}
 
-    def land(self, item: dict[str, Any], readinto: ReadInto, hasher: Hasher) -> None:
+    def land(self, item: dict[str, Any], readinto: Callable[..., int], hasher: Hasher) -> None:
         """Write the rest of one file as it arrives, and hash all of it."""
         partial, offset = self.root / (item["blob"] + PARTIAL), item["offset"]
         self._make(partial.parent)
@@ -112,7 +110,8 @@ class Shelf:
             if os.write(file, piece[:count]) < count:
                 raise OSError(errno.ENOSPC, "the disk is full", str(partial))
             hasher.take(state, piece, count)
-            self.bytes += count
+            with self._tally:
+                self.bytes += count
             offset += count
             if offset % SETTLE_EVERY < count:
                 self._later(settle, os.dup(file))
@@ -161,7 +160,9 @@ def hash_of(item: dict[str, Any]) -> Any:
     return hashlib.sha256()
 
 
-def pieces(readinto: ReadInto, size: int, hasher: Hasher) -> Iterator[tuple[memoryview, int]]:
+def pieces(
+    readinto: Callable[..., int], size: int, hasher: Hasher
+) -> Iterator[tuple[memoryview, int]]:
     """Yield `size` bytes in pieces; who takes one owes it to the hasher."""
     while size:
         piece = hasher.free.get()
@@ -179,7 +180,7 @@ def settle(file: int) -> None:
     os.close(file)
 
 
-def connect(source: dict[str, Any], files: list[dict[str, Any]]) -> ReadInto:
+def connect(source: dict[str, Any], files: list[dict[str, Any]]) -> Callable[..., int]:
     """Return how to read the rest of `files` from a sender, to which the key proves who we are."""
     there = (source["address"], source["port"])
     try:
@@ -202,7 +203,7 @@ def connect(source: dict[str, Any], files: list[dict[str, Any]]) -> ReadInto:
 
 def run(shelf: Shelf, stream: dict[str, Any]) -> None:
     """Land the files of one stream."""
-    readinto: ReadInto = cast("io.BufferedReader", sys.stdin.buffer).readinto
+    readinto: Callable[..., int] = cast("io.BufferedReader", sys.stdin.buffer).readinto
     if stream["source"]:
         readinto = connect(stream["source"], stream["files"])
     hasher = Hasher()

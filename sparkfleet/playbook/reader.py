@@ -9,7 +9,7 @@ from sparkfleet import yamlpos
 from sparkfleet.actions.conditions import Condition, expression_fault
 from sparkfleet.errors import PlaybookError, Problem, Where
 from sparkfleet.playbook.keywords import ANSIBLE_ONLY, FQCN
-from sparkfleet.resources import similar
+from sparkfleet.spelling import similar
 from sparkfleet.templating import check as check_template
 
 SHOWN = 60  # characters of a value that a message quotes

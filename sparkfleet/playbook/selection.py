@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from sparkfleet.errors import UsageError
 from sparkfleet.playbook.syntax import Block, Play, Step, Task, every_task
-from sparkfleet.resources import similar
+from sparkfleet.spelling import similar
 
 SPECIAL = frozenset({"all", "always", "never", "tagged", "untagged"})
 

@@ -13,7 +13,7 @@ from sparkfleet.playbook.keywords import FQCN, TASK_KEYS
 from sparkfleet.playbook.reader import Reader, Wrong
 from sparkfleet.playbook.syntax import Task
 from sparkfleet.playbook.vocabulary import ACTIONS, check, works_on_cluster
-from sparkfleet.resources import similar
+from sparkfleet.spelling import similar
 
 INCLUDED = {"cluster_up": "cluster-up.yml"}  # words that stand for the tasks of a playbook
 RETRIES = 3  # after the first attempt, where `until` is given and `retries` is not; Ansible's

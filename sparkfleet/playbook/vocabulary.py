@@ -3,73 +3,70 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from typing import Any
 
 from sparkfleet.actions.action import Action, HostAction
-from sparkfleet.actions.assert_ import Assert
-from sparkfleet.actions.command import RunCommand
-from sparkfleet.actions.copy import Copy
-from sparkfleet.actions.debug import Debug
-from sparkfleet.actions.file import File
-from sparkfleet.actions.gather_facts import GatherFacts
-from sparkfleet.actions.join_gate import JoinGate
-from sparkfleet.actions.links_gate import LinksGate
-from sparkfleet.actions.lock import Lock
-from sparkfleet.actions.pause import Pause
-from sparkfleet.actions.preflight import Preflight
-from sparkfleet.actions.receipt import Receipt
-from sparkfleet.actions.render import Render
-from sparkfleet.actions.replace_deployment import ReplaceDeployment
-from sparkfleet.actions.serve import Serve
-from sparkfleet.actions.set_ import Set
-from sparkfleet.actions.shell import RunShell
-from sparkfleet.actions.smoke import Smoke
-from sparkfleet.actions.stage_weights import StageWeights
-from sparkfleet.actions.start_ray import StartRay
-from sparkfleet.actions.stop_deployment import StopDeployment
-from sparkfleet.actions.survey import LookAtDeployment
-from sparkfleet.actions.template import Template
-from sparkfleet.actions.wait_http import WaitHttp
-from sparkfleet.actions.wait_ready import WaitReady
-from sparkfleet.actions.wait_tcp import WaitTcp
 from sparkfleet.errors import PlaybookError, Problem, Where
 from sparkfleet.model import Value
 from sparkfleet.playbook.arguments import Argument, arguments, convert
 from sparkfleet.playbook.syntax import Task, plain
-from sparkfleet.resources import similar
+from sparkfleet.spelling import similar
 from sparkfleet.templating import holds_template, render
 
-ACTIONS: Mapping[str, type[Action[Any]]] = {
-    action.name: action
-    for action in (
-        Assert,
-        Copy,
-        Debug,
-        File,
-        GatherFacts,
-        JoinGate,
-        LinksGate,
-        Lock,
-        LookAtDeployment,
-        Pause,
-        Preflight,
-        Receipt,
-        Render,
-        ReplaceDeployment,
-        RunCommand,
-        RunShell,
-        Serve,
-        Set,
-        Smoke,
-        StageWeights,
-        StartRay,
-        StopDeployment,
-        Template,
-        WaitHttp,
-        WaitReady,
-        WaitTcp,
-    )
+CLASSES = {  # by the word of each: its module under `sparkfleet.actions`, and its name there
+    "assert": ("assert_", "Assert"),
+    "command": ("command", "RunCommand"),
+    "copy": ("copy", "Copy"),
+    "debug": ("debug", "Debug"),
+    "file": ("file", "File"),
+    "gather_facts": ("gather_facts", "GatherFacts"),
+    "image": ("images", "Image"),
+    "join_gate": ("join_gate", "JoinGate"),
+    "links_gate": ("links_gate", "LinksGate"),
+    "lock": ("lock", "Lock"),
+    "pause": ("pause", "Pause"),
+    "preflight": ("preflight", "Preflight"),
+    "receipt": ("receipt", "Receipt"),
+    "render": ("render", "Render"),
+    "replace_deployment": ("replace_deployment", "ReplaceDeployment"),
+    "serve": ("serve", "Serve"),
+    "set": ("set_", "Set"),
+    "shell": ("shell", "RunShell"),
+    "smoke": ("smoke", "Smoke"),
+    "stage_weights": ("stage_weights", "StageWeights"),
+    "start_ray": ("start_ray", "StartRay"),
+    "stop_deployment": ("stop_deployment", "StopDeployment"),
+    "survey": ("survey", "LookAtDeployment"),
+    "template": ("template", "Template"),
+    "wait_http": ("wait_http", "WaitHttp"),
+    "wait_ready": ("wait_ready", "WaitReady"),
+    "wait_tcp": ("wait_tcp", "WaitTcp"),
 }
+
+
+class Vocabulary(Mapping[str, type[Action[Any]]]):
+    """The actions by their words; each is imported when a playbook uses it.
+
+    All of them together take longer to import than ten commands to run.
+    """
+
+    def __getitem__(self, word: str) -> type[Action[Any]]:
+        module, name = CLASSES[word]
+        action: type[Action[Any]] = getattr(import_module(f"sparkfleet.actions.{module}"), name)
+        return action
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(CLASSES)
+
+    def __len__(self) -> int:
+        return len(CLASSES)
+
+    def __contains__(self, word: object) -> bool:
+        return word in CLASSES
+
+
+ACTIONS: Mapping[str, type[Action[Any]]] = Vocabulary()
 
 
 def works_on_cluster(action: str) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, TextIO
 from sparkfleet import __version__
 from sparkfleet.errors import Problem
 from sparkfleet.model import Outcome
-from sparkfleet.report import events
+from sparkfleet.report import events, screens
 from sparkfleet.report.recap import recap
 
 FORM = 1
@@ -27,8 +27,7 @@ def document(**content: Any) -> dict[str, Any]:
 
 def write(content: Mapping[str, Any], stream: TextIO) -> None:
     """Print a document; what JSON cannot hold is shown as text."""
-    json.dump(content, stream, indent=2, default=str)
-    stream.write("\n")
+    screens.write(stream, json.dumps(content, indent=2, default=str) + "\n")
 
 
 class JsonReporter:

@@ -6,12 +6,9 @@ import os
 from pathlib import Path
 from typing import Self
 
-from rich.console import Console
-
 from sparkfleet.report.events import Event, RunStopped
+from sparkfleet.report.screens import PlainScreen
 from sparkfleet.report.text import TextReporter
-
-WIDTH = 100
 
 
 def log_folder(run_id: str) -> Path:
@@ -27,9 +24,7 @@ class LogReporter:
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("w", encoding="utf-8")
-        self._text = TextReporter(
-            Console(file=self._file, width=WIDTH, highlight=False), diff=True, verbose=True
-        )
+        self._text = TextReporter(PlainScreen(self._file), diff=True, verbose=True)
 
     def __enter__(self) -> Self:
         return self
@@ -42,4 +37,3 @@ class LogReporter:
         if isinstance(event, RunStopped):  # on the screen it is the error itself
             self._file.writelines(f"{problem}\n" for problem in event.problems)
         self._text.handle(event)
-        self._file.flush()

@@ -6,14 +6,10 @@ import difflib
 import threading
 from collections.abc import Iterator
 
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn
-from rich.progress import Progress as Bars
-
 from sparkfleet.model import Change, Outcome, Severity, Status
 from sparkfleet.report import events
 from sparkfleet.report.recap import recap
+from sparkfleet.report.screens import Screen
 
 COLOURS = {
     Status.OK: "green",
@@ -29,29 +25,16 @@ MARKS = {
     Severity.ERROR: "red",
 }
 NOTES = {"info": "", "warning": "magenta", "error": "bold red"}
-WIDTH = 78  # of a heading without a terminal
 
 
 class TextReporter:
     """Prints events; `diff` shows unified diffs, `verbose` every verdict and not only bad ones."""
 
-    def __init__(self, console: Console, *, diff: bool = False, verbose: bool = False) -> None:
-        self._console = console
+    def __init__(self, screen: Screen, *, diff: bool = False, verbose: bool = False) -> None:
+        self._screen = screen
         self._diff = diff
         self._verbose = verbose
         self._lock = threading.Lock()
-        self._bars = Bars(
-            SpinnerColumn(),
-            TextColumn("{task.fields[host]}", style="bold"),
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=20),
-            MofNCompleteColumn(),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
-        self._rows: dict[str, object] = {}
-        self._last: dict[str, str] = {}
 
     def handle(self, event: events.Event) -> None:
         """Print one event."""
@@ -64,51 +47,25 @@ class TextReporter:
                 case events.TaskStarted():
                     self._heading(f"TASK [{event.name}]")
                 case events.Progress():
-                    self._progress(event)
+                    self._screen.progress(event)
                 case events.HostEnded():
                     self._ended(event)
                 case events.Note():
-                    self._line(event.text, NOTES[event.level])
+                    self._screen.line(event.text, NOTES[event.level])
                 case events.RunEnded():
                     self._recap(event)
 
     def _started(self, event: events.RunStarted) -> None:
         sources = "  ".join(f"{label} {value}" for label, value in event.sources.items())
         mode = "  (check: nothing is changed)" if event.check else ""
-        self._line(f"{event.task}  {sources}{mode}", "bold")
+        self._screen.line(f"{event.task}  {sources}{mode}", "bold")
 
     def _heading(self, title: str, tail: str = "") -> None:
-        self._clear_bars()
-        width = self._console.width if self._console.is_terminal else WIDTH
-        stars = "*" * max(width - len(title) - 2, 3)
-        self._console.print(f"\n{title} {stars}", markup=False, highlight=False)
+        self._screen.clear()
+        stars = "*" * max(self._screen.width - len(title) - 2, 3)
+        self._screen.line(f"\n{title} {stars}")
         if tail:
-            self._console.print(tail, markup=False, highlight=False)
-
-    def _progress(self, event: events.Progress) -> None:
-        if not self._console.is_terminal:
-            if self._last.get(event.host) != event.text:
-                self._last[event.host] = event.text
-                self._line(f"  ... [{event.host}] {event.text}")
-            return
-        if not self._rows:
-            self._bars.start()
-        if event.host not in self._rows:
-            self._rows[event.host] = self._bars.add_task("", host=event.host, total=None)
-        self._bars.update(
-            self._rows[event.host],  # type: ignore[arg-type]  # rich's TaskID is an int NewType
-            description=escape(event.text),
-            completed=event.done or 0,
-            total=event.total,
-        )
-
-    def _clear_bars(self) -> None:
-        if self._rows:
-            self._bars.stop()
-            for row in self._rows.values():
-                self._bars.remove_task(row)  # type: ignore[arg-type]  # as above
-        self._rows.clear()
-        self._last.clear()
+            self._screen.line(tail)
 
     def _ended(self, event: events.HostEnded) -> None:
         outcome = event.outcome
@@ -119,11 +76,11 @@ class TextReporter:
         )
         tail = f" {outcome.status.upper()}!" if status == "fatal" else ""
         message = f" => {outcome.message}" if outcome.message else ""
-        self._line(f"{status}: [{outcome.host}]{tail}{message}", COLOURS[outcome.status])
+        self._screen.line(f"{status}: [{outcome.host}]{tail}{message}", COLOURS[outcome.status])
         if outcome.hint:
-            self._line(f"    {outcome.hint}", COLOURS[outcome.status])
+            self._screen.line(f"    {outcome.hint}", COLOURS[outcome.status])
         for line, style in self._details(outcome):
-            self._line(line, style)
+            self._screen.line(line, style)
 
     def _details(self, outcome: Outcome) -> Iterator[tuple[str, str]]:
         for verdict in outcome.verdicts:
@@ -144,14 +101,11 @@ class TextReporter:
             bad = counts.get(Status.FAILED, 0) + counts.get(Status.UNREACHABLE, 0)
             changed = counts.get(Status.CHANGED, 0)
             style = "red" if bad else "yellow" if changed else "green"
-            self._line(f"{host:<24} : {numbers}", style)
+            self._screen.line(f"{host:<24} : {numbers}", style)
         for line in event.answer:
-            self._line(line, "bold")
+            self._screen.line(line, "bold")
         ending = f"{event.seconds:.1f} s" + (f"; log: {event.log}" if event.log else "")
-        self._line(ending)
-
-    def _line(self, text: str, style: str = "") -> None:
-        self._console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+        self._screen.line(ending)
 
 
 def _diff(change: Change) -> Iterator[tuple[str, str]]:

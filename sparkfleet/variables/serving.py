@@ -35,6 +35,16 @@ ROWS = (
     Variable(name="vllm_served_name", kind=Kind.TEXT, help="model name that clients send"),
     port("vllm_port", 8000, "port of the endpoint on the head"),
     Variable(
+        name="vllm_min_version",
+        kind=Kind.TEXT,
+        help="oldest vLLM that knows the model, as `vllm --version` tells it",
+    ),
+    Variable(
+        name="vllm_min_transformers",
+        kind=Kind.TEXT,
+        help="oldest transformers that knows the model",
+    ),
+    Variable(
         name="vllm_args",
         kind=Kind.MAPPING,
         help="options of `vllm serve` without the dashes: value, list, true, false or null",

@@ -56,14 +56,22 @@ def resolve(
 def select(
     manifest: Manifest, *, allow: Iterable[str] = (), ignore: Iterable[str] = ()
 ) -> Manifest:
-    """Return `manifest` with only the files that match `allow` (all, if empty) and not `ignore`."""
+    """Return `manifest` with only the files that match `allow` (all, if empty) and not `ignore`.
+
+    Raises HubError if that leaves none.
+    """
+    wanted, unwanted = list(allow), list(ignore)
     files = filter_repo_objects(
         manifest.files,
-        allow_patterns=list(allow) or None,
-        ignore_patterns=list(ignore) or None,
+        allow_patterns=wanted or None,
+        ignore_patterns=unwanted or None,
         key=lambda file: file.path,
     )
-    return replace(manifest, files=tuple(files))
+    chosen = replace(manifest, files=tuple(files))
+    if not chosen.files:
+        patterns = ", ".join(wanted) or "any name"
+        raise HubError(f"{manifest.name} has no file like {patterns} at {manifest.revision}")
+    return chosen
 
 
 def check_access(manifest: Manifest, token: str | None) -> None:

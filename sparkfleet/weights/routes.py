@@ -25,6 +25,10 @@ Shared = Callable[[str, str], Ends | None]
 """Takes the names of a sender and a receiver."""
 
 
+def apart(_sender: str, _receiver: str) -> None:
+    """Let no two hosts share an address, so that each gets everything from outside."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leg:
     """Files that `receiver` takes from `sender`, which may itself get them in the same run."""

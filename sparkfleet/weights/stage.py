@@ -228,8 +228,8 @@ def landed(receiver: Conversation, plan: StagePlan, moved: Moved) -> Landed:
 def place(link: Link, plan: StagePlan, arrived: Landed) -> None:
     """Give the bytes that are on the host now the names under which the engine reads them."""
     right = [send.place for send in plan.sends if send.place.blob not in arrived.wrong]
-    links = [(place, place.blob) for place in right if place.path != place.blob]
-    items = [{**place.item(), "have": have} for place, have in (*links, *plan.adopt)]
+    links = [(it, it.blob) for it in right if it.path != it.blob]
+    items = [{**it.item(), "have": have} for it, have in (*links, *plan.adopt)]
     texts = {} if arrived.wrong else dict(plan.texts)
     if items or texts:
         request = {"root": plan.root, "do": "place", "items": items, "texts": texts}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from sparkfleet import links
-from sparkfleet.links.bandwidth import judge_bandwidth
 from sparkfleet.links.reach import Report
 from sparkfleet.model import Severity
 from tests.gb10 import P2F1, Cluster, pair
+from tests.measured import busbw
 
 
 def _mixed() -> Cluster:
@@ -63,9 +63,7 @@ def test_a_black_hole_for_large_packets_is_an_error() -> None:
 
 
 def test_the_measured_figure_falls_in_the_band_of_this_cause() -> None:
-    verdict = judge_bandwidth("spark-1", "all_gather", seen=17.85, expected=25, unit="GB/s")
+    verdict = busbw(Cluster(*pair()), 17.85)
     assert verdict.refuses
     assert "1500" in verdict.fix
-    assert not judge_bandwidth(
-        "spark-1", "all_gather", seen=23.85, expected=25, unit="GB/s"
-    ).refuses
+    assert not busbw(Cluster(*pair()), 23.85).refuses

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from sparkfleet.links.bandwidth import judge_bandwidth, largest_message
+from sparkfleet.links.bandwidth import largest_message
 from sparkfleet.links.transport import transports
 from sparkfleet.model import Severity
 from tests.gb10 import MANAGEMENT, OUTPUTS, Cluster, pair
+from tests.measured import busbw
 
 GIB = 1024**3
 
@@ -34,7 +35,7 @@ def test_the_size_of_a_measurement_is_bound_by_the_memory_that_is_free() -> None
 
 
 def test_3_gb_s_is_named() -> None:
-    verdict = judge_bandwidth("spark-1", "all_gather", seen=3.0, expected=25, unit="GB/s")
+    verdict = busbw(Cluster(*pair()), 3.0)
     assert "unpinned data path" in verdict.seen
     assert "MTU 9000" in verdict.fix
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from sparkfleet.links.bandwidth import judge_bandwidth
 from sparkfleet.model import Severity
 from tests.gb10 import F1, P2F1, PCI, SLOTS, Cluster, Spark, pair
+from tests.measured import judged, rates
 
 
 def test_an_hca_list_with_one_of_two_active_rails_is_a_warning() -> None:
@@ -42,6 +42,7 @@ def test_a_controller_with_two_lanes_is_a_warning() -> None:
 
 
 def test_the_measured_rates_fall_in_their_bands() -> None:
-    one = judge_bandwidth("spark-1", "rails", seen=98, expected=200, unit="Gb/s")
-    assert "one rail" in one.seen
-    assert not judge_bandwidth("spark-1", "rails", seen=161, expected=200, unit="Gb/s").refuses
+    cluster = Cluster(*pair())
+    found = judged(cluster, *rates(cluster, whole=98, alone=98))
+    assert {(x.check, x.seen) for x in found} == {("link.bandwidth", "98 Gb/s: one rail")}
+    assert not any(x.refuses for x in judged(cluster, *rates(cluster, whole=161, alone=98)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -22,6 +23,7 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="the lab needs root"),
 ]
 
+OUTPUTS = Path(__file__).parents[1] / "outputs"
 JUMBO = ["ping", "-c", "1", "-W", "1", "-M", "do", "-s", "8972"]
 
 
@@ -272,3 +274,56 @@ def test_two_hosts_boot_within_two_seconds() -> None:
         assert time.monotonic() - began < 2
     finally:
         fleet.down()
+
+
+@pytest.mark.parametrize(
+    ("command", "recorded"),
+    [
+        ("ibdev2netdev | sort", "ibdev2netdev.good-f1-one-cable.txt"),
+        ("rdma link | sort", "rdma-link.good-f1-padded.txt"),
+        ("nvidia-smi topo -m", "nvidia-smi.topo-m.txt"),
+        (
+            "nvidia-smi --query-gpu=name,compute_cap,driver_version --format=csv",
+            "nvidia-smi.query-name-cap-driver.csv",
+        ),
+        (
+            "nvidia-smi --query-gpu=memory.free,memory.total,memory.used --format=csv",
+            "nvidia-smi.query-memory-NA.csv",
+        ),
+        (
+            "nvidia-smi --query-gpu=name,compute_cap --format=csv,noheader",
+            "nvidia-smi.query-name-cap-noheader.csv",
+        ),
+    ],
+)
+def test_tools_say_what_was_recorded(pair: fleet.Fleet, command: str, recorded: str) -> None:
+    said = _ssh(pair, 0, command).stdout
+    lines = (OUTPUTS / recorded).read_text().splitlines()
+    wanted = [line.split() for line in lines if not line.startswith("#")]
+    if "sort" in command:
+        wanted.sort()
+    assert [line.split() for line in said.splitlines()] == wanted
+
+
+@pytest.mark.parametrize(
+    ("command", "recorded"),
+    [
+        ("ibv_devinfo", "ibv_devinfo.good-f1-mtu9000.txt"),
+        ("ibstat", "ibstat.good-one-cable-f0.txt"),
+        ("nvidia-smi", "nvidia-smi.good-idle-580.142.txt"),
+    ],
+)
+def test_long_outputs_have_the_recorded_lines(
+    pair: fleet.Fleet, command: str, recorded: str
+) -> None:
+    said = {_shape(line) for line in _ssh(pair, 0, command).stdout.splitlines()}
+    lines = (OUTPUTS / recorded).read_text().splitlines()
+    wanted = {_shape(line) for line in lines if not line.startswith("#") and "/usr/" not in line}
+    assert wanted <= said
+
+
+def _shape(line: str) -> str:
+    """Return a line without the numbers that belong to one machine or moment."""
+    if "Driver Version" in line or re.match(r"\w{3} \w{3} +\d+ ", line):
+        return "varies"
+    return re.sub(r"(0x)?[0-9a-f]{4}(:?[0-9a-f]{4}){3}", "GUID", line)

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
 from sparkfleet import facts, links
 from sparkfleet.commands import Command
 from sparkfleet.lab import fleet
-from sparkfleet.lab.fleet import Fleet
-from sparkfleet.links import Fabric, Topology
+from sparkfleet.lab.fleet import Fleet, LabRail
+from sparkfleet.links import Fabric, Samples, Topology
+from sparkfleet.links.environment import SOCKETS
+from sparkfleet.links.rates import steps
 from sparkfleet.model import Host, Severity, Value, Verdict
 from sparkfleet.remote.channel import Channel
 from sparkfleet.remote.connection import connect
@@ -42,16 +46,18 @@ class Gate:
         return {
             (x.check, x.host, x.subject.split(" ")[0])
             for x in self.verdicts
-            if x.severity in (Severity.WARNING, Severity.ERROR) and x.check != "rdma.memlock"
+            if x.severity in (Severity.WARNING, Severity.ERROR)
         }
 
     def refuses(self) -> bool:
         return any(x.refuses for x in self.verdicts)
 
 
-def _hosts(lab: Fleet) -> tuple[Host, ...]:
+def _hosts(lab: Fleet, **more: Any) -> tuple[Host, ...]:
     """Return hosts whose inventory names no interface: the gate has to find them."""
-    variables = {
+    variables: dict[str, Any] = {
+        "link_memlock": 0,
+        "link_expected_gbps": 8,
         "ansible_user": "nvidia",
         "ansible_ssh_private_key_file": str(lab.key),
         "ansible_ssh_common_args": f"-o UserKnownHostsFile={lab.known_hosts}",
@@ -61,21 +67,19 @@ def _hosts(lab: Fleet) -> tuple[Host, ...]:
             name=host.name,
             vars={
                 name: Value(data=data)
-                for name, data in (variables | {"ansible_host": host.address}).items()
+                for name, data in (variables | {"ansible_host": host.address} | more).items()
             },
         )
         for host in lab.hosts
     )
 
 
-def _gate(lab: Fleet) -> Gate:
-    hosts = _hosts(lab)
+def _gate(lab: Fleet, **variables: Any) -> Gate:
+    hosts = _hosts(lab, **variables)
     with Pool(connect) as pool:
         seen = pool.map(facts.gather, hosts).all()
         fabric = links.fabric(seen, hosts)
-        verdicts = links.check(fabric, seen, hosts)
-        if not any(verdict.refuses for verdict in verdicts):
-            verdicts += links.probe(pool, fabric, hosts)
+        verdicts = links.prove(pool, fabric, seen, hosts)
     return Gate(fabric=fabric, hosts=hosts, verdicts=verdicts)
 
 
@@ -177,9 +181,9 @@ def test_one_connection_and_at_most_three_channels_a_host(lab: Fleet) -> None:
         link = connect(host)
         start = link.open
 
-        def count(command: Command, *, lasting: bool = False) -> Channel:
+        def count(command: Command) -> Channel:
             channels[host.name] += 1
-            return start(command, lasting=lasting)
+            return start(command)
 
         link.open = count  # type: ignore[method-assign]
         return link
@@ -187,9 +191,13 @@ def test_one_connection_and_at_most_three_channels_a_host(lab: Fleet) -> None:
     hosts = _hosts(lab)
     with Pool(counting) as pool:
         seen = pool.map(facts.gather, hosts).all()
-        links.probe(pool, links.fabric(seen, hosts), hosts)
+        fabric = links.fabric(seen, hosts)
+        links.prove(pool, fabric, seen, hosts)
+        assert channels == {"spark-01": 2, "spark-02": 2}
+        samples = links.sample(pool, fabric, hosts)
     assert opened == {"spark-01": 1, "spark-02": 1}
-    assert channels == {"spark-01": 2, "spark-02": 2}
+    assert channels == {"spark-01": 3, "spark-02": 3}
+    assert len(samples.rates) == 6
 
 
 def test_a_firewall_names_the_ports_that_do_not_answer(lab: Fleet) -> None:
@@ -208,6 +216,58 @@ def test_a_firewall_names_the_ports_that_do_not_answer(lab: Fleet) -> None:
     assert all("port 6379" in x.expected for x in found)
 
 
+def test_a_port_that_something_else_serves_is_no_refusal(lab: Fleet) -> None:
+    """As in a second `cluster.up`: Ray listens, on every address, and does not know our proof."""
+    serve = "import socket, time; socket.create_server(('', 6379)); print('up'); time.sleep(60)"
+    with subprocess.Popen(
+        ["nsenter", "-t", str(lab.hosts[0].pid1), "-n", "python3", "-u", "-c", serve],
+        stdout=subprocess.PIPE,
+    ) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        gate = _gate(lab)
+        child.kill()
+    assert gate.said() == set()
+
+
+def test_swapped_cages_are_told_by_what_the_inventory_says_of_cables(lab: Fleet) -> None:
+    gate = _gate(lab, link_cables={RAIL: f"spark-02:{RAIL}"})
+    (found,) = [x for x in gate.verdicts if x.refuses and x.host == "spark-01"]
+    assert (found.check, found.subject) == ("link.expected_cable", RAIL)
+    assert found.expected == f"a cable to spark-02:{RAIL}"
+    assert found.seen == f"spark-02:{PEER_RAIL}"
+
+
+def _rates(lab: Fleet) -> tuple[Samples, tuple[Verdict, ...]]:
+    hosts = _hosts(lab)
+    with Pool(connect) as pool:
+        seen = pool.map(facts.gather, hosts).all()
+        samples = links.sample(pool, links.fabric(seen, hosts), hosts)
+    return samples, links.judge_rates(samples, hosts)
+
+
+def test_healthy_rails_are_not_refused_whatever_else_this_machine_does(lab: Fleet) -> None:
+    samples, verdicts = _rates(lab)
+    assert not any(x.refuses for x in verdicts)
+    assert all(rate.gbps > 0 and not rate.why for rate in samples.rates)
+    assert len(samples.delays) == 2
+
+
+def test_a_shaped_rail_is_told_from_its_twin(lab: Fleet) -> None:
+    healthy, _ = _rates(lab)
+    if min(rate.gbps for rate in healthy.rates) < 15:
+        pytest.skip("this machine is too busy to move more than a shaped rail does")
+    fleet.fault("spark-01", "shape")
+    try:
+        _, verdicts = _rates(lab)
+    finally:
+        fleet.fault("spark-01", "shape", clear=True)
+    assert {(x.check, x.host, x.subject) for x in verdicts if x.refuses} == {
+        ("link.uneven", "spark-01", f"{RAIL} to spark-02"),
+        ("link.uneven", "spark-02", f"{PEER_RAIL} to spark-01"),
+    }
+
+
 @pytest.mark.parametrize(
     ("size", "cables", "topology"),
     [(4, "switch", Topology.SWITCH), (3, "ring", Topology.RING), (4, "ring", Topology.RING)],
@@ -217,18 +277,54 @@ def test_larger_fabrics_pass(size: int, cables: str, topology: Topology) -> None
         gate = _gate(fleet.up(size, cables=cables))
         assert gate.said() == set()
         assert gate.fabric.topology is topology
+        _check_environments(gate, ring=topology is Topology.RING)
     finally:
         fleet.down()
 
 
-def test_the_static_gate_over_32_hosts_takes_less_than_5_seconds() -> None:
+def test_two_cables_are_a_choice_that_the_inventory_makes() -> None:
+    try:
+        lab = fleet.up(2, cables="both")
+        assert {x.check for x in _gate(lab).verdicts if x.refuses} == {"link.choice"}
+        every = [rail.interface for rail in lab.hosts[0].rails]
+        gate = _gate(lab, link_interfaces=every)
+        assert gate.said() == set()
+        _check_environments(gate, ring=False)
+        assert len(list(steps(gate.fabric, [("spark-01", "spark-02")]))) == 12
+    finally:
+        fleet.down()
+
+
+def _check_environments(gate: Gate, *, ring: bool) -> None:
+    """Compare each rank's variables with what the lab has planned for its host."""
+    lab = fleet.status()
+    assert lab is not None
+    for planned, host in zip(lab.hosts, gate.hosts, strict=True):
+        seen = {var.name: var.value for var in links.env(gate.fabric, host)}
+        assert sorted((seen["NCCL_IB_HCA"] or "").split(",")) == sorted(
+            rail.hca for rail in planned.rails
+        )
+        address, netdev = (planned.address, "enP7s7") if ring else _first(planned.rails)
+        assert seen["VLLM_HOST_IP"] == address
+        assert {seen[name] for name in SOCKETS} == {netdev}
+        assert ("NCCL_IB_SUBNET_AWARE_ROUTING" in seen) is ring
+        assert ("NCCL_ALGO" in seen) is (ring and len(gate.hosts) == 4)
+
+
+def _first(rails: tuple[LabRail, ...]) -> tuple[str, str]:
+    return rails[0].address, rails[0].interface
+
+
+def test_the_gate_over_32_hosts_takes_less_than_5_seconds() -> None:
     try:
         hosts = _hosts(fleet.up(32))
         with Pool(connect) as pool:
             start = time.monotonic()
             seen = pool.map(facts.gather, hosts).all()
-            verdicts = links.check(links.fabric(seen, hosts), seen, hosts)
+            fabric = links.fabric(seen, hosts)
+            verdicts = links.check(fabric, seen, hosts)
             took = time.monotonic() - start
+            verdicts += links.probe(pool, fabric, hosts)
         assert not any(verdict.refuses for verdict in verdicts)
         assert took < 5
     finally:

@@ -105,7 +105,9 @@ def from_hub(manifest: Manifest) -> HubSource:
 def test_one_copy_goes_over_ssh_and_one_over_the_fabric(pair: Pair, tmp_path: Path) -> None:
     source, manifest = bundle(tmp_path)
     report = pair.stage(manifest, FolderSource(folder=source))
-    assert [(leg.sender, leg.receiver) for leg in report.legs] == [("spark-01", "spark-02")]
+    assert [(one.leg.sender, one.leg.receiver) for one in report.carried] == [
+        ("spark-01", "spark-02")
+    ]
     assert report.sent("spark-01") == manifest.size
     assert pair.complete(manifest)
     again = pair.stage(manifest, FolderSource(folder=source))

@@ -67,6 +67,7 @@ def _deployment(name: str) -> Deployment:
             address=str(fabric.address(host.name)) if fabric else None,
             engine=Native(venv="/home/nvidia/vllm-env"),
             folder="/home/nvidia/vllm/.sparkfleet/default",
+            weights="/home/nvidia/vllm",
             model="/home/nvidia/vllm/tiny-spark",
             environment=environment(
                 Settings(host=host),

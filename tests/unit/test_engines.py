@@ -66,7 +66,7 @@ def test_weights_are_read_only_and_caches_are_the_hosts_own() -> None:
     ]
     caches = {one.name: one.value for one in engine().environment}
     assert caches["VLLM_CACHE_ROOT"] == "/cache/vllm"
-    assert caches["HF_MODULES_CACHE"].startswith("/cache/")
+    assert caches["HF_MODULES_CACHE"] == "/cache/modules"
     assert "readonly" not in option(words(engine_weights_readonly=False), "mount")[2]
 
 
@@ -82,11 +82,12 @@ def test_the_server_shares_processes_memory_and_sockets_with_ray_beside_it() -> 
 
 
 def test_shared_memory_of_their_own_is_still_shared_between_the_containers() -> None:
-    size = {"engine_shm_size": "16GiB"}
-    ray, serve = words("ray", group=True, **size), words("serve", group=True, **size)
+    size = "16GiB"
+    ray = words("ray", group=True, engine_shm_size=size)
+    serve = words("serve", group=True, engine_shm_size=size)
     assert option(ray, "ipc") + option(ray, "shm-size") == ["shareable", "17179869184"]
     assert option(serve, "ipc") == ["container:sparkfleet-default-ray"]
-    assert option(words("serve", **size), "shm-size") == ["17179869184"]
+    assert option(words("serve", engine_shm_size=size), "shm-size") == ["17179869184"]
 
 
 def test_options_of_the_recipe_stand_before_the_image_and_ours_cannot_follow_it() -> None:

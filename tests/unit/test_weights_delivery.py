@@ -16,7 +16,7 @@ from sparkfleet.lab.hub import Hub
 from sparkfleet.weights import delivery, shelf
 from sparkfleet.weights.delivery import FolderSource, HubSource
 from sparkfleet.weights.manifest import File, Manifest
-from sparkfleet.weights.routes import Ends
+from sparkfleet.weights.routes import Ends, apart
 from tests.weights import (
     COMMIT,
     LOOPBACK,
@@ -63,7 +63,7 @@ def test_without_a_shared_address_each_host_is_sent_its_own_copy(tmp_path: Path)
     report = delivery.deliver(
         spark.links,
         spark.plan(manifest),
-        lambda _one, _two: None,
+        apart,
         source=FolderSource(folder=source),
     )
     assert report.carried == ()

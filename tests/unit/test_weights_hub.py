@@ -143,6 +143,11 @@ def test_patterns_choose_files(server: Hub) -> None:
     ]
 
 
+def test_patterns_that_match_nothing_are_an_error(server: Hub) -> None:
+    with pytest.raises(HubError, match=r"has no file like \*\.gguf"):
+        hub.select(hub.resolve(NAME), allow=["*.gguf"])
+
+
 def test_one_host_downloads_and_the_others_get_it_from_there(server: Hub, tmp_path: Path) -> None:
     spark = Sparks(tmp_path / "hosts", ["spark-01", "spark-02", "spark-03"])
     manifest = hub.resolve(NAME)

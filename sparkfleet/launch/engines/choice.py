@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from sparkfleet.facts import HostFacts
-from sparkfleet.launch.engines import options
+from sparkfleet.launch.engines import mods, options
 from sparkfleet.launch.engines.container import Container
 from sparkfleet.launch.engines.daemon import Daemon
 from sparkfleet.launch.engines.engine import Engine
@@ -52,6 +52,7 @@ def choose(
         group=group,
         user=user,
         read_only=bool(settings.value("engine_weights_readonly")),
+        mods=mods.read(settings),
     )
 
 

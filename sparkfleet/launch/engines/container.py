@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from sparkfleet.launch.engines.mods import Mod
 from sparkfleet.launch.engines.options import Mount
 from sparkfleet.links import EnvVar
-from sparkfleet.model import EMPTY
 
 LABEL = "sparkfleet"  # .cluster, .role and .deployment
 WEIGHTS, FOLDER, CACHE = "/models", "/sparkfleet", "/cache"
@@ -54,7 +54,7 @@ class Container:
     group: bool = False
     user: str = ""
     read_only: bool = True
-    mods: Mapping[str, str] = field(default_factory=lambda: EMPTY)  # name -> first program
+    mods: tuple[Mod, ...] = ()
 
     @property
     def environment(self) -> tuple[EnvVar, ...]:
@@ -76,6 +76,11 @@ class Container:
         """What the templates must know: the folder to make, and the mods to apply."""
         return {"venv": "", "cache": self.cache, "mods": self.mods, "inside": FOLDER}
 
+    @property
+    def files(self) -> Mapping[str, str]:
+        """The files of the mods."""
+        return {name: text for mod in self.mods for name, text in mod.files.items()}
+
     def inside(self, path: str) -> str:
         """Return where a container has what is at `path` of the host; `path` if nowhere."""
         for mount in self._mounts():
@@ -95,13 +100,13 @@ class Container:
             self.cli,
             "run",
             "--rm",
-            "--init",
             "--pull=never",
             f"--name={self.name(role)}",
             f"--label={LABEL}.cluster={self.cluster}",
             f"--label={LABEL}.role={role}",
             f"--label={LABEL}.deployment={DEPLOYMENT}",
             "--network=host",
+            *self._processes(role),
             *self._memory(role),
             *self.options,
             *(word for mount in self._mounts() for word in mount.words),
@@ -133,6 +138,15 @@ class Container:
             Mount(source=self.weights, target=WEIGHTS, read_only=self.read_only),
         )
         return (*self.mounts, *ours)
+
+    def _processes(self, role: str) -> tuple[str, ...]:
+        """Return who is process 1: one that passes signals on, or Ray's container's.
+
+        A driver finds the Ray of its host in the list of processes.
+        """
+        if role == "serve" and self.group:
+            return (f"--pid=container:{self.name('ray')}",)
+        return ("--init",)
 
     def _memory(self, role: str) -> tuple[str, ...]:
         """Return how the containers of a host share memory.

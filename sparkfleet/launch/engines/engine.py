@@ -19,6 +19,10 @@ class Engine(Protocol):
     def context(self) -> Mapping[str, object]:
         """What the templates must know of it."""
 
+    @property
+    def files(self) -> Mapping[str, str]:
+        """More files of the deployment, by their path in its folder."""
+
     def inside(self, path: str) -> str:
         """Return where the programs find what is at `path` of the host."""
 

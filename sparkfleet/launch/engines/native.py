@@ -24,6 +24,11 @@ class Native:
         """What the templates must know: where the environment is."""
         return {"venv": self.venv, "cache": "", "mods": {}, "inside": ""}
 
+    @property
+    def files(self) -> Mapping[str, str]:
+        """None beside those of every engine."""
+        return {}
+
     def inside(self, path: str) -> str:
         """Return `path`: the programs see the host's files."""
         return path

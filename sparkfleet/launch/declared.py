@@ -1,0 +1,77 @@
+"""Options of vLLM that name a file or a draft model which the recipe declares (case C33).
+
+`weights_files` and `weights_drafts` are staged below the weights folder of every node. An option
+that names one, as it is declared or by its last part, gets the path that the engine sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+from typing import Any
+
+from sparkfleet.errors import RecipeError
+from sparkfleet.recipes.settings import Settings
+from sparkfleet.weights import layout
+from sparkfleet.weights.wanted import Want, wanted
+
+TAKES_FILE = ("chat-template", "reasoning-parser-plugin", "tool-parser-plugin")
+SUFFIXES = (".jinja", ".jinja2", ".j2", ".py", ".txt")
+
+
+def arguments(settings: Settings, weights: str) -> dict[str, Any]:
+    """Return `vllm_args` with every declared name replaced by its path below `weights`.
+
+    Raises RecipeError for an option that takes a file and names one that nobody declares: in a
+    container, or on another node, it would not be there.
+    """
+    paths = {
+        name: f"{weights}/{path}"
+        for want in wanted(settings)[1:]
+        if (path := _place(want)) is not None
+        for name in _names(want, path)
+    }
+    found = {}
+    for option, value in settings.mapping("vllm_args").items():
+        found[option] = _replaced(value, paths)
+        if _is_lost(option, found[option]):
+            raise RecipeError(
+                f"vllm_args: {option} names the file {value}, and no weights_files declares it",
+                where=settings.origin("vllm_args", option),
+                hint=f"weights_files: [{value}] stages it on every node; the option stays as it is",
+            )
+    return found
+
+
+def _place(want: Want) -> str | None:
+    """Return where a want is staged below the weights folder; None for a model of the Hub.
+
+    vLLM finds that one by its id.
+    """
+    if want.file is not None:
+        return want.file
+    return want.name if want.folder is not None else None
+
+
+def _names(want: Want, path: str) -> set[str]:
+    names = {path, PurePosixPath(path).name, f"./{path}"}
+    if want.folder is not None:
+        local = want.folder / want.file if want.file and want.name == layout.LOOSE else want.folder
+        names.add(str(local))
+    return names
+
+
+def _replaced(value: Any, paths: Mapping[str, str]) -> Any:
+    if isinstance(value, str):
+        return paths.get(value, value)
+    if isinstance(value, Mapping):
+        return {key: _replaced(item, paths) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_replaced(item, paths) for item in value]
+    return value
+
+
+def _is_lost(option: str, value: Any) -> bool:
+    takes_file = option.lstrip("-").replace("_", "-") in TAKES_FILE
+    is_path = isinstance(value, str) and value.endswith(SUFFIXES) and "\n" not in value
+    return takes_file and is_path and not value.startswith("/")

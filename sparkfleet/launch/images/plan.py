@@ -1,0 +1,168 @@
+"""Who gets the image from where; pure.
+
+First some host has it (`obtain`), then all have the same (`spread`). An image with more packages
+is built once, on one host, since two builds are never the same.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from sparkfleet.launch.images.image import Image
+from sparkfleet.launch.survey import Survey
+from sparkfleet.model import Severity, Verdict
+from sparkfleet.quantities import show_size
+from sparkfleet.recipes.settings import Settings
+
+LOAD_NEEDS = 2  # times the size: an engine unpacks what it loads beside what it keeps
+SAVE_NEEDS = 1  # times the size: overlay2 gathers what it saves in a folder of its own
+STREAMING = "overlayfs"  # the storage driver's name where containerd keeps images; it only streams
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Obtain:
+    """What one host does so that there is an image at all."""
+
+    pull: bool = False
+    build: bool = False
+
+    @property
+    def needed(self) -> bool:
+        """Whether there is anything to do."""
+        return self.pull or self.build
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """What one host does to have the image of all: copy it from `source`, look inside it."""
+
+    source: str = ""
+    probe: bool = False
+
+
+def obtain(surveys: Mapping[str, Survey], settings: Mapping[str, Settings]) -> dict[str, Obtain]:
+    """Return what each host does first; the hosts come in rank order."""
+    head = next(iter(surveys))
+    way = settings[head].text("engine_image_source")
+    owners = [name for name, survey in surveys.items() if survey.base]
+    derived = [name for name, survey in surveys.items() if survey.image]
+    builder = (owners or [head])[0]
+    wants_build = bool(settings[head].value("engine_pip")) and not derived
+    return {
+        name: Obtain(
+            pull=survey.base is None
+            and (way == "pull" or (way == "copy" and not owners and name == head)),
+            build=wants_build and name == builder,
+        )
+        for name, survey in surveys.items()
+    }
+
+
+def absent(surveys: Mapping[str, Survey], settings: Mapping[str, Settings]) -> Iterator[Verdict]:
+    """Yield errors for images that are nowhere, and that nobody may bring."""
+    head = next(iter(surveys))
+    way = settings[head].text("engine_image_source")
+    for name, survey in surveys.items():
+        if way != "none" or survey.image or survey.base:
+            continue
+        image = settings[name].text("engine_image")
+        yield Verdict(
+            check="image.present",
+            severity=Severity.ERROR,
+            host=name,
+            subject=image,
+            expected="on this host (engine_image_source is none)",
+            seen="absent",
+            source=str(settings[name].origin("engine_image")),
+            fix=f"on that host: {survey.daemon.cli if survey.daemon else 'docker'} pull {image}, "
+            "or set engine_image_source: copy",
+        )
+
+
+def spread(surveys: Mapping[str, Survey], settings: Mapping[str, Settings]) -> dict[str, Spread]:
+    """Return what each host does once one has the image; a host without a source cannot copy."""
+    head = next(iter(surveys))
+    copies = settings[head].text("engine_image_source") == "copy" or bool(
+        settings[head].value("engine_pip")
+    )
+    source = owner(surveys)
+    found = {}
+    for name, survey in surveys.items():
+        lacks = source is not None and differs(survey.image, surveys[source].image)
+        found[name] = Spread(
+            source=source if source and lacks and copies else "",
+            probe=lacks or survey.image is None or survey.image.probe is None,
+        )
+    return found
+
+
+def owner(surveys: Mapping[str, Survey]) -> str | None:
+    """Return the first host, in rank order, that has the image that shall run."""
+    return next((name for name, survey in surveys.items() if survey.image), None)
+
+
+def differs(image: Image | None, wanted: Image | None) -> bool:
+    """Whether a host has another image than the wanted one, or none."""
+    return image is None or (wanted is not None and not image.same_as(wanted))
+
+
+def unequal(surveys: Mapping[str, Survey], settings: Mapping[str, Settings]) -> Iterator[Verdict]:
+    """Yield errors for hosts whose image is not that of the first, where none is copied."""
+    source = owner(surveys)
+    plans = spread(surveys, settings)
+    for name, survey in surveys.items():
+        if source is None or plans[name].source or not differs(survey.image, surveys[source].image):
+            continue
+        yield Verdict(
+            check="image.same",
+            severity=Severity.ERROR,
+            host=name,
+            subject=survey.image_name or settings[name].text("engine_image"),
+            expected=f"{_shown(surveys[source].image)}, as on {source}",
+            seen=_shown(survey.image),
+            source="RepoDigests and RootFS.Layers",
+            fix="name it by digest, NAME@sha256:..., or set engine_image_source: copy",
+        )
+
+
+def _shown(image: Image | None) -> str:
+    return "absent" if image is None else image.digest or f"layers {image.key}"
+
+
+def space(surveys: Mapping[str, Survey], plans: Mapping[str, Spread]) -> Iterator[Verdict]:
+    """Yield errors for hosts without room for a copy, at either end (case C26)."""
+    sources = {plan.source for plan in plans.values() if plan.source}
+    for source in sources:
+        yield from _room(surveys[source], source, surveys[source].image, SAVE_NEEDS)
+        for name, plan in plans.items():
+            if plan.source == source:
+                yield from _room(surveys[name], name, surveys[source].image, LOAD_NEEDS)
+
+
+def _room(survey: Survey, name: str, image: Image | None, times: int) -> Iterator[Verdict]:
+    daemon = survey.daemon
+    if image is None or daemon is None or daemon.free is None:
+        return
+    if times == SAVE_NEEDS and daemon.storage == STREAMING:
+        return
+    needed = times * image.size
+    if daemon.free >= needed:
+        return
+    yield Verdict(
+        check="image.space",
+        severity=Severity.ERROR,
+        host=name,
+        subject=daemon.root,
+        expected=f"{show_size(needed)} free to copy {image.name}",
+        seen=f"{show_size(daemon.free)} free",
+        source=f"{daemon.cli} info, statvfs",
+        fix=f"on that host: {daemon.cli} image prune; see what takes it: {daemon.cli} system df",
+    )
+
+
+def build_file(base: str, packages: Sequence[str]) -> str:
+    """Return the lines that add `packages` to the image `base`; words, so that nothing is split."""
+    words = ["python3", "-m", "pip", "install", "--no-cache-dir", *packages]
+    return f"FROM {base}\nRUN {json.dumps(['env', 'PIP_BREAK_SYSTEM_PACKAGES=1', *words])}\n"

@@ -1,0 +1,133 @@
+"""What is inside an image, against what shall run in it; pure. Known before anything stops."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+
+from sparkfleet.launch.images.image import Image, Probe
+from sparkfleet.model import Severity, Verdict
+from sparkfleet.recipes.settings import Settings
+
+# Settings of a network, which are its author's: NCCL_VERSION is none, every CUDA image has it.
+BAKED = re.compile(r"(NCCL|GLOO|UCX|TP)_(?!(VERSION|HOME)$)\w+|VLLM_(NCCL_SO_PATH|HOST_IP)")
+LEAST = (("vllm", "vllm_min_version"), ("transformers", "vllm_min_transformers"))
+
+
+def inside(
+    image: Image, settings: Settings, variables: Collection[str], *, nodes: int
+) -> Iterator[Verdict]:
+    """Yield verdicts on what a probe found; `variables` are the names that the ranks set or unset.
+
+    Nothing for an image that nobody has looked into yet.
+    """
+    probe = image.probe
+    if probe is None:
+        return
+    yield _program(image, settings, probe, "vllm")
+    if nodes > 1:
+        yield _program(image, settings, probe, "ray")
+    for package, variable in LEAST:
+        yield from _recent(settings, probe, package, variable)
+    yield from _gpu(image, settings, probe)
+    yield from _baked(image, settings, variables)
+    yield from _nccl_conf(image, settings, probe)
+
+
+def _program(image: Image, settings: Settings, probe: Probe, name: str) -> Verdict:
+    found = name in probe.programs
+    version = probe.packages.get(name, "")
+    fixes = {
+        "vllm": "name an image with vLLM: engine_image",
+        "ray": "add it (engine_pip: ['ray[default]']), or take another image, or the mp executor",
+    }
+    return Verdict(
+        check=f"engine.{name}",
+        severity=Severity.OK if found else Severity.ERROR,
+        host=settings.host.name,
+        subject=f"{name} in {image.name}",
+        expected="on its PATH",
+        seen=version or ("there" if found else f"{name}: command not found"),
+        source=str(settings.origin("engine_image")),
+        fix="" if found else fixes[name],
+    )
+
+
+def _recent(settings: Settings, probe: Probe, package: str, variable: str) -> Iterator[Verdict]:
+    least = settings.text(variable)
+    if not least:
+        return
+    version = probe.packages.get(package, "")
+    enough = at_least(version, least)
+    yield Verdict(
+        check=f"engine.{package}_version",
+        severity=Severity.OK if enough else Severity.ERROR,
+        host=settings.host.name,
+        subject=f"{package} in the image",
+        expected=f"{least} or later",
+        seen=version or "none",
+        source=str(settings.origin(variable)),
+        fix="" if enough else "take a newer image; engine_pip adds packages to one",
+    )
+
+
+def at_least(version: str, least: str) -> bool:
+    """Whether a version is not older than another, by its release: nightlies count as theirs."""
+    return _release(version) >= _release(least)
+
+
+def _release(version: str) -> tuple[int, ...]:
+    found = re.match(r"v?(\d+(?:\.\d+)*)", version)
+    numbers = [int(part) for part in found[1].split(".")] if found else [-1]
+    while len(numbers) > 1 and numbers[-1] == 0:
+        numbers.pop()
+    return tuple(numbers)
+
+
+def _gpu(image: Image, settings: Settings, probe: Probe) -> Iterator[Verdict]:
+    if settings.text("engine_gpus") == "none":
+        return
+    has_tool = "nvidia-smi" in probe.programs
+    lost = Severity.ERROR if has_tool else Severity.WARNING
+    yield Verdict(
+        check="engine.gpu_inside",
+        severity=Severity.OK if probe.gpus else lost,
+        host=settings.host.name,
+        subject=f"GPU in a container of {image.name}",
+        expected="listed by nvidia-smi",
+        seen=probe.gpus.strip().partition(" (")[0] or ("none" if has_tool else "no nvidia-smi"),
+        source="nvidia-smi -L in a container",
+        fix="" if probe.gpus else "does nvidia-smi work on the host? a new kernel needs a reboot",
+    )
+
+
+def _baked(image: Image, settings: Settings, variables: Collection[str]) -> Iterator[Verdict]:
+    for name, value in image.environment.items():
+        if BAKED.fullmatch(name) is None or name in variables:
+            continue
+        yield Verdict(
+            check="engine.baked",
+            severity=Severity.WARNING,
+            host=settings.host.name,
+            subject=f"{name} in {image.name}",
+            expected="no setting of its author's network",
+            seen=value,
+            source="the image's environment",
+            fix=f"take it out with nccl_env: {{{name}: null}}, or give it your own value",
+        )
+
+
+def _nccl_conf(image: Image, settings: Settings, probe: Probe) -> Iterator[Verdict]:
+    lines = [line for line in probe.nccl_conf.splitlines() if line.strip() and line[0] != "#"]
+    if not lines:
+        return
+    yield Verdict(
+        check="engine.nccl_conf",
+        severity=Severity.WARNING,
+        host=settings.host.name,
+        subject=f"/etc/nccl.conf in {image.name}",
+        expected="no file: it sets what the environment does not",
+        seen=", ".join(lines),
+        source="/etc/nccl.conf in a container",
+        fix="hide it: engine_mounts: ['/dev/null:/etc/nccl.conf:ro']",
+    )

@@ -1,0 +1,66 @@
+"""Where the text of a run goes: plain lines to a file or a pipe."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import Protocol, TextIO
+
+from sparkfleet.report import events
+
+WIDTH = 78  # of a heading without a terminal
+
+
+class Screen(Protocol):
+    """Takes the lines of a run."""
+
+    @property
+    def width(self) -> int:
+        """How many characters a heading has."""
+
+    def line(self, text: str, style: str = "") -> None:
+        """Print a line; `style` is a colour in Rich's words."""
+
+    def progress(self, event: events.Progress) -> None:
+        """Show what a host does now."""
+
+    def clear(self) -> None:
+        """Take away what `progress` has left."""
+
+
+class PlainScreen:
+    """Writes lines without colours; a host's progress is a line where it is another than before."""
+
+    width = WIDTH
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._last: dict[str, str] = {}
+
+    def line(self, text: str, style: str = "") -> None:  # noqa: ARG002 - no colours here
+        """Print a line, at once."""
+        write(self._stream, text + "\n")
+
+    def progress(self, event: events.Progress) -> None:
+        """Print what is new."""
+        if self._last.get(event.host) != event.text:
+            self._last[event.host] = event.text
+            self.line(f"  ... [{event.host}] {event.text}")
+
+    def clear(self) -> None:
+        """Forget; lines stay."""
+        self._last.clear()
+
+
+def write(stream: TextIO, text: str) -> None:
+    """Write `text`, at once; characters that `stream` cannot have become escapes.
+
+    Where nobody reads any more (``| head``), this and all later text is dropped: a run goes on.
+    """
+    encoding = stream.encoding or "utf-8"
+    try:
+        stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        stream.flush()
+    except BrokenPipeError:
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -1,0 +1,127 @@
+"""The main job in Docker containers on the lab; the tests run in this order.
+
+Real Docker, real Ray, real vLLM. `tests/fleet/test_containers.py` has what needs no model.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import pytest
+
+from sparkfleet.lab import containers, fleet, paths
+from sparkfleet.lab import state as states
+from sparkfleet.lab.fleet import Fleet
+from tests.commandline import LONGEST, Done, Type, chat, command_line, environment, processes
+
+pytestmark = [
+    pytest.mark.fleet,
+    pytest.mark.e2e,
+    pytest.mark.timeout(LONGEST),
+    pytest.mark.skipif(shutil.which("dockerd") is None, reason="apt-get install docker.io"),
+]
+
+HOSTS = ("spark-01", "spark-02")
+FOREIGN = "not-ours"
+
+
+@pytest.fixture(scope="module")
+def run(lab: Fleet) -> Type:
+    containers.start()
+
+    def call(*words: str) -> Done:
+        done = subprocess.run(
+            command_line(*words, "--inventory", str(paths.DOCKER_INVENTORY)),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=LONGEST,
+            check=False,
+        )
+        return Done(code=done.returncode, output=done.stdout)
+
+    return call
+
+
+def docker(host: str, *words: str) -> list[str]:
+    return fleet.run_on(host, ["docker", *words]).stdout.split()
+
+
+def running(host: str) -> list[str]:
+    return docker(host, "ps", "-aq", "--no-trunc", "--filter", "label=sparkfleet.cluster=default")
+
+
+def test_up_copies_the_image_and_serves_with_each_rank_in_its_own_container(run: Type) -> None:
+    docker("spark-02", "image", "rm", containers.image_name())
+    docker("spark-02", "run", "-d", f"--name={FOREIGN}", "--network=none", *_sleeper())
+    done = run("cluster.up", "--tp", "2", "--set", "engine_image_source=copy")
+    assert done.code == 0, done.output
+    assert "copy the image from spark-01" in done.output
+    assert "12*17 -> 204" in done.output
+    assert "rank 0 on spark-01 (10.78.1.1)" in done.output
+    assert "rank 1 on spark-02 (10.78.1.2)" in done.output
+    assert [len(running(host)) for host in HOSTS] == [2, 1]
+
+
+def _sleeper() -> list[str]:
+    """Return an image that spark-02 has in any case, and what to run in it."""
+    state = states.load()
+    assert state is not None
+    layer = containers.image()
+    containers.load(state.running["spark-02"], FOREIGN, layer, changes=containers.changes())
+    return ["--entrypoint=sleep", FOREIGN, "3600"]
+
+
+def test_every_rank_has_the_recipes_environment_and_its_own_hosts_interfaces(lab: Fleet) -> None:
+    for host in lab.hosts:
+        (worker,) = [
+            pid for pid, command in processes(host.name).items() if "RayWorkerProc" in command
+        ]
+        seen = environment(host.name, worker)
+        assert seen["VLLM_HOST_IP"] == host.rails[0].address
+        assert seen["GLOO_SOCKET_IFNAME"] == host.rails[0].interface
+        assert (seen["OMP_NUM_THREADS"], seen["HF_HOME"]) == ("1", "/models")
+
+
+def test_a_second_up_changes_nothing_and_restarts_nothing(run: Type) -> None:
+    before = {host: running(host) for host in HOSTS}
+    done = run("cluster.up", "--tp", "2")
+    assert done.code == 0, done.output
+    assert [done.recap(host)["changed"] for host in HOSTS] == [0, 0]
+    assert {host: running(host) for host in HOSTS} == before
+
+
+def test_an_image_without_ray_is_refused_while_the_old_one_serves_on(run: Type, lab: Fleet) -> None:
+    state = states.load()
+    assert state is not None
+    layer = containers.image({"only/vllm": "#!/bin/bash\nexit 1\n"})
+    changes = ["ENV PATH=/only:/usr/bin:/bin", *containers.changes()[1:]]
+    for host in HOSTS:
+        containers.load(state.running[host], "no-ray:1", layer, changes=changes)
+    done = run("cluster.up", "--tp", "2", "--set", "engine_image=no-ray:1")
+    assert done.code == 2, done.output
+    assert "ray: command not found" in done.output
+    assert chat(lab.hosts[0].address, "12*17") == "204"
+
+
+def test_a_container_that_died_is_seen_and_down_removes_only_ours(run: Type) -> None:
+    docker("spark-02", "kill", "sparkfleet-default-ray")
+    assert "broken" in run("cluster.status").output
+    done = run("cluster.down")
+    assert done.code == 0, done.output
+    assert [running(host) for host in HOSTS] == [[], []]
+    assert docker("spark-02", "ps", "--format", "{{.Names}}") == [FOREIGN]
+    assert docker("spark-01", "volume", "ls", "-q") == []
+    assert run("cluster.down").recap("spark-01")["changed"] == 0
+    docker("spark-02", "rm", "-f", FOREIGN)
+
+
+def test_solo_needs_no_ray_and_no_fabric(run: Type, lab: Fleet) -> None:
+    done = run("cluster.up", "--solo", "--set", "engine_user=host")
+    assert done.code == 0, done.output
+    assert chat(lab.hosts[0].address, "12*17") == "204"
+    assert not [command for command in processes("spark-01").values() if "raylet" in command]
+    again = run("cluster.up", "--solo", "--set", "engine_user=host")
+    assert again.recap("spark-01")["changed"] == 0
+    assert run("cluster.down").code == 0

@@ -1,0 +1,137 @@
+"""Hosts with container engines, as values."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from sparkfleet.launch.deployment import Deployment, Node, deploy
+from sparkfleet.launch.engines import Engine, choose
+from sparkfleet.launch.engines.daemon import Daemon
+from sparkfleet.launch.environment import environment
+from sparkfleet.launch.images.image import Image, Probe
+from sparkfleet.launch.survey import Survey
+from sparkfleet.links import EnvVar
+from sparkfleet.model import Host, Value
+from sparkfleet.recipes.settings import Settings
+from tests import gb10
+
+IMAGE = "nvcr.io/nvidia/vllm:26.04-py3"
+DOCKER = Daemon(
+    cli="docker",
+    version="29.2.1",
+    client="29.2.1",
+    root="/var/lib/docker",
+    free=10**12,
+    storage="overlay2",
+    cgroups="systemd",
+    hook=True,
+)
+PROBE = Probe(
+    packages={"vllm": "0.19.0", "ray": "2.55.0", "transformers": "5.1.0"},
+    programs=("vllm", "ray", "bash", "python3", "nvidia-smi"),
+    nodes=True,
+    gpus="GPU 0: NVIDIA GB10 (UUID: GPU-1)\n",
+)
+WITH_IMAGE = Image(
+    name=IMAGE,
+    id="sha256:1",
+    key="abcdef123456",
+    layers=("sha256:a", "sha256:b"),
+    digests=(f"{IMAGE.partition(':')[0]}@sha256:d1",),
+    size=20 * 10**9,
+    architecture="arm64",
+    probe=PROBE,
+)
+
+
+def settings(name: str = "spark-1", **variables: Any) -> Settings:
+    """Return the settings of a host whose engine is Docker."""
+    own = {"engine": "docker", "engine_image": IMAGE, "vllm_model": "org/model", **variables}
+    return Settings(host=Host(name=name, vars={key: Value(data=own[key]) for key in own}))
+
+
+def survey(**changes: Any) -> Survey:
+    """Return what a host with the image tells, and nothing of ours running."""
+    found = Survey(
+        home="/home/nvidia",
+        folder="/home/nvidia/vllm/.sparkfleet/default",
+        files={},
+        hash=None,
+        roles={},
+        dead=(),
+        processes=(),
+        engine=None,
+        user="1000:1000",
+        daemon=DOCKER,
+        image=WITH_IMAGE,
+        image_name=WITH_IMAGE.name,
+        base=WITH_IMAGE,
+    )
+    return replace(found, **changes)
+
+
+def engine(group: bool = False, seen: Survey | None = None, **variables: Any) -> Engine:  # noqa: FBT001, FBT002
+    """Return the engine of the first of two Sparks."""
+    facts = gb10.pair()[0].facts()
+    seen = seen or survey()
+    return choose(settings(**variables), seen, facts, cluster="default", group=group)
+
+
+def words(role: str = "serve", *, group: bool = False, **variables: Any) -> tuple[str, ...]:
+    """Return the words that the script of a role execs."""
+    return engine(group=group, **variables).wrap(role, ("vllm", "serve", "/models/x"), {})
+
+
+def deployed(
+    variables: tuple[EnvVar, ...] = (), hosts: int = 1, **own: Any
+) -> tuple[Deployment, Mapping[str, Mapping[str, str]]]:
+    """Return the deployment of Sparks with Docker, and its files by host."""
+    nodes = []
+    for rank in range(hosts):
+        mine = settings(f"spark-{rank + 1}", **own)
+        runs = choose(mine, survey(), gb10.pair()[rank].facts(), cluster="default", group=hosts > 1)
+        nodes.append(
+            Node(
+                settings=mine,
+                rank=rank,
+                address=f"192.168.100.{rank + 1}" if hosts > 1 else None,
+                engine=runs,
+                folder=survey().folder,
+                weights="/home/nvidia/vllm",
+                model="/home/nvidia/vllm/org/model",
+                environment=environment(
+                    mine, variables, cluster="default", hf_home="/models", engine=runs.environment
+                ),
+            )
+        )
+    made = deploy("default", nodes, tp=hosts, pp=1, contents=["commit"])
+    return made, made.files
+
+
+def executed(script: str) -> list[str]:
+    """Return the words that a rendered script execs at its end."""
+    return shlex.split(script.partition("\nexec ")[2].replace("\\\n", " "))
+
+
+def option(command: list[str] | tuple[str, ...], name: str) -> list[str]:
+    """Return the values of every ``--name=value`` among the words."""
+    found = (word.partition("=") for word in command if word.startswith(f"--{name}="))
+    return [value for _, _, value in found]
+
+
+def info(**changes: Any) -> dict[str, Any]:
+    """Return what `onhost/containers.py` tells of a daemon: `docker info` of the lab's Docker."""
+    told = json.loads(INFO)
+    return {"info": {**told, **changes}, "free": 10**12, "hook": False, "cdi": False}
+
+
+# `docker info --format '{{json .}}'`, Debian's Docker 20.10.24 with client 28.2.2, shortened
+INFO = """{"Driver": "overlay2", "CgroupDriver": "cgroupfs", "CgroupVersion": "1",
+"DockerRootDir": "/var/lib/docker", "ServerVersion": "20.10.24+dfsg1", "Runtimes":
+{"io.containerd.runc.v2": {"path": "runc"}, "runc": {"path": "runc"}}, "DefaultRuntime": "runc",
+"CDISpecDirs": null, "Architecture": "x86_64",
+"ClientInfo": {"Debug": false, "Version": "28.2.2", "DefaultAPIVersion": "1.50"}}"""

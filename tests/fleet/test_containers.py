@@ -1,0 +1,405 @@
+"""Docker on lab hosts: containers of ours, images on their way, and nothing left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as bounds
+from hypothesis import strategies as st
+
+from sparkfleet.commands import Command
+from sparkfleet.errors import CommandError, LaunchError
+from sparkfleet.inventory.loading import load
+from sparkfleet.lab import containers, fleet, paths
+from sparkfleet.lab import state as states
+from sparkfleet.launch import processes
+from sparkfleet.launch.deployment import Deployment, Node, deploy
+from sparkfleet.launch.engines import Container, choose
+from sparkfleet.launch.environment import environment
+from sparkfleet.launch.images import transfer
+from sparkfleet.launch.survey import Survey, ask_survey
+from sparkfleet.model import Value
+from sparkfleet.recipes.settings import Settings
+from sparkfleet.remote.link import Link
+from sparkfleet.remote.open import open_link
+from sparkfleet.weights.routes import Ends
+from tests import gb10
+
+pytestmark = [
+    pytest.mark.fleet,
+    pytest.mark.skipif(os.geteuid() != 0, reason="the lab needs root"),
+    pytest.mark.skipif(shutil.which("dockerd") is None, reason="apt-get install docker.io"),
+]
+
+CLUSTER = "stub"
+STUB = "sparkfleet-stub:1"
+# Stand-ins in the image: `vllm` tells its arguments and its environment, and stays.
+PROGRAMS = {
+    "stub/vllm": """#!/bin/bash
+printf '%s\\0' "$@" | base64 -w0; echo
+env -0 | base64 -w0; echo
+[ -n "${STAY:-}" ] && exec sleep 60
+exit 0
+""",
+    "stub/python3": """#!/bin/bash
+[ "$2" = pip ] || PATH=${PATH#*:} exec python3 "$@"
+case " $* " in *" broken "*) echo "ERROR: no such package: broken" >&2; exit 1 ;; esac
+printf '%s\\n' "${@:5}" >/packages
+""",
+}
+BAKED = ["ENV NCCL_IB_ADDR_RANGE=10.0.0.0/8", "ENV EMPTY_IS_SET="]
+WORDS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=12)
+
+
+class Spark:
+    """A lab host: the way to it as a user, its settings, and the root of it."""
+
+    def __init__(self, name: str, **own: Any) -> None:
+        host = load([str(paths.DOCKER_INVENTORY)]).hosts[name]
+        mine = {"engine_image": STUB, "vllm_model": "m", **own}
+        values = {key: Value(data=value) for key, value in mine.items()}
+        self.settings = Settings(host=replace(host, vars={**host.vars, **values}))
+        self.link: Link = open_link(host)
+        self.name = name
+
+    def survey(self) -> Survey:
+        return ask_survey(self.link, self.settings, CLUSTER)
+
+    @property
+    def place(self) -> Mapping[str, str]:
+        return processes.place(self.settings, CLUSTER)
+
+    def root(self, *words: str, check: bool = True) -> str:
+        done = fleet.run_on(self.name, words, check=check)
+        return done.stdout + done.stderr
+
+    def deployment(self, **own: Any) -> Deployment:
+        """Return what would run there, with more variables set."""
+        values = {key: Value(data=value) for key, value in own.items()}
+        host = replace(self.settings.host, vars={**self.settings.host.vars, **values})
+        mine, seen = Settings(host=host), self.survey()
+        runs = choose(mine, seen, gb10.pair()[0].facts(), cluster=CLUSTER, group=False)
+        assert isinstance(runs, Container)
+        node = Node(
+            settings=mine,
+            rank=0,
+            address=None,
+            engine=runs,
+            folder=seen.folder,
+            weights=seen.expand("~/vllm"),
+            model=seen.expand("~/vllm/m"),
+            environment=environment(
+                mine, (), cluster=CLUSTER, hf_home="/models", engine=runs.environment
+            ),
+        )
+        return deploy(CLUSTER, [node], tp=1, pp=1, contents=[])
+
+    def write(self, deployment: Deployment) -> None:
+        processes.write_files(self.link, self.place, deployment.files[self.name])
+
+    def run(self, **own: Any) -> tuple[list[str], dict[str, str]]:
+        """Run the rendered script by hand; return what the stand-in was given."""
+        self.write(self.deployment(**own))
+        script = f"{self.survey().folder}/vllm-serve.sh"
+        done = self.link.run(Command(argv=("bash", script)))
+        assert done.returncode == 0, done.stderr + done.text
+        import base64  # noqa: PLC0415
+
+        words, variables = (base64.b64decode(line) for line in done.stdout.splitlines())
+        pairs = (one.decode().partition("=") for one in variables.split(b"\0") if one)
+        return words.decode().split("\0")[:-1], {name: value for name, _, value in pairs}
+
+    def start(self, **own: Any) -> None:
+        made = self.deployment(**{"vllm_env": {"STAY": "1"}, **own})
+        self.write(made)
+        processes.start(self.link, self.place, "serve", "vllm-serve.sh", hash_=made.hash)
+
+    def stop(self) -> int:
+        return processes.stop(self.link, self.place, grace=2)
+
+    def running(self) -> list[str]:
+        return self.root("docker", "ps", "-a", "--format", "{{.Names}}").split()
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[fleet.Fleet]:
+    booted = fleet.up(2)
+    containers.start()
+    state = states.load()
+    assert state is not None
+    changes = [*containers.changes("/stub"), *BAKED]
+    containers.load(state.running["spark-01"], STUB, containers.image(PROGRAMS), changes=changes)
+    yield booted
+    fleet.down()
+
+
+@pytest.fixture(scope="module")
+def here(lab: fleet.Fleet) -> Spark:
+    spark = Spark("spark-01")
+    spark.root("sh", "-c", "mkdir -p /home/nvidia/vllm && chown nvidia: /home/nvidia/vllm")
+    return spark
+
+
+@pytest.fixture
+def spark(here: Spark) -> Iterator[Spark]:
+    yield here
+    with suppress(CommandError):
+        here.stop()
+
+
+@bounds(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@given(values=st.lists(WORDS, min_size=1, max_size=20))
+def test_every_argument_arrives_byte_for_byte(here: Spark, values: list[str]) -> None:
+    values = ["-" + value if value.startswith("-") else value for value in values]
+    arguments: dict[str, Any] = {f"option-{number}": value for number, value in enumerate(values)}
+    arguments |= {"json": {"method": "mtp", "ä'\"$": values}, "list": values}
+    words, _ = here.run(vllm_args=arguments)
+    assert [words[words.index(f"--option-{at}") + 1] for at in range(len(values))] == values
+    assert json.loads(words[words.index("--json") + 1]) == arguments["json"]
+    assert words[words.index("--list") + 1 :] == values
+
+
+@bounds(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+@given(values=st.lists(WORDS, min_size=1, max_size=20))
+def test_every_variable_arrives_byte_for_byte(here: Spark, values: list[str]) -> None:
+    wanted = {f"V{number}": value for number, value in enumerate(values)}
+    _, variables = here.run(vllm_env=wanted)
+    assert {name: variables[name] for name in wanted} == wanted
+
+
+def test_null_is_truly_unset_whatever_the_image_has(here: Spark) -> None:
+    _, variables = here.run(vllm_env={"A": "1"})
+    assert variables["NCCL_IB_ADDR_RANGE"] == "10.0.0.0/8"
+    _, variables = here.run(vllm_env={"NCCL_IB_ADDR_RANGE": None, "EMPTY_IS_SET": None})
+    assert not {"NCCL_IB_ADDR_RANGE", "EMPTY_IS_SET"} & set(variables)
+
+
+def test_no_secret_shows_in_what_docker_tells_of_a_container(spark: Spark) -> None:
+    spark.start(vllm_env={"STAY": "1", "HF_TOKEN": "hf_do_not_show"})
+    assert "hf_do_not_show" not in spark.root("docker", "inspect", *spark.running())
+    assert "hf_do_not_show" not in spark.root("sh", "-c", "cat /proc/[0-9]*/cmdline")
+
+
+def test_a_container_of_ours_lives_and_ends_with_its_role(spark: Spark) -> None:
+    spark.start()
+    seen = spark.survey()
+    assert (seen.dead, seen.running, seen.runs) == ((), "1 container", True)
+    assert seen.containers[0]["deployment"] == seen.hash
+    assert spark.stop() == 1
+    assert spark.running() == []
+    assert spark.survey().hash is None
+
+
+def test_a_program_that_ends_at_once_shows_its_last_words(spark: Spark) -> None:
+    with pytest.raises(LaunchError, match="ended at once") as caught:
+        spark.start(vllm_env={})
+    assert caught.value.hint
+    assert spark.running() == []
+
+
+def test_a_container_whose_client_was_killed_is_dead_and_is_removed(spark: Spark) -> None:
+    spark.start()
+    (client,) = spark.survey().processes
+    spark.root("kill", "-9", str(client["pid"]))
+    seen = spark.survey()
+    assert seen.dead == ("serve",)
+    assert seen.running == "1 container"
+    assert spark.stop() == 1
+    assert spark.running() == []
+
+
+def test_what_does_not_carry_our_label_stays(spark: Spark) -> None:
+    foreign = ("docker", "run", "-d", "--network=none", "--entrypoint=sleep")
+    spark.root(*foreign, "--name=sparkfleet-stub-ray", STUB, "60")
+    spark.root(*foreign, "--name=theirs", "--label=sparkfleet.cluster=other", STUB, "60")
+    spark.root("docker", "volume", "create", "sparkfleet-foreign")
+    spark.root("docker", "volume", "create", "--label=sparkfleet.cluster=stub", "ours")
+    spark.start()
+    spark.stop()
+    assert sorted(spark.running()) == ["sparkfleet-stub-ray", "theirs"]
+    assert spark.root("docker", "volume", "ls", "-q").split() == ["sparkfleet-foreign"]
+    spark.root("docker", "rm", "-f", "sparkfleet-stub-ray", "theirs")
+    spark.root("docker", "volume", "rm", "sparkfleet-foreign")
+
+
+def test_one_that_ignores_its_end_is_killed_within_the_limit(spark: Spark) -> None:
+    spark.root(
+        "docker", "run", "-d", "--network=none", "--label=sparkfleet.cluster=stub",
+        "--entrypoint=bash", STUB, "-c", "trap '' TERM; while :; do sleep 1; done",
+    )  # fmt: skip
+    began = time.monotonic()
+    assert spark.stop() == 1
+    assert time.monotonic() - began < 15
+    assert spark.running() == []
+
+
+def test_a_mod_changes_the_container_and_one_that_fails_shows_why(
+    spark: Spark, tmp_path: Path
+) -> None:
+    mod = tmp_path / "mod.sh"
+    mod.write_text("ls >/modded\n")
+    spark.start(engine_mods=[str(mod)])
+    spark.root("docker", "exec", "sparkfleet-stub-serve", "test", "-s", "/modded")
+    assert "applying 01-mod.sh" in processes.read_log(spark.link, spark.place, "serve")
+    spark.stop()
+    mod.write_text("echo 'patch: hunk 1 FAILED' >&2; exit 3\n")
+    with pytest.raises(LaunchError) as caught:
+        spark.start(engine_mods=[str(mod)])
+    assert "hunk 1 FAILED" in str(caught.value.hint)
+    mod.unlink()
+
+
+def test_what_a_container_writes_to_its_cache_outlives_it(spark: Spark) -> None:
+    spark.start()
+    spark.root("docker", "exec", "sparkfleet-stub-serve", "sh", "-c", "echo x >/cache/kernel")
+    refused = spark.root(
+        "docker", "exec", "sparkfleet-stub-serve", "touch", "/models/x", check=False
+    )
+    assert "Read-only file system" in refused
+    spark.stop()
+    spark.start()
+    spark.root("docker", "exec", "sparkfleet-stub-serve", "test", "-s", "/cache/kernel")
+
+
+def test_a_user_of_the_host_owns_what_the_container_writes(spark: Spark) -> None:
+    spark.start(engine_user="host")
+    spark.root("docker", "exec", "sparkfleet-stub-serve", "touch", "/cache/mine")
+    found = spark.root("sh", "-c", "stat -c %U /home/nvidia/.cache/sparkfleet/*/mine")
+    assert found.split() == ["nvidia"]
+
+
+def test_an_image_goes_from_engine_to_engine_over_the_fabric(here: Spark, lab: Any) -> None:
+    there = Spark("spark-02")
+    there.root("sh", "-c", "mkdir -p /home/nvidia/vllm && chown nvidia: /home/nvidia/vllm")
+    seen = here.survey()
+    source = transfer.Node(link=here.link, settings=here.settings, survey=seen)
+    target = transfer.Node(link=there.link, settings=there.settings, survey=there.survey())
+    assert target.survey.image is None
+    ends = Ends(sender=lab.hosts[0].rails[0].address, receiver=lab.hosts[1].rails[0].address)
+    transfer.copy(source, target, ends, lambda *_: None)
+    copied = transfer.look(target).image
+    assert copied is not None
+    assert seen.image is not None
+    assert copied.same_as(seen.image)
+    assert there.root("ls", "/tmp").split() == []
+
+
+def test_only_the_one_who_knows_the_key_gets_an_image(here: Spark, lab: Any) -> None:
+    there = Spark("spark-02")
+    node = transfer.Node(link=there.link, settings=there.settings, survey=there.survey())
+    request = {"do": "receive", "cli": "docker", "address": "127.0.0.1", "port": 9, "key": "x"}
+    with pytest.raises(CommandError, match="Connection refused"):
+        node.link.ask("images", request)
+
+
+def test_a_look_inside_is_kept_by_what_the_image_holds(here: Spark) -> None:
+    seen = here.survey()
+    node = transfer.Node(link=here.link, settings=here.settings, survey=seen)
+    assert seen.image is not None
+    assert seen.image.probe is None
+    transfer.probe(node, seen.image, ["--gpus=all"])
+    found = here.survey().image
+    assert found is not None
+    assert found.probe is not None
+    assert found.probe.packages["vllm"] == "0.32.0+cpu"
+    assert found.probe.nodes
+    assert "NVIDIA GB10" in found.probe.gpus
+
+
+def test_more_packages_make_an_image_named_by_what_it_is_made_of(here: Spark) -> None:
+    wants = Spark("spark-01", engine_pip=["scipy", "ray[default]>=2.40"])
+    node = transfer.Node(link=wants.link, settings=wants.settings, survey=wants.survey())
+    assert node.survey.image is None
+    assert node.survey.base is not None
+    transfer.build(node)
+    seen = wants.survey()
+    assert seen.image is not None
+    assert seen.image_name == node.survey.image_name
+    assert seen.image.layers[:-1] == node.survey.base.layers
+    run = ("docker", "run", "--rm", "--network=none", "--entrypoint=cat", seen.image_name)
+    assert wants.root(*run, "/packages").split() == ["scipy", "ray[default]>=2.40"]
+
+
+def test_a_package_that_cannot_be_had_shows_pips_words(here: Spark) -> None:
+    wants = Spark("spark-01", engine_pip=["broken"])
+    node = transfer.Node(link=wants.link, settings=wants.settings, survey=wants.survey())
+    with pytest.raises(CommandError, match="no such package: broken"):
+        transfer.build(node)
+
+
+def test_an_image_is_pulled_with_its_layers_counted(here: Spark) -> None:
+    name, port = "tiny", 5000
+    script = (
+        "mkdir /run/saved && cd /run/saved && docker save {stub} | tar x && "
+        "python3 {registry} /run/saved {name} {port} >/run/registry.log 2>&1 &"
+    )
+    registry = Path(__file__).parents[1] / "registry.py"
+    shown = Path("/run/registry.py")
+    state = states.load()
+    assert state is not None
+    pid = state.running["spark-01"].pid
+    shutil.copy(registry, f"/proc/{pid}/root{shown}")
+    here.root("sh", "-c", script.format(stub=STUB, registry=shown, name=name, port=port))
+    wants = Spark("spark-01", engine_image=f"127.0.0.1:{port}/{name}:1")
+    node = transfer.Node(link=wants.link, settings=wants.settings, survey=wants.survey())
+    assert node.survey.image is None
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        try:
+            transfer.pull(node, lambda *_: None)
+            break
+        except CommandError:
+            time.sleep(0.2)
+    image = transfer.look(node).image
+    assert image is not None
+    assert image.digest.startswith("sha256:")
+    stub = here.survey().image
+    assert stub is not None
+    assert image.same_as(stub)
+
+
+def test_a_registry_that_is_out_of_reach_is_said_with_another_way() -> None:
+    wants = Spark("spark-01", engine_image="registry.invalid/vllm:1")
+    node = transfer.Node(link=wants.link, settings=wants.settings, survey=wants.survey())
+    with pytest.raises(CommandError, match="docker cannot pull") as caught:
+        transfer.pull(node, lambda *_: None)
+    assert "engine_image_source: copy" in str(caught.value.hint)
+
+
+def test_a_daemon_that_is_down_is_told_and_nothing_is_taken_for_stopped(spark: Spark) -> None:
+    spark.root("sh", "-c", "kill $(cat /run/docker.pid); while pgrep dockerd; do sleep 0.1; done")
+    seen = spark.survey()
+    assert seen.daemon is not None
+    assert "Cannot connect to the Docker daemon" in seen.daemon.error
+    with pytest.raises(CommandError, match="docker ps"):
+        spark.stop()
+    containers.start()
+    assert spark.survey().daemon == replace(spark.survey().daemon or seen.daemon, error="")
+
+
+def test_docker_comes_back_with_a_host_that_lost_its_power(lab: Any) -> None:
+    fleet.fault("spark-02", "power-off")
+    fleet.fault("spark-02", "power-off", clear=True)
+    containers.start()
+    there = Spark("spark-02")
+    assert containers.image_name() in there.root(
+        "docker", "image", "ls", "--format", "{{.Repository}}:{{.Tag}}"
+    )
+
+
+def test_nothing_of_docker_is_left_when_the_lab_is_gone(lab: Any) -> None:
+    fleet.down()
+    groups = Path("/sys/fs/cgroup")
+    assert [*groups.glob("sparkfleet-lab"), *groups.glob("*/sparkfleet-lab")] == []
+    names = [(path / "comm").read_text() for path in Path("/proc").glob("[0-9]*")]
+    assert not {"dockerd\n", "containerd\n", "containerd-shim\n"} & set(names)

@@ -1,0 +1,185 @@
+"""`links.*` and the gate of a playbook, typed against lab hosts; receipts on the nodes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparkfleet.lab import engine, fleet
+from sparkfleet.lab.fleet import Fleet
+from sparkfleet.lab.paths import INVENTORY
+from tests.commandline import command_line
+
+pytestmark = [
+    pytest.mark.fleet,
+    pytest.mark.skipif(os.geteuid() != 0, reason="the lab needs root"),
+]
+
+HOSTS = ("spark-01", "spark-02")
+RECEIPT = "/home/nvidia/vllm/.sparkfleet/default/links.json"
+GATE = """\
+- name: The links
+  hosts: sparks
+  tasks:
+    - gather_facts:
+    - links_gate:
+"""
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Fleet]:
+    yield fleet.up(2)
+    fleet.down()
+
+
+def _type(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*command_line(*words), "--inventory", str(INVENTORY)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def _json(*words: str) -> tuple[int, Any]:
+    done = _type(*words, "--output", "json")
+    assert done.stderr == ""
+    return done.returncode, json.loads(done.stdout)
+
+
+def _receipts() -> list[dict[str, Any]]:
+    done = (fleet.run_on(host, ["cat", RECEIPT], check=False) for host in HOSTS)
+    return [json.loads(one.stdout) for one in done if one.returncode == 0]
+
+
+def _forget() -> None:
+    for host in HOSTS:
+        fleet.run_on(host, ["rm", "-f", RECEIPT])
+
+
+@pytest.fixture
+def playbook(tmp_path: Path) -> str:
+    path = tmp_path / "gate.yml"
+    path.write_text(GATE)
+    return str(path)
+
+
+def test_show_draws_who_is_joined_to_whom(lab: Fleet, tmp_path: Path) -> None:
+    drawing = tmp_path / "cables.svg"
+    done = _type("links.show", "--svg", str(drawing))
+    assert done.returncode == 0, done.stderr
+    first, *rest = done.stdout.splitlines()
+    assert first == f"links.show  inventory {INVENTORY}"
+    text = "\n".join(rest)
+    assert "spark-01 port 1 " in text
+    for host in lab.hosts:
+        for rail in host.rails:
+            assert f"{rail.interface:<13}  {rail.hca:<12}  {rail.address}/24" in text
+    assert drawing.read_text().startswith("<svg")
+
+
+def test_show_as_json(lab: Fleet) -> None:
+    code, content = _json("links.show")
+    assert code == 0
+    assert content["topology"] == "direct"
+    assert content["cables"] == [
+        {
+            "ends": ["spark-01 port 1", "spark-02 port 0"],
+            "networks": ["10.78.1.0/24", "10.78.2.0/24"],
+        }
+    ]
+    assert content["addresses"] == {"spark-01": "10.78.1.1", "spark-02": "10.78.1.2"}
+
+
+def test_verify_ends_with_2_for_a_fault_and_with_0_where_that_is_allowed(lab: Fleet) -> None:
+    assert _type("links.verify").returncode == 0
+    fleet.fault("spark-01", "mtu")
+    try:
+        done = _type("links.verify")
+        code, allowed = _json("links.verify", "--allow-degraded", "until Monday")
+    finally:
+        fleet.fault("spark-01", "mtu", clear=True)
+    assert done.returncode == 2
+    assert "link.mtu" in done.stdout
+    assert code == 0
+    assert allowed["degraded"] == "until Monday"
+    assert {x["severity"] for x in allowed["verdicts"] if x["check"] == "link.mtu"} == {"warning"}
+
+
+def test_bench_leaves_a_receipt_on_every_node(lab: Fleet, tmp_path: Path) -> None:
+    _forget()
+    plot = tmp_path / "rates.svg"
+    words = ("--no-collective", "--seconds", "0.1", "--svg", str(plot))
+    code, content = _json("links.bench", *words)
+    assert code == 0
+    assert [len(x["rails"]) for x in content["rates"]] == [2, 1, 1, 2, 1, 1]
+    assert all(x["gbps"] > 0 and x["tool"] == "tcp" for x in content["rates"])
+    assert all(x["microseconds"] > 1 for x in content["delays"])
+    one, other = _receipts()
+    assert one == other
+    assert one["rates"] == content["rates"]
+    assert "polyline" not in plot.read_text()
+    assert "rates: proven" in _type("links.verify").stdout
+
+
+@pytest.mark.skipif(not engine.is_complete(), reason="the lab's engine is not installed")
+def test_a_collective_runs_in_the_engine_with_each_ranks_environment(lab: Fleet) -> None:
+    code, content = _json("links.bench", "--seconds", "0.05")
+    assert code == 0, content["verdicts"]
+    assert content["collective"]["backend"] == "gloo"
+    assert set(content["collective"]["rows"]) == {"all_gather", "all_reduce"}
+    assert all(row["busbw"] > 0 for row in content["collective"]["rows"]["all_reduce"])
+
+
+def test_the_gate_measures_once_and_the_receipt_holds(lab: Fleet, playbook: str) -> None:
+    _forget()
+    first = _type("playbook.run", playbook)
+    assert first.returncode == 0, first.stdout
+    assert "Gb/s and more over a cable to spark-02" in first.stdout
+    kept = _receipts()
+    assert len(kept) == 2
+    assert _type("playbook.run", playbook).returncode == 0
+    assert _receipts() == kept
+
+
+def test_the_gate_measures_again_when_the_facts_changed(lab: Fleet, playbook: str) -> None:
+    _type("playbook.run", playbook)
+    kept = _receipts()
+    assert _type("playbook.run", playbook, "--set", "link_expected_gbps=7").returncode == 0
+    assert [x["facts"] for x in _receipts()] != [x["facts"] for x in kept]
+
+
+def test_check_measures_nothing_and_says_so(lab: Fleet, playbook: str) -> None:
+    _forget()
+    done = _type("playbook.run", playbook, "--check", "--verbose")
+    assert done.returncode == 0
+    assert "not measured: spark-01 has no receipt of them; --check moves no data" in done.stdout
+    assert _receipts() == []
+
+
+def test_rates_that_are_refused_leave_no_receipt_unless_allowed(lab: Fleet, playbook: str) -> None:
+    _forget()
+    rail = lab.hosts[0].rails[0].interface
+    shape = f"tc qdisc replace dev {rail} root tbf rate 50mbit burst 256kb latency 50ms"
+    fleet.run_on("spark-01", shape.split())
+    try:
+        refused = _type("playbook.run", playbook)
+        assert refused.returncode == 2, refused.stdout
+        assert f"{rail} to spark-02: expected at least 6 Gb/s, saw 0." in refused.stdout
+        assert _receipts() == []
+        words = ("--allow-degraded", "a rail is slow until Monday")
+        passed = _type("playbook.run", playbook, *words)
+        assert passed.returncode == 0, passed.stdout
+    finally:
+        fleet.run_on("spark-01", ["tc", "qdisc", "delete", "dev", rail, "root"])
+    assert {x["degraded"] for x in _receipts()} == {"a rail is slow until Monday"}
+    again = _type("playbook.run", playbook)
+    assert again.returncode == 0, again.stdout
+    assert "Gb/s and more" in again.stdout
+    assert {x["degraded"] for x in _receipts()} == {""}

@@ -1,0 +1,55 @@
+"""Rates and collectives as if they had been measured, and what is made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sparkfleet.links import Samples, judge_rates
+from sparkfleet.links.bandwidth import Row
+from sparkfleet.links.collective import Collective
+from sparkfleet.links.collective_verdicts import judge_collective
+from sparkfleet.links.evidence import Evidence
+from sparkfleet.links.rates import Rate, steps
+from sparkfleet.model import Verdict
+from tests.gb10 import Cluster
+
+LARGE = 2**30
+
+
+def evidence(cluster: Cluster) -> Evidence:
+    """Return what checks look at."""
+    hosts = {host.name: host for host in cluster.hosts}
+    return Evidence(fabric=cluster.fabric, facts=cluster.facts, hosts=hosts)
+
+
+def busbw(cluster: Cluster, seen: float, *, backend: str = "nccl") -> Verdict:
+    """Return the verdict on a collective whose largest message had a bus bandwidth, GB/s."""
+    rows = (Row(size=1024, busbw=0.1), Row(size=LARGE, busbw=seen))
+    measured = Collective(
+        backend=backend,
+        torch="2.11",
+        nccl="2.28.9",
+        device="NVIDIA GB10",
+        rows={"all_gather": rows, "all_reduce": rows},
+    )
+    return judge_collective(evidence(cluster), measured)
+
+
+def rates(cluster: Cluster, *, whole: float, alone: float, need: float = 0.3) -> Iterator[Rate]:
+    """Yield the rates of all ways of a pair, Gb/s: all rails at once, and one by one."""
+    one, other = cluster.fabric.hosts
+    for step in steps(cluster.fabric, [(one, other)]):
+        for way in step:
+            yield Rate(
+                host=way.host,
+                peer=way.peer,
+                rails=tuple(rail.name for rail, _ in way.rails),
+                whole=way.whole,
+                gbps=whole if way.whole else alone,
+                need=need,
+            )
+
+
+def judged(cluster: Cluster, *measured: Rate) -> tuple[Verdict, ...]:
+    """Return the verdicts on rates."""
+    return judge_rates(Samples(rates=measured), cluster.hosts)

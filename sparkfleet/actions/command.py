@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import ClassVar
 from sparkfleet.actions.action import arg
 from sparkfleet.actions.running import Running, RunningArgs
 
+EXPANDED = re.compile(r"^~|\$\w|\$\{")  # what Ansible's `command` expands, though it has no shell
 KEYS_IN_TEXT = ("chdir=", "creates=", "removes=", "executable=", "argv=", "cmd=")
 
 
@@ -46,6 +48,8 @@ class RunCommand(Running[CommandArgs]):
             if word.startswith(KEYS_IN_TEXT):
                 key = word.partition("=")[0]
                 yield f"{word!r} in the text would go to the program; write {key} as an argument"
+            elif EXPANDED.search(word):
+                yield f"{word!r} stays as it is: expand it with shell, or pass it on with argv"
 
     def words(self, args: CommandArgs) -> tuple[str, ...]:
         """Split the text as a shell would."""

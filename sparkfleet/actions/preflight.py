@@ -8,7 +8,7 @@ from typing import Any
 from sparkfleet.actions.action import Action, NoArgs, Plan
 from sparkfleet.actions.gather_facts import Fleet
 from sparkfleet.actions.scene import Scene
-from sparkfleet.launch.preflight import preflight
+from sparkfleet.launch.preflight import check_settings, preflight
 
 
 class Preflight(Action[NoArgs]):
@@ -20,5 +20,7 @@ class Preflight(Action[NoArgs]):
         """Return every host's verdicts."""
         fleet = scene.recall(Fleet)
         settings = {host.name: scene.settings(host) for host in scene.cluster.hosts}
+        for own in settings.values():
+            check_settings(own)
         verdicts = preflight(fleet.facts, fleet.surveys, settings, nodes=scene.options.nodes)
         return {name: Plan(verdicts=tuple(v for v in verdicts if v.host == name)) for name in seen}

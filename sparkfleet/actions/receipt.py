@@ -76,6 +76,11 @@ def _content(scene: Scene, launch: Launch, ranks: list[str]) -> dict[str, Any]:
         "tp": scene.options.tp,
         "pp": scene.options.pp,
         "deployment": launch.deployment.hash,
+        "images": {
+            name: {"name": image.name, "digest": image.digest, "layers": image.key}
+            for name, survey in launch.surveys.items()
+            if (image := survey.image)
+        },
         "ranks": ranks,
         "degraded": scene.options.allow_degraded,
     }

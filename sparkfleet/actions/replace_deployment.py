@@ -39,11 +39,12 @@ class ReplaceDeployment(Action[NoArgs]):
         survey = scene.recall(Launch).surveys[link.host.name]
         where = place(scene, link.host)
         processes.stop(link, where)
-        processes.write_files(link, where, survey.files)
+        processes.write_files(link, where, {**dict.fromkeys(plan.work), **survey.files})
         if survey.hash is None or survey.dead:
             return
+        before = processes.place_of(where, survey.cli)
         for role, script in survey.roles.items():
-            processes.start(link, where, role, script, hash_=survey.hash)
+            processes.start(link, before, role, script, hash_=survey.hash)
 
 
 def _plan(launch: Launch, name: str) -> Plan:

@@ -42,11 +42,11 @@ def _look(resolved: Resolved, link: Link) -> Survey:
 
 def _row(survey: Survey) -> tuple[str, str, str, str]:
     if survey.hash is None:
-        state = "[yellow]orphans[/]" if survey.processes else "stopped"
+        state = "[yellow]orphans[/]" if survey.running else "stopped"
     else:
         state = "[red]broken[/]" if survey.dead else "[green]running[/]"
     roles = ", ".join(f"{name} (died)" if name in survey.dead else name for name in survey.roles)
-    return state, roles, str(len(survey.processes)), survey.hash or ""
+    return state, roles, survey.running, survey.hash or ""
 
 
 def show_logs(asked: Asked, lines: str | None) -> int:

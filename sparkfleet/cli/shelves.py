@@ -131,7 +131,7 @@ def _refuse_served(link: Link, resolved: Resolved, name: str) -> None:
     survey = ask_survey(link, Settings(host=link.host), resolved.cluster.name)
     script = survey.files.get("vllm-serve.sh") or ""
     folder = name if "/" not in name else "models--" + name.replace("/", "--")
-    if survey.processes and f"/{folder}" in script:
+    if survey.running and f"/{folder}" in script:
         raise UsageError(f"{link.host.name} serves {name} now", hint="stop it: cluster.down")
 
 

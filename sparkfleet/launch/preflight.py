@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from sparkfleet.facts import HostFacts
-from sparkfleet.launch.engines import kind
+from sparkfleet.launch import declared
+from sparkfleet.launch.arguments import flags
+from sparkfleet.launch.engines import NATIVE, kind, mods, options
 from sparkfleet.launch.engines.checks import container_checks
 from sparkfleet.launch.survey import Survey
 from sparkfleet.model import Severity, Verdict
@@ -32,6 +34,20 @@ def preflight(
         verdicts += _free_ports(facts[name], surveys[name], ports)
     verdicts += _same_engine(surveys, settings)
     return tuple(verdicts)
+
+
+def check_settings(settings: Settings) -> None:
+    """Raise InputError for settings of the engine and of vLLM that cannot be rendered later.
+
+    Reads the mods of this machine.
+    """
+    if kind(settings) == NATIVE:
+        settings.needed("engine_venv")
+    else:
+        settings.needed("engine_image")
+        options.mounts(settings, "~")
+        mods.read(settings)
+    flags(declared.arguments(settings, ""), where=settings.origin("vllm_args"))
 
 
 def _gpu(facts: HostFacts) -> Verdict:

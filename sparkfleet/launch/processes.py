@@ -73,6 +73,12 @@ def save_logs(link: Link, place: Mapping[str, str], folder: Path) -> list[Path]:
     return saved
 
 
+def place_of(place: Mapping[str, str], cli: str) -> dict[str, str]:
+    """Return `place` for what was started by another engine: by `cli`, or natively where ""."""
+    bare = {key: value for key, value in place.items() if key != "cli"}
+    return {**bare, "cli": cli} if cli else bare
+
+
 def place(settings: Settings, cluster: str) -> dict[str, str]:
     """Return the part of a request that says where on the host the cluster's files are."""
     found = {"weights_dir": settings.text("weights_dir"), "cluster": cluster}

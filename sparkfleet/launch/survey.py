@@ -33,6 +33,7 @@ class Survey:
     dead: tuple[str, ...]
     processes: tuple[Mapping[str, Any], ...]
     engine: Mapping[str, Any] | None
+    cli: str = ""  # what held the containers of the last start
     user: str = ""  # uid:gid
     daemon: Daemon | None = None
     containers: tuple[Mapping[str, str], ...] = ()
@@ -108,6 +109,7 @@ def parse(answer: Mapping[str, Any], *, cli: str = "") -> Survey:
         dead=tuple(dead),
         processes=tuple(answer["processes"]),
         engine=answer["engine"],
+        cli=record.get("cli") or "",
         user=answer.get("user", ""),
         daemon=parse_daemon(cli, answer["daemon"]) if cli else None,
         containers=tuple(answer.get("containers", ())),

@@ -64,27 +64,31 @@ def delays(way: Way, results: Sequence[Mapping[str, Any]]) -> Iterator[Delay]:
 
 def rate(way: Way, kind: str, results: Sequence[Mapping[str, Any]]) -> Rate:
     """Return the sum of a way's flows; one that failed makes it fail."""
-    passed = [_passed(kind, result) for result in results]
+    read = [_written(result) if kind == "rdma" else result for result in results]
+    passed = [one for one in read if "why" not in one]
     return Rate(
         host=way.host,
         peer=way.peer,
         rails=tuple(rail.name for rail, _ in way.rails),
         whole=way.whole,
-        gbps=sum(gbps for gbps, _, _ in passed),
+        gbps=sum(_gbps(one) for one in passed),
         tool="ib_write_bw" if kind == "rdma" else "tcp",
-        need=max(need for _, need, _ in passed),
-        why="; ".join(why for _, _, why in passed if why),
+        need=max((one.get("need", 0.0) for one in passed), default=0.0),
+        idle=min((one.get("idle", 1.0) for one in passed), default=1.0),
+        why="; ".join(str(one["why"]) for one in read if "why" in one),
     )
 
 
-def _passed(kind: str, result: Mapping[str, Any]) -> tuple[float, float, str]:
-    """Return Gb/s, the need of CPU, and why nothing passed."""
+def _gbps(result: Mapping[str, Any]) -> float:
+    return float(result.get("gbps") or result["bytes"] * 8 / result["seconds"] / 1e9)
+
+
+def _written(result: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what `ib_write_bw` measured, or why it did not."""
     if "why" in result:
-        return 0.0, 0.0, str(result["why"])
-    if kind == "tcp":
-        return result["bytes"] * 8 / result["seconds"] / 1e9, result["need"], ""
-    written = ib_write_bw(result["text"])
-    if written is None:
+        return result
+    found = ib_write_bw(result["text"])
+    if found is None:
         said = " ".join(result["text"].split())[-SAID:]
-        return 0.0, 0.0, said or "ib_write_bw printed nothing"
-    return written.average, 0.0, ""
+        return {"why": said or "ib_write_bw printed nothing"}
+    return {"gbps": found.average}

@@ -26,8 +26,8 @@ class Way:
 class Rate:
     """What passed on a way, Gb/s; `tool` is tcp or ib_write_bw.
 
-    `need` tells how busy the CPUs were with it, from 1 on they were the limit. `why` is empty, or
-    says why nothing passed.
+    `need` tells for which part of the time a stream's two ends ran or waited for a CPU, `idle` how
+    much of the CPUs the busier host had to spare. `why` is empty, or says why nothing passed.
     """
 
     host: str
@@ -37,6 +37,7 @@ class Rate:
     gbps: float = 0.0
     tool: str = "tcp"
     need: float = 0.0
+    idle: float = 1.0
     why: str = ""
 
 

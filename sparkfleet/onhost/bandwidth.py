@@ -1,23 +1,18 @@
 """Send to peers out of given rails, and take what peers send, so that rates can be told.
 
-The first request is ``{"timeout": SECONDS}``, for everything; its answer ``{"perftest": BOOL}``
-tells whether `ib_write_bw` is installed. Then, until the input ends:
-
-``{"take": [FLOW...]}``
-    Listen for each flow. Answer: ``{"ports": [PORT...]}``.
-``{"send": [FLOW...], "seconds": SECONDS}``
-    Send all flows at the same time. Answer: ``{"sent": [RESULT...]}``, in that order.
+First request: ``{"timeout": SECONDS}``, for everything. Answer: ``{"perftest": BOOL}``, whether
+`ib_write_bw` is installed. Then, until the input ends, with a line for each answer:
+``{"take": [FLOW...]}`` listens for each flow: ``{"ports": [PORT...]}``;
+``{"send": [FLOW...], "seconds": SECONDS}`` sends all at once: ``{"sent": [RESULT...]}``.
 
 A FLOW names its ``kind`` and ``address``, the taker's; a sender also gets ``port``, ``netdev`` and
-``own``, the address that it sends from. What a RESULT holds, and what else a FLOW needs:
+``own``, the address that it sends from. A RESULT that failed holds ``why``, else by kind:
 
-tcp   `streams` of bytes for `seconds`: ``bytes`` that came in ``seconds``, and ``need``: for which
-      part of that time the two threads of an average stream ran or waited for a CPU. From 1 on the
-      CPUs were the limit, and not what lies between.
-echo  `count` round trips of one byte, each waited for: ``microseconds``, their median.
-rdma  `ib_write_bw` from `hca`, `ib_port`, `gid_index` with `iterations`: ``text``, its output.
-
-A flow that failed holds ``why`` and nothing else.
+tcp   from `streams`: ``bytes`` that came in ``seconds``; ``need``, for which part of that time the
+      two threads of an average stream ran or waited for a CPU; ``idle``, the part of the CPUs'
+      time that the busier host had to spare.
+echo  from `count` round trips of one byte: ``microseconds``, their median.
+rdma  from `ib_write_bw` with `hca`, `ib_port`, `gid_index`, `iterations`: ``text``, its output.
 """
 
 from __future__ import annotations
@@ -46,17 +41,24 @@ RDMA_PATIENCE = 20.0  # s for one run of ib_write_bw
 PIECE = 1024 * 1024  # bytes a call
 PERFTEST = "ib_write_bw"
 QUEUE_PAIRS = "4"  # one does not fill a rail: 111.7 Gb/s with four (facts 3)
-LISTENING = "0A"  # the state of a socket in /proc/net/tcp
 
 children: list[subprocess.Popen[bytes]] = []
 
 
-def needed() -> float:
-    """Return for how many seconds this thread has run or waited for a CPU; 0 if it is not told."""
-    with contextlib.suppress(OSError):
+def load() -> tuple[float, int, int]:
+    """Return for how long this thread ran or waited for a CPU, s, and idle and all ticks of all."""
+    ran, waited = "0", "0"
+    with contextlib.suppress(OSError):  # not every kernel is built with it
         ran, waited, _ = Path("/proc/thread-self/schedstat").read_text().split()
-        return (int(ran) + int(waited)) / 1e9
-    return 0.0
+    with open("/proc/stat", encoding="ascii") as stat:
+        ticks = [int(word) for word in stat.readline().split()[1:9]]
+    return (int(ran) + int(waited)) / 1e9, ticks[3] + ticks[4], sum(ticks)
+
+
+def loaded(before: tuple[float, int, int]) -> tuple[float, float]:
+    """Return what was needed since `before`, s, and which part of all CPU time was idle."""
+    work, idle, ticks = (now - was for now, was in zip(load(), before))  # noqa: B905 - Python 3.8
+    return work, idle / (ticks or 1)
 
 
 def take(flow: dict[str, Any]) -> int:
@@ -86,14 +88,14 @@ def drain(caller: socket.socket) -> None:
     with caller, contextlib.suppress(OSError):
         caller.settimeout(PATIENCE)
         caller.recv_into(buffer)
-        began, work, count = time.monotonic(), needed(), 0
+        began, before, count = time.monotonic(), load(), 0
         while True:
             got = caller.recv_into(buffer)
             if not got:
                 break
             count += got
         ended = time.monotonic()
-        caller.sendall(json.dumps([count, began, ended, needed() - work]).encode())
+        caller.sendall(json.dumps([count, began, ended, *loaded(before)]).encode())
 
 
 def echo(caller: socket.socket) -> None:
@@ -149,33 +151,35 @@ def streams(flow: dict[str, Any], seconds: float) -> dict[str, Any]:
     count = flow["streams"]
     with ThreadPoolExecutor(count) as pool:
         done = list(pool.map(stream, [flow] * count, [seconds] * count))
-    span = max(ended for _, _, ended, _ in done) - min(began for _, began, _, _ in done)
+    span = max(one[2] for one in done) - min(one[1] for one in done)
     return {
-        "bytes": sum(got for got, _, _, _ in done),
+        "bytes": sum(one[0] for one in done),
         "seconds": span,
-        "need": sum(work for _, _, _, work in done) / count / span,
+        "need": sum(one[3] for one in done) / count / span,
+        "idle": min(one[4] for one in done),
     }
 
 
 def stream(flow: dict[str, Any], seconds: float) -> list[float]:
-    """Send one stream; return bytes, begin and end at the taker, and the CPU time of both."""
+    """Send one stream; return bytes, begin, end, the CPU time of both threads, and what is idle."""
     source = os.memfd_create("zeros")
     os.truncate(source, PIECE)
     with call(flow) as sock, open(source, "rb"):
         sock.settimeout(None)  # else sendfile does not wait for room; it gets its own limit
         limit = struct.pack("ll", int(PATIENCE), 0)  # struct timeval
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
-        work, end = needed(), time.monotonic() + seconds
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, PIECE)  # soon drained
+        before, end = load(), time.monotonic() + seconds
         while time.monotonic() < end:
             os.sendfile(sock.fileno(), source, 0, PIECE)
         sock.shutdown(socket.SHUT_WR)
         sock.settimeout(PATIENCE)
-        work = needed() - work
+        work, idle = loaded(before)
         said = sock.recv(PIECE)
     if not said:
         raise ConnectionError("nothing arrived any more")
-    got, began, ended, theirs = json.loads(said)
-    return [got, began, ended, work + theirs]
+    got, began, ended, theirs, spare = json.loads(said)
+    return [got, began, ended, work + theirs, min(idle, spare)]
 
 
 def perftest(flow: dict[str, Any], *taker: str) -> list[str]:
@@ -204,7 +208,7 @@ def listens(port: int) -> bool:
     """Return whether something listens on a port."""
     tables = [Path(f"/proc/net/{name}") for name in ("tcp", "tcp6")]
     rows = [row.split() for table in tables if table.exists() for row in table.open()]
-    return any(row[1].endswith(f":{port:04X}") and row[3] == LISTENING for row in rows)
+    return any(row[1].endswith(f":{port:04X}") and row[3] == "0A" for row in rows)
 
 
 def run_perftest(flow: dict[str, Any]) -> dict[str, Any]:

@@ -37,24 +37,31 @@ if [ -n "$removes" ] && ! (exists "$removes"); then
     leave 118 "there is no $removes"
 fi
 [ "$seconds" = 0 ] && exit 117
-[ -n "$seconds" ] && set -- timeout -k 5 "$seconds" "$@"
+[ -n "$seconds" ] && set -- timeout --foreground -k 5 "$seconds" "$@"
 
-# This shell leads a process group: sshd and the local link start it in a session of its own.
-# timeout(1) makes a group for itself, hands on what it is sent, and kills it after 5 s as well.
+# This shell leads a process group, in which the command and its children are: sshd and the local
+# link start it in a session of its own.
+end_group() {
+    trap '' TERM
+    kill -TERM 0
+    sleep 5
+    kill -KILL 0
+}
+
 exec 3<&0
 "$@" </dev/null 3<&- &
 command=$!
 {
     read -r _
-    trap '' TERM # the end of the command must not end this
-    kill -TERM 0 "$command"
-    sleep 5
-    kill -KILL 0
+    end_group
 } <&3 >/dev/null 2>&1 &
 watch=$!
 trap '' TERM
 exec 3<&-
 wait "$command"
 status=$?
+if [ -n "$seconds" ] && { [ "$status" = 124 ] || [ "$status" = 137 ]; }; then
+    { end_group; } </dev/null >/dev/null 2>&1 & # timeout(1) has ended the command, no children
+fi
 kill "$watch" 2>/dev/null
 exit "$status"

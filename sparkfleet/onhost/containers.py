@@ -31,12 +31,8 @@ CDI_FOLDERS = ("/etc/cdi", "/var/run/cdi")
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PATIENCE = 30  # s for the daemon to answer
 START_PATIENCE = 60  # s for a container to start
-TICK = 0.1  # s
-KEYS = ("id", "name", "state", "image", "role", "deployment")
-ROW = (
-    "{{.ID}}\t{{.Names}}\t{{.State}}\t{{.Image}}"
-    '\t{{.Label "sparkfleet.role"}}\t{{.Label "sparkfleet.deployment"}}'
-)
+TICK, REMOVAL = 0.1, 5.0  # s
+TRIES = 5
 
 
 class DaemonError(Exception):
@@ -161,15 +157,22 @@ def holds_gpus(path: Path) -> bool:
 
 def containers_of(request: dict[str, Any]) -> list[dict[str, str]]:
     """Return every container that carries the cluster's label, also those that ended."""
-    label = f"label={LABEL}={request['cluster']}"
-    try:
-        text = ask(request["cli"], "ps", "-a", "--no-trunc", "--filter", label, "--format", ROW)
-    except DaemonError:
-        if request["do"] == "stop":
-            raise
-        return []
-    rows = (line.split("\t") for line in text.splitlines())
-    return [dict(zip(KEYS, row)) for row in rows]  # noqa: B905 - Python < 3.10
+    cli, label = request["cli"], f"label={LABEL}={request['cluster']}"
+    for _ in range(TRIES):
+        ids = ask(cli, "ps", "-aq", "--no-trunc", "--filter", label).split()
+        with contextlib.suppress(DaemonError):  # one that goes by itself meanwhile
+            return [
+                {
+                    "id": one["Id"],
+                    "name": one["Name"].lstrip("/"),
+                    "state": one["State"]["Status"],
+                    "role": one["Config"]["Labels"].get("sparkfleet.role", ""),
+                    "deployment": one["Config"]["Labels"].get("sparkfleet.deployment", ""),
+                }
+                for one in (json.loads(ask(cli, "container", "inspect", *ids)) if ids else [])
+            ]
+        time.sleep(TICK)
+    raise DaemonError(f"{cli} container inspect: containers of this cluster come and go")
 
 
 def images_of(request: dict[str, Any]) -> dict[str, Any]:
@@ -184,11 +187,11 @@ def images_of(request: dict[str, Any]) -> dict[str, Any]:
 
 def inspect(request: dict[str, Any], name: str | None) -> dict[str, Any] | None:
     """Return what the engine knows of an image, with what was found inside it; None if absent."""
-    try:
-        (found,) = json.loads(ask(request["cli"], "image", "inspect", name)) if name else [None]
-    except DaemonError:
+    if name is None:
         return None
-    if found is None:
+    try:
+        (found,) = json.loads(ask(request["cli"], "image", "inspect", name))
+    except DaemonError:
         return None
     layers = found["RootFS"]["Layers"]
     key = hashlib.sha256("\n".join(layers).encode()).hexdigest()[:12]
@@ -231,19 +234,16 @@ def stop(request: dict[str, Any]) -> dict[str, Any]:
     running = [one["id"] for one in first if one["state"] not in ("exited", "created", "dead")]
     if running:
         ask(cli, "stop", "-t", str(int(grace)), *running, timeout=grace + PATIENCE)
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + grace + REMOVAL
     while True:
         left = [one["id"] for one in containers_of(request)]
         if not left or time.monotonic() > deadline:
             break
         with contextlib.suppress(DaemonError):  # one that goes by itself meanwhile
-            ask(cli, "rm", "-f", *left)
+            ask(cli, "rm", "-f", "-v", *left)
         time.sleep(TICK)
     if left:
         return {"error": f"{len(left)} containers cannot be removed: {', '.join(left)}"}
-    volumes = ask(cli, "volume", "ls", "-q", "--filter", f"label={LABEL}={request['cluster']}")
-    if volumes.split():
-        ask(cli, "volume", "rm", *volumes.split())
     return {"stopped": [one["name"] for one in first]}
 
 

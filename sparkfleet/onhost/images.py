@@ -43,6 +43,7 @@ HINTS = (
     (r"no space left", "free some space there: docker system df; docker image prune"),
     (r"no such host|i/o timeout|connection refused|network is unreachable",
      "without a registry: load it on one host, then engine_image_source: copy"),
+    (r"short-name", "write the registry too: docker.io/vllm/vllm-openai:TAG"),
     (r"manifest unknown|not found", "is the name right? see the registry's list of tags"),
     (r"could not select device driver|unresolvable CDI",
      "the engine cannot give containers the GPU: nvidia-ctk on that host, or engine_gpus"),
@@ -141,8 +142,9 @@ def send(request: dict[str, Any]) -> dict[str, Any]:
         print(json.dumps({"progress": {"port": listener.getsockname()[1]}}), flush=True)
         wire = admitted(listener, request)
     platform = [f"--platform={request['platform']}"] if request["platform"] else []
+    several = ["--multi-image-archive"] if request["cli"] == "podman" else []
     with wire:
-        work = Work([request["cli"], "save", *platform, *request["images"]])
+        work = Work([request["cli"], "save", *several, *platform, *request["images"]])
         count = 0
         for piece in iter(lambda: os.read(stream(work.child.stdout).fileno(), PIECE), b""):
             wire.sendall(piece)

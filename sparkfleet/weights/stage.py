@@ -162,14 +162,7 @@ def _verdicts(manifest: Manifest, inspection: Inspection, needed: StagePlan) -> 
     yield from verdicts.on_folder(inspection)
 
 
-def push(
-    link: Link,
-    manifest: Manifest,
-    folder: Path,
-    plan: StagePlan,
-    *,
-    moved: Moved = silent,
-) -> Landed:
+def push(link: Link, folder: Path, plan: StagePlan, *, moved: Moved = silent) -> Landed:
     """Send what `plan` says from the local `folder` to the host of `link`, through that link.
 
     Raises CommandError if the host cannot take it; what has arrived stays there for the next run.

@@ -5,6 +5,7 @@ Real Docker, real Ray, real vLLM. `tests/fleet/test_containers.py` has what need
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 
@@ -24,6 +25,7 @@ pytestmark = [
 
 HOSTS = ("spark-01", "spark-02")
 FOREIGN = "not-ours"
+RECEIPT = "/home/nvidia/vllm/.sparkfleet/default/receipt.json"
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +64,8 @@ def test_up_copies_the_image_and_serves_with_each_rank_in_its_own_container(run:
     assert "rank 0 on spark-01 (10.78.1.1)" in done.output
     assert "rank 1 on spark-02 (10.78.1.2)" in done.output
     assert [len(running(host)) for host in HOSTS] == [2, 1]
+    receipt = json.loads(fleet.run_on("spark-01", ["cat", RECEIPT]).stdout)
+    assert {one["name"] for one in receipt["images"].values()} == {containers.image_name()}
 
 
 def _sleeper() -> list[str]:

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -17,23 +17,13 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as bounds
 from hypothesis import strategies as st
 
-from sparkfleet.commands import Command
 from sparkfleet.errors import CommandError, LaunchError
-from sparkfleet.inventory.loading import load
-from sparkfleet.lab import containers, fleet, paths
+from sparkfleet.lab import containers, fleet
 from sparkfleet.lab import state as states
 from sparkfleet.launch import processes
-from sparkfleet.launch.deployment import Deployment, Node, deploy
-from sparkfleet.launch.engines import Container, choose
-from sparkfleet.launch.environment import environment
 from sparkfleet.launch.images import transfer
-from sparkfleet.launch.survey import Survey, ask_survey
-from sparkfleet.model import Value
-from sparkfleet.recipes.settings import Settings
-from sparkfleet.remote.link import Link
-from sparkfleet.remote.open import open_link
 from sparkfleet.weights.routes import Ends
-from tests import gb10
+from tests.stub_spark import BAKED, PROGRAMS, STUB, Spark
 
 pytestmark = [
     pytest.mark.fleet,
@@ -41,94 +31,7 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("dockerd") is None, reason="apt-get install docker.io"),
 ]
 
-CLUSTER = "stub"
-STUB = "sparkfleet-stub:1"
-# Stand-ins in the image: `vllm` tells its arguments and its environment, and stays.
-PROGRAMS = {
-    "stub/vllm": """#!/bin/bash
-printf '%s\\0' "$@" | base64 -w0; echo
-env -0 | base64 -w0; echo
-[ -n "${STAY:-}" ] && exec sleep 60
-exit 0
-""",
-    "stub/python3": """#!/bin/bash
-[ "$2" = pip ] || PATH=${PATH#*:} exec python3 "$@"
-case " $* " in *" broken "*) echo "ERROR: no such package: broken" >&2; exit 1 ;; esac
-printf '%s\\n' "${@:5}" >/packages
-""",
-}
-BAKED = ["ENV NCCL_IB_ADDR_RANGE=10.0.0.0/8", "ENV EMPTY_IS_SET="]
 WORDS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=12)
-
-
-class Spark:
-    """A lab host: the way to it as a user, its settings, and the root of it."""
-
-    def __init__(self, name: str, **own: Any) -> None:
-        host = load([str(paths.DOCKER_INVENTORY)]).hosts[name]
-        mine = {"engine_image": STUB, "vllm_model": "m", **own}
-        values = {key: Value(data=value) for key, value in mine.items()}
-        self.settings = Settings(host=replace(host, vars={**host.vars, **values}))
-        self.link: Link = open_link(host)
-        self.name = name
-
-    def survey(self) -> Survey:
-        return ask_survey(self.link, self.settings, CLUSTER)
-
-    @property
-    def place(self) -> Mapping[str, str]:
-        return processes.place(self.settings, CLUSTER)
-
-    def root(self, *words: str, check: bool = True) -> str:
-        done = fleet.run_on(self.name, words, check=check)
-        return done.stdout + done.stderr
-
-    def deployment(self, **own: Any) -> Deployment:
-        """Return what would run there, with more variables set."""
-        values = {key: Value(data=value) for key, value in own.items()}
-        host = replace(self.settings.host, vars={**self.settings.host.vars, **values})
-        mine, seen = Settings(host=host), self.survey()
-        runs = choose(mine, seen, gb10.pair()[0].facts(), cluster=CLUSTER, group=False)
-        assert isinstance(runs, Container)
-        node = Node(
-            settings=mine,
-            rank=0,
-            address=None,
-            engine=runs,
-            folder=seen.folder,
-            weights=seen.expand("~/vllm"),
-            model=seen.expand("~/vllm/m"),
-            environment=environment(
-                mine, (), cluster=CLUSTER, hf_home="/models", engine=runs.environment
-            ),
-        )
-        return deploy(CLUSTER, [node], tp=1, pp=1, contents=[])
-
-    def write(self, deployment: Deployment) -> None:
-        processes.write_files(self.link, self.place, deployment.files[self.name])
-
-    def run(self, **own: Any) -> tuple[list[str], dict[str, str]]:
-        """Run the rendered script by hand; return what the stand-in was given."""
-        self.write(self.deployment(**own))
-        script = f"{self.survey().folder}/vllm-serve.sh"
-        done = self.link.run(Command(argv=("bash", script)))
-        assert done.returncode == 0, done.stderr + done.text
-        import base64  # noqa: PLC0415
-
-        words, variables = (base64.b64decode(line) for line in done.stdout.splitlines())
-        pairs = (one.decode().partition("=") for one in variables.split(b"\0") if one)
-        return words.decode().split("\0")[:-1], {name: value for name, _, value in pairs}
-
-    def start(self, **own: Any) -> None:
-        made = self.deployment(**{"vllm_env": {"STAY": "1"}, **own})
-        self.write(made)
-        processes.start(self.link, self.place, "serve", "vllm-serve.sh", hash_=made.hash)
-
-    def stop(self) -> int:
-        return processes.stop(self.link, self.place, grace=2)
-
-    def running(self) -> list[str]:
-        return self.root("docker", "ps", "-a", "--format", "{{.Names}}").split()
 
 
 @pytest.fixture(scope="module")
@@ -222,14 +125,21 @@ def test_what_does_not_carry_our_label_stays(spark: Spark) -> None:
     foreign = ("docker", "run", "-d", "--network=none", "--entrypoint=sleep")
     spark.root(*foreign, "--name=sparkfleet-stub-ray", STUB, "60")
     spark.root(*foreign, "--name=theirs", "--label=sparkfleet.cluster=other", STUB, "60")
-    spark.root("docker", "volume", "create", "sparkfleet-foreign")
-    spark.root("docker", "volume", "create", "--label=sparkfleet.cluster=stub", "ours")
     spark.start()
     spark.stop()
     assert sorted(spark.running()) == ["sparkfleet-stub-ray", "theirs"]
-    assert spark.root("docker", "volume", "ls", "-q").split() == ["sparkfleet-foreign"]
     spark.root("docker", "rm", "-f", "sparkfleet-stub-ray", "theirs")
-    spark.root("docker", "volume", "rm", "sparkfleet-foreign")
+
+
+def test_the_folder_that_two_containers_share_goes_with_the_last(spark: Spark) -> None:
+    ours = ("docker", "run", "-d", "--network=none", "--label=sparkfleet.cluster=stub")
+    stay = ("--entrypoint=sleep", STUB, "60")
+    spark.root(*ours, "--name=sparkfleet-stub-ray", "--mount=type=volume,target=/tmp", *stay)
+    spark.root(*ours, "--name=second", "--volumes-from=sparkfleet-stub-ray", *stay)
+    spark.root("docker", "exec", "sparkfleet-stub-ray", "touch", "/tmp/socket")
+    spark.root("docker", "exec", "second", "test", "-e", "/tmp/socket")
+    spark.stop()
+    assert spark.root("docker", "volume", "ls", "-q").split() == []
 
 
 def test_one_that_ignores_its_end_is_killed_within_the_limit(spark: Spark) -> None:

@@ -163,6 +163,19 @@ def test_check_measures_nothing_and_says_so(lab: Fleet, playbook: str) -> None:
     assert _receipts() == []
 
 
+def test_a_cluster_that_runs_is_not_measured_with_its_own_traffic(
+    lab: Fleet, playbook: str
+) -> None:
+    _forget()
+    labelled = "SPARKFLEET_CLUSTER=default sleep 60 >/dev/null 2>&1 & echo $!"
+    pid = fleet.run_on("spark-02", ["su", "nvidia", "-c", labelled]).stdout.strip()
+    done = _type("playbook.run", playbook, "--verbose")
+    fleet.run_on("spark-02", ["kill", pid])
+    assert done.returncode == 0, done.stdout
+    assert "spark-01 has no receipt of them; the cluster runs" in done.stdout
+    assert _receipts() == []
+
+
 def test_rates_that_are_refused_leave_no_receipt_unless_allowed(lab: Fleet, playbook: str) -> None:
     _forget()
     rail = lab.hosts[0].rails[0].interface

@@ -18,6 +18,7 @@ from sparkfleet.lab import fleet
 from sparkfleet.lab.fleet import Fleet, LabRail
 from sparkfleet.links import Fabric, Samples, Topology
 from sparkfleet.links.environment import SOCKETS
+from sparkfleet.links.rate_verdicts import NO_IDLE
 from sparkfleet.links.rates import steps
 from sparkfleet.model import Host, Severity, Value, Verdict
 from sparkfleet.remote.channel import Channel
@@ -254,18 +255,20 @@ def test_healthy_rails_are_not_refused_whatever_else_this_machine_does(lab: Flee
 
 
 def test_a_shaped_rail_is_told_from_its_twin(lab: Fleet) -> None:
-    healthy, _ = _rates(lab)
-    if min(rate.gbps for rate in healthy.rates) < 15:
-        pytest.skip("this machine is too busy to move more than a shaped rail does")
     fleet.fault("spark-01", "shape")
     try:
-        _, verdicts = _rates(lab)
+        samples, verdicts = _rates(lab)
     finally:
         fleet.fault("spark-01", "shape", clear=True)
-    assert {(x.check, x.host, x.subject) for x in verdicts if x.refuses} == {
+    refused = {(x.check, x.host, x.subject) for x in verdicts if x.refuses}
+    expected = {
         ("link.uneven", "spark-01", f"{RAIL} to spark-02"),
         ("link.uneven", "spark-02", f"{PEER_RAIL} to spark-01"),
     }
+    crowded = any(rate.idle < NO_IDLE for rate in samples.rates if rate.gbps < 11)
+    if refused != expected and crowded:
+        pytest.skip("this machine has no CPU to spare: the rate of a rail proves nothing")
+    assert refused == expected
 
 
 @pytest.mark.parametrize(

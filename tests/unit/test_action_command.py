@@ -117,7 +117,7 @@ def _alive(mark: str) -> list[str]:
             words = path.read_bytes().split(b"\0")
         except OSError:
             continue
-        if mark.encode() in words:
+        if words[0].endswith(b"sleep") and mark.encode() in words:
             found.append(path.parent.name)
     return found
 

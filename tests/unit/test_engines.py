@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sparkfleet.commands import quote
-from sparkfleet.errors import InventoryError, RecipeError
+from sparkfleet.errors import InputError, InventoryError, RecipeError
 from sparkfleet.launch.engines import Container, Native, kind
 from sparkfleet.launch.engines.daemon import Daemon, parse
 from sparkfleet.launch.engines.options import gpu
+from sparkfleet.launch.preflight import check_settings
 from sparkfleet.links import EnvVar
 from tests.engines import (
     DOCKER,
@@ -58,6 +60,13 @@ def test_limits_are_those_that_a_spark_needs() -> None:
     assert "--privileged" not in run
 
 
+def test_podman_without_root_keeps_the_users_own_limits() -> None:
+    rootless = survey(daemon=Daemon(cli="podman", cdi=True, rootless=True))
+    run = engine(seen=rootless, engine="podman").wrap("serve", (), {})
+    assert run[0] == "podman"
+    assert option(run, "ulimit") == ["host"]
+
+
 def test_weights_are_read_only_and_caches_are_the_hosts_own() -> None:
     assert option(words(), "mount") == [
         "type=bind,source=/home/nvidia/vllm/.sparkfleet/default,target=/sparkfleet,readonly",
@@ -75,9 +84,8 @@ def test_the_server_shares_processes_memory_and_sockets_with_ray_beside_it() -> 
     assert "--init" in ray
     assert option(serve, "pid") == ["container:sparkfleet-default-ray"]
     assert "--init" not in serve
-    shared = "type=volume,source=sparkfleet-default,target=/tmp"
-    shared += ",volume-label=sparkfleet.cluster=default"
-    assert option(ray, "mount")[-1] == option(serve, "mount")[-1] == shared
+    assert option(ray, "mount")[-1] == "type=volume,target=/tmp"
+    assert option(serve, "volumes-from") == ["sparkfleet-default-ray"]
     assert "target=/tmp" not in quote(words("serve"))
 
 
@@ -230,6 +238,25 @@ def test_a_file_option_that_nobody_declares_is_refused() -> None:
         deployed(vllm_args={"chat-template": "unsloth.jinja"})
     inline = deployed(vllm_args={"chat-template": "{{ messages }}"})[1]["spark-1"]
     assert "{{ messages }}" in executed(inline["vllm-serve.sh"])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "match"),
+    [
+        ({"engine_image": None}, "engine_image is not set"),
+        ({"engine": "native"}, "engine_venv is not set"),
+        ({"engine_mounts": ["x"]}, "is not a mount"),
+        ({"engine_mods": ["/none"]}, "cannot be read"),
+        ({"vllm_args": {"tool-parser-plugin": "p.py"}}, "no weights_files declares it"),
+        ({"vllm_args": {"tp": 2}}, "is set by sparkfleet itself"),
+    ],
+)
+def test_what_cannot_be_rendered_is_refused_before_a_byte_moves(
+    wrong: dict[str, Any], match: str
+) -> None:
+    check_settings(settings())
+    with pytest.raises(InputError, match=match):
+        check_settings(settings(**wrong))
 
 
 def test_what_is_needed_and_not_set_is_named() -> None:

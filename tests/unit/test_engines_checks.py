@@ -35,7 +35,14 @@ def test_a_healthy_host_passes() -> None:
     assert {check: one.severity for check, one in _checks().items()} == {
         "engine.daemon": Severity.OK,
         "engine.gpu": Severity.OK,
+        "engine.cgroups": Severity.INFO,
     }
+
+
+def test_the_gpu_that_a_reload_of_systemd_takes_away_is_told() -> None:
+    assert "daemon-reload" in _checks()["engine.cgroups"].seen
+    assert "engine.cgroups" not in _checks(engine_gpus="cdi")
+    assert "engine.cgroups" not in _checks(replace(DOCKER, cgroups="cgroupfs"))
 
 
 @pytest.mark.parametrize(

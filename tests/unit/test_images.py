@@ -126,6 +126,14 @@ def test_a_good_image_passes_and_one_that_nobody_saw_says_nothing() -> None:
     assert _inside(replace(WITH_IMAGE, probe=None)) == {}
 
 
+def test_the_executor_without_ray_needs_a_vllm_that_spans_nodes() -> None:
+    bare = _with(nodes=False, programs=("vllm", "nvidia-smi"))
+    found = {one.check: one for one in inside(bare, settings(), (), nodes=2, executor="mp")}
+    assert found["engine.nnodes"].refuses
+    assert "engine.ray" not in found
+    assert "engine.nnodes" not in {one.check for one in inside(bare, settings(), (), nodes=1)}
+
+
 def test_an_image_without_vllm_is_no_engine() -> None:
     assert _inside(_with(programs=("ray",)))["engine.vllm"].refuses
 

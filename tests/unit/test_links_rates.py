@@ -150,12 +150,29 @@ def test_a_rail_that_the_cpus_bound_is_not_called_uneven() -> None:
     assert {x.severity for x in found} == {Severity.OK}
 
 
-def test_what_the_cpus_bound_is_a_warning_and_no_refusal() -> None:
+def test_what_the_cpus_bound_is_one_warning_a_host_and_no_refusal() -> None:
     cluster = Cluster(*pair())
     found = judged(cluster, *rates(cluster, whole=60, alone=40, need=1.0))
-    assert {x.severity for x in found} == {Severity.WARNING}
-    assert {x.seen.partition(": ")[2] for x in found} == {"the CPUs had no time for more"}
-    assert all("perftest" in x.fix for x in found)
+    assert [(x.host, x.severity) for x in found] == [
+        ("spark-1", Severity.WARNING),
+        ("spark-2", Severity.WARNING),
+    ]
+    assert found[0].subject == "3 ways to spark-2"
+    assert found[0].seen == "40 Gb/s and more: the CPUs had no time for the rest"
+    assert "perftest" in found[0].fix
+
+
+@pytest.mark.parametrize(
+    ("need", "idle", "refuses"),
+    [(0.5, 0.5, True), (0.95, 0.5, False), (0.5, 0.0, False), (0.1, 0.0, True)],
+)
+def test_a_host_without_an_idle_cpu_lowers_what_counts_as_busy(
+    need: float, idle: float, *, refuses: bool
+) -> None:
+    cluster = Cluster(*pair())
+    measured = rates(cluster, whole=60, alone=40, need=need)
+    found = judged(cluster, *(replace(rate, idle=idle) for rate in measured))
+    assert {x.refuses for x in found} == {refuses}
 
 
 def test_a_way_on_which_nothing_passed_is_refused_with_the_reason() -> None:

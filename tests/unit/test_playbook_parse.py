@@ -203,6 +203,8 @@ def test_every_mistake_is_told_at_once_with_its_place(tmp_path: Path) -> None:
         ("- copy: {content: x, dest: /b, mode: 0644}", "mode is a text, not 420"),
         ("- copy: {content: x, dest: /b, mode: '0999'}", "mode is permissions"),
         ("- command: ls creates=/x", "write creates as an argument"),
+        ("- command: ls $HOME", "'$HOME' stays as it is: expand it with shell"),
+        ("- command: ls ~/vllm", "'~/vllm' stays as it is"),
         ("- command: ls 'x", "cannot be split into words"),
         ("- command: {cmd: ls, argv: [ls]}", "needs either cmd or argv"),
         ("- command: {cmd: ls, timeout: 0}", "timeout is a number of seconds from 1"),

@@ -246,7 +246,7 @@ def test_a_disk_that_fills_up_on_the_way_keeps_what_arrived(
     plans = spark.plan(manifest)
     hog.write_bytes(b"x" * 500_000)
     with pytest.raises(CommandError, match=r"[Nn]o space|full"):
-        stage.push(spark.links["spark-01"], manifest, source, plans["spark-01"])
+        stage.push(spark.links["spark-01"], source, plans["spark-01"])
     assert wrong_files(spark, manifest, source) == []
     hog.unlink()
     assert spark.stage(manifest, source).landed["spark-01"].bytes < manifest.size

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from sparkfleet.facts import HostFacts
 from sparkfleet.launch.engines.daemon import Daemon
-from sparkfleet.launch.engines.options import gpu
+from sparkfleet.launch.engines.options import HOOK, gpu
 from sparkfleet.model import Severity, Verdict
 from sparkfleet.quantities import show_size
 from sparkfleet.recipes.settings import Settings
@@ -30,6 +30,7 @@ def container_checks(settings: Settings, facts: HostFacts, daemon: Daemon) -> It
     if daemon.error:
         return
     yield _gpu(settings, daemon)
+    yield from _cgroups(settings, daemon)
     yield from _shared_memory(settings, facts)
     yield from _kernel(settings, facts)
     yield from _user(settings)
@@ -67,6 +68,23 @@ def _gpu(settings: Settings, daemon: Daemon) -> Verdict:
         seen=" ".join(found) or ("neither" if lacking else "none asked for"),
         source=f"{daemon.cli} info, /etc/cdi",
         fix=toolkit if lacking else "",
+    )
+
+
+def _cgroups(settings: Settings, daemon: Daemon) -> Iterator[Verdict]:
+    """Tell of failure 48; CDI is free of it."""
+    by_hook = gpu(settings.text("engine_gpus"), daemon) == (HOOK,)
+    if not by_hook or daemon.cgroups != "systemd":
+        return
+    yield Verdict(
+        check="engine.cgroups",
+        severity=Severity.INFO,
+        host=settings.host.name,
+        subject=f"cgroup driver of {daemon.cli}",
+        expected="cgroupfs, or the GPU by CDI",
+        seen="systemd: `systemctl daemon-reload` takes the GPU from containers that run",
+        source=f"{daemon.cli} info",
+        fix="engine_gpus: cdi, after: sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml",
     )
 
 

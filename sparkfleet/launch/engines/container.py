@@ -101,6 +101,7 @@ class Container:
             "run",
             "--rm",
             "--pull=never",
+            "--no-healthcheck",
             f"--name={self.name(role)}",
             f"--label={LABEL}.cluster={self.cluster}",
             f"--label={LABEL}.role={role}",
@@ -110,7 +111,7 @@ class Container:
             *self._memory(role),
             *self.options,
             *(word for mount in self._mounts() for word in mount.words),
-            *self._shared_folder(),
+            *self._shared_folder(role),
             *(f"--env={name}={value}" for name, value in variables.items()),
             *self.extra,
             "--entrypoint=bash",
@@ -125,10 +126,7 @@ class Container:
 
     def name(self, role: str) -> str:
         """Return the name of a role's container."""
-        return f"{self._stem()}-{role}"
-
-    def _stem(self) -> str:
-        return "sparkfleet-" + re.sub(r"[^a-zA-Z0-9_.-]", "-", self.cluster)
+        return f"sparkfleet-{re.sub(r'[^a-zA-Z0-9_.-]', '-', self.cluster)}-{role}"
 
     def _mounts(self) -> tuple[Mount, ...]:
         """Return all mounts; of those that hold a path the first is where it is shown."""
@@ -159,9 +157,13 @@ class Container:
             return (f"--ipc=container:{self.name('ray')}",)
         return ("--ipc=shareable", f"--shm-size={self.shm_size}")
 
-    def _shared_folder(self) -> tuple[str, ...]:
-        """Return the /tmp that Ray's container shares with the server: their sockets are there."""
+    def _shared_folder(self, role: str) -> tuple[str, ...]:
+        """Return the /tmp that Ray's container shares with the server: their sockets are there.
+
+        It has no name, so it goes with the last of the two.
+        """
         if not self.group:
             return ()
-        label = f"volume-label={LABEL}.cluster={self.cluster}"
-        return (f"--mount=type=volume,source={self._stem()},target=/tmp,{label}",)
+        if role == "serve":
+            return (f"--volumes-from={self.name('ray')}",)
+        return ("--mount=type=volume,target=/tmp",)

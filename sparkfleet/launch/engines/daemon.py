@@ -14,8 +14,8 @@ class Daemon:
     """Docker or Podman on one host.
 
     `error` is what it said instead of an answer. `hook` tells that NVIDIA's hook is on the
-    daemon's PATH, `cdi` that a CDI specification of NVIDIA's GPUs is there. `root` holds images,
-    with `free` bytes.
+    daemon's PATH, `cdi` that a CDI specification of NVIDIA's GPUs is there, `rootless` that Podman
+    has only the user's own rights. `root` holds images, with `free` bytes.
     """
 
     cli: str
@@ -28,6 +28,7 @@ class Daemon:
     cgroups: str = ""
     hook: bool = False
     cdi: bool = False
+    rootless: bool = False
 
     @property
     def saves_one_platform(self) -> bool:
@@ -54,6 +55,7 @@ def parse(cli: str, answer: Mapping[str, Any]) -> Daemon:
         cgroups=info.get("CgroupDriver") or host.get("cgroupManager", ""),
         hook=answer["hook"],
         cdi=answer["cdi"],
+        rootless=bool((host.get("security") or {}).get("rootless")),
     )
 
 

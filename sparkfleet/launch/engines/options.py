@@ -77,7 +77,9 @@ def words(settings: Settings, daemon: Daemon, devices: Sequence[str], user: str)
     memory = settings.value("engine_memory")
     found = [*gpu(settings.text("engine_gpus"), daemon)]
     found += [f"--device={path}" for path in devices]
-    found += ["--ulimit=memlock=-1:-1", f"--ulimit=nofile={NOFILE}:{NOFILE}", "--cap-add=IPC_LOCK"]
+    limits = ["memlock=-1:-1", f"nofile={NOFILE}:{NOFILE}"]
+    found += [f"--ulimit={limit}" for limit in (["host"] if daemon.rootless else limits)]
+    found.append("--cap-add=IPC_LOCK")
     if settings.value("engine_privileged"):
         found.append("--privileged")
     if memory is not None:

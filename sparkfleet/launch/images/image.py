@@ -8,6 +8,8 @@ from typing import Any
 
 from sparkfleet.model import EMPTY
 
+LOCAL = "localhost/"  # as Podman calls what came from no registry
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
@@ -63,7 +65,7 @@ def parse(answer: Mapping[str, Any] | None) -> Image | None:
         id=answer["id"],
         key=answer["key"],
         layers=tuple(answer["layers"]),
-        digests=tuple(answer["digests"]),
+        digests=tuple(one for one in answer["digests"] if not one.startswith(LOCAL)),
         size=answer["size"],
         environment={name: value for name, _, value in pairs},
         architecture=answer["architecture"],

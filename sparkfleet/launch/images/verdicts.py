@@ -15,18 +15,25 @@ LEAST = (("vllm", "vllm_min_version"), ("transformers", "vllm_min_transformers")
 
 
 def inside(
-    image: Image, settings: Settings, variables: Collection[str], *, nodes: int
+    image: Image,
+    settings: Settings,
+    variables: Collection[str],
+    *,
+    nodes: int,
+    executor: str = "ray",
 ) -> Iterator[Verdict]:
     """Yield verdicts on what a probe found; `variables` are the names that the ranks set or unset.
 
-    Nothing for an image that nobody has looked into yet.
+    `executor`, ray or mp, joins several nodes. Nothing for an image that nobody has looked into.
     """
     probe = image.probe
     if probe is None:
         return
     yield _program(image, settings, probe, "vllm")
-    if nodes > 1:
+    if nodes > 1 and executor == "ray":
         yield _program(image, settings, probe, "ray")
+    elif nodes > 1:
+        yield _spans_nodes(image, settings, probe)
     for package, variable in LEAST:
         yield from _recent(settings, probe, package, variable)
     yield from _gpu(image, settings, probe)
@@ -50,6 +57,19 @@ def _program(image: Image, settings: Settings, probe: Probe, name: str) -> Verdi
         seen=version or ("there" if found else f"{name}: command not found"),
         source=str(settings.origin("engine_image")),
         fix="" if found else fixes[name],
+    )
+
+
+def _spans_nodes(image: Image, settings: Settings, probe: Probe) -> Verdict:
+    return Verdict(
+        check="engine.nnodes",
+        severity=Severity.OK if probe.nodes else Severity.ERROR,
+        host=settings.host.name,
+        subject=f"vLLM in {image.name}",
+        expected="the option --nnodes, which the mp executor needs",
+        seen="there" if probe.nodes else f"vLLM {probe.packages.get('vllm', '')} without it",
+        source="vllm/engine/arg_utils.py",
+        fix="" if probe.nodes else "take the ray executor, or a newer image",
     )
 
 

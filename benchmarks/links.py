@@ -1,0 +1,92 @@
+"""Times the links gate on lab hosts: facts, static and active checks, and a moment of measuring.
+
+``sudo python benchmarks/links.py [--hosts 2,8,32]``. Boots a lab of its own for each size, so none
+may run. Prints seconds and the channels that a host took; the static gate over 32 hosts has to end
+in under 5 s on 2 cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import TypeVar
+
+from sparkfleet import facts, links
+from sparkfleet.commands import Command
+from sparkfleet.inventory.clusters import cluster
+from sparkfleet.inventory.loading import load
+from sparkfleet.lab import fleet
+from sparkfleet.model import Host
+from sparkfleet.remote.channel import Channel
+from sparkfleet.remote.connection import connect
+from sparkfleet.remote.link import Link
+from sparkfleet.remote.pool import Pool
+
+TARGET = 5.0  # s for facts and static checks of the largest fleet
+HEADINGS = ("hosts", "facts", "static", "active", "rates", "Gb/s", "channels")
+
+T = TypeVar("T")
+
+
+def timed(work: Callable[[], T]) -> tuple[float, T]:
+    """Return how long `work` took, seconds, and what it gave."""
+    began = time.perf_counter()
+    given = work()
+    return time.perf_counter() - began, given
+
+
+class Counting:
+    """Opens links, and counts the channels that are opened on each."""
+
+    def __init__(self) -> None:
+        self.channels: Counter[str] = Counter()
+
+    def connect(self, host: Host) -> Link:
+        """Return a link to `host` that counts."""
+        link = connect(host)
+        start = link.open
+
+        def count(command: Command) -> Channel:
+            self.channels[host.name] += 1
+            return start(command)
+
+        link.open = count  # type: ignore[method-assign]
+        return link
+
+
+def measure(count: int) -> float:
+    """Run the gate over `count` hosts, print its row, and return facts and static seconds."""
+    lab = fleet.up(count, cables="crossed" if count == 2 else "switch")
+    hosts = cluster(load([str(lab.inventory)])).hosts
+    counting = Counting()
+    with Pool(counting.connect) as pool:
+        gathering, seen = timed(lambda: pool.map(facts.gather, hosts).all())
+        fabric = links.fabric(seen, hosts)
+        checking, verdicts = timed(lambda: links.check(fabric, seen, hosts))
+        probing, more = timed(lambda: links.probe(pool, fabric, hosts))
+        sampling, samples = timed(lambda: links.sample(pool, fabric, hosts))
+    assert not any(verdict.refuses for verdict in (*verdicts, *more))
+    slowest = min(rate.gbps for rate in samples.rates)
+    times = "".join(f" {x:>7.2f}s" for x in (gathering, checking, probing, sampling))
+    print(f"{count:>5}{times} {slowest:>6.1f} {max(counting.channels.values()):>8}")
+    return gathering + checking
+
+
+def main() -> int:
+    """Measure each size, and return 1 where the largest misses the target."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--hosts", default="2,8,32")
+    sizes = [int(size) for size in parser.parse_args().hosts.split(",")]
+    print("{:>5} {:>8} {:>8} {:>8} {:>8} {:>6} {:>8}".format(*HEADINGS))
+    try:
+        took = [measure(size) for size in sizes]
+    finally:
+        fleet.down()
+    return 1 if took[-1] > TARGET else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

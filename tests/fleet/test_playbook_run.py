@@ -1,0 +1,169 @@
+"""Playbooks on lab hosts: real SSH, counted, cut, and cleaned up after."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from sparkfleet.commands import Command
+from sparkfleet.inventory import load
+from sparkfleet.lab import engine, fleet, model
+from sparkfleet.lab.fleet import Fleet
+from sparkfleet.model import Host
+from sparkfleet.remote.channel import Channel
+from sparkfleet.remote.connection import SshLink, connect
+from sparkfleet.remote.link import Link
+from tests.commandline import command_line, started
+from tests.scenes import play
+
+pytestmark = [
+    pytest.mark.fleet,
+    pytest.mark.skipif(os.geteuid() != 0, reason="the lab needs root"),
+]
+EXAMPLE = Path(__file__).parents[2] / "playbooks" / "examples" / "chat-template.yml"
+NAMES = ("spark-01", "spark-02")
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Fleet]:
+    """Return the lab that runs, or one of our own."""
+    running = fleet.status()
+    yield running or fleet.up(2)
+    if running is None:
+        fleet.down()
+
+
+def _counting(channels: Counter[str], connections: Counter[str]) -> Callable[[Host], Link]:
+    class Counted(SshLink):
+        def _start(self, command: Command) -> Channel:
+            channels[self.host.name] += 1
+            return super()._start(command)
+
+    def open_link(host: Host) -> Link:
+        connections[host.name] += 1
+        return Counted(host, connect(host)._connection)
+
+    return open_link
+
+
+def test_ten_commands_cost_one_connection_a_host_and_a_channel_each(
+    lab: Fleet, tmp_path: Path
+) -> None:
+    channels, connections = Counter[str](), Counter[str]()
+    ended, _ = play(
+        tmp_path,
+        "- command: 'true'\n" * 10,
+        hosts=load([str(lab.inventory)]),
+        open_link=_counting(channels, connections),
+    )
+    assert ended.exit_code == 0
+    assert connections == dict.fromkeys(NAMES, 1)
+    assert channels == dict.fromkeys(NAMES, 10)
+
+
+SLEEPERS = (
+    "for p in /proc/[0-9]*; do "
+    "[ \"$(cat $p/comm 2>/dev/null)\" = sleep ] && tr '\\0' ' ' <$p/cmdline; done; true"
+)
+
+
+def _sleeping(mark: str) -> list[str]:
+    """Return the hosts on which a `sleep` has `mark` as an argument."""
+    return [name for name in NAMES if mark in fleet.run_on(name, ["sh", "-c", SLEEPERS]).stdout]
+
+
+def _until(holds: Callable[[], bool], seconds: float = 20) -> bool:
+    deadline = time.monotonic() + seconds
+    while not holds() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return holds()
+
+
+@pytest.fixture
+def slow(lab: Fleet, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], str, Path]]:
+    """Start a run that makes a folder and then sleeps; return it, the mark and the folder."""
+    mark, made = f"4{os.getpid()}", Path(f"/tmp/sparkfleet-test-{os.getpid()}")
+    (tmp_path / "slow.yml").write_text(
+        f"- hosts: sparks\n  tasks:\n    - file: {{path: {made}, state: directory}}\n"
+        f"    - command: sleep {mark}\n"
+    )
+    words = ("playbook.run", str(tmp_path / "slow.yml"), "--inventory", str(lab.inventory))
+    with started(*words) as child:
+        assert _until(lambda: _sleeping(mark) == list(NAMES))
+        yield child, mark, made
+        child.kill()
+
+
+def _exists(path: Path) -> list[str]:
+    return [
+        name
+        for name in NAMES
+        if fleet.run_on(name, ["test", "-e", str(path)], check=False).returncode == 0
+    ]
+
+
+def test_a_killed_run_leaves_no_command_on_any_host(
+    slow: tuple[subprocess.Popen[str], str, Path],
+) -> None:
+    child, mark, made = slow
+    child.kill()
+    assert _until(lambda: _sleeping(mark) == [])
+    for name in _exists(made):
+        fleet.run_on(name, ["rmdir", str(made)])
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_ends_the_commands_and_undoes_the_rest(
+    slow: tuple[subprocess.Popen[str], str, Path], number: signal.Signals
+) -> None:
+    child, mark, made = slow
+    assert _exists(made) == list(NAMES)
+    child.send_signal(number)
+    output = child.communicate(timeout=60)[0]
+    assert child.returncode == 130, output
+    assert "interrupted; taking back this run" in output
+    assert _until(lambda: _sleeping(mark) == [])
+    assert _exists(made) == []
+
+
+def test_becoming_root_is_tried_first(lab: Fleet, tmp_path: Path) -> None:
+    hosts = load([str(lab.inventory)])
+    _, told = play(tmp_path, "- name: it\n  command: id -un\n  become: true\n", hosts=hosts,
+                   open_link=connect)  # fmt: skip
+    outcome = told.outcomes("it")["spark-01"]
+    if shutil.which("sudo"):  # a lab host has the programs of this machine
+        assert outcome.data["stdout"] == "root"
+    else:
+        assert outcome.message.startswith("sudo is not possible")
+
+
+@pytest.mark.e2e
+@pytest.mark.skipif(not engine.is_complete(), reason="the lab's engine is not installed")
+def test_the_example_can_be_checked(lab: Fleet, tmp_path: Path) -> None:
+    model.make(print)
+    words = ["playbook.run", str(EXAMPLE), "--tp", "2", "--check", "--diff", "--output", "json"]
+    done = subprocess.run(
+        command_line(*words, "--inventory", str(lab.inventory)),
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    (content,) = json.loads(done.stdout)["plays"]
+    tasks = {task["name"]: task["hosts"].get("spark-01") for task in content["tasks"]}
+    assert tasks["Drop the page caches"]["status"] == "skipped"
+    (change,) = tasks["Stage the chat template"]["changes"]
+    assert change["path"] == "/home/nvidia/vllm/templates/chatml.jinja"
+    files = {
+        change["path"]: change for change in tasks["Replace the previous deployment"]["changes"]
+    }
+    (serve,) = [one["after"] for path, one in files.items() if path and "vllm-serve.sh" in path]
+    assert "--chat-template /home/nvidia/vllm/templates/chatml.jinja" in serve
+    assert fleet.run_on("spark-01", ["test", "-e", change["path"]], check=False).returncode

@@ -1,0 +1,124 @@
+"""A lab host whose image holds stand-ins for vLLM and Python: tells what it was given."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from sparkfleet.commands import Command
+from sparkfleet.inventory.loading import load
+from sparkfleet.lab import fleet, paths
+from sparkfleet.launch import processes
+from sparkfleet.launch.deployment import Deployment, Node, deploy
+from sparkfleet.launch.engines import Container, choose
+from sparkfleet.launch.environment import environment
+from sparkfleet.launch.survey import Survey, ask_survey
+from sparkfleet.model import Value
+from sparkfleet.recipes.settings import Settings
+from sparkfleet.remote.channel import Channel
+from sparkfleet.remote.link import Link
+from sparkfleet.remote.local import LocalLink
+from sparkfleet.remote.open import open_link
+from tests import gb10
+
+CLUSTER = "stub"
+STUB = "sparkfleet-stub:1"
+# Stand-ins in the image: `vllm` tells its arguments and its environment, and stays.
+PROGRAMS = {
+    "stub/vllm": """#!/bin/bash
+printf '%s\\0' "$@" | base64 -w0; echo
+env -0 | base64 -w0; echo
+[ -n "${STAY:-}" ] && exec sleep 60
+exit 0
+""",
+    "stub/python3": """#!/bin/bash
+[ "$2" = pip ] || PATH=${PATH#*:} exec python3 "$@"
+case " $* " in *" broken "*) echo "ERROR: no such package: broken" >&2; exit 1 ;; esac
+printf '%s\\n' "${@:5}" >/packages
+""",
+}
+BAKED = ["ENV NCCL_IB_ADDR_RANGE=10.0.0.0/8", "ENV EMPTY_IS_SET="]
+
+
+class RootLink(LocalLink):
+    """Root on a lab host, without SSH: the lab's hosts let only their user in."""
+
+    def _start(self, command: Command) -> Channel:
+        booted = fleet.status()
+        assert booted is not None
+        pid = next(one.pid1 for one in booted.hosts if one.name == self.host.name)
+        enter = ("nsenter", f"--target={pid}", "--mount", "--uts", "--ipc", "--net", "--pid", "--")
+        home = ("env", "HOME=/root", "PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+        return super()._start(replace(command, argv=(*enter, *home, *command.argv)))
+
+
+class Spark:
+    """A lab host: the way to it as a user, its settings, and the root of it."""
+
+    def __init__(self, name: str, *, root: bool = False, **own: Any) -> None:
+        host = load([str(paths.DOCKER_INVENTORY)]).hosts[name]
+        mine = {"engine_image": STUB, "vllm_model": "m", **own}
+        values = {key: Value(data=value) for key, value in mine.items()}
+        self.settings = Settings(host=replace(host, vars={**host.vars, **values}))
+        self.link: Link = RootLink(host) if root else open_link(host)
+        self.name = name
+        self.facts = gb10.pair()[0].facts()
+
+    def survey(self) -> Survey:
+        return ask_survey(self.link, self.settings, CLUSTER)
+
+    @property
+    def place(self) -> Mapping[str, str]:
+        return processes.place(self.settings, CLUSTER)
+
+    def root(self, *words: str, check: bool = True) -> str:
+        done = fleet.run_on(self.name, words, check=check)
+        return done.stdout + done.stderr
+
+    def deployment(self, **own: Any) -> Deployment:
+        """Return what would run there, with more variables set."""
+        values = {key: Value(data=value) for key, value in own.items()}
+        host = replace(self.settings.host, vars={**self.settings.host.vars, **values})
+        mine, seen = Settings(host=host), self.survey()
+        runs = choose(mine, seen, self.facts, cluster=CLUSTER, group=False)
+        assert isinstance(runs, Container)
+        node = Node(
+            settings=mine,
+            rank=0,
+            address=None,
+            engine=runs,
+            folder=seen.folder,
+            weights=seen.expand("~/vllm"),
+            model=seen.expand("~/vllm/m"),
+            environment=environment(
+                mine, (), cluster=CLUSTER, hf_home="/models", engine=runs.environment
+            ),
+        )
+        return deploy(CLUSTER, [node], tp=1, pp=1, contents=[])
+
+    def write(self, deployment: Deployment) -> None:
+        processes.write_files(self.link, self.place, deployment.files[self.name])
+
+    def run(self, **own: Any) -> tuple[list[str], dict[str, str]]:
+        """Run the rendered script by hand; return what the stand-in was given."""
+        self.write(self.deployment(**own))
+        script = f"{self.survey().folder}/vllm-serve.sh"
+        done = self.link.run(Command(argv=("bash", script)))
+        assert done.returncode == 0, done.stderr + done.text
+        words, variables = (base64.b64decode(line) for line in done.stdout.splitlines())
+        pairs = (one.decode().partition("=") for one in variables.split(b"\0") if one)
+        return words.decode().split("\0")[:-1], {name: value for name, _, value in pairs}
+
+    def start(self, **own: Any) -> None:
+        made = self.deployment(**{"vllm_env": {"STAY": "1"}, **own})
+        self.write(made)
+        processes.start(self.link, self.place, "serve", "vllm-serve.sh", hash_=made.hash)
+
+    def stop(self) -> int:
+        return processes.stop(self.link, self.place, grace=2)
+
+    def running(self) -> list[str]:
+        cli = self.settings.text("engine")
+        return self.root(cli, "ps", "-a", "--format", "{{.Names}}").split()

@@ -11,7 +11,8 @@ from typing import ClassVar
 from sparkfleet.actions.action import arg
 from sparkfleet.actions.running import Running, RunningArgs
 
-EXPANDED = re.compile(r"^~|\$\w|\$\{")  # what Ansible's `command` expands, though it has no shell
+# What Ansible's `command` expands though it has no shell: `~`, and variables that a host has.
+EXPANDED = re.compile(r"^~|\$\{?(HOME|USER|LOGNAME|PATH|SHELL|PWD|LANG|SSH_\w+)\b")
 KEYS_IN_TEXT = ("chdir=", "creates=", "removes=", "executable=", "argv=", "cmd=")
 
 

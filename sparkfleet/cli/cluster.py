@@ -28,6 +28,8 @@ def up(  # noqa: PLR0913 - the options of the main job
     forks: str | None = None,
     lock_wait: str | None = None,
     allow_degraded: str | None = None,
+    output: str | None = None,
+    junit: str | None = None,
     verbose: bool = False,
 ) -> int:
     """Bring the cluster up: from reachable Sparks to an endpoint that answered a smoke prompt.
@@ -47,7 +49,7 @@ def up(  # noqa: PLR0913 - the options of the main job
 
 
 @command(iterable=REPEATED)
-def down(
+def down(  # noqa: PLR0913 - its options
     context: Any,
     *,
     inventory: Any = None,
@@ -56,6 +58,8 @@ def down(
     check: bool = False,
     set: Any = None,  # noqa: A002 - the option's name
     lock_wait: str | None = None,
+    output: str | None = None,
+    junit: str | None = None,
     verbose: bool = False,
 ) -> int:
     """Stop what the cluster serves, on every host; only what carries its label, and verified.

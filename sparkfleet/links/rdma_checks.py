@@ -9,7 +9,7 @@ from sparkfleet.facts.readings import Lack
 from sparkfleet.links.evidence import Check, Evidence
 from sparkfleet.links.model import Rail
 from sparkfleet.links.verdicts import error, info, warning
-from sparkfleet.model import Verdict
+from sparkfleet.model import Host, Verdict
 from sparkfleet.quantities import parse_size
 
 RDMA = "/sys/class/infiniband"
@@ -151,14 +151,16 @@ def access(evidence: Evidence) -> Iterator[Verdict]:
 def memlock(evidence: Evidence) -> Iterator[Verdict]:
     """Expect a login that may lock the memory that RDMA registers (facts 4, row 40).
 
-    Refuse the limit that nobody raised and one below `link_memlock`; warn of another one.
+    Refuse the limit that nobody raised and one below `link_memlock`; warn of another one. Docker's
+    daemon is asked for containers without a limit, whatever the login has.
     """
-    for host in evidence.hosts:
+    for host, entry in evidence.hosts.items():
         seen = evidence.facts[host].system.memlock
-        stated = evidence.hosts[host].get("link_memlock")
+        stated = entry.get("link_memlock")
         enough = UNRAISED + 1 if stated is None else parse_size(stated)
-        meant = stated is not None and seen is not None and seen >= enough
-        if evidence.fabric.hcas(host) and seen is not None and not meant:
+        if seen is None or _docker(entry) or not evidence.fabric.hcas(host):
+            continue
+        if seen < enough or stated is None:
             yield (error if seen < enough else warning)(
                 "rdma.memlock",
                 host,
@@ -169,6 +171,11 @@ def memlock(evidence: Evidence) -> Iterator[Verdict]:
                 fix="ibv_reg_mr fails with 'Cannot allocate memory': '* - memlock unlimited' in "
                 "/etc/security/limits.d/, then log in again; a limit that is meant: link_memlock",
             )
+
+
+def _docker(host: Host) -> bool:
+    engine = host.get("engine")
+    return engine == "docker" or not (engine or host.get("engine_venv"))
 
 
 CHECKS: tuple[Check, ...] = (devices, state, gids, gid_index, mtu, access, memlock)

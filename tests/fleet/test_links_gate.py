@@ -57,7 +57,6 @@ class Gate:
 def _hosts(lab: Fleet, **more: Any) -> tuple[Host, ...]:
     """Return hosts whose inventory names no interface: the gate has to find them."""
     variables: dict[str, Any] = {
-        "link_memlock": 0,
         "link_expected_gbps": 8,
         "ansible_user": "nvidia",
         "ansible_ssh_private_key_file": str(lab.key),

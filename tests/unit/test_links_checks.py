@@ -230,12 +230,14 @@ def test_devices_that_the_user_may_not_open() -> None:
         ("8388608", {"link_memlock": "64GiB"}, Severity.ERROR),
         ("65536", {"link_memlock": 0}, None),
         ("-1", {"link_memlock": "64GiB"}, None),
+        ("8388608", {"engine": "podman"}, Severity.ERROR),
+        ("8388608", {"engine": "docker"}, None),
     ],
 )
 def test_a_limit_on_locked_memory(
     seen: str, variables: dict[str, Any], severity: Severity | None
 ) -> None:
-    head, peer = pair(**variables)
+    head, peer = pair(**{"engine": "native"} | variables)
     peer.text("memlock", seen)
     found = Cluster(head, peer).found("rdma.memlock")
     assert [x.severity for x in found] == ([] if severity is None else [severity])

@@ -70,6 +70,15 @@ def check_connections(hosts: Iterable[Host]) -> None:
         raise InventoryError.of(problems)
 
 
+def check_tp(tp: int, recipe: Recipe) -> None:
+    """Raise UsageError where the recipe's authors do not vouch for that many Sparks."""
+    if recipe.tp_max is not None and tp > recipe.tp_max:
+        raise UsageError(
+            f"recipe {recipe.name} is for --tp {recipe.tp_max} at most, not {tp}",
+            hint=f"its source: {recipe.source}",
+        )
+
+
 def _any_cluster(inventory: Inventory, asked: Asked) -> Cluster:
     """Return the cluster that is named or the only one, else all Sparks together."""
     if asked.cluster is None and len(definitions(inventory)) > 1:
@@ -80,11 +89,7 @@ def _any_cluster(inventory: Inventory, asked: Asked) -> Cluster:
 def _sized(cluster: Cluster, asked: Asked, recipe: Recipe) -> Cluster:
     if asked.whole:
         return cluster
-    if recipe.tp_max is not None and asked.tp > recipe.tp_max:
-        raise UsageError(
-            f"recipe {recipe.name} is for --tp {recipe.tp_max} at most, not {asked.tp}",
-            hint=f"its source: {recipe.source}",
-        )
+    check_tp(asked.tp, recipe)
     nodes = asked.nodes
     if nodes > len(cluster.hosts):
         raise UsageError(

@@ -12,10 +12,10 @@ from types import FrameType
 
 from sparkfleet.actions.scene import Options, Scene
 from sparkfleet.cli.asked import Asked, command_line
-from sparkfleet.cli.resolution import Resolved, check_connections, resolve
+from sparkfleet.cli.resolution import Resolved, check_connections, check_tp, resolve
 from sparkfleet.cli.screen import say, screen
 from sparkfleet.errors import PlaybookError, SparkfleetError, UsageError
-from sparkfleet.playbook.assignment import assign, uses_cluster
+from sparkfleet.playbook.assignment import assign, starts, uses_cluster
 from sparkfleet.playbook.engine import Engine
 from sparkfleet.playbook.listing import lines, listing
 from sparkfleet.playbook.parse import load as load_playbook
@@ -37,18 +37,27 @@ def run_playbook(name: str, asked: Asked) -> int:
     reporter = _reporter(asked)
     try:
         path = _playbook(name)
-        plays = select(load_playbook(path), asked.selection)
-        resolved = resolve(asked, works_on_cluster=uses_cluster(plays))
-        assigned = assign(
-            plays, resolved.inventory, resolved.cluster, limit=asked.limit, given=asked.given
-        )
-        check_connections(host for one in assigned for host in one.hosts)
+        resolved, assigned = _prepare(path, asked)
         if asked.list_tasks or asked.list_hosts:
             return _list(assigned, asked, path)
         return _run(assigned, asked, resolved, reporter)
     except SparkfleetError as error:
         reporter.handle(_stopped(error))
         raise
+
+
+def _prepare(path: Path, asked: Asked) -> tuple[Resolved, tuple[Assigned, ...]]:
+    """Read all files and choose tasks and hosts; touches no host."""
+    plays = select(load_playbook(path), asked.selection)
+    works, begins = uses_cluster(plays), starts(plays)
+    resolved = resolve(asked, works_on_cluster=works, needs_recipe=begins)
+    if begins:
+        check_tp(_options(asked, resolved).tp, resolved.recipe)
+    assigned = assign(
+        plays, resolved.inventory, resolved.cluster, limit=asked.limit, given=asked.given
+    )
+    check_connections(host for one in assigned for host in one.hosts)
+    return resolved, assigned
 
 
 def _stopped(error: SparkfleetError) -> RunStopped:

@@ -13,10 +13,18 @@ from sparkfleet.playbook.syntax import Assigned, Play, every_task
 from sparkfleet.playbook.vocabulary import works_on_cluster
 from sparkfleet.templating import render
 
+STARTING = frozenset({"preflight", "image", "stage_weights", "render", "serve", "smoke"})
+
 
 def uses_cluster(plays: Sequence[Play]) -> bool:
     """Return whether any task is for the cluster as a whole."""
     return any(works_on_cluster(task.action) for play in plays for task in every_task(play.tasks))
+
+
+def starts(plays: Sequence[Play]) -> bool:
+    """Return whether any task has to know what is to be served."""
+    tasks = (task for play in plays for task in every_task(play.tasks))
+    return any(task.action in STARTING for task in tasks)
 
 
 def assign(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 from sparkfleet import yamlpos
 from sparkfleet.actions.conditions import Condition
@@ -108,9 +107,10 @@ class TaskReader(Reader):
 
     def _bare(self, node: yamlpos.Node, action: str) -> str:
         """Return the argument that a text or a list after the action stands for."""
-        bare: dict[Any, str] = dict(ACTIONS[action].bare)
-        if type(node.data) in bare:
-            return bare[type(node.data)]
+        bare = ACTIONS[action].bare
+        for kind, name in bare.items():
+            if isinstance(node.data, kind):
+                return name
         if isinstance(node.data, str) or not bare:
             hint = f"write: {action}: {{name: value, ...}}"
             self.note(f"the arguments of {action} are a mapping", node.where, hint)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from sparkfleet import commands
 from sparkfleet.actions.scene import Options
 from sparkfleet.commands import shell_script
 from sparkfleet.errors import PlaybookError
@@ -232,3 +233,11 @@ def test_an_undefined_variable_is_an_error_with_its_place(tmp_path: Path) -> Non
         play(tmp_path, "- command: echo {{ nothing }}\n")
     assert caught.value.problems[0].where is not None
     assert caught.value.problems[0].where.line == 3
+
+
+def test_programs_in_shell_pass_shellcheck() -> None:
+    folder = Path(commands.__file__).parent / "onhost"
+    programs = sorted(str(path) for path in folder.glob("*.sh"))
+    assert len(programs) == 2
+    shellcheck = Path(sys.executable).with_name("shellcheck")
+    subprocess.run([str(shellcheck), "-s", "sh", *programs], check=True)

@@ -72,6 +72,7 @@ def test_a_failed_host_ends_with_2(project: Path) -> None:
         ("[{debug: {msg: x}}]", {"inventory": ["none.yml"]}),
         ("[{debug: {msg: x}}]", {"junit": "none/x.xml"}),
         ("[{cluster_up: }]", {}),
+        ("[{smoke: }]", {}),
         ("[{survey: }]", {"recipe": "nope"}),
     ],
 )
@@ -154,6 +155,17 @@ def test_the_cluster_is_as_large_as_tp_says_and_leaves_out_the_other_sparks(
         assert _run(project, tasks, recipe="lab-tiny", **options) == 0
         told = [line for line in capsys.readouterr().out.splitlines() if "=> of" in line]
         assert told == [f"ok: [{name}] => of {len(said)}" for name in said]
+
+
+def test_a_recipe_is_served_on_no_more_sparks_than_it_is_for(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "small.yml").write_text("vllm_model: m\ntp_max: 2\nsource: somebody\n")
+    sizes: tuple[dict[str, Any], ...] = ({}, {"tp": "3"})
+    for options in sizes:
+        with pytest.raises(InputError, match="is for --tp 2 at most, not 3"):
+            _run(project, "[{cluster_up: }]", recipe="small.yml", list_tasks=True, **options)
+    assert _run(project, "[{cluster_up: }]", recipe="small.yml", list_tasks=True, tp="2") == 0
 
 
 def test_a_limit_may_choose_hosts_that_are_no_sparks(

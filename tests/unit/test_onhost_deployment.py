@@ -17,7 +17,8 @@ from sparkfleet.model import Host
 from sparkfleet.remote.local import LocalLink
 
 STUBBORN = "trap '' TERM\nwhile :; do sleep 0.1; done\n"
-LABEL = "export SPARKFLEET_CLUSTER=t\n"
+CLUSTER = f"test-{os.getpid()}"  # two runs on a machine must not stop each other's processes
+LABEL = f"export SPARKFLEET_CLUSTER={CLUSTER}\n"
 
 
 class Node:
@@ -25,11 +26,11 @@ class Node:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.folder = root / ".sparkfleet" / "t"
+        self.folder = root / ".sparkfleet" / CLUSTER
         self._link = LocalLink(Host(name="here"))
 
     def ask(self, deed: str, **more: Any) -> dict[str, Any]:
-        place = {"do": deed, "weights_dir": str(self.root), "cluster": "t"}
+        place = {"do": deed, "weights_dir": str(self.root), "cluster": CLUSTER}
         return self._link.ask("deployment", {**place, **more})
 
     def start(self, role: str, script: str) -> int:
@@ -106,7 +107,7 @@ def test_a_process_that_hides_its_label_is_known_by_its_session(node: Node) -> N
 
 def test_a_labelled_process_in_a_session_of_its_own_is_stopped_too(node: Node) -> None:
     orphan = subprocess.Popen(
-        ["sleep", "60"], env={**os.environ, "SPARKFLEET_CLUSTER": "t"}, start_new_session=True
+        ["sleep", "60"], env={**os.environ, "SPARKFLEET_CLUSTER": CLUSTER}, start_new_session=True
     )
     assert orphan.pid in node.stop()
     assert orphan.wait(5) == -signal.SIGTERM

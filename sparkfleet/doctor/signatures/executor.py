@@ -70,7 +70,7 @@ ROWS = (
         id="F18",
         pattern=r"\bray: (?:command )?not found|Please install Ray with `pip install ray`",
         cause="The image or environment has no Ray.",
-        fix="Use an image with Ray, add ray to the recipe's image_pip, or take the mp executor.",
+        fix="Use an image with Ray, add ray to the recipe's engine_pip, or take the mp executor.",
         source="facts/dgx-spark.md failure 18; cases C21 and C22",
     ),
     Signature(

@@ -20,7 +20,7 @@ ROWS = (
         id="F71",
         pattern=r"AmbiguousGlobalPerLayerAttributeError",
         cause="transformers 5.15 does not go with this vLLM for Gemma 4.",
-        fix="Add transformers==5.8.1 to the recipe's image_pip, or use the model's own image.",
+        fix="Add transformers==5.8.1 to the recipe's engine_pip, or use the model's own image.",
         source="facts/dgx-spark.md failure 71",
         recorded=False,
     ),
@@ -134,7 +134,7 @@ ROWS = (
         id="S5-scipy",
         pattern=r"No module named 'scipy'|ImportError: .*\bscipy\b",
         cause="The model's processor imports scipy, and the image has none.",
-        fix="Add scipy to the recipe's image_pip.",
+        fix="Add scipy to the recipe's engine_pip.",
         source="seed 5 section 7.4.4",
     ),
     Signature(

@@ -12,15 +12,17 @@ from sparkfleet.lab.fleet import Fleet
 from tests.commandline import LONGEST, Done, Type, command_line
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def lab() -> Iterator[Fleet]:
+    """Boot two fresh hosts; whatever ran on the lab before, such as the demo, is gone."""
     engine.install(print)
     model.make(print)
+    fleet.down()
     yield fleet.up(2)
     fleet.down()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def run(lab: Fleet) -> Type:
     def call(*words: str) -> Done:
         done = subprocess.run(

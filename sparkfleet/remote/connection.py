@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import socket
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -21,6 +20,7 @@ import paramiko
 from sparkfleet.errors import AuthenticationError, HostKeyError, UnreachableError
 from sparkfleet.remote.channel import PIECE, Channel, ChannelTimeoutError
 from sparkfleet.remote.link import Link
+from sparkfleet.remote.sockets import CONNECT_TIMEOUT, dial
 from sparkfleet.remote.ssh_options import SshOptions, ssh_options
 
 if TYPE_CHECKING:
@@ -30,9 +30,7 @@ if TYPE_CHECKING:
 # Paramiko logs a traceback for every host that hangs up; what happened is told by our own errors.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
-CONNECT_TIMEOUT = 15  # s, for TCP, banner and authentication each
 KEEPALIVE = 5  # s between keepalive packets
-DEAD_AFTER = 15  # s without an acknowledgement from the host's kernel
 
 
 class SshLink(Link):
@@ -113,11 +111,11 @@ def connect(host: Host) -> SshLink:
     options = ssh_options(host)
     connection = _connection(options, fabric.Config())
     try:
-        _open(connection, options)
+        _open(connection)
     except UnreachableError:
         raise
     except (paramiko.SSHException, OSError, EOFError) as error:
-        raise _refusal(host, options, error) from error
+        raise _refusal(host, connection, error) from error
     return SshLink(host, connection)
 
 
@@ -158,27 +156,29 @@ def _check_host_keys(client: paramiko.SSHClient, options: SshOptions) -> None:
     client.set_missing_host_key_policy(policy())
 
 
-def _open(connection: fabric.Connection, options: SshOptions) -> None:
+def _open(connection: fabric.Connection) -> None:
     if isinstance(connection.gateway, fabric.Connection):
-        _open(connection.gateway, options.jumps[-1] if options.jumps else options)
-    connection.open()
-    transport = connection.transport
-    transport.set_keepalive(KEEPALIVE)
-    if isinstance(transport.sock, socket.socket):
-        transport.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        transport.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, DEAD_AFTER * 1000)
+        _open(connection.gateway)
+        connection.open()
+    else:
+        with contextlib.ExitStack() as opened:
+            sock = opened.enter_context(dial(connection.host, connection.port))
+            connection.connect_kwargs["sock"] = sock
+            connection.open()
+            opened.pop_all()  # it is the connection's now
+    connection.transport.set_keepalive(KEEPALIVE)
 
 
-def _refusal(host: Host, options: SshOptions, error: Exception) -> UnreachableError:
-    target = f"{options.user}@{options.address}:{options.port}"
+def _refusal(host: Host, connection: fabric.Connection, error: Exception) -> UnreachableError:
+    login = f"{connection.user}@{connection.host}"
+    target = f"{login}:{connection.port}"
     for kind, build in _REFUSALS:
         if isinstance(error, kind):
             return build(host.name, target, error)
     return UnreachableError(
         f"cannot connect to {target} ({_reason(error)})",
         host=host.name,
-        hint=f"check the address and that sshd runs: ssh -v -p {options.port} "
-        f"{options.user}@{options.address}",
+        hint=f"check the address and that sshd runs: ssh -v -p {connection.port} {login}",
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import re
 import shlex
 from dataclasses import dataclass, replace
@@ -22,11 +21,14 @@ VALUE_FLAGS = {"-i": "identityfile", "-J": "proxyjump", "-p": "port", "-l": "use
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SshOptions:
-    """Where and how to connect; `jumps` are the hosts on the way, nearest to us first."""
+    """Where and how to connect; `jumps` are the hosts on the way, nearest to us first.
+
+    Without a user or a port those of ``~/.ssh/config`` count, then this login and 22.
+    """
 
     address: str
-    user: str
-    port: int = 22
+    user: str | None = None
+    port: int | None = None
     identity_files: tuple[str, ...] = ()
     known_hosts: tuple[str, ...] = ()
     accept_new: bool = False
@@ -43,8 +45,8 @@ def ssh_options(host: Host) -> SshOptions:
     key = host.get("ansible_ssh_private_key_file") or host.get("ansible_private_key_file")
     options = SshOptions(
         address=host.address,
-        user=str(host.get("ansible_user") or getpass.getuser()),
-        port=int(host.get("ansible_port") or 22),
+        user=str(host.get("ansible_user")) if host.get("ansible_user") else None,
+        port=int(host.get("ansible_port")) if host.get("ansible_port") else None,
         identity_files=(str(key),) if key else (),
     )
     for variable in ("ansible_ssh_common_args", "ansible_ssh_extra_args"):
@@ -109,7 +111,8 @@ def _jumps(text: str) -> tuple[SshOptions, ...] | None:
     if len(hops) < len(found):
         return None
     return tuple(
-        SshOptions(address=hop[2], user=hop[1] or "", port=int(hop[3] or 22)) for hop in hops
+        SshOptions(address=hop[2], user=hop[1], port=int(hop[3]) if hop[3] else None)
+        for hop in hops
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from typing import Any
 
 import pytest
@@ -16,8 +15,8 @@ def _host(**variables: Any) -> Host:
     return Host(name="spark-01", vars={name: Value(data=data) for name, data in variables.items()})
 
 
-def test_a_bare_host_is_itself_on_port_22_as_the_user_who_runs_this() -> None:
-    assert ssh_options(_host()) == SshOptions(address="spark-01", user=getpass.getuser())
+def test_a_bare_host_leaves_user_and_port_to_the_ssh_configuration() -> None:
+    assert ssh_options(_host()) == SshOptions(address="spark-01", user=None, port=None)
 
 
 def test_the_connection_variables_of_ansible_are_read() -> None:

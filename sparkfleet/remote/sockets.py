@@ -1,0 +1,35 @@
+"""The TCP connection under SSH."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+
+CONNECT_TIMEOUT = 15  # s
+DEAD_AFTER = 15  # s without an acknowledgement from the host's kernel
+
+
+class PromptSocket(socket.socket):
+    """A TCP connection that sends at once and acknowledges at once.
+
+    Each side of SSH keeps a small packet back until the one before is acknowledged (Nagle), and the
+    kernel keeps the acknowledgement back for 40 ms. Without both, on loopback: connecting 66 ms ->
+    25, the first command 44 -> 4.
+    """
+
+    def recv(self, size: int, flags: int = 0) -> bytes:
+        """Return what has arrived, and let the other side know."""
+        data = super().recv(size, flags)
+        with contextlib.suppress(OSError):  # closed by another thread
+            self.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+        return data
+
+
+def dial(address: str, port: int) -> PromptSocket:
+    """Return a TCP connection that notices a machine that lost power; raises OSError."""
+    found = socket.create_connection((address, port), timeout=CONNECT_TIMEOUT)
+    prompt = PromptSocket(found.family, found.type, found.proto, fileno=found.detach())
+    prompt.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    prompt.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, DEAD_AFTER * 1000)
+    prompt.settimeout(CONNECT_TIMEOUT)
+    return prompt

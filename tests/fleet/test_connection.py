@@ -1,0 +1,111 @@
+"""SSH as it is: host keys, refused keys, jump hosts, machines that are not there; on lab hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparkfleet.commands import Command
+from sparkfleet.errors import AuthenticationError, HostKeyError, UnreachableError
+from sparkfleet.lab import fleet
+from sparkfleet.lab.fleet import Fleet
+from sparkfleet.model import Host, Value
+from sparkfleet.remote.connection import connect
+
+pytestmark = pytest.mark.fleet
+
+WHO = Command(argv=("hostname",))
+FREE = "10.78.0.200"  # an address of the lab's own subnet that no host has
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Fleet]:
+    yield fleet.up(2)
+    fleet.down()
+
+
+def _host(lab: Fleet, address: str, **variables: Any) -> Host:
+    known = {
+        "ansible_host": address,
+        "ansible_user": "nvidia",
+        "ansible_ssh_private_key_file": str(lab.key),
+        "ansible_ssh_common_args": f"-o UserKnownHostsFile={lab.known_hosts}",
+    }
+    values = {name: Value(data=data) for name, data in {**known, **variables}.items()}
+    return Host(name="it", vars=values)
+
+
+def _empty(folder: Path) -> str:
+    path = folder / "known_hosts"
+    path.write_text("")
+    return f"-o UserKnownHostsFile={path}"
+
+
+def test_a_known_host_answers(lab: Fleet) -> None:
+    with connect(_host(lab, "10.78.0.1")) as link:
+        assert link.run(WHO).text == "spark-01\n"
+
+
+def test_an_unknown_host_key_is_refused_and_nothing_runs(lab: Fleet, tmp_path: Path) -> None:
+    host = _host(lab, "10.78.0.1", ansible_ssh_common_args=_empty(tmp_path))
+    with pytest.raises(HostKeyError, match="is not in known_hosts"):
+        connect(host)
+
+
+def test_another_key_than_the_known_one_is_refused(lab: Fleet, tmp_path: Path) -> None:
+    lines = lab.known_hosts.read_text().splitlines()
+    key = lines[1].split(" ", 1)[1]
+    path = tmp_path / "known_hosts"
+    path.write_text(f"10.78.0.1 {key}\n")
+    args = f"-o UserKnownHostsFile={path}"
+    with pytest.raises(HostKeyError, match="another host key"):
+        connect(_host(lab, "10.78.0.1", ansible_ssh_common_args=args))
+
+
+def test_accept_new_trusts_a_host_on_first_contact(lab: Fleet, tmp_path: Path) -> None:
+    args = _empty(tmp_path) + " -o StrictHostKeyChecking=accept-new"
+    with connect(_host(lab, "10.78.0.1", ansible_ssh_common_args=args)) as link:
+        assert link.run(WHO).returncode == 0
+
+
+def test_a_refused_key_is_told_with_what_to_type(lab: Fleet) -> None:
+    with pytest.raises(AuthenticationError, match="accepted none of the keys") as caught:
+        connect(_host(lab, "10.78.0.1", ansible_user="nobody"))
+    assert "ssh-copy-id" in str(caught.value.hint)
+
+
+def test_an_address_that_nobody_has_is_unreachable(lab: Fleet) -> None:
+    with pytest.raises(UnreachableError, match=f"cannot connect to nvidia@{FREE}:22"):
+        connect(_host(lab, FREE))
+
+
+def test_f66_a_fabric_address_is_reached_through_a_jump_host(lab: Fleet) -> None:
+    inner = lab.hosts[1].rails[0].address
+    key = lab.known_hosts.read_text().splitlines()[1].split(" ", 1)[1]
+    known = lab.run_dir / "known_hosts_of_the_fabric"
+    known.write_text(lab.known_hosts.read_text() + f"{inner} {key}\n")
+    args = f"-o UserKnownHostsFile={known} -J 10.78.0.1"
+    with connect(_host(lab, inner, ansible_ssh_common_args=args)) as link:
+        assert link.run(WHO).text == "spark-02\n"
+    known.unlink()
+
+
+def test_a_jump_host_whose_key_is_unknown_is_refused_too(lab: Fleet, tmp_path: Path) -> None:
+    inner = lab.hosts[1].rails[0].address
+    key = lab.known_hosts.read_text().splitlines()[1].split(" ", 1)[1]
+    path = tmp_path / "known_hosts"
+    path.write_text(f"{inner} {key}\n")
+    args = f"-o UserKnownHostsFile={path} -J 10.78.0.1"
+    with pytest.raises(HostKeyError):
+        connect(_host(lab, inner, ansible_ssh_common_args=args))
+
+
+def test_a_host_that_loses_power_is_noticed(lab: Fleet) -> None:
+    with connect(_host(lab, "10.78.0.2")) as link:
+        fleet.fault("spark-02", "power-off")
+        with pytest.raises(UnreachableError):
+            link.run(WHO, timeout=30)
+        fleet.fault("spark-02", "power-off", clear=True)

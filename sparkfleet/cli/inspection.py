@@ -22,7 +22,7 @@ DEFAULT_LINES = 40
 
 def show_status(asked: Asked) -> int:
     """Print a row for every host and return the exit code: 0, or 4 if one did not answer."""
-    resolved = resolve(asked)
+    resolved = resolve(asked, needs_recipe=False)
     with Pool(open_link, forks=asked.forks) as pool:
         answers = pool.map(lambda link: _look(resolved, link), resolved.cluster.hosts)
     table = Table("host", "state", "roles", "processes", "deployment", box=None)
@@ -52,7 +52,7 @@ def _row(survey: Survey) -> tuple[str, str, str, str]:
 def show_logs(asked: Asked, lines: str | None) -> int:
     """Print the end of every log of every host and return the exit code, as `show_status` does."""
     count = number("lines", lines, DEFAULT_LINES)
-    resolved = resolve(asked)
+    resolved = resolve(asked, needs_recipe=False)
     with Pool(open_link, forks=asked.forks) as pool:
         answers = pool.map(lambda link: _logs(resolved, link, count), resolved.cluster.hosts)
     console = Console(highlight=False, markup=False, soft_wrap=True)

@@ -12,7 +12,12 @@ def main() -> None:
     if sys.argv[1:] in (["--version"], ["-V"]):
         sys.stdout.write(f"sparkfleet {__version__}\n")
         return
-    from sparkfleet.cli.program import program  # noqa: PLC0415 - invoke costs 0.3 s
+    if sys.argv[1:2] and sys.argv[1].startswith("inventory."):
+        from sparkfleet.cli.offline import answer  # noqa: PLC0415 - for these alone
+
+        if answer(sys.argv[1:]):
+            return
+    from sparkfleet.cli.program import program  # noqa: PLC0415 - invoke costs 0.1 s
 
     program().run()
 

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import Any
 
-from sparkfleet import inventory as inventories
-from sparkfleet.cli import sources
-from sparkfleet.cli.asked import pairs
 from sparkfleet.cli.command import command
-from sparkfleet.errors import UsageError
-from sparkfleet.model import Inventory
+from sparkfleet.cli.offline import graphed, hosted, listed, load
 
 REPEATED = ["inventory", "set"]
-
-
-def _load(inventory: Any, given: Any) -> Inventory:
-    return inventories.load(sources.inventories(inventory or ()), extra_vars=pairs(given or []))
 
 
 @command(name="list", iterable=REPEATED)
@@ -28,13 +19,18 @@ def listing(
     set: Any = None,  # noqa: A002 - the option's name
 ) -> None:
     """Print every host, group and variable as JSON, as `ansible-inventory --list` does."""
-    _print(json.dumps(inventories.dump(_load(inventory, set)), indent=4, sort_keys=True))
+    _print(listed(load(inventory or (), set or ())))
 
 
-@command(iterable=["inventory"])
-def graph(context: Any, *, inventory: Any = None) -> None:
+@command(iterable=REPEATED)
+def graph(
+    context: Any,
+    *,
+    inventory: Any = None,
+    set: Any = None,  # noqa: A002 - the option's name
+) -> None:
     """Print the tree of groups and hosts, as `ansible-inventory --graph` does."""
-    _print(inventories.graph(_load(inventory, None)).rstrip("\n"))
+    _print(graphed(load(inventory or (), set or ())))
 
 
 @command(
@@ -55,13 +51,7 @@ def host(
     invoke inventory.host spark1
     invoke inventory.host spark1 --explain vllm_port
     """
-    loaded = _load(inventory, set)
-    if explain is None:
-        _print(json.dumps(inventories.host_vars(loaded, name), indent=4, sort_keys=True))
-        return
-    if not explain:
-        raise UsageError("--explain needs a variable", hint="type: --explain vllm_port")
-    _print("\n".join(inventories.explain(loaded, name, explain)))
+    _print(hosted(load(inventory or (), set or ()), name, explain))
 
 
 def _print(text: str) -> None:

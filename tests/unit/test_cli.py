@@ -140,3 +140,22 @@ def test_a_bug_ends_with_1_and_a_file_and_no_traceback(
     log = Path(told.split("please report it with ")[1].strip())
     assert "raise ZeroDivisionError" in log.read_text()
     log.unlink()
+
+
+def test_a_plain_inventory_task_is_answered_without_invoke(call: Call) -> None:
+    code = (
+        "import runpy, sys\n"
+        f"sys.argv = ['sparkfleet', 'inventory.list', '--inventory', {PAIR!r}]\n"
+        "runpy.run_module('sparkfleet', run_name='__main__')\n"
+        "print('\\nLOADED', *sys.modules)"
+    )
+    text, loaded = call(program=("-c", code)).stdout.split("\nLOADED ")
+    assert json.loads(text)["sparks"]["hosts"] == ["spark1", "spark2"]
+    assert not {"invoke", "rich", "jinja2"} & {name.split(".")[0] for name in loaded.split()}
+
+
+@pytest.mark.parametrize("task", ["list", "graph"])
+def test_both_doors_print_the_same_inventory(call: Call, task: str) -> None:
+    words = [f"inventory.{task}", "--inventory", PAIR]
+    checkout = ("-m", "invoke", "--search-root", str(CHECKOUT))
+    assert call(*words).stdout == call(*words, program=checkout).stdout

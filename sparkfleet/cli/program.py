@@ -22,7 +22,7 @@ class SparkfleetProgram(Program):
     def run(self, argv: Any = None, exit: bool = True) -> None:  # noqa: A002, FBT001, FBT002 - invoke's
         """Parse, then run the tasks."""
         try:
-            super().run(argv, exit)
+            super().run(_help_first(argv or sys.argv), exit)
         except ParseError as error:
             self._refuse(str(error))
 
@@ -53,3 +53,14 @@ def program() -> SparkfleetProgram:
     return SparkfleetProgram(
         name="sparkfleet", binary="sparkfleet", namespace=namespace, version=__version__
     )
+
+
+def _help_first(argv: list[str]) -> list[str]:
+    """Return `argv` with the help of a task asked for as invoke wants it.
+
+    Else a task with a positional argument takes ``--help`` for that argument.
+    """
+    program, *words = argv
+    if words and words[0] in namespace.task_names and {"--help", "-h"} & set(words[1:]):
+        return [program, "--help", words[0]]
+    return argv

@@ -159,3 +159,10 @@ def test_both_doors_print_the_same_inventory(call: Call, task: str) -> None:
     words = [f"inventory.{task}", "--inventory", PAIR]
     checkout = ("-m", "invoke", "--search-root", str(CHECKOUT))
     assert call(*words).stdout == call(*words, program=checkout).stdout
+
+
+@pytest.mark.parametrize("task", ["cluster.up", "inventory.host", "playbook.run", "weights.prune"])
+def test_every_task_explains_itself(call: Call, task: str) -> None:
+    done = call(task, "--help")
+    assert done.returncode == 0, done.stderr
+    assert f"sparkfleet [--core-opts] {task}" in done.stdout

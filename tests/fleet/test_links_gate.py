@@ -106,10 +106,6 @@ FAULTS: Mapping[str, tuple[set[tuple[str, str, str]], bool]] = {
         {("link.mtu_path", "spark-01", RAIL), ("link.mtu_path", "spark-02", PEER_RAIL)},
         True,
     ),
-    "loss": (
-        {("link.loss", "spark-01", RAIL), ("link.loss", "spark-02", PEER_RAIL)},
-        True,
-    ),
     "no-rdma": ({("rdma.tree", "spark-01", "/sys/class/infiniband")}, True),
     "no-address": ({("link.unused", "spark-01", RAIL)}, True),
     "wrong-subnet": (
@@ -142,6 +138,18 @@ def test_what_the_facts_choose_is_what_was_cabled(lab: Fleet) -> None:
     for host in lab.hosts:
         chosen = [(x.name, x.hca.name, str(x.ip)) for x in gate.fabric.rails[host.name] if x.hca]
         assert chosen == [(x.interface, x.hca, x.address) for x in host.rails]
+
+
+def test_loss_is_told_by_the_end_that_saw_it(lab: Fleet) -> None:
+    """Loss is a matter of chance: of a few pings, one end may have lost none."""
+    fleet.fault("spark-01", "loss")
+    try:
+        gate = _gate(lab)
+    finally:
+        fleet.fault("spark-01", "loss", clear=True)
+    ends = {("link.loss", "spark-01", RAIL), ("link.loss", "spark-02", PEER_RAIL)}
+    assert ends & gate.said()
+    assert gate.refuses()
 
 
 @pytest.mark.parametrize("kind", FAULTS)

@@ -24,7 +24,7 @@ from sparkfleet.lab.plan import CONTROL
 from sparkfleet.model import Host, Value
 from sparkfleet.remote.connection import connect
 from sparkfleet.remote.link import Link
-from sparkfleet.weights import delivery, stage
+from sparkfleet.weights import delivery, sources, stage
 from sparkfleet.weights.inspection import inspect
 from sparkfleet.weights.manifest import File, Manifest
 from sparkfleet.weights.routes import Ends
@@ -58,7 +58,7 @@ for number in range(count):
 """
 
 HTTP_SERVER = """
-import http.server, os, sys
+import http.server, os, sys, threading
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     def do_GET(self):
@@ -73,7 +73,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 at += os.sendfile(self.connection.fileno(), file.fileno(), at, size - at)
     def log_message(self, *args):
         pass
-http.server.ThreadingHTTPServer((sys.argv[1], int(sys.argv[3])), Handler).serve_forever()
+server = http.server.ThreadingHTTPServer((sys.argv[1], int(sys.argv[3])), Handler)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+sys.stdin.read()
 """
 
 HTTP_CLIENT = """
@@ -258,7 +260,7 @@ def overlap(lab: Lab) -> Mapping[str, float]:
             for entry in server.repositories["org/model"].entries.values()
         )
         manifest = Manifest(name="org/model", commit=commit, files=files)
-        source = delivery.HubSource(url=f"{server.url}/org/model/resolve/{commit}/")
+        source = sources.HubSource(url=f"{server.url}/org/model/resolve/{commit}/")
         one = {lab.one.name: lab.links[lab.one.name]}
         times = {}
         for title, links in (("download", one), ("fan-out", lab.links), ("both", lab.links)):

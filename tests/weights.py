@@ -22,10 +22,11 @@ from sparkfleet.remote.channel import Channel
 from sparkfleet.remote.link import Link
 from sparkfleet.remote.local import LocalLink
 from sparkfleet.weights import delivery, stage
-from sparkfleet.weights.delivery import FolderSource, Report, Source
+from sparkfleet.weights.delivery import Report
 from sparkfleet.weights.inspection import Inspection, inspect
 from sparkfleet.weights.manifest import Manifest, from_folder
 from sparkfleet.weights.routes import Ends
+from sparkfleet.weights.sources import FolderSource, Source
 from sparkfleet.weights.stage import StagePlan
 
 SHARDS = 3
@@ -122,11 +123,19 @@ class UserLink(LocalLink):
     def __init__(self, name: str, **env: str) -> None:
         super().__init__(Host(name=name))
         self.env = env
-        self.sent: list[Command] = []
+        self.sent = bytearray()
 
     def _start(self, command: Command) -> Channel:
-        self.sent.append(command)
-        return super()._start(replace(command, env={**command.env, **self.env}))
+        self.sent += command.line().encode()
+        channel = super()._start(replace(command, env={**command.env, **self.env}))
+        send = channel.send
+
+        def keep(data: bytes) -> None:
+            self.sent.extend(data)
+            send(data)
+
+        channel.send = keep  # type: ignore[method-assign]
+        return channel
 
 
 def one(folder: Path) -> Sparks:

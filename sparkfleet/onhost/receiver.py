@@ -29,9 +29,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, cast
 
-PIECE = 1 << 20  # bytes read at once
-PIECES = 8  # pieces between the reader and the hasher of a stream
-SMALL = 1 << 16  # bytes
+PIECE = 4 << 20  # bytes read at once; smaller ones cost more wake-ups than they save
+PIECES = 4  # pieces between the reader and the hasher of a stream
+SMALL = 1 << 18  # bytes; more is worth a hand-over to another thread
 SETTLE_EVERY = 256 << 20  # bytes of a file between two hand-overs to the disk
 WAITING = 64  # files that wait for the disk at once
 PARTIAL = ".incomplete"
@@ -58,7 +58,7 @@ class Hasher:
             self.free.put(piece)
 
     def take(self, state: Any, piece: memoryview, count: int) -> None:
-        """Hash a piece; a small one here, because to hand it over takes longer than to hash it."""
+        """Hash a piece, a small one here and now."""
         if count <= SMALL and self.free.qsize() == PIECES - 1:
             state.update(piece[:count])
             self.free.put(piece)
@@ -80,17 +80,16 @@ class Shelf:
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o700)
         self.root = root
-        self.bytes = 0
+        self.received: list[int] = []  # bytes of each piece
         self.landed: list[str] = []
         self.wrong: dict[str, str] = {}
         self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            problem = f"another run is bringing weights into {root}"
-            raise RefusedError(problem, "wait for it; what it brings is not sent again") from None
+            hint = "wait for it; what it brings is not sent again"
+            raise RefusedError(f"another run is bringing weights into {root}", hint) from None
         self._ledger = os.open(folder / "ledger.jsonl", os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
-        self._tally = threading.Lock()
         self._disk = ThreadPoolExecutor(4)
         self._waiting: deque[Future[None]] = deque()
         self._folders: dict[Path, Path] = {}
@@ -100,7 +99,7 @@ class Shelf:
         partial, offset = self.root / (item["blob"] + PARTIAL), item["offset"]
         self._make(partial.parent)
         file = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
-        if os.fstat(file).st_size < offset:
+        if offset and os.fstat(file).st_size < offset:
             raise RefusedError(f"{partial} was changed by another run", "run again")
         os.ftruncate(file, offset)
         state = hash_of(item)
@@ -110,22 +109,23 @@ class Shelf:
             if os.write(file, piece[:count]) < count:
                 raise OSError(errno.ENOSPC, "the disk is full", str(partial))
             hasher.take(state, piece, count)
-            with self._tally:
-                self.bytes += count
+            self.received.append(count)
             offset += count
             if offset % SETTLE_EVERY < count:
-                self._later(settle, os.dup(file))
+                self._later(settle, os.dup(file), item["size"])
         hasher.wait()
-        self._later(self._publish, item, partial, file, state.hexdigest())
+        if item["size"] > SMALL:
+            self._later(self._publish, item, partial, file, state.hexdigest())
+        else:
+            self._publish(item, partial, file, state.hexdigest())
 
     def _publish(self, item: dict[str, Any], partial: Path, file: int, seen: str) -> None:
+        found = os.fstat(file)
+        settle(file, item["size"])
         if not item["hash"].endswith(f":{seen}"):
-            os.close(file)
             partial.unlink()
             self.wrong[item["blob"]] = seen
             return
-        found = os.fstat(file)
-        settle(file)
         blob = partial.replace(self.root / item["blob"])
         name = str(self._folders[blob.parent] / blob.name)
         row = [name, found.st_size, found.st_mtime_ns, found.st_ino, item["hash"], "brought"]
@@ -173,10 +173,11 @@ def pieces(
         size -= count
 
 
-def settle(file: int) -> None:
+def settle(file: int, size: int) -> None:
     """Bring a file to the disk and out of the page cache, which starves the GPU's memory."""
-    os.fdatasync(file)
-    os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+    if size > SMALL:  # what a power cut takes of the small ones is sent again
+        os.fdatasync(file)
+        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
     os.close(file)
 
 
@@ -219,13 +220,13 @@ def receive(shelf: Shelf, streams: list[dict[str, Any]]) -> dict[str, Any]:
         for end in [threads.submit(run, shelf, stream) for stream in streams]:
             end.result()
     shelf.wait()
-    return {"bytes": shelf.bytes, "landed": shelf.landed, "wrong": shelf.wrong}
+    return {"bytes": sum(shelf.received), "landed": shelf.landed, "wrong": shelf.wrong}
 
 
 def tell(shelf: Shelf, idle: list[int]) -> None:
     """Say each half second how far it is, and end when an `idle` standard input does."""
     while not select.select(idle, [], [], 0.5)[0] or os.read(0, PIECE):
-        line = {"progress": {"bytes": shelf.bytes, "landed": len(shelf.landed)}}
+        line = {"progress": {"bytes": sum(shelf.received), "landed": len(shelf.landed)}}
         print(json.dumps(line), flush=True)
     os._exit(1)  # safe at any point
 
@@ -237,8 +238,7 @@ def main() -> dict[str, Any]:
     try:
         return receive(Shelf(root), request["streams"])
     except RefusedError as refusal:
-        error, hint = refusal.args
-        return {"error": error, "hint": hint}
+        return {"error": refusal.args[0], "hint": refusal.args[1]}
     except OSError as error:
         hint = "if the disk is full, make room; then run again: what has arrived is kept"
         if error.errno in (errno.EACCES, errno.EPERM):

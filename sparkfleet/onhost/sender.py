@@ -35,7 +35,7 @@ from typing import Any, BinaryIO
 PIECE = 1 << 20  # bytes read at once from the hub
 PATIENCE = 60  # s for a receiver to connect
 GREETING = 16 << 20  # bytes of the longest line that a peer may send
-POLL = 0.01  # s between two looks at a file that still arrives
+POLL = 0.01  # s between two looks at a file that still arrives, or at the keys that are left
 TRIES = 8  # in a row without a byte
 PARTIAL = ".incomplete"
 
@@ -175,7 +175,7 @@ class Service:
         self.keys = set(request["keys"])
         self.sent: list[int] = []  # bytes of each file
         self.listener = socket.create_server((request["address"], 0), backlog=len(self.keys))
-        self.listener.settimeout(0.2)
+        self.listener.settimeout(POLL)
 
     def run(self) -> None:
         """Serve every connection in a thread of its own; return once all have ended."""

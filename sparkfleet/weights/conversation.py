@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Self
@@ -12,6 +13,7 @@ from sparkfleet.errors import CommandError
 from sparkfleet.remote.channel import ChannelTimeoutError, Result
 from sparkfleet.remote.link import Link
 
+NOTHING = b"{}\n"  # the request with which `script` ends, and ours takes its place
 SILENCE = 120.0  # s; a program that works says so each second
 
 Told = Callable[[Mapping[str, int]], None]
@@ -23,22 +25,25 @@ def unheard(_: Mapping[str, int]) -> None:
 
 
 class Conversation:
-    """A running on-host program. Without `payload` it lives no longer than we listen to it."""
+    """A running on-host program; it starts at once, also where its request comes later (`ask`)."""
 
     def __init__(
         self,
         link: Link,
         program: str,
-        request: Mapping[str, Any],
+        request: Mapping[str, Any] | None = None,
         *,
         payload: Iterable[bytes] | None = None,
     ) -> None:
         self.link = link
         self.program = program
         self._ended = threading.Event()
-        command = script(program, request)
+        self._asked: queue.SimpleQueue[Iterable[bytes]] = queue.SimpleQueue()
+        command = script(program, {})
         self._channel = link.open(command)
-        self._channel.feed(self._input(command.stdin, payload))
+        self._channel.feed(self._input(command.stdin.removesuffix(NOTHING)))
+        if request is not None:
+            self.ask(request, payload=payload)
         self._lines = self._channel.lines(silence=SILENCE)
         self._last = b""
 
@@ -48,8 +53,16 @@ class Conversation:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _input(self, head: bytes, payload: Iterable[bytes] | None) -> Iterator[bytes]:
-        yield head
+    def _input(self, source: bytes) -> Iterator[bytes]:
+        yield source
+        yield from self._asked.get()
+
+    def ask(self, request: Mapping[str, Any], *, payload: Iterable[bytes] | None = None) -> None:
+        """Send the request. Without `payload` the program lives no longer than we listen to it."""
+        self._asked.put(self._words(json.dumps(request).encode() + b"\n", payload))
+
+    def _words(self, line: bytes, payload: Iterable[bytes] | None) -> Iterator[bytes]:
+        yield line
         if payload is None:
             self._ended.wait()
         else:
@@ -84,4 +97,5 @@ class Conversation:
     def close(self) -> None:
         """Drop it; it ends if it has not ended yet."""
         self._ended.set()
+        self._asked.put(())
         self._channel.close()

@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Self
 
 from sparkfleet.errors import CommandError, GateError
@@ -19,29 +18,13 @@ from sparkfleet.remote.link import Link
 from sparkfleet.weights import stage
 from sparkfleet.weights.conversation import Conversation
 from sparkfleet.weights.routes import Ends, Leg, Routes, Shared, routes, spread
+from sparkfleet.weights.sources import FolderSource, HubSource, Source
 from sparkfleet.weights.stage import Landed, Moved, Send, StagePlan
 
 STREAMS = 4  # connections of a leg at most, each hashed on a core of its own
+WORTH_A_STREAM = 64 << 20  # bytes
 GRACE = 1.0  # s in which a second failure may explain the first
 LOOPBACK = Ends(sender="127.0.0.1", receiver="127.0.0.1")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HubSource:
-    """The Hub as a host downloads from it: the ``resolve`` URL of a commit, and a token."""
-
-    url: str
-    token: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FolderSource:
-    """A folder of this machine, from which files go out over SSH."""
-
-    folder: Path
-
-
-Source = HubSource | FolderSource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +90,7 @@ class Delivery:
         self.moved = moved
         self._threads = ThreadPoolExecutor(8 * len(links), thread_name_prefix="delivery")
         self._running: list[Conversation] = []
+        self._receivers: dict[str, Future[Conversation]] = {}
         self._senders: list[tuple[Leg, Conversation]] = []
         self._start = time.monotonic()
 
@@ -124,6 +108,7 @@ class Delivery:
             raise _nobody_has(ways)
         hub = source if isinstance(source, HubSource) else None
         legs: list[Leg] = [*ways.legs, *(_download(*item) for item in ways.outside.items() if hub)]
+        self._begin({*ways.outside, *(leg.receiver for leg in legs)})
         offers = self._threads.map(lambda leg: self._offer(leg, hub), legs)
         streams: dict[str, list[dict[str, Any]]] = {}
         for leg, offered in zip(legs, offers, strict=True):
@@ -136,6 +121,16 @@ class Delivery:
         report = self._land(streams, payloads)
         self._place(report)
         return report
+
+    def _begin(self, hosts: Iterable[str]) -> None:
+        """Start the receivers, which takes them as long as it takes the senders."""
+        for name in hosts:
+            self._receivers[name] = self._threads.submit(self._open, name, "receiver")
+
+    def _open(self, host: str, program: str) -> Conversation:
+        conversation = Conversation(self.links[host], program)
+        self._running.append(conversation)
+        return conversation
 
     def _land(
         self, streams: Mapping[str, list[dict[str, Any]]], payloads: Mapping[str, Iterable[bytes]]
@@ -168,7 +163,8 @@ class Delivery:
 
     def _offer(self, leg: Leg, hub: HubSource | None) -> list[dict[str, Any]]:
         """Start the sender of `leg`, and return the streams by which the receiver reads from it."""
-        parts = spread(leg.sends, min(STREAMS, self.plans[leg.receiver].cores))
+        worth = leg.size // WORTH_A_STREAM + 1
+        parts = spread(leg.sends, min(STREAMS, self.plans[leg.receiver].cores, worth))
         keys = [secrets.token_hex(32) for _ in parts]
         request = {
             "root": self.plans[leg.sender].root,
@@ -178,8 +174,8 @@ class Delivery:
             "files": self._files(leg),
             "hub": {"url": hub.url, "token": hub.token} if hub and leg.ends is LOOPBACK else None,
         }
-        sender = Conversation(self.links[leg.sender], "sender", request)
-        self._running.append(sender)
+        sender = self._open(leg.sender, "sender")
+        sender.ask(request)
         self._senders.append((leg, sender))
         said = next(sender.progress(), None)
         if said is None:
@@ -207,8 +203,8 @@ class Delivery:
         self, name: str, streams: list[dict[str, Any]], payload: Iterable[bytes] | None
     ) -> Landed:
         plan = self.plans[name]
-        receiver = stage.receive(self.links[name], plan, streams, payload=payload)
-        self._running.append(receiver)
+        receiver = self._receivers[name].result()
+        receiver.ask({"root": plan.root, "streams": streams}, payload=payload)
         landed = stage.landed(receiver, plan, self.moved)
         for blob, seen in landed.wrong.items():
             sender = self._sender(name, blob)

@@ -75,21 +75,11 @@ def inspect(
     `full` hashes every file again; without it, files that the ledger knows unchanged are trusted.
     With `record` off nothing is written there, not even the ledger.
     """
-    places = layout.places(manifest)
-    storage = link.ask(
-        "storage",
-        {
-            "root": root,
-            "folder": layout.home(manifest),
-            "served": layout.served(manifest),
-            "expected": [name for place in places for name in {place.path, place.blob}],
-            "refs": list(layout.texts(manifest)),
-        },
-    )
-    items = [place.item() for place in places]
+    items = [place.item() for place in layout.places(manifest)]
     request = {"root": root, "files": items, "full": full, "record": record}
-    with Conversation(link, "weights", request) as conversation:
-        files = conversation.answer()
+    with Conversation(link, "weights", request) as hashing:
+        storage = link.ask("storage", _question(manifest, root))
+        files = hashing.answer()
     return Inspection(
         host=link.host.name,
         storage=_storage(storage),
@@ -97,6 +87,17 @@ def inspect(
         indexes=files["indexes"],
         hashed=files["hashed"],
     )
+
+
+def _question(manifest: Manifest, root: str) -> dict[str, Any]:
+    places = layout.places(manifest)
+    return {
+        "root": root,
+        "folder": layout.home(manifest),
+        "served": layout.served(manifest),
+        "expected": [name for place in places for name in {place.path, place.blob}],
+        "refs": list(layout.texts(manifest)),
+    }
 
 
 def _storage(reply: Mapping[str, Any]) -> Storage:

@@ -169,8 +169,9 @@ def push(link: Link, folder: Path, plan: StagePlan, *, moved: Moved = silent) ->
     """
     arrived = Landed(host=plan.host)
     if plan.sends:
+        request = {"root": plan.root, "streams": [stream(plan.sends)]}
         sent = payload(folder, plan.sends)
-        with receive(link, plan, [stream(plan.sends)], payload=sent) as receiver:
+        with Conversation(link, "receiver", request, payload=sent) as receiver:
             arrived = landed(receiver, plan, moved)
     place(link, plan, arrived)
     return arrived
@@ -195,18 +196,6 @@ def payload(folder: Path, sends: Iterable[Send]) -> Iterator[bytes]:
                 left -= len(piece)
         if left:
             return
-
-
-def receive(
-    link: Link,
-    plan: StagePlan,
-    streams: list[dict[str, Any]],
-    *,
-    payload: Iterable[bytes] | None = None,
-) -> Conversation:
-    """Start the receiver on the host of `link`, with the bytes of `plan` coming by `streams`."""
-    request = {"root": plan.root, "streams": streams}
-    return Conversation(link, "receiver", request, payload=payload)
 
 
 def landed(receiver: Conversation, plan: StagePlan, moved: Moved) -> Landed:

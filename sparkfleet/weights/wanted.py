@@ -8,8 +8,8 @@ from pathlib import Path
 from sparkfleet.errors import InventoryError
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.weights import hub, layout
-from sparkfleet.weights.delivery import FolderSource, HubSource, Source
 from sparkfleet.weights.manifest import Manifest, Progress, from_folder, of_file, silent
+from sparkfleet.weights.sources import FolderSource, HubSource, Source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,7 +54,6 @@ def test_no_path_of_the_control_machine_is_sent_to_a_host(
     for link in spark.links.values():
         stage.verify(link, manifest, "~/vllm")
         assert isinstance(link, UserLink)
-        for command in link.sent:
-            text = command.line().encode() + command.stdin
-            assert str(source).encode() not in text
-            assert foreign.encode() not in text
+        assert b"/vllm" in link.sent
+        assert str(source).encode() not in link.sent
+        assert foreign.encode() not in link.sent

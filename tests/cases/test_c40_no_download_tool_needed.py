@@ -10,7 +10,7 @@ import pytest
 
 from sparkfleet.lab.hub import Hub
 from sparkfleet.weights import hub
-from sparkfleet.weights.delivery import HubSource
+from sparkfleet.weights.sources import HubSource
 from tests.weights import COMMIT, Sparks, UserLink, bundle, files, isolate
 
 

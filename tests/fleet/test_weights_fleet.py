@@ -21,10 +21,11 @@ from sparkfleet.model import Host, Value
 from sparkfleet.remote.connection import connect
 from sparkfleet.remote.link import Link
 from sparkfleet.weights import delivery, hub, layout, stage
-from sparkfleet.weights.delivery import FolderSource, HubSource, Report, Source
+from sparkfleet.weights.delivery import Report
 from sparkfleet.weights.inspection import inspect
 from sparkfleet.weights.manifest import Manifest
 from sparkfleet.weights.routes import Ends
+from sparkfleet.weights.sources import FolderSource, HubSource, Source
 from tests.weights import bundle, files, isolate
 
 pytestmark = [

@@ -14,9 +14,9 @@ import pytest
 from sparkfleet.errors import CommandError, UsageError
 from sparkfleet.lab.hub import Hub
 from sparkfleet.weights import delivery, shelf
-from sparkfleet.weights.delivery import FolderSource, HubSource
 from sparkfleet.weights.manifest import File, Manifest
 from sparkfleet.weights.routes import Ends, apart
+from sparkfleet.weights.sources import FolderSource, HubSource
 from tests.weights import (
     COMMIT,
     LOOPBACK,

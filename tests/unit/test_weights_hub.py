@@ -15,7 +15,7 @@ from huggingface_hub import constants
 from sparkfleet.errors import CommandError
 from sparkfleet.lab.hub import Hub, Trouble
 from sparkfleet.lab.hub_api import READER
-from sparkfleet.weights import delivery, hub, layout
+from sparkfleet.weights import delivery, hub, layout, sources
 from sparkfleet.weights.hub import HubError
 from sparkfleet.weights.manifest import Manifest
 from tests.weights import LOOPBACK, Sparks, files, isolate, one
@@ -39,8 +39,8 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
         yield running
 
 
-def source(manifest: Manifest, token: str = "") -> delivery.HubSource:
-    return delivery.HubSource(url=hub.resolve_url(manifest), token=token)
+def source(manifest: Manifest, token: str = "") -> sources.HubSource:
+    return sources.HubSource(url=hub.resolve_url(manifest), token=token)
 
 
 def test_a_manifest_has_every_file_at_the_commit_with_its_hash(server: Hub) -> None:

@@ -13,7 +13,7 @@ from sparkfleet.lab.hub import Hub
 from sparkfleet.model import Host, Value
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.weights import hub
-from sparkfleet.weights.delivery import FolderSource, HubSource
+from sparkfleet.weights.sources import FolderSource, HubSource
 from sparkfleet.weights.wanted import Want, stock, wanted
 from tests.weights import COMMIT, files, isolate, one, write
 

@@ -5,14 +5,22 @@ A fault of one rail takes the host's first, unless it says the second.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from sparkfleet.lab import hardware, network
-from sparkfleet.lab.driver import LOSS_PERCENT
-from sparkfleet.lab.paths import LOSSY, SWITCH
-from sparkfleet.lab.plan import WIFI_GATEWAY, WIFI_NET, FleetPlan, HostPlan, Port, address
-from sparkfleet.lab.steps import Ip, Kill, Program, Shell, Step, Tell
+from sparkfleet.lab.paths import SWITCH
+from sparkfleet.lab.plan import (
+    FABRIC_MTU,
+    WIFI_GATEWAY,
+    WIFI_NET,
+    FleetPlan,
+    HostPlan,
+    Port,
+    address,
+)
+from sparkfleet.lab.steps import Ip, Kill, Shell, Step, Tell
 
 Steps = Callable[[FleetPlan, HostPlan], Iterable[Step]]
 Ends = Sequence[tuple[HostPlan, Port]]
@@ -137,44 +145,14 @@ def power_on(plan: FleetPlan, host: HostPlan) -> list[Step]:
     return [_switch_ends(_ends(plan, host, host.rails), "up"), _in_switch(management)]
 
 
-def loss(_: FleetPlan, host: HostPlan) -> list[Step]:
-    """Return steps by which the switch drops packets from and to the first rail."""
-    port = host.peer_port(host.rails[0].netdev)
-    rules = [f'{way} "{port}" numgen random mod 100 < {LOSS_PERCENT} drop'
-             for way in ("iifname", "oifname")]  # fmt: skip
-    script = _chain("bridge", _loss_table(host), "forward", rules)
-    return [_nft(SWITCH, script), Tell(path=LOSSY, text=host.rails[0].netdev)]
+def swap_cages(plan: FleetPlan, host: HostPlan) -> list[Step]:
+    """Return steps that plug each cable of the host into its other cage."""
+    return _replug(plan, host, _cages(host))
 
 
-def no_loss(_: FleetPlan, host: HostPlan) -> list[Step]:
-    """Return steps that end the loss."""
-    script = f"delete table bridge {_loss_table(host)}\n"
-    return [_nft(SWITCH, script), Tell(path=LOSSY, text=None)]
-
-
-def firewall(_: FleetPlan, host: HostPlan) -> list[Step]:
-    """Return steps that drop new TCP connections to `BLOCKED_PORTS` on the rails, like ufw."""
-    rails = ", ".join(f'"{port.netdev}"' for port in host.rails)
-    new = "tcp flags & (syn | ack) == syn"
-    rule = f"iifname {{ {rails} }} tcp dport {BLOCKED_PORTS} {new} drop"
-    return [_nft(host.namespace, _chain("inet", "sfl_firewall", "input", [rule]))]
-
-
-def no_firewall(_: FleetPlan, host: HostPlan) -> list[Step]:
-    """Return steps that open the ports again."""
-    return [_nft(host.namespace, "delete table inet sfl_firewall\n")]
-
-
-def slow(_: FleetPlan, host: HostPlan) -> list[Step]:
-    """Return steps that shape the first rail to `SLOW_RATE`, in both directions."""
-    return [_shape(host.namespace, host.rails[0].netdev),
-            _shape(SWITCH, host.peer_port(host.rails[0].netdev))]  # fmt: skip
-
-
-def fast(_: FleetPlan, host: HostPlan) -> list[Step]:
-    """Return steps that end the shaping."""
-    return [_unshape(host.namespace, host.rails[0].netdev),
-            _unshape(SWITCH, host.peer_port(host.rails[0].netdev))]  # fmt: skip
+def unswap_cages(plan: FleetPlan, host: HostPlan) -> list[Step]:
+    """Return steps that plug each cable in where it belongs."""
+    return _replug(plan, host, [(port, port) for port in host.ports])
 
 
 def wifi(_: FleetPlan, host: HostPlan) -> list[Step]:
@@ -195,6 +173,32 @@ def no_wifi(_: FleetPlan, host: HostPlan) -> list[Step]:
         _in_host(host, f"address flush dev {hardware.WIFI} scope global"),
         _in_switch(f"link set {host.peer_port(hardware.WIFI)} down"),
     ]
+
+
+def _cages(host: HostPlan) -> list[tuple[Port, Port]]:
+    """Return each port with the one of the other cage that is on its PCI device."""
+    pairs = itertools.permutations(host.ports, 2)
+    return [(one, other) for one, other in pairs if _device(one) == _device(other)]
+
+
+def _device(port: Port) -> str:
+    return port.function.slot.rpartition(".")[0]
+
+
+def _replug(plan: FleetPlan, host: HostPlan, pairs: Iterable[tuple[Port, Port]]) -> list[Step]:
+    """Return steps that pull all cables of a host, and plug in each of `pairs`: into, cable of."""
+    pulled = [_switch_ends([(host, port) for port in host.ports], "down")]
+    far = _far_ends(plan, host)
+    plugged = _in_switch(*(line for one, other in pairs for line in _plug(host, one, other)))
+    return [*pulled, _switch_ends(far, "down"), plugged, _switch_ends(far, "up")]
+
+
+def _plug(host: HostPlan, port: Port, cable_of: Port) -> list[str]:
+    """Return the lines that put into `port` the cable that the plan has in `cable_of`."""
+    end = host.peer_port(port.netdev)
+    if cable_of.wire is None:
+        return [f"link set {end} nomaster down"]
+    return [f"link set {end} mtu {FABRIC_MTU} master {cable_of.wire.bridge} up"]
 
 
 def _in_host(host: HostPlan, *lines: str) -> Ip:
@@ -221,30 +225,3 @@ def _far_ends(plan: FleetPlan, host: HostPlan) -> Ends:
 def _net(host: HostPlan) -> int:
     wire = host.rails[0].wire
     return wire.net if wire else 0
-
-
-def _loss_table(host: HostPlan) -> str:
-    return f"loss{host.number:02d}"
-
-
-def _chain(family: str, table: str, hook: str, rules: Iterable[str]) -> str:
-    head = f"table {family} {table} {{\nchain {hook} {{\ntype filter hook {hook} priority 0\n"
-    return head + "\n".join(rules) + "\n}\n}\n"
-
-
-def _nft(namespace: str, script: str) -> Program:
-    return Program(namespace=namespace, argvs=(("nft", "-f", "-"),), stdin=script)
-
-
-def _shape(namespace: str, netdev: str) -> Program:
-    """Return the step that shapes what leaves an interface: by tbf, else by htb."""
-    root = f"tc qdisc replace dev {netdev} root"
-    tbf = f"{root} tbf rate {SLOW_RATE} burst 8mb latency 50ms"
-    only_class = f"tc class replace dev {netdev} parent 1: classid 1:1 htb rate {SLOW_RATE}"
-    htb = ("sh", "-ec", f"{root} handle 1: htb default 1; {only_class}")
-    return Program(namespace=namespace, argvs=(tuple(tbf.split()), htb))
-
-
-def _unshape(namespace: str, netdev: str) -> Program:
-    argv = f"tc qdisc delete dev {netdev} root".split()
-    return Program(namespace=namespace, argvs=(tuple(argv),))

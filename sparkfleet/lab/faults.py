@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sparkfleet.errors import UsageError
-from sparkfleet.lab import damage, hardware
+from sparkfleet.lab import damage, hardware, traffic
 from sparkfleet.lab.build import HOME_SIZE
 from sparkfleet.lab.damage import Steps, always
 from sparkfleet.lab.disk import CMA_IDLE, CMA_ZERO
@@ -43,6 +43,12 @@ FAULTS: Mapping[str, Fault] = {
         mend=damage.cable("up"),
         rails=2,
     ),
+    "swapped-cages": Fault(
+        what="each cable is in the other cage: its addresses stay with the ports that it left",
+        inject=damage.swap_cages,
+        mend=damage.unswap_cages,
+        rails=2,
+    ),
     "nic-gone": Fault(
         what="the ConnectX-7 left the PCI bus: no netdev, no RDMA device, dark cables",
         inject=damage.nic_gone,
@@ -68,15 +74,15 @@ FAULTS: Mapping[str, Fault] = {
     ),
     "loss": Fault(
         what="the first rail loses 30 % of its packets each way, and its RoCE counters tell",
-        inject=damage.loss,
-        mend=damage.no_loss,
+        inject=traffic.loss,
+        mend=traffic.no_loss,
         rails=1,
         needs=("nft",),
     ),
     "shape": Fault(
         what="the first rail carries 10 Gb/s at most, though its link reads 200 Gb/s",
-        inject=damage.slow,
-        mend=damage.fast,
+        inject=traffic.slow,
+        mend=traffic.fast,
         rails=1,
         needs=("tc",),
     ),
@@ -128,9 +134,9 @@ FAULTS: Mapping[str, Fault] = {
         rails=1,
     ),
     "firewall": Fault(
-        what=f"new TCP connections to ports {damage.BLOCKED_PORTS} on the rails are dropped",
-        inject=damage.firewall,
-        mend=damage.no_firewall,
+        what=f"new TCP connections to ports {traffic.BLOCKED_PORTS} on the rails are dropped",
+        inject=traffic.firewall,
+        mend=traffic.no_firewall,
         rails=1,
         needs=("nft",),
     ),

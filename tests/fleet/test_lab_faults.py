@@ -42,6 +42,11 @@ SIGNS = {
         broken=r"1: DOWN\ndown\n(.|\n)*No cable",
         whole=r"4: ACTIVE\nup\n(.|\n)*200000Mb/s",
     ),
+    "swapped-cages": Sign(
+        command="cat /sys/class/net/enp1s0f0np0/operstate; ip -br addr show up",
+        broken=rf"\Aup\n(.|\n)*{RAIL}@\S+ +DOWN ",
+        whole=rf"\Adown\n(.|\n)*{RAIL}@\S+ +UP +10.78.1.1/24",
+    ),
     "nic-gone": Sign(
         command="ls /sys/class/net /sys/class/infiniband; cat /sys/class/net/enp1s0f1np1/operstate",
         broken=r"\A/sys/class/infiniband:\n\n/sys/class/net:\ndocker0\nenP7s7\nlo\nwlP9s9\n\Z",

@@ -14,6 +14,7 @@ from sparkfleet.links import (
     rdma_checks,
     ring_checks,
     settings_checks,
+    socket_checks,
 )
 from sparkfleet.links.evidence import Check, Evidence
 from sparkfleet.links.model import Fabric
@@ -27,7 +28,7 @@ CHECKS: Mapping[str, tuple[Check, ...]] = {
     "RDMA is ready on every rail": rdma_checks.CHECKS,
     "hosts are what the inventory says": expectation_checks.CHECKS,
     "firmware, kernel and driver are equal and not known to be bad": machine_checks.CHECKS,
-    "variables name what this host has": settings_checks.CHECKS,
+    "variables name what this host has": (*settings_checks.CHECKS, *socket_checks.CHECKS),
     "a ring is cabled, ordered and set up as one": ring_checks.CHECKS,
 }
 

@@ -9,10 +9,9 @@ from ipaddress import AddressValueError, IPv4Address
 from sparkfleet.links import hca_filter
 from sparkfleet.links.environment import PER_HOST
 from sparkfleet.links.evidence import Check, Evidence
-from sparkfleet.links.verdicts import error, info, warning
+from sparkfleet.links.verdicts import error, warning
 from sparkfleet.model import Verdict
 
-SOCKETS = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME")
 PLACEHOLDER = re.compile(r"<[^<>]*>|\b(roce|en)[A-Za-z0-9]*[XYZ]")  # rocepXsYfZ (C05)
 
 
@@ -30,51 +29,6 @@ def placeholders(evidence: Evidence) -> Iterator[Verdict]:
                     source="nccl_env, vllm_env",
                     fix="fill it in, or remove it: names are computed from the host's facts",
                 )
-
-
-def sockets(evidence: Evidence) -> Iterator[Verdict]:
-    """Expect socket variables to name wired interfaces that the host has (C03, C05)."""
-    for host in evidence.hosts:
-        facts = evidence.facts[host]
-        variables = evidence.environment(host)
-        for name in SOCKETS:
-            for word in _names(variables.get(name) or ""):
-                netdev = facts.netdev(word)
-                if netdev is not None and not netdev.wireless and not netdev.loopback:
-                    continue
-                seen = "no such interface" if netdev is None else "Wi-Fi or loopback"
-                yield error(
-                    "env.socket",
-                    host,
-                    name,
-                    expected="a wired interface of this host",
-                    seen=f"{word}: {seen}",
-                    source="nccl_env, vllm_env, /sys/class/net",
-                    fix=f"remove {name} from nccl_env: the interface of VLLM_HOST_IP is taken",
-                )
-
-
-def _names(value: str) -> tuple[str, ...]:
-    if value.startswith("^"):
-        return ()
-    return tuple(word.strip() for word in value.removeprefix("=").split(",") if word.strip())
-
-
-def bootstrap(evidence: Evidence) -> Iterator[Verdict]:
-    """Note a NCCL_SOCKET_IFNAME off the fabric: it is where ranks meet, no more (C12)."""
-    for host in evidence.hosts:
-        meets = evidence.fabric.rendezvous(host)
-        value = evidence.environment(host).get("NCCL_SOCKET_IFNAME") or ""
-        if meets and value != meets.name and all(map(evidence.facts[host].netdev, _names(value))):
-            yield info(
-                "env.bootstrap",
-                host,
-                "NCCL_SOCKET_IFNAME",
-                expected=f"{meets.name}, the interface of VLLM_HOST_IP",
-                seen=value or "unset",
-                source="nccl_env, vllm_env",
-                fix="it only sets the bootstrap; data goes over NCCL_IB_HCA",
-            )
 
 
 def hcas(evidence: Evidence) -> Iterator[Verdict]:
@@ -223,8 +177,6 @@ def inherited(evidence: Evidence) -> Iterator[Verdict]:
 
 CHECKS: tuple[Check, ...] = (
     placeholders,
-    sockets,
-    bootstrap,
     hcas,
     host_ip,
     effect,

@@ -42,7 +42,6 @@ class LinksGate(Action[NoArgs]):
         """Judge the facts of all hosts together, what they reach of each other, and the rates."""
         facts = scene.recall(Fleet).facts
         fabric = links.fabric(facts, hosts)
-        scene.remember(fabric)
         verdicts = links.prove(scene.pool, fabric, facts, hosts)
         hash_ = receipt.fingerprint(fabric, facts, hosts)
         lapse = _lapse(scene, hosts, hash_)
@@ -66,6 +65,12 @@ class LinksGate(Action[NoArgs]):
         """Write the receipt."""
         processes.write_files(link, place(scene, link.host), {receipt.FILE: plan.work})
         return plan
+
+    def settle(self, scene: Scene, plans: Mapping[str, Plan]) -> None:
+        """Let later tasks use the fabric, if it passed: nothing else starts over a link."""
+        if not any(verdict.refuses for plan in plans.values() for verdict in plan.verdicts):
+            facts = scene.recall(Fleet).facts
+            scene.remember(links.fabric(facts, scene.cluster.hosts))
 
 
 def _lapse(scene: Scene, hosts: tuple[Host, ...], hash_: str) -> str:

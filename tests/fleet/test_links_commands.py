@@ -196,3 +196,19 @@ def test_rates_that_are_refused_leave_no_receipt_unless_allowed(lab: Fleet, play
     assert again.returncode == 0, again.stdout
     assert "Gb/s and more" in again.stdout
     assert {x["degraded"] for x in _receipts()} == {""}
+
+
+def test_no_rescue_gets_past_a_gate_that_refused(lab: Fleet, tmp_path: Path) -> None:
+    path = tmp_path / "rescue.yml"
+    tasks = "".join(f"    - {word}:\n" for word in ("gather_facts", "preflight"))
+    path.write_text(
+        f"- name: The links\n  hosts: sparks\n  tasks:\n{tasks}"
+        "    - block:\n        - links_gate:\n      rescue:\n        - render:\n"
+    )
+    fleet.fault("spark-01", "no-address")
+    try:
+        done = _type("playbook.run", str(path), "--tp", "2", "--recipe", "lab-tiny")
+    finally:
+        fleet.fault("spark-01", "no-address", clear=True)
+    assert done.returncode == 5
+    assert "this task needs what Fabric holds" in done.stdout + done.stderr

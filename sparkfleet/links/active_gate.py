@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from sparkfleet.links.misplugged import far_ends
 from sparkfleet.links.model import Fabric
 from sparkfleet.links.reach import PINGS, Report, Role, reach_plan
 from sparkfleet.links.reach_verdicts import judge_reach
@@ -32,7 +33,8 @@ def probe(pool: Pool, fabric: Fabric, hosts: Sequence[Host]) -> tuple[Verdict, .
         opened = {name: session.first for name, session in running.items()}
         calls = {name: _second_request(role, opened, nonce) for name, role in roles.items()}
         seen = pool.map(lambda x: running[x.host.name].ask(calls[x.host.name]), hosts).all()
-    return judge_reach(roles, {name: _report(nonce, opened[name], seen[name]) for name in roles})
+    reports = {name: _report(nonce, opened[name], seen[name]) for name in roles}
+    return judge_reach(roles, reports, far_ends(fabric, reports))
 
 
 def _first_request(role: Role) -> dict[str, Any]:
@@ -65,4 +67,5 @@ def _report(nonce: str, opened: Mapping[str, Any], seen: Mapping[str, Any]) -> R
         connections=tuple(seen["connections"]),
         pings=tuple(seen["pings"]),
         counters=seen["counters"],
+        ends=seen["ends"],
     )

@@ -25,13 +25,19 @@ def state(evidence: Evidence) -> Iterator[Verdict]:
 
 def _down(evidence: Evidence, rail: Rail) -> Verdict:
     netdev = rail.netdev
-    twins = [x for x in evidence.every_rail(rail.host) if x.port == rail.port and x != rail]
+    every = evidence.every_rail(rail.host)
+    twins = [x for x in every if x.port == rail.port and x != rail]
+    lit = [x for x in every if x.port != rail.port and x.netdev.carrier and x.address is None]
     if not netdev.admin_up:
         seen, fix = "switched off", f"sudo ip link set {netdev.name} up"
+    elif lit and not any(twin.netdev.carrier for twin in twins):
+        seen = f"no carrier, while {_names(lit)} of the other cage has one, and no address"
+        fix = f"the cable is in the other cage: plug it into that of {rail.name}, or give its "
+        fix += f"address to {lit[0].name}"
     elif netdev.cable is False or not any(twin.netdev.carrier for twin in twins):
         seen, fix = "no cable, or none at the other end", "reseat the QSFP cable at both ends"
     else:
-        seen = f"no carrier, while {', '.join(twin.name for twin in twins)} has one"
+        seen = f"no carrier, while {_names(twins)} has one"
         fix = "reseat the cable at both ends, then reboot"
     return error(
         "link.down",
@@ -42,6 +48,10 @@ def _down(evidence: Evidence, rail: Rail) -> Verdict:
         source=f"{NET}/{netdev.name}/carrier",
         fix=fix,
     )
+
+
+def _names(rails: list[Rail]) -> str:
+    return ", ".join(rail.name for rail in rails)
 
 
 def speed(evidence: Evidence) -> Iterator[Verdict]:

@@ -62,7 +62,8 @@ class Report:
     """What one host saw.
 
     `actual` maps where it was asked to listen to the port it got, `busy` to why it could not;
-    `connections` and `pings` are the program's answers in the order of the role.
+    `connections` and `pings` are the program's answers in the order of the role; `ends` tells the
+    MAC addresses on the wire of a netdev where somebody did not answer.
     """
 
     nonce: str
@@ -71,6 +72,7 @@ class Report:
     connections: tuple[Mapping[str, Any], ...] = ()
     pings: tuple[Mapping[str, Any], ...] = ()
     counters: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    ends: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 def reach_plan(fabric: Fabric, hosts: Sequence[Host]) -> Mapping[str, Role]:

@@ -9,19 +9,23 @@ from itertools import groupby
 from typing import Any
 
 from sparkfleet.links.counters import judge_counters
+from sparkfleet.links.misplugged import NOWHERE, FarEnds, elsewhere, misplugged
 from sparkfleet.links.model import Rail
 from sparkfleet.links.reach import FREE_PORT, ICMP_AND_IP, Call, Ping, Report, Role
 from sparkfleet.links.verdicts import error, ok, warning
 from sparkfleet.model import Verdict
 
 
-def judge_reach(roles: Mapping[str, Role], reports: Mapping[str, Report]) -> tuple[Verdict, ...]:
+def judge_reach(
+    roles: Mapping[str, Role], reports: Mapping[str, Report], ends: FarEnds = NOWHERE
+) -> tuple[Verdict, ...]:
     """Return what the reports of all hosts prove and what they do not."""
     found: list[Verdict] = []
     for host, role in roles.items():
+        paths = list(_paths(role, reports[host], (roles, reports, ends)))
         own = [
-            *_pings(role, reports[host]),
-            *_paths(role, reports[host], roles, reports),
+            *_pings(role, reports[host], {(x.check, x.subject) for x in paths}),
+            *paths,
             *judge_counters(host, reports[host].counters),
         ]
         found += own or [_proven(role)]
@@ -41,8 +45,11 @@ def _proven(role: Role) -> Verdict:
 
 
 def _paths(
-    role: Role, report: Report, roles: Mapping[str, Role], reports: Mapping[str, Report]
+    role: Role,
+    report: Report,
+    seen: tuple[Mapping[str, Role], Mapping[str, Report], FarEnds],
 ) -> Iterator[Verdict]:
+    roles, reports, ends = seen
     pairs = zip(role.calls, report.connections, strict=True)
     for _, group in groupby(pairs, key=lambda pair: (pair[0].rail.name, pair[0].to.ip)):
         answers = list(group)
@@ -53,7 +60,9 @@ def _paths(
         if stranger is not None:
             yield _impostor(rail, to, stranger)
         elif len(failed) == len(answers):
-            yield _no_path(rail, to, failed[0][1]["why"])
+            end = elsewhere(ends, rail, to)
+            why = failed[0][1]["why"]
+            yield _no_path(rail, to, why) if end is None else misplugged(rail, to, end)
         elif not _known_lossy(role, report, rail, to):
             yield from (_blocked(call, answer, there) for call, answer in failed)
 
@@ -134,11 +143,14 @@ def _impostor(rail: Rail, to: Rail, who: str) -> Verdict:
     )
 
 
-def _pings(role: Role, report: Report) -> Iterator[Verdict]:
+def _pings(role: Role, report: Report, known: set[tuple[str, str]]) -> Iterator[Verdict]:
+    """Judge the pings; of those on a path that is `known` to be dead there is no more to say."""
     for ping, answer in zip(role.pings, report.pings, strict=True):
         small, large = answer["small"], answer["large"]
+        subject = f"{ping.rail.name} {ping.rail.ip}"
         if small["received"] == 0:
-            yield _unproven(ping, small)
+            if not known & {("link.path", subject), ("link.misplugged", subject)}:
+                yield _unproven(ping, small)
         elif large["received"] == 0:
             yield _black_hole(ping, large)
         elif lost(small) or lost(large):

@@ -6,9 +6,10 @@
    line under `token`: the one way to know that an address is this host's.
 2. Request: ``{"connect": [[NETDEV, ADDRESS, PORT, LINE]...],
    "ping": [[NETDEV, ADDRESS, SIZE, COUNT]...]}``. An empty LINE is not sent: something else listens
-   there. Answer: ``{"connections": [...], "pings": [...], "counters": {HCA: {NAME: INCREASE}}}``,
-   in the order asked; a ping is answered for small packets and for those of SIZE that may not be
-   fragmented.
+   there. Answer: ``{"connections": [...], "pings": [...], "counters": {HCA: {NAME: INCREASE}},
+   "ends": {NETDEV: [MAC...]}}``, in the order asked; a ping is answered for small packets and for
+   those of SIZE that may not be fragmented; `ends` tells who is on the wire of a netdev out of
+   which some address did not answer on any port.
 3. It listens until its input ends, and in any case no longer than `timeout` seconds.
 """
 
@@ -133,6 +134,24 @@ def ping(netdev: str, address: str, *options: str) -> dict[str, Any]:
     }
 
 
+def silent(calls: list[list[Any]], answers: list[dict[str, Any]]) -> list[str]:
+    """Return the netdevs out of which an address was called and never answered."""
+    tried = {(netdev, address) for netdev, address, _, _ in calls}
+    pairs = zip(calls, answers)  # noqa: B905 - Python 3.8
+    tried -= {tuple(call[:2]) for call, answer in pairs if answer["connected"]}
+    return sorted({netdev for netdev, _ in tried})
+
+
+def on_wire(netdev: str) -> list[str]:
+    """Return the MAC addresses that answer a ping to all IPv6 nodes on the wire of `netdev`."""
+    ping(netdev, f"ff02::1%{netdev}", "-6", "-c", "2", "-w", "1")
+    argv = ("ip", "-6", "-json", "neigh", "show", "dev", netdev)
+    with contextlib.suppress(OSError, ValueError):
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        return [entry["lladdr"] for entry in json.loads(done.stdout) if "lladdr" in entry]
+    return []
+
+
 def counters(hcas: list[str]) -> dict[str, dict[str, int]]:
     """Return the port and hardware counters of each HCA."""
     return {hca: dict(read_counters(hca)) for hca in hcas}
@@ -170,10 +189,12 @@ def main() -> None:
     with ThreadPoolExecutor(WORKERS) as pool:
         pinged = [pool.submit(pings, *call) for call in calls["ping"]]
         connections = [pool.submit(connect, *call) for call in calls["connect"]]
+    answers = [call.result() for call in connections]
     answer = {
-        "connections": [call.result() for call in connections],
+        "connections": answers,
         "pings": [call.result() for call in pinged],
         "counters": increases(before),
+        "ends": {netdev: on_wire(netdev) for netdev in silent(calls["connect"], answers)},
     }
     print(json.dumps(answer), flush=True)
     sys.stdin.buffer.read()

@@ -99,6 +99,10 @@ FAULTS: Mapping[str, tuple[set[tuple[str, str, str]], bool]] = {
         },
         True,
     ),
+    "swapped-cages": (
+        {("link.down", "spark-01", RAIL), ("link.down", "spark-01", TWIN)},
+        True,
+    ),
     "nic-gone": ({("link.nic", "spark-01", "ConnectX-7")}, True),
     "rail-down": ({("link.down", "spark-01", TWIN)}, True),
     "mtu": ({("link.mtu", "spark-01", RAIL)}, True),
@@ -238,6 +242,17 @@ def test_a_port_that_something_else_serves_is_no_refusal(lab: Fleet) -> None:
     assert gate.said() == set()
 
 
+def test_a_cable_in_the_other_cage_is_named(lab: Fleet) -> None:
+    fleet.fault("spark-01", "swapped-cages")
+    try:
+        gate = _gate(lab)
+    finally:
+        fleet.fault("spark-01", "swapped-cages", clear=True)
+    found = next(x for x in gate.verdicts if x.check == "link.down")
+    assert found.seen.startswith(f"no carrier, while {PEER_RAIL}, {PEER_TWIN} of the other cage")
+    assert f"give its address to {PEER_RAIL}" in found.fix
+
+
 def test_swapped_cages_are_told_by_what_the_inventory_says_of_cables(lab: Fleet) -> None:
     gate = _gate(lab, link_cables={RAIL: f"spark-02:{RAIL}"})
     (found,) = [x for x in gate.verdicts if x.refuses and x.host == "spark-01"]
@@ -288,6 +303,30 @@ def test_larger_fabrics_pass(size: int, cables: str, topology: Topology) -> None
         assert gate.said() == set()
         assert gate.fabric.topology is topology
         _check_environments(gate, ring=topology is Topology.RING)
+    finally:
+        fleet.down()
+
+
+@pytest.mark.parametrize(
+    ("size", "cables", "end"),
+    [
+        (2, "both", f"spark-02 {RAIL} 10.78.3.2/24"),
+        (3, "ring", f"spark-03 {PEER_RAIL} 10.78.5.3/24"),
+    ],
+)
+def test_cables_in_each_others_cage_are_told_by_where_they_end(
+    size: int, cables: str, end: str
+) -> None:
+    try:
+        lab = fleet.up(size, cables=cables)
+        every = [rail.interface for rail in lab.hosts[0].rails]
+        fleet.fault("spark-01", "swapped-cages")
+        gate = _gate(lab, link_interfaces=every)
+        fleet.fault("spark-01", "swapped-cages", clear=True)
+        assert {check for check, _, _ in gate.said()} == {"link.misplugged"}
+        found = next(x for x in gate.verdicts if x.subject == f"{PEER_RAIL} 10.78.1.1")
+        assert found.seen == f"it ends at {end}"
+        assert _gate(lab, link_interfaces=every).said() == set()
     finally:
         fleet.down()
 

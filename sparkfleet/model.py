@@ -17,13 +17,15 @@ EMPTY: Mapping[str, Any] = MappingProxyType({})
 class Value:
     """A variable's data, the place that set it and what it shadowed there (nearest first).
 
-    `raw` is the text as written, where `data` was rendered from a template.
+    `raw` is the text as written, where `data` was rendered from a template; `entries` are the
+    places of a mapping's keys, where they are known one by one.
     """
 
     data: Any
     where: Where | None = None
     shadowed: tuple[Value, ...] = ()
     raw: Any = None
+    entries: Mapping[str, Where] = field(default_factory=lambda: EMPTY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

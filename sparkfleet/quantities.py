@@ -1,4 +1,4 @@
-"""Sizes and durations as people write them."""
+"""Sizes, counts and durations as people write them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 
 SIZES = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "t": 1000**4}
 BINARY = {"ki": 1024, "mi": 1024**2, "gi": 1024**3, "ti": 1024**4}
+COUNTS = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}
 SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -19,6 +20,17 @@ def parse_size(value: object) -> int:
     if match is None or unit is None or isinstance(value, bool):
         raise ValueError(f"{value!r} is not a size; write bytes, or a number with KiB, MiB or GiB")
     return int(float(match[1]) * unit)
+
+
+def parse_count(value: object) -> int:
+    """Return a number of parameters or tokens from a number or text such as ``26B``, ``1.5M``.
+
+    Raises ValueError with a sentence for a user.
+    """
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmbt]?)\s*", str(value).lower())
+    if match is None or isinstance(value, bool):
+        raise ValueError(f"{value!r} is not a count; write a number, or one with K, M, B or T")
+    return round(float(match[1]) * COUNTS[match[2]])
 
 
 def parse_seconds(value: object) -> float:
@@ -39,3 +51,12 @@ def show_size(count: float) -> str:
             return f"{count:.0f} {unit}" if count >= 10 or unit == "B" else f"{count:.1f} {unit}"
         count /= 1000
     return f"{count:.1f} TB"
+
+
+def show_count(count: float) -> str:
+    """Return `count` as a person reads it: ``512``, ``3.8B``, ``120B``."""
+    for unit in ("", "K", "M", "B"):
+        if count < 1000:
+            return f"{count:.3g}{unit}"
+        count /= 1000
+    return f"{count:.3g}T"

@@ -76,6 +76,10 @@ class Map(Node):
         """Yield the key and the value of every entry."""
         yield from self.entries.values()
 
+    def names(self) -> Iterator[Scalar]:
+        """Yield the key of every entry, as a node."""
+        yield from (key for key, _ in self.entries.values())
+
     def get(self, key: Any) -> Node | None:
         """Return the value under `key`, or None where there is none."""
         return self.entries[key][1] if key in self.entries else None

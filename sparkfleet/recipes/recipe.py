@@ -1,101 +1,94 @@
-"""A recipe: what it takes to serve one model, as variables of ours in one YAML file."""
+"""A recipe: what it takes to serve one model, as variables of ours in one YAML file.
+
+Beside the variables, which an inventory can override, it says what the model is, what it needs,
+what its log looks like, how fast others found it, and why every unusual value is there.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from sparkfleet import source, yamlpos
-from sparkfleet.errors import Problem, RecipeError
+from packaging.specifiers import SpecifierSet
+
+from sparkfleet.errors import RecipeError, Where
 from sparkfleet.model import EMPTY, Value
-from sparkfleet.resources import find, listing, shown
-from sparkfleet.spelling import similar
-from sparkfleet.variables import VARIABLES
+from sparkfleet.recipes import schema
+from sparkfleet.recipes.about import Checkpoint, LogLines, Question, Speed
+from sparkfleet.recipes.extends import FOLDER, chain, locate, merged
+from sparkfleet.recipes.reader import Reader
+from sparkfleet.yamlnodes import List, Map, Node
 
-FOLDER = "playbooks/recipes"
-ABOUT = ("description", "source", "smoke", "tp_max")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """A smoke prompt: what is asked, and a text that a right answer holds."""
-
-    ask: str
-    expect: str
+__all__ = ["FOLDER", "Checkpoint", "LogLines", "Question", "Recipe", "Speed", "load"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
     """A model's recipe; `vars` are the defaults that the inventory can override.
 
-    `tp_max` is the largest tensor-parallel size that the model's authors vouch for.
+    `tp_max` is the largest tensor-parallel size that the model's authors vouch for, `tp_min` the
+    smallest that holds it. `gated` is None where the source does not say. `why` gives reasons by
+    the name of an option, a variable of the environment or of ours. `extends` names the recipes
+    that it is laid over, the nearest first. `places` tells where each key stands, as
+    ``checkpoint``, ``checkpoint.format``, ``speeds.0``.
     """
 
     name: str
     path: Path
     description: str = ""
     source: str = ""
+    licence: str = ""
+    gated: bool | None = None
     vars: Mapping[str, Value] = field(default_factory=lambda: EMPTY)
+    checkpoint: Checkpoint | None = None
+    requires: Mapping[str, SpecifierSet] = field(default_factory=lambda: EMPTY)
+    log: LogLines = field(default_factory=LogLines)
+    why: Mapping[str, str] = field(default_factory=lambda: EMPTY)
+    request: tuple[str, ...] = ()
+    speeds: tuple[Speed, ...] = ()
+    advice: tuple[str, ...] = ()
     smoke: tuple[Question, ...] = ()
+    tp_min: int | None = None
     tp_max: int | None = None
+    extends: tuple[str, ...] = ()
+    places: Mapping[str, Where] = field(default_factory=lambda: EMPTY)
+
+    @property
+    def fastest(self) -> Speed | None:
+        """The best published decode speed of one request, if there is one."""
+        single = [one for one in self.speeds if one.decode and one.requests == 1]
+        return max(single, key=lambda one: one.decode or 0, default=None)
 
 
 def load(name: str) -> Recipe:
     """Return the recipe `name`: one of the catalogue, or a path to a file.
 
-    Raises RecipeError with everything that is wrong in it.
+    Raises RecipeError with everything that is wrong in it and in what it extends.
     """
-    path = Path(name) if name.endswith((".yml", ".yaml")) else find(FOLDER, f"{name}.yml")
-    if path is None or not path.is_file():
-        known = list(listing(FOLDER, ".yml"))
-        raise RecipeError(f"there is no recipe {name!r}", hint=similar(name, known))
-    tree = yamlpos.parse(source.read(shown(path), error=RecipeError), error=RecipeError)
-    if not isinstance(tree, yamlpos.Map):
-        raise RecipeError("a recipe is a mapping", where=tree.where)
-    if problems := [_unknown(key) for key, _ in tree.items() if not _known(key.data)]:
-        raise RecipeError.of(problems)
+    path = locate(name)
+    trees = chain(path)
+    tree, reader = merged(trees), Reader()
+    variables, about = schema.variables(tree, reader), schema.about(tree, reader)
+    if reader.problems:
+        raise RecipeError.of(reader.problems)
+    names = tuple(Path(one.source.file).stem for one in trees[1:])
     return Recipe(
-        name=path.stem,
-        path=path,
-        vars={
-            str(key.data): Value(data=node.data, where=key.where)
-            for key, node in tree.items()
-            if key.data in VARIABLES
-        },
-        **_about(tree),
+        name=path.stem, path=path, vars=variables, extends=names, places=_places(tree), **about
     )
 
 
-def _known(name: object) -> bool:
-    return name in VARIABLES or name in ABOUT
+def _places(tree: Map) -> Mapping[str, Where]:
+    found = {}
+    for key, node in tree.items():
+        found[str(key.data)] = key.where
+        if key.data in schema.ABOUT:
+            found.update({f"{key.data}.{name}": where for name, where in _inner(node)})
+    return found
 
 
-def _unknown(key: yamlpos.Scalar) -> Problem:
-    hint = similar(str(key.data), [*VARIABLES, *ABOUT])
-    return Problem(message=f"a recipe has no key {key.data!r}", where=key.where, hint=hint)
-
-
-def _about(tree: yamlpos.Map) -> dict[str, Any]:
-    about = {name: node.data for name in ABOUT if (node := tree.get(name)) is not None}
-    if "smoke" in about:
-        about["smoke"] = _questions(tree)
-    tp_max = about.get("tp_max")
-    if tp_max is not None and (isinstance(tp_max, bool) or not isinstance(tp_max, int)):
-        raise RecipeError(
-            f"tp_max is a whole number, not {tp_max!r}", where=tree.key("tp_max").where
-        )
-    return about
-
-
-def _questions(tree: yamlpos.Map) -> tuple[Question, ...]:
-    node = tree.get("smoke")
-    items = node.data if isinstance(node, yamlpos.List) else None
-    if items is None or not all(isinstance(i, dict) and set(i) == {"ask", "expect"} for i in items):
-        raise RecipeError(
-            "smoke is a list of questions",
-            where=tree.key("smoke").where,
-            hint='write: smoke: [{ask: "12*17", expect: "204"}]',
-        )
-    return tuple(Question(ask=str(item["ask"]), expect=str(item["expect"])) for item in items)
+def _inner(node: Node) -> list[tuple[str, Where]]:
+    if isinstance(node, Map):
+        return [(str(key.data), key.where) for key in node.names()]
+    items = node.items if isinstance(node, List) else ()
+    return [(str(at), item.where) for at, item in enumerate(items)]

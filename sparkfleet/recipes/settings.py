@@ -68,7 +68,7 @@ class Settings:
         layers = value.shadowed if key is not None and value.shadowed else (value,)
         for layer in layers:
             if key is None or key in (layer.data or {}):
-                return layer.where or DEFAULT
+                return layer.entries.get(key or "") or layer.where or DEFAULT
         return value.where or DEFAULT
 
     def text(self, name: str) -> str:

@@ -117,7 +117,7 @@ def test_a_comment_that_changed_is_no_other_deployment() -> None:
     files = _deployment("pair").files
     moved = {
         host: {
-            name: text.replace("lab-tiny.yml:13:", "lab-tiny.yml:99:") for name, text in own.items()
+            name: text.replace("lab-tiny.yml:14:", "lab-tiny.yml:99:") for name, text in own.items()
         }
         for host, own in files.items()
     }

@@ -80,7 +80,7 @@ def test_mappings_are_laid_over_each_other_and_null_takes_a_key_away(tmp_path: P
         "max-num-seqs": 4,
     }
     assert str(settings.origin("vllm_args", "max-num-seqs")) == "inventory.yml:3:1"
-    assert str(settings.origin("vllm_args", "max-model-len")).endswith("r.yml:1:1")
+    assert str(settings.origin("vllm_args", "max-model-len")).endswith("r.yml:1:13")
 
 
 def test_what_a_playbook_sets_is_laid_over_both(tmp_path: Path) -> None:
@@ -92,10 +92,10 @@ def test_what_a_playbook_sets_is_laid_over_both(tmp_path: Path) -> None:
 
 
 def test_a_value_that_cannot_be_is_told_with_its_place(tmp_path: Path) -> None:
-    settings = _settings(tmp_path, "vllm_ready_timeout: soon\n")
+    settings = _settings(tmp_path, "vllm_model: a\n", vllm_ready_timeout="soon")
     with pytest.raises(InventoryError, match="'soon' is not a duration") as caught:
         settings.seconds("vllm_ready_timeout")
-    assert "r.yml:1:1" in str(caught.value)
+    assert "inventory.yml:3:1" in str(caught.value)
 
 
 def test_a_needed_value_that_is_missing_is_told_with_what_to_write(tmp_path: Path) -> None:

@@ -104,7 +104,12 @@ def deployed(
                 weights="/home/nvidia/vllm",
                 model="/home/nvidia/vllm/org/model",
                 environment=environment(
-                    mine, variables, cluster="default", hf_home="/models", engine=runs.environment
+                    mine,
+                    variables,
+                    cluster="default",
+                    hf_home="/models",
+                    model="/models/org/model",
+                    engine=runs.environment,
                 ),
             )
         )

@@ -87,6 +87,7 @@ def _node(scene: Scene, host: Host, survey: Survey) -> Node:
     engine = engines.choose(
         settings, survey, facts, cluster=scene.cluster.name, group=fabric is not None
     )
+    model = scene.recall(Staged).paths[host.name]
     return Node(
         settings=settings,
         rank=scene.cluster.rank(host.name),
@@ -94,12 +95,13 @@ def _node(scene: Scene, host: Host, survey: Survey) -> Node:
         engine=engine,
         folder=survey.folder,
         weights=survey.expand(settings.text("weights_dir")),
-        model=scene.recall(Staged).paths[host.name],
+        model=model,
         environment=environment(
             settings,
             links.env(fabric, host) if fabric else (),
             cluster=scene.cluster.name,
             hf_home=engine.inside(survey.expand(settings.text("weights_dir"))),
+            model=engine.inside(model),
             engine=engine.environment,
         ),
     )

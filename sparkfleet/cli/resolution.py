@@ -47,7 +47,8 @@ def resolve(asked: Asked, *, works_on_cluster: bool = True, needs_recipe: bool =
     else:
         chosen = _any_cluster(inventory, asked)
         recipe = load_recipe(asked.recipe) if asked.recipe else NO_RECIPE
-    cluster = replace(chosen, hosts=tuple(overlay(host, recipe) for host in chosen.hosts))
+    hosts = (overlay(host, recipe, as_written=not needs_recipe) for host in chosen.hosts)
+    cluster = replace(chosen, hosts=tuple(hosts))
     check_connections(cluster.hosts)
     return Resolved(files=files, inventory=inventory, cluster=cluster, recipe=recipe)
 
@@ -71,7 +72,12 @@ def check_connections(hosts: Iterable[Host]) -> None:
 
 
 def check_tp(tp: int, recipe: Recipe) -> None:
-    """Raise UsageError where the recipe's authors do not vouch for that many Sparks."""
+    """Raise UsageError where the recipe is not for that many Sparks."""
+    if recipe.tp_min is not None and tp < recipe.tp_min:
+        raise UsageError(
+            f"recipe {recipe.name} needs --tp {recipe.tp_min} at least, not {tp}",
+            hint=f"its source: {recipe.source}",
+        )
     if recipe.tp_max is not None and tp > recipe.tp_max:
         raise UsageError(
             f"recipe {recipe.name} is for --tp {recipe.tp_max} at most, not {tp}",

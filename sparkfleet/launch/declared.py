@@ -2,6 +2,8 @@
 
 `weights_files` and `weights_drafts` are staged below the weights folder of every node. An option
 that names one, as it is declared or by its last part, gets the path that the engine sees.
+``@MODEL@`` in an option or in `vllm_env` stands for the model's own folder there (guide 7.2.3: a
+draft in the model's ``assistant/``; 13.3: an image that is told by MODEL_PATH).
 """
 
 from __future__ import annotations
@@ -16,24 +18,22 @@ from sparkfleet.weights import layout
 from sparkfleet.weights.wanted import Want, wanted
 
 TAKES_FILE = ("chat-template", "reasoning-parser-plugin", "tool-parser-plugin")
+MODEL = "@MODEL@"
 SUFFIXES = (".jinja", ".jinja2", ".j2", ".py", ".txt")
 
 
-def arguments(settings: Settings, weights: str) -> dict[str, Any]:
+def arguments(settings: Settings, weights: str, model: str) -> dict[str, Any]:
     """Return `vllm_args` with every declared name replaced by its path below `weights`.
+
+    `weights` and the folder `model` are as the engine sees them.
 
     Raises RecipeError for an option that takes a file and names one that nobody declares: in a
     container, or on another node, it would not be there.
     """
-    paths = {
-        name: f"{weights}/{path}"
-        for want in wanted(settings)[1:]
-        if (path := _place(want)) is not None
-        for name in _names(want, path)
-    }
+    paths = files(settings, weights)
     found = {}
     for option, value in settings.mapping("vllm_args").items():
-        found[option] = _replaced(value, paths)
+        found[option] = _replaced(value, paths, model)
         if _is_lost(option, found[option]):
             raise RecipeError(
                 f"vllm_args: {option} names the file {value}, and no weights_files declares it",
@@ -41,6 +41,16 @@ def arguments(settings: Settings, weights: str) -> dict[str, Any]:
                 hint=f"weights_files: [{value}] stages it on every node; the option stays as it is",
             )
     return found
+
+
+def files(settings: Settings, weights: str) -> dict[str, str]:
+    """Return the path below `weights` of every file and local draft, by each of its names."""
+    return {
+        name: f"{weights}/{path}"
+        for want in wanted(settings)[1:]
+        if (path := _place(want)) is not None
+        for name in _names(want, path)
+    }
 
 
 def _place(want: Want) -> str | None:
@@ -61,13 +71,13 @@ def _names(want: Want, path: str) -> set[str]:
     return names
 
 
-def _replaced(value: Any, paths: Mapping[str, str]) -> Any:
+def _replaced(value: Any, paths: Mapping[str, str], model: str) -> Any:
     if isinstance(value, str):
-        return paths.get(value, value)
+        return paths.get(value, value).replace(MODEL, model)
     if isinstance(value, Mapping):
-        return {key: _replaced(item, paths) for key, item in value.items()}
+        return {key: _replaced(item, paths, model) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_replaced(item, paths) for item in value]
+        return [_replaced(item, paths, model) for item in value]
     return value
 
 

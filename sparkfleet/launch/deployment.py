@@ -190,6 +190,8 @@ def ray_command(node: Node, head: Node) -> tuple[str, ...]:
 
 def serve_command(node: Node, size: tuple[int, int]) -> tuple[str, ...]:
     """Return the command that serves the model from the head."""
+    if node.engine.own_program:
+        return node.engine.own_program
     settings, (tp, pp) = node.settings, size
     group: tuple[str, ...] = (f"--tensor-parallel-size={tp}",)
     if pp > 1:
@@ -209,7 +211,8 @@ def serve_command(node: Node, size: tuple[int, int]) -> tuple[str, ...]:
 
 
 def _arguments(node: Node) -> Mapping[str, Any]:
-    return declared.arguments(node.settings, node.engine.inside(node.weights))
+    inside = node.engine.inside
+    return declared.arguments(node.settings, inside(node.weights), inside(node.model))
 
 
 def _own_names(node: Node) -> list[str]:

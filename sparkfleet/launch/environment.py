@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from sparkfleet.launch.declared import MODEL
 from sparkfleet.links import EnvVar
 from sparkfleet.recipes.settings import Settings
 
@@ -14,17 +15,19 @@ def environment(
     *,
     cluster: str,
     hf_home: str,
+    model: str = "",
     engine: Sequence[EnvVar] = (),
 ) -> tuple[EnvVar, ...]:
     """Return the variables of one host's ranks: ours, the engine's, the fabric's, the user's.
 
-    Each is laid over those before. `fabric` is empty in solo mode. A user's null means: unset,
-    whatever the image or shell had.
+    Each is laid over those before. `hf_home` and the folder `model`, for which ``@MODEL@`` stands
+    in the user's, are as the ranks see them. `fabric` is empty in solo mode. A user's null means:
+    unset, whatever the image or shell had.
     """
     merged = {variable.name: variable for variable in (*_ours(cluster, hf_home), *engine)}
     if fabric:
         merged |= {variable.name: variable for variable in (*_ray(), *fabric)}
-    merged |= {variable.name: variable for variable in _users(settings)}
+    merged |= {variable.name: variable for variable in _users(settings, model)}
     return tuple(merged.values())
 
 
@@ -51,7 +54,8 @@ def _ray() -> tuple[EnvVar, ...]:
     )
 
 
-def _users(settings: Settings) -> Iterator[EnvVar]:
+def _users(settings: Settings, model: str) -> Iterator[EnvVar]:
     for name, value in settings.mapping("vllm_env").items():
         why = f"vllm_env, set at {settings.origin('vllm_env', name)}"
-        yield EnvVar(name=name, value=None if value is None else str(value), why=why)
+        text = None if value is None else str(value).replace(MODEL, model)
+        yield EnvVar(name=name, value=text, why=why)

@@ -45,9 +45,9 @@ def check_settings(settings: Settings) -> None:
         settings.needed("engine_venv")
     else:
         settings.needed("engine_image")
-        options.mounts(settings, "~")
+        options.mounts(settings, "~", declared.files(settings, "~"))
         mods.read(settings)
-    flags(declared.arguments(settings, ""), where=settings.origin("vllm_args"))
+    flags(declared.arguments(settings, "", ""), where=settings.origin("vllm_args"))
 
 
 def _gpu(facts: HostFacts) -> Verdict:

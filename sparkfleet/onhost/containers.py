@@ -31,8 +31,7 @@ CDI_FOLDERS = ("/etc/cdi", "/var/run/cdi")
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PATIENCE = 30  # s for the daemon to answer
 START_PATIENCE = 60  # s for a container to start
-TICK, REMOVAL = 0.1, 5.0  # s
-TRIES = 5
+TICK, REMOVAL, TRIES = 0.1, 5.0, 5  # s, s, times
 
 
 class DaemonError(Exception):
@@ -193,7 +192,7 @@ def inspect(request: dict[str, Any], name: str | None) -> dict[str, Any] | None:
         (found,) = json.loads(ask(request["cli"], "image", "inspect", name))
     except DaemonError:
         return None
-    layers = found["RootFS"]["Layers"]
+    config, layers = found["Config"], found["RootFS"]["Layers"]
     key = hashlib.sha256("\n".join(layers).encode()).hexdigest()[:12]
     probe = read(request["root"] / ".sparkfleet" / "images" / f"{key}.json")
     return {
@@ -203,8 +202,9 @@ def inspect(request: dict[str, Any], name: str | None) -> dict[str, Any] | None:
         "layers": layers,
         "digests": found.get("RepoDigests") or [],
         "size": found["Size"],
-        "environment": found["Config"].get("Env") or [],
+        "environment": config.get("Env") or [],
         "architecture": found["Architecture"],
+        "program": [*(config.get("Entrypoint") or ()), *(config.get("Cmd") or ())],
         "probe": json.loads(probe) if probe else None,
     }
 

@@ -16,6 +16,7 @@ from sparkfleet.errors import InventoryError, Where
 from sparkfleet.model import EMPTY, Host, Value
 from sparkfleet.quantities import parse_seconds, parse_size
 from sparkfleet.recipes.recipe import Recipe
+from sparkfleet.recipes.rendering import rendered
 from sparkfleet.variables import VARIABLES, Kind
 
 T = TypeVar("T")
@@ -23,9 +24,13 @@ LAID_OVER = (Kind.MAPPING, Kind.ENVIRONMENT)
 DEFAULT = Where(file="default")
 
 
-def overlay(host: Host, recipe: Recipe) -> Host:
-    """Return `host` with the recipe's variables beneath its own."""
-    below = {name: _laid(name, host.vars.get(name), value) for name, value in recipe.vars.items()}
+def overlay(host: Host, recipe: Recipe, *, as_written: bool = False) -> Host:
+    """Return `host` with the recipe's variables beneath its own.
+
+    Their templates are rendered, unless wanted `as_written`. Raises RecipeError where one fails.
+    """
+    variables = recipe.vars if as_written else rendered(recipe.vars, host)
+    below = {name: _laid(name, host.vars.get(name), value) for name, value in variables.items()}
     return replace(host, vars={**host.vars, **below})
 
 

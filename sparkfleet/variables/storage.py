@@ -88,6 +88,14 @@ ROWS = (
         help="packages to add to the image, as pip takes them; makes an image of its own",
     ),
     Variable(
+        name="engine_program",
+        kind=Kind.TEXT,
+        help="what serves in the container: vllm (`vllm serve` with vllm_args), or image (the "
+        "image's own program, which vllm_env tells what to serve); image is for one host",
+        default="vllm",
+        choices=("vllm", "image"),
+    ),
+    Variable(
         name="engine_mods",
         kind=Kind.LIST,
         help="scripts, or folders with a run.sh, to run in every container before its program",
@@ -137,7 +145,8 @@ ROWS = (
     Variable(
         name="engine_mounts",
         kind=Kind.LIST,
-        help="more of the host in containers: HOST:CONTAINER or HOST:CONTAINER:ro",
+        help="more of the host in containers: HOST:CONTAINER or HOST:CONTAINER:ro; HOST may be "
+        "a name of weights_files",
     ),
     Variable(
         name="engine_args",

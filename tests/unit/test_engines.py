@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from sparkfleet.launch.preflight import check_settings
 from sparkfleet.links import EnvVar
 from tests.engines import (
     DOCKER,
+    WITH_IMAGE,
     deployed,
     engine,
     executed,
@@ -137,6 +139,51 @@ def test_what_is_no_mount_is_refused_with_the_form_of_one(text: str) -> None:
         engine(engine_mounts=[text])
     assert caught.value.hint is not None
     assert "HOST:CONTAINER" in caught.value.hint
+
+
+def test_a_declared_file_can_be_mounted_by_its_name() -> None:
+    mounts = option(
+        words(
+            weights_dir="~/models",
+            weights_files=["org/model@main:patched.py"],
+            engine_mounts=["patched.py:/usr/lib/model.py:ro"],
+        ),
+        "mount",
+    )
+    assert mounts[0] == (
+        "type=bind,source=/home/nvidia/models/patched.py,target=/usr/lib/model.py,readonly"
+    )
+
+
+def test_the_models_folder_can_be_named_in_options_and_environment() -> None:
+    files = deployed(
+        vllm_args={"speculative-config": {"method": "mtp", "model": "@MODEL@/assistant"}},
+        vllm_env={"MODEL_PATH": "@MODEL@"},
+    )[1]["spark-1"]
+    draft = executed(files["vllm-serve.sh"])[-1]
+    assert draft == '{"method":"mtp","model":"/models/org/model/assistant"}'
+    assert "export MODEL_PATH=/models/org/model\n" in files["nccl.env"]
+
+
+def test_an_images_own_program_can_serve_and_is_told_by_its_environment() -> None:
+    image = replace(WITH_IMAGE, program=("/entrypoint.sh", "serve"))
+    own = engine(seen=survey(image=image), engine_program="image")
+    assert own.own_program == ("/entrypoint.sh", "serve")
+    assert engine(seen=survey(image=image)).own_program == ()
+
+
+@pytest.mark.parametrize(
+    ("variables", "told"),
+    [
+        ({"vllm_args": {"max-model-len": 1}}, "vllm_args are for `vllm serve`"),
+        ({}, "has no program of its own"),
+    ],
+)
+def test_an_images_own_program_that_cannot_be_told_or_run_is_refused(
+    variables: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(InventoryError, match=told):
+        engine(engine_program="image", **variables)
 
 
 def test_paths_are_where_the_container_has_them() -> None:

@@ -186,10 +186,12 @@ def test_an_image_is_read_from_the_engines_own_words() -> None:
         "size": 5,
         "environment": ["PATH=/bin", "NCCL_DEBUG=", "ODD"],
         "architecture": "arm64",
+        "program": ["/entrypoint.sh", "serve"],
         "probe": None,
     }
     image = parse(answer)
     assert image is not None
+    assert image.program == ("/entrypoint.sh", "serve")
     assert image.digest == "sha256:d"
     assert image.environment == {"PATH": "/bin", "NCCL_DEBUG": "", "ODD": ""}
     assert parse(None) is parse({"name": "derived:1"}) is None

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from sparkfleet.errors import InventoryError
 from sparkfleet.facts import HostFacts
+from sparkfleet.launch import declared
 from sparkfleet.launch.engines import mods, options
 from sparkfleet.launch.engines.container import Container
 from sparkfleet.launch.engines.daemon import Daemon
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from sparkfleet.launch.survey import Survey
 
 NATIVE = "native"
+IMAGE = "image"
 RDMA = "/dev/infiniband"
 
 
@@ -36,6 +39,7 @@ def choose(
     if cli == NATIVE:
         return Native(venv=survey.expand(settings.needed("engine_venv")))
     user = survey.user if settings.text("engine_user") == "host" else settings.text("engine_user")
+    weights = survey.expand(settings.text("weights_dir"))
     daemon = survey.daemon or Daemon(cli=cli)
     devices = [RDMA] if facts.rdma_devices else []
     return Container(
@@ -43,17 +47,42 @@ def choose(
         cluster=cluster,
         image=survey.image_name or settings.needed("engine_image"),
         folder=survey.folder,
-        weights=survey.expand(settings.text("weights_dir")),
+        weights=weights,
         cache=cache(settings, survey, user),
         options=options.words(settings, daemon, devices, user),
-        mounts=options.mounts(settings, survey.home),
+        mounts=options.mounts(settings, survey.home, declared.files(settings, weights)),
         extra=tuple(settings.value("engine_args") or ()),
         shm_size=settings.size("engine_shm_size") if settings.value("engine_shm_size") else None,
         group=group,
         user=user,
         read_only=bool(settings.value("engine_weights_readonly")),
         mods=mods.read(settings),
+        own_program=_own_program(settings, survey),
     )
+
+
+def _own_program(settings: Settings, survey: Survey) -> tuple[str, ...]:
+    """Return the image's program, where `engine_program` asks for it.
+
+    Raises InventoryError for options that would then go nowhere.
+    """
+    if settings.text("engine_program") != IMAGE:
+        return ()
+    if settings.mapping("vllm_args"):
+        raise InventoryError(
+            "vllm_args are for `vllm serve`, and the image's own program shall serve",
+            where=settings.origin("vllm_args"),
+            hint="tell it by vllm_env, or take engine_program: image away",
+        )
+    if survey.image is None:
+        return ("unknown",)
+    if not survey.image.program:
+        raise InventoryError(
+            f"image {survey.image_name} has no program of its own",
+            where=settings.origin("engine_program"),
+            hint="take engine_program: image away",
+        )
+    return survey.image.program
 
 
 def cache(settings: Settings, survey: Survey, user: str) -> str:

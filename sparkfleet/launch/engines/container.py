@@ -38,7 +38,8 @@ class Container:
 
     `image` is the name that the host's daemon knows; `cache` is a folder of the host; `options`
     are words that every container gets. With `shm_size` in bytes the containers of the host share
-    memory of their own, else the host's. `group` tells that Ray joins several hosts.
+    memory of their own, else the host's. `group` tells that Ray joins several hosts. `own_program`
+    is the image's, where that is what shall serve.
     """
 
     cli: str
@@ -55,6 +56,7 @@ class Container:
     user: str = ""
     read_only: bool = True
     mods: tuple[Mod, ...] = ()
+    own_program: tuple[str, ...] = ()
 
     @property
     def environment(self) -> tuple[EnvVar, ...]:

@@ -16,6 +16,10 @@ class Engine(Protocol):
         """Variables that the ranks need because of the engine."""
 
     @property
+    def own_program(self) -> tuple[str, ...]:
+        """What serves in the place of `vllm serve`, and is told what by its environment."""
+
+    @property
     def context(self) -> Mapping[str, object]:
         """What the templates must know of it."""
 

@@ -20,6 +20,11 @@ class Native:
         return ()
 
     @property
+    def own_program(self) -> tuple[str, ...]:
+        """None: it is always `vllm serve`."""
+        return ()
+
+    @property
     def context(self) -> Mapping[str, object]:
         """What the templates must know: where the environment is."""
         return {"venv": self.venv, "cache": "", "mods": {}, "inside": ""}

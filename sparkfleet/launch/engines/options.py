@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sparkfleet.errors import InventoryError
@@ -37,21 +37,26 @@ def _csv(field: str) -> str:
     return '"' + field.replace('"', '""') + '"' if set(field) & set('",\n') else field
 
 
-def mounts(settings: Settings, home: str) -> tuple[Mount, ...]:
-    """Return `engine_mounts`; raises InventoryError for one that is not HOST:CONTAINER[:ro]."""
+def mounts(settings: Settings, home: str, files: Mapping[str, str]) -> tuple[Mount, ...]:
+    """Return `engine_mounts`; `files` are paths of the host by the names of declared files.
+
+    Raises InventoryError for one that is not HOST:CONTAINER[:ro].
+    """
     return tuple(
-        _mount(str(text), settings, home) for text in settings.value("engine_mounts") or ()
+        _mount(str(text), settings, home, files) for text in settings.value("engine_mounts") or ()
     )
 
 
-def _mount(text: str, settings: Settings, home: str) -> Mount:
+def _mount(text: str, settings: Settings, home: str, files: Mapping[str, str]) -> Mount:
     source, _, rest = text.partition(":")
     target, _, mode = rest.partition(":")
+    source = files.get(source, source)
     if not source.startswith(("/", "~/")) or not target.startswith("/") or mode not in ("", "ro"):
         raise InventoryError(
             f"engine_mounts: {text!r} is not a mount",
             where=settings.origin("engine_mounts"),
-            hint="write HOST:CONTAINER or HOST:CONTAINER:ro, both absolute or the first with ~/",
+            hint="write HOST:CONTAINER or HOST:CONTAINER:ro, both absolute or the first with ~/ "
+            "or a name of weights_files",
         )
     source = home + source[1:] if source.startswith("~/") else source
     return Mount(source=source.rstrip("/"), target=target.rstrip("/"), read_only=mode == "ro")

@@ -32,7 +32,8 @@ class Image:
 
     `layers` are digests of its layers' contents, the same under every storage driver; `id` is not
     (failure 20). `key` is short for all layers. `digests` are those under which registries know
-    it, `environment` what it bakes into every container; `size` is in bytes.
+    it, `environment` what it bakes into every container, `program` what it runs if nothing else is
+    asked for; `size` is in bytes.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Image:
     size: int = 0
     environment: Mapping[str, str] = field(default_factory=lambda: EMPTY)
     architecture: str = ""
+    program: tuple[str, ...] = ()
     probe: Probe | None = None
 
     @property
@@ -69,6 +71,7 @@ def parse(answer: Mapping[str, Any] | None) -> Image | None:
         size=answer["size"],
         environment={name: value for name, _, value in pairs},
         architecture=answer["architecture"],
+        program=tuple(answer["program"]),
         probe=parse_probe(answer["probe"]),
     )
 

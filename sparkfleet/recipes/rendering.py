@@ -1,0 +1,46 @@
+"""Jinja in a recipe's values, such as a key that only the environment of this machine holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from sparkfleet.errors import RecipeError, Where
+from sparkfleet.model import Host, Value
+from sparkfleet.templating import holds_template, render
+
+
+def rendered(variables: Mapping[str, Value], host: Host) -> dict[str, Value]:
+    """Return a recipe's `variables` for `host`, whose own a template may use.
+
+    Raises RecipeError at the entry for a template that fails, and for one that gives an empty text:
+    an API key that nobody exported would leave an endpoint open to all.
+    """
+    context = {"inventory_hostname": host.name}
+    context |= {name: value.data for name, value in host.vars.items()}
+    return {name: _value(name, value, context) for name, value in variables.items()}
+
+
+def _value(name: str, value: Value, context: Mapping[str, Any]) -> Value:
+    if not holds_template(value.data):
+        return value
+    if isinstance(value.data, Mapping):
+        data: Any = {
+            key: _one(key, item, value.entries.get(key) or value.where, context)
+            for key, item in value.data.items()
+        }
+    else:
+        data = _one(name, value.data, value.where, context)
+    return replace(value, data=data, raw=value.data)
+
+
+def _one(name: str, item: Any, where: Where | None, context: Mapping[str, Any]) -> Any:
+    made = render(item, context, where=where, error=RecipeError)
+    if made == "" and holds_template(item):
+        raise RecipeError(
+            f"{name} must not be empty, and {item} gives nothing",
+            where=where,
+            hint=f"on this machine: export {name}=...",
+        )
+    return made

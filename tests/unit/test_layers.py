@@ -19,7 +19,7 @@ LAYERS = (
     ("filters", "templating", "report"),
     ("inventory", "recipes", "remote"),
     ("facts",),
-    ("links", "weights"),
+    ("fit", "links", "weights"),
     ("launch",),
     ("doctor",),
     ("actions",),

@@ -1,0 +1,1 @@
+"""Whether a model fits in the memory of the hosts, and how fast it can be; pure."""

@@ -1,0 +1,234 @@
+"""What a model's `config.json` says of its shape, whatever the family calls it; pure.
+
+A field that the file does not have is None: nobody may take it as zero. Multimodal models keep the
+language model in `text_config`; transformers 5 writes `dtype` for what was `torch_dtype`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sparkfleet.errors import InputError
+from sparkfleet.fit import layers
+from sparkfleet.model import EMPTY
+
+NESTED = ("text_config", "llm_config", "language_config", "thinker_config")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latent:
+    """Multi-head latent attention (MLA): what one token leaves in the cache, for all heads."""
+
+    rank: int | None
+    rope_dim: int | None
+    nope_dim: int | None = None
+    value_dim: int | None = None
+    query_rank: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recurrent:
+    """A state of fixed size for a sequence: Mamba-2, or linear attention (gated delta net).
+
+    For Mamba-2 `key_heads` are its groups, `key_dim` its state size. `dtype` is that of the state.
+    """
+
+    key_heads: int | None
+    key_dim: int | None
+    value_heads: int | None
+    value_dim: int | None
+    kernel: int | None
+    dtype: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Architecture:
+    """A model's shape; widths count elements, `context` tokens.
+
+    `layer_types` has one word for each layer (see `fit.layers`), or None where the file does not
+    tell. `global_*` are those of full-attention layers that differ from the sliding ones.
+    `shared_kv_layers` are the last ones, which keep no cache of their own.
+    """
+
+    name: str | None = None
+    model_type: str | None = None
+    dtype: str | None = None
+    layers: int | None = None
+    layer_types: tuple[str, ...] | None = None
+    hidden: int | None = None
+    intermediate: int | None = None
+    vocab: int | None = None
+    context: int | None = None
+    heads: int | None = None
+    kv_heads: int | None = None
+    head_dim: int | None = None
+    global_kv_heads: int | None = None
+    global_head_dim: int | None = None
+    keys_are_values: bool = False
+    gated_attention: bool = False
+    window: int | None = None
+    shared_kv_layers: int = 0
+    latent: Latent | None = None
+    mamba: Recurrent | None = None
+    linear: Recurrent | None = None
+    experts: int | None = None
+    experts_per_token: int | None = None
+    expert_intermediate: int | None = None
+    shared_intermediate: int | None = None
+    expert_width: int | None = None
+    dense_first: int = 0
+    tied: bool | None = None
+    draft_layers: int = 0
+    quantization: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
+
+    @property
+    def attention_heads(self) -> tuple[int | None, int | None]:
+        """Query heads and the most KV heads that any layer has: what --tp has to divide or fit."""
+        return self.heads, max(
+            (n for n in (self.kv_heads, self.global_kv_heads) if n), default=None
+        )
+
+
+def parse(text: str, *, file: str = "config.json") -> Architecture:
+    """Return the architecture in the text of a `config.json`.
+
+    Raises InputError for a text that is no JSON object, and for a number that cannot be.
+    """
+    try:
+        tree = json.loads(text)
+    except ValueError as error:
+        raise InputError(f"{file} is not JSON: {error}", hint="fetch that file again") from error
+    if not isinstance(tree, dict):
+        raise InputError(f"{file} is no JSON object", hint="name the config.json of the model")
+    return architecture(Fields(tree=tree, file=file))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fields:
+    """A config's fields, by the first of several names that is there; the language model's own."""
+
+    tree: Mapping[str, Any]
+    file: str
+
+    @property
+    def text(self) -> Mapping[str, Any]:
+        """The fields of the language model over those of the whole."""
+        found = [self.tree[key] for key in NESTED if isinstance(self.tree.get(key), dict)]
+        inner: dict[str, Any] = found[0] if found else {}
+        inner = inner.get("text_config") or inner  # thinker_config nests once more
+        return {**self.tree, **{key: value for key, value in inner.items() if value is not None}}
+
+    def value(self, *names: str) -> Any:
+        """Return what stands under the first of `names` that is there and not null."""
+        text = self.text
+        return next((text[name] for name in names if text.get(name) is not None), None)
+
+    def number(self, *names: str) -> int | None:
+        """Return a whole number from 0; raises InputError for anything else."""
+        found = self.value(*names)
+        if isinstance(found, list):  # as written for models whose layers differ
+            found = found[0] if found and all(item == found[0] for item in found) else None
+        if found is None:
+            return None
+        if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found < 2**40:
+            raise InputError(
+                f"{self.file}: {names[0]} is a number of elements, not {found!r}",
+                hint="fetch that file again; a config.json of the Hub has no such value",
+            )
+        return found
+
+
+def architecture(fields: Fields) -> Architecture:
+    """Return the architecture that `fields` describe."""
+    number, value = fields.number, fields.value
+    names = value("architectures")
+    hidden, heads = number("hidden_size", "n_embd", "dim"), number("num_attention_heads", "n_head")
+    dims = hidden // heads if hidden and heads else None
+    return Architecture(
+        name=names[0] if isinstance(names, list) and names else None,
+        model_type=value("model_type"),
+        dtype=_dtype(value("dtype", "torch_dtype")),
+        layers=number("num_hidden_layers", "n_layer"),
+        layer_types=layers.types(fields.text, number("num_hidden_layers", "n_layer")),
+        hidden=hidden,
+        intermediate=number("intermediate_size", "n_inner"),
+        vocab=number("vocab_size"),
+        context=number("max_position_embeddings", "model_max_length"),
+        heads=heads,
+        kv_heads=number("num_key_value_heads", "num_kv_heads") or heads,
+        head_dim=number("head_dim", "attention_head_dim") or dims,
+        draft_layers=number("num_nextn_predict_layers", "mtp_num_hidden_layers") or 0,
+        quantization=value("quantization_config", "compression_config") or EMPTY,
+        tied=value("tie_word_embeddings"),
+        **_attention(fields),
+        **_experts(fields),
+    )
+
+
+def _attention(fields: Fields) -> dict[str, Any]:
+    number, value = fields.number, fields.value
+    used = value("use_sliding_window") is not False
+    return {
+        "global_kv_heads": number("num_global_key_value_heads"),
+        "global_head_dim": number("global_head_dim"),
+        "keys_are_values": bool(value("attention_k_eq_v")),
+        "gated_attention": bool(value("attn_output_gate")),
+        "window": number("sliding_window") if used else None,
+        "shared_kv_layers": number("num_kv_shared_layers") or 0,
+        "latent": _latent(fields) if number("kv_lora_rank") else None,
+        "mamba": _mamba(fields) if number("mamba_num_heads", "mamba_n_heads") else None,
+        "linear": _linear(fields) if number("linear_num_value_heads") else None,
+    }
+
+
+def _latent(fields: Fields) -> Latent:
+    return Latent(
+        rank=fields.number("kv_lora_rank"),
+        rope_dim=fields.number("qk_rope_head_dim"),
+        nope_dim=fields.number("qk_nope_head_dim"),
+        value_dim=fields.number("v_head_dim"),
+        query_rank=fields.number("q_lora_rank"),
+    )
+
+
+def _mamba(fields: Fields) -> Recurrent:
+    return Recurrent(
+        key_heads=fields.number("n_groups", "mamba_n_groups", "mamba_num_groups"),
+        key_dim=fields.number("ssm_state_size", "mamba_d_state", "mamba_state_dim"),
+        value_heads=fields.number("mamba_num_heads", "mamba_n_heads"),
+        value_dim=fields.number("mamba_head_dim", "mamba_d_head"),
+        kernel=fields.number("conv_kernel", "mamba_d_conv"),
+        dtype=_dtype(fields.value("mamba_ssm_cache_dtype", "mamba_ssm_dtype")),
+    )
+
+
+def _linear(fields: Fields) -> Recurrent:
+    return Recurrent(
+        key_heads=fields.number("linear_num_key_heads"),
+        key_dim=fields.number("linear_key_head_dim"),
+        value_heads=fields.number("linear_num_value_heads"),
+        value_dim=fields.number("linear_value_head_dim"),
+        kernel=fields.number("linear_conv_kernel_dim"),
+        dtype=_dtype(fields.value("mamba_ssm_cache_dtype", "mamba_ssm_dtype")),
+    )
+
+
+def _experts(fields: Fields) -> dict[str, Any]:
+    number = fields.number
+    shared = number("shared_expert_intermediate_size", "moe_shared_expert_intermediate_size")
+    count, width = number("n_shared_experts"), number("moe_intermediate_size")
+    return {
+        "experts": number("num_experts", "num_local_experts", "n_routed_experts"),
+        "experts_per_token": number("num_experts_per_tok", "experts_per_token", "top_k_experts"),
+        "expert_intermediate": width,
+        "shared_intermediate": shared or (count * width if count and width else None),
+        "expert_width": number("moe_latent_size"),
+        "dense_first": number("first_k_dense_replace") or 0,
+    }
+
+
+def _dtype(value: Any) -> str | None:
+    return None if value in (None, "auto") else str(value).removeprefix("torch.")

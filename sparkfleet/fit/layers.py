@@ -1,0 +1,94 @@
+"""What kind each layer of a model is, from the fields that the families write it in; pure.
+
+The words are those of transformers' `layer_types`; ours beside them are `latent_attention` (MLA),
+`mamba`, and `no_attention` for a layer that is an MLP or experts alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+FULL, SLIDING, LATENT = "full_attention", "sliding_attention", "latent_attention"
+LINEAR, MAMBA, NOTHING = "linear_attention", "mamba", "no_attention"
+KNOWN = (FULL, SLIDING, LATENT, LINEAR, MAMBA, NOTHING)
+
+NEMOTRON = {"M": MAMBA, "*": FULL, "E": NOTHING, "-": NOTHING}
+SAME = {"attention": FULL, "mamba2": MAMBA, "moe": NOTHING, "mlp": NOTHING}
+ONE_KIND = (  # families whose layers are all alike where no list of types is written
+    "llama",
+    "mistral",
+    "mistral3",
+    "mixtral",
+    "phi3",
+    "phi4mm",
+    "phimoe",
+    "qwen2",
+    "qwen2_moe",
+    "qwen2_vl",
+    "qwen2_5_vl",
+    "qwen3",
+    "qwen3_moe",
+    "qwen3_vl",
+    "qwen3_vl_moe",
+    "gemma",
+    "glm4",
+    "glm4_moe",
+    "minimax_m2",
+    "starcoder2",
+)
+LATENT_FAMILIES = (
+    "deepseek_v2",
+    "deepseek_v3",
+    "kimi_k2",
+    "kimi_k25",
+    "glm4_moe_lite",
+    "mistral4",
+)
+
+
+def types(fields: Mapping[str, Any], count: int | None) -> tuple[str, ...] | None:
+    """Return one word for each of `count` layers, or None where `fields` do not tell.
+
+    A word that nobody here knows is returned as it is written.
+    """
+    written = fields.get("layer_types") or fields.get("layers_block_type")
+    if isinstance(written, list):
+        found = tuple(SAME.get(str(word), str(word)) for word in written)
+    elif isinstance(pattern := fields.get("hybrid_override_pattern"), str):
+        found = tuple(NEMOTRON.get(letter, letter) for letter in pattern)
+    else:
+        found = _by_rule(fields, count or 0)
+    return found if found and len(found) == count else None
+
+
+def _by_rule(fields: Mapping[str, Any], count: int) -> tuple[str, ...]:
+    interval = fields.get("full_attention_interval")
+    pattern = fields.get("sliding_window_pattern") or fields.get("_sliding_window_pattern")
+    if isinstance(interval, int) and interval > 0:
+        return _every(interval, count, others=LINEAR)
+    if isinstance(pattern, int) and pattern > 0:
+        return _every(pattern, count, others=SLIDING)
+    return _alike(fields, count)
+
+
+def _every(interval: int, count: int, *, others: str) -> tuple[str, ...]:
+    return tuple(others if (at + 1) % interval else FULL for at in range(count))
+
+
+def _alike(fields: Mapping[str, Any], count: int) -> tuple[str, ...]:
+    family = str(fields.get("model_type", "")).removesuffix("_text")
+    if family in LATENT_FAMILIES:
+        sparse = fields.get("index_head_dim") is not None  # an index cache of its own
+        return () if sparse or not fields.get("kv_lora_rank") else (LATENT,) * count
+    if family not in ONE_KIND:
+        return ()
+    if not fields.get("sliding_window") or fields.get("use_sliding_window") is False:
+        return (FULL,) * count
+    return (SLIDING,) * count if family in ("mistral", "mixtral") else _windowless(fields, count)
+
+
+def _windowless(fields: Mapping[str, Any], count: int) -> tuple[str, ...]:
+    """Return full layers where the window is no shorter than the context (Phi), else nothing."""
+    context = fields.get("max_position_embeddings")
+    return (FULL,) * count if context and fields["sliding_window"] >= context else ()

@@ -1,4 +1,4 @@
-"""From `vllm_args` to words of `vllm serve`.
+"""From `vllm_args` and `vllm_raw_args` to words of `vllm serve`.
 
 Argument lists, never strings, so that nothing is quoted twice (cases C32, C34).
 """
@@ -6,11 +6,12 @@ Argument lists, never strings, so that nothing is quoted twice (cases C32, C34).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sparkfleet.errors import RecipeError, Where
 
+SECRET = "in vllm_env, from a file; a command line is seen by every user of the host"  # noqa: S105
 OURS = {
     "host": "the endpoint listens on all addresses of the head",
     "port": "vllm_port",
@@ -18,43 +19,100 @@ OURS = {
     "served-model-name": "vllm_served_name",
     "tensor-parallel-size": "--tp",
     "pipeline-parallel-size": "--pp",
-    "distributed-executor-backend": "chosen by --tp, --pp and the engine",
+    "distributed-executor-backend": "vllm_executor",
     "nnodes": "--tp and --pp",
     "node-rank": "the rank order of the inventory",
     "master-addr": "the head's fabric address",
-    "master-port": "chosen by sparkfleet",
+    "master-port": "vllm_master_port",
     "headless": "chosen by rank",
+    "api-key": f"VLLM_API_KEY {SECRET}",
+    "hf-token": f"HF_TOKEN {SECRET}",
 }
-SHORT = {"tp": "tensor-parallel-size", "pp": "pipeline-parallel-size", "n": "nnodes"}
+# vLLM's own short forms (arg_utils.py of 0.32), and what people write with two dashes
+SHORT = {
+    "tp": "tensor-parallel-size",
+    "pp": "pipeline-parallel-size",
+    "n": "nnodes",
+    "r": "node-rank",
+}
+REPEAT = "repeat"  # the only key of a mapping whose items are each given the option anew
 
 
 def flags(args: Mapping[str, Any], *, where: Where | None = None) -> tuple[str, ...]:
     """Return the words for `args`.
 
     A scalar is ``--name value``, a list ``--name a b``, true ``--name``, false ``--no-name``, null
-    nothing, a mapping ``--name`` with its JSON. Raises RecipeError for an option that is ours.
+    nothing, ``{repeat: [a, b]}`` is ``--name a --name b``, any other mapping ``--name`` with its
+    JSON. Raises RecipeError for an option that is ours.
     """
-    return tuple(word for name, value in args.items() for word in _words(name, value, where))
+    return tuple(
+        word for name, value in args.items() for word in _option(_named(name, where), value)
+    )
 
 
-def _words(name: str, value: Any, where: Where | None) -> Iterator[str]:
-    option = name.lstrip("-").replace("_", "-")
-    option = SHORT.get(option, option)
-    if option in OURS:
+def raw(words: Sequence[str], *, where: Where | None = None) -> tuple[str, ...]:
+    """Return the words of `vllm_raw_args` as they are; raises RecipeError for one of ours."""
+    for word in words:
+        if word.startswith("-"):
+            _refuse_ours("vllm_raw_args", word, where)
+    return tuple(words)
+
+
+def owned(word: str) -> str:
+    """Return which option of ours a word of a command line is, or "".
+
+    In every spelling that vLLM's parser takes: with a value after ``=``, with underscores, short,
+    short with its number, shortened, negated.
+    """
+    name = word.partition("=")[0]
+    short = not name.startswith("--")
+    name = name.lstrip("-").partition(".")[0].replace("_", "-").removeprefix("no-")
+    if name in SHORT:
+        return SHORT[name]
+    if short and name[:1] in SHORT and name[1:].isdecimal():
+        return SHORT[name[0]]
+    return next((own for own in OURS if name and own.startswith(name)), "")
+
+
+def _named(name: str, where: Where | None) -> str:
+    """Return an option of `vllm_args` as a command line has it."""
+    if name.startswith("-") and not name.startswith("--"):
+        _refuse_ours("vllm_args", name, where)
+        return name
+    head, dot, path = name.lstrip("-").partition(".")
+    option = f"--{head.replace('_', '-')}{dot}{path}"
+    _refuse_ours("vllm_args", option, where)
+    return option
+
+
+def _refuse_ours(variable: str, word: str, where: Where | None) -> None:
+    if own := owned(word):
         raise RecipeError(
-            f"vllm_args: {name} is set by sparkfleet itself",
+            f"{variable}: {word.partition('=')[0]} is set by sparkfleet itself",
             where=where,
-            hint=f"take it out; this is decided by: {OURS[option]}",
+            hint=f"take it out; this is decided by: {OURS[own]}",
         )
+
+
+def _option(option: str, value: Any) -> Iterator[str]:
     if value is None:
         return
     if value is False:
-        yield f"--no-{option}"
-        return
-    yield f"--{option}"
-    if isinstance(value, Mapping):
-        yield json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+        yield f"--no-{option.removeprefix('--')}"
+    elif value is True:
+        yield option
+    elif isinstance(value, Mapping) and isinstance(value.get(REPEAT), list) and len(value) == 1:
+        for item in value[REPEAT]:
+            yield from _option(option, item)
     elif isinstance(value, list | tuple):
-        yield from (str(item) for item in value)
-    elif value is not True:
-        yield str(value)
+        yield from (option, *map(_text, value))
+    elif (text := _text(value)).startswith("-"):
+        yield f"{option}={text}"  # as a word of its own it would be an option
+    else:
+        yield from (option, text)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Mapping | list | tuple | bool):
+        return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return str(value)

@@ -13,6 +13,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from sparkfleet.errors import RecipeError
+from sparkfleet.launch.arguments import flags, raw
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.weights import layout
 from sparkfleet.weights.wanted import Want, wanted
@@ -20,6 +21,16 @@ from sparkfleet.weights.wanted import Want, wanted
 TAKES_FILE = ("chat-template", "reasoning-parser-plugin", "tool-parser-plugin")
 MODEL = "@MODEL@"
 SUFFIXES = (".jinja", ".jinja2", ".j2", ".py", ".txt")
+
+
+def words(settings: Settings, weights: str, model: str) -> tuple[str, ...]:
+    """Return the words of `vllm serve` that the user chose: `vllm_args`, then `vllm_raw_args`.
+
+    Raises RecipeError for a file that nobody declares and for an option that is ours.
+    """
+    options = flags(arguments(settings, weights, model), where=settings.origin("vllm_args"))
+    more = [text.replace(MODEL, model) for text in settings.value("vllm_raw_args") or ()]
+    return (*options, *raw(more, where=settings.origin("vllm_raw_args")))
 
 
 def arguments(settings: Settings, weights: str, model: str) -> dict[str, Any]:

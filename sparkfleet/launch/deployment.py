@@ -10,11 +10,9 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from sparkfleet.commands import folded
 from sparkfleet.launch import declared
-from sparkfleet.launch.arguments import flags
 from sparkfleet.launch.engines import Container, Engine
 from sparkfleet.launch.engines.container import DEPLOYMENT, START
 from sparkfleet.links import EnvVar
@@ -206,13 +204,8 @@ def serve_command(node: Node, size: tuple[int, int]) -> tuple[str, ...]:
         "--host=0.0.0.0",
         f"--port={settings.integer('vllm_port')}",
         *group,
-        *flags(_arguments(node), where=settings.origin("vllm_args")),
+        *declared.words(settings, node.engine.inside(node.weights), node.engine.inside(node.model)),
     )
-
-
-def _arguments(node: Node) -> Mapping[str, Any]:
-    inside = node.engine.inside
-    return declared.arguments(node.settings, inside(node.weights), inside(node.model))
 
 
 def _own_names(node: Node) -> list[str]:

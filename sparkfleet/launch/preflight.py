@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from sparkfleet.facts import HostFacts
 from sparkfleet.launch import declared
-from sparkfleet.launch.arguments import flags
 from sparkfleet.launch.engines import NATIVE, kind, mods, options
 from sparkfleet.launch.engines.checks import container_checks
 from sparkfleet.launch.survey import Survey
@@ -47,7 +46,7 @@ def check_settings(settings: Settings) -> None:
         settings.needed("engine_image")
         options.mounts(settings, "~", declared.files(settings, "~"))
         mods.read(settings)
-    flags(declared.arguments(settings, "", ""), where=settings.origin("vllm_args"))
+    declared.words(settings, "", "")
 
 
 def _gpu(facts: HostFacts) -> Verdict:

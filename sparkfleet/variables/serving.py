@@ -47,7 +47,13 @@ ROWS = (
     Variable(
         name="vllm_args",
         kind=Kind.MAPPING,
-        help="options of `vllm serve` without the dashes: value, list, true, false or null",
+        help="options of `vllm serve` without the dashes: value, list, true, false, null, a "
+        "mapping for JSON, {repeat: [...]} for an option given several times",
+    ),
+    Variable(
+        name="vllm_raw_args",
+        kind=Kind.LIST,
+        help="more words of `vllm serve`, as they are, after all others",
     ),
     Variable(
         name="vllm_env",

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkfleet.errors import RecipeError
-from sparkfleet.launch.arguments import OURS, flags
+from sparkfleet.launch.arguments import OURS, flags, raw
 
 
 def test_each_kind_of_value_has_its_form() -> None:
@@ -20,6 +20,12 @@ def test_each_kind_of_value_has_its_form() -> None:
         "quantization": None,
         "allowed-origins": ["a", "b c"],
         "speculative-config": {"method": "mtp", "num_speculative_tokens": 3},
+        "lora-modules": [{"name": "a", "path": "/a"}],
+        "middleware": {"repeat": ["one.A", "two.B"]},
+        "compilation_config.cudagraph_mode": "PIECEWISE",
+        "hf-overrides": {"repeat": 2},
+        "-q": "fp8",
+        "some-text": "-1",
     }
     assert flags(args) == (
         "--max-model-len",
@@ -31,6 +37,19 @@ def test_each_kind_of_value_has_its_form() -> None:
         "b c",
         "--speculative-config",
         '{"method":"mtp","num_speculative_tokens":3}',
+        "--lora-modules",
+        '{"name":"a","path":"/a"}',
+        "--middleware",
+        "one.A",
+        "--middleware",
+        "two.B",
+        "--compilation-config.cudagraph_mode",
+        "PIECEWISE",
+        "--hf-overrides",
+        '{"repeat":2}',
+        "-q",
+        "fp8",
+        "--some-text=-1",
     )
 
 
@@ -44,3 +63,34 @@ def test_c32_a_mapping_round_trips_as_json(value: dict[str, object]) -> None:
 def test_c34_an_option_that_is_ours_is_refused(name: str) -> None:
     with pytest.raises(RecipeError, match="set by sparkfleet itself"):
         flags({name: 1})
+
+
+SPELLINGS = (
+    "--tp=2",
+    "-tp",
+    "-tp=2",
+    "--tensor_parallel_size=2",
+    "--tensor-par",
+    "--pp",
+    "-n2",
+    "-n",
+    "-r1",
+    "--nnodes=2",
+    "--master_port",
+    "--headless",
+    "--no-headless",
+    "--port=8001",
+    "--api-key=secret",
+)
+
+
+@pytest.mark.parametrize("word", SPELLINGS)
+def test_c34_a_raw_word_that_is_ours_is_refused_in_every_spelling(word: str) -> None:
+    with pytest.raises(RecipeError, match="set by sparkfleet itself") as caught:
+        raw(["--enforce-eager", word, "2"])
+    assert "secret" not in str(caught.value)
+
+
+def test_raw_words_are_as_they_are_written() -> None:
+    words = ["-O3", "--no-enable-prefix-caching", "-q", "fp8", "-ep", "--x.y={'z': 1}", "a b", "-1"]
+    assert raw(words) == tuple(words)

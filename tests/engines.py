@@ -12,6 +12,7 @@ from sparkfleet.launch.deployment import Deployment, Node, deploy
 from sparkfleet.launch.engines import Engine, choose
 from sparkfleet.launch.engines.daemon import Daemon
 from sparkfleet.launch.environment import environment
+from sparkfleet.launch.executor import Executor
 from sparkfleet.launch.images.image import Image, Probe
 from sparkfleet.launch.survey import Survey
 from sparkfleet.links import EnvVar
@@ -87,13 +88,17 @@ def words(role: str = "serve", *, group: bool = False, **variables: Any) -> tupl
 
 
 def deployed(
-    variables: tuple[EnvVar, ...] = (), hosts: int = 1, **own: Any
+    variables: tuple[EnvVar, ...] = (),
+    hosts: int = 1,
+    executor: Executor = Executor.RAY,
+    **own: Any,
 ) -> tuple[Deployment, Mapping[str, Mapping[str, str]]]:
     """Return the deployment of Sparks with Docker, and its files by host."""
     nodes = []
     for rank in range(hosts):
         mine = settings(f"spark-{rank + 1}", **own)
-        runs = choose(mine, survey(), gb10.pair()[rank].facts(), cluster="default", group=hosts > 1)
+        ray = hosts > 1 and executor is Executor.RAY
+        runs = choose(mine, survey(), gb10.pair()[rank].facts(), cluster="default", group=ray)
         nodes.append(
             Node(
                 settings=mine,
@@ -110,10 +115,11 @@ def deployed(
                     hf_home="/models",
                     model="/models/org/model",
                     engine=runs.environment,
+                    executor=executor,
                 ),
             )
         )
-    made = deploy("default", nodes, tp=hosts, pp=1, contents=["commit"])
+    made = deploy("default", nodes, tp=hosts, pp=1, contents=["commit"], executor=executor)
     return made, made.files
 
 

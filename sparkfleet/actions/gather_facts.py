@@ -14,7 +14,14 @@ from sparkfleet.launch.survey import Survey, ask_survey
 from sparkfleet.links import receipt
 from sparkfleet.remote.link import Link
 
-PORTS = ("vllm_port", "ray_port", "ray_node_manager_port", "ray_object_manager_port")
+PORTS = (
+    "vllm_port",
+    "vllm_master_port",
+    "ray_port",
+    "ray_node_manager_port",
+    "ray_object_manager_port",
+    "ray_dashboard_port",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from sparkfleet.errors import CommandError
 from sparkfleet.launch.engines import NATIVE, kind
 from sparkfleet.launch.engines.options import gpu
 from sparkfleet.launch.environment import environment
+from sparkfleet.launch.executor import choose
 from sparkfleet.launch.images import plan as planning
 from sparkfleet.launch.images import transfer
 from sparkfleet.launch.images.plan import Obtain, Spread
@@ -152,7 +153,11 @@ def _inside(scene: Scene, host: Host, survey: Survey) -> Iterator[Verdict]:
     network = links.env(fabric, host) if fabric else ()
     ours = environment(settings, network, cluster=scene.cluster.name, hf_home="")
     names = {variable.name for variable in ours}
-    yield from inside(survey.image, settings, names, nodes=scene.options.nodes)
+    nodes = scene.options.nodes
+    surveys = {**scene.recall(Fleet).surveys, host.name: survey}
+    choice = choose(scene.settings(scene.cluster.head), surveys, nodes=nodes)
+    if choice:
+        yield from inside(survey.image, settings, names, nodes=nodes, executor=choice.executor)
 
 
 def _node(scene: Scene, host: Host) -> Node:

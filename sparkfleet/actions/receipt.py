@@ -24,15 +24,16 @@ class Receipt(Action[NoArgs]):
     name = "receipt"
 
     def inspect(self, scene: Scene, link: Link) -> str:
-        """Read the serve log, which says where each rank went."""
-        if link.host.name != scene.cluster.head.name or scene.options.check:
+        """Read the serve log, which says where each rank went; with mp each host has its own."""
+        told = scene.recall(Launch).deployment.roles(head=link.host.name == scene.cluster.head.name)
+        if "serve" not in told or scene.options.check:
             return ""
         return processes.read_log(link, place(scene, link.host), "serve")
 
     def plan(self, scene: Scene, seen: Mapping[str, Any]) -> Mapping[str, Plan]:
         """Tell the ranks and the endpoint; write only what a start changed."""
         launch = scene.recall(Launch)
-        ranks = _ranks(scene, seen[scene.cluster.head.name])
+        ranks = _ranks(scene, seen)
         if not scene.options.check:
             scene.answer += [*ranks, *_endpoint(scene, launch)]
         if not launch.reason:
@@ -46,16 +47,16 @@ class Receipt(Action[NoArgs]):
         return plan
 
 
-def _ranks(scene: Scene, log: str) -> list[str]:
-    head = scene.cluster.head.name
+def _ranks(scene: Scene, logs: Mapping[str, str]) -> list[str]:
     if scene.options.nodes == 1:
-        return [f"rank 0 on {head}"] if log else []
+        return [f"rank 0 on {name}" for name, log in logs.items() if log]
     fabric = scene.recall(Fabric)
     hosts = {str(fabric.address(host.name)): host.name for host in scene.cluster.hosts}
     lines = []
-    for found in milestones.placement(log):
-        address = found.address or str(fabric.address(head))
-        lines.append(f"rank {found.rank} on {hosts.get(address, '?')} ({address})")
+    for host, log in logs.items():
+        for found in milestones.placement(log):
+            address = found.address or str(fabric.address(host))
+            lines.append(f"rank {found.rank} on {hosts.get(address, '?')} ({address})")
     return lines
 
 
@@ -75,6 +76,7 @@ def _content(scene: Scene, launch: Launch, ranks: list[str]) -> dict[str, Any]:
         "recipe": scene.recipe.name,
         "tp": scene.options.tp,
         "pp": scene.options.pp,
+        "executor": launch.deployment.executor,
         "deployment": launch.deployment.hash,
         "images": {
             name: {"name": image.name, "digest": image.digest, "layers": image.key}

@@ -11,9 +11,11 @@ from sparkfleet.actions.gather_facts import Fleet
 from sparkfleet.actions.launching import Launch
 from sparkfleet.actions.scene import Scene
 from sparkfleet.actions.stage_weights import Staged
+from sparkfleet.errors import PlaybookError
 from sparkfleet.launch import engines
 from sparkfleet.launch.deployment import Deployment, Node, deploy
 from sparkfleet.launch.environment import environment
+from sparkfleet.launch.executor import Choice, Executor, choose
 from sparkfleet.launch.survey import Survey
 from sparkfleet.links import Fabric
 from sparkfleet.model import Host
@@ -27,8 +29,9 @@ class Render(Action[NoArgs]):
     def plan(self, scene: Scene, seen: Mapping[str, Any]) -> Mapping[str, Plan]:
         """Remember the wanted deployment and the reason to start it, if there is one."""
         surveys = scene.recall(Fleet).surveys
-        nodes = _nodes(scene, surveys)
-        deployment = _deployment(scene, surveys, nodes)
+        choice = executor(scene)
+        nodes = _nodes(scene, surveys, choice.executor)
+        deployment = _deployment(scene, surveys, nodes, choice.executor)
         reason = difference(deployment, surveys)
         scene.remember(
             Launch(
@@ -39,7 +42,9 @@ class Render(Action[NoArgs]):
             )
         )
         text = f"deployment {deployment.hash}" + (f": {reason}" if reason else " runs")
-        return {name: Plan(message=text) for name in seen}
+        text += f"; {choice}" if scene.options.nodes > 1 else ""
+        variables = {"executor": str(choice.executor)}
+        return {name: Plan(message=text, variables=variables) for name in seen}
 
 
 def difference(deployment: Deployment, surveys: Mapping[str, Survey]) -> str:
@@ -60,7 +65,22 @@ def difference(deployment: Deployment, surveys: Mapping[str, Survey]) -> str:
     return ""
 
 
-def _deployment(scene: Scene, surveys: Mapping[str, Survey], nodes: Sequence[Node]) -> Deployment:
+def executor(scene: Scene) -> Choice:
+    """Return what joins the ranks; raises PlaybookError where no task has looked into the image."""
+    surveys = scene.recall(Fleet).surveys
+    settings = scene.settings(scene.cluster.head)
+    choice = choose(settings, surveys, nodes=scene.options.nodes)
+    if choice is None:
+        raise PlaybookError(
+            "vllm_executor: auto needs a look into the image, and no task before did that",
+            hint="put the tasks image: {step: obtain} and {step: spread} before this one",
+        )
+    return choice
+
+
+def _deployment(
+    scene: Scene, surveys: Mapping[str, Survey], nodes: Sequence[Node], chosen: Executor
+) -> Deployment:
     versions = [f"{name} {_contents(survey)}" for name, survey in surveys.items()]
     return deploy(
         scene.cluster.name,
@@ -68,6 +88,7 @@ def _deployment(scene: Scene, surveys: Mapping[str, Survey], nodes: Sequence[Nod
         tp=scene.options.tp,
         pp=scene.options.pp,
         contents=[scene.recall(Staged).commit, *versions],
+        executor=chosen,
     )
 
 
@@ -76,17 +97,16 @@ def _contents(survey: Survey) -> str:
     return survey.image.key if survey.image else str(survey.engine)
 
 
-def _nodes(scene: Scene, surveys: Mapping[str, Survey]) -> list[Node]:
-    return [_node(scene, host, surveys[host.name]) for host in scene.cluster.hosts]
+def _nodes(scene: Scene, surveys: Mapping[str, Survey], chosen: Executor) -> list[Node]:
+    return [_node(scene, host, surveys[host.name], chosen) for host in scene.cluster.hosts]
 
 
-def _node(scene: Scene, host: Host, survey: Survey) -> Node:
+def _node(scene: Scene, host: Host, survey: Survey, chosen: Executor) -> Node:
     settings = scene.settings(host)
     fabric = scene.recall(Fabric) if scene.options.nodes > 1 else None
     facts = scene.recall(Fleet).facts[host.name]
-    engine = engines.choose(
-        settings, survey, facts, cluster=scene.cluster.name, group=fabric is not None
-    )
+    ray = chosen is Executor.RAY
+    engine = engines.choose(settings, survey, facts, cluster=scene.cluster.name, group=ray)
     model = scene.recall(Staged).paths[host.name]
     return Node(
         settings=settings,
@@ -103,5 +123,6 @@ def _node(scene: Scene, host: Host, survey: Survey) -> Node:
             hf_home=engine.inside(survey.expand(settings.text("weights_dir"))),
             model=engine.inside(model),
             engine=engine.environment,
+            executor=chosen,
         ),
     )

@@ -14,7 +14,9 @@ from sparkfleet.actions.scene import Scene
 from sparkfleet.commands import script
 from sparkfleet.errors import LaunchError, SparkfleetError, UnreachableError
 from sparkfleet.launch import milestones, processes
+from sparkfleet.launch.executor import Executor
 from sparkfleet.launch.milestones import Milestone
+from sparkfleet.launch.rendezvous import Rendezvous
 from sparkfleet.model import Host
 from sparkfleet.remote.channel import Channel, ChannelTimeoutError
 from sparkfleet.remote.link import Link
@@ -35,10 +37,12 @@ class WaitReady(Action[NoArgs]):
     def __init__(self, args: NoArgs) -> None:
         super().__init__(args)
         self._over = threading.Event()
+        self._meeting: Rendezvous | None = None
 
     def plan(self, scene: Scene, seen: Mapping[str, Any]) -> Mapping[str, Plan]:
         """Watch every host, also when nothing was started: it must be healthy still."""
         self._over.clear()
+        self._meeting = _meeting(scene)
         return {name: Plan(work=scene.recall(Launch)) for name in seen}
 
     def apply(self, scene: Scene, link: Link, plan: Plan) -> Plan:
@@ -86,10 +90,9 @@ class WaitReady(Action[NoArgs]):
         launch = scene.recall(Launch)
         deployment = launch.deployment
         head = host.name == scene.cluster.head.name
-        roles = ["ray"] if deployment.uses_ray else []
         return {
             "folder": launch.surveys[host.name].folder,
-            "roles": [*roles, "serve"] if head else roles,
+            "roles": deployment.roles(head=head),
             "health": f"http://127.0.0.1:{deployment.port}/health" if head else None,
         }
 
@@ -97,12 +100,17 @@ class WaitReady(Action[NoArgs]):
         host = link.host.name
         new = scene.recall(Launch).reason != ""  # what runs already told its milestones
         for line in report["lines"] if new else ():
+            if self._meeting:
+                self._meeting.hear(host, line, time.monotonic())
             if milestone := milestones.parse(line):
                 scene.tell(_progress(host, milestone))
         if report["dead"]:
             role = " and ".join(report["dead"])
             tail = processes.read_log(link, place(scene, link.host), report["dead"][-1], lines=5)
             raise LaunchError(f"{role} died while starting", host=host, hint=tail.strip())
+        if self._meeting and (why := self._meeting.complaint(host, time.monotonic())):
+            tail = processes.read_log(link, place(scene, link.host), "serve", lines=5)
+            raise LaunchError(why, host=host, hint=tail.strip())
         limit = scene.settings(link.host).seconds("vllm_ready_timeout")
         if waited > limit and host == scene.cluster.head.name and not report["health"]:
             raise LaunchError(
@@ -110,6 +118,15 @@ class WaitReady(Action[NoArgs]):
                 host=host,
                 hint="a cold start can be longer: raise vllm_ready_timeout in the recipe",
             )
+
+
+def _meeting(scene: Scene) -> Rendezvous | None:
+    """Return what watches the ranks come together, if this run starts them and Ray does not."""
+    launch = scene.recall(Launch)
+    if not launch.reason or launch.deployment.executor is not Executor.MP:
+        return None
+    limit = scene.settings(scene.cluster.head).seconds("vllm_join_timeout")
+    return Rendezvous(hosts=tuple(host.name for host in scene.cluster.hosts), limit=limit)
 
 
 def _progress(host: str, milestone: Milestone) -> Progress:

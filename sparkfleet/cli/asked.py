@@ -14,6 +14,7 @@ from sparkfleet.model import EMPTY
 from sparkfleet.playbook.selection import ALL, Selection
 from sparkfleet.quantities import parse_seconds
 from sparkfleet.remote.pool import DEFAULT_FORKS
+from sparkfleet.variables import VARIABLES
 
 OUTPUTS = ("text", "json")
 
@@ -57,7 +58,7 @@ def ask(task: str, options: Mapping[str, Any]) -> Asked:
         recipe=options.get("recipe"),
         cluster=options.get("cluster"),
         limit=options.get("limit"),
-        given=pairs(options.get("set") or []),
+        given={**pairs(options.get("set") or []), **_executor(options.get("executor"))},
         tp=number("tp", options.get("tp"), 1),
         pp=number("pp", options.get("pp"), 1),
         whole="tp" not in options,
@@ -73,6 +74,14 @@ def ask(task: str, options: Mapping[str, Any]) -> Asked:
         list_tasks=bool(options.get("list_tasks")),
         list_hosts=bool(options.get("list_hosts")),
     )
+
+
+def _executor(name: str | None) -> dict[str, str]:
+    """Return the variable that ``--executor`` stands for; raises UsageError."""
+    known = VARIABLES["vllm_executor"].choices
+    if name is not None and name not in known:
+        raise UsageError(f"--executor is {' or '.join(known)}, not {name!r}")
+    return {} if name is None else {"vllm_executor": name}
 
 
 def _reason(text: str | None) -> str:

@@ -11,12 +11,13 @@ from sparkfleet.errors import UsageError
 REPEATED = ["inventory", "set"]
 
 
-@command(iterable=REPEATED)
+@command(iterable=REPEATED, help={"executor": "ray, mp or auto: what joins several hosts"})
 def up(  # noqa: PLR0913 - the options of the main job
     context: Any,
     *,
     tp: str | None = None,
     pp: str | None = None,
+    executor: str | None = None,
     solo: bool = False,
     inventory: Any = None,
     recipe: str | None = None,
@@ -38,13 +39,16 @@ def up(  # noqa: PLR0913 - the options of the main job
     a question with a known answer. A second run changes nothing. It is playbooks/cluster-up.yml.
 
       invoke cluster.up --tp 2                   two Sparks, one model
+      invoke cluster.up --tp 2 --executor mp     the same, joined by vLLM itself instead of Ray
+      invoke cluster.up --tp 2 --pp 2            four Sparks: halves of the layers, halves of each
       invoke cluster.up --solo                   one Spark, no fabric, no Ray
       invoke cluster.up --tp 2 --check --diff    what would change
     """
     from sparkfleet.cli.run import run_playbook  # noqa: PLC0415 - Jinja, Fabric: not for --list
 
-    if solo and (tp or pp):
-        raise UsageError("--solo is one Spark; it does not go with --tp or --pp", hint="drop one")
+    if solo and (tp or pp or executor):
+        text = "--solo is one Spark; it does not go with --tp, --pp or --executor"
+        raise UsageError(text, hint="drop one")
     return run_playbook("cluster-up", ask("cluster.up", locals()))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from sparkfleet.launch.declared import MODEL
+from sparkfleet.launch.executor import Executor
 from sparkfleet.links import EnvVar
 from sparkfleet.recipes.settings import Settings
 
@@ -17,6 +18,7 @@ def environment(
     hf_home: str,
     model: str = "",
     engine: Sequence[EnvVar] = (),
+    executor: Executor = Executor.RAY,
 ) -> tuple[EnvVar, ...]:
     """Return the variables of one host's ranks: ours, the engine's, the fabric's, the user's.
 
@@ -25,8 +27,9 @@ def environment(
     unset, whatever the image or shell had.
     """
     merged = {variable.name: variable for variable in (*_ours(cluster, hf_home), *engine)}
-    if fabric:
-        merged |= {variable.name: variable for variable in (*_ray(), *fabric)}
+    if fabric and executor is Executor.RAY:
+        merged |= {variable.name: variable for variable in _ray()}
+    merged |= {variable.name: variable for variable in fabric}
     merged |= {variable.name: variable for variable in _users(settings, model)}
     return tuple(merged.values())
 

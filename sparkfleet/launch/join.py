@@ -13,9 +13,14 @@ def judge(nodes: Mapping[str, float], wanted: Mapping[str, str]) -> str:
     """
     absent = [f"{name} ({address})" for name, address in wanted.items() if address not in nodes]
     if absent:
-        have = ", ".join(nodes) or "no node at all"
+        have = ", ".join(map(_shown, nodes.items())) or "no node at all"
         return f"{', '.join(absent)} did not join Ray, which has {have}"
     bare = [f"{name} ({address})" for name, address in wanted.items() if nodes[address] < 1]
     if bare:
         return f"{', '.join(bare)} joined Ray without a GPU"
     return ""
+
+
+def _shown(node: tuple[str, float]) -> str:
+    address, gpus = node
+    return f"{address} ({gpus:g} GPU{'' if gpus == 1 else 's'})"

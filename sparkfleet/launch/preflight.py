@@ -8,7 +8,10 @@ from sparkfleet.facts import HostFacts
 from sparkfleet.launch import declared
 from sparkfleet.launch.engines import NATIVE, kind, mods, options
 from sparkfleet.launch.engines.checks import container_checks
-from sparkfleet.launch.survey import Survey
+from sparkfleet.launch.executor import Executor, choose
+from sparkfleet.launch.images.image import Probe
+from sparkfleet.launch.images.verdicts import Place, contents
+from sparkfleet.launch.survey import PACKAGES, Survey
 from sparkfleet.model import Severity, Verdict
 from sparkfleet.recipes.settings import Settings
 
@@ -22,16 +25,18 @@ def preflight(
 ) -> tuple[Verdict, ...]:
     """Return verdicts on every host: its GPU, its engine, its ports; then what must be equal."""
     names = list(settings)
+    choice = choose(settings[names[0]], surveys, nodes=nodes)
+    executor = choice.executor if choice else None
     verdicts: list[Verdict] = []
     for name in names:
         verdicts.append(_gpu(facts[name]))
         if (daemon := surveys[name].daemon) is None:
-            verdicts += _engine(settings[name], surveys[name], nodes=nodes)
+            verdicts += _engine(settings[name], surveys[name], executor)
         else:
             verdicts += container_checks(settings[name], facts[name], daemon)
-        ports = _ports(settings[name], head=name == names[0], nodes=nodes)
+        ports = _ports(settings[name], executor, head=name == names[0])
         verdicts += _free_ports(facts[name], surveys[name], ports)
-    verdicts += _same_engine(surveys, settings)
+    verdicts += _same_engine(surveys, settings, executor)
     return tuple(verdicts)
 
 
@@ -62,29 +67,28 @@ def _gpu(facts: HostFacts) -> Verdict:
     )
 
 
-def _engine(settings: Settings, survey: Survey, *, nodes: int) -> Iterator[Verdict]:
+def _engine(settings: Settings, survey: Survey, executor: Executor | None) -> Iterator[Verdict]:
     path = settings.needed("engine_venv")
-    engine = survey.engine or {}
-    for package in ("vllm", "ray") if nodes > 1 else ("vllm",):
-        found = engine.get(package)
-        yield Verdict(
-            check=f"engine.{package}",
-            severity=Severity.OK if found else Severity.ERROR,
-            host=settings.host.name,
-            subject=f"{package} in {path}",
-            expected="installed",
-            seen=found or ("not installed" if engine.get("exists") else "no such environment"),
-            source=str(settings.origin("engine_venv")),
-            fix="" if found else f"on that host: {path}/bin/pip install {package}",
-        )
+    there = bool((survey.engine or {}).get("exists"))
+    place = Place(
+        name=path,
+        source="engine_venv",
+        absent="not installed" if there else "no such environment",
+        add=f"on that host: {path}/bin/pip install '{{}}'",
+    )
+    nodes = 1 if executor is Executor.UNI else 2
+    yield from contents(survey.probe or Probe(), settings, place, nodes=nodes, executor=executor)
 
 
-def _ports(settings: Settings, *, head: bool, nodes: int) -> Mapping[int, str]:
-    names = []
-    if nodes > 1:
+def _ports(settings: Settings, executor: Executor | None, *, head: bool) -> Mapping[int, str]:
+    """Return the ports that have to be free; all of them while the executor is not known."""
+    names = ["vllm_port"] if head else []
+    if executor in (Executor.RAY, None):
         names += ["ray_node_manager_port", "ray_object_manager_port"]
-    if head:
-        names += ["vllm_port", *(["ray_port"] if nodes > 1 else [])]
+        names += ["ray_port"] if head else []
+        names += ["ray_dashboard_port"] if head and settings.value("ray_dashboard") else []
+    if executor in (Executor.MP, None):
+        names += ["vllm_master_port"] if head else []
     return {settings.integer(name): name for name in names}
 
 
@@ -111,15 +115,16 @@ def _free_ports(facts: HostFacts, survey: Survey, ports: Mapping[int, str]) -> I
 
 
 def _same_engine(
-    surveys: Mapping[str, Survey], settings: Mapping[str, Settings]
+    surveys: Mapping[str, Survey], settings: Mapping[str, Settings], executor: Executor | None
 ) -> Iterator[Verdict]:
+    packages = [name for name in PACKAGES if name != "ray" or executor is Executor.RAY]
     names: Sequence[str] = list(surveys)
     first = surveys[names[0]].engine or {}
     for name in names[1:]:
         if kind(settings[name]) != kind(settings[names[0]]):
             yield _other_engine(settings[names[0]], settings[name])
         engine = surveys[name].engine or {}
-        for package in ("vllm", "ray", "torch"):
+        for package in packages:
             if engine.get(package) != first.get(package):
                 yield Verdict(
                     check="engine.same",

@@ -10,10 +10,12 @@ from sparkfleet.launch.deployment import MANAGED
 from sparkfleet.launch.engines import NATIVE, kind
 from sparkfleet.launch.engines.daemon import Daemon
 from sparkfleet.launch.engines.daemon import parse as parse_daemon
-from sparkfleet.launch.images.image import Image
+from sparkfleet.launch.images.image import Image, Probe
 from sparkfleet.launch.images.image import parse as parse_image
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.link import Link
+
+PACKAGES = ("vllm", "ray", "torch", "transformers")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +50,15 @@ class Survey:
         count = len(self.containers or self.processes)
         plural = "s" if self.containers else "es"
         return f"{count} {noun}{plural if count > 1 else ''}" if count else ""
+
+    @property
+    def probe(self) -> Probe | None:
+        """What the engine consists of; None for an image that nobody has looked into yet."""
+        if self.engine is None:
+            return self.image.probe if self.image else None
+        found = {name: str(self.engine[name]) for name in PACKAGES if self.engine.get(name)}
+        nodes = bool(self.engine.get("nodes"))
+        return Probe(packages=found, programs=tuple(found), nodes=nodes)
 
     @property
     def runs(self) -> bool:

@@ -15,13 +15,16 @@ ICMP_AND_IP = 28  # bytes of header in front of a ping's payload
 PINGS = 50  # packets a rail and direction
 FEW = 8  # hosts that all call each other; of more each calls some, see `reach_plan`
 FREE_PORT = 0  # stands for the ports that NCCL and gloo let the kernel choose
-PORTS = (
-    "ray_port",
-    "ray_node_manager_port",
-    "ray_object_manager_port",
-    "ray_worker_port_min",
-    "ray_worker_port_max",
-)
+PORTS = {  # by what joins the ranks, see `vllm_executor`
+    "ray": (
+        "ray_port",
+        "ray_node_manager_port",
+        "ray_object_manager_port",
+        "ray_worker_port_min",
+        "ray_worker_port_max",
+    ),
+    "mp": ("vllm_master_port",),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +91,7 @@ def reach_plan(fabric: Fabric, hosts: Sequence[Host]) -> Mapping[str, Role]:
 
 
 def _role(fabric: Fabric, host: Host) -> Role:
-    ports = (*(int(host.get(name) or default(name)) for name in PORTS), FREE_PORT)
+    ports = (*_ports(host), FREE_PORT)
     own = _ends(fabric, host.name)
     return Role(
         host=host.name,
@@ -109,6 +112,13 @@ def _role(fabric: Fabric, host: Host) -> Role:
         ),
         hcas=tuple(hca.name for hca in fabric.hcas(host.name)),
     )
+
+
+def _ports(host: Host) -> tuple[int, ...]:
+    """Return the fixed ports of the executor; of all, where it is chosen later."""
+    wanted = host.get("vllm_executor") or default("vllm_executor")
+    names = PORTS.get(wanted) or tuple(name for own in PORTS.values() for name in own)
+    return tuple(int(host.get(name) or default(name)) for name in names)
 
 
 def _called(fabric: Fabric, mine: Rail, theirs: Rail) -> bool:

@@ -238,11 +238,12 @@ def engine(venv: str | None) -> dict[str, Any] | None:
     if venv is None:
         return None
     path = Path(venv).expanduser()
-    found: dict[str, Any] = {"path": str(path), "exists": (path / "bin" / "python").exists()}
+    found: dict[str, Any] = {"path": str(path), "exists": (path / "bin/python").exists()}
     for entry in path.glob("lib/python3*/site-packages/*.dist-info"):
-        match = re.match(r"(vllm|ray|torch|transformers)-(.+)\.dist-info$", entry.name)
-        if match:
+        if match := re.match(r"(vllm|ray|torch|transformers)-(.+)\.dist-info$", entry.name):
             found[match.group(1)] = match.group(2)
+    for source in path.glob("lib/python3*/site-packages/vllm/engine/arg_utils.py"):
+        found["nodes"] = "nnodes" in (read(source) or "")
     return found
 
 

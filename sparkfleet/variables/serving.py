@@ -25,6 +25,13 @@ ROWS = (
         minimum=78643200,
     ),
     Variable(
+        name="ray_dashboard",
+        kind=Kind.FLAG,
+        help="run Ray's dashboard, on the head's loopback address",
+        default=False,
+    ),
+    port("ray_dashboard_port", 8265, "port of Ray's dashboard on the head"),
+    Variable(
         name="ray_join_timeout",
         kind=Kind.DURATION,
         help="how long all workers may take to join the head",
@@ -34,6 +41,20 @@ ROWS = (
     Variable(name="vllm_model", kind=Kind.TEXT, help="hub id, or a folder under weights_dir"),
     Variable(name="vllm_served_name", kind=Kind.TEXT, help="model name that clients send"),
     port("vllm_port", 8000, "port of the endpoint on the head"),
+    Variable(
+        name="vllm_executor",
+        kind=Kind.TEXT,
+        help="what joins the ranks of several hosts: ray, mp (vLLM's own), or auto (what all have)",
+        default="ray",
+        choices=("ray", "mp", "auto"),
+    ),
+    port("vllm_master_port", 29501, "port on the head at which the ranks meet (mp)"),
+    Variable(
+        name="vllm_join_timeout",
+        kind=Kind.DURATION,
+        help="how long after the first rank the last one may come to the head (mp)",
+        default="5m",
+    ),
     Variable(
         name="vllm_min_version",
         kind=Kind.TEXT,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sparkfleet import links
-from sparkfleet.links.reach import PORTS, Report
+from sparkfleet.links.reach import FREE_PORT, PORTS, Report
 from tests.gb10 import Cluster, pair
 
 GOOD = {"sent": 50, "received": 50, "why": ""}
@@ -25,7 +25,14 @@ def test_a_port_is_opened_on_each_fabric_address_and_called_by_every_peer() -> N
     opened = {address for address, _ in roles["spark-2"].listen}
     called = {str(call.to.ip) for call in roles["spark-1"].calls}
     assert opened == called == {"192.168.100.2", "192.168.101.2"}
-    assert len(roles["spark-1"].calls) == 2 * (len(PORTS) + 1)
+    assert len(roles["spark-1"].calls) == 2 * (len(PORTS["ray"]) + 1)
+
+
+def test_ranks_that_meet_without_ray_need_the_master_port_only() -> None:
+    calls = _roles(Cluster(*pair(vllm_executor="mp")))["spark-1"].calls
+    assert {call.port for call in calls} == {29501, FREE_PORT}
+    both = _roles(Cluster(*pair(vllm_executor="auto")))["spark-1"].calls
+    assert {29501, 6379} < {call.port for call in both}
 
 
 def test_a_call_leaves_by_the_rail_in_the_same_subnet() -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from sparkfleet.launch.executor import Executor
 from sparkfleet.links import EnvVar
 from tests.engines import deployed
 
@@ -25,9 +26,16 @@ FABRIC = (
 
 
 def _files() -> Mapping[str, Mapping[str, str]]:
+    ray = _rendered(Executor.RAY)
+    without = _rendered(Executor.MP)
+    return {**ray, **{f"{host}-mp": own for host, own in without.items()}}
+
+
+def _rendered(executor: Executor) -> Mapping[str, Mapping[str, str]]:
     return deployed(
         FABRIC,
         hosts=2,
+        executor=executor,
         engine_memory="110GiB",
         engine_user="host",
         vllm_args={"speculative-config": {"method": "mtp", "num_speculative_tokens": 1}},

@@ -20,6 +20,7 @@ from sparkfleet.inventory.loading import load
 from sparkfleet.launch.deployment import Deployment, Node, deploy, hash_of
 from sparkfleet.launch.engines import Native
 from sparkfleet.launch.environment import environment
+from sparkfleet.launch.executor import Executor
 from sparkfleet.model import Cluster, Host
 from sparkfleet.recipes.recipe import load as load_recipe
 from sparkfleet.recipes.settings import Settings, overlay
@@ -28,11 +29,12 @@ from tests import gb10
 HERE = Path(__file__).parent
 INVENTORIES = HERE.parents[1] / "inventories"
 SHIPPED = sorted(path.stem for path in INVENTORIES.glob("*.yml"))
+MP = "pair-mp"  # the pair again, joined by vLLM itself
 WRITE = bool(os.environ.get("SPARKFLEET_WRITE_GOLDEN"))
 
 
 def _cluster(name: str) -> Cluster:
-    chosen = cluster(load([str(INVENTORIES / f"{name}.yml")]))
+    chosen = cluster(load([str(INVENTORIES / f"{name.removesuffix('-mp')}.yml")]))
     recipe = load_recipe("lab-tiny")
     return Cluster(name=chosen.name, hosts=tuple(overlay(host, recipe) for host in chosen.hosts))
 
@@ -59,6 +61,7 @@ def _addresses(number: int, host: Host) -> dict[str, str]:
 def _deployment(name: str) -> Deployment:
     chosen = _cluster(name)
     size = len(chosen.hosts)
+    executor = Executor.MP if name == MP else Executor.RAY
     fabric = links.fabric(_facts(chosen), chosen.hosts) if size > 1 else None
     nodes = [
         Node(
@@ -74,17 +77,18 @@ def _deployment(name: str) -> Deployment:
                 links.env(fabric, host) if fabric else (),
                 cluster=chosen.name,
                 hf_home="/home/nvidia/vllm",
+                executor=executor,
             ),
         )
         for rank, host in enumerate(chosen.hosts)
     ]
-    return deploy(chosen.name, nodes, tp=size, pp=1, contents=["commit"])
+    return deploy(chosen.name, nodes, tp=size, pp=1, contents=["commit"], executor=executor)
 
 
 def _rows() -> list[tuple[str, str, str]]:
     return [
         (name, host, file)
-        for name in SHIPPED
+        for name in (*SHIPPED, MP)
         for host, files in _deployment(name).files.items()
         for file in files
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 
 from sparkfleet.launch.images.image import Image, Probe
 from sparkfleet.model import Severity, Verdict
@@ -12,6 +13,19 @@ from sparkfleet.recipes.settings import Settings
 # Settings of a network, which are its author's: NCCL_VERSION is none, every CUDA image has it.
 BAKED = re.compile(r"(NCCL|GLOO|UCX|TP)_(?!(VERSION|HOME)$)\w+|VLLM_(NCCL_SO_PATH|HOST_IP)")
 LEAST = (("vllm", "vllm_min_version"), ("transformers", "vllm_min_transformers"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where packages are: a name, the variable that gives it, what to say of one and how to add it.
+
+    `absent` and `add` hold ``{}`` for the package's name.
+    """
+
+    name: str
+    source: str
+    absent: str
+    add: str
 
 
 def inside(
@@ -29,51 +43,65 @@ def inside(
     probe = image.probe
     if probe is None:
         return
-    yield _program(image, settings, probe, "vllm")
-    if nodes > 1 and executor == "ray":
-        yield _program(image, settings, probe, "ray")
-    elif nodes > 1:
-        yield _spans_nodes(image, settings, probe)
-    for package, variable in LEAST:
-        yield from _recent(settings, probe, package, variable)
+    place = Place(
+        name=image.name,
+        source="engine_image",
+        absent="{}: command not found",
+        add="add it (engine_pip: ['{}']), or take another image",
+    )
+    yield from contents(probe, settings, place, nodes=nodes, executor=executor)
     yield from _gpu(image, settings, probe)
     yield from _baked(image, settings, variables)
     yield from _nccl_conf(image, settings, probe)
 
 
-def _program(image: Image, settings: Settings, probe: Probe, name: str) -> Verdict:
+def contents(
+    probe: Probe, settings: Settings, place: Place, *, nodes: int, executor: str | None
+) -> Iterator[Verdict]:
+    """Yield verdicts on the packages of an image or of a Python environment."""
+    yield _program(place, settings, probe, "vllm")
+    if nodes > 1 and executor == "ray":
+        yield _program(place, settings, probe, "ray")
+    elif nodes > 1:
+        yield _spans_nodes(place, settings, probe)
+    for package, variable in LEAST:
+        yield from _recent(place, settings, probe, (package, variable))
+
+
+def _program(place: Place, settings: Settings, probe: Probe, name: str) -> Verdict:
     found = name in probe.programs
     version = probe.packages.get(name, "")
-    fixes = {
-        "vllm": "name an image with vLLM: engine_image",
-        "ray": "add it (engine_pip: ['ray[default]']), or take another image, or the mp executor",
-    }
+    fix = place.add.format("ray[default]" if name == "ray" else name)
+    fix += ", or the mp executor (--executor mp)" if name == "ray" else ""
     return Verdict(
         check=f"engine.{name}",
         severity=Severity.OK if found else Severity.ERROR,
         host=settings.host.name,
-        subject=f"{name} in {image.name}",
+        subject=f"{name} in {place.name}",
         expected="on its PATH",
-        seen=version or ("there" if found else f"{name}: command not found"),
-        source=str(settings.origin("engine_image")),
-        fix="" if found else fixes[name],
+        seen=version or ("there" if found else place.absent.format(name)),
+        source=str(settings.origin(place.source)),
+        fix="" if found else fix,
     )
 
 
-def _spans_nodes(image: Image, settings: Settings, probe: Probe) -> Verdict:
+def _spans_nodes(place: Place, settings: Settings, probe: Probe) -> Verdict:
     return Verdict(
         check="engine.nnodes",
         severity=Severity.OK if probe.nodes else Severity.ERROR,
         host=settings.host.name,
-        subject=f"vLLM in {image.name}",
+        subject=f"vLLM in {place.name}",
         expected="the option --nnodes, which the mp executor needs",
         seen="there" if probe.nodes else f"vLLM {probe.packages.get('vllm', '')} without it",
         source="vllm/engine/arg_utils.py",
-        fix="" if probe.nodes else "take the ray executor, or a newer image",
+        fix="" if probe.nodes else "take the ray executor, or a newer vLLM",
     )
 
 
-def _recent(settings: Settings, probe: Probe, package: str, variable: str) -> Iterator[Verdict]:
+def _recent(
+    place: Place, settings: Settings, probe: Probe, wanted: tuple[str, str]
+) -> Iterator[Verdict]:
+    package, variable = wanted
     least = settings.text(variable)
     if not least:
         return
@@ -83,11 +111,11 @@ def _recent(settings: Settings, probe: Probe, package: str, variable: str) -> It
         check=f"engine.{package}_version",
         severity=Severity.OK if enough else Severity.ERROR,
         host=settings.host.name,
-        subject=f"{package} in the image",
+        subject=f"{package} in {place.name}",
         expected=f"{least} or later",
         seen=version or "none",
         source=str(settings.origin(variable)),
-        fix="" if enough else "take a newer image; engine_pip adds packages to one",
+        fix="" if enough else place.add.format(f"{package}>={least}"),
     )
 
 

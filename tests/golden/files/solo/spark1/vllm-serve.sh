@@ -10,6 +10,7 @@ exec /home/nvidia/vllm-env/bin/vllm serve /home/nvidia/vllm/tiny-spark \
     --host=0.0.0.0 \
     --port=8000 \
     --tensor-parallel-size=1 \
+    --distributed-executor-backend=uni \
     --max-model-len 256 \
     --enforce-eager \
     --kv-cache-memory-bytes 33554432 \

@@ -149,10 +149,10 @@ def free_id(accounts: str) -> int:
     return next(uid for uid in range(FIRST_UID, FIRST_UID + len(taken) + 1) if uid not in taken)
 
 
-def meminfo(kernel: str, cma: str) -> str:
-    """Return /proc/meminfo with the lines `cma` in place of the kernel's own, if it has any."""
-    lines = [line for line in kernel.splitlines() if not line.startswith("Cma")]
-    return "".join(f"{line}\n" for line in (*lines, *cma.splitlines()))
+def meminfo(kernel: str, told: str) -> str:
+    """Return /proc/meminfo with the lines `told` in place of the kernel's own, or behind them."""
+    rows = {line.partition(":")[0]: line for text in (kernel, told) for line in text.splitlines()}
+    return "".join(f"{line}\n" for line in rows.values())
 
 
 def readable(paths: Iterable[Path]) -> list[Path]:

@@ -11,13 +11,14 @@ from sparkfleet.lab.build import HOME_SIZE
 from sparkfleet.lab.damage import Steps, always
 from sparkfleet.lab.disk import CMA_IDLE, CMA_ZERO
 from sparkfleet.lab.network import DEFAULT_ROUTE
-from sparkfleet.lab.paths import CMA, GID_FIRST, GID_HOLE
+from sparkfleet.lab.paths import CMA, GID_FIRST, GID_HOLE, SCARCE
 from sparkfleet.lab.plan import FABRIC_MTU, HostPlan
 from sparkfleet.lab.steps import Resize, Shell, Tell
 from sparkfleet.spelling import did_you_mean
 
 MOVED_GID = "4"  # the pair of an address begins here, so that its RoCE v2 GID has index 5
 STRAY = "169.254.127.30/16"
+NEARLY_NOTHING = "MemFree:           65536 kB\nMemAvailable:     131072 kB\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +165,11 @@ FAULTS: Mapping[str, Fault] = {
         what="CmaTotal is 0, as on the kernel on which ibv_reg_mr fails",
         inject=always(Tell(path=CMA, text=CMA_ZERO)),
         mend=always(Tell(path=CMA, text=CMA_IDLE)),
+    ),
+    "memory": Fault(
+        what="128 MiB of memory are available, as far as /proc/meminfo tells",
+        inject=always(Tell(path=SCARCE, text=NEARLY_NOTHING)),
+        mend=always(Tell(path=SCARCE, text=None)),
     ),
     "power-off": Fault(
         what="every process of the host dies at once, then its cables go dark",

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from sparkfleet.lab.disk import meminfo
 from sparkfleet.lab.driver import Driver
-from sparkfleet.lab.paths import ASK, CMA, DOCKER_ENABLED, DONE, KERNEL_MEMINFO, MEMINFO
+from sparkfleet.lab.paths import ASK, CMA, DOCKER_ENABLED, DONE, KERNEL_MEMINFO, MEMINFO, SCARCE
 from sparkfleet.lab.plan import HostPlan
 
 SSHD = ("/usr/sbin/sshd", "-D", "-E", "/run/sshd.log")
@@ -70,12 +70,13 @@ def _reap() -> None:
 
 
 def _refresh_memory() -> None:
-    """Write /proc/meminfo anew: the machine's numbers, and a Spark's Cma lines.
+    """Write /proc/meminfo anew: the machine's numbers, a Spark's Cma lines, a fault's.
 
     In place, for it is bound over the kernel's file; the lines have fixed widths, so nobody
     reads a half-written one.
     """
-    data = meminfo(KERNEL_MEMINFO.read_text(), CMA.read_text()).encode()
+    told = CMA.read_text() + (SCARCE.read_text() if SCARCE.exists() else "")
+    data = meminfo(KERNEL_MEMINFO.read_text(), told).encode()
     handle = os.open(MEMINFO, os.O_RDWR)
     try:
         os.pwrite(handle, data, 0)

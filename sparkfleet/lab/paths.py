@@ -26,6 +26,7 @@ INSIDE = Path("/run/sparkfleet-lab")  # in a host: what PID 1 and the faults tel
 ASK = INSIDE / "ask"  # a token put here comes back in DONE, once /sys shows what is
 DONE = INSIDE / "done"
 CMA = INSIDE / "cma"  # the Cma lines of /proc/meminfo
+SCARCE = INSIDE / "scarce"  # its lines about free memory, where that is short
 MEMINFO = INSIDE / "meminfo"
 KERNEL_MEMINFO = INSIDE / "meminfo.kernel"
 SYS_LAYERS = INSIDE / "sys"

@@ -151,6 +151,11 @@ SIGNS = {
         broken=r"CmaTotal: +0 kB\nCmaFree: +220924 kB\n",
         whole=r"CmaTotal: +131072 kB\nCmaFree: +\d+ kB\n",
     ),
+    "memory": Sign(
+        command="grep -c : /proc/meminfo; free -k | tail -2; grep MemAv /proc/meminfo",
+        broken=r" 131072\n(.|\n)*MemAvailable: +131072 kB\n\Z",
+        whole=r"MemAvailable: +\d{7,} kB\n\Z",
+    ),
 }
 BY_HAND = {"ssh-dead", "power-off"}
 

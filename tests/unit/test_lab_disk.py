@@ -81,8 +81,9 @@ def test_serials_and_machine_ids_differ() -> None:
 
 def test_memory_is_the_machines_with_the_lines_of_a_spark() -> None:
     kernel = "MemTotal:       24684084 kB\nCmaTotal:          0 kB\nMemFree:         1 kB\n"
-    assert meminfo(kernel, "CmaTotal: 131072 kB\n").splitlines() == [
+    assert meminfo(kernel, "CmaTotal: 131072 kB\nCmaFree: 9 kB\n").splitlines() == [
         "MemTotal:       24684084 kB",
-        "MemFree:         1 kB",
         "CmaTotal: 131072 kB",
+        "MemFree:         1 kB",
+        "CmaFree: 9 kB",
     ]

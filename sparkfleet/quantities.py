@@ -44,6 +44,11 @@ def parse_seconds(value: object) -> float:
     return sum(float(number) * SECONDS[unit] for number, unit in parts)
 
 
+def show_memory(count: float) -> str:
+    """Return `count` bytes as memory is counted: ``118.2 GiB``."""
+    return f"{count / BINARY['gi']:.1f} GiB"
+
+
 def show_size(count: float) -> str:
     """Return `count` bytes as a person reads it: ``813 kB``, ``4.2 GB``."""
     for unit in ("B", "kB", "MB", "GB"):

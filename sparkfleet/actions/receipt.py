@@ -11,7 +11,7 @@ from sparkfleet import __version__
 from sparkfleet.actions.action import Action, NoArgs, Plan
 from sparkfleet.actions.launching import Launch, place
 from sparkfleet.actions.scene import Scene
-from sparkfleet.launch import milestones, processes
+from sparkfleet.launch import guards, milestones, processes
 from sparkfleet.links import Fabric
 from sparkfleet.remote.link import Link
 
@@ -19,7 +19,10 @@ RECEIPT = "receipt.json"
 
 
 class Receipt(Action[NoArgs]):
-    """Write the receipt when something was started; say where each rank is and how to ask it."""
+    """Write the receipt when something was started; say where each rank is and how to ask it.
+
+    From here on the memory guard knows that loading is over.
+    """
 
     name = "receipt"
 
@@ -39,7 +42,7 @@ class Receipt(Action[NoArgs]):
         if not launch.reason:
             return {name: Plan() for name in seen}
         text = json.dumps(_content(scene, launch, ranks), indent=1) + "\n"
-        return {name: Plan(work={RECEIPT: text}) for name in seen}
+        return {name: Plan(work={RECEIPT: text, guards.SERVING: ""}) for name in seen}
 
     def apply(self, scene: Scene, link: Link, plan: Plan) -> Plan:
         """Write it on one host."""

@@ -8,7 +8,7 @@ from typing import Any
 from sparkfleet.actions.action import Action, NoArgs, Plan
 from sparkfleet.actions.launching import Launch, place
 from sparkfleet.actions.scene import Scene
-from sparkfleet.launch import processes
+from sparkfleet.launch import guards, processes
 from sparkfleet.launch.survey import Survey
 from sparkfleet.model import Change
 from sparkfleet.remote.link import Link
@@ -43,6 +43,7 @@ class ReplaceDeployment(Action[NoArgs]):
         if survey.hash is None or survey.dead:
             return
         before = processes.place_of(where, survey.cli)
+        guards.arm(link, before, scene.settings(link.host), loads=False)
         for role, script in survey.roles.items():
             processes.start(link, before, role, script, hash_=survey.hash)
 

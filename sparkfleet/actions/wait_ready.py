@@ -13,7 +13,7 @@ from sparkfleet.actions.launching import Launch, place
 from sparkfleet.actions.scene import Scene
 from sparkfleet.commands import script
 from sparkfleet.errors import LaunchError, SparkfleetError, UnreachableError
-from sparkfleet.launch import milestones, processes
+from sparkfleet.launch import guards, milestones, processes
 from sparkfleet.launch.executor import Executor
 from sparkfleet.launch.milestones import Milestone
 from sparkfleet.launch.rendezvous import Rendezvous
@@ -104,6 +104,9 @@ class WaitReady(Action[NoArgs]):
                 self._meeting.hear(host, line, time.monotonic())
             if milestone := milestones.parse(line):
                 scene.tell(_progress(host, milestone))
+        guard = guards.parse(report["guard"])
+        if guard and guard.reason:
+            raise LaunchError(str(guard.reason), host=host, hint=guards.FIX)
         if report["dead"]:
             role = " and ".join(report["dead"])
             tail = processes.read_log(link, place(scene, link.host), report["dead"][-1], lines=5)

@@ -10,7 +10,7 @@ from rich.table import Table
 from sparkfleet.cli.asked import Asked, number
 from sparkfleet.cli.resolution import Resolved, resolve
 from sparkfleet.errors import MixedError, SparkfleetError, UnreachableError
-from sparkfleet.launch import processes
+from sparkfleet.launch import guards, processes
 from sparkfleet.launch.survey import Survey, ask_survey
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.link import Link
@@ -31,7 +31,11 @@ def show_status(asked: Asked) -> int:
             table.add_row(host.name, "[red]unknown[/]", answers.errors[host.name].message, "", "")
         else:
             table.add_row(host.name, *_row(answers.values[host.name]))
-    Console(highlight=False).print(table)
+    console = Console(highlight=False)
+    for name, survey in answers.values.items():
+        if survey.guard and survey.guard.reason:
+            console.print(f"{name}: {survey.guard.reason}\n    {guards.FIX}", style="red")
+    console.print(table)
     return exit_code(answers.errors)
 
 

@@ -11,7 +11,7 @@ from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.link import Link
 
 STOP_GRACE = 20.0  # s that a rank gets to end by itself; vLLM and Ray need about one
-ROLES = ("ray", "serve")
+ROLES = ("guard", "ray", "serve")  # that have a log
 SETTLE = 0.5  # s that a script must live for its start to count
 CONTAINER_START = 90.0  # s that an engine gets to say that a container runs
 LAST_LINES = 15  # of a log that a message quotes

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sparkfleet.launch import guards
 from sparkfleet.launch.deployment import MANAGED
 from sparkfleet.launch.engines import NATIVE, kind
 from sparkfleet.launch.engines.daemon import Daemon
@@ -35,6 +36,7 @@ class Survey:
     dead: tuple[str, ...]
     processes: tuple[Mapping[str, Any], ...]
     engine: Mapping[str, Any] | None
+    guard: guards.Guard | None = None
     cli: str = ""  # what held the containers of the last start
     user: str = ""  # uid:gid
     daemon: Daemon | None = None
@@ -77,7 +79,7 @@ def ask_survey(link: Link, settings: Settings, cluster: str) -> Survey:
         "do": "survey",
         "weights_dir": settings.text("weights_dir"),
         "cluster": cluster,
-        "files": list(MANAGED),
+        "files": [*MANAGED, guards.FILE],
     }
     if engine == NATIVE:
         venv = settings.text("engine_venv") or None
@@ -106,6 +108,8 @@ def parse_images(answer: Mapping[str, Any]) -> dict[str, Any]:
 
 def parse(answer: Mapping[str, Any], *, cli: str = "") -> Survey:
     """Return the survey in the program's `answer`; `cli` names the engine of containers."""
+    files = dict(answer["files"])
+    guard = files.pop(guards.FILE, None)
     record = answer["record"] or {"hash": None, "roles": {}}
     alive = {(process["pid"], process["began"]) for process in answer["processes"]}
     dead = (
@@ -114,12 +118,13 @@ def parse(answer: Mapping[str, Any], *, cli: str = "") -> Survey:
     return Survey(
         home=answer["home"],
         folder=answer["folder"],
-        files=answer["files"],
+        files=files,
         hash=record["hash"],
         roles={name: role["script"] for name, role in record["roles"].items()},
         dead=tuple(dead),
         processes=tuple(answer["processes"]),
         engine=answer["engine"],
+        guard=guards.parse(guard),
         cli=record.get("cli") or "",
         user=answer.get("user", ""),
         daemon=parse_daemon(cli, answer["daemon"]) if cli else None,

@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-RECORD = "deployment.json"
+RECORD, GUARD = "deployment.json", "guard.json"
 TICK = 0.05  # s between looks at a process
 REST_WAIT = 5.0  # s for what outlives its leader
 
@@ -122,7 +122,8 @@ def stop(request: dict[str, Any]) -> dict[str, Any]:
 
     First each role's leader, the newest first, since `vllm serve` and `ray start --block` end what
     they started in order; a Ray whose parts are all signalled at once waits for itself. Then what
-    is left, with TERM and with KILL, each for a bounded time.
+    is left, with TERM and with KILL, each for a bounded time. With `keep` the records stay, so that
+    what was ended shows as dead; else the memory guard ends with its own.
     """
     first = ours(request)
     known = record(request["folder"]) or {}
@@ -130,12 +131,11 @@ def stop(request: dict[str, Any]) -> dict[str, Any]:
         leader = look(role["pid"])
         if leader and leader.began == role["began"]:
             end([leader], signal.SIGTERM, request["grace"])
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        end(ours(request), number, REST_WAIT)
-    left = ours(request)
-    if left:
+    end(ours(request), signal.SIGTERM, min(REST_WAIT, request["grace"]))
+    end(ours(request), signal.SIGKILL, REST_WAIT)
+    if left := ours(request):
         return {"error": f"{len(left)} processes outlived SIGKILL: {[p.pid for p in left]}"}
-    write({**request, "contents": {RECORD: None}})
+    write({**request, "contents": {} if request.get("keep") else {RECORD: None, GUARD: None}})
     return {"stopped": [process.pid for process in first], "cli": known.get("cli")}
 
 

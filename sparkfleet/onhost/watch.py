@@ -2,7 +2,8 @@
 
 Request: ``{"folder": ..., "roles": ["ray", "serve"], "health": URL or null}``.
 Answers one JSON line about twice a second, so that silence means that the host is lost:
-``{"dead": [roles], "health": bool, "lines": [new lines of the last role's log]}``.
+``{"dead": [roles], "health": bool, "lines": [new lines of the last role's log], "guard": text}``;
+the text is that of the memory guard's file, once a role is dead.
 Ends by itself when standard input ends, which is how a lost connection shows.
 """
 
@@ -29,11 +30,21 @@ def main() -> None:
     while True:
         dead = sorted(role for role, process in roles.items() if not alive(process))
         health = request["health"] is not None and healthy(request["health"])
-        print(json.dumps({"dead": dead, "health": health, "lines": log.more()}), flush=True)
+        report = {"dead": dead, "health": health, "lines": log.more()}
+        report["guard"] = read(folder / "guard.json") if dead else None
+        print(json.dumps(report), flush=True)
         if dead or health:
             return
         if select.select([sys.stdin], [], [], TICK)[0] and not sys.stdin.read(1):
             return
+
+
+def read(path: Path) -> str | None:
+    """Return the text of a file, None where there is none."""
+    try:
+        return path.read_text()
+    except FileNotFoundError:
+        return None
 
 
 class Log:

@@ -15,6 +15,7 @@ from sparkfleet.spelling import similar
 from sparkfleet.templating import holds_template, render
 
 CLASSES = {  # by the word of each: its module under `sparkfleet.actions`, and its name there
+    "arm_guard": ("arm_guard", "ArmGuard"),
     "assert": ("assert_", "Assert"),
     "command": ("command", "RunCommand"),
     "copy": ("copy", "Copy"),

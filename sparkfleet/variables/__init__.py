@@ -1,8 +1,8 @@
 """Every variable that is ours: type, default, meaning; one table, read by checks, help and docs.
 
 A name in one of our families (`link_*`, `nccl_*`, `ray_*`, `vllm_*`, `weights_*`, `engine*`,
-`cluster*`) that is not in the table is an error with a suggestion; any other name is the user's
-and passes through.
+`cluster*`, `guard*`) that is not in the table is an error with a suggestion; any other name is
+the user's and passes through.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from sparkfleet.variables import fabric, serving, storage
+from sparkfleet.variables import fabric, memory, serving, storage
 from sparkfleet.variables.variable import Kind, Variable
 
 __all__ = ["FAMILIES", "VARIABLES", "Kind", "Variable", "default"]
 
-FAMILIES = re.compile(r"^(link|nccl|ray|vllm|weights|engine|cluster)(_|$)")
-VARIABLES = {row.name: row for rows in (fabric, serving, storage) for row in rows.ROWS}
+FAMILIES = re.compile(r"^(link|nccl|ray|vllm|weights|engine|cluster|guard)(_|$)")
+VARIABLES = {row.name: row for rows in (fabric, serving, storage, memory) for row in rows.ROWS}
 
 
 def default(name: str) -> Any:

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from sparkfleet.errors import CommandError, LaunchError
 from sparkfleet.lab import containers, fleet
 from sparkfleet.lab import state as states
-from sparkfleet.launch import processes
+from sparkfleet.launch import guards, processes
 from sparkfleet.launch.images import transfer
 from sparkfleet.weights.routes import Ends
 from tests.stub_spark import BAKED, PROGRAMS, STUB, Spark
@@ -129,6 +129,24 @@ def test_what_does_not_carry_our_label_stays(spark: Spark) -> None:
     spark.stop()
     assert sorted(spark.running()) == ["sparkfleet-stub-ray", "theirs"]
     spark.root("docker", "rm", "-f", "sparkfleet-stub-ray", "theirs")
+
+
+def test_the_memory_guard_ends_the_container_and_not_only_its_client(spark: Spark) -> None:
+    foreign = ("docker", "run", "-d", "--network=none", "--name=theirs", "--entrypoint=sleep")
+    spark.root(*foreign, STUB, "60")
+    guards.arm(spark.link, spark.place, spark.settings)
+    spark.start()
+    fleet.fault(spark.name, "memory")
+    deadline = time.monotonic() + 15
+    while spark.running() != ["theirs"] and time.monotonic() < deadline:
+        time.sleep(0.1)
+    fleet.fault(spark.name, "memory", clear=True)
+    assert spark.running() == ["theirs"]
+    seen = spark.survey()
+    assert seen.dead == ("serve",)
+    assert seen.guard is not None
+    assert "memory guard: 0.1 GiB were available" in str(seen.guard.reason)
+    spark.root("docker", "rm", "-f", "theirs")
 
 
 def test_the_folder_that_two_containers_share_goes_with_the_last(spark: Spark) -> None:

@@ -71,6 +71,7 @@ SAMPLES = {
     "F22": "write /tmp/x.tar: no space left on device",
     "F23": "1 worker(s) were killed due to the node running low on memory.",
     "F25": "NV_ERR_NO_MEMORY",
+    "guard": "memory guard: 2.1 GiB available, below 5.0 GiB while loading",
     "F27": (
         "ValueError: Free memory on device cuda:0 (101.2/121.6 GiB) on startup is less than "
         "desired GPU memory utilization (0.87, 105.9 GiB)."

@@ -9,6 +9,16 @@ _FILES = "Raise it: `--ulimit nofile=1048576` for a container, else `ulimit -n 1
 
 ROWS = (
     Signature(
+        id="guard",
+        pattern=r"memory guard: (?P<seen>.+ GiB) available, below .+ GiB while (?P<phase>\w+)",
+        cause="The memory guard ended the ranks: {seen} were available while {phase}.",
+        fix=(
+            "Lower gpu-memory-utilization or max-model-len in vllm_args, or end what else runs "
+            "there; guard_loading and guard_serving are the limits."
+        ),
+        source="docs/memory.md; facts/dgx-spark.md failure 75",
+    ),
+    Signature(
         id="F23",
         pattern=(
             r"killed due to (?:the node running low on memory|memory pressure \(OOM\))"

@@ -1,0 +1,123 @@
+"""The memory guard of a host: arming it, and reading why it acted.
+
+On unified memory a rank that takes too much takes SSH down with it (facts, row 75): the guard ends
+the ranks of its host first. It is the program `onhost/guard.py`, apart from any connection.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sparkfleet.commands import script
+from sparkfleet.quantities import show_memory
+from sparkfleet.recipes.settings import Settings
+from sparkfleet.remote.link import Link
+
+FILE, SERVING = "guard.json", "guard.serving"
+FIX = (
+    "lower gpu-memory-utilization or max-model-len in vllm_args, or end what else runs there; "
+    "guard_loading and guard_serving are the limits"
+)
+PATIENCE = 20.0  # s that the memory of what was stopped before gets to come back
+NAMED = 3  # processes that a reason names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reason:
+    """Why a guard ended the ranks: `available` bytes at `at`, s since 1970, below `limit`."""
+
+    at: float
+    phase: str
+    available: int
+    limit: int
+    top: tuple[Mapping[str, Any], ...] = ()
+
+    def __str__(self) -> str:
+        when = time.strftime("%H:%M:%S", time.localtime(self.at))
+        largest = ", ".join(
+            f"{one['name']} (pid {one['pid']}) {show_memory(one['rss'])}"
+            for one in self.top[:NAMED]
+        )
+        return (
+            f"memory guard: {show_memory(self.available)} were available at {when}, below "
+            f"{show_memory(self.limit)} while {self.phase}; the largest there: {largest}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guard:
+    """What a guard was armed with, and why it acted, if it did."""
+
+    serving: int
+    samples: int
+    reason: Reason | None = None
+
+
+def wanted(settings: Settings) -> Guard | None:
+    """Return the guard that a host is to have once it serves; None with `guard: false`."""
+    if not settings.value("guard"):
+        return None
+    return Guard(serving=settings.size("guard_serving"), samples=settings.integer("guard_samples"))
+
+
+def arm(
+    link: Link, place: Mapping[str, str], settings: Settings, *, loads: bool = True
+) -> int | None:
+    """Arm the guard of a host and return what its first sample was, bytes; None if none is wanted.
+
+    What has loaded before is held to the limit for serving from the beginning. Raises CommandError
+    where there is too little memory to begin with.
+    """
+    guard = wanted(settings)
+    if guard is None:
+        return None
+    request = {
+        **place,
+        "loading": settings.size("guard_loading") if loads else guard.serving,
+        "serving": guard.serving,
+        "samples": guard.samples,
+        "patience": PATIENCE,
+        "ends": _ends(place),
+    }
+    return int(link.ask("guard", request)["available"])
+
+
+def _ends(place: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the commands that end the ranks at once: containers, then processes.
+
+    The client of a container is a process: its end alone would not end the container.
+    """
+    request = {**place, "do": "stop", "grace": 0, "keep": True}
+    programs = [*(["containers"] if "cli" in place else []), "deployment"]
+    commands = [script(name, request) for name in programs]
+    return [{"argv": one.argv, "stdin": one.stdin.decode()} for one in commands]
+
+
+def parse(text: str | None) -> Guard | None:
+    """Return the guard that its file tells of; None where there is no whole one."""
+    try:
+        found = json.loads(text or "null")
+    except ValueError:
+        return None
+    if not found:
+        return None
+    told = found["reason"]
+    return Guard(
+        serving=found["serving"],
+        samples=found["samples"],
+        reason=_reason(told) if told else None,
+    )
+
+
+def _reason(told: Mapping[str, Any]) -> Reason:
+    return Reason(
+        at=told["at"],
+        phase=told["phase"],
+        available=told["available"],
+        limit=told["limit"],
+        top=tuple(told["top"]),
+    )

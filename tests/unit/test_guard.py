@@ -1,0 +1,221 @@
+"""The memory guard, run for real on this machine: it outlives its start and ends only what is ours.
+
+Instead of taking the memory away, these tests ask for more than any machine has.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparkfleet.actions.action import NoArgs
+from sparkfleet.actions.launching import Launch
+from sparkfleet.actions.wait_ready import WaitReady
+from sparkfleet.errors import CommandError, LaunchError
+from sparkfleet.launch import guards, processes
+from sparkfleet.launch.deployment import Deployment
+from sparkfleet.launch.guards import Guard
+from sparkfleet.launch.survey import Survey
+from sparkfleet.model import Host, Value
+from sparkfleet.recipes.settings import Settings
+from sparkfleet.remote.local import LocalLink
+from tests.scenes import inventory, scene
+
+CLUSTER = f"guarded-{os.getpid()}"
+RANK = f"export SPARKFLEET_CLUSTER={CLUSTER}\nsleep 60 & exec sleep 60\n"
+NEVER, ALWAYS = 1, 1 << 60  # bytes
+
+
+class Node:
+    """A folder of this machine as a host."""
+
+    def __init__(self, root: Path) -> None:
+        self.folder = root / ".sparkfleet" / CLUSTER
+        self.place = {"weights_dir": str(root), "cluster": CLUSTER}
+        self.link = LocalLink(Host(name="here"))
+
+    def settings(self, *, loading: int = NEVER, serving: int = NEVER, samples: int = 2) -> Settings:
+        limits = {"guard_loading": loading, "guard_serving": serving, "guard_samples": samples}
+        own = {name: Value(data=data) for name, data in limits.items()}
+        return Settings(host=Host(name="here", vars=own))
+
+    def arm(self, **limits: int) -> int:
+        guards.arm(self.link, self.place, self.settings(**limits))
+        return self.pid()
+
+    def pid(self) -> int:
+        """Return the guard that its file names."""
+        words = (self.folder / guards.FILE).read_text().split('"pid": ')[1]
+        return int(words.split(",")[0])
+
+    def start(self) -> int:
+        processes.write_files(self.link, self.place, {"serve.sh": RANK})
+        return processes.start(self.link, self.place, "serve", "serve.sh", hash_="h")
+
+    def serves(self) -> None:
+        processes.write_files(self.link, self.place, {guards.SERVING: ""})
+
+    def guard(self) -> Guard | None:
+        path = self.folder / guards.FILE
+        return guards.parse(path.read_text() if path.exists() else None)
+
+    def reason(self) -> str:
+        guard = self.guard()
+        return str(guard.reason) if guard and guard.reason else ""
+
+    def stop(self) -> int:
+        return processes.stop(self.link, self.place, grace=1)
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    one = Node(tmp_path)
+    yield one
+    one.stop()
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def _soon(holds: Callable[[], object]) -> bool:
+    deadline = time.monotonic() + 10
+    while not holds() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return bool(holds())
+
+
+def test_ranks_end_below_the_limit_and_the_reason_stays(node: Node) -> None:
+    pid = node.arm(serving=ALWAYS)
+    rank = node.start()
+    node.serves()
+    assert _soon(lambda: not _lives(rank))
+    assert _soon(lambda: not _lives(pid))
+    assert "below 1073741824.0 GiB while serving; the largest there: " in node.reason()
+    log = processes.read_log(node.link, node.place, "guard")
+    assert " memory guard: " in log
+    assert f'"stopped": [{rank}' in log
+
+
+def test_nothing_without_the_label_is_ended(node: Node) -> None:
+    foreign = subprocess.Popen(["sleep", "60"], env={**os.environ, "SPARKFLEET_CLUSTER": "other"})
+    node.arm(serving=ALWAYS)
+    rank = node.start()
+    node.serves()
+    assert _soon(lambda: not _lives(rank))
+    assert foreign.poll() is None
+    foreign.kill()
+    foreign.wait()
+
+
+def test_the_limit_for_serving_counts_only_once_it_serves(node: Node) -> None:
+    pid = node.arm(serving=ALWAYS)
+    rank = node.start()
+    time.sleep(1)
+    assert _lives(rank)
+    assert _lives(pid)
+    assert node.reason() == ""
+
+
+def test_one_low_sample_of_many_is_none(node: Node) -> None:
+    node.arm(serving=ALWAYS, samples=1000)
+    rank = node.start()
+    node.serves()
+    time.sleep(1)
+    assert _lives(rank)
+
+
+def test_what_the_guard_ended_shows_as_dead_not_as_stopped(node: Node) -> None:
+    node.arm(serving=ALWAYS)
+    node.start()
+    node.serves()
+    assert _soon(node.reason)
+    assert (node.folder / "deployment.json").exists()
+
+
+def test_a_guard_ends_with_its_deployment(node: Node) -> None:
+    pid = node.arm()
+    node.start()
+    assert _lives(pid)
+    node.stop()
+    assert _soon(lambda: not _lives(pid))
+    assert node.guard() is None
+
+
+def test_a_second_guard_takes_the_place_of_the_first(node: Node) -> None:
+    first = node.arm()
+    second = node.arm()
+    assert first != second
+    assert _soon(lambda: not _lives(first))
+    assert _lives(second)
+
+
+def test_a_guard_is_no_process_of_the_deployment(node: Node) -> None:
+    node.arm()
+    more: dict[str, Any] = {"do": "survey", "files": [], "venv": None}
+    assert node.link.ask("deployment", {**node.place, **more})["processes"] == []
+
+
+def test_nothing_is_armed_where_memory_is_too_short_to_begin_with(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guards, "PATIENCE", 0.3)
+    with pytest.raises(CommandError, match="GiB of memory are available; the guard ends ranks"):
+        node.arm(loading=ALWAYS)
+    assert node.guard() is None
+
+
+def test_what_has_loaded_before_is_held_to_the_limit_for_serving(node: Node) -> None:
+    guards.arm(node.link, node.place, node.settings(loading=ALWAYS), loads=False)
+    assert _lives(node.pid())
+
+
+def test_the_guard_that_is_wanted_is_the_one_that_was_armed(node: Node) -> None:
+    node.arm(serving=5, samples=7)
+    assert node.guard() == guards.wanted(node.settings(serving=5, samples=7))
+    assert node.guard() != guards.wanted(node.settings(serving=6, samples=7))
+
+
+@pytest.mark.parametrize("text", [None, "", "{", "null"])
+def test_a_file_that_is_no_whole_one_tells_of_no_guard(text: str | None) -> None:
+    assert guards.parse(text) is None
+
+
+def test_the_wait_for_readiness_names_the_guard_as_the_cause(node: Node, tmp_path: Path) -> None:
+    node.arm(serving=ALWAYS)
+    node.start()
+    node.serves()
+    assert _soon(node.reason)
+    here = inventory(("here",), engine_venv="/v", weights_dir=str(tmp_path))
+    with scene(tmp_path, hosts=here) as made:
+        made.remember(_launch(node))
+        step = WaitReady(NoArgs())
+        with pytest.raises(LaunchError, match=r"memory guard: .* while serving") as caught:
+            step.apply(made, node.link, step.plan(made, {"here": None})["here"])
+    assert "gpu-memory-utilization" in str(caught.value.hint)
+
+
+def _launch(node: Node) -> Launch:
+    survey = Survey(
+        home="/",
+        folder=str(node.folder),
+        files={},
+        hash=None,
+        roles={},
+        dead=(),
+        processes=(),
+        engine=None,
+    )
+    deployment = Deployment(
+        cluster=CLUSTER, tp=1, pp=1, served_name="m", port=1, files={}, hash="h"
+    )
+    return Launch(deployment=deployment, engines={}, surveys={"here": survey}, reason="a test")

@@ -53,8 +53,8 @@ def rows(name: str, by_release: dict[str, dict[str, set[str]]]) -> list[str]:
     lines, open_since = [], {}
     before = ""
     for release, tables in by_release.items():
-        for entry in sorted(open_since.keys() - tables[name]):
-            lines.append(f"{entry} {open_since.pop(entry)} {before}")
+        gone = sorted(open_since.keys() - tables[name])
+        lines += [f"{entry} {open_since.pop(entry)} {before}" for entry in gone]
         open_since |= dict.fromkeys(tables[name] - open_since.keys(), release)
         before = release
     return sorted(lines + [f"{entry} {first} -" for entry, first in open_since.items()])

@@ -103,7 +103,8 @@ class Verdict:
     """What one check found on one host.
 
     `check` is a dotted id (``link.mtu``), `subject` the thing looked at (an interface, a path),
-    `source` the place the fact was read from, `fix` what to type or do next.
+    `source` the place the fact was read from, `fix` what to type or do next, `reason` why it is
+    expected, with the document that says so.
     """
 
     check: str
@@ -114,6 +115,7 @@ class Verdict:
     seen: str
     source: str = ""
     fix: str = ""
+    reason: str = ""
 
     @property
     def refuses(self) -> bool:
@@ -124,6 +126,8 @@ class Verdict:
         text = f"{self.host}: {self.subject}: expected {self.expected}, saw {self.seen}"
         if self.source:
             text += f" ({self.source})"
+        if self.reason:
+            text += f"; {self.reason}"
         return f"{text}; {self.fix}" if self.fix else text
 
 

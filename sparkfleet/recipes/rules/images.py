@@ -1,0 +1,51 @@
+"""What the documents say about images, by their names."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+OPENAI, NGC = "vllm/vllm-openai", "nvcr.io/nvidia/vllm"
+MOVING = re.compile(r"(.*-)?(latest|nightly)(-.*)?|gemma\w*(-cu130)?")
+# The vLLM of images whose tag does not tell it. A version with `.dev0` is one before the release.
+VERSIONS = {
+    f"{NGC}:25.12-py3": "0.11.1",  # vllm-project/vllm#31424
+    f"{NGC}:26.04-py3": "0.19.0",  # guide 6 and 13.1
+    f"{NGC}:26.07-py3": "0.24",  # facts 2.3
+    f"{OPENAI}:gemma4": "0.18.2.dev0",  # 52-toks, "The critical flags"
+    f"{OPENAI}:gemma4-cu130": "0.19.0.dev0",  # research 2, path A: the day before 0.19.0
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """An image by its name: repository, tag and digest."""
+
+    repository: str = ""
+    tag: str = ""
+    digest: str = ""
+
+    def __str__(self) -> str:
+        return self.repository + (f":{self.tag}" if self.tag else "")
+
+    @property
+    def vllm(self) -> str:
+        """The vLLM inside, as the tag or a document tells it; "" where neither does."""
+        version = re.match(r"v(\d+(?:\.\d+)+)(?=$|-)", self.tag)
+        if self.repository == OPENAI and version:
+            return version[1]
+        return VERSIONS.get(str(self), "")
+
+    @property
+    def moves(self) -> bool:
+        """Whether the name can mean another image tomorrow."""
+        return not self.digest and MOVING.fullmatch(self.tag or "latest") is not None
+
+
+def parse(name: str) -> Reference:
+    """Return the parts of an image's name; Docker Hub's own prefix is left out."""
+    path, _, digest = name.partition("@")
+    path = path.removeprefix("docker.io/")
+    folder, slash, last = path.rpartition("/")
+    last, _, tag = last.partition(":")
+    return Reference(repository=folder + slash + last, tag=tag, digest=digest)

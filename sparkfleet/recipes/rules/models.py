@@ -1,0 +1,77 @@
+"""Which model it is, and what the documents say about choosing it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from sparkfleet.model import Severity
+from sparkfleet.recipes.rules.rule import Finding, Rule
+from sparkfleet.recipes.rules.subject import Subject
+
+GEMMA4 = re.compile(r"gemma-?4|^gemma4")
+GEMMA4_DENSE = re.compile(r"gemma-?4-31b")
+GEMMA4_MOE = re.compile(r"(?<!diffusion)gemma-?4-26b-a4b")
+GEMMA4_MOE_OF_NVIDIA = re.compile(r"^nvidia/gemma-4-26b-a4b-nvfp4$")
+QWEN35 = re.compile(r"qwen3\.5-\d+b")
+QWEN35_MOE = re.compile(r"qwen3\.5-\d+b-a\d+b")
+QWEN36_MOE = re.compile(r"qwen3\.6-35b-a3b")
+NEMOTRON3 = re.compile(r"nemotron-3-")
+DIFFUSION = re.compile(r"diffusiongemma")
+SSM_AND_MOE = re.compile(r"^NemotronH(ForCausalLM|PuzzleForCausalLM)$")
+
+
+def is_a(subject: Subject, pattern: re.Pattern[str]) -> bool:
+    """Whether the model's name has the pattern."""
+    return pattern.search(subject.model) is not None
+
+
+def is_gemma4(subject: Subject) -> bool:
+    """Whether it is any Gemma 4, by its architecture or its name."""
+    return subject.architecture.startswith("Gemma4") or is_a(subject, GEMMA4)
+
+
+def is_nvfp4(subject: Subject) -> bool:
+    """Whether the weights are NVFP4; the formats that hold it can also hold others."""
+    return "nvfp4" in subject.model or subject.format == "nvfp4"
+
+
+def _dense(subject: Subject) -> Iterator[Finding]:
+    if is_a(subject, GEMMA4_DENSE):
+        yield Finding(
+            subject="the model",
+            expected="the MoE of the same family, Gemma 4 26B-A4B",
+            seen=f"{subject.settings.text('vllm_model')}, which is dense",
+            where=subject.at("vllm_model"),
+            fix="compare: recipes.show gemma4-26b-a4b-nvfp4",
+            severity=Severity.INFO,
+        )
+
+
+def _one_node(subject: Subject) -> Iterator[Finding]:
+    most = 1 if is_a(subject, GEMMA4_MOE_OF_NVIDIA) else subject.recipe.tp_max
+    if most is not None and subject.tp > most:
+        yield Finding(
+            subject="--tp",
+            expected=f"{most} at most, for this checkpoint",
+            seen=str(subject.tp),
+            where=subject.recipe.places.get("tp_max", subject.at("vllm_model")),
+            fix=f"--tp {most}; more Sparks can serve more copies of it",
+        )
+
+
+RULES = (
+    Rule(
+        id="dense",
+        why="each token reads all 31B weights: 6.8 tok/s, where the 26B MoE gives 5 to 8 times as "
+        "much and answers as well",
+        source="single-spark, verdict; 52-toks, phase 0",
+        find=_dense,
+    ),
+    Rule(
+        id="tp",
+        why="vLLM cannot split this checkpoint over more GPUs",
+        source="guide 7.2.2 for Gemma-4-26B-A4B-NVFP4; else the recipe's tp_max and its source",
+        find=_one_node,
+    ),
+)

@@ -1,0 +1,30 @@
+"""Tool calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sparkfleet.recipes.rules.rule import Finding, Rule
+from sparkfleet.recipes.rules.subject import Subject
+
+
+def _tool_parser(subject: Subject) -> Iterator[Finding]:
+    option = subject.on("enable-auto-tool-choice")
+    if option is not None and subject.on("tool-call-parser") is None:
+        yield Finding(
+            subject=option.flag,
+            expected="--tool-call-parser beside it",
+            seen="no parser",
+            where=option.where,
+            fix="write in vllm_args: tool-call-parser: NAME, as the model's document has it",
+        )
+
+
+RULES = (
+    Rule(
+        id="tool_parser",
+        why='vLLM ends with "--enable-auto-tool-choice requires --tool-call-parser"',
+        source="guide 8; vLLM's cli_args.py, 0.16 to 0.33",
+        find=_tool_parser,
+    ),
+)

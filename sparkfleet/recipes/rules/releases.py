@@ -1,0 +1,93 @@
+"""What each release of vLLM has, from its own source: options, variables, architectures.
+
+The tables hold one release of each minor version. For a version between two of them, such as a
+nightly, a name is known to be there or absent only where both agree.
+"""
+
+from __future__ import annotations
+
+import functools
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+
+from packaging.version import InvalidVersion, Version
+
+STILL = "-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Names by the releases that have them: indexes into `releases`, from and up to."""
+
+    releases: Sequence[Version]
+    spans: Mapping[str, Sequence[tuple[int, int]]]
+
+    def has(self, name: str, version: str) -> bool | None:
+        """Return whether a version has a name; None where nobody can tell."""
+        near = self._near(version)
+        answers = {self._holds(name, index) for index in near}
+        return answers.pop() if len(answers) == 1 else None
+
+    def covers(self, version: str) -> bool:
+        """Return whether a version is one of these releases, or lies between two of them."""
+        return bool(self._near(version))
+
+    def names(self, version: str) -> frozenset[str]:
+        """Return the names that a version has, as far as anybody can tell."""
+        return frozenset(name for name in self.spans if self.has(name, version))
+
+    def first(self, name: str) -> Version | None:
+        """Return the first release that has a name; None for the oldest, or for no release."""
+        index = self.spans[name][0][0] if name in self.spans else 0
+        return self.releases[index] if index else None
+
+    def history(self, name: str) -> str:
+        """Return when a name came and went, for a message; "" for one that never was."""
+        spans = self.spans.get(name, ())
+        return ", ".join(self._told(first, last) for first, last in spans)
+
+    def _told(self, first: int, last: int) -> str:
+        since = f"vLLM {self.releases[first]}" + (" or before" if first == 0 else "")
+        if last == len(self.releases) - 1:
+            return f"it is there from {since}"
+        return f"it was there from {since} to {self.releases[last]}"
+
+    def _holds(self, name: str, index: int) -> bool:
+        return any(first <= index <= last for first, last in self.spans.get(name, ()))
+
+    def _near(self, version: str) -> tuple[int, ...]:
+        """Return the release itself, or those before and after; none where one is missing."""
+        wanted = parsed(version)
+        if wanted is None or not self.releases[0] <= wanted <= self.releases[-1]:
+            return ()
+        return tuple({bisect_right(self.releases, wanted) - 1, bisect_left(self.releases, wanted)})
+
+
+def parsed(version: str) -> Version | None:
+    """Return a version without its local part (``+cpu``); None for a text that is none."""
+    try:
+        return Version(Version(version).public)
+    except InvalidVersion:
+        return None
+
+
+@functools.cache
+def table(name: str) -> Table:
+    """Return a table: options, variables or architectures."""
+    folder = resources.files("sparkfleet.recipes.rules") / "tables"
+    head, *lines = _lines((folder / f"{name}.txt").read_text(encoding="utf-8"))
+    releases = [Version(word) for word in head[1:]]
+    last = len(releases) - 1
+    spans: dict[str, list[tuple[int, int]]] = {}
+    for entry, begin, end in lines:
+        upto = last if end == STILL else releases.index(Version(end))
+        spans.setdefault(entry, []).append((releases.index(Version(begin)), upto))
+    return Table(releases=releases, spans=spans)
+
+
+def _lines(text: str) -> Iterator[list[str]]:
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            yield line.split()

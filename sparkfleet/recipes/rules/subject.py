@@ -1,0 +1,196 @@
+"""What a rule looks at: a recipe with its settings on one host, and what else is known."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sparkfleet.errors import Where
+from sparkfleet.model import EMPTY
+from sparkfleet.recipes.recipe import Recipe
+from sparkfleet.recipes.rules.images import Reference, parse
+from sparkfleet.recipes.settings import Settings
+
+SHORT = {"tp": "tensor-parallel-size", "pp": "pipeline-parallel-size", "q": "quantization"}
+SHORT |= {"n": "nnodes", "r": "node-rank", "dp": "data-parallel-size"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What is known beyond the files; empty where nobody looked.
+
+    `vllm` is the version that will run, `options` those of its `vllm serve` and `variables` those
+    of the environment that it reads, both from its own source.
+    """
+
+    vllm: str = ""
+    options: Collection[str] = ()
+    variables: Collection[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """An option of `vllm serve`: `name` without dashes, `written` as the recipe has it."""
+
+    name: str
+    written: str
+    value: Any
+    where: Where
+
+    @property
+    def flag(self) -> str:
+        """The option as a command line has it."""
+        return f"--{self.name}"
+
+    def __str__(self) -> str:
+        if self.value is True:
+            return self.flag
+        return f"{self.flag} {shown(self.value)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """A recipe on one host.
+
+    `every` holds all options, also those given twice or as null; `owned` are the names of those
+    that sparkfleet sets itself, with what decides them; `tp` is the tensor-parallel size.
+    """
+
+    recipe: Recipe
+    settings: Settings
+    every: Sequence[Option] = ()
+    known: Known = field(default_factory=Known)
+    owned: Mapping[str, str] = field(default_factory=lambda: EMPTY)
+    tp: int = 1
+
+    def option(self, name: str) -> Option | None:
+        """Return an option that is set, or None; the last one counts, as in vLLM."""
+        found = [one for one in self.every if one.name == name and one.value is not None]
+        return found[-1] if found else None
+
+    def value(self, name: str) -> str:
+        """Return an option's value as lower-case text; "" where it is not set."""
+        option = self.option(name)
+        return "" if option is None else str(option.value).lower()
+
+    def on(self, name: str) -> Option | None:
+        """Return an option that is switched on, or None."""
+        option = self.option(name)
+        return option if option is not None and option.value is not False else None
+
+    @property
+    def model(self) -> str:
+        """The model's name in lower case: the hub id, or the folder."""
+        return self.settings.text("vllm_model").lower()
+
+    @property
+    def format(self) -> str:
+        """How the recipe says that the weights are quantized, in lower case; "" where unsaid."""
+        checkpoint = self.recipe.checkpoint
+        return (checkpoint.format or "").lower() if checkpoint else ""
+
+    @property
+    def architecture(self) -> str:
+        """The class of the model, as its config.json names it; "" where unsaid."""
+        checkpoint = self.recipe.checkpoint
+        return (checkpoint.architecture or "") if checkpoint else ""
+
+    @property
+    def environment(self) -> Mapping[str, Any]:
+        """The variables of every rank that the recipe sets."""
+        return self.settings.mapping("vllm_env")
+
+    @property
+    def image(self) -> Reference:
+        """The image that shall run; empty for an engine of the host."""
+        native = self.settings.text("engine") == "native" or self.settings.text("engine_venv")
+        return parse("" if native else self.settings.text("engine_image"))
+
+    @property
+    def version(self) -> str:
+        """The version of vLLM that will run: what was found, or what the image is known for."""
+        return self.known.vllm or self.image.vllm
+
+    @property
+    def version_source(self) -> str:
+        """Where the version is from, for a message."""
+        return "installed" if self.known.vllm else f"in {self.image}"
+
+    @property
+    def draft(self) -> Mapping[str, Any]:
+        """How tokens are guessed ahead (--speculative-config); empty for not at all."""
+        option = self.option("speculative-config")
+        return {} if option is None else as_mapping(option.value)
+
+    def at(self, *names: str) -> Where:
+        """Return the place of the first of some variables or options that is set."""
+        for name in names:
+            option = next((one for one in self.every if one.name == name), None)
+            if option is not None:
+                return option.where
+            if name in self.environment:
+                return self.settings.origin("vllm_env", name)
+            if name in self.settings.host.vars:
+                return self.settings.origin(name)
+        return Where(file=str(self.recipe.path))
+
+
+def subject(
+    recipe: Recipe,
+    settings: Settings,
+    *,
+    known: Known | None = None,
+    owned: Mapping[str, str] = EMPTY,
+    tp: int = 1,
+) -> Subject:
+    """Return what the rules look at."""
+    return Subject(
+        recipe=recipe,
+        settings=settings,
+        every=(*_named(settings), *_raw(settings)),
+        known=known or Known(),
+        owned=owned,
+        tp=tp,
+    )
+
+
+def as_mapping(value: Any) -> Mapping[str, Any]:
+    """Return a mapping, or the one that a text of JSON is; empty for anything else."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return {}
+    return value if isinstance(value, Mapping) else {}
+
+
+def shown(value: Any) -> str:
+    """Return a value as a message quotes it."""
+    return json.dumps(value, default=str) if isinstance(value, Mapping | list) else str(value)
+
+
+def _named(settings: Settings) -> Iterator[Option]:
+    for written, value in settings.mapping("vllm_args").items():
+        where = settings.origin("vllm_args", written)
+        name = _name(str(written))
+        yield Option(name=name, written=str(written), value=value, where=where)
+
+
+def _raw(settings: Settings) -> Iterator[Option]:
+    """Yield the options among the words of `vllm_raw_args`."""
+    words = [str(word) for word in settings.host.get("vllm_raw_args") or ()]
+    where = settings.origin("vllm_raw_args")
+    for word, following in zip(words, [*words[1:], "-"], strict=True):
+        if not re.match(r"--?[A-Za-z]", word):
+            continue
+        head, equals, value = word.partition("=")
+        given: Any = value if equals else (True if following.startswith("-") else following)
+        yield Option(name=_name(head), written=head, value=given, where=where)
+
+
+def _name(text: str) -> str:
+    name = text.lstrip("-").replace("_", "-")
+    return SHORT.get(name, name)

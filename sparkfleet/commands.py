@@ -25,6 +25,12 @@ class Command:
     env: Mapping[str, str] = field(default_factory=lambda: NO_ENV)
     stdin: bytes = b""
 
+    @property
+    def program(self) -> str:
+        """The text of Python that it runs, if it is that alone: then a fork of one can run it."""
+        plain = not self.env and self.argv[:2] == ("python3", "-c") and len(self.argv) == 3
+        return self.argv[2] if plain else ""
+
     def line(self) -> str:
         """Return the command as one line that a POSIX shell splits back into the same words."""
         words = self.argv
@@ -63,7 +69,22 @@ def script(
     The program travels on stdin, so nothing is installed there: Python reads its own length of
     source, then the program reads `request` as the next line of JSON and the rest as payload.
     """
-    source = (resources.files("sparkfleet.onhost") / f"{name}.py").read_bytes()
+    source = _source(name)
     ask = json.dumps(request, separators=(",", ":")).encode() + b"\n"
     loader = f"import sys;exec(compile(sys.stdin.buffer.read({len(source)}),'{name}.py','exec'))"
     return Command(argv=(*python, "-c", loader), stdin=source + ask)
+
+
+def multiplexer() -> Command:
+    """Return the command that runs `onhost/multiplexer.py`, which takes frames from stdin on.
+
+    Unlike a script it must not read ahead, so that its source is read byte by counted byte.
+    """
+    source = _source("multiplexer")
+    read = f"while len(s)<{len(source)}:s+=os.read(0,{len(source)}-len(s))or exit(1)"
+    loader = f"import os;s=b''\n{read}\nexec(compile(s,'multiplexer.py','exec'))"
+    return Command(argv=("python3", "-c", loader), stdin=source)
+
+
+def _source(name: str) -> bytes:
+    return (resources.files("sparkfleet.onhost") / f"{name}.py").read_bytes()

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 CONNECT_TIMEOUT = 2.0  # s
 PING_DEADLINE = 3  # s for all packets of one ping
-SMALL_PINGS = 5  # at 0.2 s, the least that every ping allows a user
+SMALL_PINGS = 5
 WORKERS = 32
 LINE = 256  # bytes that a caller may send
 
@@ -107,9 +107,10 @@ def connect(netdev: str, address: str, port: int, line: str) -> dict[str, Any]:
 
 def pings(netdev: str, address: str, size: int, count: int) -> dict[str, dict[str, Any]]:
     """Send a few small packets, which also fill the ARP table, then `count` of `size` bytes."""
-    small = ping(netdev, address, "-i", "0.2", "-c", str(SMALL_PINGS), "-w", str(PING_DEADLINE))
-    whole = ("-s", str(size), "-A", "-c", str(count), "-w", str(PING_DEADLINE))
-    return {"small": small, "large": ping(netdev, address, "-M", "do", *whole)}
+    bounded = ("-A", "-w", str(PING_DEADLINE))  # -A: the next one as soon as one is answered
+    small = ping(netdev, address, *bounded, "-c", str(SMALL_PINGS))
+    whole = ("-M", "do", "-s", str(size), "-c", str(count))
+    return {"small": small, "large": ping(netdev, address, *bounded, *whole)}
 
 
 def ping(netdev: str, address: str, *options: str) -> dict[str, Any]:

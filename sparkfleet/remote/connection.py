@@ -58,6 +58,7 @@ class SshLink(Link):
 
     def close(self) -> None:
         """Close the connection and those to its jump hosts."""
+        super().close()
         hop: Any = self._connection
         while isinstance(hop, fabric.Connection):
             hop.close()

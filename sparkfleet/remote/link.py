@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakSet
 
-from sparkfleet.commands import Command, script
+from sparkfleet.commands import Command, multiplexer, script
 from sparkfleet.errors import CommandError, UnreachableError
-from sparkfleet.remote.channel import Channel, Result
+from sparkfleet.remote.channel import Channel, ChannelTimeoutError, Result
+from sparkfleet.remote.multiplexer import Multiplexer
 
 if TYPE_CHECKING:
     from sparkfleet.model import Host
 
 DEFAULT_TIMEOUT = 60.0  # s
+START_TIMEOUT = 15.0  # s, as for a channel
 TAIL_LINES = 5  # lines of stderr that a message quotes
 
 
@@ -26,12 +29,34 @@ class Link(ABC):
         self.host = host
         self._channels: WeakSet[Channel] = WeakSet()
         self._kept: list[Channel] = []
+        self._multiplexer: Multiplexer | None = None
+        self._starting = threading.Lock()
 
-    def open(self, command: Command) -> Channel:
-        """Start `command`; its `stdin` is not sent yet. Raises UnreachableError, CommandError."""
-        channel = self._start(command)
+    def open(self, command: Command, *, alone: bool = False) -> Channel:
+        """Start `command`; its `stdin` is not sent yet. Raises UnreachableError, CommandError.
+
+        Programs of ours share one channel, unless `alone`, as for one that much is sent to.
+        """
+        shared = command.program and not alone
+        channel = self._multiplexed(command) if shared else self._start(command)
         self._channels.add(channel)
         return channel
+
+    def _multiplexed(self, command: Command) -> Channel:
+        with self._starting:
+            if self._multiplexer is None or self._multiplexer.over:
+                loader = multiplexer()
+                channel = self._start(loader)
+                channel.send(loader.stdin)
+                self._multiplexer = Multiplexer(channel)
+        try:
+            return self._multiplexer.start(command.program, timeout=START_TIMEOUT)
+        except (ChannelTimeoutError, OSError) as error:
+            raise UnreachableError(
+                "the host does not start programs any more",
+                host=self.host.name,
+                hint=f"is it up, and has it memory left? try: ssh {self.host.address}",
+            ) from error
 
     def keep(self, channel: Channel) -> None:
         """Let `channel` outlive `abort`; it ends with the link."""
@@ -46,9 +71,12 @@ class Link(ABC):
     @abstractmethod
     def _start(self, command: Command) -> Channel: ...
 
-    @abstractmethod
     def close(self) -> None:
         """Give the way to the host back."""
+        for channel in self._kept:
+            channel.close()
+        if self._multiplexer is not None:
+            self._multiplexer.close()
 
     def __enter__(self) -> Self:
         return self
@@ -70,7 +98,7 @@ class Link(ABC):
         then ends when this run is cut. The exit status is the caller's to judge. Raises
         UnreachableError if the host is lost.
         """
-        channel = self.open(command)
+        channel = self.open(command, alone=bool(payload))
         channel.feed(_joined(command.stdin, payload), end=not hold)
         result = channel.finish(timeout)
         if hold:

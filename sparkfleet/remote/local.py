@@ -40,11 +40,6 @@ class LocalLink(Link):
             ) from error
         return LocalChannel(child)
 
-    def close(self) -> None:
-        """End what was kept; nothing else is held between commands."""
-        for channel in self._kept:
-            channel.close()
-
 
 class LocalChannel(Channel):
     """A child process of ours."""

@@ -25,7 +25,10 @@ def unheard(_: Mapping[str, int]) -> None:
 
 
 class Conversation:
-    """A running on-host program; it starts at once, also where its request comes later (`ask`)."""
+    """A running on-host program; it starts at once, also where its request comes later (`ask`).
+
+    It has a channel of its own for what it is sent, unless that is `little`.
+    """
 
     def __init__(
         self,
@@ -34,13 +37,14 @@ class Conversation:
         request: Mapping[str, Any] | None = None,
         *,
         payload: Iterable[bytes] | None = None,
+        little: bool = False,
     ) -> None:
         self.link = link
         self.program = program
         self._ended = threading.Event()
         self._asked: queue.SimpleQueue[Iterable[bytes]] = queue.SimpleQueue()
         command = script(program, {})
-        self._channel = link.open(command)
+        self._channel = link.open(command, alone=not little)
         self._channel.feed(self._input(command.stdin.removesuffix(NOTHING)))
         if request is not None:
             self.ask(request, payload=payload)

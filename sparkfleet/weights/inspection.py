@@ -77,7 +77,7 @@ def inspect(
     """
     items = [place.item() for place in layout.places(manifest)]
     request = {"root": root, "files": items, "full": full, "record": record}
-    with Conversation(link, "weights", request) as hashing:
+    with Conversation(link, "weights", request, little=True) as hashing:
         storage = link.ask("storage", _question(manifest, root))
         files = hashing.answer()
     return Inspection(

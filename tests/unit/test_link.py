@@ -18,6 +18,8 @@ from sparkfleet.remote.link import Link
 from sparkfleet.remote.local import LocalLink
 from sparkfleet.remote.pool import Pool
 
+MULTIPLEXER = (resources.files("sparkfleet.onhost") / "multiplexer.py").read_text()
+
 
 @pytest.fixture
 def link() -> Iterator[Link]:
@@ -91,6 +93,7 @@ def test_a_program_that_fails_is_told_with_its_reason(
     link: Link, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, told: str
 ) -> None:
     (tmp_path / "bad.py").write_text(body)
+    (tmp_path / "multiplexer.py").write_text(MULTIPLEXER)
     monkeypatch.setattr(resources, "files", lambda _package: tmp_path)
     with pytest.raises(CommandError, match=told) as caught:
         link.ask("bad", {})

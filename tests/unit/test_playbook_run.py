@@ -239,12 +239,12 @@ class CountingLink(LocalLink):
         ("- command: 'true'\n" * 10, 10),
         ("- shell: exit 0\n- debug: {msg: x}\n- set: {a: 1}\n- assert: {that: a == 1}\n", 1),
         ("- copy: {content: x, dest: 'PATH'}\n", 2),
-        ("- copy: {content: x, dest: 'PATH'}\n- copy: {content: x, dest: 'PATH'}\n", 3),
-        ("- file: {path: 'PATH', state: directory}\n- wait_tcp: {port: 1, state: stopped}\n", 3),
+        ("- copy: {content: x, dest: 'PATH'}\n- copy: {content: x, dest: 'PATH'}\n", 2),
+        ("- file: {path: 'PATH', state: directory}\n- wait_tcp: {port: 1, state: stopped}\n", 1),
         ("- command: 'true'\n  become: true\n  when: false\n", 0),
     ],
 )
-def test_a_run_costs_one_connection_a_host_and_one_channel_an_action(
+def test_a_run_costs_one_connection_a_host_and_one_channel(
     tmp_path: Path, text: str, channels: int
 ) -> None:
     CountingLink.opened.clear()

@@ -1,0 +1,162 @@
+"""Our programs on a host over one channel: a stream each, which behaves like a channel.
+
+`onhost/multiplexer.py` runs at the other end and says what goes over the wire. A program costs no
+channel and no start of Python then: 4 ms in place of 45.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import queue
+import struct
+import threading
+import time
+
+from sparkfleet.remote.channel import Channel, ChannelTimeoutError
+
+HEADER = struct.Struct(">IcI")
+START, INPUT, END, DROP = b"s", b"i", b"e", b"d"
+RUNS, OUTPUT, ERRORS, STATUS = b"a", b"o", b"r", b"x"
+LOST = 255  # the exit status that ssh(1) gives when the connection ended first
+GRACE = 1.0  # s that the other end gets to go
+
+
+class Multiplexer:
+    """The programs of one host; `channel` leads to `onhost/multiplexer.py` there."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._numbers = itertools.count()
+        self._streams: dict[int, Stream] = {}
+        self._lock = threading.Lock()
+        self.over = False
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def start(self, program: str, *, timeout: float) -> Stream:
+        """Start the text of a program; raises ChannelTimeoutError, or OSError if all is over."""
+        stream = Stream(self, next(self._numbers))
+        self._streams[stream.number] = stream
+        self.write(stream.number, START, program.encode())
+        stream.await_start(timeout)
+        return stream
+
+    def write(self, number: int, kind: bytes, data: bytes = b"") -> None:
+        """Send a frame; raises OSError if the other end is gone."""
+        with self._lock:
+            if self.over:
+                raise BrokenPipeError
+            self._channel.send(HEADER.pack(number, kind, len(data)) + data)
+
+    def forget(self, number: int) -> None:
+        """Let a stream go; what still arrives for it is dropped."""
+        if self._streams.pop(number, None):
+            with contextlib.suppress(OSError):
+                self.write(number, DROP)
+
+    def close(self) -> None:
+        """End all programs' input, and the channel."""
+        with contextlib.suppress(OSError):
+            self._channel.end_input()
+        self._reader.join(GRACE)
+        self._channel.close()
+
+    def _read(self) -> None:
+        heard = bytearray()
+        with contextlib.suppress(OSError, ValueError):  # closed while we read
+            while piece := self._channel.receive():
+                heard += piece
+                while len(heard) >= HEADER.size:
+                    number, kind, length = HEADER.unpack_from(heard)
+                    end = HEADER.size + length
+                    if len(heard) < end:
+                        break
+                    self._pass_on(number, kind, bytes(heard[HEADER.size : end]))
+                    del heard[:end]
+        self._end()
+
+    def _pass_on(self, number: int, kind: bytes, data: bytes) -> None:
+        stream = self._streams.get(number)
+        if stream is None:
+            return
+        stream.take(kind, data)
+        if kind == STATUS:
+            self._streams.pop(number, None)
+
+    def _end(self) -> None:
+        with self._lock:
+            self.over = True
+        status = self._channel.wait() if self._streams else 0
+        for stream in tuple(self._streams.values()):
+            stream.take(ERRORS, self._channel.stderr.encode())
+            stream.take(STATUS, b"%d" % (status or LOST))
+        self._streams.clear()
+        self._channel.close()
+
+
+class Stream(Channel):
+    """One program behind a multiplexer."""
+
+    def __init__(self, multiplexer: Multiplexer, number: int) -> None:
+        self.number = number
+        self._multiplexer = multiplexer
+        self._output: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._said: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._started = threading.Event()
+        self._status: int | None = None
+        super().__init__()
+
+    def take(self, kind: bytes, data: bytes) -> None:
+        """Take a frame from the other end."""
+        if kind == OUTPUT:
+            self._output.put(data)
+        elif kind == ERRORS:
+            self._said.put(data)
+        elif kind == STATUS:
+            self._status = int(data)
+            self._output.put(b"")
+            self._said.put(b"")
+        self._started.set()
+
+    def await_start(self, timeout: float) -> None:
+        """Return once the program runs."""
+        if not self._started.wait(timeout):
+            self.close()
+            raise ChannelTimeoutError
+
+    def send(self, data: bytes) -> None:
+        """Write `data` to the program's standard input."""
+        if self._status is not None:
+            raise BrokenPipeError
+        self._multiplexer.write(self.number, INPUT, data)
+
+    def end_input(self) -> None:
+        """Close the program's standard input."""
+        self._multiplexer.write(self.number, END)
+
+    def receive(self, deadline: float | None = None) -> bytes:
+        """Return the next bytes of standard output, or ``b""`` at its end."""
+        wait = None if deadline is None else max(deadline - time.monotonic(), 0.001)
+        try:
+            piece = self._output.get(timeout=wait)
+        except queue.Empty as error:
+            raise ChannelTimeoutError from error
+        if not piece:
+            self._output.put(b"")  # for whoever asks again
+        return piece
+
+    def wait(self) -> int:
+        """Return the exit status."""
+        while self.receive():
+            pass
+        return LOST if self._status is None else self._status
+
+    def close(self) -> None:
+        """Drop the program at once; it sees its standard input end."""
+        self._multiplexer.forget(self.number)
+        self._output.put(b"")
+        self._said.put(b"")
+
+    def _read_stderr(self) -> bytes:
+        return self._said.get()

@@ -18,6 +18,7 @@ from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.link import Link
 from sparkfleet.remote.open import open_link
 from sparkfleet.remote.pool import Answers, Pool, T
+from sparkfleet.spelling import did_you_mean
 from sparkfleet.weights import shelf, stage
 from sparkfleet.weights.inspection import Inspection, inspect
 from sparkfleet.weights.shelf import Model
@@ -102,8 +103,12 @@ def prune_model(asked: Asked, name: str, *, yes: bool) -> int:
     """Remove the model `name` from every node that has it, or show what would go."""
     resolved = resolve(asked, needs_recipe=False)
 
+    known: set[str] = set()
+
     def find(link: Link) -> Model | None:
-        found = next((one for one in shelf.models(link, _root(link)) if one.name == name), None)
+        models = shelf.models(link, _root(link))
+        known.update(model.name for model in models)
+        found = next((one for one in models if one.name == name), None)
         if found is not None:
             _refuse_served(link, resolved, name)
         return found
@@ -113,7 +118,8 @@ def prune_model(asked: Asked, name: str, *, yes: bool) -> int:
         holders = pool.map(find, resolved.cluster.hosts).all()
         having = [host for host in resolved.cluster.hosts if holders[host.name] is not None]
         if not having:
-            raise UsageError(f"no node has a model {name!r}", hint="weights.list shows them")
+            hint = did_you_mean(name, sorted(known)) or "weights.list shows them"
+            raise UsageError(f"no node has a model {name!r}", hint=hint)
         if not yes:
             for host in having:
                 size = show_size(getattr(holders[host.name], "bytes", 0))

@@ -50,9 +50,16 @@ def wanted(settings: Settings) -> tuple[Want, ...]:
 def stocks_of(settings: Settings, progress: Progress = silent) -> tuple[Stock, ...]:
     """Return what the settings of the head ask for, made exact; asks the Hub once for each.
 
-    Raises as `stock` does.
+    Raises as `stock` does, and InventoryError where this machine is to send what it has not.
     """
     offline = bool(settings.value("weights_offline"))
+    away = next((want.name for want in wanted(settings) if want.folder is None), None)
+    if settings.text("weights_strategy") == "push" and away is not None:
+        raise InventoryError(
+            f"weights_strategy: push sends from this machine, and {away} is no folder of it",
+            where=settings.origin("weights_strategy"),
+            hint="name the folder in weights_source, or let a node download it: fanout",
+        )
     return tuple(stock(want, offline=offline, progress=progress) for want in wanted(settings))
 
 

@@ -116,6 +116,29 @@ def test_models_are_listed_and_only_ours_are_pruned(run: Type) -> None:
     assert fleet.run_on("spark-01", ["ls", "/home/nvidia/vllm/foreign"]).stdout == "x.safetensors\n"
 
 
+@pytest.mark.parametrize("strategy", ["each", "push"])
+def test_without_fan_out_this_machine_sends_each_node_its_own_copy(
+    run: Type, strategy: str
+) -> None:
+    run("weights.prune", "tiny", "--yes")
+    done = run("weights.stage", "--set", f"weights_strategy={strategy}")
+    assert done.code == 0, done.output
+    assert "spark-01 -> spark-02" not in done.output
+    assert done.output.count("all verified") == 2
+
+
+def test_push_needs_something_to_send(run: Type) -> None:
+    done = run("weights.stage", "--set", "weights_strategy=push", "--set", "weights_source=")
+    assert done.code == 5
+    assert "push sends from this machine, and tiny is no folder of it" in done.output
+
+
+def test_a_misspelt_model_is_guessed(run: Type) -> None:
+    done = run("weights.prune", "tinny")
+    assert done.code == 5
+    assert "did you mean 'tiny'?" in done.output
+
+
 def test_what_is_not_there_is_refused_before_a_host_is_touched(run: Type) -> None:
     done = run("weights.plan", "--set", "weights_source=/nowhere")
     assert done.code == 5

@@ -18,6 +18,7 @@ from sparkfleet.lab.hub_api import READER
 from sparkfleet.weights import delivery, hub, layout, sources
 from sparkfleet.weights.hub import HubError
 from sparkfleet.weights.manifest import Manifest
+from sparkfleet.weights.routes import apart
 from tests.weights import LOOPBACK, Sparks, files, isolate, one
 
 NAME = "nvidia/Gemma-4-31B-IT-NVFP4"
@@ -154,6 +155,14 @@ def test_one_host_downloads_and_the_others_get_it_from_there(server: Hub, tmp_pa
     spark.stage(manifest, source(manifest))
     assert spark.complete(manifest)
     assert server.sent == manifest.size
+
+
+def test_hosts_that_share_nothing_download_each_for_itself(server: Hub, tmp_path: Path) -> None:
+    spark = Sparks(tmp_path / "hosts", ["spark-01", "spark-02"])
+    manifest = hub.resolve(NAME)
+    delivery.deliver(spark.links, spark.plan(manifest), apart, source=source(manifest))
+    assert spark.complete(manifest)
+    assert server.sent == 2 * manifest.size
 
 
 def test_cuts_and_refusals_on_the_way_cost_no_byte_twice(server: Hub, tmp_path: Path) -> None:

@@ -118,8 +118,7 @@ def prune_model(asked: Asked, name: str, *, yes: bool) -> int:
         holders = pool.map(find, resolved.cluster.hosts).all()
         having = [host for host in resolved.cluster.hosts if holders[host.name] is not None]
         if not having:
-            hint = did_you_mean(name, sorted(known)) or "weights.list shows them"
-            raise UsageError(f"no node has a model {name!r}", hint=hint)
+            raise _unknown_model(name, known)
         if not yes:
             for host in having:
                 size = show_size(getattr(holders[host.name], "bytes", 0))
@@ -131,6 +130,11 @@ def prune_model(asked: Asked, name: str, *, yes: bool) -> int:
         console.print(f"{host_name}: {text}")
     _tell_errors(console, removed)
     return exit_code(removed.errors)
+
+
+def _unknown_model(name: str, known: set[str]) -> UsageError:
+    hint = did_you_mean(name, sorted(known)) or "weights.list shows them"
+    return UsageError(f"no node has a model {name!r}", hint=hint)
 
 
 def _refuse_served(link: Link, resolved: Resolved, name: str) -> None:

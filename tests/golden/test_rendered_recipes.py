@@ -1,0 +1,162 @@
+"""Every file of every rank of every recipe, for each number of Sparks that it is for.
+
+The expected files lie in ``tests/golden/recipes/<recipe>/tp<size>.txt``, all of a size in one below
+the document's section. After a wanted change, write them anew with SPARKFLEET_WRITE_GOLDEN=1 and
+read the difference against that section.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sparkfleet import links
+from sparkfleet.launch.deployment import Node, deploy
+from sparkfleet.launch.engines import choose
+from sparkfleet.launch.environment import environment
+from sparkfleet.launch.preflight import check_settings
+from sparkfleet.links import Fabric
+from sparkfleet.model import Host, Value
+from sparkfleet.recipes.recipe import Recipe, load
+from sparkfleet.recipes.settings import Settings, overlay
+from sparkfleet.resources import listing
+from tests import gb10
+from tests.engines import WITH_IMAGE, survey
+
+FILES = Path(__file__).parent / "recipes"
+WRITE = bool(os.environ.get("SPARKFLEET_WRITE_GOLDEN"))
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+HOME = "/home/nvidia"
+KEY = "a key of this machine"
+NAMES = [name for name in listing("playbooks/recipes", ".yml") if name != "lab-tiny"]
+
+
+def _sizes(recipe: Recipe) -> Iterator[int]:
+    """Yield one and two Sparks where the recipe is for them, and four where it is made for that."""
+    least, most = recipe.tp_min or 1, recipe.tp_max or max(2, recipe.tp_min or 1)
+    yield from (size for size in (1, 2, 4) if least <= size <= most)
+
+
+ROWS = [(name, size) for name in NAMES for size in _sizes(load(name))]
+
+
+@pytest.fixture
+def mods(tmp_path: Path) -> Path:
+    """Return a folder with the community's mods: what is in them is not ours."""
+    for name in ("fix-gemma4-reasoning", "fix-gemma4-tool-parser"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "run.sh").write_text("#!/bin/sh\n")
+    return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VLLM_API_KEY", KEY)
+
+
+def _hosts(recipe: Recipe, size: int, mods: Path) -> tuple[Host, ...]:
+    """Return Sparks with the recipe's variables, its mods being those of `mods`."""
+    own = {}
+    if "engine_mods" in recipe.vars:
+        names = [Path(one).name for one in recipe.vars["engine_mods"].data]
+        own["engine_mods"] = Value(data=[str(mods / name) for name in names])
+    names = [f"spark-{number}" for number in range(1, size + 1)]
+    return tuple(overlay(Host(name=name, vars=own), recipe) for name in names)
+
+
+def _node(host: Host, rank: int, spark: gb10.Spark, fabric: Fabric | None) -> Node:
+    settings = Settings(host=host)
+    name = settings.text("engine_image")
+    if settings.value("engine_pip"):
+        name = "sparkfleet-derived:0123456789ab"
+    image = replace(WITH_IMAGE, name=name, program=("/entrypoint.sh",))
+    seen = survey(image=image, image_name=name, base=image)
+    engine = choose(settings, seen, spark.facts(), cluster="default", group=fabric is not None)
+    folder = f"hub/models--{settings.text('vllm_model').replace('/', '--')}/snapshots/{COMMIT}"
+    model, weights = f"{HOME}/vllm/{folder}", f"{HOME}/vllm"
+    return Node(
+        settings=settings,
+        rank=rank,
+        address=str(fabric.address(host.name)) if fabric else None,
+        engine=engine,
+        folder=seen.folder,
+        weights=weights,
+        model=model,
+        environment=environment(
+            settings,
+            links.env(fabric, host) if fabric else (),
+            cluster="default",
+            hf_home=engine.inside(weights),
+            model=engine.inside(model),
+            engine=engine.environment,
+        ),
+    )
+
+
+def _rendered(name: str, size: int, mods: Path) -> Mapping[str, Mapping[str, str]]:
+    hosts = _hosts(load(name), size, mods)
+    check_settings(Settings(host=hosts[0]))
+    sparks = [
+        gb10.Spark(
+            host.name,
+            {
+                gb10.F1: f"192.168.100.{number}/24",
+                gb10.P2F1: f"192.168.101.{number}/24",
+            },
+        )
+        for number, host in enumerate(hosts, 1)
+    ]
+    facts = {spark.name: spark.facts() for spark in sparks}
+    fabric = links.fabric(facts, hosts) if size > 1 else None
+    pairs = zip(hosts, sparks, strict=True)
+    nodes = [_node(host, rank, spark, fabric) for rank, (host, spark) in enumerate(pairs)]
+    return deploy("default", nodes, tp=size, pp=1, contents=[COMMIT]).files
+
+
+def _told(name: str, files: Mapping[str, Mapping[str, str]]) -> str:
+    parts = [f"# {load(name).source}\n"]
+    parts += [
+        f"==> {host}/{file} <==\n{text}"
+        for host, own in files.items()
+        for file, text in own.items()
+    ]
+    return "\n".join(parts)
+
+
+@pytest.mark.parametrize(("name", "size"), ROWS)
+def test_a_recipe_is_rendered_as_its_document_has_it(name: str, size: int, mods: Path) -> None:
+    path = FILES / name / f"tp{size}.txt"
+    text = _told(name, _rendered(name, size, mods))
+    if WRITE:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    assert text == path.read_text()
+
+
+def test_no_expected_file_is_left_over() -> None:
+    wanted = {FILES / name / f"tp{size}.txt" for name, size in ROWS}
+    assert {path for path in FILES.rglob("*") if path.is_file()} == wanted
+
+
+def test_rendered_scripts_pass_shellcheck(mods: Path, tmp_path: Path) -> None:
+    for name, size in ROWS:
+        for file, text in _rendered(name, size, mods)["spark-1"].items():
+            if re.search(r"^[^/]+\.(sh|env)$", file):
+                (tmp_path / f"{name}-{size}-{file}").write_text(text)
+    scripts = [str(path) for path in tmp_path.glob("*.*") if path.is_file()]
+    done = subprocess.run(["shellcheck", *scripts], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_a_key_is_in_the_environment_file_and_on_no_command_line(mods: Path) -> None:
+    files = _rendered("dflash-qwen3.5-27b", 1, mods)["spark-1"]
+    holders = {name for name, text in files.items() if KEY in text}
+    assert holders == {"nccl.env"}
+    assert f"export VLLM_API_KEY={shlex.quote(KEY)}\n" in files["nccl.env"]

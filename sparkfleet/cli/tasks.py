@@ -7,7 +7,7 @@ from types import ModuleType
 from invoke.collection import Collection
 from invoke.tasks import Task
 
-from sparkfleet.cli import cluster, inventory, lab, links, playbook, weights
+from sparkfleet.cli import cluster, inventory, lab, links, playbook, recipes, weights
 
 
 def _collection(name: str, module: ModuleType) -> Collection:
@@ -24,5 +24,6 @@ namespace = Collection(
     _collection("lab", lab),
     _collection("links", links),
     _collection("playbook", playbook),
+    _collection("recipes", recipes),
     _collection("weights", weights),
 )

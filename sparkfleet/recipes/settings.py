@@ -42,7 +42,12 @@ def _laid(name: str, strong: Value | None, weak: Value | None) -> Value:
     if VARIABLES[name].kind not in LAID_OVER:
         return replace(strong, shadowed=shadowed)
     data = {**(weak.data or {}), **(strong.data or {})}
-    return replace(strong, data=data, shadowed=(strong, *shadowed))
+    entries = {**_places(weak), **_places(strong)}
+    return replace(strong, data=data, shadowed=(strong, *shadowed), entries=entries)
+
+
+def _places(value: Value) -> dict[str, Where]:
+    return {key: value.entries.get(key) or value.where or DEFAULT for key in value.data or {}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,11 +75,7 @@ class Settings:
         value = self.host.vars.get(name)
         if value is None:
             return DEFAULT
-        layers = value.shadowed if key is not None and value.shadowed else (value,)
-        for layer in layers:
-            if key is None or key in (layer.data or {}):
-                return layer.entries.get(key or "") or layer.where or DEFAULT
-        return value.where or DEFAULT
+        return value.entries.get(key or "") or value.where or DEFAULT
 
     def text(self, name: str) -> str:
         """Return a text; an empty one where nobody gave it."""

@@ -1,0 +1,53 @@
+"""`recipes.*`: the catalogue, and what a recipe means; offline."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sparkfleet.cli.command import command
+
+REPEATED = ["inventory", "set"]
+
+
+@command(name="list")
+def listing(
+    context: Any,
+    *,
+    output: str | None = None,
+) -> int:
+    """Show every recipe: its model, how many Sparks it is for, its size, its best published speed.
+
+    Yours in playbooks/recipes/ come first and hide shipped ones of the same name.
+    """
+    from sparkfleet.cli.asked import ask  # noqa: PLC0415 - not for --list
+    from sparkfleet.cli.catalogue import show_recipes  # noqa: PLC0415 - the same
+
+    return show_recipes(ask("recipes.list", locals()))
+
+
+@command(
+    iterable=REPEATED,
+    positional=["name"],
+    help={"name": "a recipe of recipes.list, or a file"},
+)
+def show(
+    context: Any,
+    name: str,
+    *,
+    inventory: Any = None,
+    cluster: str | None = None,
+    set: Any = None,  # noqa: A002 - the option's name
+    output: str | None = None,
+) -> int:
+    """Explain a recipe: every value, what it means, why it is there and which line set it.
+
+    With --inventory or --set also what those put in the place of the recipe's own. From weak to
+    strong: recipe, cluster, host, command line.
+
+      invoke recipes.show gpt-oss-120b
+      invoke recipes.show my.yml --inventory inventories/pair.yml --set vllm_port=8001
+    """
+    from sparkfleet.cli.asked import ask  # noqa: PLC0415 - not for --list
+    from sparkfleet.cli.explaining import show_recipe  # noqa: PLC0415 - the same
+
+    return show_recipe(ask("recipes.show", {**locals(), "recipe": name}))

@@ -1,0 +1,101 @@
+"""What a recipe sets, one value after the other: what it means, why, and which line set it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sparkfleet.errors import Where
+from sparkfleet.model import Host, Value
+from sparkfleet.recipes.glossary import OPTIONS
+from sparkfleet.recipes.recipe import Recipe
+from sparkfleet.variables import VARIABLES, Kind
+
+SECRET = re.compile(r"(^|_)(TOKEN|KEY|SECRET|PASSWORD)$", re.IGNORECASE)
+GROUPS = {"vllm_args": "Options of `vllm serve`", "vllm_env": "Environment of every rank"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One value: a variable of ours, or one entry of a mapping.
+
+    `over` are the values that it wins over, the nearest first, with their places.
+    """
+
+    variable: str
+    key: str | None
+    value: Any
+    where: Where | None
+    over: tuple[tuple[Any, Where | None], ...] = ()
+    meaning: str = ""
+    why: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name as a person writes it: an option with its dashes."""
+        return f"--{self.key}" if self.variable == "vllm_args" else self.key or self.variable
+
+    @property
+    def text(self) -> str:
+        """The value as a person reads it; a secret is not shown."""
+        if self.key is not None and SECRET.search(self.key) and "{{" not in str(self.value):
+            return "(secret)"
+        if self.value is None:
+            return "(taken away)" if self.variable == "vllm_args" else "(unset)"
+        return self.value if isinstance(self.value, str) else json.dumps(self.value)
+
+
+def settings_of(recipe: Recipe, host: Host | None = None) -> tuple[Setting, ...]:
+    """Return what is set: by the recipe alone, or with what the inventory has for `host` over it.
+
+    Of the inventory all that belongs to engines, weights, Ray and vLLM counts. Values are as
+    written, templates too.
+    """
+    own: Mapping[str, Value] = {} if host is None else host.vars
+    names = [name for name in VARIABLES if name in recipe.vars or _counts(name, own)]
+    return tuple(one for name in names for one in _settings(recipe, name, own.get(name)))
+
+
+def _counts(name: str, own: Mapping[str, Value]) -> bool:
+    return name in own and name.partition("_")[0] in ("engine", "weights", "ray", "vllm", "nccl")
+
+
+def _settings(recipe: Recipe, name: str, own: Value | None) -> Iterator[Setting]:
+    layers = [layer for layer in (own, recipe.vars.get(name)) if layer is not None]
+    if VARIABLES[name].kind in (Kind.MAPPING, Kind.ENVIRONMENT):
+        keys = {key: None for layer in reversed(layers) for key in layer.data or {}}
+        yield from (_entry(recipe, name, str(key), layers) for key in keys)
+        return
+    first, *others = [layer for top in layers for layer in (top, *top.shadowed)]
+    yield Setting(
+        variable=name,
+        key=None,
+        value=_written(first),
+        where=first.where,
+        over=tuple((_written(layer), layer.where) for layer in others),
+        meaning=VARIABLES[name].help,
+        why=recipe.why.get(name, "") if own is None else "",
+    )
+
+
+def _entry(recipe: Recipe, name: str, key: str, layers: list[Value]) -> Setting:
+    holders = [layer for layer in layers if key in (layer.data or {})]
+    own = recipe.vars.get(name)
+    told = [(_written(layer)[key], layer.entries.get(key) or layer.where) for layer in holders]
+    (value, where), *over = told
+    return Setting(
+        variable=name,
+        key=key,
+        value=value,
+        where=where,
+        over=tuple(over),
+        meaning=OPTIONS.get(key, "") if name == "vllm_args" else "",
+        why=recipe.why.get(key, "") if holders[0] is own else "",
+    )
+
+
+def _written(value: Value) -> Any:
+    return value.data if value.raw is None else value.raw

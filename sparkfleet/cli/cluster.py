@@ -52,6 +52,34 @@ def up(  # noqa: PLR0913 - the options of the main job
     return run_playbook("cluster-up", ask("cluster.up", locals()))
 
 
+@command(iterable=REPEATED, help={"out": "a folder that is new, empty, or of an earlier render"})
+def render(  # noqa: PLR0913 - its options
+    context: Any,
+    *,
+    out: str | None = None,
+    tp: str | None = None,
+    pp: str | None = None,
+    solo: bool = False,
+    inventory: Any = None,
+    recipe: str | None = None,
+    cluster: str | None = None,
+    limit: str | None = None,
+    set: Any = None,  # noqa: A002 - the option's name
+    forks: str | None = None,
+) -> int:
+    """Write every file that would run on every host into a folder, for reading or by hand.
+
+    Looks at the hosts for what the files depend on, and writes nothing there.
+
+      invoke cluster.render --tp 2 --recipe gpt-oss-120b --out rendered
+    """
+    from sparkfleet.cli.rendering import render_files  # noqa: PLC0415 - Fabric: not for --list
+
+    if solo and (tp or pp):
+        raise UsageError("--solo is one Spark; it does not go with --tp or --pp", hint="drop one")
+    return render_files(ask("cluster.render", locals()), out)
+
+
 @command(iterable=REPEATED)
 def down(  # noqa: PLR0913 - its options
     context: Any,

@@ -1,0 +1,118 @@
+"""`cluster.render`: files for reading and running by hand, and nothing written on a host."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sparkfleet.cli.output_folder import RECORD, prepare, write
+from sparkfleet.errors import UsageError
+
+INVENTORY = """\
+sparks:
+  hosts:
+    here:
+      ansible_connection: local
+  vars:
+    engine: native
+    engine_venv: ~/vllm-env
+    weights_dir: {folder}/weights
+"""
+RECIPE = """\
+description: a test
+source: none
+vllm_model: tiny
+weights_source: {folder}/model
+vllm_args: {{max-model-len: 256}}
+vllm_env: {{VLLM_API_KEY: "{{{{ lookup('env', 'VLLM_API_KEY') }}}}"}}
+"""
+
+Call = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
+    """Render a model of a folder for this machine."""
+    (tmp_path / "inventory.yml").write_text(INVENTORY.format(folder=tmp_path))
+    (tmp_path / "own.yml").write_text(RECIPE.format(folder=tmp_path))
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text("{}")
+    (tmp_path / "model" / "model.safetensors").write_bytes(b"\x02" + 7 * b"\0" + b"{}")
+    monkeypatch.setenv("VLLM_API_KEY", "key of a test")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+    def type_it(*words: str) -> subprocess.CompletedProcess[str]:
+        task = ["cluster.render", "--inventory", "inventory.yml", "--recipe", "own.yml", "--solo"]
+        return subprocess.run(
+            [sys.executable, "-m", "sparkfleet", *task, *words],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            check=False,
+        )
+
+    return type_it
+
+
+def test_every_file_is_written_here_and_none_on_the_host(call: Call, tmp_path: Path) -> None:
+    done = call("--out", "out")
+    assert done.returncode == 0, done.stderr
+    serve = (tmp_path / "out" / "here" / "vllm-serve.sh").read_text()
+    assert f"vllm serve {tmp_path}/weights/tiny" in serve
+    assert "--max-model-len 256" in serve
+    assert f"belongs to {tmp_path}/weights/.sparkfleet/default/ on here" in done.stdout
+    assert "nothing of ours runs on here" in done.stdout
+    assert not (tmp_path / "weights").exists()
+    subprocess.run(["shellcheck", tmp_path / "out" / "here" / "vllm-serve.sh"], check=True)
+
+
+def test_a_key_is_for_nobody_else_to_read(call: Call, tmp_path: Path) -> None:
+    done = call("--out", "out")
+    environment = tmp_path / "out" / "here" / "nccl.env"
+    assert "VLLM_API_KEY='key of a test'" in environment.read_text()
+    assert "key of a test" not in done.stdout + done.stderr
+    assert environment.stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "out").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_second_render_replaces_the_first_and_nothing_else(call: Call, tmp_path: Path) -> None:
+    assert call("--out", "out").returncode == 0
+    again = call("--out", "out", "--set", "vllm_port=8001")
+    assert again.returncode == 0, again.stderr
+    assert "--port=8001" in (tmp_path / "out" / "here" / "vllm-serve.sh").read_text()
+    (tmp_path / "out" / "here" / "notes.txt").write_text("mine")
+    refused = call("--out", "out")
+    assert refused.returncode == 5
+    assert "out holds files that are not ours: here/notes.txt" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([], "--out needs a folder"),
+        (["--out", "own.yml"], "own.yml is not a folder"),
+        (["--out", "model"], "files that are not ours: config.json, model.safetensors"),
+        (["--out", "out", "--tp", "2"], "it does not go with --tp"),
+    ],
+)
+def test_what_cannot_be_written_is_refused_before_a_host_is_asked(
+    call: Call, words: list[str], told: str
+) -> None:
+    done = call(*words)
+    assert done.returncode == 5
+    assert told in done.stderr
+
+
+def test_files_that_are_gone_go_and_broken_records_are_told(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    write(folder, {"a": {"x.sh": "1", "y": "2"}}, prepare(folder))
+    write(folder, {"a": {"x.sh": "3"}}, prepare(folder))
+    assert sorted(path.name for path in folder.rglob("*") if path.is_file()) == [RECORD, "x.sh"]
+    assert (folder / "a" / "x.sh").stat().st_mode & 0o777 == 0o700
+    (folder / RECORD).write_text("{")
+    with pytest.raises(UsageError, match="cannot be read"):
+        prepare(folder)

@@ -19,10 +19,14 @@ from sparkfleet.launch.executor import Choice, Executor, choose
 from sparkfleet.launch.survey import Survey
 from sparkfleet.links import Fabric
 from sparkfleet.model import Host
+from sparkfleet.report.events import Note
 
 
 class Render(Action[NoArgs]):
-    """Render every file of every rank and compare with what each host has. Writes nothing."""
+    """Render every file of every rank and compare with what each host has. Writes nothing.
+
+    Before a start it tells the recipe's advice.
+    """
 
     name = "render"
 
@@ -41,6 +45,8 @@ class Render(Action[NoArgs]):
                 reason=reason,
             )
         )
+        for advice in scene.recipe.advice if reason else ():
+            scene.tell(Note(text=f"    {scene.recipe.name}: {advice}"))
         text = f"deployment {deployment.hash}" + (f": {reason}" if reason else " runs")
         text += f"; {choice}" if scene.options.nodes > 1 else ""
         variables = {"executor": str(choice.executor)}

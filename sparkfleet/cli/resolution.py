@@ -71,9 +71,9 @@ def check_connections(hosts: Iterable[Host]) -> None:
         raise InventoryError.of(problems)
 
 
-def check_tp(tp: int, recipe: Recipe) -> None:
+def check_tp(tp: int, recipe: Recipe, *, pp: int = 1) -> None:
     """Raise UsageError where the recipe is not for that many Sparks."""
-    if recipe.tp_min is not None and tp < recipe.tp_min:
+    if recipe.tp_min is not None and tp * pp < recipe.tp_min:
         raise UsageError(
             f"recipe {recipe.name} needs --tp {recipe.tp_min} at least, not {tp}",
             hint=f"its source: {recipe.source}",
@@ -95,7 +95,7 @@ def _any_cluster(inventory: Inventory, asked: Asked) -> Cluster:
 def _sized(cluster: Cluster, asked: Asked, recipe: Recipe) -> Cluster:
     if asked.whole:
         return cluster
-    check_tp(asked.tp, recipe)
+    check_tp(asked.tp, recipe, pp=asked.pp)
     nodes = asked.nodes
     if nodes > len(cluster.hosts):
         raise UsageError(

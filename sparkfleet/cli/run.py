@@ -52,7 +52,8 @@ def _prepare(path: Path, asked: Asked) -> tuple[Resolved, tuple[Assigned, ...]]:
     works, begins = uses_cluster(plays), starts(plays)
     resolved = resolve(asked, works_on_cluster=works, needs_recipe=begins)
     if begins:
-        check_tp(_options(asked, resolved).tp, resolved.recipe)
+        options = _options(asked, resolved)
+        check_tp(options.tp, resolved.recipe, pp=options.pp)
     assigned = assign(
         plays, resolved.inventory, resolved.cluster, limit=asked.limit, given=asked.given
     )

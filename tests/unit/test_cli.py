@@ -71,6 +71,10 @@ def test_both_doors_have_the_same_tasks(call: Call) -> None:
             ["cluster.up", "--inventory", PAIR, "--recipe", "lab-tiny", "--tp", "3"],
             "tp x pp = 3 needs 3 Sparks, and cluster default has 2: spark1, spark2",
         ),
+        (
+            ["cluster.up", "--inventory", PAIR, "--recipe", "llama-3.3-70b-tp2", "--solo"],
+            "recipe llama-3.3-70b-tp2 needs --tp 2 at least, not 1",
+        ),
         (["cluster.up", "--inventory", PAIR, "--limit", "sparc1"], "did you mean 'spark1'?"),
         (["inventory.host", "spark9", "--inventory", PAIR], "no host 'spark9'"),
         (["inventory.list", "--inventory", PAIR, "--set", "vllm_prot=1"], "vllm_port"),

@@ -28,10 +28,10 @@ class Recipe:
     """A model's recipe; `vars` are the defaults that the inventory can override.
 
     `tp_max` is the largest tensor-parallel size that the model's authors vouch for, `tp_min` the
-    smallest number of Sparks that hold it. `gated` is None where the source does not say. `why` gives reasons by
-    the name of an option, a variable of the environment or of ours. `extends` names the recipes
-    that it is laid over, the nearest first. `places` tells where each key stands, as
-    ``checkpoint``, ``checkpoint.format``, ``speeds.0``.
+    smallest number of Sparks that hold it. `gated` is None where the source does not say. `why`
+    gives reasons by the name of an option, a variable of the environment or of ours. `extends`
+    names the recipes that it is laid over, the nearest first. `places` tells where each key
+    stands, as ``checkpoint``, ``checkpoint.format``, ``speeds.0``.
     """
 
     name: str

@@ -51,3 +51,33 @@ def show(
     from sparkfleet.cli.explaining import show_recipe  # noqa: PLC0415 - the same
 
     return show_recipe(ask("recipes.show", {**locals(), "recipe": name}))
+
+
+@command(
+    positional=["names"],
+    help={
+        "names": "recipes, files or folders, with commas; `all` is the whole catalogue",
+        "vllm": "the version that will run; unset: what the image is known for",
+    },
+)
+def validate(
+    context: Any,
+    names: str,
+    *,
+    tp: str | None = None,
+    vllm: str | None = None,
+    output: str | None = None,
+) -> int:
+    """Check recipes against the documented mistakes; nothing is started and no host is asked.
+
+    Every finding has its place, its reason and the document that says so (docs/recipe-rules.md).
+    The exit code is 5 if a start would be refused. cluster.up runs the same rules, with the vLLM
+    that it finds on the hosts.
+
+      invoke recipes.validate all
+      invoke recipes.validate my.yml --vllm 0.21.0
+    """
+    from sparkfleet.cli.asked import ask  # noqa: PLC0415 - not for --list
+    from sparkfleet.cli.validating import show_findings  # noqa: PLC0415 - the same
+
+    return show_findings(ask("recipes.validate", locals()), names, vllm or "")

@@ -61,7 +61,7 @@ class JsonReporter:
 
     def _end(self, event: events.RunEnded | events.RunStopped) -> None:
         if isinstance(event, events.RunStopped):
-            self._content["errors"] = [_problem(problem) for problem in event.problems]
+            self._content["errors"] = [problem(one) for one in event.problems]
         else:
             self._content |= {
                 "recap": {host: recap(counts) for host, counts in event.recap.items()},
@@ -83,12 +83,13 @@ def _outcome(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _problem(problem: Problem) -> dict[str, Any]:
-    where = problem.where
+def problem(told: Problem) -> dict[str, Any]:
+    """Return a problem as our form has it."""
+    where = told.where
     return {
-        "message": problem.message,
+        "message": told.message,
         "file": where.file if where else None,
         "line": where.line if where else None,
         "col": where.col if where else None,
-        "hint": problem.hint,
+        "hint": told.hint,
     }

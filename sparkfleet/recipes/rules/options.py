@@ -7,6 +7,8 @@ from collections.abc import Collection, Iterator
 
 from sparkfleet.model import Severity
 from sparkfleet.recipes.rules import releases
+from sparkfleet.recipes.rules.kernels import ATTENTION
+from sparkfleet.recipes.rules.models import is_gemma4
 from sparkfleet.recipes.rules.rule import Finding, Rule
 from sparkfleet.recipes.rules.subject import Option, Subject, shown
 from sparkfleet.spelling import did_you_mean
@@ -30,7 +32,8 @@ def _unknown(subject: Subject) -> Iterator[Finding]:
 
 def _unread(subject: Subject) -> Iterator[Finding]:
     for name, value in subject.environment.items():
-        if value is None or not VARIABLE.fullmatch(name):
+        gemmas = name == ATTENTION and is_gemma4(subject)  # a rule of its own tells of it
+        if value is None or gemmas or not VARIABLE.fullmatch(str(name)):
             continue
         if _is_unknown("variables", name, subject, subject.known.variables):
             known = _names("variables", subject, subject.known.variables)

@@ -183,7 +183,7 @@ def _raw(settings: Settings) -> Iterator[Option]:
     """Yield the options among the words of `vllm_raw_args`."""
     words = [str(word) for word in settings.host.get("vllm_raw_args") or ()]
     where = settings.origin("vllm_raw_args")
-    for word, following in zip(words, [*words[1:], "-"], strict=True):
+    for word, following in zip(words, [*words, "-"][1:], strict=True):
         if not re.match(r"--?[A-Za-z]", word):
             continue
         head, equals, value = word.partition("=")

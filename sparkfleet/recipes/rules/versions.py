@@ -31,7 +31,8 @@ def _architecture(subject: Subject) -> Iterator[Finding]:
     if version is None or least is None:
         return
     table = releases.table("architectures")
-    if table.has(subject.architecture, subject.version) is False:
+    known = subject.architecture and table.has(subject.architecture, subject.version)
+    if known is False:
         first = table.first(subject.architecture)
         wanted = f"{first} or later" if first else "one with a plugin: no release has it"
         yield _too_old(subject, f"vLLM {wanted}, for {subject.architecture}")

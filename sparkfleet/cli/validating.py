@@ -1,0 +1,119 @@
+"""What `recipes.validate` prints."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from sparkfleet.cli.asked import Asked
+from sparkfleet.cli.screen import screen
+from sparkfleet.errors import Problem, RecipeError, UsageError
+from sparkfleet.launch.arguments import OURS
+from sparkfleet.model import Host, Severity
+from sparkfleet.recipes.recipe import FOLDER, Recipe, load
+from sparkfleet.recipes.rules import Judged, Known, judge, subject
+from sparkfleet.recipes.rules.releases import parsed
+from sparkfleet.recipes.settings import Settings, overlay
+from sparkfleet.report import json
+from sparkfleet.report.screens import Screen
+from sparkfleet.report.text import MARKS
+from sparkfleet.resources import listing, shown
+
+ALL = "all"
+REFUSED = RecipeError.exit_code
+TITLES = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "advice"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What is wrong with one recipe; `problems` keep it from being read at all."""
+
+    name: str
+    judged: tuple[Judged, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def refused(self) -> bool:
+        """Whether a start would be refused."""
+        return bool(self.problems) or any(one.severity is Severity.ERROR for one in self.judged)
+
+
+def show_findings(asked: Asked, names: str, vllm: str) -> int:
+    """Print what the rules find in the recipes `names`; return 5 if one would be refused."""
+    if vllm and parsed(vllm) is None:
+        raise UsageError(f"--vllm is a version, not {vllm!r}", hint="type: --vllm 0.21.0")
+    reports = [_report(name, asked, vllm) for name in _chosen(names)]
+    if asked.output == "json":
+        json.write(json.document(recipes=[_entry(one) for one in reports]), sys.stdout)
+    else:
+        _print(reports)
+    return REFUSED if any(one.refused for one in reports) else 0
+
+
+def _chosen(names: str) -> Iterator[str]:
+    for name in filter(None, (part.strip() for part in names.split(","))):
+        if name == ALL:
+            yield from listing(FOLDER, ".yml")
+        elif Path(name).is_dir():
+            yield from (str(path) for path in sorted(Path(name).glob("*.yml")))
+        else:
+            yield name
+
+
+def _report(name: str, asked: Asked, vllm: str) -> Report:
+    try:
+        recipe = load(name)
+    except RecipeError as error:
+        return Report(name=name, problems=error.problems)
+    return Report(name=name, judged=tuple(judged(recipe, tp=asked.tp, vllm=vllm)))
+
+
+def judged(recipe: Recipe, *, tp: int = 1, vllm: str = "") -> Iterator[Judged]:
+    """Yield what the rules find in a recipe alone, as it is on a host that adds nothing to it."""
+    relative = replace(recipe, path=Path(shown(recipe.path)))
+    settings = Settings(host=overlay(Host(name=recipe.name), recipe))
+    size = max(tp, recipe.tp_min or 1)
+    yield from judge(subject(relative, settings, known=Known(vllm=vllm), owned=OURS, tp=size))
+
+
+def _entry(report: Report) -> dict[str, Any]:
+    return {
+        "recipe": report.name,
+        "refused": report.refused,
+        "verdicts": [asdict(one.verdict(report.name)) for one in report.judged],
+        "errors": [json.problem(one) for one in report.problems],
+    }
+
+
+def _print(reports: Sequence[Report]) -> None:
+    out = screen(sys.stdout)
+    for report in reports:
+        for problem in report.problems:
+            out.line(_text(problem, Severity.ERROR), MARKS[Severity.ERROR])
+        for one in report.judged:
+            out.line(_text(_problem(one), one.severity), MARKS[one.severity])
+            out.line(f"  why: {one.rule.why} ({one.rule.source})")
+    _print_count(reports, out)
+
+
+def _problem(judged: Judged) -> Problem:
+    found = judged.finding
+    told = f"{found.subject}: expected {found.expected}; saw {found.seen}"
+    return Problem(message=told, where=found.where, hint=found.fix)
+
+
+def _text(problem: Problem, severity: Severity) -> str:
+    return str(replace(problem, message=f"{TITLES[severity]}: {problem.message}"))
+
+
+def _print_count(reports: Sequence[Report], out: Screen) -> None:
+    counts = Counter(one.severity for report in reports for one in report.judged)
+    counts[Severity.ERROR] += sum(len(report.problems) for report in reports)
+    told = [f"{counts[one]} {name}" for one, name in TITLES.items() if counts[one]]
+    noun = "recipe" if len(reports) == 1 else "recipes"
+    style = "bold red" if any(report.refused for report in reports) else "bold green"
+    out.line(f"{len(reports)} {noun}: {', '.join(told) or 'nothing to say'}", style)

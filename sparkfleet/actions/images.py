@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from sparkfleet import links
+from sparkfleet.actions import recipe_rules
 from sparkfleet.actions.action import Action, Plan, arg
 from sparkfleet.actions.gather_facts import Fleet
 from sparkfleet.actions.scene import Scene
@@ -20,6 +21,7 @@ from sparkfleet.launch.images import transfer
 from sparkfleet.launch.images.plan import Obtain, Spread
 from sparkfleet.launch.images.transfer import Node
 from sparkfleet.launch.images.verdicts import inside
+from sparkfleet.launch.known import known_of
 from sparkfleet.launch.survey import Survey
 from sparkfleet.links import Fabric
 from sparkfleet.model import Change, Host, Verdict
@@ -142,8 +144,14 @@ def _looked_inside(scene: Scene, node: Node, plan: Plan) -> Plan:
         options = gpu(node.settings.text("engine_gpus"), survey.daemon)
         transfer.probe(node, survey.image, options)
         survey = transfer.look(node)
+        plan = replace(plan, verdicts=(*plan.verdicts, *_rules(scene, host, survey)))
     verdicts = (*plan.verdicts, *_inside(scene, host, survey))
     return replace(plan, work=survey, verdicts=verdicts, message=_shown(survey))
+
+
+def _rules(scene: Scene, host: Host, survey: Survey) -> tuple[Verdict, ...]:
+    probe = survey.image.probe if survey.image else None
+    return recipe_rules.learnt(scene, host, known_of(probe))
 
 
 def _inside(scene: Scene, host: Host, survey: Survey) -> Iterator[Verdict]:

@@ -95,15 +95,8 @@ def _print(reports: Sequence[Report]) -> None:
         for problem in report.problems:
             out.line(_text(problem, Severity.ERROR), MARKS[Severity.ERROR])
         for one in report.judged:
-            out.line(_text(_problem(one), one.severity), MARKS[one.severity])
-            out.line(f"  why: {one.rule.why} ({one.rule.source})")
+            out.line(_text(one.problem, one.severity), MARKS[one.severity])
     _print_count(reports, out)
-
-
-def _problem(judged: Judged) -> Problem:
-    found = judged.finding
-    told = f"{found.subject}: expected {found.expected}; saw {found.seen}"
-    return Problem(message=told, where=found.where, hint=found.fix)
 
 
 def _text(problem: Problem, severity: Severity) -> str:
@@ -113,7 +106,11 @@ def _text(problem: Problem, severity: Severity) -> str:
 def _print_count(reports: Sequence[Report], out: Screen) -> None:
     counts = Counter(one.severity for report in reports for one in report.judged)
     counts[Severity.ERROR] += sum(len(report.problems) for report in reports)
-    told = [f"{counts[one]} {name}" for one, name in TITLES.items() if counts[one]]
-    noun = "recipe" if len(reports) == 1 else "recipes"
+    told = [_counted(counts[one], name) for one, name in TITLES.items() if counts[one]]
     style = "bold red" if any(report.refused for report in reports) else "bold green"
-    out.line(f"{len(reports)} {noun}: {', '.join(told) or 'nothing to say'}", style)
+    count = _counted(len(reports), "recipe")
+    out.line(f"{count}: {', '.join(told) or 'nothing to say'}", style)
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" + ("s" if count != 1 and noun != "advice" else "")

@@ -82,6 +82,11 @@ ROWS = (
         help="environment of every rank",
     ),
     Variable(
+        name="vllm_accept",
+        kind=Kind.LIST,
+        help="rules of recipes.validate whose findings are told and refuse nothing, by name",
+    ),
+    Variable(
         name="vllm_memory_reserve",
         kind=Kind.SIZE,
         help="memory of this host that is kept for its other services",

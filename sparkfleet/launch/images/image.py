@@ -17,11 +17,15 @@ class Probe:
 
     `packages` are versions by distribution name, `programs` the commands that its PATH finds,
     `gpus` the lines of `nvidia-smi -L`, `nccl_conf` the text of NCCL's files in the image.
+    `options` are those of `vllm serve`, `variables` those of the environment that vLLM reads;
+    both are empty where a sparkfleet that did not look for them yet has kept its record.
     """
 
     packages: Mapping[str, str] = field(default_factory=lambda: EMPTY)
     programs: tuple[str, ...] = ()
     nodes: bool = False
+    options: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
     nccl_conf: str = ""
     gpus: str = ""
 
@@ -84,6 +88,8 @@ def parse_probe(answer: Mapping[str, Any] | None) -> Probe | None:
         packages=answer["packages"],
         programs=tuple(answer["programs"]),
         nodes=answer["nodes"],
+        options=tuple(answer.get("options", ())),
+        variables=tuple(answer.get("variables", ())),
         nccl_conf=answer["nccl_conf"],
         gpus=answer["gpus"],
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from sparkfleet.errors import Problem
 from sparkfleet.model import Severity, Verdict
 from sparkfleet.recipes.rules import (
     drafts,
@@ -20,6 +21,7 @@ from sparkfleet.recipes.rules import (
 )
 from sparkfleet.recipes.rules.rule import Finding, Rule
 from sparkfleet.recipes.rules.subject import Subject
+from sparkfleet.spelling import similar
 
 TOPICS = (
     quantization,
@@ -33,27 +35,31 @@ TOPICS = (
     options,
     secrets,
 )
-RULES: tuple[Rule, ...] = tuple(rule for topic in TOPICS for rule in topic.RULES)
+ACCEPT = "vllm_accept"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """What a rule found in a recipe."""
+    """What a rule found in a recipe; `severity` is the finding's, or less where it is accepted."""
 
     rule: Rule
     finding: Finding
+    severity: Severity
 
     @property
-    def severity(self) -> Severity:
-        """How much it weighs."""
-        return self.finding.severity
+    def problem(self) -> Problem:
+        """It as a problem of the file, with its reason."""
+        found = self.finding
+        told = f"{found.subject}: expected {found.expected}; saw {found.seen}"
+        hint = f"{self.rule.id}: {self.rule.why} ({self.rule.source})\n  {found.fix}"
+        return Problem(message=told, where=found.where, hint=hint)
 
     def verdict(self, host: str) -> Verdict:
         """Return it as a verdict on `host`."""
         found = self.finding
         return Verdict(
             check=f"recipe.{self.rule.id}",
-            severity=found.severity,
+            severity=self.severity,
             host=host,
             subject=found.subject,
             expected=found.expected,
@@ -65,7 +71,36 @@ class Judged:
 
 
 def judge(subject: Subject) -> Iterator[Judged]:
-    """Yield what every rule finds in a recipe, in the order of the rules."""
+    """Yield what every rule finds in a recipe, in the order of the rules.
+
+    What `vllm_accept` names is told, and does not refuse.
+    """
+    accepted = {str(name) for name in subject.settings.value(ACCEPT) or ()}
     for rule in RULES:
-        for finding in rule.find(subject):
-            yield Judged(rule=rule, finding=finding)
+        for found in rule.find(subject):
+            severity = Severity.INFO if rule.id in accepted else found.severity
+            yield Judged(rule=rule, finding=found, severity=severity)
+
+
+def _accepts(subject: Subject) -> Iterator[Finding]:
+    names = [rule.id for rule in RULES]
+    for name in subject.settings.value(ACCEPT) or ():
+        if str(name) not in names:
+            yield Finding(
+                subject=ACCEPT,
+                expected="names of rules",
+                seen=str(name),
+                where=subject.at(ACCEPT),
+                fix=similar(str(name), names),
+            )
+
+
+RULES: tuple[Rule, ...] = (
+    *(rule for topic in TOPICS for rule in topic.RULES),
+    Rule(
+        id="accept",
+        why="a rule that does not exist accepts nothing",
+        source="docs/recipe-rules.md",
+        find=_accepts,
+    ),
+)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 
 from sparkfleet.model import Severity
 from sparkfleet.recipes.rules import releases
@@ -95,8 +96,8 @@ def _owned(subject: Subject) -> Iterator[Finding]:
             yield Finding(
                 subject=option.flag,
                 expected="left out: sparkfleet sets it itself",
-                seen=f"{option.written}: {shown(option.value)}",
-                where=option.where,
+                seen=option.written,
+                where=replace(option.where, excerpt=None),  # --api-key is one of them
                 fix=f"take it out; this is decided by: {subject.owned[option.name]}",
             )
 

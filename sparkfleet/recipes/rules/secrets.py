@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from sparkfleet.errors import Where
@@ -42,7 +43,7 @@ def _of(name: str, data: Any, where: Where, value: Value) -> Iterator[Finding]:
             subject=name,
             expected="a look-up: a recipe is for sharing",
             seen=f"a secret of {len(data)} characters",
-            where=where,
+            where=replace(where, excerpt=None),
             fix=FIX.format(name=key, variable=variable),
         )
 

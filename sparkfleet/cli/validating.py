@@ -17,11 +17,11 @@ from sparkfleet.model import Host, Severity
 from sparkfleet.recipes.recipe import FOLDER, Recipe, load
 from sparkfleet.recipes.rules import Judged, Known, judge, subject
 from sparkfleet.recipes.rules.releases import parsed
-from sparkfleet.recipes.settings import Settings, overlay
+from sparkfleet.recipes.settings import Settings
 from sparkfleet.report import json
 from sparkfleet.report.screens import Screen
 from sparkfleet.report.text import MARKS
-from sparkfleet.resources import listing, shown
+from sparkfleet.resources import listing
 
 ALL = "all"
 REFUSED = RecipeError.exit_code
@@ -73,11 +73,12 @@ def _report(name: str, asked: Asked, vllm: str) -> Report:
 
 
 def judged(recipe: Recipe, *, tp: int = 1, vllm: str = "") -> Iterator[Judged]:
-    """Yield what the rules find in a recipe alone, as it is on a host that adds nothing to it."""
-    relative = replace(recipe, path=Path(shown(recipe.path)))
-    settings = Settings(host=overlay(Host(name=recipe.name), recipe))
+    """Yield what the rules find in a recipe alone; its templates stay as they are written."""
+    settings = Settings(host=Host(name=recipe.name, vars=recipe.vars))
     size = max(tp, recipe.tp_min or 1)
-    yield from judge(subject(relative, settings, known=Known(vllm=vllm), owned=OURS, tp=size))
+    yield from judge(
+        subject(recipe, settings, known=Known(vllm=vllm, source="as given"), owned=OURS, tp=size)
+    )
 
 
 def _entry(report: Report) -> dict[str, Any]:
@@ -92,6 +93,8 @@ def _entry(report: Report) -> dict[str, Any]:
 def _print(reports: Sequence[Report]) -> None:
     out = screen(sys.stdout)
     for report in reports:
+        if report.problems or report.judged:
+            out.line(f"{report.name}:", "bold")
         for problem in report.problems:
             out.line(_text(problem, Severity.ERROR), MARKS[Severity.ERROR])
         for one in report.judged:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from sparkfleet.launch.engines import NATIVE, kind
 from sparkfleet.launch.images.image import Probe, parse_probe
 from sparkfleet.launch.survey import Survey
@@ -9,6 +12,8 @@ from sparkfleet.recipes.rules import Known
 from sparkfleet.recipes.rules.releases import table
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.link import Link
+
+PACKAGES = ("transformers", "flashinfer-python", "torch", "ray")
 
 
 def ask_known(link: Link, settings: Settings, survey: Survey) -> Known:
@@ -23,7 +28,7 @@ def ask_known(link: Link, settings: Settings, survey: Survey) -> Known:
     engine = survey.engine or {}
     version = str(engine.get("vllm") or "")
     if not version or table("options").covers(version):
-        return Known(vllm=version)
+        return Known(vllm=version, packages=_packages(engine))
     python = (f"{survey.expand(settings.needed('engine_venv'))}/bin/python",)
     return known_of(parse_probe(link.ask("probe", {}, python=python)))
 
@@ -34,6 +39,11 @@ def known_of(probe: Probe | None) -> Known:
         return Known()
     return Known(
         vllm=probe.packages.get("vllm", ""),
+        packages=_packages(probe.packages),
         options=frozenset(probe.options),
         variables=frozenset(probe.variables),
     )
+
+
+def _packages(found: Mapping[str, Any]) -> Mapping[str, str]:
+    return {name: str(found[name]) for name in PACKAGES if found.get(name)}

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 OPENAI, NGC = "vllm/vllm-openai", "nvcr.io/nvidia/vllm"
-MOVING = re.compile(r"(.*-)?(latest|nightly)(-.*)?|gemma\w*(-cu130)?")
+MOVING = re.compile(r"(.*-)?(latest|nightly)(-.*)?|gemma")  # guide 7.2.4: gemma is tentative
 # The vLLM of images whose tag does not tell it. A version with `.dev0` is one before the release.
 VERSIONS = {
     f"{NGC}:25.12-py3": "0.11.1",  # vllm-project/vllm#31424
@@ -38,8 +38,9 @@ class Reference:
 
     @property
     def moves(self) -> bool:
-        """Whether the name can mean another image tomorrow."""
-        return not self.digest and MOVING.fullmatch(self.tag or "latest") is not None
+        """Whether a registry can give another image under this name tomorrow."""
+        named = "/" in self.repository and not self.digest
+        return named and MOVING.fullmatch(self.tag or "latest") is not None
 
 
 def parse(name: str) -> Reference:

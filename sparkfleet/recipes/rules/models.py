@@ -55,7 +55,7 @@ def _one_node(subject: Subject) -> Iterator[Finding]:
             subject="--tp",
             expected=f"{most} at most, for this checkpoint",
             seen=str(subject.tp),
-            where=subject.recipe.places.get("tp_max", subject.at("vllm_model")),
+            where=subject.at("tp_max", "vllm_model"),
             fix=f"--tp {most}; more Sparks can serve more copies of it",
         )
 

@@ -38,13 +38,14 @@ def _unread(subject: Subject) -> Iterator[Finding]:
             continue
         if _is_unknown("variables", name, subject, subject.known.variables):
             known = _names("variables", subject, subject.known.variables)
+            history = releases.table("variables").history(name)
             yield Finding(
                 subject=f"{name} in vllm_env",
                 expected=_place(subject).replace("an option", "a variable"),
-                seen=releases.table("variables").history(name) or "no release reads it",
+                seen=history or "no release reads it",
                 where=subject.at(name),
                 fix=did_you_mean(name, known) or f"take {name} out, or use the option for it",
-                severity=Severity.WARNING,
+                severity=Severity.WARNING if history else Severity.INFO,
             )
 
 

@@ -22,11 +22,14 @@ SHORT |= {"n": "nnodes", "r": "node-rank", "dp": "data-parallel-size"}
 class Known:
     """What is known beyond the files; empty where nobody looked.
 
-    `vllm` is the version that will run, `options` those of its `vllm serve` and `variables` those
-    of the environment that it reads, both from its own source.
+    `vllm` is the version that will run, as `source` tells; `packages` are versions of others beside
+    it, by distribution. `options` are those of its `vllm serve` and `variables` those of the
+    environment that it reads, both from its own source.
     """
 
     vllm: str = ""
+    source: str = "installed"
+    packages: Mapping[str, str] = field(default_factory=lambda: EMPTY)
     options: Collection[str] = ()
     variables: Collection[str] = ()
 
@@ -117,7 +120,7 @@ class Subject:
     @property
     def version_source(self) -> str:
         """Where the version is from, for a message."""
-        return "installed" if self.known.vllm else f"in {self.image}"
+        return self.known.source if self.known.vllm else f"in {self.image}"
 
     @property
     def draft(self) -> Mapping[str, Any]:
@@ -126,8 +129,10 @@ class Subject:
         return {} if option is None else as_mapping(option.value)
 
     def at(self, *names: str) -> Where:
-        """Return the place of the first of some variables or options that is set."""
+        """Return the place of the first of some variables, options or keys that is there."""
         for name in names:
+            if name in self.recipe.places and name not in self.settings.host.vars:
+                return self.recipe.places[name]
             option = next((one for one in self.every if one.name == name), None)
             if option is not None:
                 return option.where
@@ -135,7 +140,7 @@ class Subject:
                 return self.settings.origin("vllm_env", name)
             if name in self.settings.host.vars:
                 return self.settings.origin(name)
-        return Where(file=str(self.recipe.path))
+        return next(iter(self.recipe.places.values()), Where(file=str(self.recipe.path)))
 
 
 def subject(

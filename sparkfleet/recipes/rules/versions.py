@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
+
 from sparkfleet.recipes.rules import releases
 from sparkfleet.recipes.rules.models import GEMMA4_DENSE, is_a, is_gemma4, is_nvfp4
 from sparkfleet.recipes.rules.releases import parsed
 from sparkfleet.recipes.rules.rule import Finding, Rule
 from sparkfleet.recipes.rules.subject import Subject
 
+IMAGE = "take another image (engine_image), and ask it: vllm --version"
 GEMMA4_LEAST = "0.19.0.dev0"  # research 1 has 0.19.0; the image gemma4-cu130 is a day older
 # In 0.23.1rc1.dev309 (single-spark) and 0.24.0 (vllm-project/vllm#48238); 0.23.0 does not have it
 # and 0.25.1 has mended it (their sources).
@@ -17,13 +21,29 @@ UNTIED_FROM, UNTIED_UNTIL = "0.23.1.dev0", "0.25"
 
 
 def _requires(subject: Subject) -> Iterator[Finding]:
-    wanted, version = subject.recipe.requires.get("vllm"), parsed(subject.version)
-    if wanted is None or version is None:
-        return
-    if not wanted.contains(version.base_version, prereleases=True) and not wanted.contains(
-        version, prereleases=True
-    ):
-        yield _too_old(subject, f"vLLM {wanted}", "requires.vllm")
+    for package, wanted in subject.recipe.requires.items():
+        seen = subject.version if package == "vllm" else _installed(subject, package)
+        version = parsed(seen)
+        if version is None or _contains(wanted, version):
+            continue
+        yield Finding(
+            subject=package,
+            expected=f"{wanted}, for this recipe",
+            seen=f"{seen} {subject.version_source}",
+            where=subject.at(f"requires.{package}", "requires"),
+            fix=IMAGE if package == "vllm" else f"{IMAGE}, or add it: engine_pip: [...]",
+        )
+
+
+def _installed(subject: Subject, package: str) -> str:
+    packages = subject.known.packages
+    return packages.get(package) or packages.get(f"{package}-python") or ""
+
+
+def _contains(wanted: SpecifierSet, version: Version) -> bool:
+    """Whether a version will do; one before a release counts as that release too."""
+    release = Version(version.base_version)
+    return any(wanted.contains(one, prereleases=True) for one in (version, release))
 
 
 def _architecture(subject: Subject) -> Iterator[Finding]:
@@ -40,13 +60,13 @@ def _architecture(subject: Subject) -> Iterator[Finding]:
         yield _too_old(subject, "vLLM 0.19.0 or later, and transformers 5.5, for Gemma 4")
 
 
-def _too_old(subject: Subject, wanted: str, place: str = "") -> Finding:
+def _too_old(subject: Subject, wanted: str) -> Finding:
     return Finding(
         subject="vLLM",
         expected=wanted,
         seen=f"{subject.version} {subject.version_source}",
-        where=subject.recipe.places.get(place) or subject.at("engine_image", "vllm_model"),
-        fix="take an image with that vLLM: engine_image; its tags change, so ask `vllm --version`",
+        where=subject.at("engine_image", "vllm_model"),
+        fix=IMAGE,
     )
 
 
@@ -61,7 +81,7 @@ def _tied_weights(subject: Subject) -> Iterator[Finding]:
             expected="0.23.0 or before, or 0.25.1 or later, for Gemma 4 31B in NVFP4",
             seen=f"{subject.version} {subject.version_source}",
             where=subject.at("engine_image", "vllm_model"),
-            fix="pin another image: engine_image",
+            fix=IMAGE,
         )
 
 

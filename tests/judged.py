@@ -1,0 +1,54 @@
+"""Recipes as text, and what the rules find in them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from sparkfleet.launch.arguments import OURS
+from sparkfleet.model import Host, Value
+from sparkfleet.recipes.recipe import load
+from sparkfleet.recipes.rules import Judged, Known, judge, subject
+from sparkfleet.recipes.settings import Settings, overlay
+
+
+def judged(
+    path: Path,
+    content: str | Mapping[str, Any],
+    *,
+    tp: int = 1,
+    known: Known | None = None,
+    **own: Any,
+) -> list[Judged]:
+    """Return what the rules find in a recipe; `own` are the inventory's variables."""
+    path.write_text(content if isinstance(content, str) else yaml.safe_dump(dict(content)))
+    recipe = load(str(path))
+    host = Host(name="spark-01", vars={name: Value(data=data) for name, data in own.items()})
+    host = overlay(host, recipe) if own else replace(host, vars=recipe.vars)
+    looked_at = subject(recipe, Settings(host=host), known=known, owned=OURS, tp=tp)
+    return list(judge(looked_at))
+
+
+class Recipes:
+    """Recipes in a folder, judged one after the other."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "made.yml"
+
+    def judged(self, content: str | Mapping[str, Any], **options: Any) -> list[Judged]:
+        """Return everything that the rules find."""
+        return judged(self.path, content, **options)
+
+    def found(
+        self, content: str | Mapping[str, Any], *, among: Collection[str] = (), **options: Any
+    ) -> dict[str, str]:
+        """Return severities by rule, of the rules `among` if some are named."""
+        return {
+            one.rule.id: str(one.severity)
+            for one in self.judged(content, **options)
+            if not among or one.rule.id in among
+        }

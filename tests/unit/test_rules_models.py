@@ -136,7 +136,7 @@ def test_mtp_guesses_few_tokens(recipes: Recipes, draft: Any, *, fires: bool) ->
     ("model", "value", "expected"),
     [
         (QWEN35, True, "error"),
-        (NANO, True, "warning"),
+        (NANO, True, "info"),
         (QWEN35, False, None),
         (QWEN35, None, None),
         (NVIDIA, True, None),

@@ -1,0 +1,97 @@
+"""`recipes.validate` as it is typed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Validate = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def validate(tmp_path: Path) -> Validate:
+    def type_it(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "sparkfleet", "recipes.validate", *words],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            check=False,
+        )
+
+    return type_it
+
+
+def test_the_whole_catalogue_is_accepted(validate: Validate) -> None:
+    done = validate("all")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert " error" not in done.stdout.splitlines()[-1]
+
+
+def test_a_finding_is_shown_with_its_line_reason_and_fix(
+    validate: Validate, tmp_path: Path
+) -> None:
+    (tmp_path / "my.yml").write_text("vllm_model: a\nvllm_args:\n  enable-auto-tool-choice: true\n")
+    done = validate("my.yml")
+    assert done.returncode == 5
+    assert done.stdout.splitlines() == [
+        "my.yml:",
+        "my.yml:3:3: error: --enable-auto-tool-choice: expected --tool-call-parser beside it; "
+        "saw no parser",
+        "      enable-auto-tool-choice: true",
+        "      ^",
+        '  tool_parser: vLLM ends with "--enable-auto-tool-choice requires --tool-call-parser" '
+        "(guide 8; vLLM's cli_args.py, 0.16 to 0.33)",
+        "  write in vllm_args: tool-call-parser: NAME, as the model's document has it",
+        "1 recipe: 1 error",
+    ]
+
+
+def test_a_recipe_that_cannot_be_read_does_not_hide_the_others(
+    validate: Validate, tmp_path: Path
+) -> None:
+    (tmp_path / "one.yml").write_text("vllm_modle: a\n")
+    (tmp_path / "two.yml").write_text("vllm_model: google/gemma-4-31B-it\n")
+    done = validate(".")
+    assert done.returncode == 5
+    assert "one.yml:1:1: error: a recipe has no key 'vllm_modle'" in done.stdout
+    assert "did you mean 'vllm_model'?" in done.stdout
+    assert done.stdout.splitlines()[-1] == "2 recipes: 1 error, 1 advice"
+
+
+def test_the_version_that_will_run_can_be_given(validate: Validate, tmp_path: Path) -> None:
+    (tmp_path / "my.yml").write_text("vllm_model: a\nvllm_args: {swap-space: 4}\n")
+    assert validate("my.yml", "--vllm", "0.17.1").returncode == 0
+    done = validate("my.yml", "--vllm", "0.21.0")
+    assert done.returncode == 5
+    assert "it was there from vLLM 0.16.0 or before to 0.17.1" in done.stdout
+    assert "--vllm is a version" in validate("my.yml", "--vllm", "new").stderr
+
+
+def test_a_group_is_judged_by_its_size(validate: Validate) -> None:
+    assert validate("gemma4-26b-a4b-nvfp4").returncode == 0
+    assert validate("gemma4-26b-a4b-nvfp4", "--tp", "2").returncode == 5
+
+
+def test_the_same_is_told_as_json(validate: Validate, tmp_path: Path) -> None:
+    (tmp_path / "my.yml").write_text("vllm_model: a\nvllm_args: {dtype: 'x \\'}\n")
+    done = validate("my.yml,nobodys", "--output", "json")
+    assert done.returncode == 5
+    mine, nobodys = json.loads(done.stdout)["recipes"]
+    (verdict,) = mine["verdicts"]
+    assert (verdict["check"], verdict["severity"]) == ("recipe.continuation", "error")
+    assert verdict["source"] == "my.yml:2:13"
+    assert verdict["reason"].endswith("(case C34)")
+    assert nobodys["errors"][0]["message"] == "there is no recipe 'nobodys'"
+    assert (mine["refused"], nobodys["refused"]) == (True, True)
+
+
+def test_a_template_needs_no_environment_to_be_judged(validate: Validate, tmp_path: Path) -> None:
+    text = "vllm_model: a\nvllm_env: {HF_TOKEN: \"{{ lookup('env', 'NOBODYS_TOKEN') }}\"}\n"
+    (tmp_path / "my.yml").write_text(text)
+    assert validate("my.yml").stdout == "1 recipe: nothing to say\n"

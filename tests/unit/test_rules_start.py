@@ -1,0 +1,149 @@
+"""The rules before a start, with what the hosts tell about their vLLM."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparkfleet.actions import recipe_rules
+from sparkfleet.actions.scene import Options, Scene
+from sparkfleet.errors import RecipeError
+from sparkfleet.launch.known import ask_known
+from sparkfleet.model import Cluster, Host, Severity, Value
+from sparkfleet.recipes.recipe import load
+from sparkfleet.recipes.rules import Known
+from sparkfleet.remote.link import Link
+from tests import engines, scenes
+
+HOSTS = ("spark-01", "spark-02")
+
+
+class Engine:
+    """A host that answers the one question about its vLLM."""
+
+    def __init__(self, answer: Mapping[str, Any]) -> None:
+        self.answer = answer
+        self.asked: list[tuple[str, ...]] = []
+
+    def ask(self, program: str, request: Any, *, python: tuple[str, ...]) -> Mapping[str, Any]:
+        self.asked.append((program, *python))
+        return self.answer
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Any]:
+    """Return a function that makes the scene of a start with a recipe."""
+    with scenes.scene(tmp_path) as made:
+
+        def with_recipe(text: str, options: Options = scenes.OPTIONS, **own: Any) -> Scene:
+            path = tmp_path / "made.yml"
+            path.write_text(text)
+            recipe = load(str(path))
+            extra = {name: Value(data=data) for name, data in own.items()}
+            hosts = [Host(name=name, vars=dict(recipe.vars)) for name in HOSTS]
+            hosts[1] = replace(hosts[1], vars={**hosts[1].vars, **extra})
+            cluster = Cluster(name="test", hosts=tuple(hosts))
+            return replace(made, recipe=recipe, cluster=cluster, options=options)
+
+        yield with_recipe
+
+
+def _known(**changes: Known) -> dict[str, Known]:
+    return {name: changes.get(name.replace("-", "_"), Known(vllm="0.21.0")) for name in HOSTS}
+
+
+def test_a_start_is_refused_with_everything_that_is_wrong_at_once(start: Any) -> None:
+    scene = start(
+        "vllm_model: a\nvllm_args:\n  quantizaton: fp8\n  enable-auto-tool-choice: true\n"
+    )
+    with pytest.raises(RecipeError) as caught:
+        recipe_rules.verdicts(scene, _known())
+    places = [str(problem.where).rpartition("made.yml:")[2] for problem in caught.value.problems]
+    assert sorted(places) == ["3:3", "4:3"]
+    assert "did you mean 'quantization'?" in str(caught.value)
+
+
+def test_what_holds_for_all_hosts_is_told_once_and_what_one_adds_on_that_one(start: Any) -> None:
+    draft = '{"method": "mtp", "num_speculative_tokens": 5}'
+    text = f"vllm_model: a\nvllm_args: {{speculative-config: {draft}}}\n"
+    verdicts = recipe_rules.verdicts(start(text), _known())
+    assert [(one.host, one.check) for one in verdicts] == [("spark-01", "recipe.mtp_tokens")]
+    env = {"VLLM_NVFP4_GEMM_BACKEND": "marlin"}
+    newer = _known(spark_02=Known(vllm="0.25.1"))
+    verdicts = recipe_rules.verdicts(start(text, vllm_env=env), newer)
+    assert [(one.host, one.check) for one in verdicts] == [
+        ("spark-01", "recipe.mtp_tokens"),
+        ("spark-02", "recipe.variable"),
+    ]
+    assert verdicts[1].severity is Severity.WARNING
+
+
+def test_advice_is_told_as_a_note_with_its_reason(start: Any) -> None:
+    scene = start("vllm_model: google/gemma-4-31B-it\n")
+    (verdict,) = recipe_rules.verdicts(scene, _known())
+    assert not verdict.refuses
+    (note,) = scene.reporter.notes()
+    assert note.startswith("advice: spark-01: the model: expected the MoE")
+    assert "(single-spark, verdict; 52-toks, phase 0)" in note
+
+
+def test_the_size_of_the_group_counts(start: Any) -> None:
+    text = "vllm_model: nvidia/Gemma-4-26B-A4B-NVFP4\nvllm_args:\n  quantization: modelopt\n"
+    text += "  moe-backend: marlin\n"
+    assert recipe_rules.verdicts(start(text), _known()) == ()
+    with pytest.raises(RecipeError, match="1 at most, for this checkpoint"):
+        recipe_rules.verdicts(start(text, options=Options(tp=2)), _known())
+
+
+def test_what_an_image_adds_is_told_when_it_was_looked_into(start: Any) -> None:
+    text = "vllm_model: google/gemma-4-31B-it\nvllm_args: {swap-space: 4}\n"
+    scene = start(text)
+    known = Known(vllm="0.99.0", options={"max-model-len"})
+    (verdict,) = recipe_rules.learnt(scene, scene.cluster.head, known)
+    assert (verdict.check, verdict.refuses) == ("recipe.option", True)
+
+
+def _native(engine: Engine, **versions: str) -> Known:
+    survey = engines.survey(engine=versions, image=None)
+    settings = engines.settings(engine="native", engine_venv="~/venv")
+    link: Link = engine  # type: ignore[assignment]
+    return ask_known(link, settings, survey)
+
+
+def test_the_list_of_a_release_is_known_without_asking() -> None:
+    engine = Engine({})
+    known = _native(engine, vllm="0.32.0+cpu", transformers="5.19.0")
+    assert engine.asked == []
+    assert (known.vllm, known.options) == ("0.32.0+cpu", ())
+    assert known.packages == {"transformers": "5.19.0"}
+
+
+def test_an_engine_of_another_version_is_asked_by_its_own_python() -> None:
+    answer = {
+        "packages": {"vllm": "0.34.0.dev7", "transformers": "5.20.0"},
+        "programs": [],
+        "nodes": True,
+        "options": ["max-model-len"],
+        "variables": ["VLLM_ONE"],
+        "nccl_conf": "",
+        "gpus": "",
+    }
+    engine = Engine(answer)
+    known = _native(engine, vllm="0.34.0.dev7")
+    assert engine.asked == [("probe", "/home/nvidia/venv/bin/python")]
+    assert known.options == {"max-model-len"}
+    assert known.variables == {"VLLM_ONE"}
+
+
+def test_an_image_that_nobody_looked_into_tells_nothing() -> None:
+    engine = Engine({})
+    link: Link = engine  # type: ignore[assignment]
+    seen = ask_known(link, engines.settings(), engines.survey())
+    assert (seen.vllm, seen.packages["transformers"]) == ("0.19.0", "5.1.0")
+    unseen = replace(engines.WITH_IMAGE, probe=None)
+    assert ask_known(link, engines.settings(), engines.survey(image=unseen)) == Known()
+    assert engine.asked == []

@@ -49,10 +49,9 @@ def decode(content: str | bytes, *, file: str, error: type[InputError] = InputEr
     text = text.removeprefix("\ufeff")
     source = Source(file=file, text=text, lines=tuple(LINE_END.split(text)))
     if odd := Reader.NON_PRINTABLE.search(text):
-        line = len(LINE_END.split(text[: odd.start()]))
         raise error(
             f"is not text: it holds the character {odd[0]!r}",
-            where=Where(file=file, line=line),
+            where=_after(text[: odd.start()], file),
             hint="save it as UTF-8 text, or delete the character",
         )
     return source
@@ -65,6 +64,12 @@ def _utf8(content: bytes, file: str, error: type[InputError]) -> str:
         odd = failure.object[failure.start]
         raise error(
             f"is not UTF-8 text: byte 0x{odd:02x} at offset {failure.start}",
-            where=Where(file=file),
+            where=_after(content[: failure.start].decode("utf-8"), file),
             hint="save it as UTF-8 text",
         ) from failure
+
+
+def _after(text: str, file: str) -> Where:
+    """Return the place after `text`, without an excerpt: a terminal might obey it."""
+    *before, last = LINE_END.split(text)
+    return Where(file=file, line=len(before) + 1, col=len(last) + 1)

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from sparkfleet.launch.arguments import OURS
+from sparkfleet.launch.arguments import decided_by
 from sparkfleet.model import Host, Value
 from sparkfleet.recipes.recipe import load
 from sparkfleet.recipes.rules import Judged, Known, judge, subject
@@ -29,7 +29,7 @@ def judged(
     recipe = load(str(path))
     host = Host(name="spark-01", vars={name: Value(data=data) for name, data in own.items()})
     host = overlay(host, recipe) if own else replace(host, vars=recipe.vars)
-    looked_at = subject(recipe, Settings(host=host), known=known, owned=OURS, tp=tp)
+    looked_at = subject(recipe, Settings(host=host), known=known, decided_by=decided_by, tp=tp)
     return list(judge(looked_at))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from sparkfleet.actions.scene import Scene
 from sparkfleet.errors import RecipeError
-from sparkfleet.launch.arguments import OURS
+from sparkfleet.launch.arguments import decided_by
 from sparkfleet.model import Host, Severity, Verdict
 from sparkfleet.recipes.rules import Judged, Known, judge, subject
 from sparkfleet.report.events import Note
@@ -38,4 +38,6 @@ def learnt(scene: Scene, host: Host, known: Known) -> tuple[Verdict, ...]:
 
 def _judged(scene: Scene, host: Host, known: Known) -> Iterator[Judged]:
     settings = scene.settings(host)
-    return judge(subject(scene.recipe, settings, known=known, owned=OURS, tp=scene.options.tp))
+    return judge(
+        subject(scene.recipe, settings, known=known, decided_by=decided_by, tp=scene.options.tp)
+    )

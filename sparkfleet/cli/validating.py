@@ -12,7 +12,7 @@ from typing import Any
 from sparkfleet.cli.asked import Asked
 from sparkfleet.cli.screen import screen
 from sparkfleet.errors import Problem, RecipeError, UsageError
-from sparkfleet.launch.arguments import OURS
+from sparkfleet.launch.arguments import decided_by
 from sparkfleet.model import Host, Severity
 from sparkfleet.recipes.recipe import FOLDER, Recipe, load
 from sparkfleet.recipes.rules import Judged, Known, judge, subject
@@ -77,7 +77,13 @@ def judged(recipe: Recipe, *, tp: int = 1, vllm: str = "") -> Iterator[Judged]:
     settings = Settings(host=Host(name=recipe.name, vars=recipe.vars))
     size = max(tp, recipe.tp_min or 1)
     yield from judge(
-        subject(recipe, settings, known=Known(vllm=vllm, source="as given"), owned=OURS, tp=size)
+        subject(
+            recipe,
+            settings,
+            known=Known(vllm=vllm, source="as given"),
+            decided_by=decided_by,
+            tp=size,
+        )
     )
 
 

@@ -74,6 +74,11 @@ def owned(word: str) -> str:
     return next((own for own in OURS if name and own.startswith(name)), "")
 
 
+def decided_by(word: str) -> str:
+    """Return what decides the option that a word of a command line is; "" for one of the user's."""
+    return OURS.get(owned(word), "")
+
+
 def _named(name: str, where: Where | None) -> str:
     """Return an option of `vllm_args` as a command line has it."""
     if name.startswith("-") and not name.startswith("--"):

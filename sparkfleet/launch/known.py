@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from sparkfleet.launch.engines import NATIVE, kind
 from sparkfleet.launch.images.image import Probe, parse_probe
 from sparkfleet.launch.survey import Survey
@@ -13,37 +10,28 @@ from sparkfleet.recipes.rules.releases import table
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.link import Link
 
-PACKAGES = ("transformers", "flashinfer-python", "torch", "ray")
-
 
 def ask_known(link: Link, settings: Settings, survey: Survey) -> Known:
     """Return what is known of the vLLM on one host; read-only.
 
-    Of a release we have the lists. For any other the engine's own source is read, in 0.2 s. Of an
-    image that nobody has looked into nothing is known.
+    Of a release we have the lists. For any other engine of the host its source is read, in 0.2 s.
+    Of an image that nobody has looked into nothing is known.
     """
-    if kind(settings) != NATIVE:
-        probe = survey.image.probe if survey.image else None
-        return known_of(probe)
-    engine = survey.engine or {}
-    version = str(engine.get("vllm") or "")
-    if not version or table("options").covers(version):
-        return Known(vllm=version, packages=_packages(engine))
+    found = known_of(survey.probe)
+    has_lists = found.options or table("options").covers(found.vllm)
+    if kind(settings) != NATIVE or not found.vllm or has_lists:
+        return found
     python = (f"{survey.expand(settings.needed('engine_venv'))}/bin/python",)
     return known_of(parse_probe(link.ask("probe", {}, python=python)))
 
 
 def known_of(probe: Probe | None) -> Known:
-    """Return what a look inside an image has found."""
+    """Return what a look inside an engine has found."""
     if probe is None:
         return Known()
     return Known(
         vllm=probe.packages.get("vllm", ""),
-        packages=_packages(probe.packages),
+        packages=probe.packages,
         options=frozenset(probe.options),
         variables=frozenset(probe.variables),
     )
-
-
-def _packages(found: Mapping[str, Any]) -> Mapping[str, str]:
-    return {name: str(found[name]) for name in PACKAGES if found.get(name)}

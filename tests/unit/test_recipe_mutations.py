@@ -23,10 +23,11 @@ TOKENS = r"""
 {{ x }}|{{|{% if|@MODEL@|!vault x|!!set |!unsafe |&a |*a|<<: *a|[|]|{|}|: |- |#|'|"|>
 null|~|0|-1|1e999|0x|.nan|2026-99-99|yes|=|? [a]|: b|vllm_args: [1]|vllm_args: x|vllm_env: {1: 2}
 checkpoint: {format: 1}|checkpoint: x|requires: {vllm: x}|requires: []|extends: lab-tiny
-extends: [a]|speeds: [1]|why: {x: y}|smoke: x|tp_max: 0|vllm_accept: [1]|vllm_accept: x|{repeat: [a]}
+extends: [a]|speeds: [1]|why: {x: y}|smoke: x|tp_max: 0|vllm_accept: [1]|vllm_accept: x
 speculative-config: []|speculative-config: '{"method"'|speculative-config: {method: 1}
 gpu-memory-utilization: []|gpu-memory-utilization: .inf|quantization: {a: b}|engine_image: a@b:c@d
-engine_image: ':::'|engine_image: vllm/vllm-openai:v9999999999.0|vllm_model: [a]|engine_args: [1]
+engine_image: ':::'|engine_image: vllm/vllm-openai:v9999999999.0|vllm_model: [a]
+engine_args: [1]|{repeat: [a]}
 """
 HOSTILE = st.sampled_from(
     [*TOKENS.replace("\n", "|").strip("|").split("|"), "\t", "\0", "\n", "\r", "\ufeff", "\u2028"]

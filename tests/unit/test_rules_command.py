@@ -10,6 +10,17 @@ from pathlib import Path
 
 import pytest
 
+EXPECTED = """\
+my.yml:
+my.yml:3:3: error: --enable-auto-tool-choice: expected --tool-call-parser beside it; saw no parser
+      enable-auto-tool-choice: true
+      ^
+  tool_parser: vLLM ends with "--enable-auto-tool-choice requires --tool-call-parser" (guide 8; \
+vLLM's cli_args.py, 0.16 to 0.33)
+  write in vllm_args: tool-call-parser: NAME, as the model's document has it
+1 recipe: 1 error
+"""
+
 Validate = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -39,17 +50,7 @@ def test_a_finding_is_shown_with_its_line_reason_and_fix(
     (tmp_path / "my.yml").write_text("vllm_model: a\nvllm_args:\n  enable-auto-tool-choice: true\n")
     done = validate("my.yml")
     assert done.returncode == 5
-    assert done.stdout.splitlines() == [
-        "my.yml:",
-        "my.yml:3:3: error: --enable-auto-tool-choice: expected --tool-call-parser beside it; "
-        "saw no parser",
-        "      enable-auto-tool-choice: true",
-        "      ^",
-        '  tool_parser: vLLM ends with "--enable-auto-tool-choice requires --tool-call-parser" '
-        "(guide 8; vLLM's cli_args.py, 0.16 to 0.33)",
-        "  write in vllm_args: tool-call-parser: NAME, as the model's document has it",
-        "1 recipe: 1 error",
-    ]
+    assert done.stdout == EXPECTED
 
 
 def test_a_recipe_that_cannot_be_read_does_not_hide_the_others(

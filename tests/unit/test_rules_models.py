@@ -27,8 +27,8 @@ def _recipe(model: str, args: Any = None, **more: Any) -> dict[str, Any]:
     return {"vllm_model": model, "vllm_args": args or {}, **more}
 
 
-def _as(format: str) -> dict[str, str]:  # noqa: A002 - the key's name
-    return {"format": format}
+def _as(kind: str) -> dict[str, str]:
+    return {"format": kind}
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_modelopt_checkpoints_want_the_flag(
 
 
 @pytest.mark.parametrize(
-    ("args", "format", "expected"),
+    ("args", "kind", "expected"),
     [
         ({"quantization": "modelopt"}, "compressed-tensors", "error"),
         ({"q": "modelopt"}, "compressed-tensors", "error"),
@@ -67,10 +67,10 @@ def test_modelopt_checkpoints_want_the_flag(
 def test_compressed_tensors_want_no_flag(
     recipes: Recipes,
     args: dict[str, Any],
-    format: str,
-    expected: str | None,  # noqa: A002
+    kind: str,
+    expected: str | None,
 ) -> None:
-    recipe = _recipe("me/tuned", args, checkpoint=_as(format))
+    recipe = _recipe("me/tuned", args, checkpoint=_as(kind))
     assert recipes.found(recipe).get("compressed_tensors") == expected
 
 

@@ -81,13 +81,30 @@ def test_a_variable_that_vllm_does_not_read_is_told(
     assert recipes.found(unset, known=Known(vllm=version)) == {}
 
 
-@pytest.mark.parametrize("option", ["nnodes", "tensor-parallel-size", "tensor_parallel_size", "tp"])
+OURS = [
+    "nnodes",
+    "tensor-parallel-size",
+    "tensor_parallel_size",
+    "tp",
+    "-n",
+    "tensor-par",
+    "api_key",
+]
+
+
+@pytest.mark.parametrize("option", OURS)
 def test_an_option_of_ours_is_told_however_it_is_spelt(recipes: Recipes, option: str) -> None:
     assert recipes.found({"vllm_model": "a", "vllm_args": {option: 2}})["owned"] == "error"
 
 
+def test_an_option_of_ours_among_raw_words_is_told(recipes: Recipes) -> None:
+    recipe = {"vllm_model": "a", "vllm_raw_args": ["--max-num-seqs", "4", "--tp=2"]}
+    (one,) = recipes.judged(recipe)
+    assert (one.rule.id, one.finding.seen) == ("owned", "--tp")
+
+
 def test_options_that_are_like_ours_are_not_ours(recipes: Recipes) -> None:
-    recipe = _args(tensor_parallel=None, max_num_seqs=4, data_parallel_size=1)
+    recipe = _args(tensor_parallelism=2, max_num_seqs=4, data_parallel_size=1)
     assert "owned" not in recipes.found(recipe)
 
 

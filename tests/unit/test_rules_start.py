@@ -118,8 +118,8 @@ def test_the_list_of_a_release_is_known_without_asking() -> None:
     engine = Engine({})
     known = _native(engine, vllm="0.32.0+cpu", transformers="5.19.0")
     assert engine.asked == []
-    assert (known.vllm, known.options) == ("0.32.0+cpu", ())
-    assert known.packages == {"transformers": "5.19.0"}
+    assert (known.vllm, known.options) == ("0.32.0+cpu", frozenset())
+    assert known.packages["transformers"] == "5.19.0"
 
 
 def test_an_engine_of_another_version_is_asked_by_its_own_python() -> None:

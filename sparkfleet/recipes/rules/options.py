@@ -93,13 +93,13 @@ def _certainty(subject: Subject, own: Collection[str]) -> Severity:
 
 def _owned(subject: Subject) -> Iterator[Finding]:
     for option in subject.every:
-        if option.name in subject.owned:
+        if decided := subject.decided_by(option.word):
             yield Finding(
                 subject=option.flag,
                 expected="left out: sparkfleet sets it itself",
                 seen=option.written,
                 where=replace(option.where, excerpt=None),  # --api-key is one of them
-                fix=f"take it out; this is decided by: {subject.owned[option.name]}",
+                fix=f"take it out; this is decided by: {decided}",
             )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,12 @@ from sparkfleet.model import EMPTY
 from sparkfleet.recipes.recipe import Recipe
 from sparkfleet.recipes.rules.images import Reference, parse
 from sparkfleet.recipes.settings import Settings
+
+
+def nobody(_word: str) -> str:
+    """Return that an option is the user's."""
+    return ""
+
 
 SHORT = {"tp": "tensor-parallel-size", "pp": "pipeline-parallel-size", "q": "quantization"}
 SHORT |= {"n": "nnodes", "r": "node-rank", "dp": "data-parallel-size"}
@@ -45,8 +51,13 @@ class Option:
 
     @property
     def flag(self) -> str:
-        """The option as a command line has it."""
+        """The option as a command line has it, by its long name."""
         return f"--{self.name}"
+
+    @property
+    def word(self) -> str:
+        """The option as a command line has it, by the name that is written."""
+        return self.written if self.written.startswith("-") else f"--{self.written}"
 
     def __str__(self) -> str:
         if self.value is True:
@@ -58,15 +69,15 @@ class Option:
 class Subject:
     """A recipe on one host.
 
-    `every` holds all options, also those given twice or as null; `owned` are the names of those
-    that sparkfleet sets itself, with what decides them; `tp` is the tensor-parallel size.
+    `every` holds all options, also those given twice or as null; `decided_by` tells what sets an
+    option that is sparkfleet's own, "" for any other; `tp` is the tensor-parallel size.
     """
 
     recipe: Recipe
     settings: Settings
     every: Sequence[Option] = ()
     known: Known = field(default_factory=Known)
-    owned: Mapping[str, str] = field(default_factory=lambda: EMPTY)
+    decided_by: Callable[[str], str] = nobody  # of a word of a command line
     tp: int = 1
 
     def option(self, name: str) -> Option | None:
@@ -148,7 +159,7 @@ def subject(
     settings: Settings,
     *,
     known: Known | None = None,
-    owned: Mapping[str, str] = EMPTY,
+    decided_by: Callable[[str], str] = nobody,
     tp: int = 1,
 ) -> Subject:
     """Return what the rules look at."""
@@ -157,7 +168,7 @@ def subject(
         settings=settings,
         every=(*_named(settings), *_raw(settings)),
         known=known or Known(),
-        owned=owned,
+        decided_by=decided_by,
         tp=tp,
     )
 

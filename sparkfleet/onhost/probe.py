@@ -14,6 +14,7 @@ import ast
 import importlib.metadata
 import importlib.util
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -54,7 +55,7 @@ def package(name: str) -> tuple[str, str] | None:
 def options(folder: Path) -> set[str]:
     """Return the options of `vllm serve`, without dashes; none where its source has changed shape.
 
-    Those of the engine are written out in `add_argument`, the server's are fields of a class.
+    Most are written out where they are added, the server's are fields of a class.
     """
     servers = [path for path in folder.glob(SERVERS) if SERVER in read(path)]
     found = {name for path in (folder / ENGINE, *servers) for name in written(parsed(path))}
@@ -62,11 +63,11 @@ def options(folder: Path) -> set[str]:
 
 
 def written(tree: ast.AST) -> Iterator[str]:
-    """Yield the long options that a module of vLLM declares."""
+    """Yield the long options that a module of vLLM names."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "add_argument":
-            words = [getattr(word, "value", None) for word in node.args]
-            yield from (w[2:] for w in words if isinstance(w, str) and w.startswith("--"))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            if re.fullmatch("--[a-z][a-z0-9_-]+", node.value):
+                yield node.value[2:].replace("_", "-")
         elif isinstance(node, ast.ClassDef) and node.name in (SERVER, f"Base{SERVER}"):
             fields = [line.target for line in node.body if isinstance(line, ast.AnnAssign)]
             yield from (one.id.replace("_", "-") for one in fields if isinstance(one, ast.Name))

@@ -38,7 +38,7 @@ def test_the_source_tells_the_same_as_vllm_itself() -> None:
     read, told = _run(PROBE), _run("-c", ASK)
     options = {word.removeprefix("--") for word in told["options"] if word.startswith("--")}
     negated = {name for name in options if name.removeprefix("no-") in options - {name}}
-    assert set(read["options"]) == options - negated - {"help"}
+    assert set(read["options"]) == options - negated
     assert set(read["variables"]) == {n for n in told["variables"] if n.startswith("VLLM_")}
     release = read["packages"]["vllm"]
     assert table("options").names(release) == set(read["options"])

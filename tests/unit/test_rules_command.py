@@ -70,7 +70,7 @@ def test_the_version_that_will_run_can_be_given(validate: Validate, tmp_path: Pa
     assert validate("my.yml", "--vllm", "0.17.1").returncode == 0
     done = validate("my.yml", "--vllm", "0.21.0")
     assert done.returncode == 5
-    assert "it was there from vLLM 0.16.0 or before to 0.17.1" in done.stdout
+    assert "in vLLM 0.10.2 or before to 0.17.1" in done.stdout
     assert "--vllm is a version" in validate("my.yml", "--vllm", "new").stderr
 
 

@@ -58,7 +58,16 @@ def test_an_unknown_option_is_told_with_what_was_meant_and_with_its_history(
     recipe = _args(quantizaton="fp8", swap_space=4)
     wrong, gone = recipes.judged(recipe, known=Known(vllm="0.21.0"))
     assert wrong.finding.fix == "did you mean 'quantization'?"
-    assert gone.finding.seen == "it was there from vLLM 0.16.0 or before to 0.17.1"
+    assert gone.finding.fix == "take swap-space out, or run a vLLM that has it"
+    assert gone.finding.seen == "in vLLM 0.10.2 or before to 0.17.1"
+
+
+def test_what_took_the_place_of_a_dropped_name_is_told(recipes: Recipes) -> None:
+    recipe = {"vllm_model": "a", "vllm_args": {"cuda-graph-sizes": [1, 2]}}
+    recipe["vllm_env"] = {"VLLM_NVFP4_GEMM_BACKEND": "marlin"}
+    option, variable = recipes.judged(recipe, known=Known(vllm="0.25.1"))
+    assert option.finding.fix == "vllm_args: cudagraph-capture-sizes: ..."
+    assert variable.finding.fix == "vllm_args: linear-backend: ..."
 
 
 @pytest.mark.parametrize(

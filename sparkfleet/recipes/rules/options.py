@@ -10,6 +10,7 @@ from sparkfleet.model import Severity
 from sparkfleet.recipes.rules import releases
 from sparkfleet.recipes.rules.kernels import ATTENTION
 from sparkfleet.recipes.rules.models import is_gemma4
+from sparkfleet.recipes.rules.renamed import OPTIONS, VARIABLES
 from sparkfleet.recipes.rules.rule import Finding, Rule
 from sparkfleet.recipes.rules.subject import Option, Subject, shown
 from sparkfleet.spelling import did_you_mean
@@ -21,13 +22,15 @@ BROKEN = re.compile(r"\\\s*$|\\\s*\n|\s--[a-z]")
 def _unknown(subject: Subject) -> Iterator[Finding]:
     for option in subject.every:
         if _is_unknown("options", option.name, subject, subject.known.options):
+            known = _names("options", subject, subject.known.options)
+            history = releases.table("options").history(option.name)
             yield Finding(
                 subject=f"{option.flag} in vllm_args",
-                expected=_place(subject),
-                seen=releases.table("options").history(option.name) or "no release has it",
+                expected=_place("an option", subject),
+                seen=history or "no release has it",
                 where=option.where,
-                fix=_fix(option, _names("options", subject, subject.known.options)),
-                severity=_certainty(subject, subject.known.options),
+                fix=OPTIONS.get(option.name) or _fix(option.name, history, known),
+                severity=_certainty(subject),
             )
 
 
@@ -41,10 +44,10 @@ def _unread(subject: Subject) -> Iterator[Finding]:
             history = releases.table("variables").history(name)
             yield Finding(
                 subject=f"{name} in vllm_env",
-                expected=_place(subject).replace("an option", "a variable"),
+                expected=_place("a variable", subject),
                 seen=history or "no release reads it",
                 where=subject.at(name),
-                fix=did_you_mean(name, known) or f"take {name} out, or use the option for it",
+                fix=VARIABLES.get(name) or _fix(name, history, known),
                 severity=Severity.WARNING if history else Severity.INFO,
             )
 
@@ -74,20 +77,22 @@ def _names(kind: str, subject: Subject, own: Collection[str]) -> Collection[str]
     return own or (table.names(subject.version) if table.covers(subject.version) else table.spans)
 
 
-def _place(subject: Subject) -> str:
+def _place(noun: str, subject: Subject) -> str:
     if not subject.version:
-        return "an option of some vLLM"
-    return f"an option of vLLM {subject.version}, {subject.version_source}"
+        return f"{noun} of some vLLM"
+    return f"{noun} of vLLM {subject.version}, {subject.version_source}"
 
 
-def _fix(option: Option, known: Collection[str]) -> str:
-    meant = did_you_mean(option.name, known)
-    return meant or f"take {option.written} out of vllm_args, or run the vLLM that has it"
+def _fix(name: str, history: str, known: Collection[str]) -> str:
+    """Return what was meant; what another release has is no slip."""
+    meant = None if history else did_you_mean(name, known)
+    return meant or f"take {name} out" + (", or run a vLLM that has it" if history else "")
 
 
-def _certainty(subject: Subject, own: Collection[str]) -> Severity:
+def _certainty(subject: Subject) -> Severity:
     """Return ERROR for the vLLM that will run; a newer one than we know could have the option."""
-    sure = bool(own) or releases.table("options").covers(subject.version)
+    own = bool(subject.known.options)
+    sure = own or releases.table("options").covers(subject.version)
     return Severity.ERROR if sure else Severity.WARNING
 
 

@@ -1,7 +1,7 @@
 """What each release of vLLM has, from its own source: options, variables, architectures.
 
-The tables hold one release of each minor version. For a version between two of them, such as a
-nightly, a name is known to be there or absent only where both agree.
+The tables hold one release of each minor version but 0.15. For a version between two of them, such
+as a nightly, a name is known to be there or absent only where both agree.
 """
 
 from __future__ import annotations
@@ -49,10 +49,9 @@ class Table:
         return ", ".join(self._told(first, last) for first, last in spans)
 
     def _told(self, first: int, last: int) -> str:
-        since = f"vLLM {self.releases[first]}" + (" or before" if first == 0 else "")
-        if last == len(self.releases) - 1:
-            return f"it is there from {since}"
-        return f"it was there from {since} to {self.releases[last]}"
+        since = f"in vLLM {self.releases[first]}" + (" or before" if first == 0 else "")
+        now = last == len(self.releases) - 1
+        return f"{since} and later" if now else f"{since} to {self.releases[last]}"
 
     def _holds(self, name: str, index: int) -> bool:
         return any(first <= index <= last for first, last in self.spans.get(name, ()))

@@ -1,0 +1,76 @@
+"""The rules of recipes on lab hosts: a refusal comes before anything is changed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sparkfleet.lab import fleet
+from tests.commandline import Done, command_line
+from tests.standin import engine
+
+pytestmark = [
+    pytest.mark.fleet,
+    pytest.mark.skipif(os.geteuid() != 0, reason="the lab needs root"),
+]
+HOST = "spark-01"
+OPTIONS = "for word in ():\n    add(word).add_argument('--only-here', '--max-model-len')\n"
+SERVER = "class FrontendArgs:\n    host: str\n    port: int\n"
+
+
+@pytest.fixture(scope="module")
+def inventory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    found = fleet.up(1)
+    engine.install(HOST)
+    yield engine.inventory(found, tmp_path_factory.mktemp("standin"))
+    fleet.down()
+
+
+def _up(inventory: Path, recipe: str, *words: str) -> Done:
+    path = inventory.parent / "made.yml"
+    path.write_text(f"extends: {engine.RECIPE}\n{recipe}")
+    done = subprocess.run(
+        command_line("cluster.up", "--solo", "--recipe", str(path), "--inventory", str(inventory))
+        + list(words),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    return Done(code=done.returncode, output=done.stdout)
+
+
+def test_a_refused_recipe_changes_no_host(inventory: Path) -> None:
+    done = _up(inventory, "vllm_args:\n  swap-space: 4\n  gpu-memory-utilization: 0.99\n")
+    assert done.code == 5, done.output
+    assert "made.yml:3:3: --swap-space in vllm_args: expected an option of vLLM 0.32.0" in (
+        done.output
+    )
+    assert "made.yml:4:3: --gpu-memory-utilization" in done.output
+    files = fleet.run_on(HOST, ["find", "/home/nvidia/vllm", "-type", "f"], check=False).stdout
+    assert [line for line in files.splitlines() if not line.endswith("lock")] == []
+
+
+def test_what_is_accepted_is_told_and_goes_on(inventory: Path) -> None:
+    recipe = "vllm_args:\n  gpu-memory-utilization: 0.99\nvllm_accept: [utilization]\n"
+    done = _up(inventory, recipe, "--check")
+    assert done.code == 0, done.output
+    assert f"advice: {HOST}: --gpu-memory-utilization: expected above 0, and 0.92" in done.output
+
+
+def test_an_engine_that_is_no_release_is_asked_for_its_options(inventory: Path) -> None:
+    engine.version_on(HOST, "vllm", "0.99.0.dev1")
+    vllm = engine.on(HOST, engine.PACKAGES) / "vllm"
+    (vllm / "engine/arg_utils.py").write_text(OPTIONS)
+    (vllm / "entrypoints/openai").mkdir(parents=True)
+    (vllm / "entrypoints/openai/cli_args.py").write_text(SERVER)
+    done = _up(inventory, "vllm_args:\n  only-here: 1\n", "--check")
+    assert done.code == 0, done.output
+    done = _up(inventory, "vllm_args:\n  only-her: 1\n", "--check")
+    assert done.code == 5, done.output
+    assert "did you mean 'only-here'?" in done.output
+    assert "expected an option of vLLM 0.99.0.dev1, installed" in done.output

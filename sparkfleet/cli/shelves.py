@@ -102,7 +102,6 @@ def _state(model: Model) -> str:
 def prune_model(asked: Asked, name: str, *, yes: bool) -> int:
     """Remove the model `name` from every node that has it, or show what would go."""
     resolved = resolve(asked, needs_recipe=False)
-
     known: set[str] = set()
 
     def find(link: Link) -> Model | None:
@@ -120,16 +119,20 @@ def prune_model(asked: Asked, name: str, *, yes: bool) -> int:
         if not having:
             raise _unknown_model(name, known)
         if not yes:
-            for host in having:
-                size = show_size(getattr(holders[host.name], "bytes", 0))
-                console.print(f"{host.name}: would remove {name}, {size}")
-            console.print("nothing was removed; add --yes to remove it")
+            _show_prune(console, name, {host.name: holders[host.name] for host in having})
             return 0
         removed = pool.map(lambda link: _remove(link, holders[link.host.name]), having)
     for host_name, text in removed.values.items():
         console.print(f"{host_name}: {text}")
     _tell_errors(console, removed)
     return exit_code(removed.errors)
+
+
+def _show_prune(console: Console, name: str, holders: Mapping[str, Model | None]) -> None:
+    for host, model in holders.items():
+        size = show_size(getattr(model, "bytes", 0))
+        console.print(f"{host}: would remove {name}, {size}")
+    console.print("nothing was removed; add --yes to remove it")
 
 
 def _unknown_model(name: str, known: set[str]) -> UsageError:

@@ -76,13 +76,18 @@ def check_tp(tp: int, recipe: Recipe, *, pp: int = 1) -> None:
     if recipe.tp_min is not None and tp * pp < recipe.tp_min:
         raise UsageError(
             f"recipe {recipe.name} needs --tp {recipe.tp_min} at least, not {tp}",
-            hint=f"its source: {recipe.source}",
+            hint=_reason(recipe, "tp_min"),
         )
     if recipe.tp_max is not None and tp > recipe.tp_max:
         raise UsageError(
             f"recipe {recipe.name} is for --tp {recipe.tp_max} at most, not {tp}",
-            hint=f"its source: {recipe.source}",
+            hint=_reason(recipe, "tp_max"),
         )
+
+
+def _reason(recipe: Recipe, name: str) -> str:
+    """Return why the recipe limits `name`: its own words, else where it comes from."""
+    return recipe.why.get(name) or f"its source: {recipe.source}"
 
 
 def _any_cluster(inventory: Inventory, asked: Asked) -> Cluster:

@@ -168,6 +168,20 @@ def test_a_recipe_is_served_on_no_more_sparks_than_it_is_for(
     assert _run(project, "[{cluster_up: }]", recipe="small.yml", list_tasks=True, tp="2") == 0
 
 
+def test_a_recipe_says_why_it_is_for_no_more(project: Path) -> None:
+    text = "vllm_model: m\ntp_max: 1\nwhy: {tp_max: its kernels know one GPU only}\n"
+    (project / "solo.yml").write_text(text)
+    with pytest.raises(InputError) as caught:
+        _run(project, "[{cluster_up: }]", recipe="solo.yml", list_tasks=True, tp="2")
+    assert caught.value.hint == "its kernels know one GPU only"
+
+
+def test_tp_times_pp_hosts_must_be_there(project: Path) -> None:
+    (project / "any.yml").write_text("vllm_model: m\n")
+    with pytest.raises(InputError, match=r"tp x pp = 6 needs 6 Sparks, and .* has 3: spark-01, "):
+        _run(project, "[{cluster_up: }]", recipe="any.yml", list_tasks=True, tp="2", pp="3")
+
+
 def test_a_limit_may_choose_hosts_that_are_no_sparks(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,6 +9,7 @@ from sparkfleet.actions.action import Action, NoArgs, Plan
 from sparkfleet.actions.launching import Launch, place
 from sparkfleet.actions.scene import Scene
 from sparkfleet.launch import guards, processes
+from sparkfleet.launch.secrets import masked
 from sparkfleet.launch.survey import Survey
 from sparkfleet.model import Change
 from sparkfleet.remote.link import Link
@@ -69,7 +70,8 @@ def _changes(launch: Launch, name: str, survey: Survey) -> list[Change]:
         if before != wanted.get(file):
             verb = "write" if file in wanted else "remove"
             path = f"{survey.folder}/{file}"
+            after = masked(wanted.get(file))
             changes.append(
-                Change(summary=f"{verb} {path}", path=path, before=before, after=wanted.get(file))
+                Change(summary=f"{verb} {path}", path=path, before=masked(before), after=after)
             )
     return changes

@@ -14,7 +14,6 @@ from sparkfleet.recipes.recipe import Question
 from sparkfleet.remote.link import Link
 
 DEFAULT = Question(ask="12*17", expect="204")  # seeds/5, section 6
-KEY = "VLLM_API_KEY"  # vLLM's own name: the endpoint then wants it of every client
 TIMEOUT = 300.0  # s; the first request compiles
 
 
@@ -47,13 +46,14 @@ class Smoke(Action[NoArgs]):
         return Plan(message="; ".join(answers), data={"answers": answers})
 
     def _ask(self, scene: Scene, link: Link, question: Question) -> dict[str, Any]:
-        deployment, settings = scene.recall(Launch).deployment, scene.settings(link.host)
+        launch, settings = scene.recall(Launch), scene.settings(link.host)
+        deployment, folder = launch.deployment, launch.surveys[link.host.name].folder
         request = {
             "url": f"http://127.0.0.1:{deployment.port}",
             "model": deployment.served_name,
             "ask": question.ask,
             "max_tokens": settings.integer("vllm_smoke_tokens"),
             "timeout": TIMEOUT,
-            "key": settings.mapping("vllm_env").get(KEY),
+            "environment": f"{folder}/nccl.env",
         }
         return link.ask("chat", request, timeout=2 * TIMEOUT)

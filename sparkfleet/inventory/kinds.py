@@ -8,6 +8,7 @@ from typing import Any
 
 from sparkfleet.quantities import parse_seconds, parse_size
 from sparkfleet.variables import Kind, Variable
+from sparkfleet.variables.secret import is_file, is_secret, veiled
 
 NETDEV = r"[A-Za-z0-9_.-]{1,15}"  # the kernel's IFNAMSIZ, less the final NUL
 HCA = r"[A-Za-z0-9_]+(:\d+)?"
@@ -29,7 +30,7 @@ def complaint(row: Variable, data: Any) -> str | None:
 
 
 def _seen(row: Variable, data: Any) -> str:
-    text = "a secret of another form" if row.secret else repr(data)
+    text = "a secret of another form" if row.secret else repr(veiled(data))
     return text if len(text) <= SHOWN else text[:SHOWN] + "..."
 
 
@@ -76,8 +77,16 @@ def _environment(data: Any) -> str | None:
         return wrong
     for name, item in data.items():
         if isinstance(item, bool) or not isinstance(item, str | int | float | None):
-            return f"must hold text, numbers or null; {name} is {item!r} (quote it)"
+            shown = "something else" if is_secret(name) else f"{item!r} (quote it)"
+            return f"must hold text, numbers or null; {name} is {shown}"
     return None
+
+
+def _rank_environment(data: Any) -> str | None:
+    """Let a value also be the content of a file of this machine."""
+    if wrong := _mapping(data):
+        return wrong
+    return _environment({name: item for name, item in data.items() if not is_file(item)})
 
 
 def _size(data: Any) -> str | None:
@@ -177,4 +186,5 @@ SPECIAL: Mapping[str, Callable[[Any], str | None]] = {
     "link_interfaces": _interfaces,
     "nccl_ib_gid_index": _gid_index,
     "nccl_ib_hca": _hcas,
+    "vllm_env": _rank_environment,
 }

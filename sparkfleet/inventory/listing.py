@@ -12,7 +12,8 @@ from sparkfleet.errors import InventoryError
 from sparkfleet.inventory.membership import hosts_of_group
 from sparkfleet.model import Group, Inventory, Value
 from sparkfleet.spelling import did_you_mean
-from sparkfleet.variables import VARIABLES
+from sparkfleet.variables import VARIABLES, Kind
+from sparkfleet.variables.secret import VEIL, veiled
 from sparkfleet.yamlpos import Unsafe
 
 MAX_LINES = 100_000
@@ -145,7 +146,8 @@ def explain(inventory: Inventory, host: str, variable: str) -> list[str]:
             raise InventoryError(f"nothing sets {variable!r} for {host}", hint=hint)
         return [f"{variable} on {host}: not set, default {_shown(variable, row.default)}"]
     value = variables[variable]
-    lines = [f"{variable} on {host}: {_shown(variable, value.data)}", f"  set at {value.where}"]
+    lines = [f"{variable} on {host}: {_shown(variable, value.data, value.raw)}"]
+    lines.append(f"  set at {value.where}")
     if value.raw is not None:
         lines.append(f"  rendered from {_shown(variable, value.raw)}")
     lines += [_shadow(variable, shadowed) for shadowed in value.shadowed]
@@ -153,9 +155,13 @@ def explain(inventory: Inventory, host: str, variable: str) -> list[str]:
 
 
 def _shadow(variable: str, value: Value) -> str:
-    return f"  shadows {_shown(variable, value.data)} from {value.where}"
+    return f"  shadows {_shown(variable, value.data, value.raw)} from {value.where}"
 
 
-def _shown(variable: str, data: Any) -> str:
+def _shown(variable: str, data: Any, raw: Any = None) -> str:
     row = VARIABLES.get(variable)
-    return "(secret)" if row and row.secret else json.dumps(_plain(data), ensure_ascii=False)
+    if row and row.secret:
+        return VEIL
+    if row and row.kind is Kind.ENVIRONMENT:
+        data = veiled(data, raw)
+    return json.dumps(_plain(data), ensure_ascii=False)

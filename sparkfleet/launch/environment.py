@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from sparkfleet.launch import secrets
 from sparkfleet.launch.declared import MODEL
 from sparkfleet.launch.executor import Executor
 from sparkfleet.links import EnvVar
@@ -59,6 +60,6 @@ def _ray() -> tuple[EnvVar, ...]:
 
 def _users(settings: Settings, model: str) -> Iterator[EnvVar]:
     for name, value in settings.mapping("vllm_env").items():
-        why = f"vllm_env, set at {settings.origin('vllm_env', name)}"
-        text = None if value is None else str(value).replace(MODEL, model)
-        yield EnvVar(name=name, value=text, why=why)
+        found = secrets.reveal(settings, name, value)
+        text = None if found is None else str(found).replace(MODEL, model)
+        yield EnvVar(name=name, value=text, why=secrets.reason(settings, name))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from sparkfleet.facts import HostFacts
-from sparkfleet.launch import declared
+from sparkfleet.launch import declared, secrets
 from sparkfleet.launch.engines import NATIVE, kind, mods, options
 from sparkfleet.launch.engines.checks import container_checks
 from sparkfleet.launch.executor import Executor, choose
@@ -43,8 +43,10 @@ def preflight(
 def check_settings(settings: Settings) -> None:
     """Raise InputError for settings of the engine and of vLLM that cannot be rendered later.
 
-    Reads the mods of this machine.
+    Reads the mods and the secrets of this machine.
     """
+    for name, value in settings.mapping("vllm_env").items():
+        secrets.reveal(settings, name, value)
     if kind(settings) == NATIVE:
         settings.needed("engine_venv")
     else:

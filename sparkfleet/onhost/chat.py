@@ -1,16 +1,19 @@
 """Ask the endpoint on this host one chat question, as a client would.
 
 Request: ``url`` (http://address:port), ``model``, ``ask``, ``max_tokens``, ``timeout`` in seconds,
-and ``key`` where the endpoint wants one. Answer: ``answer``, ``models`` that it has, ``seconds``.
+and ``environment``, the file of this host that the server read: the key is there, if it wants one.
+Answer: ``answer``, ``models`` that it has, ``seconds``.
 """
 
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 import time
 import urllib.error
 import urllib.request
+from pathlib import Path
 from typing import Any
 
 SHOWN = 500  # characters of an error page
@@ -19,6 +22,7 @@ SHOWN = 500  # characters of an error page
 def main() -> None:
     """Answer the request on standard input."""
     request = json.loads(sys.stdin.readline())
+    request["key"] = key(Path(request["environment"]))
     began = time.monotonic()
     try:
         answer = {**chat(request), "seconds": time.monotonic() - began}
@@ -28,6 +32,13 @@ def main() -> None:
     except OSError as error:
         answer = {"error": f"no answer from {request['url']}: {error}"}
     print(json.dumps(answer))
+
+
+def key(path: Path) -> str:
+    """Return the key that the endpoint was started with, "" if it is open."""
+    words = shlex.split(path.read_text(), comments=True) if path.exists() else []
+    found = [word.partition("=")[2] for word in words if word.startswith("VLLM_API_KEY=")]
+    return found[-1] if found else ""
 
 
 def chat(request: dict[str, Any]) -> dict[str, Any]:
@@ -49,7 +60,7 @@ def chat(request: dict[str, Any]) -> dict[str, Any]:
 def call(request: dict[str, Any], path: str, body: dict[str, Any] | None) -> Any:
     """Return the JSON that the endpoint answers."""
     headers = {"Content-Type": "application/json"}
-    if request.get("key"):
+    if request["key"]:
         headers["Authorization"] = f"Bearer {request['key']}"
     data = None if body is None else json.dumps(body).encode()
     question = urllib.request.Request(request["url"] + path, data=data, headers=headers)

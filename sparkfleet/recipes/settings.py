@@ -77,6 +77,15 @@ class Settings:
             return DEFAULT
         return value.entries.get(key or "") or value.where or DEFAULT
 
+    def written(self, name: str, key: str) -> Any:
+        """Return the entry `key` of a mapping as its file has it, before it was rendered."""
+        value = self.host.vars.get(name)
+        layers = () if value is None else (*value.shadowed, value)
+        for layer in layers:
+            if key in (layer.data or {}):
+                return (layer.raw or layer.data).get(key)
+        return None
+
     def text(self, name: str) -> str:
         """Return a text; an empty one where nobody gave it."""
         value = self.value(name)

@@ -79,7 +79,7 @@ ROWS = (
     Variable(
         name="vllm_env",
         kind=Kind.ENVIRONMENT,
-        help="environment of every rank",
+        help="environment of every rank; {from_file: PATH} reads a secret from a file here",
     ),
     Variable(
         name="vllm_accept",

@@ -1,0 +1,45 @@
+"""Which variables of an environment are secrets, and how the others are shown beside them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+VEIL = "(secret)"
+FROM_FILE = "from_file"
+NAMES = re.compile(r"(^|_)(TOKEN|KEY|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(_|$)", re.IGNORECASE)
+
+
+def is_secret(name: str, written: Any = None) -> bool:
+    """Whether variable `name` is one, by its name or by how its value is `written`.
+
+    What comes from a file or from this machine's environment is nobody else's.
+    """
+    if isinstance(written, str) and "lookup(" in written:
+        return True
+    return is_file(written) or NAMES.search(name) is not None
+
+
+def is_file(written: Any) -> bool:
+    """Whether a value is ``{from_file: PATH}``."""
+    return (
+        isinstance(written, Mapping)
+        and set(written) == {FROM_FILE}
+        and isinstance(written[FROM_FILE], str)
+    )
+
+
+def veiled(environment: Any, written: Any = None) -> Any:
+    """Return an environment as it may be shown; `written` is the same before it was rendered."""
+    if not isinstance(environment, Mapping):
+        return environment
+    raw = written if isinstance(written, Mapping) else {}
+    return {
+        name: VEIL if _hides(str(name), value, raw.get(name)) else value
+        for name, value in environment.items()
+    }
+
+
+def _hides(name: str, value: Any, raw: Any) -> bool:
+    return value is not None and not is_file(value) and is_secret(name, raw)

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from sparkfleet.actions import recipe_rules
 from sparkfleet.actions.action import Action, NoArgs, Plan
 from sparkfleet.actions.gather_facts import Fleet
 from sparkfleet.actions.scene import Scene
+from sparkfleet.launch import library
 from sparkfleet.launch.known import ask_known
+from sparkfleet.launch.library import Libraries, Library
 from sparkfleet.launch.preflight import check_settings, preflight
+from sparkfleet.model import Verdict
 from sparkfleet.recipes.rules import Known
+from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.link import Link
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What one host told that its facts do not: of its vLLM, and of its NCCL if ranks take that."""
+
+    known: Known
+    library: Library | None
 
 
 class Preflight(Action[NoArgs]):
@@ -20,18 +33,35 @@ class Preflight(Action[NoArgs]):
 
     name = "preflight"
 
-    def inspect(self, scene: Scene, link: Link) -> Known:
-        """Ask one host about its vLLM, where its version does not tell enough."""
+    def inspect(self, scene: Scene, link: Link) -> Asked:
+        """Ask one host what the settings make worth asking."""
+        settings = scene.settings(link.host)
         survey = scene.recall(Fleet).surveys[link.host.name]
-        return ask_known(link, scene.settings(link.host), survey)
+        return Asked(
+            known=ask_known(link, settings, survey),
+            library=library.look(link, settings),
+        )
 
     def plan(self, scene: Scene, seen: Mapping[str, Any]) -> Mapping[str, Plan]:
         """Return every host's verdicts."""
         fleet = scene.recall(Fleet)
         settings = {host.name: scene.settings(host) for host in scene.cluster.hosts}
-        rules = recipe_rules.verdicts(scene, seen)
+        rules = recipe_rules.verdicts(scene, {name: one.known for name, one in seen.items()})
         for own in settings.values():
             check_settings(own)
-        verdicts = preflight(fleet.facts, fleet.surveys, settings, nodes=scene.options.nodes)
-        verdicts += rules
+        verdicts = (
+            *preflight(fleet.facts, fleet.surveys, settings, nodes=scene.options.nodes),
+            *rules,
+            *_library(scene, settings, seen),
+        )
         return {name: Plan(verdicts=tuple(v for v in verdicts if v.host == name)) for name in seen}
+
+
+def _library(
+    scene: Scene, settings: Mapping[str, Settings], seen: Mapping[str, Asked]
+) -> Iterator[Verdict]:
+    found = {name: one.library for name, one in seen.items() if one.library}
+    if found:
+        libraries = Libraries(by_host=found)
+        scene.remember(libraries)
+        yield from library.judge(libraries, settings)

@@ -12,13 +12,16 @@ from sparkfleet.actions.launching import Launch
 from sparkfleet.actions.scene import Scene
 from sparkfleet.actions.stage_weights import Staged
 from sparkfleet.errors import PlaybookError
-from sparkfleet.launch import engines
+from sparkfleet.launch import engines, library
 from sparkfleet.launch.deployment import Deployment, Node, deploy
+from sparkfleet.launch.engines import Engine
 from sparkfleet.launch.environment import environment
 from sparkfleet.launch.executor import Choice, Executor, choose
+from sparkfleet.launch.library import Libraries
 from sparkfleet.launch.survey import Survey
-from sparkfleet.links import Fabric
+from sparkfleet.links import EnvVar, Fabric
 from sparkfleet.model import Host
+from sparkfleet.recipes.settings import Settings
 from sparkfleet.report.events import Note
 
 
@@ -88,6 +91,8 @@ def _deployment(
     scene: Scene, surveys: Mapping[str, Survey], nodes: Sequence[Node], chosen: Executor
 ) -> Deployment:
     versions = [f"{name} {_contents(survey)}" for name, survey in surveys.items()]
+    if libraries := scene.found(Libraries):
+        versions += [f"{name} NCCL {one.digest}" for name, one in libraries.by_host.items()]
     return deploy(
         scene.cluster.name,
         nodes,
@@ -128,7 +133,12 @@ def _node(scene: Scene, host: Host, survey: Survey, chosen: Executor) -> Node:
             cluster=scene.cluster.name,
             hf_home=engine.inside(survey.expand(settings.text("weights_dir"))),
             model=engine.inside(model),
-            engine=engine.environment,
+            engine=(*engine.environment, *_library(settings, survey, engine)),
             executor=chosen,
         ),
     )
+
+
+def _library(settings: Settings, survey: Survey, engine: Engine) -> tuple[EnvVar, ...]:
+    path = settings.text(library.NAME)
+    return tuple(library.variables(settings, engine.inside(survey.expand(path)))) if path else ()

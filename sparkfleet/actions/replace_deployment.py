@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sparkfleet.actions.action import Action, NoArgs, Plan
@@ -51,27 +51,22 @@ class ReplaceDeployment(Action[NoArgs]):
 
 def _plan(launch: Launch, name: str) -> Plan:
     survey = launch.surveys[name]
-    changes = tuple(_changes(launch, name, survey)) if launch.reason else ()
-    wanted: dict[str, str | None] = dict.fromkeys(survey.files)
-    wanted |= launch.deployment.files[name]
+    files = launch.deployment.files[name]
+    wanted: dict[str, str | None] = {**dict.fromkeys(survey.files), **files}
     return Plan(
-        changes=changes,
+        changes=tuple(changes(files, survey)) if launch.reason else (),
         work=wanted if launch.reason else None,
         message=launch.reason or "runs as wanted",
     )
 
 
-def _changes(launch: Launch, name: str, survey: Survey) -> list[Change]:
-    changes = []
+def changes(wanted: Mapping[str, str], survey: Survey) -> Iterator[Change]:
+    """Yield what happens to one host: what ends there, and each file that differs, no secret."""
     if survey.running:
-        changes.append(Change(summary=f"stop {survey.running}"))
-    wanted = launch.deployment.files[name]
+        yield Change(summary=f"stop {survey.running}")
     for file, before in survey.files.items():
         if before != wanted.get(file):
             verb = "write" if file in wanted else "remove"
             path = f"{survey.folder}/{file}"
             after = masked(wanted.get(file))
-            changes.append(
-                Change(summary=f"{verb} {path}", path=path, before=masked(before), after=after)
-            )
-    return changes
+            yield Change(summary=f"{verb} {path}", path=path, before=masked(before), after=after)

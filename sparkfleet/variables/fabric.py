@@ -108,6 +108,16 @@ ROWS = (
         help="NCCL_* and related variables laid over the computed ones",
     ),
     Variable(
+        name="nccl_library",
+        kind=Kind.TEXT,
+        help="NCCL of this host that every rank takes instead of the engine's, an absolute path",
+    ),
+    Variable(
+        name="nccl_library_sha256",
+        kind=Kind.TEXT,
+        help="SHA-256 that nccl_library must have; unset: the same on every host",
+    ),
+    Variable(
         name="nccl_ib_hca",
         kind=Kind.TEXT,
         help="HCAs of this host in NCCL's form (=name:port,... or ^name); unset: of its netdevs",

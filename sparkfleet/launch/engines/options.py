@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
 from sparkfleet.errors import InventoryError
 from sparkfleet.launch.engines.daemon import Daemon
@@ -12,6 +13,7 @@ from sparkfleet.recipes.settings import Settings
 NOFILE = 1048576  # facts 2.4, failure 33
 CDI = "--device=nvidia.com/gpu=all"
 HOOK = "--gpus=all"
+LIBRARIES = "/opt/sparkfleet"  # where containers have the host's
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,11 +42,13 @@ def _csv(field: str) -> str:
 def mounts(settings: Settings, home: str, files: Mapping[str, str]) -> tuple[Mount, ...]:
     """Return `engine_mounts`; `files` are paths of the host by the names of declared files.
 
-    Raises InventoryError for one that is not HOST:CONTAINER[:ro].
+    The host's NCCL is one more, where the ranks shall take that. Raises InventoryError for one that
+    is not HOST:CONTAINER[:ro].
     """
-    return tuple(
-        _mount(str(text), settings, home, files) for text in settings.value("engine_mounts") or ()
-    )
+    texts = [str(text) for text in settings.value("engine_mounts") or ()]
+    if library := settings.text("nccl_library"):
+        texts.append(f"{library}:{LIBRARIES}/{PurePosixPath(library).name}:ro")
+    return tuple(_mount(text, settings, home, files) for text in texts)
 
 
 def _mount(text: str, settings: Settings, home: str, files: Mapping[str, str]) -> Mount:

@@ -96,7 +96,7 @@ def names(request: dict[str, Any]) -> list[str]:
 def read(path: Path) -> str | None:
     """Return the text of a file, or None where there is none."""
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
+        return path.read_bytes().decode(errors="replace")  # line ends as they are
     except FileNotFoundError:
         return None
 

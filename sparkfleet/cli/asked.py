@@ -57,7 +57,7 @@ def ask(task: str, options: Mapping[str, Any]) -> Asked:
         inventory=tuple(options.get("inventory") or ()),
         recipe=options.get("recipe"),
         cluster=options.get("cluster"),
-        limit=options.get("limit"),
+        limit=_limit(options.get("limit")),
         given={**pairs(options.get("set") or []), **_executor(options.get("executor"))},
         tp=number("tp", options.get("tp"), 1),
         pp=number("pp", options.get("pp"), 1),
@@ -82,6 +82,11 @@ def _executor(name: str | None) -> dict[str, str]:
     if name is not None and name not in known:
         raise UsageError(f"--executor is {' or '.join(known)}, not {name!r}")
     return {} if name is None else {"vllm_executor": name}
+
+
+def _limit(given: str | Iterable[str] | None) -> str | None:
+    """Return one pattern: ``a,b``, ``--limit a --limit b`` and a list mean the same (case C35)."""
+    return given if isinstance(given, str) else ",".join(given or ()) or None
 
 
 def _reason(text: str | None) -> str:

@@ -8,7 +8,7 @@ from sparkfleet.cli.asked import ask
 from sparkfleet.cli.command import command
 from sparkfleet.errors import UsageError
 
-REPEATED = ["inventory", "set"]
+REPEATED = ["inventory", "limit", "set"]
 
 
 @command(iterable=REPEATED, help={"executor": "ray, mp or auto: what joins several hosts"})
@@ -22,7 +22,7 @@ def up(  # noqa: PLR0913 - the options of the main job
     inventory: Any = None,
     recipe: str | None = None,
     cluster: str | None = None,
-    limit: str | None = None,
+    limit: Any = None,
     check: bool = False,
     diff: bool = False,
     set: Any = None,  # noqa: A002 - the option's name
@@ -86,7 +86,7 @@ def down(  # noqa: PLR0913 - its options
     *,
     inventory: Any = None,
     cluster: str | None = None,
-    limit: str | None = None,
+    limit: Any = None,
     check: bool = False,
     set: Any = None,  # noqa: A002 - the option's name
     lock_wait: str | None = None,
@@ -142,7 +142,7 @@ def status(
     *,
     inventory: Any = None,
     cluster: str | None = None,
-    limit: str | None = None,
+    limit: Any = None,
     set: Any = None,  # noqa: A002 - the option's name
 ) -> int:
     """Show what runs on every host; a host that does not answer is shown, the rest still are."""
@@ -158,7 +158,7 @@ def logs(
     lines: str | None = None,
     inventory: Any = None,
     cluster: str | None = None,
-    limit: str | None = None,
+    limit: Any = None,
     set: Any = None,  # noqa: A002 - the option's name
 ) -> int:
     """Show the end of every log of every host."""

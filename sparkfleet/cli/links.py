@@ -7,7 +7,7 @@ from typing import Any
 from sparkfleet.cli.asked import ask
 from sparkfleet.cli.command import command
 
-REPEATED = ["inventory", "set"]
+REPEATED = ["inventory", "limit", "set"]
 
 
 @command(iterable=REPEATED, help={"svg": "write a drawing of the cables to this file"})
@@ -17,7 +17,7 @@ def show(  # noqa: PLR0913 - the options of a task
     inventory: Any = None,
     recipe: str | None = None,
     cluster: str | None = None,
-    limit: str | None = None,
+    limit: Any = None,
     set: Any = None,  # noqa: A002 - the option's name
     forks: str | None = None,
     svg: str | None = None,
@@ -40,7 +40,7 @@ def verify(  # noqa: PLR0913 - the options of a task
     inventory: Any = None,
     recipe: str | None = None,
     cluster: str | None = None,
-    limit: str | None = None,
+    limit: Any = None,
     set: Any = None,  # noqa: A002 - the option's name
     forks: str | None = None,
     allow_degraded: str | None = None,
@@ -71,7 +71,7 @@ def bench(  # noqa: PLR0913 - the options of a task
     inventory: Any = None,
     recipe: str | None = None,
     cluster: str | None = None,
-    limit: str | None = None,
+    limit: Any = None,
     set: Any = None,  # noqa: A002 - the option's name
     forks: str | None = None,
     seconds: str | None = None,

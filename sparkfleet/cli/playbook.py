@@ -9,7 +9,7 @@ from sparkfleet.cli.command import command
 from sparkfleet.cli.screen import say
 from sparkfleet.errors import UsageError
 
-REPEATED = ["inventory", "set", "tags", "skip_tags"]
+REPEATED = ["inventory", "limit", "set", "tags", "skip_tags"]
 
 
 @command(iterable=REPEATED, positional=["file"], help={"file": "the playbook"})
@@ -18,7 +18,7 @@ def run(  # noqa: PLR0913 - the options of ansible-playbook, and those of the ma
     file: str,
     *,
     inventory: Any = None,
-    limit: str | None = None,
+    limit: Any = None,
     tags: Any = None,
     skip_tags: Any = None,
     start_at: str | None = None,

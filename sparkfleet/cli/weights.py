@@ -7,7 +7,7 @@ from typing import Any
 from sparkfleet.cli.asked import ask
 from sparkfleet.cli.command import command
 
-REPEATED = ["inventory", "set"]
+REPEATED = ["inventory", "limit", "set"]
 
 
 @command(iterable=REPEATED)
@@ -17,7 +17,7 @@ def stage(  # noqa: PLR0913 - the options that choose a cluster and a recipe
     inventory: Any = None,
     recipe: str | None = None,
     cluster: str | None = None,
-    limit: str | None = None,
+    limit: Any = None,
     check: bool = False,
     set: Any = None,  # noqa: A002 - the option's name
     lock_wait: str | None = None,
@@ -44,7 +44,7 @@ def verify(
     inventory: Any = None,
     recipe: str | None = None,
     cluster: str | None = None,
-    limit: str | None = None,
+    limit: Any = None,
     set: Any = None,  # noqa: A002 - the option's name
 ) -> int:
     """Prove that every node has every file of the recipe; exit 2 where one has not. Read-only."""
@@ -60,7 +60,7 @@ def plan(
     inventory: Any = None,
     recipe: str | None = None,
     cluster: str | None = None,
-    limit: str | None = None,
+    limit: Any = None,
     set: Any = None,  # noqa: A002 - the option's name
 ) -> int:
     """Show what `weights.stage` would send to each node, and what stands in its way. Read-only."""
@@ -75,7 +75,7 @@ def listing(
     *,
     inventory: Any = None,
     cluster: str | None = None,
-    limit: str | None = None,
+    limit: Any = None,
     set: Any = None,  # noqa: A002 - the option's name
 ) -> int:
     """Show the models on every node, with their sizes and whose they are."""
@@ -96,7 +96,7 @@ def prune(
     yes: bool = False,
     inventory: Any = None,
     cluster: str | None = None,
-    limit: str | None = None,
+    limit: Any = None,
     set: Any = None,  # noqa: A002 - the option's name
 ) -> int:
     """Remove a model from every node: only files that a run of ours brought, never what serves."""

@@ -13,7 +13,7 @@ from sparkfleet.actions.launching import Launch, place
 from sparkfleet.actions.scene import Scene
 from sparkfleet.commands import script
 from sparkfleet.errors import LaunchError, SparkfleetError, UnreachableError
-from sparkfleet.launch import guards, milestones, processes
+from sparkfleet.launch import copied, guards, milestones, processes
 from sparkfleet.launch.executor import Executor
 from sparkfleet.launch.milestones import Milestone
 from sparkfleet.launch.rendezvous import Rendezvous
@@ -100,6 +100,8 @@ class WaitReady(Action[NoArgs]):
         host = link.host.name
         new = scene.recall(Launch).reason != ""  # what runs already told its milestones
         for line in report["lines"] if new else ():
+            if why := copied.complaint(scene.recall(Launch).deployment, line):
+                raise LaunchError(why, host=host, hint=copied.HINT)
             if self._meeting:
                 self._meeting.hear(host, line, time.monotonic())
             if milestone := milestones.parse(line):

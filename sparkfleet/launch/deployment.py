@@ -29,7 +29,10 @@ MANAGED = ("nccl.env", START, "ray-head.sh", "ray-worker.sh", SERVE_SCRIPT, NO_C
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
-    """The files of every host, and one hash over everything that makes them what they are."""
+    """The files of every host, and one hash over everything that makes them what they are.
+
+    `per_host` names the variables of the ranks' environment that differ between hosts.
+    """
 
     cluster: str
     tp: int
@@ -39,6 +42,7 @@ class Deployment:
     files: Mapping[str, Mapping[str, str]]  # host -> name -> text
     hash: str
     executor: Executor = Executor.RAY
+    per_host: frozenset[str] = frozenset()
 
     def roles(self, *, head: bool) -> tuple[str, ...]:
         """Return what runs on the head, or on any other host, in the order of its start."""
@@ -70,11 +74,18 @@ def deploy(
         tp=tp,
         pp=pp,
         executor=group.executor,
+        per_host=_per_host(nodes),
         served_name=served_name(head),
         port=head.integer("vllm_port"),
         files={host: _labelled(own, hash_) for host, own in files.items()},
         hash=hash_,
     )
+
+
+def _per_host(nodes: Sequence[Node]) -> frozenset[str]:
+    seen = [{variable.name: variable.value for variable in node.environment} for node in nodes]
+    names = {name for own in seen for name in own}
+    return frozenset(name for name in names if len({own.get(name) for own in seen}) > 1)
 
 
 def hash_of(files: Mapping[str, Mapping[str, str]], contents: Sequence[str]) -> str:

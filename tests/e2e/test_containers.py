@@ -129,3 +129,17 @@ def test_solo_needs_no_ray_and_no_fabric(run: Type, lab: Fleet) -> None:
     again = run("cluster.up", "--solo", "--set", "engine_user=host")
     assert again.recap("spark-01")["changed"] == 0
     assert run("cluster.down").code == 0
+
+
+def test_ranks_joined_without_ray_are_one_container_each(run: Type, lab: Fleet) -> None:
+    mp = ("cluster.up", "--tp", "2", "--executor", "mp")
+    done = run(*mp)
+    assert done.code == 0, done.output
+    assert chat(lab.hosts[0].address, "12*17") == "204"
+    assert [docker(host, "ps", "--format", "{{.Names}}") for host in HOSTS] == [
+        ["sparkfleet-default-serve"]
+    ] * 2
+    assert "rank 1 on spark-02 (10.78.1.2)" in done.output
+    assert run(*mp).recap("spark-02")["changed"] == 0
+    assert run("cluster.down").code == 0
+    assert [running(host) for host in HOSTS] == [[], []]

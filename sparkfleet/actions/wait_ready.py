@@ -100,12 +100,7 @@ class WaitReady(Action[NoArgs]):
         host = link.host.name
         new = scene.recall(Launch).reason != ""  # what runs already told its milestones
         for line in report["lines"] if new else ():
-            if why := copied.complaint(scene.recall(Launch).deployment, line):
-                raise LaunchError(why, host=host, hint=copied.HINT)
-            if self._meeting:
-                self._meeting.hear(host, line, time.monotonic())
-            if milestone := milestones.parse(line):
-                scene.tell(_progress(host, milestone))
+            self._hear(scene, host, line)
         guard = guards.parse(report["guard"])
         if guard and guard.reason:
             raise LaunchError(str(guard.reason), host=host, hint=guards.FIX)
@@ -123,6 +118,15 @@ class WaitReady(Action[NoArgs]):
                 host=host,
                 hint="a cold start can be longer: raise vllm_ready_timeout in the recipe",
             )
+
+    def _hear(self, scene: Scene, host: str, line: str) -> None:
+        """Take a new line of a host's log; raises LaunchError for one that is a failure."""
+        if why := copied.complaint(scene.recall(Launch).deployment, line):
+            raise LaunchError(why, host=host, hint=copied.HINT)
+        if self._meeting:
+            self._meeting.hear(host, line, time.monotonic())
+        if milestone := milestones.parse(line):
+            scene.tell(_progress(host, milestone))
 
 
 def _meeting(scene: Scene) -> Rendezvous | None:

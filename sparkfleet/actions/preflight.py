@@ -10,7 +10,7 @@ from sparkfleet.actions import recipe_rules
 from sparkfleet.actions.action import Action, NoArgs, Plan
 from sparkfleet.actions.gather_facts import Fleet
 from sparkfleet.actions.scene import Scene
-from sparkfleet.launch import library
+from sparkfleet.launch import library, memory
 from sparkfleet.launch.known import ask_known
 from sparkfleet.launch.library import Libraries, Library
 from sparkfleet.launch.preflight import check_settings, preflight
@@ -22,10 +22,14 @@ from sparkfleet.remote.link import Link
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What one host told that its facts do not: of its vLLM, and of its NCCL if ranks take that."""
+    """What one host told that its facts do not, where the settings make it worth asking.
+
+    Of its vLLM, of its own NCCL, and whether its page cache may be emptied.
+    """
 
     known: Known
     library: Library | None
+    drop: Verdict | None
 
 
 class Preflight(Action[NoArgs]):
@@ -40,6 +44,7 @@ class Preflight(Action[NoArgs]):
         return Asked(
             known=ask_known(link, settings, survey),
             library=library.look(link, settings),
+            drop=memory.may_drop(link) if settings.value("drop_caches") else None,
         )
 
     def plan(self, scene: Scene, seen: Mapping[str, Any]) -> Mapping[str, Plan]:
@@ -53,6 +58,7 @@ class Preflight(Action[NoArgs]):
             *preflight(fleet.facts, fleet.surveys, settings, nodes=scene.options.nodes),
             *rules,
             *_library(scene, settings, seen),
+            *(one.drop for one in seen.values() if one.drop),
         )
         return {name: Plan(verdicts=tuple(v for v in verdicts if v.host == name)) for name in seen}
 

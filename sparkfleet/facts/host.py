@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 from typing import TYPE_CHECKING, Any
 
-from sparkfleet.facts import machine, network, rdma
+from sparkfleet.facts import login, machine, network, rdma
 from sparkfleet.facts.machine import Disk, Gpu, GpuProcess, Listener, Memory, Release, System
 from sparkfleet.facts.network import Neighbour, Netdev, Route
 from sparkfleet.facts.rdma import Hca, PciFunction
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 GPU_FIELDS = "name,uuid,driver_version,compute_cap,memory.total,memory.used,clocks.sm"
 GPU_QUERY = f"nvidia-smi --query-gpu={GPU_FIELDS} --format=csv"  # as onhost/facts.py runs it
+GPU_TABLE = "nvidia-smi"
 GPU_PROCESSES = "nvidia-smi --query-compute-apps=pid,process_name,used_memory --format=csv"
 NCCL_FILES = ("/etc/nccl.conf", "~/.nccl.conf")
 
@@ -40,6 +41,8 @@ class HostFacts:
     memory: Memory | None = None
     gpus: tuple[Gpu, ...] = ()
     gpu_processes: tuple[GpuProcess, ...] = ()
+    desktop: tuple[GpuProcess, ...] = ()  # that draw on the GPU
+    lingers: bool | None = None  # whether what this user runs outlives its logins
     release: Release = field(default_factory=Release)
     system: System = field(default_factory=System)
     disk: Disk | None = None
@@ -118,6 +121,8 @@ def parse(host_name: str, raw: Mapping[str, Any]) -> HostFacts:
         memory=machine.memory(readings),
         gpus=machine.gpus(readings.text(GPU_QUERY)),
         gpu_processes=machine.gpu_processes(readings.text(GPU_PROCESSES)),
+        desktop=login.desktop(readings.text(GPU_TABLE)),
+        lingers=login.lingers(readings),
         release=machine.release(readings),
         system=machine.system(readings),
         disk=machine.disk(readings.text("weights_dir")),

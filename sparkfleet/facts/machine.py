@@ -23,6 +23,7 @@ class Memory:
     total: int
     free: int
     available: int
+    cached: int = 0
     swap_total: int = 0
     swap_free: int = 0
     cma_total: int | None = None
@@ -81,7 +82,7 @@ class Listener:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class System:
-    """The system and this login: `memlock` in bytes, None where unlimited; `clock` since 1970."""
+    """The system and this login: sizes in bytes, `memlock` None where unlimited; `clock` s."""
 
     kernel: str = ""
     architecture: str = ""
@@ -91,6 +92,7 @@ class System:
     python: str = ""
     user: str = ""
     home: str = ""
+    page_size: int | None = None
     memlock: int | None = None
     clock: float = 0.0
 
@@ -127,6 +129,7 @@ def system(readings: Readings) -> System:
         python=readings.text("python"),
         user=user,
         home=home,
+        page_size=readings.number("page_size"),
         memlock=memlock if memlock is not None and memlock >= 0 else None,
         clock=float(clock[0]) if clock else 0.0,
     )
@@ -146,6 +149,7 @@ def memory(readings: Readings) -> Memory | None:
         total=rows["MemTotal"],
         free=rows["MemFree"],
         available=rows["MemAvailable"],
+        cached=rows.get("Cached", 0),
         swap_total=rows.get("SwapTotal", 0),
         swap_free=rows.get("SwapFree", 0),
         cma_total=rows.get("CmaTotal"),

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from sparkfleet.facts import HostFacts
 from sparkfleet.launch import declared, secrets
+from sparkfleet.launch.costs import costs
 from sparkfleet.launch.engines import NATIVE, kind, mods, options
 from sparkfleet.launch.engines.checks import container_checks
 from sparkfleet.launch.executor import Executor, choose
@@ -30,6 +31,7 @@ def preflight(
     verdicts: list[Verdict] = []
     for name in names:
         verdicts.append(_gpu(facts[name]))
+        verdicts += costs(settings[name], facts[name], surveys[name])
         if (daemon := surveys[name].daemon) is None:
             verdicts += _engine(settings[name], surveys[name], executor)
         else:

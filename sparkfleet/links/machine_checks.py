@@ -15,7 +15,7 @@ UPDATER = "/var/lib/dpkg/info/mlnx-fw-updater.list"
 
 
 def equal(evidence: Evidence) -> Iterator[Verdict]:
-    """Expect the head's firmware, kernel, driver and DGX OS on every host (facts 1.7, C20)."""
+    """Expect the head's firmware, kernel, page size, driver and DGX OS on every host (C20)."""
     head, *rest = evidence.hosts
     reference = _versions(evidence, head)
     for host in rest:
@@ -40,6 +40,7 @@ def _versions(evidence: Evidence, host: str) -> dict[str, tuple[str, str]]:
     return {
         "firmware": (", ".join(firmware), "/sys/class/infiniband/*/fw_ver"),
         "kernel": (facts.system.kernel, "uname"),
+        "page_size": (str(facts.system.page_size or ""), "getpagesize"),
         "driver": (facts.driver, "nvidia-smi"),
         "release": (facts.release.version, "/etc/dgx-release"),
     }

@@ -2,9 +2,8 @@
 
 Request: ``{"weights_dir": "~/vllm", "ports": [8000], "files": [], "fabric": true}``. `files` are
 read beside ours; without `fabric` nothing of the QSFP network is. Answer: ``{"facts": {source:
-item}}``: a source is the path that was read or the command that was run, an item holds exactly one
-of ``text``, ``missing`` (no such file, tree or tool), ``denied`` (permission) and ``failed`` (any
-other error).
+item}}``: a source is a path or a command, an item holds exactly one of ``text``, ``missing`` (no
+such file, tree or tool), ``denied`` (permission) and ``failed`` (any other error).
 """
 
 from __future__ import annotations
@@ -22,11 +21,8 @@ import struct
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 TOOL_TIMEOUT = 10  # s; nvidia-smi takes seconds while the driver wakes up
 MELLANOX = "0x15b3"  # PCI vendor id of ConnectX
@@ -35,7 +31,7 @@ SIOCGIFADDR, SIOCGIFNETMASK = 0x8915, 0x891B
 GPU_FIELDS = "name,uuid,driver_version,compute_cap,memory.total,memory.used,clocks.sm"
 RELEASE_FILES = ("/etc/dgx-release", "/etc/os-release", "/etc/machine-id")
 HARDWARE_FILES = ("/proc/cmdline", "/proc/meminfo", "/sys/class/dmi/id/product_name")
-NCCL_FILES = ("/etc/nccl.conf", "~/.nccl.conf")
+NCCL_FILES = ("/etc/nccl.conf", "~/.nccl.conf", "/var/lib/dpkg/info/mlnx-fw-updater.list")
 NETDEV_FILES = ("address", "carrier", "flags", "mtu", "speed", "type")
 NETDEV_LINKS = ("device", "master", "phy80211")
 PORT_FILES = ("state", "phys_state", "rate", "link_layer")
@@ -133,13 +129,17 @@ def note_tool(*argv: str) -> str:
 
 def gather_machine(weights_dir: str) -> None:
     """Keep what the machine is: release, kernel, GPU, memory, disk, limits, clock."""
-    note_files("", RELEASE_FILES + HARDWARE_FILES)
+    note_files("", RELEASE_FILES + HARDWARE_FILES + ("/etc/systemd/logind.conf",))
+    note_folder("/run/systemd/users")
+    note_folder("/var/lib/systemd/linger")
     note("uname", lambda: " ".join(os.uname()))
+    note("page_size", lambda: str(resource.getpagesize()))
     note("python", lambda: sys.version.split()[0])
     note("user", lambda: f"{getpass.getuser()} {Path.home()}")
     note("clock", lambda: repr(time.time()))
     note("memlock", lambda: str(resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]))  # -1: unlimited
     note("weights_dir", lambda: disk(Path(weights_dir).expanduser()))
+    note_tool("nvidia-smi")  # only its table tells who draws on the GPU
     note_tool("nvidia-smi", f"--query-gpu={GPU_FIELDS}", "--format=csv")
     note_tool("nvidia-smi", "--query-compute-apps=pid,process_name,used_memory", "--format=csv")
 
@@ -211,7 +211,6 @@ def gather_fabric() -> None:
     note_tool("rdma", "link")
     note("/dev/infiniband", lambda: "\n".join(openable("/dev/infiniband")))
     note_files("", NCCL_FILES)
-    note_files("/var/lib/dpkg/info", ["mlnx-fw-updater.list"])
     ours = sorted(pair for pair in os.environ.items() if pair[0].startswith(ENVIRONMENT))
     note("environment", lambda: "\n".join(map("=".join, ours)))
 

@@ -20,6 +20,7 @@ CLASSES = {  # by the word of each: its module under `sparkfleet.actions`, and i
     "command": ("command", "RunCommand"),
     "copy": ("copy", "Copy"),
     "debug": ("debug", "Debug"),
+    "drop_caches": ("drop_caches", "DropCaches"),
     "file": ("file", "File"),
     "gather_facts": ("gather_facts", "GatherFacts"),
     "image": ("images", "Image"),

@@ -32,4 +32,10 @@ ROWS = (
         default=2,
         minimum=1,
     ),
+    Variable(
+        name="drop_caches",
+        kind=Kind.FLAG,
+        help="empty the page cache right before a start, with `sudo -n`: vLLM counts it as used",
+        default=False,
+    ),
 )

@@ -1,0 +1,82 @@
+"""Tell how much memory this host has left, after something was done about it.
+
+Request: ``do``: look, drop (empty the page cache, by `sudo -n`), or settle (wait at most
+``patience`` s until what processes of the GPU held in the look ``before`` is available again, of
+those that are gone). Sizes in bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+DROP = ("sudo", "-n", "sh", "-c", "sync; echo 3 > /proc/sys/vm/drop_caches")
+GPU = ("nvidia-smi", "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits")
+MIB = 1 << 20
+TICK = 0.1  # s
+ENOUGH = 0.9  # of what was held: others take and give meanwhile
+
+
+def main() -> None:
+    """Answer the request on standard input."""
+    request = json.loads(sys.stdin.readline())
+    deeds = {"look": look, "drop": drop, "settle": settle}
+    try:
+        answer = deeds[request["do"]](request)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        answer = {"error": str(error)}
+    print(json.dumps(answer))
+
+
+def look(_request: dict[str, Any]) -> dict[str, Any]:
+    """Return MemFree and MemAvailable, and what each process on the GPU holds."""
+    return {**meminfo(), "gpu": gpu()}
+
+
+def drop(_request: dict[str, Any]) -> dict[str, Any]:
+    """Empty the page cache and return MemFree before and after."""
+    before = meminfo()
+    done = subprocess.run(
+        DROP, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False
+    )
+    if done.returncode:
+        return {"error": f"{' '.join(DROP[:2])}: {done.stderr.strip()}"}
+    return {"before": before["free"], "after": meminfo()["free"]}
+
+
+def settle(request: dict[str, Any]) -> dict[str, Any]:
+    """Wait for the memory of processes that are gone, and return how much was to come and came."""
+    before, left = request["before"], gpu()
+    held = sum(size for pid, size in before["gpu"].items() if pid not in left)
+    began = time.monotonic()
+    while True:
+        now, waited = meminfo(), time.monotonic() - began
+        back = now["available"] - before["available"]
+        whole = back >= ENOUGH * held
+        if whole or waited > request["patience"]:
+            return {**now, "held": held, "back": back, "whole": whole, "waited": waited}
+        time.sleep(TICK)
+
+
+def meminfo() -> dict[str, int]:
+    """Return what /proc/meminfo tells of memory that can be had."""
+    rows = (line.split() for line in Path("/proc/meminfo").read_text().splitlines())
+    sizes = {row[0]: int(row[1]) * 1024 for row in rows if len(row) > 1}
+    return {"free": sizes["MemFree:"], "available": sizes["MemAvailable:"]}
+
+
+def gpu() -> dict[str, int]:
+    """Return bytes by PID of those who compute on the GPU; empty where it does not say."""
+    try:
+        done = subprocess.run(GPU, capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return {}
+    rows = (line.split(", ") for line in done.stdout.splitlines())
+    return {row[0]: int(row[1]) * MIB for row in rows if len(row) == 2 and row[1].isdigit()}
+
+
+main()

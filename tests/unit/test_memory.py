@@ -1,0 +1,102 @@
+"""Memory that is given back: after ranks ended, and from the page cache."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from sparkfleet.errors import CommandError
+from sparkfleet.launch import memory
+from sparkfleet.model import Host, Severity
+from sparkfleet.remote.local import LocalLink
+
+GIB = 1 << 30
+
+
+@pytest.fixture
+def link() -> LocalLink:
+    return LocalLink(Host(name="here"))
+
+
+@pytest.fixture
+def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder that is searched for programs first."""
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    return tmp_path
+
+
+def _tool(folder: Path, name: str, script: str) -> None:
+    path = folder / name
+    path.write_text(f"#!/bin/bash\n{script}\n")
+    path.chmod(0o755)
+
+
+def test_a_look_tells_what_is_available_and_who_holds_the_gpu(link: LocalLink, tools: Path) -> None:
+    _tool(tools, "nvidia-smi", "echo '168864, 24420'; echo '169094, [N/A]'")
+    seen = memory.look(link)
+    assert seen["gpu"] == {"168864": 24420 << 20}
+    assert seen["available"] > seen["free"] // 2 > 0
+
+
+def test_memory_of_a_process_that_lives_on_is_not_waited_for(link: LocalLink, tools: Path) -> None:
+    _tool(tools, "nvidia-smi", "echo '7, 999999'")
+    before = memory.look(link)
+    returned = memory.settle(link, {**before, "available": before["available"] - GIB})
+    assert (returned.held, returned.whole) == (0, True)
+    assert memory.judge("here", returned).severity is Severity.OK
+
+
+def test_memory_that_does_not_come_back_is_told_after_a_bounded_wait(
+    link: LocalLink, tools: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "PATIENCE", 0.3)
+    _tool(tools, "nvidia-smi", "exit 9")
+    began = time.monotonic()
+    returned = memory.settle(link, {**memory.look(link), "gpu": {"7": 900 * GIB}})
+    assert 0.3 < time.monotonic() - began < 5
+    verdict = memory.judge("here", returned)
+    assert verdict.severity is Severity.WARNING
+    assert verdict.expected == "the 900.0 GiB that the ranks held on the GPU"
+    assert "reboot" in verdict.fix
+
+
+def test_memory_that_a_process_held_comes_back_when_it_ends(link: LocalLink, tools: Path) -> None:
+    hold = ["python3", "-c", "x = bytearray(300 << 20); print(1, flush=True); input()"]
+    with subprocess.Popen(hold, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        _tool(tools, "nvidia-smi", f"echo '{holder.pid}, 200'")
+        before = memory.look(link)
+        holder.kill()
+    _tool(tools, "nvidia-smi", "true")
+    returned = memory.settle(link, before)
+    assert returned.held == 200 << 20
+    assert returned.whole, returned
+
+
+def test_the_page_cache_is_emptied_by_the_documented_command(link: LocalLink, tools: Path) -> None:
+    _tool(tools, "sudo", f"printf '%s\\n' \"$@\" >{tools}/words")
+    before, after = memory.drop(link)
+    assert min(before, after) > 0
+    documented = "sync; echo 3 > /proc/sys/vm/drop_caches"
+    assert (tools / "words").read_text().splitlines() == ["-n", "sh", "-c", documented]
+
+
+def test_a_user_who_may_not_is_told_what_to_do(link: LocalLink, tools: Path) -> None:
+    _tool(tools, "sudo", "echo 'sudo: a password is required' >&2; exit 1")
+    with pytest.raises(CommandError, match="sudo -n: sudo: a password is required") as caught:
+        memory.drop(link)
+    assert "drop_caches: false" in str(caught.value.hint)
+    verdict = memory.may_drop(link)
+    assert verdict.refuses
+    assert verdict.seen == "sudo: a password is required"
+
+
+def test_whether_a_user_may_is_asked_without_doing_it(link: LocalLink, tools: Path) -> None:
+    _tool(tools, "sudo", f"printf '%s\\n' \"$@\" >{tools}/words")
+    assert not memory.may_drop(link).refuses
+    assert (tools / "words").read_text().splitlines()[:3] == ["-n", "-l", "sh"]

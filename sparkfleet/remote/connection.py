@@ -18,6 +18,7 @@ import fabric
 import paramiko
 
 from sparkfleet.errors import AuthenticationError, HostKeyError, UnreachableError
+from sparkfleet.remote import ping
 from sparkfleet.remote.channel import PIECE, Channel, ChannelTimeoutError
 from sparkfleet.remote.link import Link
 from sparkfleet.remote.sockets import CONNECT_TIMEOUT, dial
@@ -111,11 +112,15 @@ def connect(host: Host) -> SshLink:
     """
     options = ssh_options(host)
     connection = _connection(options, fabric.Config())
+    began = time.monotonic()
     try:
         _open(connection)
     except UnreachableError:
         raise
     except (paramiko.SSHException, OSError, EOFError) as error:
+        waited_out = time.monotonic() - began > CONNECT_TIMEOUT * 0.9  # Paramiko names it variously
+        if waited_out and connection.gateway is False and ping.answers(connection.host):
+            raise _starved(host, connection) from error
         raise _refusal(host, connection, error) from error
     return SshLink(host, connection)
 
@@ -180,6 +185,14 @@ def _refusal(host: Host, connection: fabric.Connection, error: Exception) -> Unr
         f"cannot connect to {target} ({_reason(error)})",
         host=host.name,
         hint=f"check the address and that sshd runs: ssh -v -p {connection.port} {login}",
+    )
+
+
+def _starved(host: Host, connection: fabric.Connection) -> UnreachableError:
+    return UnreachableError(
+        f"SSH to {connection.host}:{connection.port} is silent, though the machine answers a ping",
+        host=host.name,
+        hint=ping.STARVED,
     )
 
 

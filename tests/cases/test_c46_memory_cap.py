@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import shutil
+import socket
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from sparkfleet.errors import UnreachableError
+from sparkfleet.launch.costs import costs
 from sparkfleet.launch.engines.checks import container_checks
-from sparkfleet.model import Severity
+from sparkfleet.launch.survey import Survey
+from sparkfleet.model import Host, Severity, Value
+from sparkfleet.recipes.settings import Settings
+from sparkfleet.remote import connection, sockets
 from tests import gb10
 from tests.engines import DOCKER, option, settings, words
+
+_SURVEY = Survey(
+    home="/", folder="/", files={}, hash=None, roles={}, dead=(), processes=(), engine={}
+)
 
 
 def _warnings(kernel: str, **variables: Any) -> list[str]:
@@ -36,3 +47,35 @@ def test_other_kernels_are_not(kernel: str) -> None:
 def test_a_cap_is_given_to_every_container_and_ends_the_warning() -> None:
     assert option(words(engine_memory="110GiB"), "memory") == [str(110 << 30)]
     assert _warnings("7.0.0-1019-nvidia", engine_memory="110GiB") == []
+
+
+def test_that_kernel_is_warned_about_where_no_container_can_be_capped() -> None:
+    facts = gb10.pair()[0].facts()
+    facts = replace(facts, system=replace(facts.system, kernel="7.0.0-1019-nvidia"))
+    native = Settings(host=Host(name="spark-1", vars={"engine_venv": Value(data="/v")}))
+    (verdict,) = (one for one in costs(native, facts, _SURVEY) if one.check == "host.kernel")
+    assert verdict.severity is Severity.WARNING
+    assert "guard_loading: 8GiB" in verdict.fix
+
+
+@pytest.mark.skipif(shutil.which("ping") is None, reason="the note needs ping")
+def test_a_host_whose_ssh_is_silent_while_it_answers_pings_is_told_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for module in (connection, sockets):
+        monkeypatch.setattr(module, "CONNECT_TIMEOUT", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = {"ansible_host": "127.0.0.1", "ansible_port": silent.getsockname()[1]}
+        host = Host(name="spark-1", vars={name: Value(data=data) for name, data in address.items()})
+        with pytest.raises(UnreachableError, match="though the machine answers a ping") as caught:
+            connection.connect(host)
+    assert "out of memory" in str(caught.value.hint)
+
+
+def test_a_host_that_refuses_is_not_taken_for_one_that_is_starved() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        port = gone.getsockname()[1]
+    address = {"ansible_host": "127.0.0.1", "ansible_port": port}
+    host = Host(name="spark-1", vars={name: Value(data=data) for name, data in address.items()})
+    with pytest.raises(UnreachableError, match="Connection refused"):
+        connection.connect(host)

@@ -1,0 +1,29 @@
+"""Whether a machine that SSH does not reach is there at all."""
+
+from __future__ import annotations
+
+import subprocess
+
+PATIENCE = 2.0  # s
+STARVED = (
+    "it may be out of memory, and come back by itself; else power it off and on, then see "
+    "guard_loading and gpu-memory-utilization"
+)
+
+
+def answers(address: str) -> bool:
+    """Whether `address` answers a ping in time; False also where this machine has no `ping`.
+
+    A host that is starved of memory still does, while its SSH is silent (facts, row 75; case C46).
+    """
+    try:
+        done = subprocess.run(
+            ["ping", "-c", "1", address],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0

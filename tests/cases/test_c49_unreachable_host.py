@@ -1,0 +1,62 @@
+"""C49: a host was unreachable under load: the others' status shows, within each host's own time."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sparkfleet.cli.asked import ask
+from sparkfleet.cli.inspection import show_logs, show_status
+from sparkfleet.remote import connection, sockets
+
+PATIENCE = 0.5  # s; in earnest 15
+INVENTORY = """\
+sparks:
+  hosts:
+    spark-1: {{ansible_connection: local, weights_dir: {folder}}}
+    spark-2: {{ansible_host: 127.0.0.1, ansible_port: {silent}}}
+    spark-3: {{ansible_host: 127.0.0.1, ansible_port: {closed}}}
+  vars: {{engine_venv: /opt/venv, ansible_user: nobody}}
+"""
+
+
+@pytest.fixture
+def inventory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Return an inventory of a host that answers, one that is silent and one that refuses."""
+    for module in (connection, sockets):
+        monkeypatch.setattr(module, "CONNECT_TIMEOUT", PATIENCE)
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        closed = gone.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        silent = server.getsockname()[1]
+        path = tmp_path / "inventory.yml"
+        path.write_text(INVENTORY.format(folder=tmp_path, silent=silent, closed=closed))
+        yield str(path)
+
+
+def test_status_shows_the_others_and_what_is_not_known(
+    inventory: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    began = time.monotonic()
+    code = show_status(ask("cluster.status", {"inventory": [inventory]}))
+    assert time.monotonic() - began < 10
+    assert code == 4
+    rows = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line.split()}
+    assert "stopped" in rows["spark-1"]
+    assert "unknown" in rows["spark-2"]
+    assert "unknown" in rows["spark-3"]
+    assert "stopped" not in rows["spark-2"] + rows["spark-3"]
+
+
+def test_logs_name_the_hosts_that_cannot_be_read(
+    inventory: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert show_logs(ask("cluster.logs", {"inventory": [inventory]}), None) == 4
+    told = capsys.readouterr().out
+    assert "==> spark-2: " in told
+    assert "==> spark-3: " in told
+    assert "Traceback" not in told

@@ -23,6 +23,7 @@ CLASSES = {  # by the word of each: its module under `sparkfleet.actions`, and i
     "drop_caches": ("drop_caches", "DropCaches"),
     "file": ("file", "File"),
     "gather_facts": ("gather_facts", "GatherFacts"),
+    "gpu_clock": ("gpu_clock", "GpuClock"),
     "image": ("images", "Image"),
     "join_gate": ("join_gate", "JoinGate"),
     "links_gate": ("links_gate", "LinksGate"),

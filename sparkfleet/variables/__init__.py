@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from sparkfleet.variables import fabric, memory, serving, storage
+from sparkfleet.variables import fabric, health, serving, storage
 from sparkfleet.variables.variable import Kind, Variable
 
 __all__ = ["FAMILIES", "VARIABLES", "Kind", "Variable", "default"]
 
 FAMILIES = re.compile(r"^(link|nccl|ray|vllm|weights|engine|cluster|guard)(_|$)")
-VARIABLES = {row.name: row for rows in (fabric, serving, storage, memory) for row in rows.ROWS}
+VARIABLES = {row.name: row for rows in (fabric, serving, storage, health) for row in rows.ROWS}
 
 
 def default(name: str) -> Any:

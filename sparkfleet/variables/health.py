@@ -1,4 +1,4 @@
-"""Memory: the guard on each host, and what is done about it before a start."""
+"""What is looked after on each host: its memory, and its GPU's clock."""
 
 from __future__ import annotations
 
@@ -37,5 +37,11 @@ ROWS = (
         kind=Kind.FLAG,
         help="empty the page cache right before a start, with `sudo -n`: vLLM counts it as used",
         default=False,
+    ),
+    Variable(
+        name="engine_clock_check",
+        kind=Kind.FLAG,
+        help="read the clock of an idle GPU under two seconds of load before a start",
+        default=True,
     ),
 )

@@ -18,6 +18,7 @@ from sparkfleet.launch.engines import Engine
 from sparkfleet.launch.environment import environment
 from sparkfleet.launch.executor import Choice, Executor, choose
 from sparkfleet.launch.library import Libraries
+from sparkfleet.launch.outlook import outlook
 from sparkfleet.launch.survey import Survey
 from sparkfleet.links import EnvVar, Fabric
 from sparkfleet.model import Host
@@ -53,7 +54,14 @@ class Render(Action[NoArgs]):
         text = f"deployment {deployment.hash}" + (f": {reason}" if reason else " runs")
         text += f"; {choice}" if scene.options.nodes > 1 else ""
         variables = {"executor": str(choice.executor)}
-        return {name: Plan(message=text, variables=variables) for name in seen}
+        states = {name: _outlook(scene, name) for name in seen}
+        return {name: Plan(message=f"{states[name]}; {text}", variables=variables) for name in seen}
+
+
+def _outlook(scene: Scene, name: str) -> str:
+    """Return how far a host is from a start; what was moved by this run is there by now."""
+    lacking = scene.recall(Staged).lacking if scene.options.check else {}
+    return outlook(name, scene.recall(Fleet).surveys, lacking.get(name, 0))
 
 
 def difference(deployment: Deployment, surveys: Mapping[str, Survey]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sparkfleet import links
@@ -27,10 +27,14 @@ from sparkfleet.weights.wanted import Stock, stocks_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staged:
-    """Where the model is on each host, and a text that changes when any of its bytes do."""
+    """Where the model is on each host, and a text that changes when any of its bytes do.
+
+    `lacking` bytes were still to be sent to each host when that was planned.
+    """
 
     paths: Mapping[str, str]
     commit: str
+    lacking: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,9 +86,9 @@ class StageWeights(Action[NoArgs]):
         model = self._deliveries[0]
         served = layout.served(model.stock.manifest)
         paths = {name: f"{plan.root}/{served}" for name, plan in model.plans.items()}
-        scene.remember(
-            Staged(paths=paths, commit=";".join(hash_of(one.manifest) for one in stocks))
-        )
+        lacking = {name: sum(one.plans[name].size for one in self._deliveries) for name in seen}
+        commit = ";".join(hash_of(one.manifest) for one in stocks)
+        scene.remember(Staged(paths=paths, commit=commit, lacking=lacking))
         return {name: self._plan(name) for name in seen}
 
     def _plan(self, name: str) -> Plan:

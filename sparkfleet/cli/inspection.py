@@ -34,7 +34,8 @@ def show_status(asked: Asked) -> int:
     console = Console(highlight=False)
     for name, survey in answers.values.items():
         if survey.guard and survey.guard.reason:
-            console.print(f"{name}: {survey.guard.reason}\n    {guards.FIX}", style="red")
+            text = f"{name}: {survey.guard.reason}\n    {guards.FIX}"
+            console.print(text, style="red", soft_wrap=True)
     console.print(table)
     return exit_code(answers.errors)
 

@@ -18,7 +18,7 @@ DROP = ("sudo", "-n", "sh", "-c", "sync; echo 3 > /proc/sys/vm/drop_caches")
 GPU = ("nvidia-smi", "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits")
 MIB = 1 << 20
 TICK = 0.1  # s
-ENOUGH = 0.9  # of what was held: others take and give meanwhile
+ENOUGH, NOISE = 0.9, 512 << 20  # of what was held: others take and give meanwhile
 
 
 def main() -> None:
@@ -56,7 +56,7 @@ def settle(request: dict[str, Any]) -> dict[str, Any]:
     while True:
         now, waited = meminfo(), time.monotonic() - began
         back = now["available"] - before["available"]
-        whole = back >= ENOUGH * held
+        whole = back >= ENOUGH * held - NOISE
         if whole or waited > request["patience"]:
             return {**now, "held": held, "back": back, "whole": whole, "waited": waited}
         time.sleep(TICK)

@@ -1,11 +1,16 @@
-"""The memory guard on lab hosts: armed over SSH, left alone, against a memory that falls."""
+"""The memory guard on lab hosts: armed over SSH, left alone, against a memory that falls.
+
+The ranks are of the stand-in engine, or a sleeping script; the lab's fault `memory` says that there
+is hardly any left.
+"""
 
 from __future__ import annotations
 
 import os
-import subprocess
+import re
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -14,34 +19,55 @@ from sparkfleet.lab import fleet, paths
 from sparkfleet.launch import guards, processes
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.open import open_link
-from tests.commandline import command_line
+from tests.commandline import Done, follow, started
+from tests.commandline import processes as engines
+from tests.standin import engine
 
 pytestmark = [
     pytest.mark.fleet,
     pytest.mark.skipif(os.geteuid() != 0, reason="the lab needs root"),
+    pytest.mark.timeout(120),
 ]
 
+HEAD, WORKER = "spark-01", "spark-02"
 PLACE = {"weights_dir": "~/vllm", "cluster": "default"}
 RANK = "export SPARKFLEET_CLUSTER=default\nsleep 600 & exec sleep 601\n"
 
 
-@pytest.fixture(autouse=True)
-def lab() -> Iterator[fleet.Fleet]:
-    yield fleet.up(1)
+class Cluster:
+    """Two lab hosts with the stand-in engine."""
+
+    def __init__(self, inventory: Path) -> None:
+        self._inventory = inventory
+
+    def type(self, *words: str, at: str = "never said", deed: Callable[[], object] = dict) -> Done:
+        """Type a command line; do `deed` when a line of its output holds `at`."""
+        with started(*words, "--inventory", str(self._inventory)) as child:
+            return follow(child, at, deed)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    lab = fleet.up(2)
+    engine.install(HEAD, WORKER)
+    yield Cluster(engine.inventory(lab, tmp_path_factory.mktemp("guard")))
     fleet.down()
 
 
-def _rank_and_guard() -> None:
-    """Start a stand-in for a rank under a guard, and close the connection."""
-    host = load([str(paths.INVENTORY)]).hosts["spark-01"]
-    with open_link(host) as link:
-        processes.write_files(link, PLACE, {"serve.sh": RANK})
-        guards.arm(link, PLACE, Settings(host=host))
-        processes.start(link, PLACE, "serve", "serve.sh", hash_="h")
+@pytest.fixture(autouse=True)
+def whole(cluster: Cluster) -> Iterator[None]:
+    yield
+    engine.behave(HEAD, WORKER)
+    fleet.fault(WORKER, "memory", clear=True)
+    cluster.type("cluster.down")
+
+
+def _fall() -> None:
+    fleet.fault(WORKER, "memory")
 
 
 def _sleeps() -> list[str]:
-    return fleet.run_on("spark-01", ["pgrep", "-a", "sleep"], check=False).stdout.splitlines()
+    return fleet.run_on(WORKER, ["pgrep", "-a", "sleep"], check=False).stdout.splitlines()
 
 
 def _soon(holds: Callable[[], bool]) -> bool:
@@ -51,28 +77,53 @@ def _soon(holds: Callable[[], bool]) -> bool:
     return holds()
 
 
-def _type(*words: str) -> subprocess.CompletedProcess[str]:
-    line = command_line(*words, "--inventory", str(paths.INVENTORY))
-    return subprocess.run(line, capture_output=True, text=True, check=False)
-
-
-def test_ranks_end_when_memory_falls_and_the_host_tells_why() -> None:
-    _rank_and_guard()
-    fleet.run_on("spark-01", ["sh", "-c", "sleep 999 >/dev/null 2>&1 &"])
+def test_what_is_ours_ends_when_memory_falls_though_nobody_is_connected() -> None:
+    host = load([str(paths.INVENTORY)]).hosts[WORKER]
+    fleet.run_on(WORKER, ["sh", "-c", "sleep 999 >/dev/null 2>&1 &"])
+    with open_link(host) as link:
+        processes.write_files(link, PLACE, {"serve.sh": RANK})
+        guards.arm(link, PLACE, Settings(host=host))
+        processes.start(link, PLACE, "serve", "serve.sh", hash_="h")
     assert len(_sleeps()) == 3
-    fleet.fault("spark-01", "memory")
+    _fall()
     assert _soon(lambda: len(_sleeps()) == 1), _sleeps()
     assert "sleep 999" in _sleeps()[0]
-    status = _type("cluster.status")
-    assert "spark-01: memory guard: 0.1 GiB were available" in status.stdout
-    assert "broken" in status.stdout
-    logs = _type("cluster.logs")
-    assert "==> spark-01 guard <==" in logs.stdout
 
 
-def test_down_ends_the_guard_and_its_reason() -> None:
-    _rank_and_guard()
-    assert _type("cluster.down").returncode == 0
-    fleet.fault("spark-01", "memory")
-    assert _sleeps() == []
-    assert "memory guard" not in _type("cluster.status").stdout
+def test_memory_that_falls_during_a_start_is_its_first_cause(cluster: Cluster) -> None:
+    engine.misbehave(HEAD, "serve", at="Starting to load model", hang=True)
+    done = cluster.type("cluster.up", "--tp", "2", at="TASK [Wait until", deed=_fall)
+    assert done.code == 2, done.output
+    told = r"fatal: \[spark-02\] FAILED! => memory guard: 0\.1 GiB were available at .* loading"
+    assert re.search(told, done.output), done.output
+    causes = re.findall(r"^cause on (\S+): (.*)$", done.output, re.MULTILINE)
+    assert causes[0][0] == WORKER
+    assert causes[0][1].startswith("The memory guard ended the ranks: 0.1 GiB were available")
+    assert {host: engines(host) for host in (HEAD, WORKER)} == {HEAD: {}, WORKER: {}}
+
+
+def test_nothing_starts_where_there_is_too_little_to_begin_with(cluster: Cluster) -> None:
+    _fall()
+    done = cluster.type("cluster.up", "--tp", "2")
+    assert done.code == 2, done.output
+    assert "MemAvailable: expected at least 0.2 GiB" in done.output
+    assert "TASK [Replace the previous deployment]" not in done.output
+
+
+def test_a_rank_that_was_ended_while_it_served_shows_why_and_is_started_again(
+    cluster: Cluster,
+) -> None:
+    assert cluster.type("cluster.up", "--tp", "2").code == 0
+    again = cluster.type("cluster.up", "--tp", "2")
+    assert again.recap(WORKER)["changed"] == 0, again.output
+    _fall()
+    assert _soon(lambda: engines(WORKER) == {}), engines(WORKER)
+    status = cluster.type("cluster.status")
+    assert "spark-02: memory guard: 0.1 GiB were available" in status.output
+    assert "while serving" in status.output
+    fleet.fault(WORKER, "memory", clear=True)
+    assert cluster.type("cluster.up", "--tp", "2").code == 0
+    down = cluster.type("cluster.down")
+    assert len(re.findall(r"GiB available, .* came back in \d+ s", down.output)) == 2, down.output
+    assert fleet.run_on(WORKER, ["pgrep", "-f", "guard.py"], check=False).stdout == ""
+    assert "memory guard" not in cluster.type("cluster.status").output

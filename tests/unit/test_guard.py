@@ -179,6 +179,12 @@ def test_what_has_loaded_before_is_held_to_the_limit_for_serving(node: Node) -> 
     assert _lives(node.pid())
 
 
+def test_a_host_without_a_guard_is_left_to_the_kernel(node: Node) -> None:
+    without = Settings(host=Host(name="here", vars={"guard": Value(data=False)}))
+    assert guards.arm(node.link, node.place, without) is None
+    assert not node.folder.exists()
+
+
 def test_the_guard_that_is_wanted_is_the_one_that_was_armed(node: Node) -> None:
     node.arm(serving=5, samples=7)
     assert node.guard() == guards.wanted(node.settings(serving=5, samples=7))

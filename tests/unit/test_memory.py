@@ -69,12 +69,12 @@ def test_memory_that_a_process_held_comes_back_when_it_ends(link: LocalLink, too
     with subprocess.Popen(hold, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None
         holder.stdout.readline()
-        _tool(tools, "nvidia-smi", f"echo '{holder.pid}, 200'")
+        _tool(tools, "nvidia-smi", f"echo '{holder.pid}, 750'")
         before = memory.look(link)
         holder.kill()
     _tool(tools, "nvidia-smi", "true")
     returned = memory.settle(link, before)
-    assert returned.held == 200 << 20
+    assert returned.held == 750 << 20
     assert returned.whole, returned
 
 

@@ -15,14 +15,14 @@ def test_a_host_with_everything_is_ready() -> None:
 def test_what_has_to_be_moved_is_told_with_the_time_that_it_takes() -> None:
     both = {"one": survey(), "two": survey(image=None)}
     assert outlook("one", both, 0) == "ready"
-    assert outlook("two", both, 0) == "slow: 20.0 GB to move, about 1 min at 400 MB/s"
-    assert outlook("two", both, 62_000_000_000).startswith("slow: 82.0 GB to move, about 4 min")
+    assert outlook("two", both, 0) == "slow: 20 GB to move, about 1 min at 400 MB/s"
+    assert outlook("two", both, 62_000_000_000).startswith("slow: 82 GB to move, about 4 min")
 
 
 def test_another_image_than_the_first_ones_has_to_be_moved() -> None:
     other = replace(WITH_IMAGE, layers=("sha256:c",), digests=(), key="other")
     assert outlook("two", {"one": survey(), "two": survey(image=other)}, 0).startswith(
-        "slow: 20.0 GB"
+        "slow: 20 GB"
     )
 
 

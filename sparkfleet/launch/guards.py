@@ -28,13 +28,17 @@ NAMED = 3  # processes that a reason names
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
-    """Why a guard ended the ranks: `available` bytes at `at`, s since 1970, below `limit`."""
+    """Why a guard ended the ranks: `available` bytes at `at`, s since 1970, below `limit`.
+
+    `gpu` are lines of nvidia-smi, which does not always answer a host that is starved.
+    """
 
     at: float
     phase: str
     available: int
     limit: int
     top: tuple[Mapping[str, Any], ...] = ()
+    gpu: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         when = time.strftime("%H:%M:%S", time.localtime(self.at))
@@ -42,10 +46,11 @@ class Reason:
             f"{one['name']} (pid {one['pid']}) {show_memory(one['rss'])}"
             for one in self.top[:NAMED]
         )
-        return (
+        text = (
             f"memory guard: {show_memory(self.available)} were available at {when}, below "
             f"{show_memory(self.limit)} while {self.phase}; the largest there: {largest}"
         )
+        return f"{text}; on the GPU: {'; '.join(self.gpu)}" if self.gpu else text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,4 +125,5 @@ def _reason(told: Mapping[str, Any]) -> Reason:
         available=told["available"],
         limit=told["limit"],
         top=tuple(told["top"]),
+        gpu=tuple(told["gpu"]),
     )

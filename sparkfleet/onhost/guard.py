@@ -137,8 +137,9 @@ def keep(folder: Path, state: dict[str, Any]) -> None:
 
 def tell(folder: Path, state: dict[str, Any]) -> None:
     """Keep the reason, unless this guard was dismissed meanwhile, and log it."""
-    if owns(folder):
-        keep(folder, state)
+    with contextlib.suppress(OSError):  # a full disk must not keep it from acting
+        if owns(folder):
+            keep(folder, state)
     reason = state["reason"]
     at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(reason["at"]))
     seen, limit = (f"{reason[name] / GIB:.1f} GiB" for name in ("available", "limit"))
@@ -146,7 +147,13 @@ def tell(folder: Path, state: dict[str, Any]) -> None:
     rows = ((one["rss"] / GIB, one["pid"], one["name"]) for one in reason["top"])
     lines += ["    {:6.1f} GiB  {}  {}".format(*row) for row in rows]
     lines += [f"    on the GPU: {line}" for line in reason["gpu"]]
-    print("\n".join(lines), flush=True)
+    say("\n".join(lines))
+
+
+def say(text: str) -> None:
+    """Log `text`, if the disk takes it."""
+    with contextlib.suppress(OSError):
+        os.write(1, f"{text}\n".encode())
 
 
 def largest() -> list[dict[str, Any]]:
@@ -192,9 +199,9 @@ def carry_out(command: dict[str, Any]) -> bool:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        print(error, flush=True)
+        say(str(error))
         return False
-    print(done.stdout.strip(), flush=True)
+    say(done.stdout.strip())
     return done.returncode == 0 and '"error":' not in done.stdout
 
 

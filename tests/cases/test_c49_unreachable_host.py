@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkfleet.cli.asked import ask
-from sparkfleet.cli.inspection import show_logs, show_status
+from sparkfleet.cli.program import program
 from sparkfleet.remote import connection, sockets
 
 PATIENCE = 0.5  # s; in earnest 15
@@ -27,6 +26,7 @@ sparks:
 @pytest.fixture
 def inventory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Return an inventory of a host that answers, one that is silent and one that refuses."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     for module in (connection, sockets):
         monkeypatch.setattr(module, "CONNECT_TIMEOUT", PATIENCE)
     with socket.create_server(("127.0.0.1", 0)) as gone:
@@ -38,13 +38,19 @@ def inventory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         yield str(path)
 
 
+def _type(*words: str) -> int | str | None:
+    """Type a command line in this process, and return its exit code."""
+    with pytest.raises(SystemExit) as ended:
+        program().run(["sparkfleet", *words])
+    return ended.value.code
+
+
 def test_status_shows_the_others_and_what_is_not_known(
     inventory: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     began = time.monotonic()
-    code = show_status(ask("cluster.status", {"inventory": [inventory]}))
+    assert _type("cluster.status", "--inventory", inventory) == 4
     assert time.monotonic() - began < 10
-    assert code == 4
     rows = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line.split()}
     assert "stopped" in rows["spark-1"]
     assert "unknown" in rows["spark-2"]
@@ -55,7 +61,7 @@ def test_status_shows_the_others_and_what_is_not_known(
 def test_logs_name_the_hosts_that_cannot_be_read(
     inventory: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert show_logs(ask("cluster.logs", {"inventory": [inventory]}), None) == 4
+    assert _type("cluster.logs", "--inventory", inventory) == 4
     told = capsys.readouterr().out
     assert "==> spark-2: " in told
     assert "==> spark-3: " in told

@@ -77,7 +77,7 @@ def _soon(holds: Callable[[], bool]) -> bool:
     return holds()
 
 
-def test_what_is_ours_ends_when_memory_falls_though_nobody_is_connected() -> None:
+def test_what_is_ours_ends_though_nobody_is_connected_and_the_disk_is_full() -> None:
     host = load([str(paths.INVENTORY)]).hosts[WORKER]
     fleet.run_on(WORKER, ["sh", "-c", "sleep 999 >/dev/null 2>&1 &"])
     with open_link(host) as link:
@@ -85,8 +85,10 @@ def test_what_is_ours_ends_when_memory_falls_though_nobody_is_connected() -> Non
         guards.arm(link, PLACE, Settings(host=host))
         processes.start(link, PLACE, "serve", "serve.sh", hash_="h")
     assert len(_sleeps()) == 3
+    fleet.fault(WORKER, "disk-full")
     _fall()
     assert _soon(lambda: len(_sleeps()) == 1), _sleeps()
+    fleet.fault(WORKER, "disk-full", clear=True)
     assert "sleep 999" in _sleeps()[0]
 
 

@@ -20,7 +20,7 @@ from sparkfleet.actions.wait_ready import WaitReady
 from sparkfleet.errors import CommandError, LaunchError
 from sparkfleet.launch import guards, processes
 from sparkfleet.launch.deployment import Deployment
-from sparkfleet.launch.guards import Guard
+from sparkfleet.launch.guards import Guard, Reason
 from sparkfleet.launch.survey import Survey
 from sparkfleet.model import Host, Value
 from sparkfleet.recipes.settings import Settings
@@ -189,6 +189,20 @@ def test_the_guard_that_is_wanted_is_the_one_that_was_armed(node: Node) -> None:
     node.arm(serving=5, samples=7)
     assert node.guard() == guards.wanted(node.settings(serving=5, samples=7))
     assert node.guard() != guards.wanted(node.settings(serving=6, samples=7))
+
+
+def test_a_reason_names_who_held_memory_of_the_gpu_where_that_is_known() -> None:
+    reason = Reason(
+        at=0,
+        phase="serving",
+        available=2 << 30,
+        limit=3 << 30,
+        top=({"pid": 7, "name": "python3", "rss": 5 << 30},),
+        gpu=("8, VLLM::Worker, 101000 MiB",),
+    )
+    told = str(reason)
+    assert "memory guard: 2.0 GiB were available at " in told
+    assert "the largest there: python3 (pid 7) 5.0 GiB; on the GPU: 8, VLLM::Worker, 101000" in told
 
 
 @pytest.mark.parametrize("text", [None, "", "{", "null"])

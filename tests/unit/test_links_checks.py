@@ -308,3 +308,13 @@ def test_32_hosts_are_judged_in_well_under_5_seconds() -> None:
     cluster = Cluster(*sparks)
     assert time.monotonic() - start < 2.5
     assert cluster.refusals() == []
+
+
+def test_a_kernel_with_other_pages_is_a_warning() -> None:
+    head, peer = pair()
+    head.text("page_size", "4096")
+    assert Cluster(head, peer).found("host.page_size") == []  # the other does not say
+    peer.text("page_size", "65536")
+    (verdict,) = Cluster(head, peer).found("host.page_size")
+    assert (verdict.severity, verdict.host) == (Severity.WARNING, "spark-2")
+    assert (verdict.expected, verdict.seen) == ("4096, as on spark-1", "65536")

@@ -15,6 +15,7 @@ from sparkfleet.errors import InputError
 from sparkfleet.fit import layers
 from sparkfleet.model import EMPTY
 
+COUNTS = ("num_experts", "num_local_experts", "n_routed_experts")
 NESTED = ("text_config", "llm_config", "language_config", "thinker_config")
 
 
@@ -42,6 +43,33 @@ class Recurrent:
     value_dim: int | None
     kernel: int | None
     dtype: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experts:
+    """The mixture of experts: how many, how many of them a token takes, and their widths.
+
+    `shared` is the width of what every token takes beside them; `latent` that of the vectors which
+    experts take and give where it is not the model's own (LatentMoE). The `dense_first` layers have
+    none. With `beside` every layer has its plain MLP too (Gemma 4).
+    """
+
+    count: int | None
+    per_token: int | None
+    intermediate: int | None
+    shared: int | None = None
+    latent: int | None = None
+    dense_first: int = 0
+    beside: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tower:
+    """The encoder of images or sound."""
+
+    layers: int | None
+    hidden: int | None
+    intermediate: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,12 +102,9 @@ class Architecture:
     latent: Latent | None = None
     mamba: Recurrent | None = None
     linear: Recurrent | None = None
-    experts: int | None = None
-    experts_per_token: int | None = None
-    expert_intermediate: int | None = None
-    shared_intermediate: int | None = None
-    expert_width: int | None = None
-    dense_first: int = 0
+    experts: Experts | None = None
+    tower: Tower | None = None
+    activation: str | None = None
     tied: bool | None = None
     draft_layers: int = 0
     quantization: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
@@ -163,8 +188,10 @@ def architecture(fields: Fields) -> Architecture:
         draft_layers=number("num_nextn_predict_layers", "mtp_num_hidden_layers") or 0,
         quantization=value("quantization_config", "compression_config") or EMPTY,
         tied=value("tie_word_embeddings"),
+        activation=value("mlp_hidden_act", "hidden_act", "hidden_activation"),
+        experts=_experts(fields) if number(*COUNTS) else None,
+        tower=_tower(fields.tree),
         **_attention(fields),
-        **_experts(fields),
     )
 
 
@@ -216,18 +243,31 @@ def _linear(fields: Fields) -> Recurrent:
     )
 
 
-def _experts(fields: Fields) -> dict[str, Any]:
+def _experts(fields: Fields) -> Experts:
     number = fields.number
     shared = number("shared_expert_intermediate_size", "moe_shared_expert_intermediate_size")
     count, width = number("n_shared_experts"), number("moe_intermediate_size")
-    return {
-        "experts": number("num_experts", "num_local_experts", "n_routed_experts"),
-        "experts_per_token": number("num_experts_per_tok", "experts_per_token", "top_k_experts"),
-        "expert_intermediate": width,
-        "shared_intermediate": shared or (count * width if count and width else None),
-        "expert_width": number("moe_latent_size"),
-        "dense_first": number("first_k_dense_replace") or 0,
-    }
+    return Experts(
+        count=number(*COUNTS),
+        per_token=number("num_experts_per_tok", "experts_per_token", "top_k_experts"),
+        intermediate=width or number("intermediate_size"),
+        shared=shared or (count * width if count and width else None),
+        latent=number("moe_latent_size"),
+        dense_first=number("first_k_dense_replace") or 0,
+        beside=bool(fields.value("enable_moe_block")),
+    )
+
+
+def _tower(tree: Mapping[str, Any]) -> Tower | None:
+    inner = tree.get("vision_config")
+    if not isinstance(inner, dict):
+        return None
+    fields = Fields(tree=inner, file="vision_config")
+    return Tower(
+        layers=fields.number("num_hidden_layers", "depth"),
+        hidden=fields.number("hidden_size"),
+        intermediate=fields.number("intermediate_size"),
+    )
 
 
 def _dtype(value: Any) -> str | None:

@@ -1,7 +1,7 @@
 """What kind each layer of a model is, from the fields that the families write it in; pure.
 
 The words are those of transformers' `layer_types`; ours beside them are `latent_attention` (MLA),
-`mamba`, and `no_attention` for a layer that is an MLP or experts alone.
+`mamba`, and `moe` and `mlp` for a layer that is nothing else.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from typing import Any
 
 FULL, SLIDING, LATENT = "full_attention", "sliding_attention", "latent_attention"
-LINEAR, MAMBA, NOTHING = "linear_attention", "mamba", "no_attention"
-KNOWN = (FULL, SLIDING, LATENT, LINEAR, MAMBA, NOTHING)
+LINEAR, MAMBA = "linear_attention", "mamba"
+EXPERTS, DENSE = "moe", "mlp"
+KNOWN = (FULL, SLIDING, LATENT, LINEAR, MAMBA, EXPERTS, DENSE)
 
-NEMOTRON = {"M": MAMBA, "*": FULL, "E": NOTHING, "-": NOTHING}
-SAME = {"attention": FULL, "mamba2": MAMBA, "moe": NOTHING, "mlp": NOTHING}
+NEMOTRON = {"M": MAMBA, "*": FULL, "E": EXPERTS, "-": DENSE}
+SAME = {"attention": FULL, "mamba2": MAMBA}
 ONE_KIND = (  # families whose layers are all alike where no list of types is written
     "llama",
     "mistral",

@@ -7,7 +7,7 @@ import pytest
 
 from sparkfleet.errors import InputError
 from sparkfleet.fit.config import Architecture, parse
-from sparkfleet.fit.layers import FULL, LATENT, LINEAR, MAMBA, NOTHING, SLIDING
+from sparkfleet.fit.layers import DENSE, EXPERTS, FULL, LATENT, LINEAR, MAMBA, SLIDING
 
 LLAMA = {
     "architectures": ["LlamaForCausalLM"],
@@ -72,8 +72,8 @@ def test_multi_head_attention_has_as_many_kv_heads_as_heads() -> None:
         ({"layer_types": [SLIDING, FULL]}, (SLIDING, FULL)),
         ({"layer_types": ["chunked_attention", FULL]}, ("chunked_attention", FULL)),
         ({"layers_block_type": ["mamba", "attention"]}, (MAMBA, FULL)),
-        ({"hybrid_override_pattern": "ME"}, (MAMBA, NOTHING)),
-        ({"hybrid_override_pattern": "*-"}, (FULL, NOTHING)),
+        ({"hybrid_override_pattern": "ME"}, (MAMBA, EXPERTS)),
+        ({"hybrid_override_pattern": "*-"}, (FULL, DENSE)),
         ({"full_attention_interval": 2}, (LINEAR, FULL)),
         ({"sliding_window_pattern": 2, "sliding_window": 8}, (SLIDING, FULL)),
         ({"model_type": "deepseek_v3", "kv_lora_rank": 512}, (LATENT, LATENT)),
@@ -110,12 +110,20 @@ def test_executors_ask_for_the_most_kv_heads_of_any_layer() -> None:
 
 
 def test_experts_are_read_by_the_names_of_every_family() -> None:
-    gpt_oss = read(num_local_experts=128, experts_per_token=4)
-    gemma = read(num_experts=128, top_k_experts=8)
-    nemotron = read(n_routed_experts=128, num_experts_per_tok=6, moe_intermediate_size=1856)
-    assert (gpt_oss.experts, gpt_oss.experts_per_token) == (128, 4)
-    assert (gemma.experts, gemma.experts_per_token) == (128, 8)
-    assert (nemotron.experts, nemotron.experts_per_token) == (128, 6)
+    found = [
+        read(num_local_experts=128, experts_per_token=4, intermediate_size=2880).experts,
+        read(num_experts=128, top_k_experts=8, moe_intermediate_size=704).experts,
+        read(n_routed_experts=64, num_experts_per_tok=6, moe_intermediate_size=9).experts,
+    ]
+    assert [(one.count, one.per_token, one.intermediate) for one in found if one] == [
+        (128, 4, 2880),
+        (128, 8, 704),
+        (64, 6, 9),
+    ]
+
+
+def test_a_model_without_experts_has_none() -> None:
+    assert read(num_experts=None, top_k_experts=None).experts is None
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "null", '"a"'])

@@ -1,0 +1,173 @@
+"""What a sequence leaves in the memory of one rank, layer by layer; pure.
+
+A KV head that cannot be split is on several ranks: with more ranks than KV heads each rank has one.
+The latent of MLA is whole on every rank. A state (Mamba-2, gated delta net) has the shape that vLLM
+gives it: `MambaStateShapeCalculator` of vllm/model_executor/layers/mamba/mamba_utils.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from sparkfleet.fit import layers as kinds
+from sparkfleet.fit.config import Architecture, Latent, Recurrent
+from sparkfleet.fit.span import CannotTellError
+
+BYTES = {  # of one element
+    "float32": 4.0,
+    "float": 4.0,
+    "bfloat16": 2.0,
+    "float16": 2.0,
+    "half": 2.0,
+    "fp8": 1.0,
+    "fp8_e4m3": 1.0,
+    "fp8_e5m2": 1.0,
+    "fp8_inc": 1.0,
+    "int8": 1.0,
+    "nvfp4": 0.5625,  # four bits, and a scale of eight for every sixteen
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """What one layer keeps on one rank: bytes for each token, or for each sequence.
+
+    With a `window` only that many tokens are kept.
+    """
+
+    kind: str
+    token_bytes: int = 0
+    state_bytes: int = 0
+    window: int | None = None
+
+    def bytes(self, tokens: int) -> int:
+        """Return what a sequence of `tokens` leaves in this layer."""
+        kept = tokens if self.window is None else min(tokens, self.window)
+        return self.token_bytes * kept + self.state_bytes
+
+
+def kept(
+    shape: Architecture, dtype: str, *, tp: int = 1, pp: int = 1, drafts: int = 0
+) -> tuple[Kept, ...]:
+    """Return what each layer of the fullest pipeline stage keeps on one rank.
+
+    `dtype` is that of the KV cache as vLLM writes it, or auto; `drafts` counts layers of a built-in
+    MTP head that are run too. Raises CannotTellError for what the config does not tell.
+    """
+    words = _words(shape)
+    width = element_bytes(shape, dtype)
+    own = len(words) - shape.shared_kv_layers
+    rows = [row for word in words[:own] if (row := _layer(shape, word, width, tp=tp))]
+    rows += [_drafted(shape, rows, width, tp=tp)] * drafts
+    return max(_stages(tuple(rows), pp), key=lambda stage: sum(row.bytes(1) for row in stage))
+
+
+def total(rows: tuple[Kept, ...], tokens: int) -> int:
+    """Return the bytes that a sequence of `tokens` leaves in all `rows`."""
+    return sum(row.bytes(tokens) for row in rows)
+
+
+def element_bytes(shape: Architecture, dtype: str) -> float:
+    """Return the bytes of one element of the KV cache; `auto` is what the checkpoint says.
+
+    A ModelOpt checkpoint that asks for it gets an fp8 cache without a flag (single-Spark document).
+    Raises CannotTellError.
+    """
+    name = dtype.removeprefix("torch.").lower()
+    if name == "auto":
+        name = _checkpoints(shape) or (shape.dtype or "").lower()
+    if name not in BYTES:
+        raise CannotTellError(
+            f"cannot tell how many bytes an element of the KV cache has: {name or 'no dtype'!r}",
+            hint="the config has no dtype; name it: --kv-cache-dtype of vllm_args",
+        )
+    return BYTES[name]
+
+
+def _checkpoints(shape: Architecture) -> str | None:
+    scheme = shape.quantization.get("kv_cache_scheme")
+    algorithm = shape.quantization.get("kv_cache_quant_algo")
+    if isinstance(scheme, dict) and scheme.get("num_bits") == 8:
+        return "fp8"
+    return algorithm.lower() if isinstance(algorithm, str) else None
+
+
+def _words(shape: Architecture) -> tuple[str, ...]:
+    if shape.layer_types is None:
+        family = shape.model_type or shape.name or "this model"
+        raise CannotTellError(
+            f"cannot tell what kind the layers of {family} are: config.json has no list of them",
+            hint="no layer is taken to need nothing; measure one start: its log has the KV cache",
+        )
+    if unknown := sorted(set(shape.layer_types) - set(kinds.KNOWN)):
+        raise CannotTellError(
+            f"cannot tell what layers of the kind {', '.join(unknown)} keep",
+            hint="no layer is taken to need nothing; measure one start: its log has the KV cache",
+        )
+    return shape.layer_types
+
+
+def _layer(shape: Architecture, word: str, width: float, *, tp: int) -> Kept | None:
+    if word in (kinds.EXPERTS, kinds.DENSE):
+        return None
+    if word == kinds.MAMBA:
+        return Kept(kind=word, state_bytes=_state(shape, shape.mamba, "mamba", tp))
+    if word == kinds.LINEAR:
+        return Kept(kind=word, state_bytes=_state(shape, shape.linear, "linear attention", tp))
+    if word == kinds.LATENT:
+        return Kept(kind=word, token_bytes=_latent(shape, width))
+    if word == kinds.SLIDING:
+        window = _needed(shape.window, "sliding_window")
+        return Kept(kind=word, token_bytes=_heads(shape, width, tp=tp), window=window)
+    return Kept(kind=word, token_bytes=_heads(shape, width, tp=tp, whole=True))
+
+
+def _heads(shape: Architecture, width: float, *, tp: int, whole: bool = False) -> int:
+    """Return the bytes of a token's keys and values; vLLM keeps both also where they are equal."""
+    heads, dim = shape.kv_heads, shape.head_dim
+    if whole:
+        heads, dim = shape.global_kv_heads or heads, shape.global_head_dim or dim
+    heads, dim = _needed(heads, "num_key_value_heads"), _needed(dim, "head_dim")
+    return round(2 * max(1, heads // tp) * dim * width)
+
+
+def _latent(shape: Architecture, width: float) -> int:
+    latent = shape.latent or Latent(rank=None, rope_dim=None)
+    rank, rope = _needed(latent.rank, "kv_lora_rank"), _needed(latent.rope_dim, "qk_rope_head_dim")
+    return round((rank + rope) * width)
+
+
+def _state(shape: Architecture, state: Recurrent | None, name: str, tp: int) -> int:
+    """Return the bytes of a sequence's state: the last inputs of the convolution, and the sums."""
+    if state is None:
+        raise CannotTellError(f"cannot tell the state of the {name} layers: no such fields")
+    key_heads, key_dim = _needed(state.key_heads, name), _needed(state.key_dim, name)
+    heads, dim = _needed(state.value_heads, name), _needed(state.value_dim, name)
+    key_heads += -key_heads % tp  # groups are copied until they divide
+    channels = heads * dim + 2 * key_heads * key_dim
+    inputs = (_needed(state.kernel, name) - 1) * channels // tp
+    own = BYTES.get(shape.dtype or "")
+    summed = BYTES.get(state.dtype or "", own)
+    if own is None or summed is None:
+        raise CannotTellError(f"cannot tell the bytes of a {name} state: no dtype")
+    return round(inputs * own + heads * dim * key_dim // tp * summed)
+
+
+def _needed(value: int | None, name: str) -> int:
+    if not value:
+        raise CannotTellError(f"cannot tell {name}: config.json does not have it")
+    return value
+
+
+def _drafted(shape: Architecture, rows: list[Kept], width: float, *, tp: int) -> Kept:
+    """Return what a layer of the MTP head keeps: what the last layer with attention does."""
+    attending = [row for row in rows if row.token_bytes]
+    if not attending:
+        return Kept(kind=kinds.FULL, token_bytes=_heads(shape, width, tp=tp, whole=True))
+    return replace(attending[-1], window=None)
+
+
+def _stages(rows: tuple[Kept, ...], pp: int) -> Iterator[tuple[Kept, ...]]:
+    size = -(-len(rows) // pp) or 1
+    yield from (rows[at : at + size] for at in range(0, max(len(rows), 1), size))

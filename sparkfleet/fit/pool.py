@@ -1,0 +1,117 @@
+"""How vLLM cuts the memory of the KV cache into blocks, and how many tokens that makes; pure.
+
+Layers that keep the same are a type; each type is split into groups of equal depth, and a block
+holds `block` tokens of one group. Where types differ, blocks are made to be of equal bytes: a type
+that needs less for a token gets more tokens in a block, a state fills a block alone. This is
+vllm/v1/core/kv_cache_utils.py (`get_kv_cache_groups`, `unify_kv_cache_spec_page_size`) and, for
+states, `HybridAttentionMambaModelConfig`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import ceil
+
+from sparkfleet.fit.cache import Kept
+
+BLOCK = 16  # tokens; vLLM's default on CUDA
+NEARLY_EQUAL = 1.25  # counts of layers of two types that are still given one depth
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Layers that share blocks: `block` tokens in each, or one state if `state`."""
+
+    block: int
+    window: int | None = None
+    state: bool = False
+
+    def blocks(self, tokens: int, batched: int) -> int:
+        """Return the blocks that a sequence of `tokens` needs, `batched` of them in one step."""
+        if self.state:
+            return 1
+        if self.window is None:
+            return ceil(tokens / self.block)
+        return ceil(min(self.window - 1 + batched, tokens) / self.block) + 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool:
+    """The groups, and the bytes of one block of any of them."""
+
+    groups: tuple[Group, ...]
+    block_bytes: int
+
+    def blocks(self, size: float) -> int:
+        """Return how many blocks `size` bytes are."""
+        return int(size // self.block_bytes) if self.groups else 0
+
+    def logged(self, size: float) -> int:
+        """Return the tokens that vLLM's log names as the size of the GPU KV cache.
+
+        So it is counted by the vLLM of the 52-toks document (0.19): as if every group kept
+        all tokens.
+        """
+        tokens = [group.block for group in self.groups if not group.state]
+        return self.blocks(size) // len(self.groups) * min(tokens) if tokens else 0
+
+    def needed(self, tokens: int, batched: int) -> int:
+        """Return the bytes of the blocks of one sequence."""
+        return self.block_bytes * sum(group.blocks(tokens, batched) for group in self.groups)
+
+    def sequences(self, size: float, tokens: int, batched: int) -> int:
+        """Return how many sequences of `tokens` fit in `size` bytes at once."""
+        needed = self.needed(tokens, batched)
+        return int(size // needed) if needed else 0
+
+    def longest(self, size: float, batched: int, *, most: int) -> int:
+        """Return the longest sequence that fits in `size` bytes, up to `most` tokens."""
+        low, high = 0, most
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self.needed(middle, batched) <= size:
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+
+def pool(rows: tuple[Kept, ...], *, block: int = BLOCK) -> Pool:
+    """Return the pool for layers that keep `rows`, with `block` tokens in the smallest block."""
+    types = Counter(rows)
+    if not types:
+        return Pool(groups=(), block_bytes=0)
+    if len({(row.window, bool(row.state_bytes)) for row in types}) == 1:
+        return _alike(rows, block)
+    page = _page(types, block)
+    fewest, most = min(types.values()), max(types.values())
+    depth = most if most < fewest * NEARLY_EQUAL else fewest
+    groups = tuple(_groups(types, page, depth, block))
+    return Pool(groups=groups, block_bytes=page * depth)
+
+
+def _alike(rows: tuple[Kept, ...], block: int) -> Pool:
+    state = bool(rows[0].state_bytes)
+    size = sum(row.state_bytes or row.token_bytes * block for row in rows)
+    group = Group(block=1 if state else block, window=rows[0].window, state=state)
+    return Pool(groups=(group,), block_bytes=size)
+
+
+def _page(types: Counter[Kept], block: int) -> int:
+    """Return the bytes of one layer's part of a block: the most that any type needs.
+
+    Attention takes blocks of so many tokens that a state fits into one.
+    """
+    widest = max(row.token_bytes for row in types)
+    state = max(row.state_bytes for row in types)
+    tokens = block * max(1, ceil(state / (widest * block))) if widest else 1
+    return max(widest * tokens, state)
+
+
+def _groups(types: Counter[Kept], page: int, depth: int, block: int) -> Iterator[Group]:
+    for row, count in types.items():
+        own = page // row.token_bytes // block * block if row.token_bytes else 1
+        group = Group(block=own, window=row.window, state=bool(row.state_bytes))
+        yield from [group] * ceil(count / depth)

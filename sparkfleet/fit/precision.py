@@ -1,0 +1,125 @@
+"""How many bytes a parameter has, by its role, as `quantization_config` says; pure.
+
+A device that can do FP4 changes nothing about weights that are not stored so: nothing here asks
+what the device can do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+from sparkfleet.fit.cache import BYTES
+from sparkfleet.fit.config import Architecture
+from sparkfleet.fit.parameters import Part, Role
+from sparkfleet.fit.span import CannotTellError, Span
+
+NVFP4 = 4 / 8 + 1 / 16  # four bits, and a scale of eight for every sixteen
+MXFP4 = 4 / 8 + 1 / 32
+SCALE = 2.0  # bytes, for every group of AWQ, GPTQ and integer schemes
+NAMED = {"nvfp4": NVFP4, "fp8": 1.0, "mxfp4": MXFP4, "w4a16_nvfp4": NVFP4}
+ONLINE = {"fp8": 1.0}  # --quantization that converts weights of 16 bits while they load
+MODULES = {  # what checkpoints call a role's modules, below a layer
+    Role.ATTENTION: ("self_attn.q_proj", "mixer.q_proj"),
+    Role.LINEAR: ("linear_attn.in_proj_qkv", "linear_attn.in_proj_qkvz"),
+    Role.MAMBA: ("mixer.in_proj", "mamba.in_proj"),
+    Role.DENSE: ("mlp.down_proj", "mixer.down_proj"),
+    Role.SHARED: (
+        "mlp.shared_expert.down_proj",
+        "mlp.shared_experts.down_proj",
+        "mixer.shared_experts.down_proj",
+    ),
+    Role.ROUTED: (
+        "mlp.experts.0.down_proj",
+        "experts.0.down_proj",
+        "moe.experts.0.down_proj",
+        "mixer.experts.0.down_proj",
+    ),
+}
+ABOVE = ("model.layers", "model.language_model.layers", "language_model.model.layers", "backbone")
+
+
+def part_bytes(shape: Architecture, part: Part, online: str | None = None) -> Span:
+    """Return the bytes of `part`; `online` is a ``--quantization`` that converts while loading.
+
+    It halves only weights of 16 bits: what is stored in fewer stays as it is. Raises
+    CannotTellError for a scheme that nobody here knows.
+    """
+    plain = BYTES.get(shape.dtype or "")
+    if plain is None:
+        raise CannotTellError("cannot tell the bytes of a weight: config.json has no dtype")
+    if part.role not in MODULES:
+        return Span.of(part.count * plain)
+    if shape.quantization:
+        left_out = _is_left_out(shape.quantization, part)
+        return Span.of(plain).times(part.count) if left_out else _quantized(shape, part, plain)
+    return Span.of(part.count * (converted(online) or plain))
+
+
+def converted(online: str | None) -> float | None:
+    """Return the bytes that `online` makes of a weight of 16 bits; None where it makes nothing.
+
+    Raises CannotTellError.
+    """
+    if online is None:
+        return None
+    if online not in ONLINE:
+        raise CannotTellError(
+            f"cannot tell what --quantization {online} makes of weights that are not stored so",
+            hint="known here for weights of 16 bits: " + ", ".join(ONLINE),
+        )
+    return ONLINE[online]
+
+
+def _quantized(shape: Architecture, part: Part, plain: float) -> Span:
+    method = str(shape.quantization.get("quant_method", "")).lower()
+    if method == "gpt_oss_mxfp4" or (method == "mxfp4" and part.role is not Role.ROUTED):
+        return Span.of(part.count * plain)  # OpenAI quantizes experts only
+    sizes = sorted(_sizes(shape.quantization))
+    if not sizes:
+        raise CannotTellError(f"cannot tell the bytes of weights quantized by {method or '?'!r}")
+    return Span.of(sizes[0], sizes[-1]).times(part.count)
+
+
+def _sizes(config: Mapping[str, Any]) -> Iterator[float]:
+    """Yield the bytes of a weight in every scheme of the config."""
+    algorithm = str(config.get("quant_algo") or config.get("quant_method") or "").lower()
+    groups = config.get("config_groups")
+    if algorithm == "mixed_precision":
+        yield from (NVFP4, BYTES["bfloat16"])
+    elif isinstance(groups, Mapping):
+        schemes = [group.get("weights") for group in groups.values() if isinstance(group, Mapping)]
+        yield from (_integer(scheme) for scheme in schemes if isinstance(scheme, Mapping))
+    elif algorithm in NAMED:
+        yield NAMED[algorithm]
+    elif isinstance(config.get("bits"), int):
+        yield _integer({"num_bits": config["bits"], "group_size": config.get("group_size")})
+
+
+def _integer(scheme: Mapping[str, Any]) -> float:
+    bits, group = scheme.get("num_bits"), scheme.get("group_size")
+    if not isinstance(bits, int) or bits < 1:
+        raise CannotTellError("cannot tell the bytes of a weight: the scheme has no num_bits")
+    if bits == 4 and scheme.get("type") == "float":
+        return NVFP4 if group == 16 else MXFP4
+    return bits / 8 + (SCALE / group if isinstance(group, int) and group > 0 else 0)
+
+
+def _is_left_out(config: Mapping[str, Any], part: Part) -> bool:
+    names = ("ignore", "exclude_modules", "modules_to_not_convert", "ignored_layers")
+    patterns: Sequence[Any] = next((config[name] for name in names if config.get(name)), ())
+    if part.layer is None:
+        return False
+    modules = [f"{above}.{part.layer}.{own}" for above in ABOVE for own in MODULES[part.role]]
+    modules += [f"backbone.layers.{part.layer}.{own}" for own in MODULES[part.role]]
+    return any(_matches(str(pattern), module) for pattern in patterns for module in modules)
+
+
+def _matches(pattern: str, module: str) -> bool:
+    if pattern.startswith("re:"):
+        return re.match(pattern[3:], module) is not None
+    if "*" in pattern:
+        return fnmatchcase(module, pattern)
+    return f".{pattern}." in f".{module}."

@@ -1,0 +1,245 @@
+"""Whether a start fits in the memory of every node, and how much room is left; pure.
+
+vLLM takes ``util`` of a node's memory. From that go the weights of the rank and what running takes
+(activations, CUDA graphs, the driver's part); the rest is KV cache, which has to hold one sequence
+of the longest length. On unified memory the whole has to be free beside everything else that runs.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sparkfleet.fit.cache import kept
+from sparkfleet.fit.model import Model
+from sparkfleet.fit.options import Start
+from sparkfleet.fit.pool import Pool, pool
+from sparkfleet.fit.span import NOTHING, CannotTellError, Span
+
+GIB = 1 << 30
+SPARK = 121.6 * GIB  # MemTotal of a Spark, facts section 1.5
+RUNNING = Span.of(4 * GIB, 8 * GIB)
+"""What running takes beside weights and KV cache.
+
+One published start names all parts: 0.85 x 121.6 - 15.76 - 81.8 = 5.8 GiB (52-toks document).
+"""
+RUNNING_EAGER = Span.of(2 * GIB, 6 * GIB)  # without CUDA graphs
+CLOSE = 2 * GIB  # by so much MemAvailable moves on a host that serves nothing
+
+
+class Answer(enum.StrEnum):
+    """Whether it fits."""
+
+    FITS = "fits"
+    CLOSE = "may not fit"
+    NOT = "does not fit"
+    UNKNOWN = "cannot tell"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """A node's memory, bytes: all of it, and what is available once ours has stopped, if known.
+
+    `kept` is set aside for its other services, and for Ray's object store.
+    """
+
+    host: str
+    total: float = SPARK
+    available: float | None = None
+    kept: float = 0
+
+    @property
+    def free(self) -> float:
+        """What vLLM can have at most."""
+        return (self.total if self.available is None else self.available) - self.kept
+
+    @property
+    def util(self) -> float:
+        """The highest ``gpu-memory-utilization`` that fits, in hundredths."""
+        return max(0.0, math.floor(self.free / self.total * 100) / 100)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """What a start needs on each rank, bytes; None where it cannot be told."""
+
+    weights: Span | None
+    draft: Span
+    running: Span
+    pool: Pool | None
+    one: int | None  # KV cache of one sequence of the longest length
+    length: int | None
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def fixed(self) -> Span | None:
+        """Everything but the KV cache."""
+        return None if self.weights is None else self.weights + self.draft + self.running
+
+    @property
+    def sure(self) -> float:
+        """What is needed beyond doubt, KV cache left out."""
+        return (self.weights.low if self.weights else 0) + self.draft.low
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """The answer for one node, with its reason.
+
+    `claim` is what vLLM takes there, `spare` what then stays free (negative: lacks), `cache` the
+    KV cache; `sequences` of the asked length fit at once, `longest` is the longest that does, and
+    `logged` the tokens that vLLM's log will name.
+    """
+
+    room: Room
+    answer: Answer
+    why: str
+    claim: Span
+    spare: Span
+    cache: Span | None = None
+    sequences: Span | None = None
+    longest: Span | None = None
+    logged: Span | None = None
+
+
+def need(model: Model, start: Start) -> Need:
+    """Return what `start` of `model` needs on each rank."""
+    unknown = list(model.unknown)
+    weights = model.weights and _resident(model, start)
+    if weights is None and not unknown:
+        unknown.append("cannot tell the weights: there is nothing to read them from")
+    length = start.length or (model.shape.context if model.shape else None)
+    blocks, one = None, None
+    try:
+        blocks = _pool(model, start)
+        one = blocks.needed(length, start.batched) if length else None
+    except CannotTellError as error:
+        unknown.append(error.message)
+    if length is None and model.shape:
+        unknown.append("cannot tell the longest context: give --max-model-len")
+    return Need(
+        weights=weights or None,
+        draft=model.draft.resident.times(1 / start.tp) if model.draft else NOTHING,
+        running=RUNNING_EAGER if start.eager else RUNNING,
+        pool=blocks,
+        one=one,
+        length=length,
+        unknown=tuple(dict.fromkeys(unknown)),
+    )
+
+
+def _resident(model: Model, start: Start) -> Span | None:
+    """Return the weights of a rank; a built-in draft counts only where it is asked for."""
+    if model.weights is None:
+        return None
+    whole, drafts = model.weights.resident, model.weights.drafts
+    if start.speculation is None or start.speculation.model is not None:
+        whole = Span.of(whole.low - drafts.low, whole.high - drafts.high)
+    return whole.times(1 / start.nodes)
+
+
+def _pool(model: Model, start: Start) -> Pool:
+    if model.shape is None:
+        raise CannotTellError("cannot tell the KV cache: there is no config.json to read")
+    speculation = start.speculation
+    built_in = speculation is not None and speculation.model is None
+    drafts = model.shape.draft_layers if built_in else 0
+    rows = kept(model.shape, start.kv_dtype, tp=start.tp, pp=start.pp, drafts=drafts)
+    if model.draft_shape is not None:
+        rows += kept(model.draft_shape, start.kv_dtype, tp=start.tp)
+    return pool(rows)
+
+
+def judge(need: Need, start: Start, rooms: Sequence[Room]) -> Mapping[str, Fit]:
+    """Return the answer for each node."""
+    return {room.host: _judge(need, start, room) for room in rooms}
+
+
+def _judge(need: Need, start: Start, room: Room) -> Fit:
+    claim, cache = _claim(need, start, room)
+    spare = Span.of(room.free - claim.high, room.free - claim.low)
+    answer, why = _answer(need, start, room, claim)
+    counted = {} if cache is None or need.pool is None else _counts(need, need.pool, start, cache)
+    return Fit(room=room, answer=answer, why=why, claim=claim, spare=spare, cache=cache, **counted)
+
+
+def _claim(need: Need, start: Start, room: Room) -> tuple[Span, Span | None]:
+    """Return what vLLM takes on a node, and how much of that is KV cache."""
+    if start.kv_bytes is not None:
+        fixed = need.fixed or Span.of(need.sure, room.total)
+        return fixed + Span.of(start.kv_bytes), Span.of(start.kv_bytes)
+    claim = start.util * room.total
+    if need.fixed is None:
+        return Span.of(claim), None
+    rest = Span.of(max(0, claim - need.fixed.high), max(0, claim - need.fixed.low))
+    return Span.of(claim), rest
+
+
+def _counts(need: Need, blocks: Pool, start: Start, cache: Span) -> dict[str, Span]:
+    most = need.length or 0
+    whole = max(most, start.length or 0)
+    found = {"logged": Span.of(blocks.logged(cache.low), blocks.logged(cache.high))}
+    if whole:
+        counts = [blocks.sequences(size, whole, start.batched) for size in (cache.low, cache.high)]
+        found["sequences"] = Span.of(*counts)
+        found["longest"] = Span.of(
+            *(blocks.longest(size, start.batched, most=most) for size in (cache.low, cache.high))
+        )
+    return found
+
+
+def _answer(need: Need, start: Start, room: Room, claim: Span) -> tuple[Answer, str]:
+    """Return the answer and its reason: sure refusals first, then what is unknown or close."""
+    if (refusal := _refusal(need, start, room, claim)) is not None:
+        return Answer.NOT, refusal
+    if need.unknown:
+        return Answer.UNKNOWN, "; ".join(need.unknown)
+    fixed, one = need.fixed, need.one or 0
+    if start.kv_bytes is None and fixed and claim.low < fixed.high + one:
+        return Answer.CLOSE, (
+            f"beside weights and running, {gib(claim.low - fixed.high)} to "
+            f"{gib(claim.low - fixed.low)} stay for a KV cache that needs {gib(one)}"
+        )
+    if room.available is not None and claim.high > room.free - CLOSE:
+        return Answer.CLOSE, f"only {gib(room.free - claim.high)} would stay free"
+    return Answer.FITS, f"{gib(room.free - claim.high)} stay free"
+
+
+def _refusal(need: Need, start: Start, room: Room, claim: Span) -> str | None:
+    """Return why it cannot fit, whatever is not known; None where that is not sure."""
+    sure = need.sure + (start.kv_bytes or 0)
+    if start.kv_bytes is None and claim.low > room.free:
+        return (
+            f"util {start.util:g} takes {gib(claim.low)} of {gib(room.total)}, and "
+            f"{gib(room.free)} can be had{_kept(room)}"
+        )
+    if sure > room.free:
+        return f"it needs {gib(sure)} at least, and {gib(room.free)} can be had{_kept(room)}"
+    if start.kv_bytes is not None:
+        return _short(need, start.kv_bytes)
+    if sure + (need.one or 0) > claim.low:
+        return (
+            f"util {start.util:g} gives {gib(claim.low)}; the weights take {gib(need.sure)} and "
+            f"one sequence of {need.length} tokens {gib(need.one or 0)}"
+        )
+    return None
+
+
+def _short(need: Need, given: int) -> str | None:
+    if (need.one or 0) <= given:
+        return None
+    return (
+        f"one sequence of {need.length} tokens needs {gib(need.one or 0)} of KV cache, and "
+        f"{gib(given)} are given"
+    )
+
+
+def _kept(room: Room) -> str:
+    return f" ({gib(room.kept)} are kept for other services)" if room.kept else ""
+
+
+def gib(size: float) -> str:
+    """Return bytes in GiB, the unit of vLLM's log and of `free`."""
+    return f"{size / GIB:.1f} GiB"

@@ -1,0 +1,154 @@
+"""What a start asks of memory and speed: options of vLLM, with its defaults where none is given."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sparkfleet.errors import InputError
+from sparkfleet.quantities import parse_size
+
+UTIL = 0.92  # of vLLM, facts row 28
+SEQUENCES = 256  # of `vllm serve`
+BATCHED = 8192  # of vLLM on a GPU with 70 GiB or more
+MOST_TOKENS = 1 << 30
+UNITS = {"": 1, "k": 1000, "K": 1024, "m": 1000**2, "M": 1024**2}  # as vLLM reads them
+STORED = (  # methods that name how a checkpoint is stored, and convert nothing
+    "modelopt",
+    "modelopt_fp4",
+    "modelopt_mixed",
+    "compressed-tensors",
+    "awq",
+    "awq_marlin",
+    "gptq",
+    "gptq_marlin",
+    "mxfp4",
+    "auto-round",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speculation:
+    """Speculative decoding: `tokens` drafted a step; `model` None for heads in the checkpoint."""
+
+    method: str
+    tokens: int
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """A start of vLLM on ``tp * pp`` Sparks; `length` None is the longest that fits.
+
+    `util` is a fraction of each node's memory; `kv_bytes`, where given, sets the KV cache of a rank
+    instead. `online` is a --quantization that converts weights of 16 bits while they load.
+    """
+
+    tp: int = 1
+    pp: int = 1
+    length: int | None = None
+    sequences: int = SEQUENCES
+    batched: int = BATCHED
+    util: float = UTIL
+    kv_bytes: int | None = None
+    kv_dtype: str = "auto"
+    eager: bool = False
+    online: str | None = None
+    speculation: Speculation | None = None
+
+    @property
+    def nodes(self) -> int:
+        """How many Sparks it takes."""
+        return self.tp * self.pp
+
+
+def start(args: Mapping[str, Any], *, tp: int = 1, pp: int = 1) -> Start:
+    """Return the start that `args`, the options of `vllm serve`, describe.
+
+    Raises InputError for a value that cannot be.
+    """
+    given = {name.lstrip("-").replace("_", "-"): value for name, value in args.items()}
+    quantization = given.get("quantization")
+    kv_bytes = given.get("kv-cache-memory-bytes")
+    return Start(
+        tp=tp,
+        pp=pp,
+        length=tokens("max-model-len", given.get("max-model-len")),
+        sequences=_whole("max-num-seqs", given.get("max-num-seqs"), SEQUENCES),
+        batched=_whole("max-num-batched-tokens", given.get("max-num-batched-tokens"), BATCHED),
+        util=fraction("gpu-memory-utilization", given.get("gpu-memory-utilization")),
+        kv_bytes=None if kv_bytes is None else _size("kv-cache-memory-bytes", kv_bytes),
+        kv_dtype=str(given.get("kv-cache-dtype") or "auto"),
+        eager=given.get("enforce-eager") is True,
+        online=quantization if quantization and quantization not in STORED else None,
+        speculation=_speculation(given.get("speculative-config")),
+    )
+
+
+def tokens(name: str, value: Any) -> int | None:
+    """Return a number of tokens: 65536, "64K", "1m"; None for none, "auto" and -1."""
+    if value is None or str(value) in ("auto", "-1"):
+        return None
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([kKmM]?)", str(value))
+    count = int(float(match[1]) * UNITS[match[2]]) if match else 0
+    if isinstance(value, bool) or not 1 <= count <= MOST_TOKENS:
+        raise InputError(
+            f"{name} is a number of tokens, not {value!r}", hint=f"such as: {name}: 65536"
+        )
+    return count
+
+
+def fraction(name: str, value: Any) -> float:
+    """Return a fraction of memory, above 0 and up to 1; vLLM's default for None."""
+    if value is None:
+        return UTIL
+    try:
+        found = float(value)
+    except (TypeError, ValueError):
+        found = 0.0
+    if isinstance(value, bool) or not 0 < found <= 1:
+        raise InputError(
+            f"{name} is a fraction of the memory, above 0 and up to 1, not {value!r}",
+            hint=f"on a Spark 0.7 to 0.85 is usual: {name}: 0.8",
+        )
+    return found
+
+
+def _whole(name: str, value: Any, default: int) -> int:
+    if value is None:
+        return default
+    found = tokens(name, value)
+    if found is None:
+        raise InputError(f"{name} is a whole number from 1, not {value!r}")
+    return found
+
+
+def _size(name: str, value: Any) -> int:
+    try:
+        size = parse_size(value)
+    except ValueError as error:
+        raise InputError(f"{name}: {error}") from error
+    if size < 1:
+        raise InputError(f"{name} is a size above 0, not {value!r}", hint=f"such as: {name}: 6GiB")
+    return size
+
+
+def _speculation(value: Any) -> Speculation | None:
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError as error:
+            raise InputError(f"speculative-config is not JSON: {error}") from error
+    if not value:
+        return None
+    if not isinstance(value, Mapping):
+        raise InputError(f"speculative-config is a mapping, not {value!r}")
+    model = value.get("model")
+    return Speculation(
+        method=str(value.get("method") or "draft_model"),
+        tokens=_whole("num_speculative_tokens", value.get("num_speculative_tokens"), 1),
+        model=str(model) if model else None,
+    )

@@ -1,0 +1,90 @@
+"""How to use one or two Sparks for a model: alone, two copies, or tensor parallel; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from sparkfleet.fit import memory
+from sparkfleet.fit.memory import Answer, Fit, Room
+from sparkfleet.fit.model import Model
+from sparkfleet.fit.options import Start
+from sparkfleet.fit.span import CannotTellError
+from sparkfleet.fit.speed import rate
+from sparkfleet.fit.terms import PUBLISHED, Terms
+
+SIZES = (1, 2, 4, 8)
+WORTH = 1.5  # from here two Sparks for one stream are worth more than a second copy
+HOLDS = (Answer.FITS, Answer.CLOSE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """What to do, and why."""
+
+    choice: str
+    reasons: tuple[str, ...]
+
+
+def advise(
+    model: Model,
+    start: Start,
+    rooms: Sequence[Room],
+    *,
+    tp_max: int | None = None,
+    terms: Terms = PUBLISHED,
+) -> Advice:
+    """Return the advice for nodes like the smallest of `rooms`; `tp_max` is the recipe's."""
+    fits = {tp: fit_at(model, start, rooms, tp) for tp in SIZES if tp <= (tp_max or SIZES[-1])}
+    alone = fits[1]
+    if alone.answer is Answer.UNKNOWN:
+        return Advice(choice="cannot tell", reasons=(alone.why,))
+    if alone.answer is Answer.NOT:
+        return _larger(fits, tp_max)
+    if tp_max == 1:
+        reason = "the recipe is for one Spark; a second one can serve a copy (`replicas`)"
+        return Advice(choice="solo", reasons=(_held(alone), reason))
+    if fits[2].answer not in HOLDS:
+        return Advice(choice="solo", reasons=(_held(alone), f"TP=2: {fits[2].why}"))
+    return _compared(model, start, alone, terms)
+
+
+def fit_at(model: Model, start: Start, rooms: Sequence[Room], tp: int) -> Fit:
+    """Return the answer of the fullest node at tensor-parallel size `tp`."""
+    asked = replace(start, tp=tp, pp=1)
+    fits = memory.judge(memory.need(model, asked), asked, rooms).values()
+    worst = min(fits, key=lambda fit: fit.spare.low)
+    heads = model.shape.heads if model.shape else None
+    if heads and heads % tp:
+        why = f"{tp} does not divide its {heads} attention heads"
+        return replace(worst, answer=Answer.NOT, why=why)
+    return worst
+
+
+def _larger(fits: dict[int, Fit], tp_max: int | None) -> Advice:
+    reasons = [f"one Spark: {fits[1].why}"]
+    for tp, fit in fits.items():
+        if fit.answer in HOLDS:
+            return Advice(choice=f"TP={tp}", reasons=(*reasons, f"TP={tp}: {_held(fit)}"))
+    if tp_max is not None:
+        reasons.append(f"the recipe is for TP={tp_max} at most")
+    return Advice(choice="it does not fit", reasons=tuple(reasons))
+
+
+def _held(fit: Fit) -> str:
+    return f"it {fit.answer} on each Spark: {fit.why}"
+
+
+def _compared(model: Model, start: Start, alone: Fit, terms: Terms) -> Advice:
+    try:
+        rates = [rate(model, replace(start, tp=tp, pp=1), terms=terms).likely for tp in (1, 2)]
+    except CannotTellError as error:
+        return Advice(choice="solo", reasons=(_held(alone), error.message))
+    gain = rates[1].high / rates[0].high
+    both = f"one stream at TP=2 is {gain:.2f} times as fast as on one Spark"
+    copies = "two copies (`replicas`) answer twice as much at once, each as fast as one Spark"
+    if gain >= WORTH:
+        return Advice(
+            choice="TP=2", reasons=(f"{both}; {_held(alone)}", f"for many users: {copies}")
+        )
+    return Advice(choice="two copies", reasons=(f"{copies}; {both} only", _held(alone)))

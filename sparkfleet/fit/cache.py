@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from sparkfleet.fit import layers as kinds
-from sparkfleet.fit.config import Architecture, Latent, Recurrent
+from sparkfleet.fit.architecture import Architecture, Latent, Recurrent
 from sparkfleet.fit.span import CannotTellError
 
 BYTES = {  # of one element

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sparkfleet.fit.config import Architecture
+from sparkfleet.fit.architecture import Architecture
 from sparkfleet.fit.weights import Weights
 
 

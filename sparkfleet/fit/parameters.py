@@ -10,7 +10,7 @@ import enum
 from dataclasses import dataclass, replace
 
 from sparkfleet.fit import layers as kinds
-from sparkfleet.fit.config import Architecture, Experts, Recurrent
+from sparkfleet.fit.architecture import Architecture, Experts, Recurrent
 from sparkfleet.fit.span import CannotTellError
 
 UNGATED = ("relu2",)  # activations of an MLP of two matrices; others have three

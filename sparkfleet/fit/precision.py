@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
+from sparkfleet.fit.architecture import Architecture
 from sparkfleet.fit.cache import BYTES
-from sparkfleet.fit.config import Architecture
 from sparkfleet.fit.parameters import Part, Role
 from sparkfleet.fit.span import CannotTellError, Span
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sparkfleet.fit import layers as kinds
+from sparkfleet.fit.architecture import Architecture
 from sparkfleet.fit.cache import kept, total
-from sparkfleet.fit.config import Architecture
 from sparkfleet.fit.model import Model
 from sparkfleet.fit.options import Start
 from sparkfleet.fit.span import CannotTellError, Span

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sparkfleet.fit.config import Architecture
+from sparkfleet.fit.architecture import Architecture
 from sparkfleet.fit.parameters import Role, parts, share
 from sparkfleet.fit.precision import converted, part_bytes
 from sparkfleet.fit.span import NOTHING, CannotTellError, Span

@@ -1,0 +1,107 @@
+"""A model's shape as values; a field that is None was not told, and is never zero."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sparkfleet.model import EMPTY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latent:
+    """Multi-head latent attention (MLA): what one token leaves in the cache, for all heads."""
+
+    rank: int | None
+    rope_dim: int | None
+    nope_dim: int | None = None
+    value_dim: int | None = None
+    query_rank: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recurrent:
+    """A state of fixed size for a sequence: Mamba-2, or linear attention (gated delta net).
+
+    For Mamba-2 `key_heads` are its groups, `key_dim` its state size. `dtype` is that of the state.
+    """
+
+    key_heads: int | None
+    key_dim: int | None
+    value_heads: int | None
+    value_dim: int | None
+    kernel: int | None
+    dtype: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experts:
+    """The mixture of experts: how many, how many of them a token takes, and their widths.
+
+    `shared` is the width of what every token takes beside them; `latent` that of the vectors which
+    experts take and give where it is not the model's own (LatentMoE). The `dense_first` layers have
+    none. With `beside` every layer has its plain MLP too (Gemma 4).
+    """
+
+    count: int | None
+    per_token: int | None
+    intermediate: int | None
+    shared: int | None = None
+    latent: int | None = None
+    dense_first: int = 0
+    beside: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tower:
+    """The encoder of images or sound."""
+
+    layers: int | None
+    hidden: int | None
+    intermediate: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Architecture:
+    """A model's shape; widths count elements, `context` tokens.
+
+    `layer_types` has one word for each layer (see `fit.layers`), or None where the file does not
+    tell. `global_*` are those of full-attention layers that differ from the sliding ones.
+    `shared_kv_layers` are the last ones, which keep no cache of their own.
+    """
+
+    name: str | None = None
+    model_type: str | None = None
+    dtype: str | None = None
+    layers: int | None = None
+    layer_types: tuple[str, ...] | None = None
+    hidden: int | None = None
+    intermediate: int | None = None
+    vocab: int | None = None
+    context: int | None = None
+    heads: int | None = None
+    kv_heads: int | None = None
+    head_dim: int | None = None
+    global_kv_heads: int | None = None
+    global_head_dim: int | None = None
+    keys_are_values: bool = False
+    gated_attention: bool = False
+    window: int | None = None
+    shared_kv_layers: int = 0
+    latent: Latent | None = None
+    mamba: Recurrent | None = None
+    linear: Recurrent | None = None
+    experts: Experts | None = None
+    tower: Tower | None = None
+    activation: str | None = None
+    tied: bool | None = None
+    draft_layers: int = 0
+    quantization: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
+
+    @property
+    def attention_heads(self) -> tuple[int | None, int | None]:
+        """Query heads and the most KV heads that any layer has: what --tp has to divide or fit."""
+        return self.heads, max(
+            (n for n in (self.kv_heads, self.global_kv_heads) if n), default=None
+        )

@@ -55,10 +55,9 @@ class Room:
         """What vLLM can have at most."""
         return (self.total if self.available is None else self.available) - self.kept
 
-    @property
-    def util(self) -> float:
-        """The highest ``gpu-memory-utilization`` that fits, in hundredths."""
-        return max(0.0, math.floor(self.free / self.total * 100) / 100)
+    def util(self, left: float = 0) -> float:
+        """Return the highest ``gpu-memory-utilization``, in hundredths, that leaves `left` bytes."""
+        return max(0.0, math.floor((self.free - left) / self.total * 100) / 100)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,9 +201,10 @@ def _answer(need: Need, start: Start, room: Room, claim: Span) -> tuple[Answer, 
             f"beside weights and running, {gib(claim.low - fixed.high)} to "
             f"{gib(claim.low - fixed.low)} stay for a KV cache that needs {gib(one)}"
         )
-    if room.available is not None and claim.high > room.free - CLOSE:
-        return Answer.CLOSE, f"only {gib(room.free - claim.high)} would stay free"
-    return Answer.FITS, f"{gib(room.free - claim.high)} stay free"
+    left = room.free - (claim.high if start.kv_bytes is None else claim.low)
+    if room.available is not None and left < CLOSE:
+        return Answer.CLOSE, f"only {gib(left)} would stay free"
+    return Answer.FITS, f"{gib(left)} stay free"
 
 
 def _refusal(need: Need, start: Start, room: Room, claim: Span) -> str | None:

@@ -28,6 +28,7 @@ CLASSES = {  # by the word of each: its module under `sparkfleet.actions`, and i
     "join_gate": ("join_gate", "JoinGate"),
     "links_gate": ("links_gate", "LinksGate"),
     "lock": ("lock", "Lock"),
+    "memory_fit": ("memory_fit", "MemoryFit"),
     "model_shape": ("model_shape", "ModelShape"),
     "pause": ("pause", "Pause"),
     "preflight": ("preflight", "Preflight"),

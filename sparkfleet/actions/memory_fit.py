@@ -1,0 +1,100 @@
+"""`memory_fit`: whether the model fits in the memory of every host, before anything is stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sparkfleet.actions.action import Action, NoArgs, Plan
+from sparkfleet.actions.gather_facts import Fleet
+from sparkfleet.actions.scene import Scene
+from sparkfleet.actions.stage_weights import Staged, Stocks
+from sparkfleet.fit import memory
+from sparkfleet.fit.memory import Fit, Need
+from sparkfleet.fit.model import Model
+from sparkfleet.fit.options import Start, start
+from sparkfleet.fit.reading import model_of
+from sparkfleet.fit.verdicts import verdicts
+from sparkfleet.launch.rooms import holders, room
+from sparkfleet.model import Host, Severity, Verdict
+from sparkfleet.remote.link import Link
+from sparkfleet.remote.pool import Answers
+from sparkfleet.weights import layout
+from sparkfleet.weights.shapes import from_host
+
+
+class MemoryFit(Action[NoArgs]):
+    """Compare what the model takes with what every host has: refuses only what cannot fit.
+
+    Reads the staged config.json and the headers of the tensors on the head. Where something cannot
+    be told, it says so and goes on; what our own deployment holds counts as free.
+    """
+
+    name = "memory_fit"
+
+    def look(self, scene: Scene, hosts: tuple[Host, ...]) -> Answers[Model | None]:
+        """Ask the head, which has the same files as all others."""
+        answers = scene.pool.map(lambda link: self.inspect(scene, link), (scene.cluster.head,))
+        values = dict.fromkeys((host.name for host in hosts), None) | dict(answers.values)
+        return Answers(values=values, errors=answers.errors)
+
+    def inspect(self, scene: Scene, link: Link) -> Model:
+        """Look at the model, and at a draft that is staged beside it."""
+        asked = _start(scene)
+        answer = from_host(link, scene.recall(Staged).paths[link.host.name])
+        draft = _draft_folder(scene, link.host, asked)
+        return model_of(answer, asked, from_host(link, draft) if draft else None)
+
+    def plan(self, scene: Scene, seen: Mapping[str, Any]) -> Mapping[str, Plan]:
+        """Judge every host by its own memory."""
+        asked, model = _start(scene), seen[scene.cluster.head.name]
+        need = memory.need(model, asked)
+        return {name: _plan(scene, name, need, asked) for name in seen}
+
+
+def _start(scene: Scene) -> Start:
+    args = scene.settings(scene.cluster.head).mapping("vllm_args")
+    return start(args, tp=scene.options.tp, pp=scene.options.pp)
+
+
+def _draft_folder(scene: Scene, host: Host, asked: Start) -> str | None:
+    """Return where a draft model of the recipe's `weights_drafts` is staged on `host`."""
+    if asked.speculation is None or asked.speculation.model is None:
+        return None
+    root = scene.settings(host).text("weights_dir")
+    for stock in scene.recall(Stocks).stocks[1:]:
+        if stock.manifest.name == asked.speculation.model:
+            return f"{root}/{layout.served(stock.manifest)}"
+    return None
+
+
+def _plan(scene: Scene, name: str, need: Need, asked: Start) -> Plan:
+    fleet = scene.recall(Fleet)
+    facts, survey = fleet.facts[name], fleet.surveys[name]
+    own = room(facts, survey, scene.settings(_host(scene, name)))
+    if own is None or facts.memory is None:
+        return Plan(verdicts=(_unread(name),))
+    fit = memory.judge(need, asked, (own,))[name]
+    free = None if survey.running else facts.memory.free
+    found = verdicts(fit, asked, free=free, holders=tuple(holders(facts, survey)))
+    return Plan(verdicts=tuple(found), message=_message(fit))
+
+
+def _message(fit: Fit) -> str:
+    return fit.why if fit.answer is memory.Answer.UNKNOWN else f"{fit.answer}: {fit.why}"
+
+
+def _host(scene: Scene, name: str) -> Host:
+    return next(host for host in scene.cluster.hosts if host.name == name)
+
+
+def _unread(name: str) -> Verdict:
+    return Verdict(
+        check="memory.fit",
+        severity=Severity.INFO,
+        host=name,
+        subject="memory",
+        expected="MemTotal and MemAvailable",
+        seen="nothing: cannot tell whether the model fits",
+        source="/proc/meminfo",
+    )

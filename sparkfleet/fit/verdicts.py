@@ -1,0 +1,73 @@
+"""What a fit means for a start: one verdict a node; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sparkfleet.fit.memory import CLOSE, Answer, Fit, gib
+from sparkfleet.fit.options import Start
+from sparkfleet.model import Severity, Verdict
+
+SOURCE = "/proc/meminfo; config.json and tensors of the model"
+DROP = "sudo sh -c 'sync; echo 3 > /proc/sys/vm/drop_caches'"
+SEVERITIES = {
+    Answer.FITS: Severity.OK,
+    Answer.CLOSE: Severity.WARNING,
+    Answer.UNKNOWN: Severity.INFO,
+    Answer.NOT: Severity.ERROR,
+}
+
+
+def verdicts(
+    fit: Fit, start: Start, *, free: float | None = None, holders: Sequence[str] = ()
+) -> Iterator[Verdict]:
+    """Yield the verdicts on one node; only what is sure not to fit refuses.
+
+    `free` is its MemFree, `holders` name what else has memory of the GPU there.
+    """
+    yield Verdict(
+        check="memory.fit",
+        severity=SEVERITIES[fit.answer],
+        host=fit.room.host,
+        subject="memory",
+        expected=_expected(fit, start),
+        seen=fit.why if fit.answer is Answer.UNKNOWN else f"it {fit.answer}: {fit.why}",
+        source=SOURCE,
+        fix="" if fit.answer in (Answer.FITS, Answer.UNKNOWN) else _fix(fit, start, holders),
+    )
+    if free is not None and fit.answer is not Answer.NOT and free < fit.claim.low <= fit.room.free:
+        yield _cached(fit, free)
+
+
+def _expected(fit: Fit, start: Start) -> str:
+    if start.kv_bytes is not None:
+        return f"room for the weights and {gib(start.kv_bytes)} of KV cache"
+    return f"room for util {start.util:g} of {gib(fit.room.total)}: {gib(fit.claim.low)}"
+
+
+def _fix(fit: Fit, start: Start, holders: Sequence[str]) -> str:
+    held = f"; memory is held by {', '.join(holders)}" if holders else ""
+    if start.kv_bytes is not None:
+        return f"give less: kv-cache-memory-bytes, max-model-len{held}"
+    if fit.claim.low > fit.room.free:
+        return f"the highest that fits there is gpu-memory-utilization: {fit.room.util():.2f}{held}"
+    if fit.answer is Answer.CLOSE and fit.spare.low < CLOSE:
+        return f"this leaves some: gpu-memory-utilization: {fit.room.util(CLOSE):.2f}{held}"
+    if fit.longest and fit.longest.low >= 1:
+        return f"a context that fits: max-model-len: {fit.longest.low:.0f}; or more Sparks: --tp"
+    return f"more Sparks: --tp {start.tp * 2}; or a smaller checkpoint{held}"
+
+
+def _cached(fit: Fit, free: float) -> Verdict:
+    """Return the warning that files in the page cache fill what the GPU needs (case C44)."""
+    return Verdict(
+        check="memory.cache",
+        severity=Severity.WARNING,
+        host=fit.room.host,
+        subject="MemFree",
+        expected=f"{gib(fit.claim.low)}, which vLLM takes",
+        seen=f"{gib(free)} free, {gib(fit.room.free)} with the page cache; some versions of vLLM "
+        "count the page cache as used",
+        source="/proc/meminfo",
+        fix=f"on that host: {DROP}",
+    )

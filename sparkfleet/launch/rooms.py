@@ -1,0 +1,51 @@
+"""How much memory a host has for a start, once what we run there now has stopped; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sparkfleet.facts import HostFacts
+from sparkfleet.fit.memory import Room, gib
+from sparkfleet.launch.survey import Survey
+from sparkfleet.recipes.settings import Settings
+
+
+def room(facts: HostFacts, survey: Survey, settings: Settings) -> Room | None:
+    """Return the memory of a host, less what its `vllm_memory_reserve` keeps; None if unread.
+
+    What our own deployment holds counts as available, since it will be stopped; where that cannot
+    be told, `available` is None.
+    """
+    if facts.memory is None:
+        return None
+    reserve = settings.value("vllm_memory_reserve")
+    own = own_memory(facts, survey)
+    return Room(
+        host=facts.host,
+        total=facts.memory.total,
+        available=None if own is None else facts.memory.available + own,
+        kept=settings.size("vllm_memory_reserve") if reserve is not None else 0,
+    )
+
+
+def own_memory(facts: HostFacts, survey: Survey) -> int | None:
+    """Return the bytes of the GPU that our processes hold; None where nobody tells.
+
+    Processes in containers have other numbers inside, and nvidia-smi may not name any.
+    """
+    if not survey.running:
+        return 0
+    ours = {process["pid"] for process in survey.processes}
+    sizes = [process.memory for process in facts.gpu_processes if process.pid in ours]
+    if survey.containers or not sizes:
+        return None
+    known = [size for size in sizes if size is not None]
+    return sum(known) if len(known) == len(sizes) else None
+
+
+def holders(facts: HostFacts, survey: Survey) -> Iterator[str]:
+    """Yield who else holds memory of the GPU, as a person reads it."""
+    ours = {process["pid"] for process in survey.processes}
+    for process in facts.gpu_processes:
+        if process.pid not in ours and process.memory:
+            yield f"{process.name} (pid {process.pid}, {gib(process.memory)})"

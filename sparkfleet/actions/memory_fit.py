@@ -9,10 +9,10 @@ from sparkfleet.actions.action import Action, NoArgs, Plan
 from sparkfleet.actions.gather_facts import Fleet
 from sparkfleet.actions.scene import Scene
 from sparkfleet.actions.stage_weights import Staged, Stocks
-from sparkfleet.fit import memory
-from sparkfleet.fit.memory import Fit, Need
+from sparkfleet.fit.memory import Answer, Fit, judge
 from sparkfleet.fit.model import Model
-from sparkfleet.fit.options import Start, start
+from sparkfleet.fit.need import Need, need
+from sparkfleet.fit.options import Start, named, start
 from sparkfleet.fit.reading import model_of
 from sparkfleet.fit.verdicts import verdicts
 from sparkfleet.launch.rooms import holders, room
@@ -48,12 +48,13 @@ class MemoryFit(Action[NoArgs]):
     def plan(self, scene: Scene, seen: Mapping[str, Any]) -> Mapping[str, Plan]:
         """Judge every host by its own memory."""
         asked, model = _start(scene), seen[scene.cluster.head.name]
-        need = memory.need(model, asked)
-        return {name: _plan(scene, name, need, asked) for name in seen}
+        wanted = need(model, asked)
+        return {name: _plan(scene, name, wanted, asked) for name in seen}
 
 
 def _start(scene: Scene) -> Start:
-    args = scene.settings(scene.cluster.head).mapping("vllm_args")
+    settings = scene.settings(scene.cluster.head)
+    args = {**settings.mapping("vllm_args"), **named(settings.value("vllm_raw_args") or ())}
     return start(args, tp=scene.options.tp, pp=scene.options.pp)
 
 
@@ -68,20 +69,20 @@ def _draft_folder(scene: Scene, host: Host, asked: Start) -> str | None:
     return None
 
 
-def _plan(scene: Scene, name: str, need: Need, asked: Start) -> Plan:
+def _plan(scene: Scene, name: str, wanted: Need, asked: Start) -> Plan:
     fleet = scene.recall(Fleet)
     facts, survey = fleet.facts[name], fleet.surveys[name]
     own = room(facts, survey, scene.settings(_host(scene, name)))
     if own is None or facts.memory is None:
         return Plan(verdicts=(_unread(name),))
-    fit = memory.judge(need, asked, (own,))[name]
+    fit = judge(wanted, asked, (own,))[name]
     free = None if survey.running else facts.memory.free
     found = verdicts(fit, asked, free=free, holders=tuple(holders(facts, survey)))
     return Plan(verdicts=tuple(found), message=_message(fit))
 
 
 def _message(fit: Fit) -> str:
-    return fit.why if fit.answer is memory.Answer.UNKNOWN else f"{fit.answer}: {fit.why}"
+    return fit.why if fit.answer is Answer.UNKNOWN else f"{fit.answer}: {fit.why}"
 
 
 def _host(scene: Scene, name: str) -> Host:

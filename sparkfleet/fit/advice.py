@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from sparkfleet.fit import memory
-from sparkfleet.fit.memory import Answer, Fit, Room
+from sparkfleet.fit.memory import Answer, Fit, Room, judge
 from sparkfleet.fit.model import Model
+from sparkfleet.fit.need import need
 from sparkfleet.fit.options import Start
 from sparkfleet.fit.span import CannotTellError
 from sparkfleet.fit.speed import rate
@@ -52,7 +52,7 @@ def advise(
 def fit_at(model: Model, start: Start, rooms: Sequence[Room], tp: int) -> Fit:
     """Return the answer of the fullest node at tensor-parallel size `tp`."""
     asked = replace(start, tp=tp, pp=1)
-    fits = memory.judge(memory.need(model, asked), asked, rooms).values()
+    fits = judge(need(model, asked), asked, rooms).values()
     worst = min(fits, key=lambda fit: fit.spare.low)
     heads = model.shape.heads if model.shape else None
     if heads and heads % tp:

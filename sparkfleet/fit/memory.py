@@ -12,20 +12,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sparkfleet.fit.cache import kept
-from sparkfleet.fit.model import Model
+from sparkfleet.fit.need import GIB, Need
 from sparkfleet.fit.options import Start
-from sparkfleet.fit.pool import Pool, pool
-from sparkfleet.fit.span import NOTHING, CannotTellError, Span
+from sparkfleet.fit.pool import Pool
+from sparkfleet.fit.span import Span
+from sparkfleet.quantities import show_memory as gib
 
-GIB = 1 << 30
 SPARK = 121.6 * GIB  # MemTotal of a Spark, facts section 1.5
-RUNNING = Span.of(4 * GIB, 8 * GIB)
-"""What running takes beside weights and KV cache.
-
-One published start names all parts: 0.85 x 121.6 - 15.76 - 81.8 = 5.8 GiB (52-toks document).
-"""
-RUNNING_EAGER = Span.of(2 * GIB, 6 * GIB)  # without CUDA graphs
 CLOSE = 2 * GIB  # by so much MemAvailable moves on a host that serves nothing
 
 
@@ -42,13 +35,14 @@ class Answer(enum.StrEnum):
 class Room:
     """A node's memory, bytes: all of it, and what is available once ours has stopped, if known.
 
-    `kept` is set aside for its other services, and for Ray's object store.
+    `kept` is set aside for its other services; below `guard` the memory guard ends the ranks.
     """
 
     host: str
     total: float = SPARK
     available: float | None = None
     kept: float = 0
+    guard: float = 0
 
     @property
     def free(self) -> float:
@@ -56,31 +50,8 @@ class Room:
         return (self.total if self.available is None else self.available) - self.kept
 
     def util(self, left: float = 0) -> float:
-        """Return the highest ``gpu-memory-utilization``, in hundredths, that leaves `left` bytes."""
+        """Return the highest ``gpu-memory-utilization`` that leaves `left` bytes, in hundredths."""
         return max(0.0, math.floor((self.free - left) / self.total * 100) / 100)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Need:
-    """What a start needs on each rank, bytes; None where it cannot be told."""
-
-    weights: Span | None
-    draft: Span
-    running: Span
-    pool: Pool | None
-    one: int | None  # KV cache of one sequence of the longest length
-    length: int | None
-    unknown: tuple[str, ...] = ()
-
-    @property
-    def fixed(self) -> Span | None:
-        """Everything but the KV cache."""
-        return None if self.weights is None else self.weights + self.draft + self.running
-
-    @property
-    def sure(self) -> float:
-        """What is needed beyond doubt, KV cache left out."""
-        return (self.weights.low if self.weights else 0) + self.draft.low
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,54 +72,6 @@ class Fit:
     sequences: Span | None = None
     longest: Span | None = None
     logged: Span | None = None
-
-
-def need(model: Model, start: Start) -> Need:
-    """Return what `start` of `model` needs on each rank."""
-    unknown = list(model.unknown)
-    weights = model.weights and _resident(model, start)
-    if weights is None and not unknown:
-        unknown.append("cannot tell the weights: there is nothing to read them from")
-    length = start.length or (model.shape.context if model.shape else None)
-    blocks, one = None, None
-    try:
-        blocks = _pool(model, start)
-        one = blocks.needed(length, start.batched) if length else None
-    except CannotTellError as error:
-        unknown.append(error.message)
-    if length is None and model.shape:
-        unknown.append("cannot tell the longest context: give --max-model-len")
-    return Need(
-        weights=weights or None,
-        draft=model.draft.resident.times(1 / start.tp) if model.draft else NOTHING,
-        running=RUNNING_EAGER if start.eager else RUNNING,
-        pool=blocks,
-        one=one,
-        length=length,
-        unknown=tuple(dict.fromkeys(unknown)),
-    )
-
-
-def _resident(model: Model, start: Start) -> Span | None:
-    """Return the weights of a rank; a built-in draft counts only where it is asked for."""
-    if model.weights is None:
-        return None
-    whole, drafts = model.weights.resident, model.weights.drafts
-    if start.speculation is None or start.speculation.model is not None:
-        whole = Span.of(whole.low - drafts.low, whole.high - drafts.high)
-    return whole.times(1 / start.nodes)
-
-
-def _pool(model: Model, start: Start) -> Pool:
-    if model.shape is None:
-        raise CannotTellError("cannot tell the KV cache: there is no config.json to read")
-    speculation = start.speculation
-    built_in = speculation is not None and speculation.model is None
-    drafts = model.shape.draft_layers if built_in else 0
-    rows = kept(model.shape, start.kv_dtype, tp=start.tp, pp=start.pp, drafts=drafts)
-    if model.draft_shape is not None:
-        rows += kept(model.draft_shape, start.kv_dtype, tp=start.tp)
-    return pool(rows)
 
 
 def judge(need: Need, start: Start, rooms: Sequence[Room]) -> Mapping[str, Fit]:
@@ -202,8 +125,9 @@ def _answer(need: Need, start: Start, room: Room, claim: Span) -> tuple[Answer, 
             f"{gib(claim.low - fixed.low)} stay for a KV cache that needs {gib(one)}"
         )
     left = room.free - (claim.high if start.kv_bytes is None else claim.low)
-    if room.available is not None and left < CLOSE:
-        return Answer.CLOSE, f"only {gib(left)} would stay free"
+    if room.available is not None and left < room.guard + CLOSE:
+        limit = f"; the memory guard acts at {gib(room.guard)}" if room.guard else ""
+        return Answer.CLOSE, f"only {gib(left)} would stay free{limit}"
     return Answer.FITS, f"{gib(left)} stay free"
 
 
@@ -238,8 +162,3 @@ def _short(need: Need, given: int) -> str | None:
 
 def _kept(room: Room) -> str:
     return f" ({gib(room.kept)} are kept for other services)" if room.kept else ""
-
-
-def gib(size: float) -> str:
-    """Return bytes in GiB, the unit of vLLM's log and of `free`."""
-    return f"{size / GIB:.1f} GiB"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,6 +86,19 @@ def start(args: Mapping[str, Any], *, tp: int = 1, pp: int = 1) -> Start:
         online=quantization if quantization and quantization not in STORED else None,
         speculation=_speculation(given.get("speculative-config")),
     )
+
+
+def named(words: Sequence[str]) -> dict[str, Any]:
+    """Return the options in words of a command line, such as `vllm_raw_args`, by name."""
+    found: dict[str, Any] = {}
+    name = ""
+    for word in words:
+        if word.startswith("--"):
+            name, equals, value = word[2:].partition("=")
+            found[name] = value if equals else True
+        elif name:
+            found[name] = word
+    return found
 
 
 def tokens(name: str, value: Any) -> int | None:

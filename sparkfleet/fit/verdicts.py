@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from sparkfleet.fit.memory import CLOSE, Answer, Fit, gib
+from sparkfleet.fit.memory import CLOSE, Answer, Fit
 from sparkfleet.fit.options import Start
 from sparkfleet.model import Severity, Verdict
+from sparkfleet.quantities import show_memory as gib
 
 SOURCE = "/proc/meminfo; config.json and tensors of the model"
 DROP = "sudo sh -c 'sync; echo 3 > /proc/sys/vm/drop_caches'"
@@ -51,8 +52,9 @@ def _fix(fit: Fit, start: Start, holders: Sequence[str]) -> str:
         return f"give less: kv-cache-memory-bytes, max-model-len{held}"
     if fit.claim.low > fit.room.free:
         return f"the highest that fits there is gpu-memory-utilization: {fit.room.util():.2f}{held}"
-    if fit.answer is Answer.CLOSE and fit.spare.low < CLOSE:
-        return f"this leaves some: gpu-memory-utilization: {fit.room.util(CLOSE):.2f}{held}"
+    left = CLOSE + fit.room.guard
+    if fit.answer is Answer.CLOSE and fit.spare.low < left:
+        return f"this leaves enough: gpu-memory-utilization: {fit.room.util(left):.2f}{held}"
     if fit.longest and fit.longest.low >= 1:
         return f"a context that fits: max-model-len: {fit.longest.low:.0f}; or more Sparks: --tp"
     return f"more Sparks: --tp {start.tp * 2}; or a smaller checkpoint{held}"

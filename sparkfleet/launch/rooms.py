@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sparkfleet.facts import HostFacts
-from sparkfleet.fit.memory import Room, gib
+from sparkfleet.fit.memory import Room
 from sparkfleet.launch.survey import Survey
+from sparkfleet.quantities import show_memory
 from sparkfleet.recipes.settings import Settings
 
 
@@ -25,6 +26,7 @@ def room(facts: HostFacts, survey: Survey, settings: Settings) -> Room | None:
         total=facts.memory.total,
         available=None if own is None else facts.memory.available + own,
         kept=settings.size("vllm_memory_reserve") if reserve is not None else 0,
+        guard=settings.size("guard_serving") if settings.value("guard") else 0,
     )
 
 
@@ -48,4 +50,4 @@ def holders(facts: HostFacts, survey: Survey) -> Iterator[str]:
     ours = {process["pid"] for process in survey.processes}
     for process in facts.gpu_processes:
         if process.pid not in ours and process.memory:
-            yield f"{process.name} (pid {process.pid}, {gib(process.memory)})"
+            yield f"{process.name} (pid {process.pid}, {show_memory(process.memory)})"

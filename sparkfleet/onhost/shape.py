@@ -1,11 +1,12 @@
 """Tell what the model in a folder of this host is made of: its configs and its tensors.
 
-Request: ``folder`` (``~`` is this user's home). Answer: ``files`` has the texts of the small JSON
-files that say what the model is, by name, those of folders right below it too; ``tensors`` has a
-row ``[name, dtype, dimensions, count, elements, bytes]`` for all tensors whose names differ in
-numbers only (written ``#``), of the safetensors right in the folder; ``drafts`` the same by name
-of each folder below. A folder that is not there has none. Only headers are read: eight bytes and
-what they announce.
+Request: ``folder`` (``~`` is this user's home), or ``root``, ``model`` and ``revision``: the
+weights folder, and a model below it. Answer: ``files`` has the texts of the small JSON files that
+say what the model is, by name, those of folders right below it too; ``tensors`` has a row ``[name,
+dtype, dimensions, count, elements, bytes]`` for all tensors whose names differ in numbers only
+(written ``#``), of the safetensors right in the folder; ``drafts`` the same by name of each folder
+below. A folder that is not there has none. Only headers are read: eight bytes and what they
+announce.
 """
 
 from __future__ import annotations
@@ -28,6 +29,16 @@ def read(folder: Path) -> dict[str, Any]:
     files = {name: text(folder / name) for name in names if (folder / name).is_file()}
     drafts = {name: tensors(folder / name) for name in below}
     return {"files": files, "tensors": tensors(folder), "drafts": drafts}
+
+
+def find(root: Path, model: str, revision: str) -> Path:
+    """Return the folder of a bundle, or of a snapshot in the classic cache layout."""
+    if (root / model).is_dir():
+        return root / model
+    home = root / "hub" / ("models--" + model.replace("/", "--"))
+    ref = home / "refs" / revision
+    commit = text(ref).strip() if ref.is_file() else revision
+    return home / "snapshots" / commit
 
 
 def text(path: Path) -> str:
@@ -73,4 +84,8 @@ def rows(headers: list[dict[str, Any]]) -> list[list[Any]]:
 
 if __name__ == "__main__":
     asked = json.loads(sys.stdin.readline())
-    print(json.dumps(read(Path(asked["folder"]).expanduser())))
+    if "folder" in asked:
+        place = Path(asked["folder"]).expanduser()
+    else:
+        place = find(Path(asked["root"]).expanduser(), asked["model"], asked["revision"])
+    print(json.dumps(read(place)))

@@ -81,7 +81,7 @@ def check_access(manifest: Manifest, token: str | None) -> None:
     """
     smallest = min(manifest.files, key=lambda file: file.size)
     url = resolve_url(manifest) + quote(smallest.path)
-    _ask(
+    ask(
         lambda: huggingface_hub.get_hf_file_metadata(url, token=token or False),
         manifest.name,
         token,
@@ -120,7 +120,7 @@ def _path(name: str, revision: str) -> Path:
 
 def _fetch(name: str, revision: str, token: str | None) -> Manifest:
     api = huggingface_hub.HfApi(token=token or False)
-    info = _ask(lambda: api.model_info(name, revision=revision, files_metadata=True), name, token)
+    info = ask(lambda: api.model_info(name, revision=revision, files_metadata=True), name, token)
     files = tuple(
         File(
             path=_safe(row.rfilename, name),
@@ -139,7 +139,8 @@ def _safe(path: str, name: str) -> str:
     return path
 
 
-def _ask(question: Callable[[], T], name: str, token: str | None) -> T:
+def ask(question: Callable[[], T], name: str, token: str | None) -> T:
+    """Return the answer to `question`, asked again while the Hub is busy; raises HubError."""
     for wait in (*WAITS, None):
         try:
             return question()

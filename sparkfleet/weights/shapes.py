@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import huggingface_hub
-from huggingface_hub import errors
+from huggingface_hub import errors, get_safetensors_metadata, hf_hub_download
 
 from sparkfleet.errors import InputError
 from sparkfleet.onhost import shape as onhost
 from sparkfleet.remote.link import Link
 from sparkfleet.weights import hub
+
+TEXTS = onhost.TEXTS
 
 
 def from_folder(folder: Path) -> dict[str, Any]:
@@ -35,47 +38,40 @@ def from_host(link: Link, folder: str) -> dict[str, Any]:
     return link.ask("shape", {"folder": folder})
 
 
+def staged(link: Link, root: str, model: str, revision: str) -> dict[str, Any]:
+    """Return what `model` below the weights folder `root` of a host is made of."""
+    return link.ask("shape", {"root": root, "model": model, "revision": revision})
+
+
 def from_hub(name: str, revision: str) -> dict[str, Any]:
-    """Return what ``ORG/NAME`` is made of, from the Hub; downloads configs and headers only.
+    """Return what ``ORG/NAME`` is made of; of the Hub only configs and headers are asked.
 
     Raises HubError.
     """
     token = hub.token()
-    files = {}
-    for text in onhost.TEXTS:
-        if (content := _text(name, revision, text, token)) is not None:
-            files[text] = content
-    return {"files": files, "tensors": _tensors(name, revision, token), "drafts": {}}
+    files = {file: hub.ask(partial(_text, name, revision, file), name, token) for file in TEXTS}
+    headers = hub.ask(partial(_headers, name, revision), name, token)
+    return {
+        "files": {file: text for file, text in files.items() if text is not None},
+        "tensors": onhost.rows(headers),
+        "drafts": {},
+    }
 
 
-def _text(name: str, revision: str, file: str, token: str | None) -> str | None:
+def _text(name: str, revision: str, file: str) -> str | None:
     try:
-        path = huggingface_hub.hf_hub_download(name, file, revision=revision, token=token or False)
+        path = hf_hub_download(name, file, revision=revision, token=hub.token() or False)
     except errors.EntryNotFoundError:
         return None
-    except (errors.HTTPError, errors.OfflineModeIsEnabled, OSError) as error:  # type: ignore[attr-defined]
-        raise hub.HubError(f"cannot read {file} of {name}: {error}") from error
-    return Path(path).read_text()
+    return Path(path).read_text(encoding="utf-8")
 
 
-def _tensors(name: str, revision: str, token: str | None) -> list[list[Any]]:
+def _headers(name: str, revision: str) -> list[dict[str, Any]]:
     try:
-        found = huggingface_hub.get_safetensors_metadata(
-            name, revision=revision, token=token or False
-        )
+        found = get_safetensors_metadata(name, revision=revision, token=hub.token() or False)
     except errors.NotASafetensorsRepoError:
         return []
-    except (errors.HTTPError, errors.OfflineModeIsEnabled, OSError) as error:  # type: ignore[attr-defined]
-        raise hub.HubError(f"cannot read the headers of {name}: {error}") from error
-    headers = [
-        {
-            tensor: {
-                "dtype": info.dtype,
-                "shape": info.shape,
-                "data_offsets": info.data_offsets,
-            }
-            for tensor, info in file.tensors.items()
-        }
+    return [
+        {tensor: asdict(info) for tensor, info in file.tensors.items()}
         for file in found.files_metadata.values()
     ]
-    return onhost.rows(headers)

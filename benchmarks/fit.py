@@ -1,29 +1,35 @@
-"""Compare what `recipes.fit` predicts with every published figure of the seed documents.
+"""Compare what `recipes.fit` predicts with every published figure whose model's shape was found.
 
     python benchmarks/fit.py            the tables of docs/fit.md
-    python benchmarks/fit.py --terms    the terms of speed, fitted to the rows that name one stream
+    python benchmarks/fit.py --terms    the terms of speed, fitted to the rows of one plain stream
 
-Nothing here is tuned for a model: the terms are the same for all rows, and a config that could not
-be found is no row.
+Nothing here is tuned for a model: the terms are the same for all rows.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from sparkfleet.fit import speed
+from sparkfleet.fit.cache import kept
 from sparkfleet.fit.config import Architecture, parse
+from sparkfleet.fit.memory import SPARK, Room, judge
 from sparkfleet.fit.model import Model
+from sparkfleet.fit.need import need
 from sparkfleet.fit.options import Speculation, Start
-from sparkfleet.fit.terms import Sample, fitted
+from sparkfleet.fit.pool import pool
+from sparkfleet.fit.span import Span
+from sparkfleet.fit.terms import Sample, Terms, fitted
 from sparkfleet.fit.weights import from_shape
 
 CONFIGS = Path(__file__).parents[1] / "tests/configs"
+GIB = 1 << 30
 INT4, INT8 = {"quant_method": "awq", "bits": 4}, {"quant_method": "awq", "bits": 8}
+ALL_NVFP4 = {"quant_method": "modelopt", "quant_algo": "NVFP4"}  # every linear layer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,14 +54,19 @@ class Published:
 
     def model(self) -> Model:
         """Return the model as its config tells it."""
-        shape = shape_of(self.config)
-        if self.quantization:
-            shape = replace(shape, quantization=self.quantization)
-        return Model(shape=shape, weights=from_shape(shape, self.start.online))
+        return model_of(self.config, self.quantization, self.start.online)
 
 
-def shape_of(name: str) -> Architecture:
-    return parse((CONFIGS / f"{name}.json").read_text(), file=name)
+def shape_of(name: str, quantization: Mapping[str, Any] | None = None) -> Architecture:
+    shape = parse((CONFIGS / f"{name}.json").read_text(), file=name)
+    return replace(shape, quantization=quantization) if quantization else shape
+
+
+def model_of(
+    name: str, quantization: Mapping[str, Any] | None = None, online: str | None = None
+) -> Model:
+    shape = shape_of(name, quantization)
+    return Model(shape=shape, weights=from_shape(shape, online))
 
 
 FP8 = Start(online="fp8", kv_dtype="fp8")
@@ -211,36 +222,173 @@ SPEEDS = (
         source=f"{GUIDE} 7.3.2",
         fits=False,
     ),
+    Published(
+        name="Qwen3.5-27B NVFP4, no drafts",
+        config="qwen3.5-27b",
+        low=12,
+        source=f"{GUIDE} 13.3",
+        quantization=ALL_NVFP4,
+        fits=False,
+    ),
+    Published(
+        name="Qwen3.5-27B NVFP4, DFlash 15",
+        config="qwen3.5-27b",
+        low=33,
+        source=f"{GUIDE} 13.3",
+        quantization=ALL_NVFP4,
+        fits=False,
+        start=Start(speculation=Speculation(method="dflash", tokens=15)),
+    ),
     Published(name="gpt-oss-120b", config="gpt-oss-120b", low=60, source=FACTS, fits=False),
+    Published(
+        name="Qwen3.5-397B int4, TP=4",
+        config="qwen3.5-397b-a17b",
+        low=37,
+        source=FACTS,
+        quantization=INT4,
+        start=Start(tp=4),
+        fits=False,
+    ),
 )
 
 
-def speeds() -> None:
-    print("| row | published | read | at most | predicted | error | source |")
-    print("|---|---|---|---|---|---|---|")
-    for row in SPEEDS:
-        found = speed.rate(row.model(), row.start, context=row.context, sequences=row.sequences)
-        read = spread(found.read.low / 1e9, found.read.high / 1e9)
-        print(
-            f"| {row.name} | {spread(row.low, row.high or row.low)} | {read} GB "
-            f"| {found.ceiling.high:.1f} | {spread(found.likely.low, found.likely.high)} "
-            f"| {error(found.likely.low, found.likely.high, row.middle)} | {row.source} |"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """A size that a document publishes, and the predicted one, in its own unit."""
+
+    name: str
+    published: float
+    unit: str
+    predicted: Span
+    source: str
+
+
+def sizes() -> Iterator[Size]:
+    """Yield the sizes, in the order of the documents."""
+    yield from _on_disk()
+    plain = model_of(f"{G26}-nvfp4")
+    asked = replace(NVFP4, length=131072, util=0.85)
+    spark = (Room(host="spark"),)
+    fit = judge(need(plain, asked), asked, spark)["spark"]
+    blocks = pool(kept(shape_of(f"{G26}-nvfp4"), "fp8"))
+    assert plain.weights is not None
+    assert fit.cache is not None
+    assert fit.logged is not None
+    loaded = plain.weights.resident.times(1 / GIB)
+    yield Size(name="26B NVFP4, loaded", published=15.76, unit="GiB", predicted=loaded, source=TOKS)
+    yield Size(
+        name="26B NVFP4, KV cache at util 0.85",
+        published=81.8,
+        unit="GiB",
+        predicted=fit.cache.times(1 / GIB),
+        source=TOKS,
+    )
+    yield Size(
+        name="26B NVFP4, tokens in 81.8 GiB",
+        published=714768,
+        unit="tokens",
+        predicted=Span.of(blocks.logged(81.8 * GIB)),
+        source=TOKS,
+    )
+    yield Size(
+        name="26B NVFP4, tokens at util 0.85",
+        published=714768,
+        unit="tokens",
+        predicted=fit.logged,
+        source=TOKS,
+    )
+    taken = judge(need(plain, asked), asked, spark)["spark"].claim
+    yield Size(
+        name="31B FP8 TP=2, used on the head at util 0.85",
+        published=105721,
+        unit="MiB",
+        predicted=taken.times(1 / (1 << 20)),
+        source=DUAL,
+    )
+    yield Size(
+        name="what util 0.80 reserves",
+        published=97,
+        unit="GiB",
+        predicted=Span.of(0.8 * SPARK / GIB),
+        source=SINGLE,
+    )
+
+
+FILES = (  # name, GB, config, quantization, source
+    ("26B NVFP4 (bg-digitalservices)", 16.5, f"{G26}-nvfp4", None, TOKS),
+    ("26B BF16", 49, G26, None, f"{TOKS} (51.6 GB is 48 GiB)"),
+    ("26B NVFP4 (NVIDIA)", 14, f"{G26}-nvfp4", None, f"{GUIDE} 7.2.2"),
+    ("31B NVFP4 (NVIDIA)", 30, f"{G31}-nvfp4", None, SINGLE),
+    ("31B NVFP4 (NVIDIA)", 21, f"{G31}-nvfp4", None, f"{GUIDE} 7.2.1"),
+    ("31B BF16", 59, G31, None, f"{DUAL} (62.5 GB is 58 GiB)"),
+    ("12B coder NVFP4", 8.25, "gemma-4-12b-coder-nvfp4", None, f"{GUIDE} 7.2.3"),
+    ("Nemotron-3-Nano NVFP4", 18, "nemotron-3-nano-30b-a3b", ALL_NVFP4, f"{GUIDE} 7.3.1"),
+    ("Qwen3.6-27B NVFP4", 18, "qwen3.5-27b", ALL_NVFP4, f"{GUIDE} 7.1.2"),
+    ("gpt-oss-120b MXFP4", 65, "gpt-oss-120b", None, f"{GUIDE} 7.4.2"),
+)
+
+
+def _on_disk() -> Iterator[Size]:
+    for name, published, config, quantization, source in FILES:
+        weights = model_of(config, quantization).weights
+        assert weights is not None
+        yield Size(
+            name=f"{name}, files",
+            published=published,
+            unit="GB",
+            predicted=weights.stored.times(1e-9),
+            source=source,
         )
 
 
-def spread(low: float, high: float) -> str:
-    return f"{low:.1f}" if high - low < 0.05 else f"{low:.1f} to {high:.1f}"
+def tables() -> str:
+    """Return both tables as Markdown."""
+    return "\n".join([*_sizes_table(), "", *_speeds_table()])
 
 
-def error(low: float, high: float, seen: float) -> str:
-    if high - low < 0.05:
+def _sizes_table() -> Iterator[str]:
+    yield "| size | published | predicted | error | source |"
+    yield "|---|---|---|---|---|"
+    for row in sizes():
+        low, high = row.predicted.low, row.predicted.high
+        shown = _spread(low, high)
+        yield (
+            f"| {row.name} | {row.published:,} {row.unit} | {shown} "
+            f"| {_error(low, high, row.published)} | {row.source} |"
+        )
+
+
+def _speeds_table() -> Iterator[str]:
+    yield "| decode, tok/s | published | read a step | at most | predicted | error | source |"
+    yield "|---|---|---|---|---|---|---|"
+    for row in SPEEDS:
+        found = speed.rate(row.model(), row.start, context=row.context, sequences=row.sequences)
+        assert found.likely is not None
+        low, high = found.likely.low, found.likely.high
+        yield (
+            f"| {row.name} | {_spread(row.low, row.high or row.low)} "
+            f"| {_spread(found.read.low / 1e9, found.read.high / 1e9)} GB "
+            f"| {found.ceiling.high:.1f} | {_spread(low, high)} "
+            f"| {_error(low, high, row.middle)} | {row.source} |"
+        )
+
+
+def _spread(low: float, high: float) -> str:
+    digits = 0 if high >= 1000 else 1
+    one, other = f"{low:,.{digits}f}", f"{high:,.{digits}f}"
+    return one if one == other else f"{one} to {other}"
+
+
+def _error(low: float, high: float, seen: float) -> str:
+    if high / low < 1.01:
         return f"{low / seen - 1:+.0%}"
     if low <= seen <= high:
         return "inside"
     return f"{(low if seen < low else high) / seen - 1:+.0%}"
 
 
-def terms() -> None:
+def fitted_terms() -> Terms:
+    """Return the terms that fit the rows of one stream without speculation."""
     samples = []
     for row in SPEEDS:
         if row.fits:
@@ -249,12 +397,18 @@ def terms() -> None:
             read = speed.rate(model, row.start, context=row.context).read.middle
             step = speed.step(model.shape, row.start, read)
             samples.append(Sample(step=step, seconds=1 / row.middle))
-    made = fitted(samples, source="SPEEDS")
+    return fitted(samples, source=f"{len(samples)} rows")
+
+
+def show_terms(made: Terms) -> None:
     print(
-        f"{len(samples)} rows: bandwidth {made.bandwidth / 1e9:.1f} GB/s, part "
-        f"{made.part * 1e6:.0f} us, all-reduce {made.reduce * 1e6:.0f} us, error {made.error:.1%}"
+        f"{made.source}: {made.bandwidth / 1e9:.1f} GB/s, {made.part * 1e6:.0f} us a part, "
+        f"{made.reduce * 1e6:.0f} us an all-reduce, error {made.error:.1%}"
     )
 
 
 if __name__ == "__main__":
-    terms() if "--terms" in sys.argv else speeds()
+    if "--terms" in sys.argv:
+        show_terms(fitted_terms())
+    else:
+        print(tables())

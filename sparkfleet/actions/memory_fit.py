@@ -9,7 +9,7 @@ from sparkfleet.actions.action import Action, NoArgs, Plan
 from sparkfleet.actions.gather_facts import Fleet
 from sparkfleet.actions.scene import Scene
 from sparkfleet.actions.stage_weights import Staged, Stocks
-from sparkfleet.fit.memory import Answer, Fit, judge
+from sparkfleet.fit.memory import judge
 from sparkfleet.fit.model import Model
 from sparkfleet.fit.need import Need, need
 from sparkfleet.fit.options import Start, named, start
@@ -78,11 +78,7 @@ def _plan(scene: Scene, name: str, wanted: Need, asked: Start) -> Plan:
     fit = judge(wanted, asked, (own,))[name]
     free = None if survey.running else facts.memory.free
     found = verdicts(fit, asked, free=free, holders=tuple(holders(facts, survey)))
-    return Plan(verdicts=tuple(found), message=_message(fit))
-
-
-def _message(fit: Fit) -> str:
-    return fit.why if fit.answer is Answer.UNKNOWN else f"{fit.answer}: {fit.why}"
+    return Plan(verdicts=tuple(found), message=fit.sentence)
 
 
 def _host(scene: Scene, name: str) -> Host:

@@ -1,4 +1,4 @@
-"""`recipes.*`: the catalogue, and what a recipe means; offline."""
+"""`recipes.*`: the catalogue, what a recipe means, and what it takes; offline unless asked."""
 
 from __future__ import annotations
 
@@ -81,3 +81,50 @@ def validate(
     from sparkfleet.cli.validating import show_findings  # noqa: PLC0415 - the same
 
     return show_findings(ask("recipes.validate", locals()), names, vllm or "")
+
+
+@command(
+    positional=["recipe"],
+    iterable=REPEATED,
+    help={
+        "max-model-len": "longest sequence, tokens: 65536, 64K",
+        "max-num-seqs": "sequences at once",
+        "util": "fraction of each node's memory: gpu-memory-utilization",
+        "requests": "answers at once that the speed is told for",
+        "context": "tokens in the cache of each that the speed is told for",
+        "folder": "read the model in this folder of this machine",
+        "staged": "read the model that is staged on the head, and the memory of every host",
+        "hub": "read config.json and headers of the tensors from the Hub",
+    },
+)
+def fit(  # noqa: PLR0913 - the options of a task
+    context_: Any,
+    recipe: str,
+    *,
+    tp: str | None = None,
+    pp: str | None = None,
+    max_model_len: str | None = None,
+    max_num_seqs: str | None = None,
+    util: str | None = None,
+    requests: str | None = None,
+    context: str | None = None,
+    folder: str | None = None,
+    staged: bool = False,
+    hub: bool = False,
+    inventory: Any = None,
+    cluster: str | None = None,
+    limit: str | None = None,
+    set: Any = None,  # noqa: A002 - the option's name
+    output: str | None = None,
+) -> int:
+    """Tell whether a recipe fits, how long a context, how many at once, and how fast at most.
+
+    Without --folder, --staged or --hub nothing but the recipe and a local weights_source is read,
+    no host and no network; what cannot be told then is said. Exit 2 if it does not fit.
+
+      invoke recipes.fit gemma4-26b-a4b-nvfp4 --hub
+      invoke recipes.fit gemma4-31b-fp8 --tp 2 --staged
+    """
+    from sparkfleet.cli.fits import Question, show_fit  # noqa: PLC0415 - not for --list
+
+    return show_fit(Question.of(locals()))

@@ -72,15 +72,14 @@ def _larger(fits: dict[int, Fit], tp_max: int | None) -> Advice:
 
 
 def _held(fit: Fit) -> str:
-    return f"it {fit.answer} on each Spark: {fit.why}"
+    return f"on each Spark {fit.sentence}"
 
 
 def _compared(model: Model, start: Start, alone: Fit, terms: Terms) -> Advice:
     try:
-        rates = [rate(model, replace(start, tp=tp, pp=1), terms=terms).likely for tp in (1, 2)]
+        gain = _gain(model, start, terms)
     except CannotTellError as error:
         return Advice(choice="solo", reasons=(_held(alone), error.message))
-    gain = rates[1].high / rates[0].high
     both = f"one stream at TP=2 is {gain:.2f} times as fast as on one Spark"
     copies = "two copies (`replicas`) answer twice as much at once, each as fast as one Spark"
     if gain >= WORTH:
@@ -88,3 +87,11 @@ def _compared(model: Model, start: Start, alone: Fit, terms: Terms) -> Advice:
             choice="TP=2", reasons=(f"{both}; {_held(alone)}", f"for many users: {copies}")
         )
     return Advice(choice="two copies", reasons=(f"{copies}; {both} only", _held(alone)))
+
+
+def _gain(model: Model, start: Start, terms: Terms) -> float:
+    """Return how many times as fast one stream is at TP=2 as on one Spark."""
+    one, two = (rate(model, replace(start, tp=tp, pp=1), terms=terms).likely for tp in (1, 2))
+    if one is None or two is None:
+        raise CannotTellError("cannot tell what TP=2 gains: the model's shape is not known")
+    return two.high / one.high

@@ -73,6 +73,11 @@ class Fit:
     longest: Span | None = None
     logged: Span | None = None
 
+    @property
+    def sentence(self) -> str:
+        """The answer with its reason."""
+        return self.why if self.answer is Answer.UNKNOWN else f"it {self.answer}: {self.why}"
+
 
 def judge(need: Need, start: Start, rooms: Sequence[Room]) -> Mapping[str, Fit]:
     """Return the answer for each node."""
@@ -100,15 +105,14 @@ def _claim(need: Need, start: Start, room: Room) -> tuple[Span, Span | None]:
 
 
 def _counts(need: Need, blocks: Pool, start: Start, cache: Span) -> dict[str, Span]:
-    most = need.length or 0
-    whole = max(most, start.length or 0)
-    found = {"logged": Span.of(blocks.logged(cache.low), blocks.logged(cache.high))}
-    if whole:
-        counts = [blocks.sequences(size, whole, start.batched) for size in (cache.low, cache.high)]
+    sizes, batched = (cache.low, cache.high), start.batched
+    found = {"logged": Span.of(*(blocks.logged(size) for size in sizes))}
+    if need.length:
+        counts = (blocks.sequences(size, need.length, batched) for size in sizes)
         found["sequences"] = Span.of(*counts)
-        found["longest"] = Span.of(
-            *(blocks.longest(size, start.batched, most=most) for size in (cache.low, cache.high))
-        )
+    if need.most:
+        lengths = (blocks.longest(size, batched, most=need.most) for size in sizes)
+        found["longest"] = Span.of(*lengths)
     return found
 
 

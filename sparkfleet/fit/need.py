@@ -27,8 +27,9 @@ class Need:
     draft: Span
     running: Span
     pool: Pool | None
-    one: int | None  # KV cache of one sequence of the longest length
-    length: int | None
+    one: int | None  # KV cache of one sequence of `length` tokens
+    length: int | None  # what is asked for, else the model's own
+    most: int | None = None  # the longest that is looked for
     unknown: tuple[str, ...] = ()
 
     @property
@@ -64,6 +65,7 @@ def need(model: Model, start: Start) -> Need:
         pool=blocks,
         one=one,
         length=length,
+        most=max(length or 0, (model.shape.context if model.shape else None) or 0) or None,
         unknown=tuple(dict.fromkeys(unknown)),
     )
 

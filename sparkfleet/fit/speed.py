@@ -32,12 +32,14 @@ class Rate:
 
     read: Span  # bytes, by each rank
     ceiling: Span
-    likely: Span
+    likely: Span | None  # None where the model's shape is not known
     terms: Terms
 
     @property
-    def expected(self) -> Span:
+    def expected(self) -> Span | None:
         """The likely rate, and the terms' error twice to either side."""
+        if self.likely is None:
+            return None
         wide = 2 * self.terms.error
         return Span.of(self.likely.low * (1 - wide), self.likely.high * (1 + wide))
 
@@ -50,18 +52,15 @@ def rate(
     Raises CannotTellError.
     """
     shape = model.shape
-    if shape is None or model.weights is None:
-        raise CannotTellError("cannot tell the speed: the model's files are not there to read")
     drafted = start.speculation.tokens if start.speculation else 0
-    cache = total(kept(shape, start.kv_dtype, tp=start.tp), context) if context else 0
-    read = model.weights.read(shape, sequences * (1 + drafted)).times(1 / start.tp)
-    read += Span.of(cache * sequences)
-    read += _drafts(model, start)
+    read = _read(model, start, sequences * (1 + drafted)) + _drafts(model, start)
+    if shape is not None and context:
+        read += Span.of(sequences * total(kept(shape, start.kv_dtype, tp=start.tp), context))
     made = Span.of(sequences, sequences * (1 + drafted))
     return Rate(
         read=read,
         ceiling=_per_second(made, read.times(1 / BANDWIDTH)),
-        likely=_per_second(made, _seconds(shape, start, read, terms)),
+        likely=_per_second(made, _seconds(shape, start, read, terms)) if shape else None,
         terms=terms,
     )
 
@@ -82,6 +81,16 @@ def layer_parts(shape: Architecture) -> int:
         raise CannotTellError("cannot tell the speed: config.json has no num_hidden_layers")
     alone = {kinds.EXPERTS, kinds.DENSE} & set(shape.layer_types or ())
     return shape.layers * (1 if alone else 2)
+
+
+def _read(model: Model, start: Start, checked: int) -> Span:
+    """Return the bytes of weights that a rank reads to check so many tokens."""
+    if model.weights is None:
+        raise CannotTellError("cannot tell the speed: the model's files are not there to read")
+    read = model.weights.read(model.shape, checked).times(1 / start.tp)
+    if not read.low:
+        raise CannotTellError("cannot tell the speed: nobody says how many parameters are active")
+    return read
 
 
 def _drafts(model: Model, start: Start) -> Span:

@@ -32,7 +32,7 @@ def verdicts(
         host=fit.room.host,
         subject="memory",
         expected=_expected(fit, start),
-        seen=fit.why if fit.answer is Answer.UNKNOWN else f"it {fit.answer}: {fit.why}",
+        seen=fit.sentence,
         source=SOURCE,
         fix="" if fit.answer in (Answer.FITS, Answer.UNKNOWN) else _fix(fit, start, holders),
     )

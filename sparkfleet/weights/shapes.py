@@ -7,14 +7,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import errors, get_safetensors_metadata, hf_hub_download
+from huggingface_hub import HfApi
 
 from sparkfleet.errors import InputError
 from sparkfleet.onhost import shape as onhost
 from sparkfleet.remote.link import Link
 from sparkfleet.weights import hub
-
-TEXTS = onhost.TEXTS
 
 
 def from_folder(folder: Path) -> dict[str, Any]:
@@ -49,29 +47,22 @@ def from_hub(name: str, revision: str) -> dict[str, Any]:
     Raises HubError.
     """
     token = hub.token()
-    files = {file: hub.ask(partial(_text, name, revision, file), name, token) for file in TEXTS}
-    headers = hub.ask(partial(_headers, name, revision), name, token)
+    manifest = hub.resolve(name, revision, token=token)  # says at once if the Hub cannot be had
+    commit, api = manifest.commit or revision, HfApi(token=token or False)
+    listed = {file.path for file in manifest.files}
+
+    def text(file: str) -> str:
+        path = api.hf_hub_download(name, file, revision=commit)
+        return Path(path).read_text(encoding="utf-8")
+
+    def header(file: str) -> dict[str, Any]:
+        found = api.parse_safetensors_file_metadata(name, file, revision=commit)
+        return {tensor: asdict(info) for tensor, info in found.tensors.items()}
+
+    shards = [file for file in listed if "/" not in file and file.endswith(".safetensors")]
+    texts = [file for file in onhost.TEXTS if file in listed]
     return {
-        "files": {file: text for file, text in files.items() if text is not None},
-        "tensors": onhost.rows(headers),
+        "files": {file: hub.ask(partial(text, file), name, token) for file in texts},
+        "tensors": onhost.rows([hub.ask(partial(header, file), name, token) for file in shards]),
         "drafts": {},
     }
-
-
-def _text(name: str, revision: str, file: str) -> str | None:
-    try:
-        path = hf_hub_download(name, file, revision=revision, token=hub.token() or False)
-    except errors.EntryNotFoundError:
-        return None
-    return Path(path).read_text(encoding="utf-8")
-
-
-def _headers(name: str, revision: str) -> list[dict[str, Any]]:
-    try:
-        found = get_safetensors_metadata(name, revision=revision, token=hub.token() or False)
-    except errors.NotASafetensorsRepoError:
-        return []
-    return [
-        {tensor: asdict(info) for tensor, info in file.tensors.items()}
-        for file in found.files_metadata.values()
-    ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sparkfleet.fit.config import Architecture, Latent
+from sparkfleet.fit.architecture import Architecture, Latent
 from sparkfleet.launch.division import divide
 from sparkfleet.model import Severity, Verdict
 

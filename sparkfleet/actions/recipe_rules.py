@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from sparkfleet.actions.scene import Scene
 from sparkfleet.errors import RecipeError
 from sparkfleet.launch.arguments import decided_by
 from sparkfleet.model import Host, Severity, Verdict
 from sparkfleet.recipes.rules import Judged, Known, judge, subject
-from sparkfleet.report.events import Note
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """What the rules advise, to be told before a start."""
+
+    texts: tuple[str, ...] = ()
 
 
 def verdicts(scene: Scene, known: Mapping[str, Known]) -> tuple[Verdict, ...]:
-    """Return what the rules warn of, and tell their advice; raises RecipeError where they refuse.
+    """Return what the rules find, and remember their advice; raises RecipeError if they refuse.
 
     Of a host after the head only what is not the same there.
     """
@@ -24,9 +31,8 @@ def verdicts(scene: Scene, known: Mapping[str, Known]) -> tuple[Verdict, ...]:
     refusals = [one.problem for one in told if one.severity is Severity.ERROR]
     if refusals:
         raise RecipeError.of(refusals)
-    for one, name in told.items():
-        if one.severity is Severity.INFO:
-            scene.tell(Note(text=f"advice: {one.verdict(name)}"))
+    advice = (one for one in told if one.severity is Severity.INFO)
+    scene.remember(Advice(texts=tuple(f"{one.problem.message}; {one.reason}" for one in advice)))
     return tuple(one.verdict(name) for one, name in told.items())
 
 

@@ -9,6 +9,7 @@ from sparkfleet import links
 from sparkfleet.actions.action import Action, NoArgs, Plan
 from sparkfleet.actions.gather_facts import Fleet
 from sparkfleet.actions.launching import Launch
+from sparkfleet.actions.recipe_rules import Advice
 from sparkfleet.actions.scene import Scene
 from sparkfleet.actions.stage_weights import Staged
 from sparkfleet.errors import PlaybookError
@@ -29,7 +30,7 @@ from sparkfleet.report.events import Note
 class Render(Action[NoArgs]):
     """Render every file of every rank and compare with what each host has. Writes nothing.
 
-    Before a start it tells the recipe's advice.
+    Before a start it tells the advice of the recipe, and that of the rules.
     """
 
     name = "render"
@@ -49,7 +50,7 @@ class Render(Action[NoArgs]):
                 reason=reason,
             )
         )
-        for advice in scene.recipe.advice if reason else ():
+        for advice in _advice(scene) if reason else ():
             scene.tell(Note(text=f"    {scene.recipe.name}: {advice}"))
         text = f"deployment {deployment.hash}" + (f": {reason}" if reason else " runs")
         text += f"; {choice}" if scene.options.nodes > 1 else ""
@@ -62,6 +63,11 @@ def _outlook(scene: Scene, name: str) -> str:
     """Return how far a host is from a start; what was moved by this run is there by now."""
     lacking = scene.recall(Staged).lacking if scene.options.check else {}
     return outlook(name, scene.recall(Fleet).surveys, lacking.get(name, 0))
+
+
+def _advice(scene: Scene) -> tuple[str, ...]:
+    judged = scene.found(Advice)
+    return (*scene.recipe.advice, *(judged.texts if judged else ()))
 
 
 def difference(deployment: Deployment, surveys: Mapping[str, Survey]) -> str:

@@ -59,7 +59,7 @@ def test_what_is_accepted_is_told_and_goes_on(inventory: Path) -> None:
     recipe = "vllm_args:\n  gpu-memory-utilization: 0.99\nvllm_accept: [utilization]\n"
     done = _up(inventory, recipe, "--check")
     assert done.code == 0, done.output
-    assert f"advice: {HOST}: --gpu-memory-utilization: expected above 0, and 0.92" in done.output
+    assert "made: --gpu-memory-utilization: expected above 0, and 0.92 at most" in done.output
 
 
 def test_an_engine_that_is_no_release_is_asked_for_its_options(inventory: Path) -> None:

@@ -82,13 +82,13 @@ def test_what_holds_for_all_hosts_is_told_once_and_what_one_adds_on_that_one(sta
     assert verdicts[1].severity is Severity.WARNING
 
 
-def test_advice_is_told_as_a_note_with_its_reason(start: Any) -> None:
+def test_advice_is_kept_for_the_start_with_its_reason(start: Any) -> None:
     scene = start("vllm_model: google/gemma-4-31B-it\n")
     (verdict,) = recipe_rules.verdicts(scene, _known())
     assert not verdict.refuses
-    (note,) = scene.reporter.notes()
-    assert note.startswith("advice: spark-01: the model: expected the MoE")
-    assert "(single-spark, verdict; 52-toks, phase 0)" in note
+    (advice,) = scene.recall(recipe_rules.Advice).texts
+    assert advice.startswith("the model: expected the MoE of the same family")
+    assert advice.endswith("(single-spark, verdict; 52-toks, phase 0)")
 
 
 def test_the_size_of_the_group_counts(start: Any) -> None:

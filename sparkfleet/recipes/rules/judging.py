@@ -47,11 +47,16 @@ class Judged:
     severity: Severity
 
     @property
+    def reason(self) -> str:
+        """Why the rule is there, with the document that says so."""
+        return f"{self.rule.why} ({self.rule.source})"
+
+    @property
     def problem(self) -> Problem:
         """It as a problem of the file, with its reason."""
         found = self.finding
         told = f"{found.subject}: expected {found.expected}; saw {found.seen}"
-        hint = f"{self.rule.id}: {self.rule.why} ({self.rule.source})\n  {found.fix}"
+        hint = f"{self.rule.id}: {self.reason}\n  {found.fix}"
         return Problem(message=told, where=found.where, hint=hint)
 
     def verdict(self, host: str) -> Verdict:
@@ -66,7 +71,7 @@ class Judged:
             seen=found.seen,
             source=str(found.where),
             fix=found.fix,
-            reason=f"{self.rule.why} ({self.rule.source})",
+            reason=self.reason,
         )
 
 

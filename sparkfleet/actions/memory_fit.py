@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+from sparkfleet.actions import recipe_rules
 from sparkfleet.actions.action import Action, NoArgs, Plan
 from sparkfleet.actions.gather_facts import Fleet
 from sparkfleet.actions.scene import Scene
@@ -46,10 +48,13 @@ class MemoryFit(Action[NoArgs]):
         return model_of(answer, asked, from_host(link, draft) if draft else None)
 
     def plan(self, scene: Scene, seen: Mapping[str, Any]) -> Mapping[str, Plan]:
-        """Judge every host by its own memory."""
+        """Judge every host by its own memory, and the recipe by what the checkpoint is."""
         asked, model = _start(scene), seen[scene.cluster.head.name]
         wanted = need(model, asked)
-        return {name: _plan(scene, name, wanted, asked) for name in seen}
+        plans = {name: _plan(scene, name, wanted, asked) for name in seen}
+        head = scene.cluster.head.name
+        found = (*plans[head].verdicts, *recipe_rules.staged(scene, model))
+        return {**plans, head: replace(plans[head], verdicts=found)}
 
 
 def _start(scene: Scene) -> Start:

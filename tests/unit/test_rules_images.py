@@ -196,6 +196,11 @@ def test_an_old_image_does_not_know_a_new_model(
     assert ("architecture" in found) is fires
 
 
+def test_the_architecture_of_the_checkpoint_counts_too(recipes: Recipes) -> None:
+    known = Known(vllm="0.21.0", architecture="Gemma4UnifiedForConditionalGeneration")
+    assert recipes.found(_recipe(), known=known) == {"architecture": "error"}
+
+
 @pytest.mark.parametrize(
     ("version", "model", "fires"),
     [

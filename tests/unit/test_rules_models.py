@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from sparkfleet.recipes.rules import Known
 from tests.judged import Recipes
 
 NVIDIA = "nvidia/Qwen3.6-35B-A3B-NVFP4"
@@ -34,10 +35,10 @@ def _as(kind: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("recipe", "expected"),
     [
-        (_recipe("me/tuned", checkpoint=_as("modelopt")), "error"),
+        (_recipe("me/tuned", checkpoint=_as("modelopt")), "warning"),
         (_recipe("me/tuned", {"quantization": "fp8"}, checkpoint=_as("modelopt")), "error"),
         (_recipe(NVIDIA), "warning"),
-        (_recipe(MOE_31B, checkpoint=_as("modelopt")), "info"),
+        (_recipe(NVIDIA, {"quantization": "fp8"}), "warning"),
         (_recipe(NVIDIA, {"quantization": "modelopt"}), None),
         (_recipe(NVIDIA, {"quantization": "modelopt_fp4"}, checkpoint=_as("modelopt")), None),
         (_recipe(NANO), None),
@@ -51,6 +52,38 @@ def test_modelopt_checkpoints_want_the_flag(
     recipes: Recipes, recipe: dict[str, Any], expected: str | None
 ) -> None:
     assert recipes.found(recipe).get("modelopt") == expected
+
+
+def test_a_checkpoint_that_tells_its_method_needs_no_flag(recipes: Recipes) -> None:
+    known = Known(format="modelopt")
+    assert recipes.found(_recipe("me/tuned"), known=known) == {}
+    wrong = _recipe("me/tuned", {"quantization": "fp8"})
+    assert recipes.found(wrong, known=known) == {"modelopt": "error"}
+
+
+@pytest.mark.parametrize(
+    ("said", "found", "fires"),
+    [
+        ("modelopt", "compressed-tensors", True),
+        ("gptq", "awq", True),
+        ("fp8", "compressed-tensors", False),
+        ("modelopt", "modelopt", False),
+        ("modelopt", "", False),
+        ("nvfp4", "modelopt", False),  # a number format, which several methods hold
+    ],
+)
+def test_a_checkpoint_is_what_the_recipe_says(
+    recipes: Recipes, said: str, found: str, *, fires: bool
+) -> None:
+    recipe = _recipe("me/tuned", {"quantization": None}, checkpoint=_as(said))
+    judged = recipes.found(recipe, known=Known(format=found))
+    assert judged.get("checkpoint") == ("warning" if fires else None)
+
+
+def test_what_the_checkpoint_is_counts_more_than_what_the_recipe_says(recipes: Recipes) -> None:
+    recipe = _recipe("me/tuned", {"quantization": "modelopt"}, checkpoint=_as("modelopt"))
+    judged = recipes.found(recipe, known=Known(format="compressed-tensors"))
+    assert judged == {"compressed_tensors": "error", "checkpoint": "warning"}
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,8 @@ import pytest
 from sparkfleet.actions import recipe_rules
 from sparkfleet.actions.scene import Options, Scene
 from sparkfleet.errors import RecipeError
+from sparkfleet.fit.architecture import Architecture
+from sparkfleet.fit.model import Model
 from sparkfleet.launch.known import ask_known
 from sparkfleet.model import Cluster, Host, Severity, Value
 from sparkfleet.recipes.recipe import load
@@ -105,6 +107,20 @@ def test_what_an_image_adds_is_told_when_it_was_looked_into(start: Any) -> None:
     known = Known(vllm="0.99.0", options={"max-model-len"})
     (verdict,) = recipe_rules.learnt(scene, scene.cluster.head, known)
     assert (verdict.check, verdict.refuses) == ("recipe.option", True)
+
+
+def test_what_the_staged_checkpoint_adds_is_told_on_the_head(start: Any) -> None:
+    scene = start("vllm_model: google/gemma-4-31B-it\nvllm_args: {quantization: modelopt}\n")
+    method = {"quant_method": "compressed-tensors"}
+    model = Model(shape=Architecture(name="LagunaForCausalLM", quantization=method))
+    assert recipe_rules.staged(scene, model) == ()  # nobody has asked the engines yet
+    recipe_rules.verdicts(scene, _known(spark_01=Known(vllm="0.20.2")))
+    found = recipe_rules.staged(scene, model)
+    assert {(one.host, one.check) for one in found} == {
+        ("spark-01", "recipe.compressed_tensors"),
+        ("spark-01", "recipe.architecture"),
+    }
+    assert recipe_rules.staged(scene, Model()) == ()
 
 
 def _native(engine: Engine, **versions: str) -> Known:

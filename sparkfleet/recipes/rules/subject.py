@@ -30,11 +30,14 @@ class Known:
 
     `vllm` is the version that will run, as `source` tells; `packages` are versions of others beside
     it, by distribution. `options` are those of its `vllm serve` and `variables` those of the
-    environment that it reads, both from its own source.
+    environment that it reads, both from its own source. `format` and `architecture` are what the
+    checkpoint's own config.json says.
     """
 
     vllm: str = ""
     source: str = "installed"
+    format: str = ""
+    architecture: str = ""
     packages: Mapping[str, str] = field(default_factory=lambda: EMPTY)
     options: Collection[str] = ()
     variables: Collection[str] = ()
@@ -102,15 +105,16 @@ class Subject:
 
     @property
     def format(self) -> str:
-        """How the recipe says that the weights are quantized, in lower case; "" where unsaid."""
+        """How the weights are quantized, in lower case; "" where neither files nor recipe say."""
         checkpoint = self.recipe.checkpoint
-        return (checkpoint.format or "").lower() if checkpoint else ""
+        said = (checkpoint.format or "") if checkpoint else ""
+        return (self.known.format or said).lower()
 
     @property
     def architecture(self) -> str:
-        """The class of the model, as its config.json names it; "" where unsaid."""
+        """The class of the model, as its config.json names it; "" where neither says."""
         checkpoint = self.recipe.checkpoint
-        return (checkpoint.architecture or "") if checkpoint else ""
+        return self.known.architecture or (checkpoint.architecture or "" if checkpoint else "")
 
     @property
     def environment(self) -> Mapping[str, Any]:

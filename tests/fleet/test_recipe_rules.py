@@ -18,7 +18,8 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="the lab needs root"),
 ]
 HOST = "spark-01"
-OPTIONS = "for word in ():\n    add(word).add_argument('--only-here', '--max-model-len')\n"
+OPTIONS = "add('--only-here', '--max-model-len', '--kv-cache-memory-bytes')\n"
+ARGS = "vllm_args:\n  kv-cache-memory-bytes: 33554432\n"  # what fits on any machine
 SERVER = "class FrontendArgs:\n    host: str\n    port: int\n"
 
 
@@ -45,21 +46,21 @@ def _up(inventory: Path, recipe: str, *words: str) -> Done:
 
 
 def test_a_refused_recipe_changes_no_host(inventory: Path) -> None:
-    done = _up(inventory, "vllm_args:\n  swap-space: 4\n  gpu-memory-utilization: 0.99\n")
+    done = _up(inventory, ARGS + "  swap-space: 4\n  gpu-memory-utilization: 0.99\n")
     assert done.code == 5, done.output
-    assert "made.yml:3:3: --swap-space in vllm_args: expected an option of vLLM 0.32.0" in (
+    assert "made.yml:4:3: --swap-space in vllm_args: expected an option of vLLM 0.32.0" in (
         done.output
     )
-    assert "made.yml:4:3: --gpu-memory-utilization" in done.output
+    assert "made.yml:5:3: --gpu-memory-utilization" in done.output
     files = fleet.run_on(HOST, ["find", "/home/nvidia/vllm", "-type", "f"], check=False).stdout
     assert [line for line in files.splitlines() if not line.endswith("lock")] == []
 
 
 def test_what_is_accepted_is_told_and_goes_on(inventory: Path) -> None:
-    recipe = "vllm_args:\n  gpu-memory-utilization: 0.99\nvllm_accept: [utilization]\n"
+    recipe = ARGS + "  enable-auto-tool-choice: true\nvllm_accept: [tool_parser]\n"
     done = _up(inventory, recipe, "--check")
     assert done.code == 0, done.output
-    assert "made: --gpu-memory-utilization: expected above 0, and 0.92 at most" in done.output
+    assert "made: --enable-auto-tool-choice: expected --tool-call-parser beside it" in done.output
 
 
 def test_an_engine_that_is_no_release_is_asked_for_its_options(inventory: Path) -> None:
@@ -68,9 +69,9 @@ def test_an_engine_that_is_no_release_is_asked_for_its_options(inventory: Path) 
     (vllm / "engine/arg_utils.py").write_text(OPTIONS)
     (vllm / "entrypoints/openai").mkdir(parents=True)
     (vllm / "entrypoints/openai/cli_args.py").write_text(SERVER)
-    done = _up(inventory, "vllm_args:\n  only-here: 1\n", "--check")
+    done = _up(inventory, ARGS + "  only-here: 1\n", "--check")
     assert done.code == 0, done.output
-    done = _up(inventory, "vllm_args:\n  only-her: 1\n", "--check")
+    done = _up(inventory, ARGS + "  only-her: 1\n", "--check")
     assert done.code == 5, done.output
     assert "did you mean 'only-here'?" in done.output
     assert "expected an option of vLLM 0.99.0.dev1, installed" in done.output

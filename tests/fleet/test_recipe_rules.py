@@ -19,7 +19,7 @@ pytestmark = [
 ]
 HOST = "spark-01"
 OPTIONS = "add('--only-here', '--max-model-len', '--kv-cache-memory-bytes')\n"
-ARGS = "vllm_args:\n  kv-cache-memory-bytes: 33554432\n"  # what fits on any machine
+ARGS = "vllm_args:\n"
 SERVER = "class FrontendArgs:\n    host: str\n    port: int\n"
 
 
@@ -48,10 +48,10 @@ def _up(inventory: Path, recipe: str, *words: str) -> Done:
 def test_a_refused_recipe_changes_no_host(inventory: Path) -> None:
     done = _up(inventory, ARGS + "  swap-space: 4\n  gpu-memory-utilization: 0.99\n")
     assert done.code == 5, done.output
-    assert "made.yml:4:3: --swap-space in vllm_args: expected an option of vLLM 0.32.0" in (
+    assert "made.yml:3:3: --swap-space in vllm_args: expected an option of vLLM 0.32.0" in (
         done.output
     )
-    assert "made.yml:5:3: --gpu-memory-utilization" in done.output
+    assert "made.yml:4:3: --gpu-memory-utilization" in done.output
     files = fleet.run_on(HOST, ["find", "/home/nvidia/vllm", "-type", "f"], check=False).stdout
     assert [line for line in files.splitlines() if not line.endswith("lock")] == []
 

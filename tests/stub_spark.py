@@ -39,7 +39,12 @@ case " $* " in *" broken "*) echo "ERROR: no such package: broken" >&2; exit 1 ;
 printf '%s\\n' "${@:5}" >/packages
 """,
 }
-BAKED = ["ENV NCCL_IB_ADDR_RANGE=10.0.0.0/8", "ENV EMPTY_IS_SET="]
+BAKED = [
+    "ENV NCCL_IB_ADDR_RANGE=10.0.0.0/8",
+    "ENV EMPTY_IS_SET=",
+    'ENTRYPOINT ["vllm", "of"]',
+    'CMD ["the image"]',
+]
 
 
 class RootLink(LocalLink):
@@ -93,7 +98,12 @@ class Spark:
             weights=seen.expand("~/vllm"),
             model=seen.expand("~/vllm/m"),
             environment=environment(
-                mine, (), cluster=CLUSTER, hf_home="/models", engine=runs.environment
+                mine,
+                (),
+                cluster=CLUSTER,
+                hf_home="/models",
+                model=runs.inside(seen.expand("~/vllm/m")),
+                engine=runs.environment,
             ),
         )
         return deploy(CLUSTER, [node], tp=1, pp=1, contents=[])

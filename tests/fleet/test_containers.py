@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as bounds
 from hypothesis import strategies as st
 
+from sparkfleet.commands import Command
 from sparkfleet.errors import CommandError, LaunchError
 from sparkfleet.lab import containers, fleet
 from sparkfleet.lab import state as states
@@ -85,6 +86,26 @@ def test_null_is_truly_unset_whatever_the_image_has(here: Spark) -> None:
     assert variables["NCCL_IB_ADDR_RANGE"] == "10.0.0.0/8"
     _, variables = here.run(vllm_env={"NCCL_IB_ADDR_RANGE": None, "EMPTY_IS_SET": None})
     assert not {"NCCL_IB_ADDR_RANGE", "EMPTY_IS_SET"} & set(variables)
+
+
+def test_an_images_own_program_serves_and_is_told_by_its_environment(here: Spark) -> None:
+    words, variables = here.run(engine_program="image", vllm_env={"MODEL_PATH": "@MODEL@"})
+    assert words == ["of", "the image"]
+    assert variables["MODEL_PATH"] == "/models/m"
+
+
+def test_a_declared_file_is_mounted_over_one_of_the_image(here: Spark, tmp_path: Path) -> None:
+    (tmp_path / "show.sh").write_text("cat /packages\n")
+    here.root("sh", "-c", "echo patched > /home/nvidia/vllm/own.py")
+    made = here.deployment(
+        weights_files=["org/model@main:own.py"],
+        engine_mounts=["own.py:/packages:ro"],
+        engine_mods=[str(tmp_path / "show.sh")],
+    )
+    here.write(made)
+    done = here.link.run(Command(argv=("bash", f"{here.survey().folder}/vllm-serve.sh")))
+    assert done.returncode == 0, done.stderr
+    assert b"patched" in done.stdout.splitlines()
 
 
 def test_no_secret_shows_in_what_docker_tells_of_a_container(spark: Spark) -> None:

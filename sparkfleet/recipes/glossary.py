@@ -36,7 +36,6 @@ OPTIONS: Mapping[str, str] = {
     "reasoning-parser-plugin": "a file with a reasoning parser that vLLM does not have itself",
     "speculative-config": "a small draft proposes the next tokens and the model checks them in one "
     "pass: the same answer, sooner, for one request at a time",
-    "speculative-disable-by-batch-size": "no draft while that many requests are answered",
     "tool-call-parser": "how the model's calls of tools are read",
     "trust-remote-code": "run Python code that comes with the model",
 }

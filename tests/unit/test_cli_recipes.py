@@ -102,7 +102,7 @@ def test_every_value_of_every_recipe_is_explained(name: str) -> None:
 
 def test_no_meaning_is_left_over() -> None:
     used = {one.key for name in CATALOGUE for one in settings_of(load(name))}
-    assert set(OPTIONS) - used <= {"speculative-disable-by-batch-size"}  # of advice
+    assert set(OPTIONS) <= used
 
 
 def test_the_strongest_value_is_told_with_those_that_it_wins_over(

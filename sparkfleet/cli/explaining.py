@@ -22,6 +22,7 @@ from sparkfleet.recipes.explanation import GROUPS, Setting, settings_of
 from sparkfleet.recipes.recipe import Recipe, load
 from sparkfleet.report import json
 from sparkfleet.resources import shown
+from sparkfleet.variables.secret import VEIL
 
 Lines = Iterator[str]
 WIDTH = 96
@@ -75,8 +76,10 @@ def _lines(
     yield from _bullets("Good to know", recipe.advice)
     yield from _bullets("A right start logs", recipe.log.expect)
     yield from _bullets("Stop if the log has", recipe.log.forbid)
-    yield "To serve it"
     size_option = f"--tp {recipe.tp_min}" if recipe.tp_min else "--solo"
+    yield "Whether it fits, and how fast it will be"
+    yield f"  invoke recipes.fit {recipe.name}" + (f" {size_option}" if recipe.tp_min else "")
+    yield "To serve it"
     yield f"  invoke cluster.up {size_option} --recipe {recipe.name}"
 
 
@@ -122,7 +125,7 @@ def _setting(setting: Setting) -> Lines:
         yield from textwrap.wrap(text, WIDTH, initial_indent="      ", subsequent_indent="      ")
     yield f"      set at {setting.where}"
     for value, where in setting.over:
-        yield f"      instead of {value} at {where}"
+        yield f"      instead of {VEIL if setting.is_hidden else value} at {where}"
 
 
 def _differences(host: str, first: Sequence[Setting], own: Sequence[Setting]) -> Lines:
@@ -161,9 +164,12 @@ def _data(setting: Setting) -> dict[str, object]:
     return {
         "variable": setting.variable,
         "key": setting.key,
-        "value": setting.text if setting.text == "(secret)" else setting.value,
+        "value": VEIL if setting.is_hidden else setting.value,
         "where": str(setting.where),
-        "over": [{"value": value, "where": str(where)} for value, where in setting.over],
+        "over": [
+            {"value": VEIL if setting.is_hidden else value, "where": str(where)}
+            for value, where in setting.over
+        ],
         "meaning": setting.meaning,
         "why": setting.why,
     }

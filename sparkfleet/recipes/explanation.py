@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,9 +11,10 @@ from sparkfleet.errors import Where
 from sparkfleet.model import Host, Value
 from sparkfleet.recipes.glossary import OPTIONS
 from sparkfleet.recipes.recipe import Recipe
+from sparkfleet.templating import holds_template
 from sparkfleet.variables import VARIABLES, Kind
+from sparkfleet.variables.secret import NAMES, VEIL, is_file
 
-SECRET = re.compile(r"(^|_)(TOKEN|KEY|SECRET|PASSWORD)$", re.IGNORECASE)
 GROUPS = {"vllm_args": "Options of `vllm serve`", "vllm_env": "Environment of every rank"}
 
 
@@ -39,10 +39,17 @@ class Setting:
         return f"--{self.key}" if self.variable == "vllm_args" else self.key or self.variable
 
     @property
+    def is_hidden(self) -> bool:
+        """Whether the value itself is a secret, and not the way to one."""
+        elsewhere = is_file(self.value) or holds_template(self.value)
+        named = self.key is not None and NAMES.search(self.key) is not None
+        return named and self.value is not None and not elsewhere
+
+    @property
     def text(self) -> str:
         """The value as a person reads it; a secret is not shown."""
-        if self.key is not None and SECRET.search(self.key) and "{{" not in str(self.value):
-            return "(secret)"
+        if self.is_hidden:
+            return VEIL
         if self.value is None:
             return "(taken away)" if self.variable == "vllm_args" else "(unset)"
         return self.value if isinstance(self.value, str) else json.dumps(self.value)

@@ -9,6 +9,7 @@ from typing import Any
 from sparkfleet.actions import recipe_rules
 from sparkfleet.actions.action import Action, NoArgs, Plan
 from sparkfleet.actions.gather_facts import Fleet
+from sparkfleet.actions.launching import Launch
 from sparkfleet.actions.scene import Scene
 from sparkfleet.actions.stage_weights import Staged, Stocks
 from sparkfleet.fit.memory import judge
@@ -16,7 +17,7 @@ from sparkfleet.fit.model import Model
 from sparkfleet.fit.need import Need, need
 from sparkfleet.fit.options import Start, named, start
 from sparkfleet.fit.reading import model_of
-from sparkfleet.fit.verdicts import verdicts
+from sparkfleet.fit.verdicts import verdict
 from sparkfleet.launch.rooms import holders, room
 from sparkfleet.model import Host, Severity, Verdict
 from sparkfleet.remote.link import Link
@@ -29,14 +30,16 @@ class MemoryFit(Action[NoArgs]):
     """Compare what the model takes with what every host has: refuses only what cannot fit.
 
     Reads the staged config.json and the headers of the tensors on the head. Where something cannot
-    be told, it says so and goes on; what our own deployment holds counts as free.
+    be told, it says so and goes on; what our own deployment holds counts as free. What already runs
+    as wanted fits: nothing is read then.
     """
 
     name = "memory_fit"
 
     def look(self, scene: Scene, hosts: tuple[Host, ...]) -> Answers[Model | None]:
         """Ask the head, which has the same files as all others."""
-        answers = scene.pool.map(lambda link: self.inspect(scene, link), (scene.cluster.head,))
+        head = (scene.cluster.head,) if scene.recall(Launch).reason else ()
+        answers = scene.pool.map(lambda link: self.inspect(scene, link), head)
         values = dict.fromkeys((host.name for host in hosts), None) | dict(answers.values)
         return Answers(values=values, errors=answers.errors)
 
@@ -49,7 +52,10 @@ class MemoryFit(Action[NoArgs]):
 
     def plan(self, scene: Scene, seen: Mapping[str, Any]) -> Mapping[str, Plan]:
         """Judge every host by its own memory, and the recipe by what the checkpoint is."""
-        asked, model = _start(scene), seen[scene.cluster.head.name]
+        model = seen[scene.cluster.head.name]
+        if model is None:
+            return {name: Plan(message="runs as wanted") for name in seen}
+        asked = _start(scene)
         wanted = need(model, asked)
         plans = {name: _plan(scene, name, wanted, asked) for name in seen}
         head = scene.cluster.head.name
@@ -78,12 +84,11 @@ def _plan(scene: Scene, name: str, wanted: Need, asked: Start) -> Plan:
     fleet = scene.recall(Fleet)
     facts, survey = fleet.facts[name], fleet.surveys[name]
     own = room(facts, survey, scene.settings(_host(scene, name)))
-    if own is None or facts.memory is None:
+    if own is None:
         return Plan(verdicts=(_unread(name),))
     fit = judge(wanted, asked, (own,))[name]
-    free = None if survey.running else facts.memory.free
-    found = verdicts(fit, asked, free=free, holders=tuple(holders(facts, survey)))
-    return Plan(verdicts=tuple(found), message=fit.sentence)
+    found = verdict(fit, asked, tuple(holders(facts, survey)))
+    return Plan(verdicts=(found,), message=fit.sentence)
 
 
 def _host(scene: Scene, name: str) -> Host:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from sparkfleet.fit.memory import CLOSE, Answer, Fit
 from sparkfleet.fit.options import Start
@@ -10,7 +10,6 @@ from sparkfleet.model import Severity, Verdict
 from sparkfleet.quantities import show_memory as gib
 
 SOURCE = "/proc/meminfo; config.json and tensors of the model"
-DROP = "sudo sh -c 'sync; echo 3 > /proc/sys/vm/drop_caches'"
 SEVERITIES = {
     Answer.FITS: Severity.OK,
     Answer.CLOSE: Severity.WARNING,
@@ -19,14 +18,12 @@ SEVERITIES = {
 }
 
 
-def verdicts(
-    fit: Fit, start: Start, *, free: float | None = None, holders: Sequence[str] = ()
-) -> Iterator[Verdict]:
-    """Yield the verdicts on one node; only what is sure not to fit refuses.
+def verdict(fit: Fit, start: Start, holders: Sequence[str] = ()) -> Verdict:
+    """Return the verdict on one node; only what is sure not to fit refuses.
 
-    `free` is its MemFree, `holders` name what else has memory of the GPU there.
+    `holders` name what else has memory of the GPU there.
     """
-    yield Verdict(
+    return Verdict(
         check="memory.fit",
         severity=SEVERITIES[fit.answer],
         host=fit.room.host,
@@ -36,8 +33,6 @@ def verdicts(
         source=SOURCE,
         fix="" if fit.answer in (Answer.FITS, Answer.UNKNOWN) else _fix(fit, start, holders),
     )
-    if free is not None and fit.answer is not Answer.NOT and free < fit.claim.low <= fit.room.free:
-        yield _cached(fit, free)
 
 
 def _expected(fit: Fit, start: Start) -> str:
@@ -58,18 +53,3 @@ def _fix(fit: Fit, start: Start, holders: Sequence[str]) -> str:
     if fit.longest and fit.longest.low >= 1:
         return f"a context that fits: max-model-len: {fit.longest.low:.0f}; or more Sparks: --tp"
     return f"more Sparks: --tp {start.tp * 2}; or a smaller checkpoint{held}"
-
-
-def _cached(fit: Fit, free: float) -> Verdict:
-    """Return the warning that files in the page cache fill what the GPU needs (case C44)."""
-    return Verdict(
-        check="memory.cache",
-        severity=Severity.WARNING,
-        host=fit.room.host,
-        subject="MemFree",
-        expected=f"{gib(fit.claim.low)}, which vLLM takes",
-        seen=f"{gib(free)} free, {gib(fit.room.free)} with the page cache; some versions of vLLM "
-        "count the page cache as used",
-        source="/proc/meminfo",
-        fix=f"on that host: {DROP}",
-    )

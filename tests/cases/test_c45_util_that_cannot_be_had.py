@@ -17,6 +17,7 @@ import pytest
 
 from sparkfleet.actions.action import NoArgs, Plan
 from sparkfleet.actions.gather_facts import Fleet
+from sparkfleet.actions.launching import Launch
 from sparkfleet.actions.memory_fit import MemoryFit
 from sparkfleet.actions.scene import Options, Scene
 from sparkfleet.actions.stage_weights import Staged, Stocks
@@ -40,13 +41,9 @@ IDLE = Survey(
 )
 
 
-def facts(name: str, available: float, free: float | None = None) -> HostFacts:
+def facts(name: str, available: float) -> HostFacts:
     """Return the facts of a Spark with so many GiB available."""
-    memory = Memory(
-        total=TOTAL,
-        available=round(available * GIB),
-        free=round((available if free is None else free) * GIB),
-    )
+    memory = Memory(total=TOTAL, available=round(available * GIB), free=GIB)
     return replace(gb10.Spark("spark-1", {}).facts(), host=name, memory=memory, gpu_processes=())
 
 
@@ -66,6 +63,8 @@ def cluster(folder: Path, available: Mapping[str, float], **variables: Any) -> I
         )
         made.remember(Staged(paths=dict.fromkeys(available, str(model)), commit=""))
         made.remember(Stocks(stocks=()))
+        nothing: Any = None
+        made.remember(Launch(deployment=nothing, engines={}, surveys={}, reason="a first start"))
         yield made
 
 
@@ -156,14 +155,13 @@ def test_a_context_that_the_cache_cannot_hold_is_refused(tmp_path: Path) -> None
     assert "max-model-len: " in verdict.fix
 
 
-def test_a_page_cache_in_the_way_is_told_with_what_drops_it(tmp_path: Path) -> None:
-    with cluster(tmp_path, {"spark-01": 117.0}, vllm_args=args(0.85)) as made:
-        seen = {"spark-01": facts("spark-01", 117.0, free=1.2)}
-        made.remember(Fleet(facts=seen, surveys={"spark-01": IDLE}))
-        fit, cached = plans(made)["spark-01"].verdicts
-    assert fit.severity is Severity.OK
-    assert cached.severity is Severity.WARNING
-    assert "drop_caches" in cached.fix
+def test_what_runs_as_wanted_is_neither_read_nor_judged(tmp_path: Path) -> None:
+    with cluster(tmp_path, {"spark-01": 3.0}, vllm_args=args(0.87)) as made:
+        made.remember(replace(made.recall(Launch), reason=""))
+        made.remember(Staged(paths={}, commit=""))
+        (plan,) = plans(made).values()
+    assert plan.verdicts == ()
+    assert plan.message == "runs as wanted"
 
 
 def test_a_model_that_nobody_knows_is_not_refused(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from sparkfleet.fit.model import Model
 from sparkfleet.fit.need import need
 from sparkfleet.fit.options import Start, named, start
 from sparkfleet.fit.span import Span
-from sparkfleet.fit.verdicts import verdicts
+from sparkfleet.fit.verdicts import verdict
 from sparkfleet.fit.weights import from_shape
 from tests.models import GIB, made, shape
 
@@ -212,6 +212,6 @@ def test_advice_says_when_it_cannot_tell() -> None:
 def test_a_context_that_would_fit_is_named() -> None:
     asked = Start(length=16_000_000, util=0.3, kv_dtype="fp8")
     fit = judge(need(model("gemma-4-26b-a4b-it-nvfp4"), asked), asked, (IDLE,))["spark"]
-    (verdict,) = verdicts(fit, asked)
-    assert verdict.refuses
-    assert "max-model-len: " in verdict.fix
+    found = verdict(fit, asked)
+    assert found.refuses
+    assert "max-model-len: " in found.fix

@@ -12,7 +12,7 @@ from sparkfleet.cli.asked import Asked, ask, number
 from sparkfleet.cli.fit_sources import Seen, look
 from sparkfleet.cli.resolution import check_tp, resolve
 from sparkfleet.errors import UsageError
-from sparkfleet.fit.advice import Advice, advise
+from sparkfleet.fit.advice import Advice, advise, sizes
 from sparkfleet.fit.memory import Answer, Fit, judge
 from sparkfleet.fit.model import Model
 from sparkfleet.fit.need import Need, need
@@ -37,6 +37,7 @@ class Question:
 
     asked: Asked
     recipe: str
+    sized: bool = False  # --tp was given
     over: Mapping[str, Any] = field(default_factory=lambda: EMPTY)  # options of vLLM
     requests: int = 1
     context: int = 0
@@ -57,6 +58,7 @@ class Question:
         return cls(
             asked=ask("recipes.fit", options),
             recipe=options["recipe"],
+            sized=options["tp"] is not None,
             over={name: value for name, value in over.items() if value is not None},
             requests=number("requests", options["requests"], 1),
             context=tokens("--context", options["context"]) or 0,
@@ -106,7 +108,9 @@ def show_fit(question: Question) -> int:
 
 def find(question: Question) -> Found:
     """Look where the question says, and judge."""
-    recipe, cluster = _subject(question)
+    recipe = load_recipe(question.recipe)
+    question = replace(question, asked=_sized(question, recipe))
+    cluster = _cluster(question, recipe)
     settings = Settings(host=cluster.head)
     asked = start(_args(settings, question), tp=question.asked.tp, pp=question.asked.pp)
     seen = look(cluster, settings, question, asked)
@@ -120,7 +124,9 @@ def find(question: Question) -> Found:
         model=model,
         need=wanted,
         fits=judge(wanted, asked, seen.rooms),
-        advice=advise(model, asked, seen.rooms, tp_max=recipe.tp_max, terms=terms),
+        advice=advise(
+            model, asked, seen.rooms, allowed=sizes(recipe.tp_min, recipe.tp_max), terms=terms
+        ),
         rate=_rate(model, asked, question, terms),
         requests=question.requests,
         context=question.context,
@@ -129,21 +135,25 @@ def find(question: Question) -> Found:
     )
 
 
-def _subject(question: Question) -> tuple[Recipe, Cluster]:
-    """Return the recipe and the hosts: those of an inventory that was named, else a Spark or two.
+def _sized(question: Question, recipe: Recipe) -> Asked:
+    """Return what was asked, with the recipe's smallest size where none was named."""
+    tp = question.asked.tp if question.sized else recipe.tp_min or 1
+    return replace(question.asked, recipe=question.recipe, whole=False, tp=tp)
+
+
+def _cluster(question: Question, recipe: Recipe) -> Cluster:
+    """Return the hosts: those of an inventory that was named, else idle Sparks.
 
     No inventory is looked for where none was named, unless hosts have to be asked.
     """
-    asked = replace(question.asked, recipe=question.recipe, whole=False)
+    asked = question.asked
     if question.staged or asked.inventory:
-        resolved = resolve(asked)
-        return resolved.recipe, resolved.cluster
-    recipe = load_recipe(question.recipe)
+        return resolve(asked).cluster
     check_tp(asked.tp, recipe)
-    names = [f"spark-{at + 1}" for at in range(asked.nodes)]
     given = {name: Value(data=data) for name, data in asked.given.items()}
-    hosts = (overlay(Host(name=name, vars=given), recipe, as_written=True) for name in names)
-    return recipe, Cluster(name="sparks", hosts=tuple(hosts))
+    hosts = (Host(name=f"spark-{at + 1}", vars=given) for at in range(asked.nodes))
+    known = tuple(overlay(host, recipe, as_written=True) for host in hosts)
+    return Cluster(name="sparks", hosts=known)
 
 
 def _args(settings: Settings, question: Question) -> dict[str, Any]:
@@ -159,7 +169,8 @@ def _model(recipe: Recipe, seen: Seen, asked: Start) -> Model:
     if model.weights is not None or figures is None or figures.size is None:
         return model
     active = figures.parameters if figures.moe is False else figures.active
-    return replace(model, weights=from_figures(figures.size, figures.parameters, active))
+    weights = from_figures(figures.size, figures.parameters, active, asked.online)
+    return replace(model, weights=weights)
 
 
 def _rate(model: Model, asked: Start, question: Question, terms: Terms) -> Rate | None:

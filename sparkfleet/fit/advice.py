@@ -31,22 +31,28 @@ def advise(
     start: Start,
     rooms: Sequence[Room],
     *,
-    tp_max: int | None = None,
+    allowed: Sequence[int] = SIZES,
     terms: Terms = PUBLISHED,
 ) -> Advice:
-    """Return the advice for nodes like the smallest of `rooms`; `tp_max` is the recipe's."""
-    fits = {tp: fit_at(model, start, rooms, tp) for tp in SIZES if tp <= (tp_max or SIZES[-1])}
-    alone = fits[1]
+    """Return the advice for nodes like the smallest of `rooms`; `allowed` are sizes of TP."""
+    fits = {tp: fit_at(model, start, rooms, tp) for tp in allowed}
+    alone = fits[allowed[0]]
     if alone.answer is Answer.UNKNOWN:
         return Advice(choice="cannot tell", reasons=(alone.why,))
-    if alone.answer is Answer.NOT:
-        return _larger(fits, tp_max)
-    if tp_max == 1:
+    if alone.answer is Answer.NOT or allowed[0] > 1:
+        return _larger(fits)
+    if len(allowed) == 1:
         reason = "the recipe is for one Spark; a second one can serve a copy (`replicas`)"
         return Advice(choice="solo", reasons=(_held(alone), reason))
-    if fits[2].answer not in HOLDS:
-        return Advice(choice="solo", reasons=(_held(alone), f"TP=2: {fits[2].why}"))
+    if (two := fits[allowed[1]]).answer not in HOLDS:
+        return Advice(choice="solo", reasons=(_held(alone), f"TP={allowed[1]}: {two.why}"))
     return _compared(model, start, alone, terms)
+
+
+def sizes(tp_min: int | None, tp_max: int | None) -> tuple[int, ...]:
+    """Return the tensor-parallel sizes that a recipe is for."""
+    least, most = tp_min or 1, tp_max or SIZES[-1]
+    return tuple(tp for tp in SIZES if least <= tp <= most) or (least,)
 
 
 def fit_at(model: Model, start: Start, rooms: Sequence[Room], tp: int) -> Fit:
@@ -61,14 +67,16 @@ def fit_at(model: Model, start: Start, rooms: Sequence[Room], tp: int) -> Fit:
     return worst
 
 
-def _larger(fits: dict[int, Fit], tp_max: int | None) -> Advice:
-    reasons = [f"one Spark: {fits[1].why}"]
+def _larger(fits: dict[int, Fit]) -> Advice:
+    """Return the smallest size that fits, with why smaller ones do not."""
+    reasons: list[str] = []
     for tp, fit in fits.items():
         if fit.answer in HOLDS:
             return Advice(choice=f"TP={tp}", reasons=(*reasons, f"TP={tp}: {_held(fit)}"))
-    if tp_max is not None:
-        reasons.append(f"the recipe is for TP={tp_max} at most")
-    return Advice(choice="it does not fit", reasons=tuple(reasons))
+        reasons.append(f"TP={tp}: {fit.why}")
+    return Advice(
+        choice="it does not fit", reasons=(*reasons, f"no larger size than TP={tp} is looked at")
+    )
 
 
 def _held(fit: Fit) -> str:

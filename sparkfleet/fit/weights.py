@@ -16,6 +16,7 @@ from sparkfleet.fit.precision import converted, part_bytes
 from sparkfleet.fit.span import NOTHING, CannotTellError, Span
 
 SIXTEEN = ("BF16", "F16")
+SMALLEST_PLAIN = 1.5  # bytes a parameter; files with more are of 16 bits
 ROUTED = re.compile(r"\.(experts|switch_mlp)\.")
 TOWER = re.compile(r"(^|[._])(vision|visual|audio|image|multi_modal|mm)[._]|_projector\.")
 DRAFT = re.compile(r"(^|\.)(mtp|nextn|eagle)[._]")
@@ -129,20 +130,24 @@ def _sum(rows: Sequence[tuple[Role, Span]], roles: set[Role]) -> Span:
     return sum((size for role, size in rows if role in roles), NOTHING)
 
 
-def from_figures(size: int, parameters: int | None, active: int | None) -> Weights:
+def from_figures(
+    size: int, parameters: int | None, active: int | None, online: str | None = None
+) -> Weights:
     """Return the weights of which only the size on disk and the counts of parameters are known.
 
-    The active ones are at least of the mean size, since what experts are not is quantized last.
+    The active ones have at least the mean size, since what experts are not is quantized last;
+    where they are converted while loading, as few bytes as that gives.
     """
-    read = NOTHING
+    made = converted(online) if parameters and size / parameters > SMALLEST_PLAIN else None
+    least = size if made is None else min(size, (parameters or 0) * made)
+    read = Span.of(0, size)
     if parameters and active:
-        read = Span.of(size / parameters * active, min(size, 2.0 * active))
-    whole = Span.of(size)
+        read = Span.of(least / parameters * active, min(size, 2.0 * active))
     return Weights(
-        resident=whole,
-        always=read if active and parameters else Span.of(0, size),
+        resident=Span.of(least, size),
+        always=read,
         routed=NOTHING,
         drafts=NOTHING,
-        stored=whole,
+        stored=Span.of(size),
         source="the recipe's figures",
     )

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sparkfleet.errors import InputError
-from sparkfleet.fit.advice import advise
+from sparkfleet.fit.advice import advise, sizes
 from sparkfleet.fit.memory import Answer, Fit, Room, judge
 from sparkfleet.fit.model import Model
 from sparkfleet.fit.need import need
@@ -187,7 +187,7 @@ def test_advice_is_tensor_parallel_for_a_dense_model() -> None:
 
 
 def test_advice_keeps_to_what_the_recipe_allows() -> None:
-    found = advise(model("gemma-4-31b-it"), Start(length=4096, util=0.85), (IDLE,), tp_max=1)
+    found = advise(model("gemma-4-31b-it"), Start(length=4096, util=0.85), (IDLE,), allowed=(1,))
     assert found.choice == "solo"
 
 
@@ -195,7 +195,7 @@ def test_advice_is_as_many_sparks_as_it_takes() -> None:
     large = model("qwen3.5-397b-a17b", "fp8")
     found = advise(large, Start(length=4096, util=0.85, online="fp8"), (IDLE,))
     assert found.choice == "TP=4"
-    assert advise(large, Start(length=4096), (IDLE,), tp_max=2).choice == "it does not fit"
+    assert advise(large, Start(length=4096), (IDLE,), allowed=(1, 2)).choice == "it does not fit"
 
 
 def test_advice_takes_no_size_that_does_not_divide_the_heads() -> None:
@@ -203,6 +203,15 @@ def test_advice_takes_no_size_that_does_not_divide_the_heads() -> None:
     found = advise(Model(shape=odd, weights=from_shape(odd)), Start(util=0.5), (IDLE,))
     assert found.choice == "solo"
     assert "2 does not divide its 15 attention heads" in found.reasons[1]
+
+
+def test_advice_begins_at_the_smallest_size_of_the_recipe() -> None:
+    asked = Start(length=65536, util=0.85, online="fp8")
+    found = advise(model("gemma-4-31b-it", "fp8"), asked, (IDLE,), allowed=sizes(2, None))
+    assert found.choice == "TP=2"
+    assert sizes(None, None) == (1, 2, 4, 8)
+    assert sizes(3, 3) == (3,)
+    assert sizes(None, 2) == (1, 2)
 
 
 def test_advice_says_when_it_cannot_tell() -> None:

@@ -190,6 +190,14 @@ def test_figures_of_a_recipe_bound_what_a_token_reads() -> None:
     assert from_figures(1000, None, None).always.low == 0
 
 
+def test_figures_of_what_is_converted_while_it_loads_have_bounds() -> None:
+    weights = from_figures(59_000_000_000, 31_000_000_000, 31_000_000_000, "fp8")
+    assert (weights.resident.low, weights.resident.high) == (31e9, 59e9)
+    assert weights.always.low == 31e9
+    stored = from_figures(16_500_000_000, 25_200_000_000, 3_800_000_000, "fp8")
+    assert stored.resident.low == 16.5e9  # of fewer bits already
+
+
 def test_no_tensors_are_no_weights() -> None:
     with pytest.raises(CannotTellError, match="no safetensors"):
         from_tensors((), made())

@@ -15,7 +15,12 @@ UTIL = 0.92  # of vLLM, facts row 28
 SEQUENCES = 256  # of `vllm serve`
 BATCHED = 8192  # of vLLM on a GPU with 70 GiB or more
 MOST_TOKENS = 1 << 30
-UNITS = {"": 1, "k": 1000, "K": 1024, "m": 1000**2, "M": 1024**2}  # as vLLM reads them
+UNITS = {  # as vLLM reads them
+    "": 1,
+    **{letter: 1000**at for at, letter in enumerate("kmgt", 1)},
+    **{letter: 1024**at for at, letter in enumerate("KMGT", 1)},
+}
+HUMAN = re.compile(r"(\d+(?:\.\d+)?)([kKmMgGtT]?)")
 STORED = (  # methods that name how a checkpoint is stored, and convert nothing
     "modelopt",
     "modelopt_fp4",
@@ -105,8 +110,7 @@ def tokens(name: str, value: Any) -> int | None:
     """Return a number of tokens: 65536, "64K", "1m"; None for none, "auto" and -1."""
     if value is None or str(value) in ("auto", "-1"):
         return None
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([kKmM]?)", str(value))
-    count = int(float(match[1]) * UNITS[match[2]]) if match else 0
+    count = _human(value) or 0
     if isinstance(value, bool) or not 1 <= count <= MOST_TOKENS:
         raise InputError(
             f"{name} is a number of tokens, not {value!r}", hint=f"such as: {name}: 65536"
@@ -139,9 +143,15 @@ def _whole(name: str, value: Any, default: int) -> int:
     return found
 
 
+def _human(value: Any) -> int | None:
+    match = HUMAN.fullmatch(str(value))
+    return int(float(match[1]) * UNITS[match[2]]) if match else None
+
+
 def _size(name: str, value: Any) -> int:
     try:
-        size = parse_size(value)
+        size = _human(value)
+        size = parse_size(value) if size is None else size
     except ValueError as error:
         raise InputError(f"{name}: {error}") from error
     if size < 1:

@@ -163,6 +163,8 @@ def test_options_are_read_as_vllm_reads_them() -> None:
     asked = start({"--max_model_len": "64K", "max-num-seqs": "4", "quantization": "fp8"}, tp=2)
     assert (asked.length, asked.sequences, asked.online, asked.nodes) == (65536, 4, "fp8", 2)
     assert start({"max-model-len": "auto"}).length is None
+    sizes_given = [start({"kv-cache-memory-bytes": text}).kv_bytes for text in ("2G", "2g", "2GiB")]
+    assert sizes_given == [2 * GIB, 2 * 10**9, 2 * GIB]
     assert start({"quantization": "modelopt"}).online is None
 
 

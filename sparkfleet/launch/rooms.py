@@ -17,6 +17,8 @@ def room(facts: HostFacts, survey: Survey, settings: Settings) -> Room | None:
     What our own deployment holds counts as available, since it will be stopped; where that cannot
     be told, `available` is None.
     """
+    if facts.gpus and (apart := facts.gpus[0].memory) is not None:
+        return Room(host=facts.host, total=apart)  # not a Spark: the GPU has memory of its own
     if facts.memory is None:
         return None
     reserve = settings.value("vllm_memory_reserve")

@@ -22,7 +22,7 @@ from sparkfleet.actions.memory_fit import MemoryFit
 from sparkfleet.actions.scene import Options, Scene
 from sparkfleet.actions.stage_weights import Staged, Stocks
 from sparkfleet.facts import HostFacts
-from sparkfleet.facts.machine import GpuProcess, Memory
+from sparkfleet.facts.machine import Gpu, GpuProcess, Memory
 from sparkfleet.launch.survey import Survey
 from sparkfleet.model import Severity, Value
 from tests import gb10, scenes
@@ -124,6 +124,16 @@ def test_what_our_own_deployment_holds_counts_as_free(tmp_path: Path) -> None:
         made.remember(Fleet(facts=seen, surveys={"spark-01": serving}))
         (verdict,) = plans(made)["spark-01"].verdicts
     assert verdict.severity is Severity.OK
+
+
+def test_a_gpu_with_memory_of_its_own_is_judged_by_that(tmp_path: Path) -> None:
+    with cluster(tmp_path, {"spark-01": 20.0}, vllm_args=args(0.85)) as made:
+        card = Gpu(name="NVIDIA H100 80GB HBM3", memory=80 * GIB)
+        seen = {"spark-01": replace(facts("spark-01", 20.0), gpus=(card,))}
+        made.remember(Fleet(facts=seen, surveys={"spark-01": IDLE}))
+        (verdict,) = plans(made)["spark-01"].verdicts
+    assert verdict.severity is Severity.OK
+    assert "room for util 0.85 of 80.0 GiB" in verdict.expected
 
 
 def test_what_another_process_holds_is_named(tmp_path: Path) -> None:

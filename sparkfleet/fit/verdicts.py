@@ -8,6 +8,7 @@ from sparkfleet.fit.memory import CLOSE, Answer, Fit
 from sparkfleet.fit.options import Start
 from sparkfleet.model import Severity, Verdict
 from sparkfleet.quantities import show_memory as gib
+from sparkfleet.quantities import show_size
 
 SOURCE = "/proc/meminfo; config.json and tensors of the model"
 SEVERITIES = {
@@ -37,7 +38,7 @@ def verdict(fit: Fit, start: Start, holders: Sequence[str] = ()) -> Verdict:
 
 def _expected(fit: Fit, start: Start) -> str:
     if start.kv_bytes is not None:
-        return f"room for the weights and {gib(start.kv_bytes)} of KV cache"
+        return f"room for the weights and {show_size(start.kv_bytes)} of KV cache"
     return f"room for util {start.util:g} of {gib(fit.room.total)}: {gib(fit.claim.low)}"
 
 

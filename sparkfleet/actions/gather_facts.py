@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sparkfleet import facts
 from sparkfleet.actions.action import Action, NoArgs, Plan
 from sparkfleet.actions.scene import Scene
 from sparkfleet.facts import HostFacts
+from sparkfleet.launch import library
 from sparkfleet.launch.survey import Survey, ask_survey
 from sparkfleet.links import receipt
 from sparkfleet.remote.link import Link
@@ -47,7 +48,8 @@ class GatherFacts(Action[NoArgs]):
             files=[receipt.path(settings.text("weights_dir"), scene.cluster.name)],
             fabric=scene.options.nodes > 1,
         )
-        return seen, ask_survey(link, settings, scene.cluster.name)
+        survey = ask_survey(link, settings, scene.cluster.name)
+        return seen, replace(survey, library=library.look(link, settings))
 
     def plan(self, scene: Scene, seen: Mapping[str, Any]) -> Mapping[str, Plan]:
         """Remember what was seen."""

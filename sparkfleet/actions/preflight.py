@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,13 +10,11 @@ from sparkfleet.actions import recipe_rules
 from sparkfleet.actions.action import Action, NoArgs, Plan
 from sparkfleet.actions.gather_facts import Fleet
 from sparkfleet.actions.scene import Scene
-from sparkfleet.launch import library, memory
+from sparkfleet.launch import memory
 from sparkfleet.launch.known import ask_known
-from sparkfleet.launch.library import Libraries, Library
 from sparkfleet.launch.preflight import check_settings, preflight
 from sparkfleet.model import Verdict
 from sparkfleet.recipes.rules import Known
-from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.link import Link
 
 
@@ -24,11 +22,10 @@ from sparkfleet.remote.link import Link
 class Asked:
     """What one host told that its facts do not, where the settings make it worth asking.
 
-    Of its vLLM, of its own NCCL, and whether its page cache may be emptied.
+    Of its vLLM, and whether its page cache may be emptied.
     """
 
     known: Known
-    library: Library | None
     drop: Verdict | None
 
 
@@ -43,7 +40,6 @@ class Preflight(Action[NoArgs]):
         survey = scene.recall(Fleet).surveys[link.host.name]
         return Asked(
             known=ask_known(link, settings, survey),
-            library=library.look(link, settings),
             drop=memory.may_drop(link) if settings.value("drop_caches") else None,
         )
 
@@ -57,17 +53,6 @@ class Preflight(Action[NoArgs]):
         verdicts = (
             *preflight(fleet.facts, fleet.surveys, settings, nodes=scene.options.nodes),
             *rules,
-            *_library(scene, settings, seen),
             *(one.drop for one in seen.values() if one.drop),
         )
         return {name: Plan(verdicts=tuple(v for v in verdicts if v.host == name)) for name in seen}
-
-
-def _library(
-    scene: Scene, settings: Mapping[str, Settings], seen: Mapping[str, Asked]
-) -> Iterator[Verdict]:
-    found = {name: one.library for name, one in seen.items() if one.library}
-    if found:
-        libraries = Libraries(by_host=found)
-        scene.remember(libraries)
-        yield from library.judge(libraries, settings)

@@ -18,7 +18,6 @@ from sparkfleet.launch.deployment import Deployment, Node, deploy
 from sparkfleet.launch.engines import Engine
 from sparkfleet.launch.environment import environment
 from sparkfleet.launch.executor import Choice, Executor, choose
-from sparkfleet.launch.library import Libraries
 from sparkfleet.launch.outlook import outlook
 from sparkfleet.launch.survey import Survey
 from sparkfleet.links import EnvVar, Fabric
@@ -105,8 +104,6 @@ def _deployment(
     scene: Scene, surveys: Mapping[str, Survey], nodes: Sequence[Node], chosen: Executor
 ) -> Deployment:
     versions = [f"{name} {_contents(survey)}" for name, survey in surveys.items()]
-    if libraries := scene.found(Libraries):
-        versions += [f"{name} NCCL {one.digest}" for name, one in libraries.by_host.items()]
     return deploy(
         scene.cluster.name,
         nodes,
@@ -119,7 +116,8 @@ def _deployment(
 
 def _contents(survey: Survey) -> str:
     """Return what the engine of a host consists of."""
-    return survey.image.key if survey.image else str(survey.engine)
+    engine = survey.image.key if survey.image else str(survey.engine)
+    return f"{engine} NCCL {survey.library.digest}" if survey.library else engine
 
 
 def _nodes(scene: Scene, surveys: Mapping[str, Survey], chosen: Executor) -> list[Node]:

@@ -27,13 +27,6 @@ class Library:
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Libraries:
-    """The library of every host that shall have one, by name."""
-
-    by_host: Mapping[str, Library]
-
-
 def look(link: Link, settings: Settings) -> Library | None:
     """Read the library on one host; None where none is asked for."""
     path = settings.text(NAME)
@@ -50,16 +43,18 @@ def variables(settings: Settings, path: str) -> Iterator[EnvVar]:
     yield EnvVar(name="VLLM_NCCL_SO_PATH", value=path, why=f"{why}, for vLLM itself")
 
 
-def judge(found: Libraries, settings: Mapping[str, Settings]) -> Iterator[Verdict]:
-    """Yield verdicts: there on every host, as declared, and one build on all."""
+def judge(found: Mapping[str, Library], settings: Mapping[str, Settings]) -> Iterator[Verdict]:
+    """Yield verdicts on the libraries of all hosts: there, as declared, and one build on all."""
+    if not found:
+        return
     nothing = Library(digest="", why=f"{NAME} is not set on this host")
-    digests = {name: one.digest for name, one in found.by_host.items() if one.digest}
+    digests = {name: one.digest for name, one in found.items() if one.digest}
     other, first = next(iter(digests.items()), ("", ""))
     for name, own in settings.items():
         declared = own.text(f"{NAME}_sha256").lower()
         digest = digests.get(name)
         if digest is None:
-            why = found.by_host.get(name, nothing).why.lower()
+            why = found.get(name, nothing).why.lower()
             yield _verdict(own, expected="a file, as on the other hosts", seen=why)
         elif declared and digest != declared:
             yield _verdict(own, expected=f"sha256 {declared}", seen=digest)

@@ -13,6 +13,7 @@ from sparkfleet.launch.engines.daemon import Daemon
 from sparkfleet.launch.engines.daemon import parse as parse_daemon
 from sparkfleet.launch.images.image import Image, Probe
 from sparkfleet.launch.images.image import parse as parse_image
+from sparkfleet.launch.library import Library
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.link import Link
 
@@ -44,6 +45,7 @@ class Survey:
     image: Image | None = None  # the one that shall run; `image_name` also where it is absent
     image_name: str = ""
     base: Image | None = None  # the one that it is derived from
+    library: Library | None = None  # the host's NCCL, where the ranks shall take that
 
     @property
     def running(self) -> str:

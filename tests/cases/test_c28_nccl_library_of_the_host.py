@@ -14,7 +14,7 @@ from pathlib import Path
 from sparkfleet.commands import script
 from sparkfleet.launch import library
 from sparkfleet.launch.environment import environment
-from sparkfleet.launch.library import Libraries, Library, judge
+from sparkfleet.launch.library import Library, judge
 from tests.engines import engine, settings
 
 PATH = "/usr/lib/aarch64-linux-gnu/libnccl.so.2"
@@ -28,7 +28,7 @@ def _judged(first: str, second: str, **variables: str) -> dict[str, str]:
         name: Library(digest=digest, why="" if digest else "No such file or directory")
         for name, digest in zip(NAMES, (first, second), strict=True)
     }
-    verdicts = judge(Libraries(by_host=found), own)
+    verdicts = judge(found, own)
     return {one.host: f"{one.expected} | {one.seen}" for one in verdicts if one.refuses}
 
 

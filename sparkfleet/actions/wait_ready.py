@@ -13,7 +13,7 @@ from sparkfleet.actions.launching import Launch, place
 from sparkfleet.actions.scene import Scene
 from sparkfleet.commands import script
 from sparkfleet.errors import LaunchError, SparkfleetError, UnreachableError
-from sparkfleet.launch import copied, guards, milestones, processes
+from sparkfleet.launch import copied, guards, milestones, placement, processes
 from sparkfleet.launch.executor import Executor
 from sparkfleet.launch.milestones import Milestone
 from sparkfleet.launch.rendezvous import Rendezvous
@@ -121,8 +121,9 @@ class WaitReady(Action[NoArgs]):
 
     def _hear(self, scene: Scene, host: str, line: str) -> None:
         """Take a new line of a host's log; raises LaunchError for one that is a failure."""
-        if why := copied.complaint(scene.recall(Launch).deployment, line):
-            raise LaunchError(why, host=host, hint=copied.HINT)
+        for omen in (copied, placement):
+            if why := omen.complaint(scene.recall(Launch).deployment, line):
+                raise LaunchError(why, host=host, hint=omen.HINT)
         if self._meeting:
             self._meeting.hear(host, line, time.monotonic())
         if milestone := milestones.parse(line):

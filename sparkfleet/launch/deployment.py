@@ -31,7 +31,8 @@ MANAGED = ("nccl.env", START, "ray-head.sh", "ray-worker.sh", SERVE_SCRIPT, NO_C
 class Deployment:
     """The files of every host, and one hash over everything that makes them what they are.
 
-    `per_host` names the variables of the ranks' environment that differ between hosts.
+    `per_host` names the variables of the ranks' environment that differ between hosts,
+    `addresses` are those at which the hosts meet.
     """
 
     cluster: str
@@ -43,6 +44,7 @@ class Deployment:
     hash: str
     executor: Executor = Executor.RAY
     per_host: frozenset[str] = frozenset()
+    addresses: tuple[str, ...] = ()
 
     def roles(self, *, head: bool) -> tuple[str, ...]:
         """Return what runs on the head, or on any other host, in the order of its start."""
@@ -75,6 +77,7 @@ def deploy(
         pp=pp,
         executor=group.executor,
         per_host=_per_host(nodes),
+        addresses=tuple(node.address for node in nodes if node.address),
         served_name=served_name(head),
         port=head.integer("vllm_port"),
         files={host: _labelled(own, hash_) for host, own in files.items()},

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from sparkfleet.launch.placement import complaint
+from tests.engines import deployed
 from tests.gb10 import MANAGEMENT, Cluster, output, pair
 
 RECORDED = "ray-vllm-log.bad-placement-group-waits-for-eth-ip.txt"
@@ -27,3 +29,20 @@ def test_the_ethernet_address_that_the_recorded_log_waits_for_never_appears() ->
     sparks = pair()
     sparks[0].addresses[MANAGEMENT] = f"{waited_for[1]}/24"
     assert waited_for[1] not in Cluster(*sparks).env("spark-1").values()
+
+
+def test_the_wait_of_the_recorded_log_ends_the_start_with_both_addresses() -> None:
+    made, _ = deployed(hosts=2)
+    lines = output(RECORDED).splitlines()
+    (told,) = [text for line in lines if (text := complaint(made, line))]
+    assert told == (
+        "vLLM waits for a GPU at 192.168.50.192, which is no Ray node; "
+        "Ray has 192.168.100.1, 192.168.100.2"
+    )
+
+
+def test_a_wait_for_a_node_that_ray_has_is_bounded_too_and_told_apart() -> None:
+    made, _ = deployed(hosts=2)
+    line = output(RECORDED).splitlines()[-1].replace("192.168.50.192", "192.168.100.1")
+    assert "gives vLLM no GPU on one of them for 70 s" in complaint(made, line)
+    assert complaint(made, line.replace("for 70 seconds", "for 30 seconds")) == ""

@@ -11,6 +11,7 @@ signalled.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -24,6 +25,7 @@ from typing import Any, NamedTuple
 RECORD, GUARD = "deployment.json", "guard.json"
 TICK = 0.05  # s between looks at a process
 REST_WAIT = 5.0  # s for what outlives its leader
+KILLS = ((signal.SIGKILL, REST_WAIT),) * 3  # who is forked meanwhile is in the next list only
 
 
 class Process(NamedTuple):
@@ -131,8 +133,9 @@ def stop(request: dict[str, Any]) -> dict[str, Any]:
         leader = look(role["pid"])
         if leader and leader.began == role["began"]:
             end([leader], signal.SIGTERM, request["grace"])
-    end(ours(request), signal.SIGTERM, min(REST_WAIT, request["grace"]))
-    end(ours(request), signal.SIGKILL, REST_WAIT)
+    rest = min(REST_WAIT, request["grace"])
+    for number, wait in ((signal.SIGTERM, rest), *KILLS):
+        end(ours(request), number, wait)
     if left := ours(request):
         return {"error": f"{len(left)} processes outlived SIGKILL: {[p.pid for p in left]}"}
     write({**request, "contents": {} if request.get("keep") else {RECORD: None, GUARD: None}})
@@ -142,10 +145,8 @@ def stop(request: dict[str, Any]) -> dict[str, Any]:
 def end(processes: list[Process], number: int, wait: float) -> None:
     """Signal `processes`, and wait until none of them is left, at most `wait` seconds."""
     for process in processes:
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.kill(process.pid, number)
-        except ProcessLookupError:
-            continue
     deadline = time.monotonic() + wait
     while time.monotonic() < deadline and any(map(lives, processes)):
         time.sleep(TICK)
@@ -198,13 +199,11 @@ def mine() -> dict[int, Process]:
     """Return every live process of this user, by PID; this program is none of them."""
     found = {}
     for path in Path("/proc").glob("[0-9]*"):
-        try:
+        with contextlib.suppress(FileNotFoundError):
             own = path.stat().st_uid == os.getuid()
-        except FileNotFoundError:
-            continue
-        process = look(int(path.name)) if own else None
-        if process and process.pid != os.getpid():
-            found[process.pid] = process
+            process = look(int(path.name)) if own else None
+            if process and process.pid != os.getpid():
+                found[process.pid] = process
     return found
 
 

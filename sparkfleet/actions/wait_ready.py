@@ -18,6 +18,7 @@ from sparkfleet.launch.executor import Executor
 from sparkfleet.launch.milestones import Milestone
 from sparkfleet.launch.rendezvous import Rendezvous
 from sparkfleet.model import Host
+from sparkfleet.remote import ping
 from sparkfleet.remote.channel import Channel, ChannelTimeoutError
 from sparkfleet.remote.link import Link
 from sparkfleet.report.events import Progress
@@ -79,7 +80,7 @@ class WaitReady(Action[NoArgs]):
             raise UnreachableError(
                 f"the host stopped answering ({SILENCE:.0f} s without a report)",
                 host=link.host.name,
-                hint=f"is it up? try: ping {link.host.address}",
+                hint=ping.hint(link.host.address),
             ) from error
         raise UnreachableError(
             f"the watch on this host ended: {channel.stderr.strip() or 'connection lost'}",

@@ -11,6 +11,13 @@ STARVED = (
 )
 
 
+def hint(address: str) -> str:
+    """Return what to do about a host whose SSH fell silent."""
+    if answers(address):
+        return f"it answers a ping: {STARVED}"
+    return f"is it up? try: ping {address}"
+
+
 def answers(address: str) -> bool:
     """Whether `address` answers a ping in time; False also where this machine has no `ping`.
 

@@ -15,7 +15,7 @@ from sparkfleet.launch.engines.checks import container_checks
 from sparkfleet.launch.survey import Survey
 from sparkfleet.model import Host, Severity, Value
 from sparkfleet.recipes.settings import Settings
-from sparkfleet.remote import connection, sockets
+from sparkfleet.remote import connection, ping, sockets
 from tests import gb10
 from tests.engines import DOCKER, option, settings, words
 
@@ -79,3 +79,9 @@ def test_a_host_that_refuses_is_not_taken_for_one_that_is_starved() -> None:
     host = Host(name="spark-1", vars={name: Value(data=data) for name, data in address.items()})
     with pytest.raises(UnreachableError, match="Connection refused"):
         connection.connect(host)
+
+
+@pytest.mark.skipif(shutil.which("ping") is None, reason="the note needs ping")
+def test_what_to_do_about_a_silent_host_depends_on_whether_it_is_there() -> None:
+    assert ping.hint("127.0.0.1").startswith("it answers a ping: it may be out of memory")
+    assert ping.hint("no-such-host.invalid") == "is it up? try: ping no-such-host.invalid"

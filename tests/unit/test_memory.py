@@ -65,16 +65,16 @@ def test_memory_that_does_not_come_back_is_told_after_a_bounded_wait(
 
 
 def test_memory_that_a_process_held_comes_back_when_it_ends(link: LocalLink, tools: Path) -> None:
-    hold = ["python3", "-c", "x = bytearray(300 << 20); print(1, flush=True); input()"]
+    hold = ["python3", "-c", "x = b'x' * (3 << 28); print(1, flush=True); input()"]
     with subprocess.Popen(hold, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None
         holder.stdout.readline()
-        _tool(tools, "nvidia-smi", f"echo '{holder.pid}, 750'")
+        _tool(tools, "nvidia-smi", f"echo '{holder.pid}, 768'")
         before = memory.look(link)
         holder.kill()
     _tool(tools, "nvidia-smi", "true")
     returned = memory.settle(link, before)
-    assert returned.held == 750 << 20
+    assert returned.held == 768 << 20
     assert returned.whole, returned
 
 

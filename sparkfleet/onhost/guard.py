@@ -101,10 +101,10 @@ def watch(request: dict[str, Any], folder: Path, state: dict[str, Any]) -> None:
             gpu = ask_gpu()
             state["reason"] = {"at": time.time(), "phase": phase, "available": seen}
             state["reason"].update(limit=request[phase], top=largest(), gpu=[])
-            tell(folder, state)
+            tell(folder, state, shown(state["reason"]))
             ended = [carry_out(command) for command in request["ends"]]
             state["reason"]["gpu"] = heard(gpu)
-            tell(folder, state)
+            tell(folder, state, [f"    on the GPU: {line}" for line in state["reason"]["gpu"]])
             if all(ended):
                 return
         time.sleep(TICK)
@@ -135,19 +135,21 @@ def keep(folder: Path, state: dict[str, Any]) -> None:
     new.replace(folder / RECORD)
 
 
-def tell(folder: Path, state: dict[str, Any]) -> None:
-    """Keep the reason, unless this guard was dismissed meanwhile, and log it."""
+def tell(folder: Path, state: dict[str, Any], lines: list[str]) -> None:
+    """Keep the reason, unless this guard was dismissed meanwhile, and log `lines` of it."""
     with contextlib.suppress(OSError):  # a full disk must not keep it from acting
         if owns(folder):
             keep(folder, state)
-    reason = state["reason"]
+    say("\n".join(lines))
+
+
+def shown(reason: dict[str, Any]) -> list[str]:
+    """Return a reason as lines, the first in the form that the doctor knows."""
     at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(reason["at"]))
     seen, limit = (f"{reason[name] / GIB:.1f} GiB" for name in ("available", "limit"))
     lines = [f"{at} memory guard: {seen} available, below {limit} while {reason['phase']}"]
     rows = ((one["rss"] / GIB, one["pid"], one["name"]) for one in reason["top"])
-    lines += ["    {:6.1f} GiB  {}  {}".format(*row) for row in rows]
-    lines += [f"    on the GPU: {line}" for line in reason["gpu"]]
-    say("\n".join(lines))
+    return [*lines, *("    {:6.1f} GiB  {}  {}".format(*row) for row in rows)]
 
 
 def say(text: str) -> None:

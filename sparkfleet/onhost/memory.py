@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 DROP = ("sudo", "-n", "sh", "-c", "sync; echo 3 > /proc/sys/vm/drop_caches")
-GPU = ("nvidia-smi", "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits")
+PLAIN = "--format=csv,noheader,nounits"
+HOLDERS = ("nvidia-smi", "--query-compute-apps=pid,used_memory", PLAIN)
+OWN_MEMORY = ("nvidia-smi", "--query-gpu=memory.total", PLAIN)
 MIB = 1 << 20
 TICK = 0.1  # s
 ENOUGH, NOISE = 0.9, 512 << 20  # of what was held: others take and give meanwhile
@@ -70,13 +72,23 @@ def meminfo() -> dict[str, int]:
 
 
 def gpu() -> dict[str, int]:
-    """Return bytes by PID of those who compute on the GPU; empty where it does not say."""
-    try:
-        done = subprocess.run(GPU, capture_output=True, text=True, timeout=20, check=False)
-    except (OSError, subprocess.TimeoutExpired):
+    """Return bytes by PID of those who compute on the GPU, where it shares the host's memory.
+
+    Empty where it has memory of its own: a GB10 tells of none ("[N/A]").
+    """
+    if any(line.isdigit() for line in ask(OWN_MEMORY)):
         return {}
-    rows = (line.split(", ") for line in done.stdout.splitlines())
+    rows = (line.split(", ") for line in ask(HOLDERS))
     return {row[0]: int(row[1]) * MIB for row in rows if len(row) == 2 and row[1].isdigit()}
+
+
+def ask(command: tuple[str, ...]) -> list[str]:
+    """Return the lines that a tool prints; none where it is missing or does not answer."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return done.stdout.splitlines()
 
 
 main()

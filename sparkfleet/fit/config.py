@@ -18,7 +18,10 @@ from sparkfleet.model import EMPTY
 
 __all__ = ["Architecture", "parse"]
 
+MOST, MOST_LAYERS = 2**32, 10_000  # of what is counted; no model comes near
+AGAIN = "fetch that file again; no config.json that vLLM reads has such a value"
 COUNTS = ("num_experts", "num_local_experts", "n_routed_experts")
+DRAFTS = ("num_nextn_predict_layers", "mtp_num_hidden_layers")
 NESTED = ("text_config", "llm_config", "language_config", "thinker_config")
 
 
@@ -56,17 +59,31 @@ class Fields:
         text = self.text
         return next((text[name] for name in names if text.get(name) is not None), None)
 
-    def number(self, *names: str) -> int | None:
-        """Return a whole number from 0; raises InputError for anything else."""
+    def word(self, *names: str) -> str | None:
+        """Return a text; raises InputError for anything else."""
+        found = self.value(*names)
+        if found is not None and not isinstance(found, str):
+            raise InputError(f"{self.file}: {names[0]} is a text, not {found!r}", hint=AGAIN)
+        return found
+
+    def mapping(self, *names: str) -> Mapping[str, Any]:
+        """Return a mapping, empty where there is none; raises InputError for anything else."""
+        found = self.value(*names)
+        if found is not None and not isinstance(found, dict):
+            raise InputError(f"{self.file}: {names[0]} is a mapping, not {found!r}", hint=AGAIN)
+        return found or EMPTY
+
+    def number(self, *names: str, most: int = MOST) -> int | None:
+        """Return a whole number from 0 to `most`; raises InputError for anything else."""
         found = self.value(*names)
         if isinstance(found, list):  # as written for models whose layers differ
             found = found[0] if found and all(item == found[0] for item in found) else None
         if found is None:
             return None
-        if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found < 2**40:
+        if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found <= most:
             raise InputError(
-                f"{self.file}: {names[0]} is a number of elements, not {found!r}",
-                hint="fetch that file again; a config.json of the Hub has no such value",
+                f"{self.file}: {names[0]} is a whole number from 0 to {most}, not {found!r}",
+                hint=AGAIN,
             )
         return found
 
@@ -75,14 +92,15 @@ def architecture(fields: Fields) -> Architecture:
     """Return the architecture that `fields` describe."""
     number, value = fields.number, fields.value
     names = value("architectures")
+    count = number("num_hidden_layers", "n_layer", most=MOST_LAYERS)
     hidden, heads = number("hidden_size", "n_embd", "dim"), number("num_attention_heads", "n_head")
     dims = hidden // heads if hidden and heads else None
     return Architecture(
-        name=names[0] if isinstance(names, list) and names else None,
-        model_type=value("model_type"),
+        name=str(names[0]) if isinstance(names, list) and names else None,
+        model_type=fields.word("model_type"),
         dtype=_dtype(value("dtype", "torch_dtype")),
-        layers=number("num_hidden_layers", "n_layer"),
-        layer_types=layers.types(fields.text, number("num_hidden_layers", "n_layer")),
+        layers=count,
+        layer_types=layers.types(fields.text, count),
         hidden=hidden,
         intermediate=number("intermediate_size", "n_inner"),
         vocab=number("vocab_size"),
@@ -90,10 +108,12 @@ def architecture(fields: Fields) -> Architecture:
         heads=heads,
         kv_heads=number("num_key_value_heads", "num_kv_heads") or heads,
         head_dim=number("head_dim", "attention_head_dim") or dims,
-        draft_layers=number("num_nextn_predict_layers", "mtp_num_hidden_layers") or 0,
-        quantization=value("quantization_config", "compression_config") or EMPTY,
-        tied=value("tie_word_embeddings"),
-        activation=value("mlp_hidden_act", "hidden_act", "hidden_activation"),
+        draft_layers=number(*DRAFTS, most=MOST_LAYERS) or 0,
+        quantization=fields.mapping("quantization_config", "compression_config"),
+        tied=value("tie_word_embeddings")
+        if isinstance(value("tie_word_embeddings"), bool)
+        else None,
+        activation=fields.word("mlp_hidden_act", "hidden_act", "hidden_activation"),
         experts=_experts(fields) if number(*COUNTS) else None,
         tower=_tower(fields.tree),
         **_attention(fields),

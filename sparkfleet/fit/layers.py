@@ -91,5 +91,6 @@ def _alike(fields: Mapping[str, Any], count: int) -> tuple[str, ...]:
 
 def _windowless(fields: Mapping[str, Any], count: int) -> tuple[str, ...]:
     """Return full layers where the window is no shorter than the context (Phi), else nothing."""
-    context = fields.get("max_position_embeddings")
-    return (FULL,) * count if context and fields["sliding_window"] >= context else ()
+    context, window = fields.get("max_position_embeddings"), fields["sliding_window"]
+    known = isinstance(context, int) and isinstance(window, int)
+    return (FULL,) * count if known and window >= context else ()

@@ -82,7 +82,7 @@ def share(experts: Experts | None, tokens: int = 1) -> float:
     """
     if experts is None or not experts.count or not experts.per_token:
         raise CannotTellError("cannot tell how many experts a token takes: no num_experts_per_tok")
-    return 1 - (1 - experts.per_token / experts.count) ** tokens
+    return 1 - (1 - min(1, experts.per_token / experts.count)) ** tokens
 
 
 def _given(value: int | None, name: str) -> int:

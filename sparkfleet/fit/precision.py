@@ -7,8 +7,9 @@ what the device can do.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
+from functools import cache
 from typing import Any
 
 from sparkfleet.fit.architecture import Architecture
@@ -109,8 +110,8 @@ def _integer(scheme: Mapping[str, Any]) -> float:
 
 def _is_left_out(config: Mapping[str, Any], part: Part) -> bool:
     names = ("ignore", "exclude_modules", "modules_to_not_convert", "ignored_layers")
-    patterns: Sequence[Any] = next((config[name] for name in names if config.get(name)), ())
-    if part.layer is None:
+    patterns = next((config[name] for name in names if config.get(name)), ())
+    if part.layer is None or not isinstance(patterns, list):
         return False
     modules = [f"{above}.{part.layer}.{own}" for above in ABOVE for own in MODULES[part.role]]
     modules += [f"backbone.layers.{part.layer}.{own}" for own in MODULES[part.role]]
@@ -119,7 +120,15 @@ def _is_left_out(config: Mapping[str, Any], part: Part) -> bool:
 
 def _matches(pattern: str, module: str) -> bool:
     if pattern.startswith("re:"):
-        return re.match(pattern[3:], module) is not None
+        return _expression(pattern[3:]).match(module) is not None
     if "*" in pattern:
         return fnmatchcase(module, pattern)
     return f".{pattern}." in f".{module}."
+
+
+@cache
+def _expression(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise CannotTellError(f"cannot tell what {text!r} of quantization_config means") from error

@@ -91,33 +91,38 @@ class Fields:
 def architecture(fields: Fields) -> Architecture:
     """Return the architecture that `fields` describe."""
     number, value = fields.number, fields.value
-    names = value("architectures")
+    names, tied = value("architectures"), value("tie_word_embeddings")
     count = number("num_hidden_layers", "n_layer", most=MOST_LAYERS)
-    hidden, heads = number("hidden_size", "n_embd", "dim"), number("num_attention_heads", "n_head")
-    dims = hidden // heads if hidden and heads else None
     return Architecture(
         name=str(names[0]) if isinstance(names, list) and names else None,
         model_type=fields.word("model_type"),
         dtype=_dtype(value("dtype", "torch_dtype")),
         layers=count,
         layer_types=layers.types(fields.text, count),
-        hidden=hidden,
         intermediate=number("intermediate_size", "n_inner"),
         vocab=number("vocab_size"),
         context=number("max_position_embeddings", "model_max_length"),
-        heads=heads,
-        kv_heads=number("num_key_value_heads", "num_kv_heads") or heads,
-        head_dim=number("head_dim", "attention_head_dim") or dims,
         draft_layers=number(*DRAFTS, most=MOST_LAYERS) or 0,
         quantization=fields.mapping("quantization_config", "compression_config"),
-        tied=value("tie_word_embeddings")
-        if isinstance(value("tie_word_embeddings"), bool)
-        else None,
+        tied=tied if isinstance(tied, bool) else None,
         activation=fields.word("mlp_hidden_act", "hidden_act", "hidden_activation"),
         experts=_experts(fields) if number(*COUNTS) else None,
         tower=_tower(fields.tree),
+        **_heads(fields),
         **_attention(fields),
     )
+
+
+def _heads(fields: Fields) -> dict[str, Any]:
+    number = fields.number
+    hidden, heads = number("hidden_size", "n_embd", "dim"), number("num_attention_heads", "n_head")
+    return {
+        "hidden": hidden,
+        "heads": heads,
+        "kv_heads": number("num_key_value_heads", "num_kv_heads") or heads,
+        "head_dim": number("head_dim", "attention_head_dim")
+        or (hidden // heads if hidden and heads else None),
+    }
 
 
 def _attention(fields: Fields) -> dict[str, Any]:

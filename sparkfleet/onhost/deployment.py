@@ -89,8 +89,9 @@ def start(request: dict[str, Any]) -> dict[str, Any]:
     folder, role = request["folder"], request["role"]
     path = folder / "logs" / f"{role}.log"
     path.parent.mkdir(mode=0o700, exist_ok=True)
-    if path.exists():
-        path.replace(path.with_suffix(".log.1"))
+    for old in [path] if record(folder) else path.parent.glob("*.log"):  # of what ran before
+        if old.exists() and old.stem != "guard":
+            old.replace(old.with_suffix(".log.1"))
     with path.open("wb") as output:
         child = subprocess.Popen(
             ["bash", str(folder / request["script"])],

@@ -53,6 +53,17 @@ def node(tmp_path: Path) -> Iterator[Node]:
     made.stop(0.1)
 
 
+def test_the_first_start_sets_aside_the_logs_of_roles_that_are_no_more(node: Node) -> None:
+    node.start("ray", f"{LABEL}sleep 60\n")
+    node.stop()
+    logs = node.folder / "logs"
+    (logs / "guard.log").write_text("of this start")
+    for role in ("serve", "more"):
+        node.start(role, f"{LABEL}sleep 60\n")
+    names = sorted(path.name for path in logs.iterdir())
+    assert names == ["guard.log", "more.log", "ray.log.1", "serve.log"]
+
+
 def _gone(pid: int) -> bool:
     deadline = time.monotonic() + 5
     while time.monotonic() < deadline:

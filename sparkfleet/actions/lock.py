@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import contextlib
 import json
 import os
 import platform
@@ -21,6 +22,7 @@ from sparkfleet.remote.channel import Channel, ChannelTimeoutError
 from sparkfleet.remote.link import Link
 from sparkfleet.remote.pool import Pool
 
+FREED_WITHIN = 2.0  # s
 ANSWER_WITHIN = 15.0  # s, beyond the wait that was asked for
 
 
@@ -31,9 +33,12 @@ class Locks:
     channels: Mapping[str, Channel]
 
     def free(self) -> None:
-        """Free the lock everywhere."""
+        """Free the lock everywhere, and wait until it is free."""
+        with contextlib.suppress(OSError):  # whose connection is gone holds nothing
+            for channel in self.channels.values():
+                channel.end_input()
         for channel in self.channels.values():
-            channel.close()
+            channel.finish(FREED_WITHIN)
 
 
 class Lock(Action[NoArgs]):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import getpass
 import contextlib
+import getpass
 import json
 import os
 import platform

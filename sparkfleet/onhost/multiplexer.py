@@ -53,7 +53,8 @@ class Multiplexer:
         """Serve until the client is gone."""
         while self.open:
             for key, _ in self.selector.select(TICK if self.done else None):
-                key.data()
+                if self.selector.get_map().get(key.fd) == key:  # else one before it closed the pipe
+                    key.data()
             for number in tuple(self.done):
                 self.bury(number)
 

@@ -146,3 +146,16 @@ def within(seconds: float, holds: Callable[[], bool]) -> bool:
             return True
         time.sleep(0.02)
     return False
+
+
+CHATTER = "while True: print('x' * 100, flush=True)"
+
+
+def test_one_that_is_dropped_while_it_talks_disturbs_no_other(link: CountedLink) -> None:
+    for _ in range(60):
+        noisy = link.open(program(CHATTER))
+        noisy.receive(time.monotonic() + 5)
+        noisy.close()
+        asked = Command(argv=program(ECHO).argv, stdin=b"hi\n")
+        assert link.run(asked, timeout=5).text == "got hi\nbye\n"
+    assert link.started == ["python3"]

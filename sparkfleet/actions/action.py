@@ -131,6 +131,12 @@ class Action(Generic[A]):
     def salvage(self, scene: Scene, link: Link) -> None:
         """Save what `undo` would destroy; called only after `apply` was begun on that host."""
 
+    def take_back(
+        self, scene: Scene, hosts: tuple[Host, ...], plans: Mapping[str, Plan]
+    ) -> Answers[None]:
+        """Take back what was carried out on `hosts`; `undo` on all of them at once by default."""
+        return scene.pool.map(lambda link: self.undo(scene, link, plans[link.host.name]), hosts)
+
     def undo(self, scene: Scene, link: Link, plan: Plan) -> None:
         """Take back what `apply` did with `plan`, also where it was cut off in the middle."""
 

@@ -10,13 +10,10 @@ from sparkfleet.actions.launching import Launch, place
 from sparkfleet.actions.scene import Scene
 from sparkfleet.errors import LaunchError
 from sparkfleet.launch import processes
-from sparkfleet.launch.join import judge
-from sparkfleet.links import Fabric
+from sparkfleet.launch.join import judge, wait_for_nodes
 from sparkfleet.model import Host
 from sparkfleet.remote.link import Link
 from sparkfleet.report.events import Progress
-
-MARGIN = 60.0  # s for importing Ray, beyond the time that workers get to join
 
 
 class JoinGate(Action[NoArgs]):
@@ -38,28 +35,17 @@ class JoinGate(Action[NoArgs]):
 
     def apply(self, scene: Scene, link: Link, plan: Plan) -> Plan:
         """Wait for the nodes, with the engine's own Python on the head."""
-        fabric = scene.recall(Fabric)
-        settings = scene.settings(link.host)
-        wanted = {host.name: str(fabric.address(host.name)) for host in scene.cluster.hosts}
-        timeout = settings.seconds("ray_join_timeout")
+        about = scene.recall(Launch).about[link.host.name]
+        wanted = about.ray_nodes
         scene.tell(Progress(host=link.host.name, text=f"waiting for {len(wanted)} Ray nodes"))
-        answer = link.ask(
-            "ray_nodes",
-            {
-                "address": f"{wanted[link.host.name]}:{settings.integer('ray_port')}",
-                "nodes": list(wanted.values()),
-                "timeout": timeout,
-            },
-            timeout=timeout + MARGIN,
-            python=scene.recall(Launch).engines[link.host.name].python("ray"),
-        )
-        missing = judge(answer["nodes"], wanted)
+        nodes = wait_for_nodes(link, about, timeout=about.join_timeout)
+        missing = judge(nodes, wanted)
         if missing:
             raise LaunchError(missing, host=link.host.name, hint=self._tail(scene, link))
         text = f"{len(wanted)} nodes, {len(wanted)} GPUs: " + ", ".join(
             f"{name} {address}" for name, address in wanted.items()
         )
-        return Plan(message=text, data={"nodes": answer["nodes"]})
+        return Plan(message=text, data={"nodes": nodes})
 
     def _tail(self, scene: Scene, link: Link) -> str:
         tail = processes.read_log(link, place(scene, link.host), "ray", lines=5)

@@ -9,9 +9,10 @@ from typing import Any
 
 from sparkfleet import __version__
 from sparkfleet.actions.action import Action, NoArgs, Plan
-from sparkfleet.actions.launching import Launch, place
+from sparkfleet.actions.launching import Attempt, Launch, forget, place
 from sparkfleet.actions.scene import Scene
 from sparkfleet.launch import guards, milestones, processes
+from sparkfleet.launch.transaction import STATE
 from sparkfleet.links import Fabric
 from sparkfleet.remote.link import Link
 
@@ -39,15 +40,24 @@ class Receipt(Action[NoArgs]):
         ranks = _ranks(scene, seen)
         if not scene.options.check:
             scene.answer += [*ranks, *_endpoint(scene, launch)]
-        if not launch.reason:
+        if not launch.reason and not any(survey.state for survey in launch.surveys.values()):
             return {name: Plan() for name in seen}
         text = json.dumps(_content(scene, launch, ranks), indent=1) + "\n"
-        return {name: Plan(work={RECEIPT: text, guards.SERVING: ""}) for name in seen}
+        return {name: Plan(work={RECEIPT: text, guards.SERVING: "", STATE: None}) for name in seen}
 
     def apply(self, scene: Scene, link: Link, plan: Plan) -> Plan:
-        """Write it on one host."""
+        """Write it on one host, and let go of the previous deployment."""
         processes.write_files(link, place(scene, link.host), plan.work)
         return plan
+
+    def settle(self, scene: Scene, plans: Mapping[str, Plan]) -> None:
+        """Forget what would be brought back, also on the hosts that this deployment has left."""
+        attempt, known = scene.found(Attempt), scene.inventory.hosts
+        if attempt is None:
+            return
+        left = [known[name] for name in attempt.states if name not in plans]
+        scene.pool.map(lambda link: forget(scene, link), left)
+        scene.remember(Attempt(states={}))
 
 
 def _ranks(scene: Scene, logs: Mapping[str, str]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sparkfleet import links
@@ -20,6 +21,7 @@ from sparkfleet.launch.environment import environment
 from sparkfleet.launch.executor import Choice, Executor, choose
 from sparkfleet.launch.outlook import outlook
 from sparkfleet.launch.survey import Survey
+from sparkfleet.launch.transaction import About
 from sparkfleet.links import EnvVar, Fabric
 from sparkfleet.model import Host
 from sparkfleet.recipes.settings import Settings
@@ -46,6 +48,7 @@ class Render(Action[NoArgs]):
                 deployment=deployment,
                 engines={node.settings.host.name: node.engine for node in nodes},
                 surveys=surveys,
+                about=_about(scene, deployment, nodes),
                 reason=reason,
             )
         )
@@ -112,6 +115,38 @@ def _deployment(
         contents=[scene.recall(Staged).commit, *versions],
         executor=chosen,
     )
+
+
+def _about(scene: Scene, deployment: Deployment, nodes: Sequence[Node]) -> dict[str, About]:
+    """Return what is to be known of the deployment wherever it runs."""
+    surveys, head = scene.recall(Fleet).surveys, nodes[0]
+    ray = deployment.executor is Executor.RAY
+    limit = "ray_join_timeout" if ray else "vllm_join_timeout"
+    shared = About(
+        run=scene.run_id,
+        recipe=scene.recipe.name,
+        served_name=deployment.served_name,
+        port=deployment.port,
+        tp=deployment.tp,
+        pp=deployment.pp,
+        executor=deployment.executor,
+        hosts=tuple(node.settings.host.name for node in nodes),
+        ready_timeout=head.settings.seconds("vllm_ready_timeout"),
+        ray_address=f"{head.address}:{head.settings.integer('ray_port')}" if ray else "",
+        ray_nodes={node.settings.host.name: str(node.address) for node in nodes} if ray else {},
+        join_timeout=head.settings.seconds(limit),
+        python=head.engine.python("ray"),
+        weights=scene.recall(Staged).commit,
+    )
+    return {name: replace(shared, engine=_shown(survey)) for name, survey in surveys.items()}
+
+
+def _shown(survey: Survey) -> str:
+    """Return what the engine of a host consists of, for people."""
+    if image := survey.image:
+        return f"{image.name} {image.digest or image.key}"
+    packages = survey.probe.packages if survey.probe else {}
+    return ", ".join(f"{name} {version}" for name, version in packages.items())
 
 
 def _contents(survey: Survey) -> str:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from sparkfleet.actions.action import Plan, arg
-from sparkfleet.actions.launching import Launch, Starting, start
+from sparkfleet.actions.launching import Launch, Starting, mark, start
 from sparkfleet.actions.scene import Scene
 from sparkfleet.launch.deployment import SERVE_SCRIPT
+from sparkfleet.launch.transaction import Step
 from sparkfleet.model import Change, Host
 from sparkfleet.remote.link import Link
 
@@ -42,4 +43,5 @@ class Serve(Starting[ServeArgs]):
     def apply(self, scene: Scene, link: Link, plan: Plan) -> Plan:
         """Start it."""
         start(scene, link, "serve", SERVE_SCRIPT)
+        mark(scene, link, Step.SERVING)
         return plan

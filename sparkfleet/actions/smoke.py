@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sparkfleet.actions.action import Action, NoArgs, Plan
-from sparkfleet.actions.launching import Launch
+from sparkfleet.actions.launching import endpoint, mark_all
 from sparkfleet.actions.scene import Scene
 from sparkfleet.errors import LaunchError
+from sparkfleet.launch.transaction import Step
 from sparkfleet.model import Host
 from sparkfleet.recipes.recipe import Question
 from sparkfleet.remote.link import Link
@@ -33,8 +34,9 @@ class Smoke(Action[NoArgs]):
     def apply(self, scene: Scene, link: Link, plan: Plan) -> Plan:
         """Ask every question, and raise LaunchError for the first wrong answer."""
         answers = []
+        tokens = scene.settings(link.host).integer("vllm_smoke_tokens")
         for question in scene.recipe.smoke or (DEFAULT,):
-            answer = self._ask(scene, link, question)
+            answer = endpoint(scene).chat(link, question.ask, tokens=tokens, timeout=TIMEOUT)
             if question.expect not in answer["answer"]:
                 raise LaunchError(
                     f"the smoke prompt {question.ask!r} was answered {answer['answer']!r}, "
@@ -45,15 +47,6 @@ class Smoke(Action[NoArgs]):
             answers.append(f"{question.ask} -> {answer['answer'].strip()}")
         return Plan(message="; ".join(answers), data={"answers": answers})
 
-    def _ask(self, scene: Scene, link: Link, question: Question) -> dict[str, Any]:
-        launch, settings = scene.recall(Launch), scene.settings(link.host)
-        deployment, folder = launch.deployment, launch.surveys[link.host.name].folder
-        request = {
-            "url": f"http://127.0.0.1:{deployment.port}",
-            "model": deployment.served_name,
-            "ask": question.ask,
-            "max_tokens": settings.integer("vllm_smoke_tokens"),
-            "timeout": TIMEOUT,
-            "environment": f"{folder}/nccl.env",
-        }
-        return link.ask("chat", request, timeout=2 * TIMEOUT)
+    def settle(self, scene: Scene, plans: Mapping[str, Plan]) -> None:
+        """Write down that the new deployment is the good one now."""
+        mark_all(scene, Step.SMOKED)

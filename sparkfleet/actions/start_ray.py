@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from sparkfleet.actions.action import Plan, arg
-from sparkfleet.actions.launching import Launch, Starting, start
+from sparkfleet.actions.launching import Launch, Starting, mark, start
 from sparkfleet.actions.scene import Scene
 from sparkfleet.launch.deployment import RAY_SCRIPTS
+from sparkfleet.launch.transaction import Step
 from sparkfleet.model import Change, Host
 from sparkfleet.remote.link import Link
 
@@ -44,4 +45,5 @@ class StartRay(Starting[StartRayArgs]):
     def apply(self, scene: Scene, link: Link, plan: Plan) -> Plan:
         """Start it on one host."""
         start(scene, link, "ray", self._script)
+        mark(scene, link, Step.RAY)
         return plan

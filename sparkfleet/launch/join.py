@@ -1,8 +1,29 @@
-"""Whether Ray has the nodes that the cluster needs; pure."""
+"""Whether Ray has the nodes that the cluster needs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+
+from sparkfleet.launch.transaction import About
+from sparkfleet.remote.link import Link
+
+MARGIN = 60.0  # s for importing Ray, beyond the time that workers get to join
+
+
+def wait_for_nodes(link: Link, about: About, *, timeout: float) -> dict[str, float]:
+    """Return Ray's nodes, address -> GPUs, once all are there or `timeout` seconds have passed.
+
+    `link` leads to the head, whose engine's own Python asks.
+    """
+    request = {
+        "address": about.ray_address,
+        "nodes": list(about.ray_nodes.values()),
+        "timeout": timeout,
+    }
+    limit = timeout + MARGIN
+    answer = link.ask("ray_nodes", request, timeout=limit, python=about.python)
+    nodes: dict[str, float] = answer["nodes"]
+    return nodes
 
 
 def judge(nodes: Mapping[str, float], wanted: Mapping[str, str]) -> str:

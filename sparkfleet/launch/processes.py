@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from sparkfleet.errors import CommandError, LaunchError
 from sparkfleet.launch.engines import NATIVE, kind
+from sparkfleet.launch.transaction import About
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.link import Link
 
 STOP_GRACE = 20.0  # s that a rank gets to end by itself; vLLM and Ray need about one
-ROLES = ("guard", "ray", "serve")  # that have a log
 SETTLE = 0.5  # s that a script must live for its start to count
 CONTAINER_START = 90.0  # s that an engine gets to say that a container runs
 LAST_LINES = 15  # of a log that a message quotes
 LOG_LINES = 20000  # lines of a log that are saved
+NOTHING = About()
 
 
 def write_files(link: Link, place: Mapping[str, str], contents: Mapping[str, str | None]) -> None:
@@ -23,12 +24,21 @@ def write_files(link: Link, place: Mapping[str, str], contents: Mapping[str, str
     link.ask("deployment", {**place, "do": "write", "contents": dict(contents)})
 
 
-def start(link: Link, place: Mapping[str, str], role: str, script: str, *, hash_: str) -> int:
-    """Start a rendered script and return its PID.
+def start(
+    link: Link,
+    place: Mapping[str, str],
+    role: str,
+    script: str,
+    *,
+    hash_: str,
+    about: About = NOTHING,
+) -> int:
+    """Start a rendered script of a deployment and return its PID.
 
     Raises LaunchError, with the end of its log, if it ends at once.
     """
-    request = {**place, "do": "start", "role": role, "script": script, "hash": hash_}
+    known = {"hash": hash_, "about": about.data()}
+    request = {**place, "do": "start", "role": role, "script": script, **known}
     try:
         pid = int(link.ask("deployment", {**request, "settle": SETTLE})["pid"])
         if "cli" in place:
@@ -56,20 +66,29 @@ def stop(link: Link, place: Mapping[str, str], *, grace: float = STOP_GRACE) -> 
 
 def read_log(link: Link, place: Mapping[str, str], role: str, *, lines: int = LOG_LINES) -> str:
     """Return the end of a role's log on the host, "" where there is none."""
-    folder = f"{place['weights_dir']}/.sparkfleet/{place['cluster']}"
-    path = f"{folder}/logs/{role}.log"
+    return _logs(link, place, role, lines).get(role, "")
+
+
+def read_logs(link: Link, place: Mapping[str, str], *, lines: int = LOG_LINES) -> dict[str, str]:
+    """Return the end of every log on the host, by role."""
+    return _logs(link, place, "*", lines)
+
+
+def _logs(link: Link, place: Mapping[str, str], role: str, lines: int) -> dict[str, str]:
+    path = f"{place['weights_dir']}/.sparkfleet/{place['cluster']}/logs/{role}.log"
     logs: Mapping[str, str] = link.ask("log", {"paths": [path], "lines": lines})["logs"]
-    return logs.get(path, "")
+    return {PurePosixPath(name).stem: text for name, text in logs.items()}
 
 
-def save_logs(link: Link, place: Mapping[str, str], folder: Path) -> list[Path]:
-    """Save the logs of every role on the host into `folder`, as HOST-ROLE.log."""
+def save_logs(
+    link: Link, place: Mapping[str, str], folder: Path, *, prefix: str = ""
+) -> list[Path]:
+    """Save every log on the host into `folder`, as HOST-ROLE.log."""
     saved = []
-    for role in ROLES:
-        if text := read_log(link, place, role):
-            path = folder / f"{link.host.name}-{role}.log"
-            path.write_text(text, encoding="utf-8")
-            saved.append(path)
+    for role, text in read_logs(link, place).items():
+        path = folder / f"{prefix}{link.host.name}-{role}.log"
+        path.write_text(text, encoding="utf-8")
+        saved.append(path)
     return saved
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sparkfleet.launch import guards
@@ -14,6 +14,9 @@ from sparkfleet.launch.engines.daemon import parse as parse_daemon
 from sparkfleet.launch.images.image import Image, Probe
 from sparkfleet.launch.images.image import parse as parse_image
 from sparkfleet.launch.library import Library
+from sparkfleet.launch.transaction import STATE, About, Previous, State, parse_about
+from sparkfleet.launch.transaction import parse as parse_state
+from sparkfleet.model import EMPTY
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.link import Link
 
@@ -46,6 +49,23 @@ class Survey:
     image_name: str = ""
     base: Image | None = None  # the one that it is derived from
     library: Library | None = None  # the host's NCCL, where the ranks shall take that
+    pids: Mapping[str, int] = field(default_factory=lambda: EMPTY)  # role -> process of its script
+    about: About = field(default_factory=About)  # what runs, as its start wrote it down
+    state: State | None = None  # of a run that has not ended, or was killed
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether a run stopped in the middle; held under the lock, it is not running any more."""
+        return self.state is not None and not self.state.finished
+
+    @property
+    def good(self) -> Previous:
+        """The last deployment that was proven here: what a run that fails must bring back."""
+        if self.state is not None and not self.state.finished:
+            return self.state.previous
+        return Previous(
+            files=self.files, hash=self.hash, roles=self.roles, cli=self.cli, about=self.about
+        )
 
     @property
     def running(self) -> str:
@@ -81,7 +101,7 @@ def ask_survey(link: Link, settings: Settings, cluster: str) -> Survey:
         "do": "survey",
         "weights_dir": settings.text("weights_dir"),
         "cluster": cluster,
-        "files": [*MANAGED, guards.FILE],
+        "files": [*MANAGED, guards.FILE, STATE],
     }
     if engine == NATIVE:
         venv = settings.text("engine_venv") or None
@@ -111,25 +131,34 @@ def parse_images(answer: Mapping[str, Any]) -> dict[str, Any]:
 def parse(answer: Mapping[str, Any], *, cli: str = "") -> Survey:
     """Return the survey in the program's `answer`; `cli` names the engine of containers."""
     files = dict(answer["files"])
-    guard = files.pop(guards.FILE, None)
-    record = answer["record"] or {"hash": None, "roles": {}}
+    guard, state = (files.pop(name, None) for name in (guards.FILE, STATE))
     alive = {(process["pid"], process["began"]) for process in answer["processes"]}
-    dead = (
-        name for name, role in record["roles"].items() if (role["pid"], role["began"]) not in alive
-    )
     return Survey(
         home=answer["home"],
         folder=answer["folder"],
         files=files,
-        hash=record["hash"],
-        roles={name: role["script"] for name, role in record["roles"].items()},
-        dead=tuple(dead),
         processes=tuple(answer["processes"]),
         engine=answer["engine"],
         guard=guards.parse(guard),
-        cli=record.get("cli") or "",
+        state=parse_state(state),
         user=answer.get("user", ""),
         daemon=parse_daemon(cli, answer["daemon"]) if cli else None,
         containers=tuple(answer.get("containers", ())),
+        **_parse_record(answer["record"] or {"hash": None, "roles": {}}, alive),
         **parse_images(answer),
     )
+
+
+def _parse_record(record: Mapping[str, Any], alive: set[tuple[int, int]]) -> dict[str, Any]:
+    """Return the fields of a survey that the last start wrote down."""
+    roles = record["roles"]
+    return {
+        "hash": record["hash"],
+        "roles": {name: role["script"] for name, role in roles.items()},
+        "pids": {name: role["pid"] for name, role in roles.items()},
+        "dead": tuple(
+            name for name, role in roles.items() if (role["pid"], role["began"]) not in alive
+        ),
+        "cli": record.get("cli") or "",
+        "about": parse_about(record.get("about")),
+    }

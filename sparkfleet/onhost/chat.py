@@ -1,8 +1,8 @@
 """Ask the endpoint on this host one chat question, as a client would.
 
-Request: ``url`` (http://address:port), ``model``, ``ask``, ``max_tokens``, ``timeout`` in seconds,
-and ``environment``, the file of this host that the server read: the key is there, if it wants one.
-Answer: ``answer``, ``models`` that it has, ``seconds``.
+Request: ``url`` (http://address:port), ``model``, ``ask`` (null: only tell the models),
+``max_tokens``, ``timeout`` in seconds, and ``environment``, the file of this host that the server
+read: the key is there, if it wants one. Answer: ``answer``, ``models`` that it has, ``seconds``.
 """
 
 from __future__ import annotations
@@ -43,7 +43,10 @@ def key(path: Path) -> str:
 
 def chat(request: dict[str, Any]) -> dict[str, Any]:
     """Return the answer and the names of the models that are served."""
-    models = call(request, "/v1/models", None)
+    found = call(request, "/v1/models", None)
+    models = [model["id"] for model in found["data"]]
+    if request["ask"] is None:
+        return {"answer": "", "models": models}
     question = {
         "model": request["model"],
         "messages": [{"role": "user", "content": request["ask"]}],
@@ -53,7 +56,7 @@ def chat(request: dict[str, Any]) -> dict[str, Any]:
     message = call(request, "/v1/chat/completions", question)["choices"][0]["message"]
     return {
         "answer": message.get("content") or message.get("reasoning_content") or "",
-        "models": [model["id"] for model in models["data"]],
+        "models": models,
     }
 
 

@@ -116,8 +116,8 @@ def note(request: dict[str, Any], role: str, pid: int) -> None:
     roles = (record(request["folder"]) or {}).get("roles", {})
     began = process.began if process else 0
     roles[role] = {"pid": pid, "began": began, "script": request["script"]}
-    content = json.dumps({"hash": request["hash"], "roles": roles, "cli": request.get("cli")})
-    write({**request, "contents": {RECORD: content}})
+    content = {name: request.get(name) for name in ("hash", "cli", "about")}
+    write({**request, "contents": {RECORD: json.dumps({**content, "roles": roles})}})
 
 
 def stop(request: dict[str, Any]) -> dict[str, Any]:

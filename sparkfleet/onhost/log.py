@@ -1,7 +1,7 @@
 """Tell the end of logs on this host.
 
-Request: ``paths`` and ``lines``. Answer: ``logs``, the last lines of each file there is, by path;
-carriage returns are kept, since a progress bar is one line.
+Request: ``paths`` and ``lines``; the name of a path may be a pattern. Answer: ``logs``, the last
+lines of each file there is, by path; carriage returns are kept, since a progress bar is one line.
 """
 
 from __future__ import annotations
@@ -14,8 +14,17 @@ from pathlib import Path
 def main() -> None:
     """Answer the request on standard input."""
     request = json.loads(sys.stdin.readline())
-    logs = {path: tail(Path(path).expanduser(), request["lines"]) for path in request["paths"]}
+    found = {name: path for pattern in request["paths"] for name, path in files(pattern)}
+    logs = {name: tail(path, request["lines"]) for name, path in found.items()}
     print(json.dumps({"logs": {path: text for path, text in logs.items() if text is not None}}))
+
+
+def files(pattern: str) -> list[tuple[str, Path]]:
+    """Return the file that is named, or those that a pattern stands for, with their names."""
+    path = Path(pattern).expanduser()
+    if "*" not in path.name:
+        return [(pattern, path)]
+    return [(str(one), one) for one in sorted(path.parent.glob(path.name))]
 
 
 def tail(path: Path, count: int) -> str | None:

@@ -22,6 +22,7 @@ from sparkfleet.launch import guards, processes
 from sparkfleet.launch.deployment import Deployment
 from sparkfleet.launch.guards import Guard, Reason
 from sparkfleet.launch.survey import Survey
+from sparkfleet.launch.transaction import About
 from sparkfleet.model import Host, Value
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.local import LocalLink
@@ -238,4 +239,10 @@ def _launch(node: Node) -> Launch:
     deployment = Deployment(
         cluster=CLUSTER, tp=1, pp=1, served_name="m", port=1, files={}, hash="h"
     )
-    return Launch(deployment=deployment, engines={}, surveys={"here": survey}, reason="a test")
+    return Launch(
+        deployment=deployment,
+        engines={},
+        surveys={"here": survey},
+        about={"here": About()},
+        reason="a test",
+    )

@@ -15,12 +15,12 @@ from typing import Any
 from sparkfleet.actions.action import Action, NoArgs, Plan
 from sparkfleet.actions.scene import Scene
 from sparkfleet.commands import script
-from sparkfleet.errors import CommandError, LockHeldError
+from sparkfleet.errors import CommandError, LockHeldError, SparkfleetError
 from sparkfleet.model import Host
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.channel import Channel, ChannelTimeoutError
 from sparkfleet.remote.link import Link
-from sparkfleet.remote.pool import Pool
+from sparkfleet.remote.pool import Answers, Pool
 
 FREED_WITHIN = 2.0  # s
 ANSWER_WITHIN = 15.0  # s, beyond the wait that was asked for
@@ -50,40 +50,63 @@ class Lock(Action[NoArgs]):
 
     name = "lock"
 
-    def settle(self, scene: Scene, plans: Mapping[str, Plan]) -> None:
+    def plan(self, scene: Scene, seen: Mapping[str, Any]) -> Mapping[str, Plan]:
+        """Take it once in a run."""
+        return {name: Plan(work=scene.found(Locks) is None or None) for name in seen}
+
+    def carry_out(
+        self, scene: Scene, hosts: tuple[Host, ...], plans: Mapping[str, Plan]
+    ) -> Answers[Plan]:
         """Take it, and keep the channels open for the rest of the run."""
-        if scene.options.check or scene.found(Locks) is not None:
-            return
-        settings = [scene.settings(host) for host in scene.cluster.hosts]
+        settings = [scene.settings(host) for host in hosts]
         asked = request(scene.cluster.name, scene.options.command, scene.options.lock_wait)
-        scene.remember(take(scene.pool, settings, asked))
+        answers = take_each(scene.pool, settings, asked)
+        scene.remember(Locks(channels=answers.values))
+        kept = {name: plans[name] for name in answers.values}
+        return Answers(values=kept, errors=answers.errors)
 
 
 def request(cluster: str, command: str, wait: float) -> dict[str, Any]:
     """Return what the lock program is asked for, but for the folder on each host."""
-    holder = {
+    return {"cluster": cluster, "holder": holder(command), "wait": wait}
+
+
+def holder(command: str) -> dict[str, str]:
+    """Return who this run is, for those who meet what it holds or leaves."""
+    return {
         "user": getpass.getuser(),
         "machine": platform.node(),
         "pid": str(os.getpid()),
         "since": time.strftime("%Y-%m-%d %H:%M:%S"),
         "command": command,
     }
-    return {"cluster": cluster, "holder": holder, "wait": wait}
 
 
 def take(pool: Pool, hosts: Sequence[Settings], asked: Mapping[str, Any]) -> Locks:
-    """Take the lock on each host; raises LockHeldError.
+    """Take the lock on every host or on none; raises LockHeldError."""
+    answers = take_each(pool, hosts, asked)
+    for error in answers.errors.values():
+        Locks(channels=answers.values).free()
+        raise error
+    return Locks(channels=answers.values)
+
+
+def take_each(pool: Pool, hosts: Sequence[Settings], asked: Mapping[str, Any]) -> Answers[Channel]:
+    """Take the lock on each host that answers; raises LockHeldError, having freed the others.
 
     One after the other in the order of their names, so that two runs never wait for each other.
     """
     channels: dict[str, Channel] = {}
-    try:
-        for settings in sorted(hosts, key=lambda one: one.host.name):
-            channels |= _take(pool, settings.host, {**asked, "weights_dir": _folder(settings)})
-    except BaseException:
-        Locks(channels=channels).free()
-        raise
-    return Locks(channels=channels)
+    errors: dict[str, SparkfleetError] = {}
+    for settings in sorted(hosts, key=lambda one: one.host.name):
+        answers = _take(pool, settings.host, {**asked, "weights_dir": _folder(settings)})
+        channels |= answers.values
+        errors |= answers.errors
+        for error in answers.errors.values():
+            if isinstance(error, LockHeldError):
+                Locks(channels=channels).free()
+                raise error
+    return Answers(values=channels, errors=errors)
 
 
 def free(link: Link, settings: Settings, cluster: str) -> dict[str, str] | None:
@@ -112,7 +135,7 @@ def _folder(settings: Settings) -> str:
     return settings.text("weights_dir")
 
 
-def _take(pool: Pool, host: Host, asked: Mapping[str, Any]) -> Mapping[str, Channel]:
+def _take(pool: Pool, host: Host, asked: Mapping[str, Any]) -> Answers[Channel]:
     def work(link: Link) -> Channel:
         command = script("lock", asked)
         channel = link.open(command)
@@ -128,7 +151,7 @@ def _take(pool: Pool, host: Host, asked: Mapping[str, Any]) -> Mapping[str, Chan
         link.keep(channel)  # what an interrupted run takes back is done under the lock
         return channel
 
-    return pool.map(work, [host]).all()
+    return pool.map(work, [host])
 
 
 def _answer(channel: Channel, timeout: float, host: str) -> dict[str, Any]:

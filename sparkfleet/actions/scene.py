@@ -28,6 +28,7 @@ class Options:
     allow_degraded: str = ""
     lock_wait: float = 0.0  # s
     command: str = ""  # as typed, for the lock's holder line
+    orphans: bool = False  # also what has our label under a name that the inventory lacks
 
     @property
     def nodes(self) -> int:

@@ -36,6 +36,7 @@ class Asked:
     diff: bool = False
     forks: int = DEFAULT_FORKS
     lock_wait: float = 0.0  # s
+    orphans: bool = False
     allow_degraded: str = ""
     verbose: bool = False
     selection: Selection = ALL
@@ -65,6 +66,7 @@ def ask(task: str, options: Mapping[str, Any]) -> Asked:
         check=bool(options.get("check")),
         diff=bool(options.get("diff")),
         forks=number("forks", options.get("forks"), DEFAULT_FORKS),
+        orphans=bool(options.get("orphans")),
         lock_wait=duration("lock-wait", options.get("lock_wait")),
         allow_degraded=_reason(options.get("allow_degraded")),
         verbose=bool(options.get("verbose") or options.get("v")),

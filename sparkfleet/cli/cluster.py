@@ -80,10 +80,11 @@ def render(  # noqa: PLR0913 - its options
     return render_files(ask("cluster.render", locals()), out)
 
 
-@command(iterable=REPEATED)
+@command(iterable=REPEATED, help={"orphans": "also what an inventory had under another name"})
 def down(  # noqa: PLR0913 - its options
     context: Any,
     *,
+    orphans: bool = False,
     inventory: Any = None,
     cluster: str | None = None,
     limit: Any = None,
@@ -96,7 +97,8 @@ def down(  # noqa: PLR0913 - its options
 ) -> int:
     """Stop what the cluster serves, on every host; only what carries its label, and verified.
 
-    Stops all hosts of the inventory, also those that `cluster.up --tp N` left out.
+    Stops all hosts of the inventory, also those that `cluster.up --tp N` left out. With --orphans
+    also what carries our label there under the name of a cluster that the inventory does not have.
     """
     from sparkfleet.cli.run import run_playbook  # noqa: PLC0415 - Jinja, Fabric: not for --list
 
@@ -136,19 +138,24 @@ def unlock(
     return free(ask("cluster.unlock", locals()), force=force)
 
 
-@command(iterable=REPEATED)
+@command(iterable=REPEATED, help={"watch": "again every two seconds, until Ctrl-C"})
 def status(
     context: Any,
     *,
+    watch: bool = False,
+    output: str | None = None,
     inventory: Any = None,
     cluster: str | None = None,
     limit: Any = None,
     set: Any = None,  # noqa: A002 - the option's name
 ) -> int:
-    """Show what runs on every host; a host that does not answer is shown, the rest still are."""
-    from sparkfleet.cli.inspection import show_status  # noqa: PLC0415 - Fabric: not for --list
+    """Show what runs on every host: roles, memory, GPU, Ray's nodes, the endpoint and its speed.
 
-    return show_status(ask("cluster.status", locals()))
+    A host that does not answer is shown as unknown, and the rest still answer.
+    """
+    from sparkfleet.cli.status import show_status  # noqa: PLC0415 - Fabric: not for --list
+
+    return show_status(ask("cluster.status", locals()), watch=watch)
 
 
 @command(iterable=REPEATED, help={"lines": "how many lines of each log"})

@@ -11,12 +11,13 @@ from pathlib import Path
 from types import FrameType
 
 from sparkfleet.actions.scene import Options, Scene
+from sparkfleet.cli import unknown
 from sparkfleet.cli.asked import Asked, command_line
 from sparkfleet.cli.resolution import Resolved, check_connections, check_tp, resolve
 from sparkfleet.cli.screen import say, screen
 from sparkfleet.errors import PlaybookError, SparkfleetError, UsageError
 from sparkfleet.playbook.assignment import assign, starts, uses_cluster
-from sparkfleet.playbook.engine import Engine
+from sparkfleet.playbook.engine import Ended, Engine
 from sparkfleet.playbook.listing import lines, listing
 from sparkfleet.playbook.parse import load as load_playbook
 from sparkfleet.playbook.selection import select
@@ -24,7 +25,7 @@ from sparkfleet.playbook.syntax import Assigned
 from sparkfleet.remote.open import open_link
 from sparkfleet.remote.pool import Pool
 from sparkfleet.report import json
-from sparkfleet.report.events import Reporter, Reporters, RunEnded, RunStarted, RunStopped
+from sparkfleet.report.events import Note, Reporter, Reporters, RunEnded, RunStarted, RunStopped
 from sparkfleet.report.log import LogReporter, log_folder
 from sparkfleet.report.text import TextReporter
 from sparkfleet.resources import find, shown
@@ -122,7 +123,12 @@ def _run(assigned: Sequence[Assigned], asked: Asked, resolved: Resolved, reporte
 def _carry_out(scene: Scene, assigned: Sequence[Assigned]) -> int:
     signal.signal(signal.SIGTERM, _interrupt)
     began = time.monotonic()
+    works = uses_cluster([one.play for one in assigned])
+    for line in unknown.told(scene.cluster).values() if works else ():
+        scene.tell(Note(text=line, level="warning"))
     ended = Engine(scene).run(assigned)
+    if works:
+        _learn(scene, ended)
     if ended.exit_code:
         from sparkfleet.cli.causes import tell_causes  # noqa: PLC0415 - the doctor, for failures
 
@@ -134,9 +140,19 @@ def _carry_out(scene: Scene, assigned: Sequence[Assigned]) -> int:
             seconds=time.monotonic() - began,
             answer=tuple(scene.answer) if ended.exit_code == 0 else (),
             log=str(scene.log_dir),
+            phases=ended.phases,
         )
     )
     return ended.exit_code
+
+
+def _learn(scene: Scene, ended: Ended) -> None:
+    unknown.learn(
+        scene.cluster,
+        lost=ended.lost,
+        answered=ended.recap,
+        command=scene.options.command,
+    )
 
 
 def _options(asked: Asked, resolved: Resolved) -> Options:
@@ -146,6 +162,7 @@ def _options(asked: Asked, resolved: Resolved) -> Options:
         check=asked.check,
         allow_degraded=asked.allow_degraded,
         lock_wait=asked.lock_wait,
+        orphans=asked.orphans,
         command=command_line(),
     )
 

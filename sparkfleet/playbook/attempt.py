@@ -21,11 +21,12 @@ from sparkfleet.playbook.syntax import Task
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """An action of a task, on some hosts."""
+    """An action of a task, on some hosts; with `fatal` none goes on where one has failed."""
 
     task: Task
     action: Action[Any]
     hosts: tuple[Host, ...]
+    fatal: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,9 +46,10 @@ def attempt_once(scene: Scene, turn: Turn, applied: list[Applied]) -> Mapping[st
     """
     try:
         plans, errors = _planned(scene, turn)
-        if not errors and not scene.options.check:
-            plans, errors = _carried_out(scene, turn, plans, applied)
-        if not errors:
+        if not (errors and turn.fatal) and not scene.options.check:
+            plans, more = _carried_out(scene, turn, plans, applied)
+            errors = {**errors, **more}
+        if not (errors and turn.fatal):
             turn.action.settle(scene, plans)
             _learn(scene, turn.task, plans)
     except HostError as error:
@@ -62,9 +64,9 @@ def attempt_once(scene: Scene, turn: Turn, applied: list[Applied]) -> Mapping[st
 
 def _planned(scene: Scene, turn: Turn) -> Planned:
     answers = turn.action.look(scene, turn.hosts)
-    if answers.errors:
+    if answers.errors and (turn.fatal or not answers.values):
         return {}, answers.errors
-    return turn.action.plan(scene, answers.values), {}
+    return turn.action.plan(scene, answers.values), answers.errors
 
 
 def _carried_out(

@@ -7,25 +7,35 @@ host are saved, then each applied action is taken back, newest first.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sparkfleet.actions.scene import Scene
-from sparkfleet.model import Status
+from sparkfleet.errors import UnreachableError
+from sparkfleet.model import Host, Status
 from sparkfleet.playbook import context
 from sparkfleet.playbook.attempt import Applied
 from sparkfleet.playbook.syntax import Assigned, Block, Step
 from sparkfleet.playbook.task_runner import TaskFailed, TaskRunner
 from sparkfleet.remote.link import Link
+from sparkfleet.remote.pool import Answers
 from sparkfleet.report import events
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """How a run ended: outcomes counted by host, and the exit code they add up to."""
+    """How a run ended: outcomes counted by host, and the exit code they add up to.
+
+    `lost` are the hosts that did not answer at the end; `phases` are the seconds of each task.
+    """
 
     recap: Mapping[str, Mapping[Status, int]]
     exit_code: int
+    lost: frozenset[str] = frozenset()
+    phases: tuple[tuple[str, float], ...] = ()
+
+
+LEFT = "interrupted again; cluster.status tells what is left, the next cluster.up takes it back"
 
 
 class Engine:
@@ -52,7 +62,12 @@ class Engine:
         except BaseException:
             self._take_back()  # a bug, a wrong playbook, a closed pipe: nothing of it may stay
             raise
-        return Ended(recap=self._runner.counts, exit_code=130 if interrupted else self._exit_code())
+        return Ended(
+            recap=self._runner.counts,
+            exit_code=130 if interrupted else self._exit_code(),
+            lost=frozenset(self._runner.lost),
+            phases=tuple(self._runner.phases),
+        )
 
     def _exit_code(self) -> int:
         seen = {status for counts in self._runner.counts.values() for status in +counts}
@@ -62,6 +77,7 @@ class Engine:
     def _play(self, assigned: Assigned) -> None:
         scene, play = self._scene, assigned.play
         scene.hosts = assigned.hosts
+        self._runner.fatal = play.fatal
         for host in assigned.hosts:
             scene.variables[host.name].enter(play.vars)
         names = tuple(host.name for host in assigned.hosts)
@@ -98,23 +114,31 @@ class Engine:
             self._runner.forgive(failure)
 
     def _take_back(self) -> None:
-        """Save every log, then undo what was applied, newest first; go on past what fails."""
-        for applied in reversed(self._runner.applied):
-            self._each(applied, "salvage")
-        for applied in reversed(self._runner.applied):
-            self._each(applied, "undo")
+        """Undo the run; a second Ctrl-C leaves the rest as it is, for the next run to find."""
+        try:
+            self._undo()
+        except KeyboardInterrupt:
+            self._scene.tell(events.Note(text=LEFT, level="error"))
+            self._scene.pool.abort()
+            raise
 
-    def _each(self, applied: Applied, step: str) -> None:
-        scene, action = self._scene, applied.action
+    def _undo(self) -> None:
+        """Save every log, then take back what was applied, newest first; go on past what fails."""
+        for one in reversed(self._runner.applied):
+            self._note(one, "salvage", self._scene.pool.map(self._salvage(one), self._left(one)))
+        for one in reversed(self._runner.applied):
+            self._note(one, "undo", one.action.take_back(self._scene, self._left(one), one.plans))
 
-        def work(link: Link) -> None:
-            if step == "salvage":
-                action.salvage(scene, link)
-            else:
-                action.undo(scene, link, applied.plans[link.host.name])
+    def _left(self, applied: Applied) -> tuple[Host, ...]:
+        return tuple(host for host in applied.hosts if host.name not in self._runner.lost)
 
-        reachable = [host for host in applied.hosts if host.name not in self._runner.lost]
-        for name, error in scene.pool.map(work, reachable).errors.items():
+    def _salvage(self, applied: Applied) -> Callable[[Link], None]:
+        return lambda link: applied.action.salvage(self._scene, link)
+
+    def _note(self, applied: Applied, step: str, answers: Answers[None]) -> None:
+        for name, error in answers.errors.items():
+            if isinstance(error, UnreachableError):
+                self._runner.lost.add(name)
             reason = "(no_log)" if applied.task.no_log else error.message
-            text = f"{step} of {action.name} failed on {name}: {reason}"
-            scene.tell(events.Note(text=text, level="error"))
+            text = f"{step} of {applied.action.name} failed on {name}: {reason}"
+            self._scene.tell(events.Note(text=text, level="error"))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-PLAY_KEYS = ("name", "hosts", "vars", "tags", "become", "gather_facts", "tasks")
+PLAY_KEYS = (
+    "name", "hosts", "vars", "tags", "become", "gather_facts", "any_errors_fatal", "tasks",
+)  # fmt: skip
 BLOCK_KEYS = ("name", "when", "tags", "become", "block", "rescue", "always")
 TASK_KEYS = (
     "name", "when", "tags", "become", "register", "retries", "delay", "until", "no_log",
@@ -36,11 +38,10 @@ ANSIBLE_ONLY: Mapping[str, str] = {
     "post_tasks": "put them last in tasks",
     "vars_files": "put them into group_vars/ or host_vars/ beside the inventory",
     "vars_prompt": "ask with --set NAME=VALUE",
-    "any_errors_fatal": "it is always so here: leave it out",
     "changed_when": "use creates or removes; a command that ran counts as a change",
     "failed_when": "use register, and `assert` in the next task",
     "ignore_errors": "use block and rescue",
-    "ignore_unreachable": "a host that is lost stops the run; leave it out with --limit",
+    "ignore_unreachable": "write any_errors_fatal: false for the play, or leave the host out",
     "environment": "write: command: env NAME=VALUE ...",
     "serial": "every task runs on all hosts at once; choose some with --limit",
     "strategy": "every task runs on all hosts at once",

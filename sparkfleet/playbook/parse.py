@@ -62,6 +62,7 @@ class _Parser(TaskReader):
             name=self.text(node, "name") or hosts,
             hosts=hosts,
             tasks=self._steps(node.get("tasks"), inside),
+            fatal=self.flag(node, "any_errors_fatal") is not False,
             vars=self._variables(node),
             tags=inside.tags,
             where=(node.get("hosts") or node).where,

@@ -47,11 +47,15 @@ Step = Task | Block
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Play:
-    """Tasks for the hosts of a pattern."""
+    """Tasks for the hosts of a pattern.
+
+    With `fatal` one failed host stops the run on all; without, the others go on.
+    """
 
     name: str
     hosts: str
     tasks: tuple[Step, ...]
+    fatal: bool = True
     vars: Mapping[str, Value] = field(default_factory=lambda: EMPTY)
     tags: frozenset[str] = frozenset()
     where: Where | None = None

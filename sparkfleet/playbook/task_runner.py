@@ -44,20 +44,33 @@ class TaskRunner:
         self._scene = scene
         self.counts: dict[str, Counter[Status]] = {}
         self.lost: set[str] = set()
+        self.out: set[str] = set()  # hosts that a play goes on without
+        self.fatal = True
+        self.phases: list[tuple[str, float]] = []
         self.applied: list[Applied] = []
 
     def run(self, task: Task) -> None:
         """Run `task`; raises TaskFailed, and PlaybookError for what is written wrongly."""
+        began = time.monotonic()
+        try:
+            self._run(task)
+        finally:
+            self.phases.append((task.name, time.monotonic() - began))
+
+    def _run(self, task: Task) -> None:
         with _censored(task):
             self._scene.tell(events.TaskStarted(name=self._title(task), action=task.action))
             concerned, hosts, action = self._cast(task)
             outcomes: Mapping[str, Outcome] = {}
             if action and hosts:
-                outcomes = self._attempts(Turn(task=task, action=action, hosts=hosts))
+                turn = Turn(task=task, action=action, hosts=hosts, fatal=self.fatal)
+                outcomes = self._attempts(turn)
         for host in concerned:
             self._end(task, outcomes.get(host.name) or self._skipped(task, host))
-        if any(outcome.status in BAD for outcome in outcomes.values()):
+        bad = {name for name, outcome in outcomes.items() if outcome.status in BAD}
+        if bad and (self.fatal or bad == set(outcomes)):
             raise TaskFailed(task, outcomes)
+        self.out |= bad
 
     def tell_failure(self, failure: TaskFailed) -> None:
         """Let a `rescue` see what failed, under Ansible's names."""
@@ -101,7 +114,7 @@ class TaskRunner:
         return {host.name: self._scene.variables[host.name] for host in hosts}
 
     def _reachable(self, hosts: Sequence[Host]) -> list[Host]:
-        return [host for host in hosts if host.name not in self.lost]
+        return [host for host in hosts if host.name not in self.lost | self.out]
 
     def _chosen(self, task: Task, hosts: Sequence[Host]) -> tuple[Host, ...]:
         return tuple(

@@ -64,13 +64,17 @@ class Note:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunEnded:
-    """The recap: how often each status was reached on each host, and the answer of the run."""
+    """The recap: how often each status was reached on each host, and the answer of the run.
+
+    `phases` are the tasks in order, each with its seconds.
+    """
 
     recap: Mapping[str, Mapping[Status, int]]
     exit_code: int
     seconds: float
     answer: tuple[str, ...] = ()
     log: str = ""
+    phases: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -67,6 +67,9 @@ class JsonReporter:
                 "recap": {host: recap(counts) for host, counts in event.recap.items()},
                 "answer": list(event.answer),
                 "seconds": round(event.seconds, 3),
+                "phases": [
+                    {"task": name, "seconds": round(took, 3)} for name, took in event.phases
+                ],
                 "log": event.log,
             }
         write({**self._content, "exit_code": event.exit_code}, self._stream)

@@ -11,10 +11,15 @@ from sparkfleet.report.screens import PlainScreen
 from sparkfleet.report.text import TextReporter
 
 
-def log_folder(run_id: str) -> Path:
-    """Make and return the folder of a run, under $XDG_STATE_HOME/sparkfleet/runs; mode 0700."""
+def state_folder() -> Path:
+    """Return the folder of what this machine keeps: $XDG_STATE_HOME/sparkfleet."""
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    folder = Path(state) / "sparkfleet" / "runs" / run_id
+    return Path(state) / "sparkfleet"
+
+
+def log_folder(run_id: str) -> Path:
+    """Make and return the folder of a run, `runs/ID` of the state folder; mode 0700."""
+    folder = state_folder() / "runs" / run_id
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return folder
 

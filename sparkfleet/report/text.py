@@ -24,6 +24,7 @@ MARKS = {
     Severity.WARNING: "magenta",
     Severity.ERROR: "red",
 }
+SHOWN_FROM = 0.5  # s that a task must take for the report to tell
 NOTES = {"info": "", "warning": "magenta", "error": "bold red"}
 
 
@@ -102,6 +103,9 @@ class TextReporter:
             changed = counts.get(Status.CHANGED, 0)
             style = "red" if bad else "yellow" if changed else "green"
             self._screen.line(f"{host:<24} : {numbers}", style)
+        slow = [f"{name} {took:.1f} s" for name, took in event.phases if took >= SHOWN_FROM]
+        if slow:
+            self._screen.line(f"times: {', '.join(slow)}")
         for line in event.answer:
             self._screen.line(line, "bold")
         ending = f"{event.seconds:.1f} s" + (f"; log: {event.log}" if event.log else "")

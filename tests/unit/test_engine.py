@@ -21,7 +21,7 @@ from sparkfleet.playbook import vocabulary
 from sparkfleet.playbook.engine import Ended, Engine
 from sparkfleet.playbook.syntax import Block, Play, Step, Task
 from sparkfleet.remote.link import Link
-from tests.scenes import NAMES, Told, assigned, scene
+from tests.scenes import NAMES, Told, assigned, play, scene
 
 
 class Diary:
@@ -312,3 +312,32 @@ def test_an_undo_that_fails_is_told_and_the_rest_is_undone(run: Run) -> None:
     _, told = run(task("one"), task("stubborn"), task("bad"), actions=actions)
     assert "undo of stubborn failed on spark-02: will not" in told.notes()
     assert "undo one spark-02" in diary.lines
+
+
+def test_a_play_that_says_so_goes_on_without_the_host_that_failed(tmp_path: Path) -> None:
+    text = (
+        "- hosts: sparks\n"
+        "  any_errors_fatal: false\n"
+        "  tasks:\n"
+        "    - command: sh -c 'exit {{ rank }}'\n"
+        "    - name: after\n"
+        "      debug: {msg: here}\n"
+    )
+    ended, told = play(tmp_path, text)
+    assert list(told.outcomes("after")) == ["spark-01"]
+    assert ended.exit_code == 2
+
+
+def test_a_play_ends_when_no_host_is_left(tmp_path: Path) -> None:
+    text = (
+        "- hosts: sparks\n"
+        "  any_errors_fatal: false\n"
+        "  tasks:\n"
+        "    - command: sh -c 'exit {{ rank }}'\n"
+        "    - command: 'false'\n"
+        "    - name: after\n"
+        "      debug: {msg: here}\n"
+    )
+    ended, told = play(tmp_path, text)
+    assert told.outcomes("after") == {}
+    assert ended.exit_code == 2

@@ -11,7 +11,7 @@ from ipaddress import IPv4Address, IPv6Address
 from sparkfleet.facts.readings import Readings
 
 KIB = 1024
-LISTENING = re.compile(r"^([0-9A-F]{8}|[0-9A-F]{32}):([0-9A-F]{4}) (\d+)$", re.MULTILINE)
+LISTENING = re.compile(r"^([0-9A-F]{8}|[0-9A-F]{32}):([0-9A-F]{4}) (\d+)(?: (\S+))?$", re.MULTILINE)
 HOLDER = re.compile(r"^(\d+) (\d+) (.*)$", re.MULTILINE)
 UNIFIED = ("n/a", "not supported", "")  # after the brackets are off
 
@@ -72,12 +72,19 @@ class Disk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listener:
-    """A listening TCP socket; its holder shows only where it is this user's or we are root."""
+    """A listening TCP socket; its process shows only where it is this user's or we are root."""
 
     address: IPv4Address | IPv6Address
     port: int
     pid: int | None = None
     name: str | None = None
+    user: str = ""
+
+    @property
+    def holder(self) -> str:
+        """Who holds it, as far as that shows."""
+        whose = f" of user {self.user}" if self.user else ""
+        return f"{self.name} (pid {self.pid}){whose}" if self.pid else f"a process{whose}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,13 +228,13 @@ def listeners(readings: Readings) -> tuple[Listener, ...]:
         inode: (int(pid), name) for inode, pid, name in HOLDER.findall(readings.text("listeners"))
     }
     return tuple(
-        _listener(address, port, held.get(inode))
+        _listener(address, port, held.get(inode), user)
         for source in ("/proc/net/tcp", "/proc/net/tcp6")
-        for address, port, inode in LISTENING.findall(readings.text(source))
+        for address, port, inode, user in LISTENING.findall(readings.text(source))
     )
 
 
-def _listener(address: str, port: str, holder: tuple[int, str] | None) -> Listener:
+def _listener(address: str, port: str, holder: tuple[int, str] | None, user: str) -> Listener:
     words = [bytes.fromhex(address[at : at + 8])[::-1] for at in range(0, len(address), 8)]
     packed = b"".join(words)  # 32-bit words in host order
     pid, name = holder or (None, None)
@@ -236,4 +243,5 @@ def _listener(address: str, port: str, holder: tuple[int, str] | None) -> Listen
         port=int(port, 16),
         pid=pid,
         name=name,
+        user=user,
     )

@@ -38,6 +38,7 @@ def preflight(
             verdicts += container_checks(settings[name], facts[name], daemon)
         ports = _ports(settings[name], executor, head=name == names[0])
         verdicts += _free_ports(facts[name], surveys[name], ports)
+        verdicts += _orphans(name, surveys[name])
     verdicts += _same_engine(surveys, settings, executor)
     found = {name: survey.library for name, survey in surveys.items() if survey.library}
     verdicts += library.judge(found, settings)
@@ -105,18 +106,30 @@ def _free_ports(facts: HostFacts, survey: Survey, ports: Mapping[int, str]) -> I
     for listener in facts.listeners:
         if listener.port not in ports or listener.pid in ours:
             continue
-        holder = (
-            f"{listener.name} (pid {listener.pid})" if listener.pid else "another user's process"
-        )
         yield Verdict(
             check="host.port",
             severity=Severity.ERROR,
             host=facts.host,
             subject=f"port {listener.port} ({ports[listener.port]})",
             expected="free",
-            seen=f"held by {holder}",
+            seen=f"held by {listener.holder}",
             source="/proc/net/tcp",
             fix=f"stop that process, or set another {ports[listener.port]}",
+        )
+
+
+def _orphans(host: str, survey: Survey) -> Iterator[Verdict]:
+    """Refuse what runs with our label and no record: nobody knows what memory it takes."""
+    if survey.hash is None and survey.running and not survey.state:
+        yield Verdict(
+            check="host.orphans",
+            severity=Severity.ERROR,
+            host=host,
+            subject="what runs with our label",
+            expected="a record of its start",
+            seen=f"{survey.running} without one",
+            source=f"{survey.folder}/deployment.json",
+            fix="see it with cluster.status, end it with cluster.down",
         )
 
 

@@ -14,6 +14,7 @@ import fcntl
 import getpass
 import json
 import os
+import pwd
 import resource
 import shutil
 import socket
@@ -174,14 +175,14 @@ def address(netdev: str) -> str:
 
 
 def gather_listeners(ports: set[int]) -> None:
-    """Keep who listens: lines ``address:port inode``, and ``inode pid name`` for `ports`."""
-    wanted = set()
+    """Keep who listens: ``address:port inode user`` a line, and ``inode pid name`` for `ports`."""
+    wanted, users = set(), {str(one.pw_uid): one.pw_name for one in pwd.getpwall()}
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         note_files("", [table])
         rows = [line.split() for line in text(table).splitlines()[1:]]
-        heard = [(row[1], row[9]) for row in rows if row[3] == "0A"]
+        heard = [(x[1], x[9], users.get(x[7], x[7])) for x in rows if x[3] == "0A"]
         facts[table] = {"text": "\n".join(map(" ".join, heard))}
-        wanted |= {inode for local, inode in heard if int(local.split(":")[1], 16) in ports}
+        wanted |= {inode for local, inode, _ in heard if int(local.split(":")[1], 16) in ports}
     note("listeners", lambda: "\n".join(holders(wanted)))
 
 

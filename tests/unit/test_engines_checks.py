@@ -89,7 +89,8 @@ def _refused(**changes: Any) -> dict[str, Verdict]:
 def test_a_port_that_root_holds_is_ours_while_our_containers_run() -> None:
     hidden = (Listener(address=IPv4Address("127.0.0.1"), port=8000),)
     assert list(_refused(listeners=hidden)) == ["host.port spark-1"]
-    assert _refused(listeners=hidden, containers=({"id": "1", "role": "serve"},)) == {}
+    ours = ({"id": "1", "role": "serve"},)
+    assert _refused(listeners=hidden, containers=ours, hash="h") == {}
 
 
 def test_one_cluster_has_one_kind_of_engine() -> None:

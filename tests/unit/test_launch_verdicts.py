@@ -74,10 +74,17 @@ def test_versions_that_differ_between_hosts_refuse() -> None:
 
 @pytest.mark.parametrize(("pid", "refuses"), [(42, False), (77, True), (None, True)])
 def test_a_port_refuses_unless_its_holder_is_ours(pid: int | None, refuses: bool) -> None:  # noqa: FBT001
-    ours = _survey(processes=({"pid": 42, "began": 1, "command": "vllm"},))
+    ours = _survey(hash="h", processes=({"pid": 42, "began": 1, "command": "vllm"},))
     held = Listener(address=ip_address("127.0.0.1"), port=8000, pid=pid, name="nginx")
     refused = _judge({"spark-1": ours, "spark-2": _survey()}, listeners=(held,))
     assert bool(refused) is refuses
+
+
+def test_what_runs_with_our_label_and_no_record_refuses() -> None:
+    orphan = _survey(processes=({"pid": 42, "began": 1, "command": "vllm"},))
+    refused = _judge({"spark-1": orphan, "spark-2": _survey()})
+    assert list(refused) == ["host.orphans spark-1"]
+    assert "cluster.down" in refused["host.orphans spark-1"].fix
 
 
 def test_a_survey_tells_which_roles_died() -> None:

@@ -7,19 +7,20 @@ from types import ModuleType
 from invoke.collection import Collection
 from invoke.tasks import Task
 
-from sparkfleet.cli import cluster, inventory, lab, links, playbook, recipes, weights
+from sparkfleet.cli import cluster, deployments, inventory, lab, links, playbook, recipes, weights
 
 
-def _collection(name: str, module: ModuleType) -> Collection:
+def _collection(name: str, *modules: ModuleType) -> Collection:
     collection = Collection(name)
-    for value in vars(module).values():
-        if isinstance(value, Task):
-            collection.add_task(value)
+    for module in modules:
+        for value in vars(module).values():
+            if isinstance(value, Task):
+                collection.add_task(value)
     return collection
 
 
 namespace = Collection(
-    _collection("cluster", cluster),
+    _collection("cluster", cluster, deployments),
     _collection("inventory", inventory),
     _collection("lab", lab),
     _collection("links", links),

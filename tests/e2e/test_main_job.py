@@ -83,7 +83,8 @@ def test_check_and_diff_show_what_would_change_and_touch_nothing(run: Type) -> N
 def test_status_and_logs_show_every_host(run: Type) -> None:
     status = run("cluster.status")
     assert status.code == 0
-    assert status.output.count("running") == 2
+    assert re.findall(r"(spark-\d+) +running", status.output) == list(HOSTS)
+    assert "Ray: spark-01 1 GPU, spark-02 1 GPU" in status.output
     logs = run("cluster.logs", "--lines", "5")
     assert "==> spark-01 serve <==" in logs.output
     assert "==> spark-02 ray <==" in logs.output

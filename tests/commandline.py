@@ -58,9 +58,9 @@ def follow(child: subprocess.Popen[str], mark: str, deed: Callable[[], object]) 
     return Done(code=child.wait(60), output="".join(lines))
 
 
-def chat(address: str, question: str) -> str:
+def chat(address: str, question: str, *, model: str = "tiny-spark") -> str:
     body = {
-        "model": "tiny-spark",
+        "model": model,
         "messages": [{"role": "user", "content": question}],
         "max_tokens": 16,
         "temperature": 0,

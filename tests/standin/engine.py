@@ -79,7 +79,11 @@ def behave(*hosts: str) -> None:
 
 
 def inventory(lab: Fleet, folder: Path, **variables: Any) -> Path:
-    """Write, into `folder`, the lab's inventory with this engine and its model; return the file."""
+    """Write, into `folder`, the lab's inventory with this engine; return the file.
+
+    Beside it are two models, standin and other.
+    """
+    _model(folder / "other")
     content = yaml.safe_load(lab.inventory.read_text())
     content["sparks"]["vars"] |= {
         "engine_venv": str(ROOT),

@@ -1,0 +1,671 @@
+"""Whatever goes wrong at whatever step of `cluster.up`: told, undone, and as it was before.
+
+The engine is the stand-in of `tests/standin`; all else is real. Each case tries to serve a second
+deployment (``STANDIN=second`` in its environment), with and without a previous one that serves.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparkfleet.lab import fleet
+from tests.commandline import Done
+from tests.standin import engine, faults
+from tests.standin.cluster import FOLDER, HOSTS, NEVER, Cluster, Seen, boot
+from tests.standin.faults import Deed
+
+pytestmark = [
+    pytest.mark.fleet,
+    pytest.mark.skipif(os.geteuid() != 0, reason="the lab needs root"),
+    pytest.mark.timeout(120),
+]
+
+HEAD, WORKER = HOSTS
+SECOND = ("--set", "vllm_env={STANDIN: second}")
+ALL_LOGS = ("spark-01-ray", "spark-01-serve", "spark-02-ray")
+RAY_LOGS = ("spark-01-ray", "spark-02-ray")
+INTERRUPT = faults.send(signal.SIGINT)
+PREVIOUS, BARE = "previous", "bare"  # what is there before
+Wrong = Mapping[tuple[str, str], Mapping[str, Any]]  # (host, role) -> behaviour
+
+REPLACE, RAY_HEAD, RAY_WORKERS, JOIN, SERVE, READY, SMOKE, RECEIPT = (
+    f"TASK [{name}]"
+    for name in (
+        "Replace the previous deployment",
+        "Start Ray on the head",
+        "Start Ray on the workers",
+        "Join gate",
+        "Serve",
+        "Wait until every rank is ready",
+        "Smoke prompt",
+        "Receipt",
+    )
+)
+FACTS, LINKS, WEIGHTS, RENDER = (
+    f"TASK [{name}]"
+    for name in ("Gather facts", "Links gate", "Stage the weights", "Render and compare")
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One (point x fault): how it comes about, how the run must end, and what it must say.
+
+    `set` are variables of the second deployment; `before` breaks something ahead of the run, `deed`
+    when a line with `at` is printed, and `mend` afterwards. `says` are patterns of the output,
+    `logs` the logs that must have been saved, `lost` the hosts that the run cannot reach any more.
+    `flaw` is what the product lacks where the case fails for now.
+    """
+
+    name: str
+    code: int
+    says: tuple[str, ...]
+    set: tuple[str, ...] = ()
+    wrong: Wrong = field(default_factory=dict)
+    before: Callable[[], object] | None = None
+    at: str = NEVER
+    deed: Deed = faults.nothing
+    mend: Callable[[], object] | None = None
+    logs: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
+    grounds: tuple[str, ...] = (PREVIOUS,)
+    flaw: str = ""
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def on_worker(script: str) -> None:
+    """Run a script as root on the worker; {folder} and {lock} are the cluster's."""
+    text = script.format(folder=FOLDER, lock=f"{FOLDER}/lock")
+    fleet.run_on(WORKER, ["sh", "-ec", text])
+
+
+def failed(host: str, text: str) -> str:
+    """Return the pattern of a host's failure; what a check refuses stands in lines of its own."""
+    return rf"fatal: \[{host}\] FAILED!(?: => |\n).*{text}"
+
+
+def unreachable(host: str, text: str = "") -> str:
+    """Return the pattern of a host that was lost."""
+    return rf"fatal: \[{host}\] UNREACHABLE! => .*{text}"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    folder = tmp_path_factory.mktemp("matrix")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(folder / "state"))
+        lab = fleet.up(2)
+        engine.install(*HOSTS)
+        yield Cluster(lab=lab, inventory=engine.inventory(lab, folder))
+        fleet.down()
+
+
+def start_from(cluster: Cluster, ground: str) -> dict[str, Seen]:
+    """Return what is on the hosts before a case: the first deployment, or nothing of ours."""
+    return cluster.serve() if ground == PREVIOUS else cluster.clear()
+
+
+@contextmanager
+def broken(case: Case) -> Iterator[None]:
+    """Break what the case breaks, and mend it at the end."""
+    for (host, role), behaviour in case.wrong.items():
+        engine.misbehave(host, role, only="second", **behaviour)
+    try:
+        if case.before:
+            case.before()
+        yield
+    finally:
+        if case.mend:
+            case.mend()
+        engine.behave(*HOSTS)
+
+
+def second(cluster: Cluster, case: Case) -> Done:
+    """Try to serve the second deployment."""
+    words = [f"--set={one}".format(models=cluster.inventory.parent) for one in case.set]
+    return cluster.watched(["cluster.up", "--tp", "2", *SECOND, *words], case.at, case.deed)
+
+
+def check_told(case: Case, done: Done) -> None:
+    """Expect the exit code, the cause with its host, and the logs."""
+    assert done.code == case.code, done.output
+    for pattern in case.says:
+        assert re.search(pattern, done.output), f"{pattern}\n{done.output}"
+    assert "Traceback" not in done.output, done.output
+    if case.logs:
+        folder = Path(re.findall(r"; log: (.+)$", done.output, re.MULTILINE)[-1])
+        saved = {path.stem for path in folder.glob("*.log") if path.stat().st_size}
+        assert saved >= set(case.logs), done.output
+
+
+def remains(host: str) -> list[str]:
+    """Return the processes of the second deployment on a host, by their environment."""
+    find = ["sh", "-c", "grep -lz STANDIN=second /proc/[0-9]*/environ"]
+    return fleet.run_on(host, find, check=False).stdout.split()
+
+
+def check_left(cluster: Cluster, before: dict[str, Seen]) -> None:
+    """Expect what was there before, and nothing else."""
+    if before[HEAD].hash:
+        assert cluster.answers_again(), cluster.look()
+    seen = cluster.look()
+    assert {host: seen[host].shape for host in HOSTS} == {
+        host: before[host].shape for host in HOSTS
+    }
+
+
+def rows(cases: Sequence[Case]) -> list[Any]:
+    """Return the cases as parameters, each once for every ground that it is tried on."""
+    return [
+        pytest.param(
+            case,
+            ground,
+            id=f"{case.name}, {ground}",
+            marks=[pytest.mark.xfail(strict=True, reason=case.flaw)] if case.flaw else [],
+        )
+        for case in cases
+        for ground in case.grounds
+    ]
+
+
+UNTOUCHED = (
+    Case(
+        name="lock: the cluster's folder is another user's",
+        before=lambda: on_worker("chown root {lock}; chmod 0600 {lock}"),
+        mend=lambda: on_worker("chown nvidia {lock}"),
+        code=2,
+        says=(failed(WORKER, "Permission denied"), "must own weights_dir"),
+    ),
+    Case(
+        name="preflight: the cluster's folder cannot be written",
+        before=lambda: on_worker("chmod 0500 {folder}"),
+        mend=lambda: on_worker("chmod 0700 {folder}"),
+        code=2,
+        says=(failed(WORKER, ""), FOLDER),
+        flaw="whether the files can be written is found out after the previous was stopped",
+    ),
+    Case(
+        name="lock: ssh is dead on the worker",
+        before=lambda: fleet.fault(WORKER, "ssh-dead"),
+        mend=faults.mended(WORKER, "ssh-dead"),
+        code=4,
+        says=(unreachable(WORKER, "cannot connect to nvidia@10.78.0.2:22"),),
+    ),
+    Case(
+        name="lock: Ctrl-C",
+        at="TASK [Take the lock",
+        deed=INTERRUPT,
+        code=130,
+        says=("interrupted",),
+    ),
+    Case(name="facts: Ctrl-C", at=FACTS, deed=INTERRUPT, code=130, says=("interrupted",)),
+    Case(
+        name="preflight: the endpoint's port is taken",
+        set=("vllm_port=8001",),
+        before=faults.occupied(HEAD, 8001),
+        mend=faults.vacate(HEAD, 8001),
+        code=2,
+        says=(failed(HEAD, ""), r"port 8001 \(vllm_port\).*held by python3 \(pid \d+\)"),
+    ),
+    Case(
+        name="preflight: a raylet's port is taken on the worker",
+        set=("ray_node_manager_port=7380",),
+        before=faults.occupied(WORKER, 7380),
+        mend=faults.vacate(WORKER, 7380),
+        code=2,
+        says=(failed(WORKER, ""), r"port 7380 \(ray_node_manager_port\).*held by python3"),
+    ),
+    Case(
+        name="preflight: another Ray on the worker",
+        before=lambda: engine.version_on(WORKER, "ray", "2.59.0"),
+        mend=lambda: engine.version_on(WORKER, "ray", engine.VERSIONS["ray"]),
+        code=2,
+        says=(failed(WORKER, ""), "ray.*expected 2.60.0, as on spark-01, saw 2.59.0"),
+    ),
+    Case(
+        name="preflight: no vLLM on the worker",
+        before=lambda: engine.version_on(WORKER, "vllm", None),
+        mend=lambda: engine.version_on(WORKER, "vllm", engine.VERSIONS["vllm"]),
+        code=2,
+        says=(failed(WORKER, ""), "vllm in /opt/standin.*saw not installed"),
+    ),
+    Case(
+        name="links: a rail with MTU 1500",
+        before=lambda: fleet.fault(WORKER, "mtu"),
+        mend=faults.mended(WORKER, "mtu"),
+        code=2,
+        says=(failed(WORKER, "checks refuse"),),
+    ),
+    Case(
+        name="links: a firewall on the fabric",
+        before=lambda: fleet.fault(WORKER, "firewall"),
+        mend=faults.mended(WORKER, "firewall"),
+        code=2,
+        says=(r"FAILED!", "spark-02"),
+    ),
+    Case(
+        name="links: the cable is out",
+        before=lambda: fleet.fault(WORKER, "link-down"),
+        mend=faults.mended(WORKER, "link-down"),
+        code=2,
+        says=(failed(WORKER, ""), "enp1s0f0np0"),
+        grounds=(BARE,),
+    ),
+    Case(name="links: Ctrl-C", at=LINKS, deed=INTERRUPT, code=130, says=("interrupted",)),
+    Case(
+        name="weights: the worker's disk is full",
+        set=("weights_source={models}/other", "vllm_model=other"),
+        before=lambda: fleet.fault(WORKER, "disk-full"),
+        mend=faults.mended(WORKER, "disk-full"),
+        code=2,
+        says=(failed(WORKER, ""),),
+    ),
+    Case(name="weights: Ctrl-C", at=WEIGHTS, deed=INTERRUPT, code=130, says=("interrupted",)),
+    Case(name="render: Ctrl-C", at=RENDER, deed=INTERRUPT, code=130, says=("interrupted",)),
+)
+UNDONE = (
+    Case(
+        name="replace: Ctrl-C",
+        at=REPLACE,
+        deed=INTERRUPT,
+        code=130,
+        says=("interrupted; taking back this run",),
+        grounds=(PREVIOUS, BARE),
+    ),
+    Case(
+        name="replace: the worker's disk is full",
+        at=RENDER,
+        deed=faults.fault(WORKER, "disk-full"),
+        mend=faults.mended(WORKER, "disk-full"),
+        code=2,
+        says=(failed(WORKER, "No space left on device"),),
+    ),
+    Case(
+        name="ray head: exits at once",
+        wrong={(HEAD, "ray"): {"at": "start", "exit": 3, "say": ["no such option"]}},
+        code=2,
+        says=(failed(HEAD, "ray ended at once, with status 3"), "no such option"),
+        logs=("spark-01-ray",),
+        grounds=(PREVIOUS, BARE),
+    ),
+    Case(
+        name="ray head: its port was taken meanwhile",
+        set=("ray_port=7379",),
+        at=RENDER,
+        deed=faults.occupy(HEAD, 7379),
+        mend=faults.vacate(HEAD, 7379),
+        code=2,
+        says=(failed(HEAD, "ray ended at once"), "Address already in use"),
+        logs=("spark-01-ray",),
+    ),
+    Case(
+        name="ray head: dies while workers join",
+        wrong={
+            (HEAD, "ray"): {"at": "Next steps", "kill": True, "pace": 3},
+            (WORKER, "ray"): {"at": "Local node IP", "hang": True},
+        },
+        code=2,
+        says=(r"fatal: \[spark-01\]", "ray"),
+        logs=RAY_LOGS,
+    ),
+    Case(
+        name="ray head: Ctrl-C",
+        at=RAY_HEAD,
+        deed=INTERRUPT,
+        code=130,
+        says=("interrupted",),
+    ),
+    Case(
+        name="ray workers: exits at once",
+        wrong={(WORKER, "ray"): {"at": "start", "exit": 1, "say": ["libcuda.so: not found"]}},
+        code=2,
+        says=(failed(WORKER, "ray ended at once, with status 1"), "libcuda.so: not found"),
+        logs=RAY_LOGS,
+        grounds=(PREVIOUS, BARE),
+    ),
+    Case(
+        name="ray workers: another version than the head's",
+        wrong={(WORKER, "ray"): {"claims": "2.59.0"}},
+        code=2,
+        says=(r"fatal: \[spark-0[12]\] FAILED!", "cause on spark-02.*F19", "Ray: 2.59.0"),
+        logs=RAY_LOGS,
+    ),
+    Case(
+        name="ray workers: Ctrl-C", at=RAY_WORKERS, deed=INTERRUPT, code=130, says=("interrupted",)
+    ),
+    Case(
+        name="join: a worker never joins",
+        set=("ray_join_timeout=2s",),
+        wrong={(WORKER, "ray"): {"at": "Local node IP", "hang": True}},
+        code=2,
+        says=(failed(HEAD, r"spark-02 \(10.78.1.2\) did not join Ray"),),
+        logs=RAY_LOGS,
+        grounds=(PREVIOUS, BARE),
+    ),
+    Case(
+        name="join: a worker without a GPU",
+        set=("ray_join_timeout=2s",),
+        wrong={(WORKER, "ray"): {"gpus": 0}},
+        code=2,
+        says=(failed(HEAD, r"spark-02 \(10.78.1.2\) joined Ray without a GPU"),),
+        logs=RAY_LOGS,
+    ),
+    Case(
+        name="join: Ctrl-C",
+        wrong={(WORKER, "ray"): {"at": "Local node IP", "hang": True}},
+        at="waiting for 2 Ray nodes",
+        deed=INTERRUPT,
+        code=130,
+        says=("interrupted",),
+        logs=RAY_LOGS,
+    ),
+    Case(
+        name="serve: exits at once",
+        wrong={(HEAD, "serve"): {"at": "start", "exit": 2, "say": ["unrecognized arguments: --x"]}},
+        code=2,
+        says=(failed(HEAD, "serve ended at once, with status 2"), "unrecognized arguments"),
+        logs=ALL_LOGS,
+        grounds=(PREVIOUS, BARE),
+    ),
+    Case(
+        name="serve: its port was taken meanwhile",
+        set=("vllm_port=8001",),
+        at=RENDER,
+        deed=faults.occupy(HEAD, 8001),
+        mend=faults.vacate(HEAD, 8001),
+        code=2,
+        says=(failed(HEAD, "serve ended at once"), "Address already in use"),
+        logs=ALL_LOGS,
+    ),
+    Case(name="serve: Ctrl-C", at=SERVE, deed=INTERRUPT, code=130, says=("interrupted",)),
+    Case(
+        name="ready: the engine exits while loading",
+        wrong={
+            (HEAD, "serve"): {"at": "Loading weights took", "exit": 1, "pace": 2, "say": ["boom"]}
+        },
+        code=2,
+        says=(failed(HEAD, "serve died while starting"), "boom"),
+        logs=ALL_LOGS,
+        grounds=(PREVIOUS, BARE),
+    ),
+    Case(
+        name="ready: the engine is killed while loading",
+        wrong={(HEAD, "serve"): {"at": "Loading weights took", "kill": True, "pace": 2}},
+        code=2,
+        says=(failed(HEAD, "serve died while starting"),),
+        logs=ALL_LOGS,
+    ),
+    Case(
+        name="ready: silence until the limit",
+        set=("vllm_ready_timeout=2s",),
+        wrong={(HEAD, "serve"): {"at": "Loading weights took", "hang": True}},
+        code=2,
+        says=(failed(HEAD, "not ready after 2 s"),),
+        logs=ALL_LOGS,
+        grounds=(PREVIOUS, BARE),
+    ),
+    Case(
+        name="ready: never healthy",
+        set=("vllm_ready_timeout=2s",),
+        wrong={(HEAD, "serve"): {"unhealthy": True}},
+        code=2,
+        says=(failed(HEAD, "not ready after 2 s"),),
+        logs=ALL_LOGS,
+    ),
+    Case(
+        name="ready: a rank is killed on the worker",
+        wrong={(HEAD, "serve"): {"at": "Loading weights took", "hang": True}},
+        at="rank 1: loading",
+        deed=faults.kill(WORKER, "RayWorkerProc"),
+        code=2,
+        says=(failed(HEAD, "serve died while starting"), "rank 1"),
+        logs=ALL_LOGS,
+    ),
+    Case(
+        name="ready: Ray dies on the worker",
+        wrong={(HEAD, "serve"): {"at": "Loading weights took", "hang": True}},
+        at="rank 1: loading",
+        deed=faults.kill(WORKER, "raylet"),
+        code=2,
+        says=(failed(WORKER, "ray died while starting"),),
+        logs=ALL_LOGS,
+    ),
+    Case(
+        name="ready: Ctrl-C",
+        wrong={(HEAD, "serve"): {"at": "Loading weights took", "hang": True}},
+        at="rank 1: loading",
+        deed=INTERRUPT,
+        code=130,
+        says=("interrupted",),
+        logs=ALL_LOGS,
+        grounds=(PREVIOUS, BARE),
+    ),
+    Case(
+        name="ready: SIGTERM",
+        wrong={(HEAD, "serve"): {"at": "Loading weights took", "hang": True}},
+        at="rank 1: loading",
+        deed=faults.send(signal.SIGTERM),
+        code=130,
+        says=("interrupted",),
+        logs=ALL_LOGS,
+    ),
+    Case(
+        name="ready: the terminal is closed",
+        wrong={(HEAD, "serve"): {"at": "Loading weights took", "hang": True}},
+        at="rank 1: loading",
+        deed=faults.send(signal.SIGHUP),
+        code=130,
+        says=("interrupted",),
+        logs=ALL_LOGS,
+    ),
+    Case(
+        name="ready: Ctrl-C twice",
+        wrong={(HEAD, "serve"): {"at": "Loading weights took", "hang": True}},
+        at="rank 1: loading",
+        deed=faults.twice(signal.SIGINT),
+        code=130,
+        says=("interrupted",),
+        logs=ALL_LOGS,
+    ),
+    Case(
+        name="ready: processes that ignore SIGTERM",
+        wrong={
+            (HEAD, "serve"): {"at": "Loading weights took", "hang": True, "ignore_sigterm": True},
+            (WORKER, "ray"): {"linger": True},
+        },
+        set=("vllm_ready_timeout=1s",),
+        code=2,
+        says=(failed(HEAD, "not ready after 1 s"),),
+        logs=ALL_LOGS,
+    ),
+    Case(
+        name="ready: children that lost their label and outlive their parent",
+        wrong={
+            (HEAD, "serve"): {
+                "at": "Loading weights took",
+                "exit": 1,
+                "pace": 2,
+                "linger": True,
+                "unlabelled": True,
+            },
+            (WORKER, "ray"): {"linger": True, "unlabelled": True},
+        },
+        code=2,
+        says=(failed(HEAD, "serve died while starting"),),
+        logs=ALL_LOGS,
+        grounds=(PREVIOUS, BARE),
+    ),
+    Case(
+        name="smoke: a wrong answer",
+        wrong={(HEAD, "serve"): {"answer": "!!!!!!"}},
+        code=2,
+        says=(failed(HEAD, r"the smoke prompt '12\*17' was answered '!!!!!!', not '204'"),),
+        logs=ALL_LOGS,
+        grounds=(PREVIOUS, BARE),
+    ),
+    Case(
+        name="smoke: the engine dies",
+        wrong={(HEAD, "serve"): {"at": "/v1/models", "exit": 1, "say": ["EngineDeadError"]}},
+        code=2,
+        says=(failed(HEAD, "no answer from http://127.0.0.1:8000"),),
+        logs=ALL_LOGS,
+    ),
+    Case(
+        name="smoke: Ctrl-C",
+        wrong={(HEAD, "serve"): {"at": "/v1/models", "hang": True}},
+        at=SMOKE,
+        deed=INTERRUPT,
+        code=130,
+        says=("interrupted",),
+        logs=ALL_LOGS,
+    ),
+    Case(
+        name="receipt: the worker's disk is full",
+        at=SMOKE,
+        deed=faults.fault(WORKER, "disk-full"),
+        mend=faults.mended(WORKER, "disk-full"),
+        code=2,
+        says=(failed(WORKER, "No space left on device"),),
+        logs=ALL_LOGS,
+    ),
+    Case(
+        name="receipt: Ctrl-C",
+        at=RECEIPT,
+        deed=INTERRUPT,
+        code=130,
+        says=("interrupted",),
+        logs=ALL_LOGS,
+    ),
+)
+LOST = (
+    Case(
+        name="ray workers: the worker loses power",
+        at=RAY_WORKERS,
+        deed=faults.fault(WORKER, "power-off"),
+        mend=lambda: boot(WORKER),
+        code=4,
+        says=(unreachable(WORKER),),
+        logs=("spark-01-ray",),
+        lost=(WORKER,),
+    ),
+    Case(
+        name="join: the worker loses power",
+        wrong={(WORKER, "ray"): {"at": "Local node IP", "hang": True}},
+        at="waiting for 2 Ray nodes",
+        deed=faults.fault(WORKER, "power-off"),
+        mend=lambda: boot(WORKER),
+        code=2,
+        says=(r"spark-02",),
+        logs=("spark-01-ray",),
+        lost=(WORKER,),
+    ),
+    Case(
+        name="ready: the worker loses power",
+        wrong={(HEAD, "serve"): {"at": "Loading weights took", "hang": True}},
+        at="rank 1: loading",
+        deed=faults.fault(WORKER, "power-off"),
+        mend=lambda: boot(WORKER),
+        code=4,
+        says=(unreachable(WORKER),),
+        logs=("spark-01-ray", "spark-01-serve"),
+        lost=(WORKER,),
+    ),
+    Case(
+        name="ready: the head loses power",
+        wrong={(HEAD, "serve"): {"at": "Loading weights took", "hang": True}},
+        at="rank 1: loading",
+        deed=faults.fault(HEAD, "power-off"),
+        mend=lambda: boot(HEAD),
+        code=4,
+        says=(unreachable(HEAD),),
+        logs=("spark-02-ray",),
+        lost=(HEAD,),
+    ),
+    Case(
+        name="ready: the worker's management link is cut",
+        wrong={(HEAD, "serve"): {"at": "Loading weights took", "hang": True}},
+        set=("vllm_ready_timeout=1m",),
+        at="rank 1: loading",
+        deed=faults.cut(WORKER),
+        mend=faults.uncut(WORKER),
+        code=4,
+        says=(unreachable(WORKER, "the host stopped answering"),),
+        logs=("spark-01-ray", "spark-01-serve"),
+        lost=(WORKER,),
+    ),
+    Case(
+        name="ready: the head's management link is cut",
+        wrong={(HEAD, "serve"): {"at": "Loading weights took", "hang": True}},
+        set=("vllm_ready_timeout=1m",),
+        at="rank 1: loading",
+        deed=faults.cut(HEAD),
+        mend=faults.uncut(HEAD),
+        code=4,
+        says=(unreachable(HEAD, "the host stopped answering"),),
+        logs=("spark-02-ray",),
+        lost=(HEAD,),
+    ),
+    Case(
+        name="ready: the cable is pulled",
+        wrong={(HEAD, "serve"): {"at": "Loading weights took", "hang": True}},
+        at="rank 1: loading",
+        deed=faults.fault(WORKER, "link-down"),
+        mend=faults.mended(WORKER, "link-down"),
+        code=2,
+        says=(failed(HEAD, "serve died while starting"), "rank 1"),
+        logs=ALL_LOGS,
+        lost=(WORKER,),
+    ),
+)
+
+
+@pytest.mark.parametrize(("case", "ground"), rows(UNTOUCHED))
+def test_what_fails_before_the_previous_is_stopped_touches_nothing(
+    cluster: Cluster, case: Case, ground: str
+) -> None:
+    before = start_from(cluster, ground)
+    with broken(case):
+        done = second(cluster, case)
+    check_told(case, done)
+    check_left(cluster, before)
+    assert {host: seen.processes for host, seen in cluster.look().items()} == {
+        host: seen.processes for host, seen in before.items()
+    }
+
+
+@pytest.mark.parametrize(("case", "ground"), rows(UNDONE))
+def test_what_fails_later_is_undone(cluster: Cluster, case: Case, ground: str) -> None:
+    before = start_from(cluster, ground)
+    with broken(case):
+        done = second(cluster, case)
+    check_told(case, done)
+    check_left(cluster, before)
+
+
+@pytest.mark.parametrize(("case", "ground"), rows(LOST))
+def test_a_host_that_is_lost_is_named_and_the_next_run_heals_all(
+    cluster: Cluster, case: Case, ground: str
+) -> None:
+    before = start_from(cluster, ground)
+    with broken(case):
+        done = second(cluster, case)
+        left = {host: remains(host) for host in HOSTS if host not in case.lost}
+    assert not any(left.values()), left
+    check_told(case, done)
+    done = cluster.up()
+    assert done.code == 0, done.output
+    check_left(
+        cluster,
+        {host: replace(seen, files=cluster.look()[host].files) for host, seen in before.items()},
+    )

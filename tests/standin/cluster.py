@@ -1,0 +1,139 @@
+"""A cluster on two lab hosts that serves from the stand-in engine, and what is seen of it."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import time
+import urllib.error
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from sparkfleet.lab import fleet
+from sparkfleet.lab.fleet import Fleet
+from tests.commandline import Done, chat, follow, processes, started
+from tests.standin import engine
+
+HOSTS = ("spark-01", "spark-02")
+FOLDER = "/home/nvidia/vllm/.sparkfleet/default"
+PASSING = ("lock", "links.json", "state.json")  # beside the deployment; they outlive it
+CLEAR = f"find {FOLDER} -mindepth 1 ! -name lock ! -name links.json -delete"
+SHOW = (
+    f"cd {FOLDER} 2>/dev/null && find . ! -path './logs/*' -type f"
+    " -exec sh -c 'echo \"<<< $1\"; cat $1' _ {} \\;"
+)
+SERVES_AGAIN = 15.0  # s; the stand-in needs one
+NEVER = "no line has this"
+
+Child = subprocess.Popen[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What is on one host: files of the deployment by name, its hash, engine processes, ports."""
+
+    files: Mapping[str, str]
+    hash: str | None
+    processes: Mapping[int, str]
+    ports: frozenset[int]
+
+    @property
+    def shape(self) -> tuple[object, ...]:
+        """What a deployment that was stopped and started again has in common with itself."""
+        return self.files, self.hash, len(self.processes), self.ports
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """The command line and the hosts behind it."""
+
+    lab: Fleet
+    inventory: Path
+
+    def run(self, *words: str) -> Done:
+        """Run a command line to its end."""
+        return self.watched(words, NEVER, lambda _: None)
+
+    def watched(self, words: Iterable[str], mark: str, deed: Callable[[Child], object]) -> Done:
+        """Run a command line; do `deed` once it prints a line with `mark`."""
+        with started(*words, "--inventory", str(self.inventory)) as child:
+            return follow(child, mark, lambda: deed(child))
+
+    def up(self, *words: str) -> Done:
+        """Run `cluster.up --tp 2` to its end."""
+        return self.run("cluster.up", "--tp", "2", *words)
+
+    def serve(self) -> dict[str, Seen]:
+        """See to it that the previous deployment of all cases serves; return what that looks like.
+
+        Whatever a case left is brought down first.
+        """
+        seen = self.look()
+        if not (self.answers() and all(one.hash for one in seen.values())):
+            self.clear()
+            done = self.up()
+            assert done.code == 0, done.output
+            seen = self.look()
+        return seen
+
+    def clear(self) -> dict[str, Seen]:
+        """See to it that nothing of ours runs; return what that looks like."""
+        seen = self.look()
+        if any(one.processes or one.files for one in seen.values()):
+            done = self.run("cluster.down")
+            assert done.code == 0, done.output
+            for host in HOSTS:
+                fleet.run_on(host, ["sh", "-c", CLEAR])
+            seen = self.look()
+        assert all(not one.processes for one in seen.values()), seen
+        return seen
+
+    def look(self) -> dict[str, Seen]:
+        """Return what is on every host that is on."""
+        current = fleet.status()
+        assert current is not None
+        return {host.name: look(host.name) for host in current.hosts if host.alive}
+
+    def answers(self) -> bool:
+        """Return whether the endpoint answers the smoke prompt."""
+        try:
+            return chat(self.lab.hosts[0].address, "12*17", model="standin") == "204"
+        except (urllib.error.URLError, OSError):
+            return False
+
+    def answers_again(self) -> bool:
+        """Return whether it does so before long."""
+        return within(SERVES_AGAIN, self.answers)
+
+
+def look(host: str) -> Seen:
+    """Return what is on one host."""
+    text = fleet.run_on(host, ["sh", "-c", SHOW], check=False).stdout
+    parts = (part.split("\n", 1) for part in text.split("<<< ./")[1:])
+    files = {name: content for name, content in parts if name not in PASSING}
+    record = files.pop("deployment.json", "null")
+    listeners = fleet.run_on(host, ["ss", "-Htln"]).stdout
+    return Seen(
+        files=files,
+        hash=(json.loads(record) or {}).get("hash"),
+        processes=processes(host),
+        ports=frozenset(int(port) for port in re.findall(r":(\d+) +\S+:\*", listeners)),
+    )
+
+
+def within(seconds: float, holds: Callable[[], bool]) -> bool:
+    """Return whether `holds` becomes true within `seconds`."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if holds():
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def boot(host: str) -> None:
+    """Turn a host on again, with its engine."""
+    fleet.fault(host, "power-off", clear=True)
+    engine.install(host)

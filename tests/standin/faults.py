@@ -1,0 +1,113 @@
+"""What befalls a run or a host in the fault matrix, beside the lab's own faults."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+
+from sparkfleet.lab import fleet
+from tests.commandline import processes
+from tests.standin.cluster import Child, within
+
+Deed = Callable[[Child], object]
+
+FOREIGN = """
+import socket, time
+taken = socket.socket()
+taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+taken.bind(("0.0.0.0", {port}))
+taken.listen()
+time.sleep(100000)
+"""
+CUT = """
+table inet cut {
+    chain in { type filter hook input priority 0; iifname enP7s7 drop; }
+    chain out { type filter hook output priority 0; oifname enP7s7 drop; }
+}
+"""
+
+
+def nothing(_: Child) -> None:
+    """Let the run go on."""
+
+
+def send(number: signal.Signals) -> Deed:
+    """Return the deed that sends a signal to the tool."""
+    return lambda child: child.send_signal(number)
+
+
+def twice(number: signal.Signals) -> Deed:
+    """Return the deed of somebody impatient: the signal again, once undoing has begun."""
+
+    def deed(child: Child) -> None:
+        child.send_signal(number)
+        time.sleep(0.3)
+        child.send_signal(number)
+
+    return deed
+
+
+def fault(host: str, kind: str) -> Deed:
+    """Return the deed that breaks a host in a way that the lab knows."""
+    return lambda _: fleet.fault(host, kind)
+
+
+def mended(host: str, kind: str) -> Callable[[], None]:
+    """Return what mends that again."""
+    return lambda: fleet.fault(host, kind, clear=True)
+
+
+def shell(host: str, script: str) -> Deed:
+    """Return the deed that runs a script as root on a host."""
+    return lambda _: fleet.run_on(host, ["sh", "-ec", script])
+
+
+def kill(host: str, mark: str) -> Deed:
+    """Return the deed that ends by SIGKILL the engine's processes on a host that have a mark."""
+
+    def deed(_: Child) -> None:
+        for pid, command in processes(host).items():
+            if mark in command:
+                fleet.run_on(host, ["kill", "-9", str(pid)])
+
+    return deed
+
+
+def occupied(host: str, port: int) -> Callable[[], None]:
+    """Return what lets a foreign process of the same user take a port."""
+
+    def deed() -> None:
+        program = FOREIGN.format(port=port)
+        words = f"exec setsid python3 -c '{program}' >/dev/null 2>&1 &".replace("'", "'\\''")
+        script = f"su nvidia -c '{words}'"
+        fleet.run_on(host, ["sh", "-c", script])
+        held = ["sh", "-c", f"ss -Htln sport = :{port} | grep -q LISTEN"]
+        assert within(5, lambda: fleet.run_on(host, held, check=False).returncode == 0)
+
+    return deed
+
+
+def occupy(host: str, port: int) -> Deed:
+    """Return that as a deed."""
+    return lambda _: occupied(host, port)()
+
+
+def vacate(host: str, port: int) -> Callable[[], None]:
+    """Return what ends that process."""
+    script = f"ss -Htlnp sport = :{port} | sed 's/.*pid=\\([0-9]*\\).*/\\1/' | xargs kill"
+    return lambda: void(fleet.run_on(host, ["sh", "-c", script]))
+
+
+def cut(host: str) -> Deed:
+    """Return the deed that cuts the management link of a host; the fabric stays."""
+    return shell(host, f"nft -f - <<'.'\n{CUT}\n.")
+
+
+def uncut(host: str) -> Callable[[], None]:
+    """Return what mends that again."""
+    return lambda: void(fleet.run_on(host, ["nft", "delete", "table", "inet", "cut"]))
+
+
+def void(_: object) -> None:
+    """Return nothing, whatever was done."""

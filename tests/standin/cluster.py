@@ -8,7 +8,7 @@ import subprocess
 import time
 import urllib.error
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from sparkfleet.lab import fleet
@@ -51,6 +51,7 @@ class Cluster:
 
     lab: Fleet
     inventory: Path
+    first: dict[str, str] = field(default_factory=dict)  # the previous deployment's hash, by host
 
     def run(self, *words: str) -> Done:
         """Run a command line to its end."""
@@ -71,11 +72,13 @@ class Cluster:
         Whatever a case left is brought down first.
         """
         seen = self.look()
-        if not (self.answers() and all(one.hash for one in seen.values())):
+        hashes = {host: one.hash for host, one in seen.items()}
+        if not self.first or hashes != self.first or not self.answers():
             self.clear()
             done = self.up()
             assert done.code == 0, done.output
             seen = self.look()
+            self.first.update({host: one.hash or "" for host, one in seen.items()})
         return seen
 
     def clear(self) -> dict[str, Seen]:

@@ -10,6 +10,8 @@ import socketserver
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from . import behaviour
+
 PRODUCT = re.compile(r"(\d+) ?\* ?(\d+)")
 
 
@@ -23,7 +25,7 @@ class Endpoint(ThreadingHTTPServer):
         self.socket.close()
         self.socket = bound
         bound.listen(64)
-        self.name, self.answer = name, wrong.get("answer")
+        self.name, self.wrong, self.answer = name, wrong, wrong.get("answer")
         self.healthy, self.broken = not wrong.get("unhealthy"), False
         self.questions = self.tokens = 0
 
@@ -90,6 +92,7 @@ class Handler(BaseHTTPRequestHandler):
         line, status = args[0], args[1] if len(args) > 1 else ""
         address, port = self.client_address[:2]
         print(f'INFO:     {address}:{port} - "{line}" {int(status) if status else ""}', flush=True)
+        behaviour.happen(self.server.wrong, line)
 
 
 def _answer(question: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +94,7 @@ class Story:
         seats: Callable[[], Seats] = dict,
     ) -> None:
         file, self._names = RECORDINGS[name]
+        self._recorded = _any_of(self._names)
         text = (LOGS / file).read_text(encoding="utf-8")
         lines = [line for line in text.split("\n") if not NOISE.search(line)]
         ends = [number for number, line in enumerate(lines) if READY in line]
@@ -124,7 +125,10 @@ class Story:
 
     def _put(self, line: str, seat: Mapping[str, Any]) -> str:
         facts = {**self._facts, **seat}
-        for recorded, name in self._names.items():
-            if recorded in line:
-                line = line.replace(recorded, name.format_map(facts))
-        return line
+        return self._recorded.sub(lambda m: self._names[m[0]].format_map(facts), line)
+
+
+def _any_of(recorded: Iterable[str]) -> re.Pattern[str]:
+    """Return what finds any of the recorded names, the longest where several begin."""
+    ordered = sorted(recorded, key=len, reverse=True)
+    return re.compile("|".join(f"{re.escape(name)}(?!\\d)" for name in ordered))

@@ -33,6 +33,7 @@ class Serve:
         self._seats: dict[int, tuple[str, int]] = {}
         self._changed = threading.Condition()
         self._died: int | None = None
+        self._serves = False
         size = [int(given.get(f"{kind}-parallel-size", 1)) for kind in ("tensor", "pipeline")]
         self._size = size[0] * size[1]
         backend = given.get("distributed-executor-backend", "mp")
@@ -118,20 +119,20 @@ class Serve:
                 elif self._died is None:
                     self._died = message["died"]
                 self._changed.notify_all()
+            if self._died is not None and not self._serves:
+                self._fail()
 
     def _all_seats(self) -> dict[int, tuple[str, int]]:
         """Wait until every rank has its place; a rank that died ends the start."""
         with self._changed:
-            self._changed.wait_for(lambda: self._died is not None or len(self._seats) >= self._size)
-        if self._died is not None:
-            self._fail()
+            self._changed.wait_for(lambda: len(self._seats) >= self._size)
         return self._seats
 
     def _tell(self, name: str) -> None:
-        story = Story(name, {**self._wrong}, self._facts, self._all_seats)
-        story.tell()
+        Story(name, self._wrong, self._facts, self._all_seats).tell()
 
     def _serve(self, endpoint: Endpoint, core: subprocess.Popen[bytes]) -> None:
+        self._serves = True
         threading.Thread(target=endpoint.serve_forever, args=(0.1,), daemon=True).start()
         after, began = self._wrong.get("dies_after"), time.monotonic()
         while core.poll() is None and (self._died is None or self._executor == "mp"):

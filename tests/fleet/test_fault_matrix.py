@@ -26,7 +26,7 @@ from tests.standin.faults import Deed
 pytestmark = [
     pytest.mark.fleet,
     pytest.mark.skipif(os.geteuid() != 0, reason="the lab needs root"),
-    pytest.mark.timeout(120),
+    pytest.mark.timeout(240),
 ]
 
 HEAD, WORKER = HOSTS
@@ -271,6 +271,14 @@ UNTOUCHED = (
         code=2,
         says=(failed(WORKER, ""),),
     ),
+    Case(
+        name="preflight: the worker's disk is full",
+        before=lambda: fleet.fault(WORKER, "disk-full"),
+        mend=faults.mended(WORKER, "disk-full"),
+        code=2,
+        says=(failed(WORKER, ""),),
+        flaw="a full disk shows only when the previous deployment was stopped and Ray cannot log",
+    ),
     Case(name="weights: Ctrl-C", at=WEIGHTS, deed=INTERRUPT, code=130, says=("interrupted",)),
     Case(name="render: Ctrl-C", at=RENDER, deed=INTERRUPT, code=130, says=("interrupted",)),
 )
@@ -282,14 +290,6 @@ UNDONE = (
         code=130,
         says=("interrupted; taking back this run",),
         grounds=(PREVIOUS, BARE),
-    ),
-    Case(
-        name="replace: the worker's disk is full",
-        at=RENDER,
-        deed=faults.fault(WORKER, "disk-full"),
-        mend=faults.mended(WORKER, "disk-full"),
-        code=2,
-        says=(failed(WORKER, "No space left on device"),),
     ),
     Case(
         name="ray head: exits at once",
@@ -550,6 +550,15 @@ UNDONE = (
 )
 LOST = (
     Case(
+        name="ray workers: the worker's disk is full",
+        at=RENDER,
+        deed=faults.fault(WORKER, "disk-full"),
+        mend=faults.mended(WORKER, "disk-full"),
+        code=2,
+        says=(failed(WORKER, ""),),
+        logs=("spark-01-ray",),
+    ),
+    Case(
         name="ray workers: the worker loses power",
         at=RAY_WORKERS,
         deed=faults.fault(WORKER, "power-off"),
@@ -650,6 +659,8 @@ def test_what_fails_later_is_undone(cluster: Cluster, case: Case, ground: str) -
     with broken(case):
         done = second(cluster, case)
     check_told(case, done)
+    if ground == PREVIOUS:
+        assert "previous deployment serves again after" in done.output, done.output
     check_left(cluster, before)
 
 
@@ -663,9 +674,77 @@ def test_a_host_that_is_lost_is_named_and_the_next_run_heals_all(
         left = {host: remains(host) for host in HOSTS if host not in case.lost}
     assert not any(left.values()), left
     check_told(case, done)
+    check_healed(cluster, before)
+
+
+@pytest.mark.parametrize("point", [WEIGHTS, REPLACE, RAY_WORKERS, JOIN, READY, SMOKE, RECEIPT])
+def test_a_run_that_was_killed_is_taken_back_by_the_next(cluster: Cluster, point: str) -> None:
+    before = cluster.serve()
+    killed(cluster, point)
+    assert "Traceback" not in cluster.run("cluster.status").output
+    check_healed(cluster, before)
+
+
+@pytest.mark.parametrize("point", [REPLACE, JOIN, READY])
+def test_a_run_that_was_killed_leaves_nothing_after_down(cluster: Cluster, point: str) -> None:
+    before = cluster.clear()
+    killed(cluster, point)
+    done = cluster.run("cluster.down")
+    assert done.code == 0, done.output
+    assert {host: (seen.processes, seen.ports) for host, seen in cluster.look().items()} == {
+        host: (seen.processes, seen.ports) for host, seen in before.items()
+    }
+
+
+def killed(cluster: Cluster, point: str) -> None:
+    """Kill the tool at a point of the second deployment's start, as nobody can catch."""
+    words = ("cluster.up", "--tp", "2", *SECOND)
+    done = cluster.watched(words, point, faults.send(signal.SIGKILL))
+    assert done.code == -signal.SIGKILL, done.output
+
+
+def check_healed(cluster: Cluster, before: dict[str, Seen]) -> None:
+    """Expect the next run to bring all hosts to the first deployment, whatever they have."""
     done = cluster.up()
     assert done.code == 0, done.output
-    check_left(
-        cluster,
-        {host: replace(seen, files=cluster.look()[host].files) for host, seen in before.items()},
-    )
+    seen = cluster.look()
+    receipts = {"receipt.json": seen[HEAD].files["receipt.json"]}  # of another run, or not
+    wanted = {host: replace(one, files={**one.files, **receipts}) for host, one in before.items()}
+    check_left(cluster, wanted)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--set", "vllm_prot=8001"), "vllm_prot.*vllm_port"),
+        (("--set", "vllm_args={port: 8001}"), "port is set by sparkfleet itself"),
+        (("--set", "vllm_port=none"), "vllm_port"),
+        (("--recipe", "standing"), "there is no recipe 'standing'"),
+        (("--recipe", "{models}/bad.yml"), "bad.yml:2:1.*vllm_modle.*vllm_model"),
+        (("--tp", "3"), "3"),
+        (("--tp", "two"), "two"),
+        (("--limit", "spark-99"), "spark-99"),
+    ],
+)
+def test_what_is_written_wrongly_touches_no_host(
+    cluster: Cluster, words: tuple[str, ...], says: str
+) -> None:
+    before = cluster.serve()
+    (cluster.inventory.parent / "bad.yml").write_text("description: bad\nvllm_modle: standin\n")
+    given = [word.replace("{models}", str(cluster.inventory.parent)) for word in words]
+    done = cluster.run("cluster.up", *([] if "--tp" in words else ["--tp", "2"]), *given)
+    assert done.code == 5, done.output
+    assert re.search(says, done.output, re.DOTALL), done.output
+    assert "Traceback" not in done.output
+    assert cluster.look() == before
+
+
+def test_a_second_run_is_refused_and_the_first_goes_on(cluster: Cluster) -> None:
+    cluster.serve()
+    refused: list[Done] = []
+    words = ("cluster.up", "--tp", "2", *SECOND)
+    done = cluster.watched(words, JOIN, lambda _: refused.append(cluster.up()))
+    assert refused[0].code == 75, refused[0].output
+    assert re.search(r"is locked on spark-01 by \w+ on \S+ \(pid \d+\)", refused[0].output)
+    assert done.code == 0, done.output
+    assert cluster.answers()

@@ -18,7 +18,7 @@ from tests.standin import engine
 
 HOSTS = ("spark-01", "spark-02")
 FOLDER = "/home/nvidia/vllm/.sparkfleet/default"
-PASSING = ("lock", "links.json", "state.json")  # beside the deployment; they outlive it
+PASSING = ("lock", "links.json")  # beside the deployment; they outlive it
 CLEAR = f"find {FOLDER} -mindepth 1 ! -name lock ! -name links.json -delete"
 SHOW = (
     f"cd {FOLDER} 2>/dev/null && find . ! -path './logs/*' -type f"

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
 
 from sparkfleet.actions.scene import Options, Scene
-from sparkfleet.cli import unknown
+from sparkfleet.cli import interrupts, unknown
 from sparkfleet.cli.asked import Asked, command_line
 from sparkfleet.cli.resolution import Resolved, check_connections, check_tp, resolve
 from sparkfleet.cli.screen import say, screen
@@ -121,7 +119,7 @@ def _run(assigned: Sequence[Assigned], asked: Asked, resolved: Resolved, reporte
 
 
 def _carry_out(scene: Scene, assigned: Sequence[Assigned]) -> int:
-    signal.signal(signal.SIGTERM, _interrupt)
+    interrupts.listen()
     began = time.monotonic()
     works = uses_cluster([one.play for one in assigned])
     for line in unknown.told(scene.cluster).values() if works else ():
@@ -165,10 +163,6 @@ def _options(asked: Asked, resolved: Resolved) -> Options:
         orphans=asked.orphans,
         command=command_line(),
     )
-
-
-def _interrupt(_signal: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 def _first_line(asked: Asked, resolved: Resolved) -> RunStarted:

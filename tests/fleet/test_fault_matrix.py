@@ -461,15 +461,6 @@ UNDONE = (
         logs=ALL_LOGS,
     ),
     Case(
-        name="ready: the terminal is closed",
-        wrong={(HEAD, "serve"): {"at": "Loading weights took", "hang": True}},
-        at="rank 1: loading",
-        deed=faults.send(signal.SIGHUP),
-        code=130,
-        says=("interrupted",),
-        logs=ALL_LOGS,
-    ),
-    Case(
         name="ready: Ctrl-C twice",
         wrong={(HEAD, "serve"): {"at": "Loading weights took", "hang": True}},
         at="rank 1: loading",
@@ -675,6 +666,14 @@ def test_a_host_that_is_lost_is_named_and_the_next_run_heals_all(
     assert not any(left.values()), left
     check_told(case, done)
     check_healed(cluster, before)
+
+
+def test_a_terminal_that_is_closed_takes_the_run_back(cluster: Cluster) -> None:
+    before = cluster.serve()
+    engine.misbehave(HEAD, "serve", at="Loading weights took", hang=True, only="second")
+    assert cluster.hung_up(["cluster.up", "--tp", "2", *SECOND], "rank 1: loading") == 130
+    engine.behave(*HOSTS)
+    check_left(cluster, before)
 
 
 @pytest.mark.parametrize("point", [WEIGHTS, REPLACE, RAY_WORKERS, JOIN, READY, SMOKE, RECEIPT])

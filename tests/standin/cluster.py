@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import re
 import subprocess
 import time
@@ -13,7 +15,7 @@ from pathlib import Path
 
 from sparkfleet.lab import fleet
 from sparkfleet.lab.fleet import Fleet
-from tests.commandline import Done, chat, follow, processes, started
+from tests.commandline import Done, chat, command_line, follow, processes, started
 from tests.standin import engine
 
 HOSTS = ("spark-01", "spark-02")
@@ -61,6 +63,18 @@ class Cluster:
         """Run a command line; do `deed` once it prints a line with `mark`."""
         with started(*words, "--inventory", str(self.inventory)) as child:
             return follow(child, mark, lambda: deed(child))
+
+    def hung_up(self, words: Iterable[str], mark: str) -> int:
+        """Run a command line on a terminal, close that at a line with `mark`; return its status."""
+        pid, terminal = pty.fork()
+        if pid == 0:
+            line = command_line(*words, "--inventory", str(self.inventory))
+            os.execv(line[0], line)  # noqa: S606 - argv is ours
+        with os.fdopen(terminal, "rb", buffering=0) as screen:
+            text = b""
+            while mark.encode() not in text:
+                text += screen.read(4096)
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
     def up(self, *words: str) -> Done:
         """Run `cluster.up --tp 2` to its end."""

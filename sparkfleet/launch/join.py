@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
+from typing import Any
 
+from sparkfleet.commands import script
+from sparkfleet.errors import LaunchError
 from sparkfleet.launch.transaction import About
+from sparkfleet.remote.channel import ChannelTimeoutError, Result
 from sparkfleet.remote.link import Link
 
 MARGIN = 60.0  # s for importing Ray, beyond the time that workers get to join
@@ -15,15 +20,56 @@ def wait_for_nodes(link: Link, about: About, *, timeout: float) -> dict[str, flo
 
     `link` leads to the head, whose engine's own Python asks.
     """
-    request = {
+    limit = timeout + MARGIN
+    answer = link.ask("ray_nodes", _asked(about, timeout), timeout=limit, python=about.python)
+    nodes: dict[str, float] = answer["nodes"]
+    return nodes
+
+
+class Question:
+    """The same, asked without waiting: whoever waits watches Ray's processes meanwhile.
+
+    Where Ray's port is held by a stranger, the program waits for an answer for ever.
+    """
+
+    def __init__(self, link: Link, about: About, *, timeout: float) -> None:
+        command = script("ray_nodes", _asked(about, timeout), python=about.python)
+        self._link, self._channel = link, link.open(command)
+        self._channel.feed([command.stdin])
+        self._deadline = time.monotonic() + timeout + MARGIN
+        self._output = b""
+        self.answered = False
+
+    def over(self) -> bool:
+        """Return whether the answer is here, or will never be."""
+        try:
+            while piece := self._channel.receive(time.monotonic()):
+                self._output += piece
+        except ChannelTimeoutError:
+            return time.monotonic() > self._deadline
+        self.answered = True
+        return True
+
+    def nodes(self) -> dict[str, float]:
+        """Return Ray's nodes, address -> GPUs; raises CommandError, and LaunchError for silence."""
+        if not self.answered:
+            raise LaunchError("Ray does not tell its nodes", host=self._link.host.name)
+        channel = self._channel
+        result = Result(returncode=channel.wait(), stdout=self._output, stderr=channel.stderr)
+        nodes: dict[str, float] = self._link.answer("ray_nodes", result)["nodes"]
+        return nodes
+
+    def close(self) -> None:
+        """Drop it."""
+        self._channel.close()
+
+
+def _asked(about: About, timeout: float) -> dict[str, Any]:
+    return {
         "address": about.ray_address,
         "nodes": list(about.ray_nodes.values()),
         "timeout": timeout,
     }
-    limit = timeout + MARGIN
-    answer = link.ask("ray_nodes", request, timeout=limit, python=about.python)
-    nodes: dict[str, float] = answer["nodes"]
-    return nodes
 
 
 def judge(nodes: Mapping[str, float], wanted: Mapping[str, str]) -> str:

@@ -58,17 +58,19 @@ class Watch:
         self._reading = threading.Lock()
         self._over = threading.Event()
 
-    def follow(self, link: Link, post: Post) -> float | None:
-        """Watch one host; return the seconds until its endpoint was healthy, None without one.
+    def follow(
+        self, link: Link, post: Post, *, done: Callable[[], bool] = lambda: False
+    ) -> float | None:
+        """Watch one host; return the seconds until its endpoint was healthy, or `done` said yes.
 
-        Raises LaunchError, UnreachableError.
+        None where another host ended the wait. Raises LaunchError, UnreachableError.
         """
         began = time.monotonic()
         try:
             for report in _reports(link, post):
                 self._read(link.host.name, report["lines"])
                 self._judge(link, post, report, time.monotonic() - began)
-                if report["health"]:
+                if report["health"] or done():
                     return time.monotonic() - began
                 if self._over.is_set():
                     break

@@ -67,7 +67,7 @@ class Case:
     """
 
     name: str
-    code: int
+    code: int | tuple[int, ...]
     says: tuple[str, ...]
     set: tuple[str, ...] = ()
     wrong: Wrong = field(default_factory=dict)
@@ -111,6 +111,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         fleet.down()
 
 
+@pytest.fixture(autouse=True)
+def _behave(cluster: Cluster) -> Iterator[None]:
+    yield
+    engine.behave(*HOSTS)
+
+
 def start_from(cluster: Cluster, ground: str) -> dict[str, Seen]:
     """Return what is on the hosts before a case: the first deployment, or nothing of ours."""
     return cluster.serve() if ground == PREVIOUS else cluster.clear()
@@ -128,7 +134,6 @@ def broken(case: Case) -> Iterator[None]:
     finally:
         if case.mend:
             case.mend()
-        engine.behave(*HOSTS)
 
 
 def second(cluster: Cluster, case: Case) -> Done:
@@ -139,7 +144,8 @@ def second(cluster: Cluster, case: Case) -> Done:
 
 def check_told(case: Case, done: Done) -> None:
     """Expect the exit code, the cause with its host, and the logs."""
-    assert done.code == case.code, done.output
+    codes = case.code if isinstance(case.code, tuple) else (case.code,)
+    assert done.code in codes, done.output
     for pattern in case.says:
         assert re.search(pattern, done.output), f"{pattern}\n{done.output}"
     assert "Traceback" not in done.output, done.output
@@ -188,12 +194,11 @@ UNTOUCHED = (
         says=(failed(WORKER, "Permission denied"), "must own weights_dir"),
     ),
     Case(
-        name="preflight: the cluster's folder cannot be written",
+        name="replace: the cluster's folder cannot be written",
         before=lambda: on_worker("chmod 0500 {folder}"),
         mend=lambda: on_worker("chmod 0700 {folder}"),
         code=2,
-        says=(failed(WORKER, ""), FOLDER),
-        flaw="whether the files can be written is found out after the previous was stopped",
+        says=(failed(WORKER, f".*{FOLDER}"),),
     ),
     Case(
         name="lock: ssh is dead on the worker",
@@ -276,10 +281,17 @@ UNTOUCHED = (
         before=lambda: fleet.fault(WORKER, "disk-full"),
         mend=faults.mended(WORKER, "disk-full"),
         code=2,
-        says=(failed(WORKER, ""),),
-        flaw="a full disk shows only when the previous deployment was stopped and Ray cannot log",
+        says=(failed(WORKER, ".*No space left on device"),),
     ),
     Case(name="weights: Ctrl-C", at=WEIGHTS, deed=INTERRUPT, code=130, says=("interrupted",)),
+    Case(
+        name="replace: the worker's disk is full",
+        at=RENDER,
+        deed=faults.fault(WORKER, "disk-full"),
+        mend=faults.mended(WORKER, "disk-full"),
+        code=2,
+        says=(failed(WORKER, ".*No space left on device"),),
+    ),
     Case(name="render: Ctrl-C", at=RENDER, deed=INTERRUPT, code=130, says=("interrupted",)),
 )
 UNDONE = (
@@ -295,7 +307,7 @@ UNDONE = (
         name="ray head: exits at once",
         wrong={(HEAD, "ray"): {"at": "start", "exit": 3, "say": ["no such option"]}},
         code=2,
-        says=(failed(HEAD, "ray ended at once, with status 3"), "no such option"),
+        says=(failed(HEAD, "ray (ended at once, with status 3|died)"), "no such option"),
         logs=("spark-01-ray",),
         grounds=(PREVIOUS, BARE),
     ),
@@ -306,7 +318,7 @@ UNDONE = (
         deed=faults.occupy(HEAD, 7379),
         mend=faults.vacate(HEAD, 7379),
         code=2,
-        says=(failed(HEAD, "ray ended at once"), "Address already in use"),
+        says=(failed(HEAD, "ray (ended at once|died)"), "Address already in use"),
         logs=("spark-01-ray",),
     ),
     Case(
@@ -330,7 +342,7 @@ UNDONE = (
         name="ray workers: exits at once",
         wrong={(WORKER, "ray"): {"at": "start", "exit": 1, "say": ["libcuda.so: not found"]}},
         code=2,
-        says=(failed(WORKER, "ray ended at once, with status 1"), "libcuda.so: not found"),
+        says=(failed(WORKER, "ray (ended at once, with status 1|died)"), "libcuda.so: not found"),
         logs=RAY_LOGS,
         grounds=(PREVIOUS, BARE),
     ),
@@ -338,7 +350,11 @@ UNDONE = (
         name="ray workers: another version than the head's",
         wrong={(WORKER, "ray"): {"claims": "2.59.0"}},
         code=2,
-        says=(r"fatal: \[spark-0[12]\] FAILED!", "cause on spark-02.*F19", "Ray: 2.59.0"),
+        says=(
+            r"fatal: \[spark-0[12]\] FAILED!",
+            "cause on spark-02.*F19",
+            "RuntimeError: Version mismatch",
+        ),
         logs=RAY_LOGS,
     ),
     Case(
@@ -374,7 +390,7 @@ UNDONE = (
         name="serve: exits at once",
         wrong={(HEAD, "serve"): {"at": "start", "exit": 2, "say": ["unrecognized arguments: --x"]}},
         code=2,
-        says=(failed(HEAD, "serve ended at once, with status 2"), "unrecognized arguments"),
+        says=(failed(HEAD, "serve (ended at once, with status 2|died)"), "unrecognized arguments"),
         logs=ALL_LOGS,
         grounds=(PREVIOUS, BARE),
     ),
@@ -385,7 +401,7 @@ UNDONE = (
         deed=faults.occupy(HEAD, 8001),
         mend=faults.vacate(HEAD, 8001),
         code=2,
-        says=(failed(HEAD, "serve ended at once"), "Address already in use"),
+        says=(failed(HEAD, "serve (ended at once|died)"), "Address already in use"),
         logs=ALL_LOGS,
     ),
     Case(name="serve: Ctrl-C", at=SERVE, deed=INTERRUPT, code=130, says=("interrupted",)),
@@ -507,14 +523,15 @@ UNDONE = (
     ),
     Case(
         name="smoke: the engine dies",
-        wrong={(HEAD, "serve"): {"at": "/v1/models", "exit": 1, "say": ["EngineDeadError"]}},
+        wrong={
+            (HEAD, "serve"): {"at": "/v1/chat/completions", "exit": 1, "say": ["EngineDeadError"]}
+        },
         code=2,
         says=(failed(HEAD, "no answer from http://127.0.0.1:8000"),),
         logs=ALL_LOGS,
     ),
     Case(
         name="smoke: Ctrl-C",
-        wrong={(HEAD, "serve"): {"at": "/v1/models", "hang": True}},
         at=SMOKE,
         deed=INTERRUPT,
         code=130,
@@ -541,20 +558,11 @@ UNDONE = (
 )
 LOST = (
     Case(
-        name="ray workers: the worker's disk is full",
-        at=RENDER,
-        deed=faults.fault(WORKER, "disk-full"),
-        mend=faults.mended(WORKER, "disk-full"),
-        code=2,
-        says=(failed(WORKER, ""),),
-        logs=("spark-01-ray",),
-    ),
-    Case(
         name="ray workers: the worker loses power",
         at=RAY_WORKERS,
         deed=faults.fault(WORKER, "power-off"),
         mend=lambda: boot(WORKER),
-        code=4,
+        code=(4, 6),
         says=(unreachable(WORKER),),
         logs=("spark-01-ray",),
         lost=(WORKER,),
@@ -565,7 +573,7 @@ LOST = (
         at="waiting for 2 Ray nodes",
         deed=faults.fault(WORKER, "power-off"),
         mend=lambda: boot(WORKER),
-        code=2,
+        code=(2, 4, 6),
         says=(r"spark-02",),
         logs=("spark-01-ray",),
         lost=(WORKER,),
@@ -576,7 +584,7 @@ LOST = (
         at="rank 1: loading",
         deed=faults.fault(WORKER, "power-off"),
         mend=lambda: boot(WORKER),
-        code=4,
+        code=(4, 6),
         says=(unreachable(WORKER),),
         logs=("spark-01-ray", "spark-01-serve"),
         lost=(WORKER,),
@@ -587,7 +595,7 @@ LOST = (
         at="rank 1: loading",
         deed=faults.fault(HEAD, "power-off"),
         mend=lambda: boot(HEAD),
-        code=4,
+        code=(4, 6),
         says=(unreachable(HEAD),),
         logs=("spark-02-ray",),
         lost=(HEAD,),
@@ -599,7 +607,7 @@ LOST = (
         at="rank 1: loading",
         deed=faults.cut(WORKER),
         mend=faults.uncut(WORKER),
-        code=4,
+        code=(4, 6),
         says=(unreachable(WORKER, "the host stopped answering"),),
         logs=("spark-01-ray", "spark-01-serve"),
         lost=(WORKER,),
@@ -611,7 +619,7 @@ LOST = (
         at="rank 1: loading",
         deed=faults.cut(HEAD),
         mend=faults.uncut(HEAD),
-        code=4,
+        code=(4, 6),
         says=(unreachable(HEAD, "the host stopped answering"),),
         logs=("spark-02-ray",),
         lost=(HEAD,),
@@ -639,9 +647,7 @@ def test_what_fails_before_the_previous_is_stopped_touches_nothing(
         done = second(cluster, case)
     check_told(case, done)
     check_left(cluster, before)
-    assert {host: seen.processes for host, seen in cluster.look().items()} == {
-        host: seen.processes for host, seen in before.items()
-    }
+    assert cluster.processes() == {host: seen.processes for host, seen in before.items()}
 
 
 @pytest.mark.parametrize(("case", "ground"), rows(UNDONE))
@@ -650,7 +656,9 @@ def test_what_fails_later_is_undone(cluster: Cluster, case: Case, ground: str) -
     with broken(case):
         done = second(cluster, case)
     check_told(case, done)
-    if ground == PREVIOUS:
+    if ground == PREVIOUS and cluster.processes() != {
+        h: one.processes for h, one in before.items()
+    }:
         assert "previous deployment serves again after" in done.output, done.output
     check_left(cluster, before)
 
@@ -672,7 +680,6 @@ def test_a_terminal_that_is_closed_takes_the_run_back(cluster: Cluster) -> None:
     before = cluster.serve()
     engine.misbehave(HEAD, "serve", at="Loading weights took", hang=True, only="second")
     assert cluster.hung_up(["cluster.up", "--tp", "2", *SECOND], "rank 1: loading") == 130
-    engine.behave(*HOSTS)
     check_left(cluster, before)
 
 

@@ -20,7 +20,7 @@ from tests.standin import engine
 
 HOSTS = ("spark-01", "spark-02")
 FOLDER = "/home/nvidia/vllm/.sparkfleet/default"
-PASSING = ("lock", "links.json")  # beside the deployment; they outlive it
+PASSING = ("lock", "links.json", "guard.json", "guard.serving")  # beside the deployment
 CLEAR = f"find {FOLDER} -mindepth 1 ! -name lock ! -name links.json -delete"
 SHOW = (
     f"cd {FOLDER} 2>/dev/null && find . ! -path './logs/*' -type f"
@@ -112,6 +112,10 @@ class Cluster:
         current = fleet.status()
         assert current is not None
         return {host.name: look(host.name) for host in current.hosts if host.alive}
+
+    def processes(self) -> dict[str, Mapping[int, str]]:
+        """Return the engine's processes on every host that is on."""
+        return {host: one.processes for host, one in self.look().items()}
 
     def answers(self) -> bool:
         """Return whether the endpoint answers the smoke prompt."""

@@ -477,15 +477,6 @@ UNDONE = (
         logs=ALL_LOGS,
     ),
     Case(
-        name="ready: Ctrl-C twice",
-        wrong={(HEAD, "serve"): {"at": "Loading weights took", "hang": True}},
-        at="rank 1: loading",
-        deed=faults.twice(signal.SIGINT),
-        code=130,
-        says=("interrupted",),
-        logs=ALL_LOGS,
-    ),
-    Case(
         name="ready: processes that ignore SIGTERM",
         wrong={
             (HEAD, "serve"): {"at": "Loading weights took", "hang": True, "ignore_sigterm": True},
@@ -557,6 +548,15 @@ UNDONE = (
     ),
 )
 LOST = (
+    Case(
+        name="ready: Ctrl-C twice",
+        wrong={(HEAD, "serve"): {"at": "Loading weights took", "hang": True}},
+        at="rank 1: loading",
+        deed=faults.twice(signal.SIGINT),
+        code=130,
+        says=("interrupted again; cluster.status tells what is left",),
+        lost=HOSTS,
+    ),
     Case(
         name="ray workers: the worker loses power",
         at=RAY_WORKERS,

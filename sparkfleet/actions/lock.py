@@ -139,7 +139,7 @@ def _take(pool: Pool, host: Host, asked: Mapping[str, Any]) -> Answers[Channel]:
     def work(link: Link) -> Channel:
         command = script("lock", asked)
         channel = link.open(command)
-        channel.send(command.stdin)
+        channel.feed([command.stdin], end=False)
         answer = _answer(channel, asked["wait"] + ANSWER_WITHIN, host.name)
         if not answer["held"]:
             channel.close()

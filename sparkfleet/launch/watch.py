@@ -132,7 +132,7 @@ def _reports(link: Link, post: Post) -> Iterator[dict[str, Any]]:
     request = {"folder": post.folder, "roles": list(post.roles), "health": health}
     command = script("watch", request)
     channel = link.open(command)
-    channel.send(command.stdin)
+    channel.feed([command.stdin], end=False)  # a host that is lost now shows below
     try:
         yield from _spoken(link, channel)
     finally:

@@ -1,15 +1,18 @@
 """Wait until Ray has the nodes that it should; runs with the engine's own Python, on the head.
 
 Request: ``{"address": "ip:port", "nodes": [addresses], "timeout": s}``. Answer: ``{"nodes":
-{address: GPUs}}``. Read from Ray's own table of nodes: `ray status` counts nodes without naming
-them, and `ray list nodes` needs the dashboard.
+{address: GPUs}}``, after empty lines while it waits: one that nobody reads any more ends the
+program, also within Ray. Read from Ray's own table of nodes: `ray status` counts nodes without
+naming them, and `ray list nodes` needs the dashboard.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
+import threading
 import time
 from typing import Any
 
@@ -21,6 +24,7 @@ def main() -> None:
     import ray  # noqa: PLC0415 - not before the request is read: it takes seconds
 
     request = json.loads(sys.stdin.readline())
+    threading.Thread(target=knock, daemon=True).start()
     deadline = time.monotonic() + request["timeout"]
     try:
         ray.init(address=request["address"], log_to_driver=False, logging_level=logging.ERROR)
@@ -35,6 +39,16 @@ def main() -> None:
             break
         time.sleep(TICK)
     print(json.dumps({"nodes": nodes}))
+
+
+def knock() -> None:
+    """End this program when its standard output is closed."""
+    while True:
+        time.sleep(TICK)
+        try:
+            os.write(1, b"\n")  # a buffer could be locked while the interpreter ends
+        except OSError:
+            os._exit(1)
 
 
 def active(table: list[dict[str, Any]]) -> dict[str, float]:

@@ -87,6 +87,9 @@ def difference(deployment: Deployment, surveys: Mapping[str, Survey]) -> str:
                 if (text and text.replace(survey.hash, deployment.hash)) != files.get(file)
             ]
             return f"{', '.join(changed) or 'the weights or the engine'} changed on {name}"
+        wanted = deployment.roles(head=name == next(iter(deployment.files)))
+        if absent := [role for role in wanted if role not in survey.roles]:
+            return f"{' and '.join(absent)} does not run on {name}"
     return ""
 
 

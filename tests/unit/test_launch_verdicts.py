@@ -110,8 +110,21 @@ def _deployment() -> Deployment:
     )
 
 
+HEAD = {"ray": "ray-head.sh", "serve": "vllm-serve.sh"}
+WORKER = {"ray": "ray-worker.sh"}
+
+
 def test_what_runs_unchanged_on_every_host_is_left_alone() -> None:
-    assert difference(_deployment(), dict.fromkeys(NAMES, _survey(hash="h1"))) == ""
+    surveys = {
+        "spark-1": _survey(hash="h1", roles=HEAD),
+        "spark-2": _survey(hash="h1", roles=WORKER),
+    }
+    assert difference(_deployment(), surveys) == ""
+
+
+def test_half_of_a_deployment_is_started_anew() -> None:
+    surveys = dict.fromkeys(NAMES, _survey(hash="h1", roles=WORKER))
+    assert difference(_deployment(), surveys) == "serve does not run on spark-1"
 
 
 @pytest.mark.parametrize(
@@ -124,5 +137,5 @@ def test_what_runs_unchanged_on_every_host_is_left_alone() -> None:
     ],
 )
 def test_one_host_that_differs_is_reason_enough(changes: dict[str, Any], reason: str) -> None:
-    surveys = {"spark-1": _survey(hash="h1"), "spark-2": _survey(**changes)}
+    surveys = {"spark-1": _survey(hash="h1", roles=HEAD), "spark-2": _survey(**changes)}
     assert difference(_deployment(), surveys) == reason

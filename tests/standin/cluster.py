@@ -41,10 +41,16 @@ class Seen:
     processes: Mapping[int, str]
     ports: frozenset[int]
 
-    @property
-    def shape(self) -> tuple[object, ...]:
-        """What a deployment that was stopped and started again has in common with itself."""
-        return self.files, self.hash, len(self.processes), self.ports
+    def unlike(self, other: Seen) -> list[str]:
+        """Name what a deployment that was stopped and started again has not in common with it."""
+        names = {*self.files, *other.files}
+        found = [name for name in names if self.files.get(name) != other.files.get(name)]
+        found += [] if self.hash == other.hash else [f"hash {self.hash}, not {other.hash}"]
+        if len(self.processes) != len(other.processes):
+            found.append(f"processes {self.processes}, not {other.processes}")
+        if self.ports != other.ports:
+            found.append(f"ports {sorted(self.ports)}, not {sorted(other.ports)}")
+        return sorted(found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

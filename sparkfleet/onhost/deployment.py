@@ -46,10 +46,8 @@ def main() -> None:
     try:
         answer = deeds[request["do"]](request)
     except OSError as error:
-        answer = {
-            "error": f"{error.filename or request['folder']}: {error.strerror}",
-            "hint": f"the inventory's user must own weights_dir: ls -ld {root}",
-        }
+        hint = f"the inventory's user must own weights_dir, with room: ls -ld {root}; df -h {root}"
+        answer = {"error": f"{error.filename or request['folder']}: {error.strerror}", "hint": hint}
     print(json.dumps(answer))
 
 
@@ -73,14 +71,16 @@ def write(request: dict[str, Any]) -> dict[str, Any]:
     for name, content in request["contents"].items():
         path, new = folder / name, folder / f"{name}.new"
         if content is None:
-            if path.exists():
-                path.unlink()
+            path.unlink(missing_ok=True)
             continue
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         mode = 0o700 if name.endswith(".sh") else 0o600
-        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w") as file:
-            file.write(content)
-        new.replace(path)
+        try:
+            with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w") as file:
+                file.write(content)
+            new.replace(path)
+        finally:
+            new.unlink(missing_ok=True)  # is there after a full disk only
     return {"written": sorted(request["contents"])}
 
 
@@ -136,8 +136,8 @@ def stop(request: dict[str, Any]) -> dict[str, Any]:
             end([leader], signal.SIGTERM, request["grace"])
     rest = min(REST_WAIT, request["grace"])
     for number, wait in ((signal.SIGTERM, rest), *KILLS):
-        end(ours(request), number, wait)
-    if left := ours(request):
+        end([*filter(lives, first), *ours(request)], number, wait)
+    if left := [*filter(lives, first), *ours(request)]:
         return {"error": f"{len(left)} processes outlived SIGKILL: {[p.pid for p in left]}"}
     write({**request, "contents": {} if request.get("keep") else {RECORD: None, GUARD: None}})
     return {"stopped": [process.pid for process in first], "cli": known.get("cli")}

@@ -86,6 +86,21 @@ def test_files_are_written_whole_with_their_modes_and_removed_by_null(node: Node
     assert node.survey()["files"] == {"serve.sh": None}
 
 
+def test_a_file_that_cannot_be_written_leaves_nothing(node: Node) -> None:
+    (node.folder / "serve.sh").mkdir(parents=True)
+    with pytest.raises(CommandError, match="Is a directory"):
+        node.ask("write", contents={"serve.sh": "true\n"})
+    assert [path.name for path in node.folder.iterdir()] == ["serve.sh"]
+
+
+def test_a_child_that_left_session_and_label_is_stopped_with_its_parent(node: Node) -> None:
+    note, child = node.root / "child", node.root / "child.sh"
+    child.write_text(f"echo $$ >{note}\n{STUBBORN}")
+    node.start("serve", f"{LABEL}env -i setsid bash {child} & wait\n")
+    node.stop()
+    assert _gone(int(note.read_text()))
+
+
 def test_a_started_role_is_recorded_and_seen(node: Node) -> None:
     pid = node.start("serve", LABEL + "exec sleep 60\n")
     seen = node.survey()

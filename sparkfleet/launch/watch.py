@@ -57,6 +57,7 @@ class Watch:
         self._omen = omen
         self._reading = threading.Lock()
         self._over = threading.Event()
+        self._channels: list[Channel] = []
 
     def follow(
         self, link: Link, post: Post, *, done: Callable[[], bool] = lambda: False
@@ -67,7 +68,7 @@ class Watch:
         """
         began = time.monotonic()
         try:
-            for report in _reports(link, post):
+            for report in self._reports(link, post):
                 self._read(link.host.name, report["lines"])
                 self._judge(link, post, report, time.monotonic() - began)
                 if report["health"] or done():
@@ -76,7 +77,23 @@ class Watch:
                     break
         finally:
             self._over.set()  # ready, failed, interrupted, or over already
+            for channel in tuple(self._channels):
+                channel.close()
         return None
+
+    def _reports(self, link: Link, post: Post) -> Iterator[dict[str, Any]]:
+        health = None if post.port is None else f"http://127.0.0.1:{post.port}/health"
+        request = {"folder": post.folder, "roles": list(post.roles), "health": health}
+        command = script("watch", request)
+        channel = link.open(command)
+        self._channels.append(channel)
+        channel.feed([command.stdin], end=False)  # a host that is lost now shows below
+        yield from _spoken(link, channel)
+        if not self._over.is_set():
+            raise UnreachableError(
+                f"the watch on this host ended: {channel.stderr.strip() or 'connection lost'}",
+                host=link.host.name,
+            )
 
     def _read(self, host: str, lines: Sequence[str]) -> None:
         with self._reading:
@@ -127,18 +144,6 @@ def rendezvous(about: About) -> Rendezvous | None:
     return Rendezvous(hosts=about.hosts, limit=about.join_timeout)
 
 
-def _reports(link: Link, post: Post) -> Iterator[dict[str, Any]]:
-    health = None if post.port is None else f"http://127.0.0.1:{post.port}/health"
-    request = {"folder": post.folder, "roles": list(post.roles), "health": health}
-    command = script("watch", request)
-    channel = link.open(command)
-    channel.feed([command.stdin], end=False)  # a host that is lost now shows below
-    try:
-        yield from _spoken(link, channel)
-    finally:
-        channel.close()
-
-
 def _spoken(link: Link, channel: Channel) -> Iterator[dict[str, Any]]:
     try:
         for line in channel.lines(silence=SILENCE):
@@ -149,7 +154,3 @@ def _spoken(link: Link, channel: Channel) -> Iterator[dict[str, Any]]:
             host=link.host.name,
             hint=ping.hint(link.host.address),
         ) from error
-    raise UnreachableError(
-        f"the watch on this host ended: {channel.stderr.strip() or 'connection lost'}",
-        host=link.host.name,
-    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import time
 import urllib.error
 from collections.abc import Callable, Iterator
@@ -23,6 +24,20 @@ pytestmark = [
 ]
 HOSTS = ("spark-01", "spark-02")
 MODEL = "standin"
+COUNTED = """
+import sys
+from sparkfleet.__main__ import main
+from sparkfleet.remote.connection import SshLink
+
+start = SshLink._start
+
+def counted(self, command):
+    print(self.host.name, file=sys.stderr)
+    return start(self, command)
+
+SshLink._start = counted
+main()
+"""
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +102,17 @@ def test_ranks_are_processes_of_their_own_hosts_with_their_own_environment(
     for host in lab.hosts:
         (rank,) = named(host.name, "ray::RayWorkerProc")
         assert environment(host.name, rank)["VLLM_HOST_IP"] == host.rails[0].address
+
+
+def test_a_run_that_changes_nothing_costs_one_channel_a_host(up: str) -> None:
+    inventory = up.split()[2]
+    words = ["cluster.up", "--tp", "2", "--inventory", inventory]
+    done = subprocess.run(
+        [sys.executable, "-c", COUNTED, *words], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "changed=0" in done.stdout
+    assert sorted(done.stderr.split()) == ["spark-01", "spark-02"]
 
 
 def test_ray_status_counts_the_nodes(up: str) -> None:

@@ -70,5 +70,5 @@ class JoinGate(Action[NoArgs]):
         return Plan(message=text, data={"nodes": nodes})
 
     def _tail(self, scene: Scene, link: Link) -> str:
-        tail = processes.read_log(link, place(scene, link.host), "ray", lines=5)
+        tail = processes.read_tail(link, place(scene, link.host), "ray")
         return f"the end of Ray's log on {link.host.name}:\n{tail}"

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-_ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 _REPEATED = re.compile(r"\s*\[repeated \d+x across cluster\].*")
 _SOURCE = re.compile(r"\s*\((?P<source>[^()]*\b(?:pid|ip)=[^()]*)\) ?")
 _LEVELS = "DEBUG|INFO|WARNING|ERROR|CRITICAL|SUCC"
@@ -123,7 +123,7 @@ class RankPlacement:
 
 def read(line: str) -> LogLine:
     """Return `line` without prefixes; of a progress bar's redraws the last one stands."""
-    sources, rest = _peel(_ANSI.sub("", line))
+    sources, rest = _peel(ANSI.sub("", line))
     drawn = [part for part in rest.split("\r") if part.strip()]
     more, text = _peel(drawn[-1] if drawn else "")
     sources += more

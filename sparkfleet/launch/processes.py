@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath
 
 from sparkfleet.errors import CommandError, LaunchError
 from sparkfleet.launch.engines import NATIVE, kind
+from sparkfleet.launch.milestones import ANSI
 from sparkfleet.launch.transaction import About
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.link import Link
@@ -14,6 +15,7 @@ from sparkfleet.remote.link import Link
 STOP_GRACE = 20.0  # s that a rank gets to end by itself; vLLM and Ray need about one
 SETTLE = 0.5  # s that a script must live for its start to count
 CONTAINER_START = 90.0  # s that an engine gets to say that a container runs
+TAIL_LINES = 5  # of a log that says more by itself
 LAST_LINES = 15  # of a log that a message quotes
 LOG_LINES = 20000  # lines of a log that are saved
 NOTHING = About()
@@ -45,7 +47,7 @@ def start(
             wait = {**place, "do": "settle", "role": role, "stay": SETTLE}
             link.ask("containers", wait, timeout=CONTAINER_START)
     except CommandError as error:
-        end = read_log(link, place, role, lines=LAST_LINES)
+        end = read_tail(link, place, role, lines=LAST_LINES)
         raise LaunchError(error.message, host=link.host.name, hint=end or error.hint) from error
     return pid
 
@@ -67,6 +69,11 @@ def stop(link: Link, place: Mapping[str, str], *, grace: float = STOP_GRACE) -> 
 def read_log(link: Link, place: Mapping[str, str], role: str, *, lines: int = LOG_LINES) -> str:
     """Return the end of a role's log on the host, "" where there is none."""
     return _logs(link, place, role, lines).get(role, "")
+
+
+def read_tail(link: Link, place: Mapping[str, str], role: str, *, lines: int = TAIL_LINES) -> str:
+    """Return the last lines of a role's log for a message, without what colours a terminal."""
+    return ANSI.sub("", read_log(link, place, role, lines=lines)).strip()
 
 
 def read_logs(link: Link, place: Mapping[str, str], *, lines: int = LOG_LINES) -> dict[str, str]:

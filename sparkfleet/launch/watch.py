@@ -111,15 +111,15 @@ class Watch:
         if guard and guard.reason:
             raise LaunchError(str(guard.reason), host=host, hint=guards.FIX)
         if report["dead"]:
-            tail = processes.read_log(link, post.place, report["dead"][-1], lines=5)
+            tail = processes.read_tail(link, post.place, report["dead"][-1])
             raise LaunchError(
                 f"{' and '.join(report['dead'])} died while starting{self._reached()}",
                 host=host,
-                hint=tail.strip(),
+                hint=tail,
             )
         if self._meeting and (why := self._meeting.complaint(host, time.monotonic())):
-            tail = processes.read_log(link, post.place, "serve", lines=5)
-            raise LaunchError(why, host=host, hint=tail.strip())
+            tail = processes.read_tail(link, post.place, "serve")
+            raise LaunchError(why, host=host, hint=tail)
         if waited > post.limit and post.port is not None and not report["health"]:
             raise LaunchError(
                 f"not ready after {post.limit:.0f} s{self._reached()}",

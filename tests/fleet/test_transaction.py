@@ -17,6 +17,7 @@ from sparkfleet.lab import fleet
 from sparkfleet.lab.fleet import Fleet
 from tests.commandline import Done, command_line, follow, processes, started
 from tests.standin import engine
+from tests.standin.cluster import within
 
 pytestmark = [
     pytest.mark.fleet,
@@ -60,6 +61,7 @@ def run(inventory: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
 
     yield call
     engine.behave(*HOSTS)
+    fleet.fault("spark-02", "power-off", clear=True)
 
 
 @pytest.fixture
@@ -151,11 +153,10 @@ def test_a_killed_run_is_told_taken_back_and_the_new_one_serves(
     assert on_host("spark-01", "state.json") is None
 
 
-@pytest.mark.parametrize("mark", ["TASK [Replace", "TASK [Join gate]"])
 def test_the_last_good_deployment_comes_back_when_the_next_run_fails_too(
-    run: Run, serving: str, inventory: str, lab: Fleet, mark: str
+    run: Run, serving: str, inventory: str, lab: Fleet
 ) -> None:
-    killed(inventory, mark, *SECOND)
+    killed(inventory, "TASK [Join gate]", *SECOND)
     engine.misbehave("spark-01", "serve", at="Starting to load", exit=1, only="second")
     done = run(*UP, *SECOND)
     assert done.code == 2, done.output
@@ -241,7 +242,7 @@ def test_a_lost_host_is_unknown_until_it_answers(run: Run, serving: str, invento
         done = follow(child, "TASK [Join gate]", lambda: fleet.power_off("spark-02"))
     assert done.code in (2, 4, 6), done.output
     assert "previous deployment stays down: spark-02 cannot be reached" in done.output
-    assert processes("spark-01") == {}
+    assert within(3, lambda: processes("spark-01") == {})  # who asked Ray a question ends soon
     status = run("cluster.status")
     assert status.code == 4
     assert re.search(r"spark-01 +interrupted", status.output), status.output

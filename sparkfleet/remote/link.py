@@ -29,6 +29,7 @@ class Link(ABC):
         self.host = host
         self._channels: WeakSet[Channel] = WeakSet()
         self._kept: list[Channel] = []
+        self._aborted = False
         self._multiplexer: Multiplexer | None = None
         self._starting = threading.Lock()
 
@@ -40,6 +41,8 @@ class Link(ABC):
         shared = command.program and not alone
         channel = self._multiplexed(command) if shared else self._start(command)
         self._channels.add(channel)
+        if self._aborted:
+            channel.close()
         return channel
 
     def _multiplexed(self, command: Command) -> Channel:
@@ -64,9 +67,17 @@ class Link(ABC):
         self._kept.append(channel)
 
     def abort(self) -> None:
-        """Drop every channel that is open; what waits for one sees it end."""
+        """Drop every channel that is open, or opened until `resume`; who waits for one sees it end.
+
+        A thread that was about to open one would wait for it in vain.
+        """
+        self._aborted = True
         for channel in tuple(self._channels):
             channel.close()
+
+    def resume(self) -> None:
+        """Let channels be opened again, once no thread of what was aborted uses the link."""
+        self._aborted = False
 
     @abstractmethod
     def _start(self, command: Command) -> Channel: ...

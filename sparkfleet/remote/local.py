@@ -51,6 +51,8 @@ class LocalChannel(Channel):
     def send(self, data: bytes) -> None:
         """Write `data` to the command's standard input."""
         assert self._child.stdin is not None  # noqa: S101 - we asked for a pipe
+        if self._child.stdin.closed:
+            raise BrokenPipeError
         self._child.stdin.write(data)
         self._child.stdin.flush()
 
@@ -62,11 +64,14 @@ class LocalChannel(Channel):
     def receive(self, deadline: float | None = None) -> bytes:
         """Return the next bytes of standard output, or ``b""`` at its end."""
         assert self._child.stdout is not None  # noqa: S101 - we asked for a pipe
-        if deadline is not None:
-            wait = max(deadline - time.monotonic(), 0)
-            if not select.select([self._child.stdout], [], [], wait)[0]:
-                raise ChannelTimeoutError
-        return os.read(self._child.stdout.fileno(), PIECE)
+        try:
+            if deadline is not None:
+                wait = max(deadline - time.monotonic(), 0)
+                if not select.select([self._child.stdout], [], [], wait)[0]:
+                    raise ChannelTimeoutError
+            return os.read(self._child.stdout.fileno(), PIECE)
+        except (ValueError, OSError):  # another thread has closed it
+            return b""
 
     def wait(self) -> int:
         """Return the exit status."""

@@ -73,9 +73,12 @@ class Pool:
 
     def abort(self) -> None:
         """Drop every running command, and wait until no thread uses a link any more."""
-        for link in tuple(self._links.values()):
+        links = tuple(self._links.values())
+        for link in links:
             link.abort()
         wait(self._busy, timeout=ABORT_TIMEOUT)
+        for link in links:
+            link.resume()
 
     def close(self) -> None:
         """Close every link; commands that still run see their input end."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from importlib import resources
 from pathlib import Path
 
@@ -124,4 +125,23 @@ def test_a_pool_that_is_aborted_lets_every_waiting_command_end() -> None:
         began = time.monotonic()
         pool.abort()
     assert [channel.wait() for channel in channels] == [0, 0]
+    assert time.monotonic() - began < 5
+
+
+def test_what_an_aborted_thread_opens_later_ends_too() -> None:
+    waits = Command(argv=("sh", "-c", "cat >/dev/null"))
+
+    def work(link: Link) -> None:
+        for _ in range(3):
+            link.run(waits, hold=True)
+
+    with Pool(LocalLink) as pool, ThreadPoolExecutor(1) as other:
+        waiting = other.submit(pool.map, work, [Host(name="one")])
+        while not pool._links:
+            time.sleep(0.01)
+        time.sleep(0.2)
+        began = time.monotonic()
+        pool.abort()
+        waiting.result(5)
+        assert pool.map(lambda link: link.run(Command(argv=("true",))), [Host(name="one")]).all()
     assert time.monotonic() - began < 5

@@ -239,7 +239,7 @@ def engine(venv: str | None) -> dict[str, Any] | None:
         return None
     path = Path(venv).expanduser()
     found: dict[str, Any] = {"path": str(path), "exists": (path / "bin/python").exists()}
-    for entry in path.glob("lib/python3*/site-packages/*.dist-info"):
+    for entry in sorted(path.glob("lib/python3*/site-packages/*.dist-info")):
         if match := re.match(r"(vllm|ray|torch|transformers)-(.+)\.dist-info$", entry.name):
             found[match.group(1)] = match.group(2)
     for source in path.glob("lib/python3*/site-packages/vllm/engine/arg_utils.py"):

@@ -678,7 +678,7 @@ def test_a_host_that_is_lost_is_named_and_the_next_run_heals_all(
 def test_a_terminal_that_is_closed_takes_the_run_back(cluster: Cluster) -> None:
     before = cluster.serve()
     engine.misbehave(HEAD, "serve", at="Loading weights took", hang=True, only="second")
-    assert cluster.hung_up(["cluster.up", "--tp", "2", *SECOND], "rank 1: loading") == 130
+    assert cluster.hung_up(["cluster.up", "--tp", "2", *SECOND], READY) == 130
     check_left(cluster, before)
 
 
@@ -725,7 +725,7 @@ def check_healed(cluster: Cluster, before: dict[str, Seen]) -> None:
     ("words", "says"),
     [
         (("--set", "vllm_prot=8001"), "vllm_prot.*vllm_port"),
-        (("--set", "vllm_args={port: 8001}"), "port is set by sparkfleet itself"),
+        (("--set", "vllm_args={port: 8001}"), "--port: .* sparkfleet sets it itself"),
         (("--set", "vllm_port=none"), "vllm_port"),
         (("--recipe", "standing"), "there is no recipe 'standing'"),
         (("--recipe", "{models}/bad.yml"), "bad.yml:2:1.*vllm_modle.*vllm_model"),

@@ -1,14 +1,36 @@
-"""Which tests may run side by side: there is one lab, so all that boot it are one group."""
+"""Which tests run, and which may run side by side: there is one lab, one test's at a time."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-LAB = ("fleet", "e2e")
+LAB = ("tests/e2e/", "tests/fleet/")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Group the tests of the lab, and those of each other file, for `pytest -n`."""
-    for item in items:
-        lab = any(item.get_closest_marker(name) for name in LAB)
-        item.add_marker(pytest.mark.xdist_group("lab" if lab else item.path.name))
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With `-n`, give the lab's tests to one worker, and the others to any, file by file."""
+    from xdist.scheduler import LoadFileScheduling  # noqa: PLC0415 - only where it is in use
+
+    class OneLab(LoadFileScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return "lab" if nodeid.startswith(LAB) else super()._split_scope(nodeid)
+
+    return OneLab(config, log)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--thorough`."""
+    parser.addoption(
+        "--thorough", action="store_true", help="also what takes long and varies another test"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is `thorough`, unless it was asked for."""
+    if not config.getoption("--thorough"):
+        left_out = [item for item in items if item.get_closest_marker("thorough")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]

@@ -51,6 +51,7 @@ def test_a_worker_that_died_is_seen_though_health_is_well(run: Type) -> None:
     assert {host: processes(host) for host in HOSTS} == {"spark-01": {}, "spark-02": {}}
 
 
+@pytest.mark.thorough
 def test_two_stages_of_layers_serve_as_two_halves_of_them_do(run: Type, lab: Fleet) -> None:
     done = run("cluster.up", "--pp", "2", "--executor", "mp", "--set", TRACED)
     assert done.code == 0, done.output

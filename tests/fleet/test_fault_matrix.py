@@ -172,15 +172,16 @@ def check_left(cluster: Cluster, before: dict[str, Seen]) -> None:
 def rows(cases: Sequence[Case]) -> list[Any]:
     """Return the cases as parameters, each once for every ground that it is tried on."""
     return [
-        pytest.param(
-            case,
-            ground,
-            id=f"{case.name}, {ground}",
-            marks=[pytest.mark.xfail(strict=True, reason=case.flaw)] if case.flaw else [],
-        )
+        pytest.param(case, ground, id=f"{case.name}, {ground}", marks=marks(case, ground))
         for case in cases
         for ground in case.grounds
     ]
+
+
+def marks(case: Case, ground: str) -> list[pytest.MarkDecorator]:
+    """Return what pytest has to know of a case on a ground."""
+    flawed = [pytest.mark.xfail(strict=True, reason=case.flaw)] if case.flaw else []
+    return flawed + ([pytest.mark.thorough] if ground != case.grounds[0] else [])
 
 
 UNTOUCHED = (

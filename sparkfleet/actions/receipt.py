@@ -27,6 +27,10 @@ class Receipt(Action[NoArgs]):
 
     name = "receipt"
 
+    def __init__(self, args: NoArgs) -> None:
+        super().__init__(args)
+        self._before: dict[str, str | None] = {}  # the receipt of the previous deployment, by host
+
     def inspect(self, scene: Scene, link: Link) -> str:
         """Read the serve log, which says where each rank went; with mp each host has its own."""
         told = scene.recall(Launch).deployment.roles(head=link.host.name == scene.cluster.head.name)
@@ -47,8 +51,16 @@ class Receipt(Action[NoArgs]):
 
     def apply(self, scene: Scene, link: Link, plan: Plan) -> Plan:
         """Write it on one host, and let go of the previous deployment."""
-        processes.write_files(link, place(scene, link.host), plan.work)
+        where = place(scene, link.host)
+        self._before[link.host.name] = processes.read_file(link, where, RECEIPT)
+        processes.write_files(link, where, plan.work)
         return plan
+
+    def undo(self, scene: Scene, link: Link, plan: Plan) -> None:
+        """Put the receipt of the previous deployment back."""
+        before = self._before.get(link.host.name)
+        text = None if before is None else before + "\n"
+        processes.write_files(link, place(scene, link.host), {RECEIPT: text})
 
     def settle(self, scene: Scene, plans: Mapping[str, Plan]) -> None:
         """Forget what would be brought back, also on the hosts that this deployment has left."""

@@ -26,6 +26,13 @@ def write_files(link: Link, place: Mapping[str, str], contents: Mapping[str, str
     link.ask("deployment", {**place, "do": "write", "contents": dict(contents)})
 
 
+def read_file(link: Link, place: Mapping[str, str], name: str) -> str | None:
+    """Return the text of a file in the cluster's folder, without its last line end, or None."""
+    path = f"{place['weights_dir']}/.sparkfleet/{place['cluster']}/{name}"
+    logs: Mapping[str, str] = link.ask("log", {"paths": [path], "lines": LOG_LINES})["logs"]
+    return next(iter(logs.values()), None)
+
+
 def start(
     link: Link,
     place: Mapping[str, str],

@@ -63,7 +63,6 @@ class Case:
     `set` are variables of the second deployment; `before` breaks something ahead of the run, `deed`
     when a line with `at` is printed, and `mend` afterwards. `says` are patterns of the output,
     `logs` the logs that must have been saved, `lost` the hosts that the run cannot reach any more.
-    `flaw` is what the product lacks where the case fails for now.
     """
 
     name: str
@@ -78,7 +77,6 @@ class Case:
     logs: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
     grounds: tuple[str, ...] = (PREVIOUS,)
-    flaw: str = ""
 
     def __str__(self) -> str:
         return self.name
@@ -172,16 +170,15 @@ def check_left(cluster: Cluster, before: dict[str, Seen]) -> None:
 def rows(cases: Sequence[Case]) -> list[Any]:
     """Return the cases as parameters, each once for every ground that it is tried on."""
     return [
-        pytest.param(case, ground, id=f"{case.name}, {ground}", marks=marks(case, ground))
+        pytest.param(
+            case,
+            ground,
+            id=f"{case.name}, {ground}",
+            marks=[pytest.mark.thorough] if ground != case.grounds[0] else [],
+        )
         for case in cases
         for ground in case.grounds
     ]
-
-
-def marks(case: Case, ground: str) -> list[pytest.MarkDecorator]:
-    """Return what pytest has to know of a case on a ground."""
-    flawed = [pytest.mark.xfail(strict=True, reason=case.flaw)] if case.flaw else []
-    return flawed + ([pytest.mark.thorough] if ground != case.grounds[0] else [])
 
 
 UNTOUCHED = (
@@ -536,7 +533,6 @@ UNDONE = (
         code=2,
         says=(failed(WORKER, "No space left on device"),),
         logs=ALL_LOGS,
-        flaw="the head keeps the receipt of the start that was undone",
     ),
     Case(
         name="receipt: Ctrl-C",

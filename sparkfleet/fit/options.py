@@ -112,8 +112,9 @@ def tokens(name: str, value: Any) -> int | None:
         return None
     count = _human(value) or 0
     if isinstance(value, bool) or not 1 <= count <= MOST_TOKENS:
+        typed = f"type: {name} 65536" if name.startswith("--") else f"write: {name}: 65536"
         raise InputError(
-            f"{name} is a number of tokens, not {value!r}", hint=f"such as: {name}: 65536"
+            f"{name} is a number of tokens up to {MOST_TOKENS}, not {value!r}", hint=typed
         )
     return count
 
@@ -155,7 +156,7 @@ def _size(name: str, value: Any) -> int:
     except ValueError as error:
         raise InputError(f"{name}: {error}") from error
     if size < 1:
-        raise InputError(f"{name} is a size above 0, not {value!r}", hint=f"such as: {name}: 6GiB")
+        raise InputError(f"{name} is a size above 0, not {value!r}", hint=f"write: {name}: 6GiB")
     return size
 
 

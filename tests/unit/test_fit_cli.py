@@ -146,7 +146,7 @@ def test_hosts_tell_what_is_staged_and_what_memory_they_have(call: Call, tmp_pat
         ({"recipe": "nothing-like-it"}, "there is no recipe 'nothing-like-it'"),
         ({"util": "1.5"}, "--util is a fraction of the memory"),
         ({"util": "-1"}, "--util is a fraction of the memory"),
-        ({"max_model_len": "-4"}, "--max-model-len is a number of tokens, not '-4'"),
+        ({"max_model_len": "-4"}, "--max-model-len is a number of tokens up to"),
         ({"max_num_seqs": "0"}, "--max-num-seqs is a whole number from 1"),
         ({"requests": "none"}, "--requests is a whole number from 1"),
         ({"context": "much"}, "--context is a number of tokens"),

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Any
 
 import pytest
+
+# Started in the background, a shell lets us ignore Ctrl-C, and so would all that we start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 LAB = ("tests/e2e/", "tests/fleet/")
 

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from sparkfleet import __version__
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line; its exit status holds also where nobody reads the output any more."""
+    try:
+        _run()
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except OSError:  # a closed terminal: what is left unsaid would end Python with 120
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _run() -> None:
     if sys.argv[1:] in (["--version"], ["-V"]):
         sys.stdout.write(f"sparkfleet {__version__}\n")
         return

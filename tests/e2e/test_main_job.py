@@ -138,6 +138,7 @@ def test_a_wrong_interface_fails_as_the_real_thing_does_and_is_named(run: Type) 
     assert {host: processes(host) for host in HOSTS} == {"spark-01": {}, "spark-02": {}}
 
 
+@pytest.mark.thorough  # two minutes; the fault matrix has it with the stand-in
 def test_a_silent_hang_ends_at_the_recipes_limit(run: Type) -> None:
     """Without VLLM_HOST_IP, and without a default route, the ranks wait for each other for ever."""
     for host in HOSTS:

@@ -157,11 +157,7 @@ class Multiplexer:
             program.waiting.clear()
             program.ended = True
             self.pour(program)
-            send(
-                number,
-                b"x",
-                b"%d" % (128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else status >> 8),
-            )
+            send(number, b"x", b"%d" % exit_status(status))
 
 
 def exit_status(status: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,11 +16,12 @@ from sparkfleet.quantities import show_size
 from sparkfleet.remote.link import Link
 from sparkfleet.remote.pool import Answers
 from sparkfleet.report.events import Note, Progress
-from sparkfleet.weights import layout, stage
-from sparkfleet.weights.delivery import Report, deliver
+from sparkfleet.weights import hub, layout, stage
+from sparkfleet.weights.delivery import Report, deliver, from_outside
 from sparkfleet.weights.inspection import Inspection, inspect
 from sparkfleet.weights.manifest import Manifest
 from sparkfleet.weights.routes import Ends, Shared
+from sparkfleet.weights.sources import HubSource
 from sparkfleet.weights.stage import StagePlan, Strategy
 from sparkfleet.weights.wanted import Stock, stocks_of
 
@@ -68,26 +69,20 @@ class StageWeights(Action[NoArgs]):
             record = not scene.options.check
             return tuple(inspect(link, one.manifest, root, record=record) for one in stocks)
 
-        return scene.pool.map(ask, hosts)
+        answers = scene.pool.map(ask, hosts)
+        if not answers.errors:
+            self._deliveries = tuple(_deliveries(scene, stocks, answers.values))
+            for one in self._deliveries:
+                _check_access(scene, one)
+        return answers
 
     def plan(self, scene: Scene, seen: Mapping[str, Any]) -> Mapping[str, Plan]:
         """Plan what each host lacks of each."""
-        stocks = scene.recall(Stocks).stocks
-        strategy = strategy_of(scene)
-        self._deliveries = tuple(
-            Delivery(
-                stock=one,
-                plans=stage.plan(
-                    one.manifest, {name: found[at] for name, found in seen.items()}, strategy
-                ),
-            )
-            for at, one in enumerate(stocks)
-        )
         model = self._deliveries[0]
         served = layout.served(model.stock.manifest)
         paths = {name: f"{plan.root}/{served}" for name, plan in model.plans.items()}
         lacking = {name: sum(one.plans[name].size for one in self._deliveries) for name in seen}
-        commit = ";".join(hash_of(one.manifest) for one in stocks)
+        commit = ";".join(hash_of(one.stock.manifest) for one in self._deliveries)
         scene.remember(Staged(paths=paths, commit=commit, lacking=lacking))
         return {name: self._plan(name) for name in seen}
 
@@ -139,6 +134,22 @@ class Stocks:
     """What is wanted on every host, made exact; the model first."""
 
     stocks: tuple[Stock, ...]
+
+
+def _deliveries(
+    scene: Scene, stocks: tuple[Stock, ...], seen: Mapping[str, tuple[Inspection, ...]]
+) -> Iterator[Delivery]:
+    for at, one in enumerate(stocks):
+        found = {name: inspections[at] for name, inspections in seen.items()}
+        yield Delivery(stock=one, plans=stage.plan(one.manifest, found, strategy_of(scene)))
+
+
+def _check_access(scene: Scene, one: Delivery) -> None:
+    """Refuse a token or a licence before any host starts; asks the Hub only if it is needed."""
+    missing = from_outside(one.plans, shared_of(scene))
+    if missing and isinstance(one.stock.source, HubSource):
+        smallest = min(missing, key=lambda send: send.place.file.size)
+        hub.check_access(one.stock.source, smallest.place.file.path)
 
 
 def strategy_of(scene: Scene) -> Strategy:

@@ -79,6 +79,12 @@ def deliver(
         return delivery.run(ways, source)
 
 
+def from_outside(plans: Mapping[str, StagePlan], shared: Shared) -> tuple[Send, ...]:
+    """Return what `deliver` would have to bring from outside the cluster."""
+    ways = routes(plans, next(iter(plans)), shared)
+    return tuple(send for sends in ways.outside.values() for send in sends)
+
+
 class Delivery:
     """The programs of one copy; they end with it."""
 

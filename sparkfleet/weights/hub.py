@@ -21,6 +21,7 @@ from huggingface_hub.utils import filter_repo_objects  # type: ignore[attr-defin
 from sparkfleet.errors import InputError
 from sparkfleet.weights import manifest as manifests
 from sparkfleet.weights.manifest import File, Manifest
+from sparkfleet.weights.sources import HubSource
 
 T = TypeVar("T")
 WAITS = (0.5, 1, 2)  # s, between tries
@@ -74,18 +75,14 @@ def select(
     return chosen
 
 
-def check_access(manifest: Manifest, token: str | None) -> None:
-    """Raise HubError if `token` may not download the files of `manifest`.
+def check_access(source: HubSource, path: str) -> None:
+    """Raise HubError if the token of `source` may not download the file `path`.
 
     The listing of a gated model is public; only its files are not.
     """
-    smallest = min(manifest.files, key=lambda file: file.size)
-    url = resolve_url(manifest) + quote(smallest.path)
-    ask(
-        lambda: huggingface_hub.get_hf_file_metadata(url, token=token or False),
-        manifest.name,
-        token,
-    )
+    name = source.url.removeprefix(f"{constants.ENDPOINT}/").partition("/resolve/")[0]
+    url, token = source.url + quote(path), source.token
+    ask(lambda: huggingface_hub.get_hf_file_metadata(url, token=token or False), name, token)
 
 
 def resolve_url(manifest: Manifest) -> str:

@@ -26,10 +26,13 @@ class Want:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stock:
-    """A want made exact: its manifest, and where its bytes come from if no host has them."""
+    """A want made exact: its manifest, and where its bytes come from if no host has them.
+
+    Without a `source`, in offline mode, only hosts that have them can give them.
+    """
 
     manifest: Manifest
-    source: Source
+    source: Source | None
 
 
 def wanted(settings: Settings) -> tuple[Want, ...]:
@@ -89,7 +92,8 @@ def stock(want: Want, *, offline: bool = False, progress: Progress = silent) -> 
     if want.folder is not None:
         return _local(want, want.folder, progress)
     manifest = hub.resolve(want.name, want.revision, token=hub.token(), offline=offline)
-    source = HubSource(url=hub.resolve_url(manifest), token=hub.token() or "")
+    online = HubSource(url=hub.resolve_url(manifest), token=hub.token() or "")
+    source = None if offline else online
     if want.file is not None:
         found = hub.select(manifest, allow=[want.file])
         return Stock(manifest=Manifest(name=layout.LOOSE, files=found.files), source=source)

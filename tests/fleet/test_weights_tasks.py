@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from sparkfleet.lab import fleet
+from sparkfleet.lab.hub import Hub
+from sparkfleet.lab.plan import CONTROL
 from tests.commandline import Done, command_line
 
 pytestmark = pytest.mark.fleet
@@ -131,6 +133,24 @@ def test_push_needs_something_to_send(run: Type) -> None:
     done = run("weights.stage", "--set", "weights_strategy=push", "--set", "weights_source=")
     assert done.code == 5
     assert "push sends from this machine, and tiny is no folder of it" in done.output
+
+
+def test_a_gated_model_is_refused_before_a_host_starts_and_offline_asks_nobody(
+    run: Type, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with Hub(address=CONTROL) as server:
+        server.add("meta/gated", {"config.json": b"[1]"}, gated=True)
+        monkeypatch.setenv("HF_ENDPOINT", server.url)
+        monkeypatch.setenv("HF_HOME", str(tmp_path))
+        given = ("--set", "weights_source=", "--set", "vllm_model=meta/gated")
+        for options in ((), ("--check",)):
+            done = run("weights.stage", *given, *options)
+            assert done.code == 5
+            assert "meta/gated is gated, and there is no token" in done.output
+        done = run("weights.stage", *given, "--set", "weights_offline=true")
+        assert done.code == 2
+        assert "1 files are on no host that it can reach, first" in done.output
+        assert server.sent == 0
 
 
 def test_a_misspelt_model_is_guessed(run: Type) -> None:

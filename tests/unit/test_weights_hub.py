@@ -40,6 +40,9 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
         yield running
 
 
+CONFIG = "config.json"
+
+
 def source(manifest: Manifest, token: str = "") -> sources.HubSource:
     return sources.HubSource(url=hub.resolve_url(manifest), token=token)
 
@@ -95,14 +98,14 @@ def test_each_refusal_is_told_apart(
     server: Hub, name: str, token: str | None, message: str
 ) -> None:
     with pytest.raises(HubError, match=message) as caught:
-        hub.check_access(hub.resolve(name, token=token), token)
+        hub.check_access(source(hub.resolve(name, token=token), token or ""), CONFIG)
     assert caught.value.hint
     assert token is None or token not in str(caught.value)
 
 
 def test_a_token_that_may_is_let_through(server: Hub) -> None:
     for name in ("meta/gated", "me/private", NAME):
-        hub.check_access(hub.resolve(name, token=READER), "hf_reader")
+        hub.check_access(source(hub.resolve(name, token=READER), READER), CONFIG)
 
 
 def test_an_unknown_revision_is_told_apart(server: Hub) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sparkfleet.actions.scene import Scene
-from sparkfleet.doctor.matcher import diagnose
+from sparkfleet.doctor.matcher import diagnose, first_error
 from sparkfleet.links import Fabric
 from sparkfleet.report.events import Note
 
@@ -27,6 +27,10 @@ def tell_causes(scene: Scene) -> None:
             f"    its log says: {finding.text}",
         )
         scene.tell(Note(text="\n".join(lines), level="error"))
+    for name, log in logs.items() if not causes else ():
+        if error := first_error(log):
+            text = f"no known cause; what the logs of {name} say first of it: {error}"
+            scene.tell(Note(text=text, level="error"))
 
 
 def _addresses(scene: Scene) -> dict[str, str]:

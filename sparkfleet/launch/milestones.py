@@ -27,7 +27,6 @@ _RANK = re.compile(
     r"|\brank (?P<assigned>\d+) in world size (?P<of>\d+) is assigned\b"
 )
 _COPIED = re.compile(r"Copying the following environment variables[^:]*: \[(?P<names>.*)")
-_INIT = re.compile(r"\bdistributed_init_method=tcp://(?P<address>\[[^\]\s]+\]|[^:\s]+):\d")
 
 
 class Phase(enum.StrEnum):
@@ -217,12 +216,6 @@ def copied_environment(log: str) -> tuple[str, ...]:
     """
     found = (match["names"] for match in map(_COPIED.search, log.split("\n")) if match)
     return tuple(dict.fromkeys(name for names in found for name in re.findall(r"'(\w+)'", names)))
-
-
-def init_address(log: str) -> str | None:
-    """Return the address at which the ranks met last (case C37: never a loopback one)."""
-    found = [match["address"].strip("[]") for match in _INIT.finditer(log)]
-    return found[-1] if found else None
 
 
 def _peel(text: str) -> tuple[list[str], str]:

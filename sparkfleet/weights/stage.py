@@ -162,21 +162,6 @@ def _verdicts(manifest: Manifest, inspection: Inspection, needed: StagePlan) -> 
     yield from verdicts.on_folder(inspection)
 
 
-def push(link: Link, folder: Path, plan: StagePlan, *, moved: Moved = silent) -> Landed:
-    """Send what `plan` says from the local `folder` to the host of `link`, through that link.
-
-    Raises CommandError if the host cannot take it; what has arrived stays there for the next run.
-    """
-    arrived = Landed(host=plan.host)
-    if plan.sends:
-        request = {"root": plan.root, "streams": [stream(plan.sends)]}
-        sent = payload(folder, plan.sends)
-        with Conversation(link, "receiver", request, payload=sent) as receiver:
-            arrived = landed(receiver, plan, moved)
-    place(link, plan, arrived)
-    return arrived
-
-
 def stream(sends: Iterable[Send], source: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return one stream of a receiver's request; without a `source` it is the payload."""
     return {"source": source, "files": [send.item() for send in sends]}

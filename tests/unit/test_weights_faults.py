@@ -17,8 +17,10 @@ import pytest
 
 from sparkfleet.commands import script
 from sparkfleet.errors import CommandError, GateError, SparkfleetError
-from sparkfleet.weights import layout, stage
+from sparkfleet.weights import delivery, layout, stage
 from sparkfleet.weights.manifest import Manifest, text
+from sparkfleet.weights.routes import apart
+from sparkfleet.weights.sources import FolderSource
 from tests.weights import COMMIT, Sparks, bundle, isolate, one
 
 KILLS = 50
@@ -246,7 +248,7 @@ def test_a_disk_that_fills_up_on_the_way_keeps_what_arrived(
     plans = spark.plan(manifest)
     hog.write_bytes(b"x" * 500_000)
     with pytest.raises(CommandError, match=r"[Nn]o space|full"):
-        stage.push(spark.links["spark-01"], source, plans["spark-01"])
+        delivery.deliver(spark.links, plans, apart, source=FolderSource(folder=source))
     assert wrong_files(spark, manifest, source) == []
     hog.unlink()
     assert spark.stage(manifest, source).landed["spark-01"].bytes < manifest.size

@@ -58,6 +58,16 @@ def show_size(count: float) -> str:
     return f"{count:.1f} TB"
 
 
+def show_seconds(seconds: float) -> str:
+    """Return a duration as a person reads it: ``9 s``, ``4 min``, ``1 h 20 min``."""
+    if seconds < 99.5:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 100:
+        return f"{minutes} min"
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
 def show_count(count: float) -> str:
     """Return `count` as a person reads it: ``512``, ``3.8B``, ``120B``."""
     for unit in ("", "K", "M", "B"):

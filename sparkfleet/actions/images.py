@@ -62,8 +62,16 @@ class Image(Action[ImageArgs]):
         node = _node(scene, link.host)
         work: Obtain | Spread = plan.work
 
-        def tell(text: str, done: int, total: int) -> None:
-            scene.tell(Progress(host=link.host.name, text=text, done=done, total=total or None))
+        def tell(step: transfer.Step) -> None:
+            scene.tell(
+                Progress(
+                    host=link.host.name,
+                    text=step.text,
+                    done=step.done,
+                    total=step.total,
+                    bytes=step.bytes,
+                )
+            )
 
         if isinstance(work, Obtain):
             if work.pull:

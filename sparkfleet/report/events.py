@@ -37,12 +37,16 @@ class TaskStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """Long work on a host: what it does now, and how far it is where that is known."""
+    """Long work on a host: what it does now, and how far it is where that is known.
+
+    Where `done` and `total` are `bytes`, their rate and the time that is left are told as well.
+    """
 
     host: str
     text: str
     done: int | None = None
     total: int | None = None
+    bytes: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

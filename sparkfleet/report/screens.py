@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol, TextIO
 
 from sparkfleet.report import events
 
 WIDTH = 78  # of a heading without a terminal
+EVERY = 5.0  # s between two lines on the bytes of a host
 
 
 class Screen(Protocol):
@@ -29,13 +32,18 @@ class Screen(Protocol):
 
 
 class PlainScreen:
-    """Writes lines without colours; a host's progress is a line where it is another than before."""
+    """Writes lines without colours; a host's progress is a line where it is another than before.
+
+    On bytes that move there is one now and then, and the last one.
+    """
 
     width = WIDTH
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream = stream
+        self._clock = clock
         self._last: dict[str, str] = {}
+        self._due: dict[str, float] = {}
 
     def line(self, text: str, style: str = "") -> None:  # noqa: ARG002 - no colours here
         """Print a line, at once."""
@@ -43,6 +51,10 @@ class PlainScreen:
 
     def progress(self, event: events.Progress) -> None:
         """Print what is new."""
+        if event.bytes and event.done != event.total:
+            if self._clock() < self._due.get(event.host, 0):
+                return
+            self._due[event.host] = self._clock() + EVERY
         if self._last.get(event.host) != event.text:
             self._last[event.host] = event.text
             self.line(f"  ... [{event.host}] {event.text}")
@@ -50,6 +62,7 @@ class PlainScreen:
     def clear(self) -> None:
         """Forget; lines stay."""
         self._last.clear()
+        self._due.clear()
 
 
 def write(stream: TextIO, text: str) -> None:

@@ -7,7 +7,7 @@ from typing import IO, Any, cast
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
 from sparkfleet.report import events
 
@@ -63,12 +63,13 @@ class TerminalScreen:
             self._bars = _bars(self._console)
             self._bars.start()
         if event.host not in self._rows:
-            self._rows[event.host] = self._bars.add_task("", host=event.host, total=None)
+            self._rows[event.host] = self._bars.add_task("", host=event.host, total=None, count="")
         self._bars.update(
             self._rows[event.host],
             description=escape(event.text),
             completed=event.done or 0,
             total=event.total,
+            count=f"{event.done}/{event.total}" if event.total and not event.bytes else "",
         )
 
     def clear(self) -> None:
@@ -85,7 +86,7 @@ def _bars(console: Console) -> Progress:
         TextColumn("{task.fields[host]}", style="bold"),
         TextColumn("{task.description}"),
         BarColumn(bar_width=20),
-        MofNCompleteColumn(),
+        TextColumn("{task.fields[count]}"),
         console=console,
         transient=True,
     )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import difflib
 import threading
+import time
 from collections.abc import Iterator
 
 from sparkfleet.model import Change, Outcome, Severity, Status
 from sparkfleet.report import events
+from sparkfleet.report.pace import Paces
 from sparkfleet.report.recap import recap
 from sparkfleet.report.screens import Screen
 
@@ -36,6 +38,7 @@ class TextReporter:
         self._diff = diff
         self._verbose = verbose
         self._lock = threading.Lock()
+        self._paces = Paces(time.monotonic)
 
     def handle(self, event: events.Event) -> None:
         """Print one event."""
@@ -48,7 +51,7 @@ class TextReporter:
                 case events.TaskStarted():
                     self._heading(f"TASK [{event.name}]")
                 case events.Progress():
-                    self._screen.progress(event)
+                    self._screen.progress(self._paces.told(event))
                 case events.HostEnded():
                     self._ended(event)
                 case events.Note():
@@ -63,6 +66,7 @@ class TextReporter:
 
     def _heading(self, title: str, tail: str = "") -> None:
         self._screen.clear()
+        self._paces.clear()
         stars = "*" * max(self._screen.width - len(title) - 2, 3)
         self._screen.line(f"\n{title} {stars}")
         if tail:

@@ -12,7 +12,6 @@ from sparkfleet.errors import CommandError
 from sparkfleet.launch.images.image import Image
 from sparkfleet.launch.images.plan import build_file
 from sparkfleet.launch.survey import Survey, images_wanted, parse_images
-from sparkfleet.quantities import show_size
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.link import Link
 from sparkfleet.weights.conversation import Conversation
@@ -20,8 +19,19 @@ from sparkfleet.weights.routes import Ends
 
 PROBES = ".sparkfleet/images"  # below the weights folder: what was found in images, by their key
 
-Tell = Callable[[str, int, int], None]
-"""Takes a text, what is done and of how much (0 where nobody knows)."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What is done now, and how much of it of how much: layers or `bytes`; None: nobody knows."""
+
+    text: str
+    done: int
+    total: int | None
+    bytes: bool = False
+
+
+Tell = Callable[[Step], None]
+"""Takes how far it is, again and again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +64,8 @@ def pull(node: Node, tell: Tell) -> None:
     request = {"do": "pull", "cli": node.cli, "image": node.settings.needed("engine_image")}
 
     def told(progress: Any) -> None:
-        tell("pulling, layers", progress.get("done", 0), progress.get("layers", 0))
+        layers = progress.get("layers") or None
+        tell(Step(text="pulling, layers", done=progress.get("done", 0), total=layers))
 
     with Conversation(node.link, "images", request) as work:
         work.answer(told)
@@ -92,8 +103,8 @@ def copy(source: Node, target: Node, ends: Ends, tell: Tell) -> None:
         }
 
         def told(progress: Any) -> None:
-            count = progress.get("bytes", 0)
-            tell(f"copying from {source.link.host.name}, {show_size(count)}", count, image.size)
+            text, done = f"copying from {source.link.host.name}", progress.get("bytes", 0)
+            tell(Step(text=text, done=done, total=image.size or None, bytes=True))
 
         with Conversation(target.link, "images", request) as receiver:
             _both(sender, receiver, told)

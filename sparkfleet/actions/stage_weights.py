@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,13 +16,13 @@ from sparkfleet.quantities import show_size
 from sparkfleet.remote.link import Link
 from sparkfleet.remote.pool import Answers
 from sparkfleet.report.events import Note, Progress
-from sparkfleet.weights import hub, layout, stage
-from sparkfleet.weights.delivery import Report, deliver, from_outside
+from sparkfleet.weights import layout, stage
+from sparkfleet.weights.delivery import Report, deliver
 from sparkfleet.weights.inspection import Inspection, inspect
 from sparkfleet.weights.manifest import Manifest
-from sparkfleet.weights.routes import Ends, Shared
-from sparkfleet.weights.sources import HubSource
-from sparkfleet.weights.stage import StagePlan, Strategy
+from sparkfleet.weights.orders import Order, check_supply, orders
+from sparkfleet.weights.routes import Ends, Shared, apart
+from sparkfleet.weights.stage import Arriving, StagePlan, Strategy
 from sparkfleet.weights.wanted import Stock, stocks_of
 
 
@@ -38,12 +38,7 @@ class Staged:
     lacking: Mapping[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
-    """One of the models and files that are wanted, and what each host lacks of it."""
-
-    stock: Stock
-    plans: Mapping[str, StagePlan]
+HERE = "this machine"
 
 
 class StageWeights(Action[NoArgs]):
@@ -57,37 +52,32 @@ class StageWeights(Action[NoArgs]):
 
     def __init__(self, args: NoArgs) -> None:
         super().__init__(args)
-        self._deliveries: tuple[Delivery, ...] = ()
+        self._orders: tuple[Order, ...] = ()
 
     def look(self, scene: Scene, hosts: tuple[Host, ...]) -> Answers[tuple[Inspection, ...]]:
         """Make every want exact once, then ask each host what it holds of all of them."""
-        stocks = stocks_of(scene.settings(scene.cluster.head))
+        head = scene.settings(scene.cluster.head)
+        stocks = stocks_of(head, lambda done, size: scene.tell(hashing(HERE, done, size)))
         scene.remember(Stocks(stocks=stocks))
-
-        def ask(link: Link) -> tuple[Inspection, ...]:
-            root = scene.settings(link.host).text("weights_dir")
-            record = not scene.options.check
-            return tuple(inspect(link, one.manifest, root, record=record) for one in stocks)
-
-        answers = scene.pool.map(ask, hosts)
+        answers = scene.pool.map(lambda link: _inspect(scene, link, stocks), hosts)
         if not answers.errors:
-            self._deliveries = tuple(_deliveries(scene, stocks, answers.values))
-            for one in self._deliveries:
-                _check_access(scene, one)
+            self._orders = orders(stocks, answers.values, strategy_of(scene))
+            for one in self._orders:
+                check_supply(one, shared_of(scene))
         return answers
 
     def plan(self, scene: Scene, seen: Mapping[str, Any]) -> Mapping[str, Plan]:
         """Plan what each host lacks of each."""
-        model = self._deliveries[0]
+        model = self._orders[0]
         served = layout.served(model.stock.manifest)
         paths = {name: f"{plan.root}/{served}" for name, plan in model.plans.items()}
-        lacking = {name: sum(one.plans[name].size for one in self._deliveries) for name in seen}
-        commit = ";".join(hash_of(one.stock.manifest) for one in self._deliveries)
+        lacking = {name: sum(one.plans[name].size for one in self._orders) for name in seen}
+        commit = ";".join(hash_of(one.stock.manifest) for one in self._orders)
         scene.remember(Staged(paths=paths, commit=commit, lacking=lacking))
         return {name: self._plan(name) for name in seen}
 
     def _plan(self, name: str) -> Plan:
-        plans = [(one.stock.manifest, one.plans[name]) for one in self._deliveries]
+        plans = [(one.stock.manifest, one.plans[name]) for one in self._orders]
         changes = tuple(_change(manifest, plan) for manifest, plan in plans if plan.changes)
         verdicts = tuple(verdict for _, plan in plans for verdict in plan.verdicts)
         size = show_size(sum(manifest.size for manifest, _ in plans))
@@ -99,17 +89,19 @@ class StageWeights(Action[NoArgs]):
     ) -> Answers[Plan]:
         """Deliver one after the other, host to host at the speed of the link; then prove it."""
         reports = []
-        for one in self._deliveries:
+        for one in self._orders:
             needy = {name: plan for name, plan in one.plans.items() if plan.changes}
             if needy:
                 reports.append(self._deliver(scene, one))
         _tell_rates(scene, reports)
         return scene.pool.map(lambda link: self._proven(scene, link, plans, reports), hosts)
 
-    def _deliver(self, scene: Scene, one: Delivery) -> Report:
-        def moved(host: str, done: int, size: int) -> None:
-            text = f"{one.stock.manifest.name}: {show_size(done)} of {show_size(size)}"
-            scene.tell(Progress(host=host, text=text, done=done, total=size))
+    def _deliver(self, scene: Scene, one: Order) -> Report:
+        def moved(now: Arriving) -> None:
+            text = f"{one.stock.manifest.name}, {now.proven} of {now.files} files proven"
+            scene.tell(
+                Progress(host=now.host, text=text, done=now.done, total=now.size, bytes=True)
+            )
 
         by_name = {host.name: scene.pool.link(host) for host in scene.cluster.hosts}
         chosen = {name: by_name[name] for name in one.plans}
@@ -121,7 +113,7 @@ class StageWeights(Action[NoArgs]):
         name = link.host.name
         root = scene.settings(link.host).text("weights_dir")
         verdicts: list[Verdict] = []
-        for one in self._deliveries:
+        for one in self._orders:
             verdicts += stage.verify(link, one.stock.manifest, root)
         landed = [report.landed[name] for report in reports if name in report.landed]
         files, size = sum(one.files for one in landed), sum(one.bytes for one in landed)
@@ -136,20 +128,23 @@ class Stocks:
     stocks: tuple[Stock, ...]
 
 
-def _deliveries(
-    scene: Scene, stocks: tuple[Stock, ...], seen: Mapping[str, tuple[Inspection, ...]]
-) -> Iterator[Delivery]:
-    for at, one in enumerate(stocks):
-        found = {name: inspections[at] for name, inspections in seen.items()}
-        yield Delivery(stock=one, plans=stage.plan(one.manifest, found, strategy_of(scene)))
+def _inspect(scene: Scene, link: Link, stocks: tuple[Stock, ...]) -> tuple[Inspection, ...]:
+    root = scene.settings(link.host).text("weights_dir")
+
+    def look(one: Stock) -> Inspection:
+        def hashed(done: int) -> None:
+            if done:
+                scene.tell(hashing(link.host.name, done))
+
+        record = not scene.options.check
+        return inspect(link, one.manifest, root, record=record, hashed=hashed)
+
+    return tuple(look(one) for one in stocks)
 
 
-def _check_access(scene: Scene, one: Delivery) -> None:
-    """Refuse a token or a licence before any host starts; asks the Hub only if it is needed."""
-    missing = from_outside(one.plans, shared_of(scene))
-    if missing and isinstance(one.stock.source, HubSource):
-        smallest = min(missing, key=lambda send: send.place.file.size)
-        hub.check_access(one.stock.source, smallest.place.file.path)
+def hashing(host: str, done: int, size: int | None = None) -> Progress:
+    """Return the news that `host` has hashed `done` bytes, of `size` where that is known."""
+    return Progress(host=host, text="hashing what is there", done=done, total=size, bytes=True)
 
 
 def strategy_of(scene: Scene) -> Strategy:
@@ -158,20 +153,23 @@ def strategy_of(scene: Scene) -> Strategy:
 
 
 def shared_of(scene: Scene) -> Shared:
-    """Return the function that tells which addresses two hosts share on the fabric, if any.
-
-    With the strategies `each` and `push` hosts give each other nothing.
-    """
-    if strategy_of(scene) is not Strategy.FANOUT:
-        return lambda _sender, _receiver: None
+    """Return the function that tells which addresses two hosts share on the fabric, if any."""
     fabric = scene.found(Fabric)
     fleet = scene.found(Fleet)
     if fabric is None and fleet and len(scene.cluster.hosts) > 1 and fleet.facts:
         fabric = links.fabric(fleet.facts, scene.cluster.hosts)
+    return shared_over(fabric, strategy_of(scene))
+
+
+def shared_over(fabric: Fabric | None, strategy: Strategy) -> Shared:
+    """Return the function that tells which addresses of `fabric` two hosts share.
+
+    With the strategies `each` and `push` hosts give each other nothing.
+    """
+    if fabric is None or strategy is not Strategy.FANOUT:
+        return apart
 
     def shared(sender: str, receiver: str) -> Ends | None:
-        if fabric is None:
-            return None
         ours, theirs = fabric.address(sender, receiver), fabric.address(receiver, sender)
         if ours is None or theirs is None:
             return None

@@ -65,12 +65,13 @@ def site(asked: Asked) -> Iterator[Site]:
         files = " ".join(shown(file) for file in resolved.files)
         console().print(f"{asked.task}  inventory {files}", style="bold")
     with Pool(open_link, forks=asked.forks) as pool:
-        seen = pool.map(lambda link: _gather(cluster, link), cluster.hosts).all()
+        seen = pool.map(lambda link: gather(cluster, link), cluster.hosts).all()
         fabric = links.fabric(seen, cluster.hosts)
         yield Site(cluster=cluster, pool=pool, facts=seen, fabric=fabric)
 
 
-def _gather(cluster: Cluster, link: Link) -> HostFacts:
+def gather(cluster: Cluster, link: Link) -> HostFacts:
+    """Return the facts of the host of `link`, with what `links.bench` left there."""
     folder = Settings(host=link.host).text("weights_dir")
     return facts.gather(link, weights_dir=folder, files=[receipt.path(folder, cluster.name)])
 

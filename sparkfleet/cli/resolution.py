@@ -18,6 +18,8 @@ from sparkfleet.recipes.recipe import Recipe
 from sparkfleet.recipes.recipe import load as load_recipe
 from sparkfleet.recipes.settings import overlay
 from sparkfleet.remote.ssh_options import ssh_options
+from sparkfleet.report.events import RunStarted
+from sparkfleet.resources import shown
 
 NO_RECIPE = Recipe(name="", path=Path())  # of what can do without one
 
@@ -109,3 +111,11 @@ def _sized(cluster: Cluster, asked: Asked, recipe: Recipe) -> Cluster:
             hint="add hosts to the group `sparks`, or ask for less: --tp, --pp, --solo",
         )
     return replace(cluster, hosts=cluster.hosts[:nodes])
+
+
+def first_line(asked: Asked, resolved: Resolved) -> RunStarted:
+    """Return the first line of output: which files were taken."""
+    sources = {"inventory": " ".join(shown(file) for file in resolved.files)}
+    if resolved.recipe.name:
+        sources["recipe"] = f"{resolved.recipe.name} ({shown(resolved.recipe.path)})"
+    return RunStarted(task=asked.task, sources=sources, check=asked.check)

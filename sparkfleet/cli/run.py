@@ -11,7 +11,7 @@ from pathlib import Path
 from sparkfleet.actions.scene import Options, Scene
 from sparkfleet.cli import interrupts, unknown
 from sparkfleet.cli.asked import Asked, command_line
-from sparkfleet.cli.resolution import Resolved, check_connections, check_tp, resolve
+from sparkfleet.cli.resolution import Resolved, check_connections, check_tp, first_line, resolve
 from sparkfleet.cli.screen import say, screen
 from sparkfleet.errors import PlaybookError, SparkfleetError, UsageError
 from sparkfleet.playbook.assignment import assign, starts, uses_cluster
@@ -23,7 +23,7 @@ from sparkfleet.playbook.syntax import Assigned
 from sparkfleet.remote.open import open_link
 from sparkfleet.remote.pool import Pool
 from sparkfleet.report import json
-from sparkfleet.report.events import Note, Reporter, Reporters, RunEnded, RunStarted, RunStopped
+from sparkfleet.report.events import Note, Reporter, Reporters, RunEnded, RunStopped
 from sparkfleet.report.log import LogReporter, log_folder
 from sparkfleet.report.text import TextReporter
 from sparkfleet.resources import find, shown
@@ -110,7 +110,7 @@ def _run(assigned: Sequence[Assigned], asked: Asked, resolved: Resolved, reporte
             log_dir=folder,
             run_id=run_id,
         )
-        scene.tell(_first_line(asked, resolved))
+        scene.tell(first_line(asked, resolved))
         try:
             return _carry_out(scene, assigned)
         except SparkfleetError as error:
@@ -163,10 +163,3 @@ def _options(asked: Asked, resolved: Resolved) -> Options:
         orphans=asked.orphans,
         command=command_line(),
     )
-
-
-def _first_line(asked: Asked, resolved: Resolved) -> RunStarted:
-    sources = {"inventory": " ".join(shown(file) for file in resolved.files)}
-    if resolved.recipe.name:
-        sources["recipe"] = f"{resolved.recipe.name} ({shown(resolved.recipe.path)})"
-    return RunStarted(task=asked.task, sources=sources, check=asked.check)

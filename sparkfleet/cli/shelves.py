@@ -1,8 +1,10 @@
-"""Looking at the weights of every node: `weights.verify`, `.plan`, `.list` and `.prune`."""
+"""Which models stand on every node: `weights.list` and `weights.prune`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict
 
 from rich.console import Console
 from rich.table import Table
@@ -12,77 +14,25 @@ from sparkfleet.cli.inspection import exit_code
 from sparkfleet.cli.resolution import Resolved, resolve
 from sparkfleet.errors import UsageError
 from sparkfleet.launch.survey import ask_survey
-from sparkfleet.model import Severity, Verdict
 from sparkfleet.quantities import show_size
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.link import Link
 from sparkfleet.remote.open import open_link
 from sparkfleet.remote.pool import Answers, Pool, T
+from sparkfleet.report import json
 from sparkfleet.spelling import did_you_mean
-from sparkfleet.weights import shelf, stage
-from sparkfleet.weights.inspection import Inspection, inspect
+from sparkfleet.weights import shelf
 from sparkfleet.weights.shelf import Model
-from sparkfleet.weights.wanted import Stock, stocks_of
-
-MARKS = {Severity.OK: "green", Severity.WARNING: "magenta", Severity.ERROR: "red"}
-
-
-def show_verdicts(asked: Asked, *, full: bool) -> int:
-    """Print what every node holds of the recipe; return 2 where something is wrong."""
-    resolved = resolve(asked)
-    stocks = stocks_of(Settings(host=resolved.cluster.head))
-
-    def prove(link: Link) -> list[Verdict]:
-        verdicts: list[Verdict] = []
-        for one in stocks:
-            verdicts += stage.verify(link, one.manifest, _root(link), full=full)
-        return verdicts
-
-    answers = _everywhere(resolved, asked, prove)
-    console = _console()
-    for verdicts in answers.values.values():
-        for verdict in verdicts:
-            console.print(f"{verdict.severity}: {verdict}", style=MARKS.get(verdict.severity, ""))
-    _tell_errors(console, answers)
-    refused = any(verdict.refuses for found in answers.values.values() for verdict in found)
-    return exit_code(answers.errors) or (2 if refused else 0)
-
-
-def show_plans(asked: Asked) -> int:
-    """Print what each node lacks of the recipe; return 2 where something stands in the way."""
-    resolved = resolve(asked)
-    stocks = stocks_of(Settings(host=resolved.cluster.head))
-
-    def look(link: Link) -> list[Inspection]:
-        return [inspect(link, one.manifest, _root(link), record=False) for one in stocks]
-
-    answers = _everywhere(resolved, asked, look)
-    console = _console()
-    table = Table("host", "model", "has", "lacks", "in the way", box=None)
-    blocked = False
-    for at, one in enumerate(stocks):
-        found = {name: inspections[at] for name, inspections in answers.values.items()}
-        blocked |= _add_plans(table, one, found)
-    console.print(table)
-    _tell_errors(console, answers)
-    return exit_code(answers.errors) or (2 if blocked else 0)
-
-
-def _add_plans(table: Table, one: Stock, found: Mapping[str, Inspection]) -> bool:
-    blocked = False
-    for name, plan in stage.plan(one.manifest, found).items():
-        bad = [verdict for verdict in plan.verdicts if verdict.refuses]
-        blocked |= bool(bad)
-        lacks = f"{len(plan.sends)} files, {show_size(plan.size)}" if plan.sends else "nothing"
-        has = show_size(one.manifest.size - plan.size)
-        table.add_row(name, one.manifest.name, has, lacks, "; ".join(str(v) for v in bad))
-    return blocked
 
 
 def show_models(asked: Asked) -> int:
     """Print the models of every node."""
     resolved = resolve(asked, needs_recipe=False)
-    answers = _everywhere(resolved, asked, lambda link: shelf.models(link, _root(link)))
+    with Pool(open_link, forks=asked.forks) as pool:
+        answers = pool.map(lambda link: shelf.models(link, _root(link)), resolved.cluster.hosts)
+    if asked.output == "json":
+        json.write(_document(answers), sys.stdout)
+        return exit_code(answers.errors)
     table = Table("host", "model", "size", "files", "state", box=None)
     for name, models in answers.values.items():
         for model in models:
@@ -91,6 +41,15 @@ def show_models(asked: Asked) -> int:
     console.print(table)
     _tell_errors(console, answers)
     return exit_code(answers.errors)
+
+
+def _document(answers: Answers[tuple[Model, ...]]) -> Mapping[str, object]:
+    hosts = {
+        name: [{"name": one.name, **asdict(one)} for one in models]
+        for name, models in answers.values.items()
+    }
+    errors = {name: str(error) for name, error in answers.errors.items()}
+    return json.document(hosts=hosts, errors=errors)
 
 
 def _state(model: Model) -> str:
@@ -158,11 +117,6 @@ def _remove(link: Link, model: Model | None) -> str:
 
 def _root(link: Link) -> str:
     return Settings(host=link.host).text("weights_dir")
-
-
-def _everywhere(resolved: Resolved, asked: Asked, work: Callable[[Link], T]) -> Answers[T]:
-    with Pool(open_link, forks=asked.forks) as pool:
-        return pool.map(work, resolved.cluster.hosts)
 
 
 def _console() -> Console:

@@ -46,9 +46,10 @@ def verify(
     cluster: str | None = None,
     limit: Any = None,
     set: Any = None,  # noqa: A002 - the option's name
+    output: str | None = None,
 ) -> int:
     """Prove that every node has every file of the recipe; exit 2 where one has not. Read-only."""
-    from sparkfleet.cli.shelves import show_verdicts  # noqa: PLC0415 - Fabric: not for --list
+    from sparkfleet.cli.staging import show_verdicts  # noqa: PLC0415 - Fabric: not for --list
 
     return show_verdicts(ask("weights.verify", locals()), full=full)
 
@@ -62,9 +63,13 @@ def plan(
     cluster: str | None = None,
     limit: Any = None,
     set: Any = None,  # noqa: A002 - the option's name
+    output: str | None = None,
 ) -> int:
-    """Show what `weights.stage` would send to each node, and what stands in its way. Read-only."""
-    from sparkfleet.cli.shelves import show_plans  # noqa: PLC0415 - Fabric: not for --list
+    """Show what each node lacks, from where it would come, and what is in the way. Read-only.
+
+    A model that the Hub would refuse is told here: no token, or a licence that was not accepted.
+    """
+    from sparkfleet.cli.staging import show_plans  # noqa: PLC0415 - Fabric: not for --list
 
     return show_plans(ask("weights.plan", locals()))
 
@@ -77,6 +82,7 @@ def listing(
     cluster: str | None = None,
     limit: Any = None,
     set: Any = None,  # noqa: A002 - the option's name
+    output: str | None = None,
 ) -> int:
     """Show the models on every node, with their sizes and whose they are."""
     from sparkfleet.cli.shelves import show_models  # noqa: PLC0415 - Fabric: not for --list

@@ -17,7 +17,7 @@ from sparkfleet.errors import CommandError, GateError
 from sparkfleet.remote.link import Link
 from sparkfleet.weights import stage
 from sparkfleet.weights.conversation import Conversation
-from sparkfleet.weights.routes import Ends, Leg, Routes, Shared, routes, spread
+from sparkfleet.weights.routes import Ends, Leg, Routes, Shared, nobody_has, routes, spread
 from sparkfleet.weights.sources import FolderSource, HubSource, Source
 from sparkfleet.weights.stage import Landed, Moved, Send, StagePlan
 
@@ -79,12 +79,6 @@ def deliver(
         return delivery.run(ways, source)
 
 
-def from_outside(plans: Mapping[str, StagePlan], shared: Shared) -> tuple[Send, ...]:
-    """Return what `deliver` would have to bring from outside the cluster."""
-    ways = routes(plans, next(iter(plans)), shared)
-    return tuple(send for sends in ways.outside.values() for send in sends)
-
-
 class Delivery:
     """The programs of one copy; they end with it."""
 
@@ -111,7 +105,7 @@ class Delivery:
     def run(self, ways: Routes, source: Source | None) -> Report:
         """Copy along `ways`, and what no host has from `source`; then give all of it its names."""
         if ways.outside and source is None:
-            raise _nobody_has(ways)
+            raise nobody_has(ways)
         hub = source if isinstance(source, HubSource) else None
         legs: list[Leg] = [*ways.legs, *(_download(*item) for item in ways.outside.items() if hub)]
         self._begin({*ways.outside, *(leg.receiver for leg in legs)})
@@ -238,12 +232,3 @@ def _join(work: Sequence[Future[Any]]) -> None:
     done = wait(work, timeout=GRACE if failed else None).done
     for future in (future for future in work if future in done):
         future.result()
-
-
-def _nobody_has(ways: Routes) -> GateError:
-    host, sends = next(iter(ways.outside.items()))
-    return GateError(
-        f"{len(sends)} files are on no host that it can reach, first {sends[0].place.path}",
-        host=host,
-        hint="say where they come from: weights_source, or the Hub without offline mode",
-    )

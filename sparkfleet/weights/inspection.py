@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,19 +67,45 @@ class Inspection:
     hashed: int = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """What is to be made on a host: files of so many bytes, and links."""
+
+    sizes: tuple[int, ...] = ()
+    links: int = 0
+
+    def __add__(self, other: Room) -> Room:
+        return Room(sizes=self.sizes + other.sizes, links=self.links + other.links)
+
+
+Hashed = Callable[[int], None]
+"""Takes the bytes that were hashed so far, again and again."""
+
+
+def untold(_: int) -> None:
+    """Take how far the hashing is, and drop it."""
+
+
 def inspect(
-    link: Link, manifest: Manifest, root: str, *, full: bool = False, record: bool = True
+    link: Link,
+    manifest: Manifest,
+    root: str,
+    *,
+    full: bool = False,
+    record: bool = True,
+    hashed: Hashed = untold,
 ) -> Inspection:
     """Ask the host of `link` what it holds of `manifest` below `root` (its `weights_dir`).
 
     `full` hashes every file again; without it, files that the ledger knows unchanged are trusted.
-    With `record` off nothing is written there, not even the ledger.
+    With `record` off nothing is written there, not even the ledger. While it reads for long, it
+    tells `hashed`.
     """
     items = [place.item() for place in layout.places(manifest)]
     request = {"root": root, "files": items, "full": full, "record": record}
     with Conversation(link, "weights", request, little=True) as hashing:
         storage = link.ask("storage", _question(manifest, root))
-        files = hashing.answer()
+        files = hashing.answer(lambda progress: hashed(progress["hashed"]))
     return Inspection(
         host=link.host.name,
         storage=_storage(storage),

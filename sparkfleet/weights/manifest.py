@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from sparkfleet.errors import InputError
 from sparkfleet.onhost import weights as onhost
 
 HASHES = "hashes.jsonl"
+CORES = 8  # that hash at once, at most; a disk is no faster
 SKIPPED_FOLDERS = (".cache", ".git")  # `hf download --local-dir` keeps its own books in .cache
 
 
@@ -80,23 +82,15 @@ def from_folder(path: Path, progress: Progress = silent) -> Manifest:
     files = [file for file in _files(path) if not file.name.endswith(onhost.PARTIAL)]
     if not files:
         raise InputError(f"{path} holds no files", hint="name the folder that holds config.json")
-    ledger = onhost.Ledger(cache() / HASHES, writable=True)
-    ledger.path.parent.parent.mkdir(parents=True, exist_ok=True)
-    size, done, rows = sum(file.stat().st_size for file in files), 0, []
-    for file in files:
-        row = _row(file, file.relative_to(path).as_posix(), ledger)
-        rows.append(row)
-        done += row.size
-        progress(done, size)
-    return Manifest(name=path.resolve().name, files=tuple(rows))
+    rows = _rows({file.relative_to(path).as_posix(): file for file in files}, progress)
+    return Manifest(name=path.resolve().name, files=rows)
 
 
 def of_file(path: Path) -> Manifest:
     """Return the manifest of one loose file, which stands right below the weights folder."""
     if not path.is_file():
         raise InputError(f"there is no file {path} on this machine")
-    ledger = onhost.Ledger(cache() / HASHES, writable=False)
-    return Manifest(name=".", files=(_row(path, path.name, ledger),))
+    return Manifest(name=".", files=_rows({path.name: path}, silent))
 
 
 def _files(folder: Path) -> Iterator[Path]:
@@ -105,19 +99,40 @@ def _files(folder: Path) -> Iterator[Path]:
         yield from (Path(parent, name) for name in sorted(names))
 
 
-def _row(file: Path, name: str, ledger: onhost.Ledger) -> File:
+def _rows(files: Mapping[str, Path], progress: Progress) -> tuple[File, ...]:
+    """Return `files` with their hashes, those that are known and those that are hashed now."""
+    ledger = onhost.Ledger(cache() / HASHES, writable=True)
+    ledger.path.parent.parent.mkdir(parents=True, exist_ok=True)
     try:
-        found, real = file.stat(), str(file.resolve())
-        known = ledger.lookup(real, found, "sha256")
-        if known is None:
-            known = onhost.digest(file, "sha256")
-            ledger.record(real, found, known)
-        problem = _problem(file, found.st_size)
+        _hash([file for file in files.values() if not _known(file, ledger)], ledger, progress)
+        return tuple(_row(name, file, ledger) for name, file in files.items())
     except OSError as error:
-        raise InputError(f"{file}: {error.strerror}") from error
-    if problem:
+        raise InputError(f"{error.filename}: {error.strerror}") from error
+
+
+def _hash(files: Sequence[Path], ledger: onhost.Ledger, progress: Progress) -> None:
+    """Hash `files`, one on each core."""
+    sizes = [file.stat().st_size for file in files]
+    done = 0
+    with ThreadPoolExecutor(min(os.cpu_count() or 1, CORES)) as threads:
+        hashes = threads.map(lambda file: onhost.digest(file, "sha256"), files)
+        for file, size, known in zip(files, sizes, hashes, strict=True):
+            ledger.record(str(file.resolve()), file.stat(), known)
+            done += size
+            progress(done, sum(sizes))
+
+
+def _known(file: Path, ledger: onhost.Ledger) -> str | None:
+    return ledger.lookup(str(file.resolve()), file.stat(), "sha256")
+
+
+def _row(name: str, file: Path, ledger: onhost.Ledger) -> File:
+    size, known = file.stat().st_size, _known(file, ledger)
+    if problem := _problem(file, size):
         raise InputError(f"{file}: {problem}", hint="the download is broken; fetch that file again")
-    return File(path=name, size=found.st_size, sha256=known.partition(":")[2])
+    if known is None:
+        raise InputError(f"{file} changes while it is read", hint="run again once it is whole")
+    return File(path=name, size=size, sha256=known.partition(":")[2])
 
 
 def _problem(file: Path, size: int) -> str | None:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from sparkfleet.errors import GateError
 from sparkfleet.weights.stage import Send, StagePlan
 
 
@@ -121,3 +122,13 @@ def spread(sends: Sequence[Send], count: int) -> list[list[Send]]:
         streams[least].append(send)
         sizes[least] += send.size
     return streams
+
+
+def nobody_has(ways: Routes) -> GateError:
+    """Return the error for files that have to come from outside, where there is no outside."""
+    host, sends = next(iter(ways.outside.items()))
+    return GateError(
+        f"{len(sends)} files are on no host that it can reach, first {sends[0].place.path}",
+        host=host,
+        hint="say where they come from: weights_source, or the Hub without offline mode",
+    )

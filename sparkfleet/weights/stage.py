@@ -13,7 +13,7 @@ from sparkfleet.model import EMPTY, Severity, Verdict
 from sparkfleet.remote.link import Link
 from sparkfleet.weights import layout, verdicts
 from sparkfleet.weights.conversation import Conversation
-from sparkfleet.weights.inspection import Inspection, inspect
+from sparkfleet.weights.inspection import Hashed, Inspection, Room, inspect, untold
 from sparkfleet.weights.layout import Place
 from sparkfleet.weights.manifest import Manifest
 
@@ -53,6 +53,7 @@ class StagePlan:
     texts: Mapping[str, str] = field(default_factory=lambda: EMPTY)
     verdicts: tuple[Verdict, ...] = ()
     cores: int = 1
+    room: Room = field(default_factory=Room)
 
     @property
     def size(self) -> int:
@@ -75,11 +76,22 @@ class Landed:
     wrong: Mapping[str, str] = field(default_factory=lambda: EMPTY)
 
 
-Moved = Callable[[str, int, int], None]
-"""Takes a host's name, the bytes that arrived there and the bytes in all."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arriving:
+    """How far a host is: `done` of `size` bytes arrived, and `proven` of its `files` are right."""
+
+    host: str
+    done: int
+    size: int
+    proven: int
+    files: int
 
 
-def silent(_host: str, _done: int, _size: int) -> None:
+Moved = Callable[[Arriving], None]
+"""Takes how far a host is, again and again."""
+
+
+def silent(_: Arriving) -> None:
     """Say nothing about progress."""
 
 
@@ -102,13 +114,19 @@ def plan(
     manifest: Manifest,
     inspections: Mapping[str, Inspection],
     strategy: Strategy = Strategy.FANOUT,
+    *,
+    taken: Mapping[str, Room] = EMPTY,
 ) -> Mapping[str, StagePlan]:
     """Return what each host of `inspections` needs to hold `manifest`.
 
-    With a strategy that copies nothing, plans hold verdicts only.
+    With a strategy that copies nothing, plans hold verdicts only. What is `taken` on a host is
+    needed there for other models.
     """
     if strategy.copies:
-        return {name: _plan(manifest, inspection) for name, inspection in inspections.items()}
+        return {
+            name: _plan(manifest, inspection, taken.get(name, Room()))
+            for name, inspection in inspections.items()
+        }
     return {
         name: StagePlan(
             host=name,
@@ -122,7 +140,7 @@ def plan(
     }
 
 
-def _plan(manifest: Manifest, inspection: Inspection) -> StagePlan:
+def _plan(manifest: Manifest, inspection: Inspection, taken: Room) -> StagePlan:
     places = {place.path: place for place in layout.places(manifest)}
     sends: dict[str, Send] = {}
     adopt: list[tuple[Place, str]] = []
@@ -133,21 +151,25 @@ def _plan(manifest: Manifest, inspection: Inspection) -> StagePlan:
             sends[place.blob] = Send(place=place, offset=finding.offset)
         else:
             adopt.append((place, have))
-    refs = inspection.storage.refs
+    refs, texts = inspection.storage.refs, layout.texts(manifest).items()
     needed = StagePlan(
         host=inspection.host,
         root=inspection.storage.root,
         cores=inspection.storage.cores,
         sends=tuple(sends.values()),
         adopt=tuple(adopt),
-        texts={
-            name: text for name, text in layout.texts(manifest).items() if refs.get(name) != text
-        },
+        texts={name: text for name, text in texts if refs.get(name) != text},
     )
-    return replace(needed, verdicts=tuple(_verdicts(manifest, inspection, needed)))
+    if needed.changes:
+        links = sum(place.path != place.blob for place in places.values())
+        room = Room(sizes=tuple(send.size for send in needed.sends), links=links)
+        needed = replace(needed, room=room)
+    return replace(needed, verdicts=tuple(_verdicts(manifest, inspection, needed, taken)))
 
 
-def _verdicts(manifest: Manifest, inspection: Inspection, needed: StagePlan) -> Iterator[Verdict]:
+def _verdicts(
+    manifest: Manifest, inspection: Inspection, needed: StagePlan, taken: Room
+) -> Iterator[Verdict]:
     for verdict in verdicts.on_files(inspection, manifest):
         state = verdict.check.removeprefix("weights.")
         if state in BEYOND_REPAIR:
@@ -156,9 +178,7 @@ def _verdicts(manifest: Manifest, inspection: Inspection, needed: StagePlan) -> 
             news = state in ("missing", "revision")
             yield replace(verdict, severity=Severity.INFO if news else Severity.WARNING)
     if needed.changes:
-        links = sum(place.path != place.blob for place in layout.places(manifest))
-        sizes = tuple(send.size for send in needed.sends)
-        yield from verdicts.on_storage(inspection, sizes, links)
+        yield from verdicts.on_storage(inspection, taken + needed.room)
     yield from verdicts.on_folder(inspection)
 
 
@@ -185,8 +205,13 @@ def payload(folder: Path, sends: Iterable[Send]) -> Iterator[bytes]:
 
 def landed(receiver: Conversation, plan: StagePlan, moved: Moved) -> Landed:
     """Listen to a receiver to its end; raises CommandError if it could not take everything."""
-    answer = receiver.answer(lambda progress: moved(plan.host, progress["bytes"], plan.size))
-    moved(plan.host, answer["bytes"], plan.size)
+
+    def told(done: int, proven: int) -> None:
+        files = len(plan.sends)
+        moved(Arriving(host=plan.host, done=done, size=plan.size, proven=proven, files=files))
+
+    answer = receiver.answer(lambda progress: told(progress["bytes"], progress["landed"]))
+    told(answer["bytes"], len(answer["landed"]))
     return Landed(
         host=plan.host, bytes=answer["bytes"], files=len(answer["landed"]), wrong=answer["wrong"]
     )
@@ -204,10 +229,16 @@ def place(link: Link, plan: StagePlan, arrived: Landed) -> None:
 
 
 def verify(
-    link: Link, manifest: Manifest, root: str, *, full: bool = False, record: bool = True
+    link: Link,
+    manifest: Manifest,
+    root: str,
+    *,
+    full: bool = False,
+    record: bool = True,
+    hashed: Hashed = untold,
 ) -> tuple[Verdict, ...]:
     """Return the verdicts on what the host of `link` holds; the last is ok if all is complete."""
-    inspection = inspect(link, manifest, root, full=full, record=record)
+    inspection = inspect(link, manifest, root, full=full, record=record, hashed=hashed)
     found = (*verdicts.on_files(inspection, manifest), *verdicts.on_folder(inspection))
     if any(verdict.refuses for verdict in found):
         return found

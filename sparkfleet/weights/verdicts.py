@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from sparkfleet.model import Severity, Verdict
 from sparkfleet.quantities import show_size
 from sparkfleet.weights import layout
-from sparkfleet.weights.inspection import Finding, Inspection
+from sparkfleet.weights.inspection import Finding, Inspection, Room
 from sparkfleet.weights.manifest import File, Manifest
 
 STAGE = "stage it: sparkfleet weights.stage"
@@ -35,10 +35,28 @@ EXPECTED: dict[str, Callable[[File], str]] = {
 def on_files(inspection: Inspection, manifest: Manifest) -> tuple[Verdict, ...]:
     """Return the verdicts on the files of `manifest`: an error for each that is not complete."""
     files = {place.path: place.file for place in layout.places(manifest)}
+    if len(files) > 1 and _absent(inspection, len(files)):
+        return (_nothing(inspection, manifest),)
     return (
         *(_file(inspection, finding, files[finding.path]) for finding in inspection.findings),
         *_indexes(inspection),
         *_revision(inspection, manifest),
+    )
+
+
+def _absent(inspection: Inspection, count: int) -> bool:
+    absent = [f for f in inspection.findings if (f.state, f.offset) == ("missing", 0)]
+    return len(absent) == count and not inspection.storage.commits
+
+
+def _nothing(inspection: Inspection, manifest: Manifest) -> Verdict:
+    return _verdict(
+        inspection,
+        "missing",
+        f"{inspection.storage.root}/{layout.served(manifest)}",
+        expected=f"{len(manifest.files)} files, {show_size(manifest.size)}",
+        seen="none of them",
+        fix=STAGE,
     )
 
 
@@ -107,8 +125,8 @@ def _revision(inspection: Inspection, manifest: Manifest) -> Iterator[Verdict]:
         )
 
 
-def on_storage(inspection: Inspection, sizes: tuple[int, ...], links: int) -> Iterator[Verdict]:
-    """Yield what keeps a host from taking files of `sizes` bytes and `links` links."""
+def on_storage(inspection: Inspection, room: Room) -> Iterator[Verdict]:
+    """Yield what keeps a host from giving `room`."""
     storage = inspection.storage
     if not storage.folder or not storage.writable:
         yield _verdict(
@@ -121,22 +139,22 @@ def on_storage(inspection: Inspection, sizes: tuple[int, ...], links: int) -> It
         )
     if storage.locked:
         yield _paths(inspection, "locked", storage.locked, Severity.ERROR)
-    yield from _space(inspection, sum(sizes))
-    yield from _filesystem(inspection, sizes, links)
+    yield from _space(inspection, sum(room.sizes))
+    yield from _filesystem(inspection, room)
 
 
-def _filesystem(inspection: Inspection, sizes: tuple[int, ...], links: int) -> Iterator[Verdict]:
-    storage = inspection.storage
-    if storage.free_inodes is not None and storage.free_inodes < len(sizes) + links:
+def _filesystem(inspection: Inspection, room: Room) -> Iterator[Verdict]:
+    storage, inodes = inspection.storage, len(room.sizes) + room.links
+    if storage.free_inodes is not None and storage.free_inodes < inodes:
         yield _verdict(
             inspection,
             "inodes",
             storage.base,
-            expected=f"{len(sizes) + links} free inodes",
+            expected=f"{inodes} free inodes",
             seen=str(storage.free_inodes),
             fix="remove small files from that filesystem: df -i",
         )
-    if storage.filesystem in NO_LINKS and (links or max(sizes, default=0) > FAT_LIMIT):
+    if storage.filesystem in NO_LINKS and (room.links or max(room.sizes, default=0) > FAT_LIMIT):
         yield _verdict(
             inspection,
             "filesystem",

@@ -26,6 +26,7 @@ from sparkfleet.weights.inspection import inspect
 from sparkfleet.weights.manifest import Manifest
 from sparkfleet.weights.routes import Ends
 from sparkfleet.weights.sources import FolderSource, HubSource, Source
+from sparkfleet.weights.stage import Arriving
 from tests.weights import bundle, files, isolate
 
 pytestmark = [
@@ -120,8 +121,8 @@ def test_once_the_copy_runs_nothing_listens_any_more(pair: Pair, server: Hub) ->
     server.rate = 500_000
     before, during = listening("spark-01"), list[set[str]]()
 
-    def look(host: str, done: int, _size: int) -> None:
-        if host == "spark-02" and done:
+    def look(now: Arriving) -> None:
+        if now.host == "spark-02" and now.done:
             during.append(listening("spark-01"))
 
     pair.stage(manifest, from_hub(manifest), look)
@@ -143,9 +144,9 @@ def test_a_cable_that_is_pulled_in_the_middle_ends_in_an_error_and_the_next_run_
     server.rate = 300_000
     pulled: list[str] = []
 
-    def pull(host: str, done: int, _size: int) -> None:
-        if host == "spark-02" and done and not pulled:
-            pulled.append(host)
+    def pull(now: Arriving) -> None:
+        if now.host == "spark-02" and now.done and not pulled:
+            pulled.append(now.host)
             fleet.fault("spark-01", "link-down")
 
     try:

@@ -67,8 +67,26 @@ def _in(host: str, script: str) -> str:
 def test_a_plan_shows_what_each_node_lacks_and_writes_nothing(run: Type) -> None:
     done = run("weights.plan")
     assert done.code == 0, done.output
-    assert done.output.count("4 files, 600 kB") == 2
+    assert done.output.startswith("weights.plan  inventory ")
+    rows = [line.split() for line in done.output.splitlines() if "4 files, 600 kB" in line]
+    assert [(row[0], " ".join(row[8:])) for row in rows] == [
+        ("spark-01", "this machine"),
+        ("spark-02", "spark-01"),
+    ]
     assert fleet.run_on("spark-01", ["ls", "-A", "/home/nvidia"]).stdout.split() == [".ssh"]
+
+
+def test_plan_verify_and_list_speak_json(run: Type) -> None:
+    plans = json.loads(run("weights.plan", "--output", "json").output)["plans"]
+    assert [(one["host"], one["lacks"], one["senders"]) for one in plans] == [
+        ("spark-01", 600_242, ["this machine"]),
+        ("spark-02", 600_242, ["spark-01"]),
+    ]
+    (first, *_) = json.loads(run("weights.verify", "--output", "json").output)["verdicts"]
+    assert (first["check"], first["seen"]) == ("weights.missing", "none of them")
+    assert json.loads(run("weights.list", "--output", "json").output)["hosts"] == {
+        name: [] for name in HOSTS
+    }
 
 
 def test_staging_brings_every_file_once_over_the_fabric(run: Type) -> None:
@@ -147,9 +165,14 @@ def test_a_gated_model_is_refused_before_a_host_starts_and_offline_asks_nobody(
             done = run("weights.stage", *given, *options)
             assert done.code == 5
             assert "meta/gated is gated, and there is no token" in done.output
-        done = run("weights.stage", *given, "--set", "weights_offline=true")
-        assert done.code == 2
-        assert "1 files are on no host that it can reach, first" in done.output
+        done = run("weights.plan", *given)
+        assert done.code == 5
+        assert "the Hub" in done.output
+        assert "meta/gated is gated, and there is no token" in done.output
+        for task in ("weights.stage", "weights.plan"):
+            done = run(task, *given, "--set", "weights_offline=true")
+            assert done.code == 2
+            assert "1 files are on no host that it can reach, first" in done.output
         assert server.sent == 0
 
 

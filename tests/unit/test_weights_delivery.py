@@ -17,6 +17,7 @@ from sparkfleet.weights import delivery, shelf
 from sparkfleet.weights.manifest import File, Manifest
 from sparkfleet.weights.routes import Ends, apart
 from sparkfleet.weights.sources import FolderSource, HubSource
+from sparkfleet.weights.stage import Arriving
 from tests.weights import (
     COMMIT,
     LOOPBACK,
@@ -73,15 +74,19 @@ def test_without_a_shared_address_each_host_is_sent_its_own_copy(tmp_path: Path)
 def test_progress_of_each_host_ends_at_its_bytes(tmp_path: Path) -> None:
     source, manifest = bundle(tmp_path)
     spark = Sparks(tmp_path / "hosts", ["spark-01", "spark-02"])
-    told: dict[str, tuple[int, int]] = {}
+    told: dict[str, Arriving] = {}
     delivery.deliver(
         spark.links,
         spark.plan(manifest),
         lambda _one, _two: LOOPBACK,
         source=FolderSource(folder=source),
-        moved=lambda host, done, size: told.update({host: (done, size)}),
+        moved=lambda now: told.update({now.host: now}),
     )
-    assert told == dict.fromkeys(spark.names, (manifest.size, manifest.size))
+    size, files = manifest.size, len(manifest.files)
+    assert told == {
+        name: Arriving(host=name, done=size, size=size, proven=files, files=files)
+        for name in spark.names
+    }
 
 
 def test_a_leg_that_cannot_connect_names_both_ends(tmp_path: Path) -> None:
@@ -126,8 +131,8 @@ def test_a_host_that_dies_ends_the_copy_and_is_the_one_that_is_named(tmp_path: P
         source = HubSource(url=url)
         spark = Sparks(tmp_path / "hosts", ["spark-01", "spark-02", "spark-03"])
 
-        def kill(host: str, done: int, _size: int) -> None:
-            if host == "spark-03" and done:
+        def kill(now: Arriving) -> None:
+            if now.host == "spark-03" and now.done:
                 for process in _receivers(spark.root("spark-02")):
                     os.kill(process, 9)
 

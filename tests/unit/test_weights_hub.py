@@ -19,6 +19,7 @@ from sparkfleet.weights import delivery, hub, layout, sources
 from sparkfleet.weights.hub import HubError
 from sparkfleet.weights.manifest import Manifest
 from sparkfleet.weights.routes import apart
+from sparkfleet.weights.stage import Arriving
 from tests.weights import LOOPBACK, Sparks, files, isolate, one
 
 NAME = "nvidia/Gemma-4-31B-IT-NVFP4"
@@ -194,7 +195,7 @@ def test_a_token_is_in_no_argument_environment_or_file(server: Hub, tmp_path: Pa
     server.rate = 400_000
     found: set[str] = set()
 
-    def look(_host: str, _done: int, _size: int) -> None:
+    def look(_: Arriving) -> None:
         for process in Path("/proc").glob("[0-9]*"):
             for name in ("cmdline", "environ"):
                 try:

@@ -89,6 +89,14 @@ def test_progress_ends_at_the_size_of_the_model(tmp_path: Path) -> None:
     assert told[-1] == (size, size)
 
 
+def test_where_nothing_is_hashed_nothing_is_told(tmp_path: Path) -> None:
+    folder = write(tmp_path / "model", files())
+    from_folder(folder)
+    told: list[tuple[int, int]] = []
+    from_folder(folder, lambda done, size: told.append((done, size)))
+    assert told == []
+
+
 def test_a_manifest_comes_back_from_its_text(tmp_path: Path) -> None:
     manifest = replace(from_folder(write(tmp_path, files())), commit=COMMIT)
     assert parse(text(manifest)) == manifest

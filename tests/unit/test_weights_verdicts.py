@@ -8,7 +8,7 @@ import pytest
 
 from sparkfleet.model import Severity
 from sparkfleet.weights import layout, stage, verdicts
-from sparkfleet.weights.inspection import Finding, Inspection, Storage
+from sparkfleet.weights.inspection import Finding, Inspection, Room, Storage
 from sparkfleet.weights.manifest import File, Manifest
 from tests.weights import COMMIT, checks
 
@@ -77,6 +77,20 @@ def test_only_the_bytes_that_are_still_to_come_need_room() -> None:
     assert refusals(tight, lacking("a", "b", offset=20 * GIB)) == []
 
 
+def test_a_model_that_is_not_there_at_all_is_one_verdict() -> None:
+    inspection = Inspection(host="spark-01", storage=STORAGE, findings=lacking("a", "b"))
+    (verdict,) = verdicts.on_files(inspection, MANIFEST)
+    assert (verdict.check, verdict.seen) == ("weights.missing", "none of them")
+    assert verdict.expected == "2 files, 86 GB"
+
+
+def test_each_file_that_lacks_beside_others_is_named() -> None:
+    refs = replace(STORAGE, refs=layout.texts(MANIFEST))
+    for findings in (lacking("b"), lacking("a", "b", offset=1)):
+        inspection = Inspection(host="spark-01", storage=refs, findings=findings)
+        assert len(verdicts.on_files(inspection, MANIFEST)) == len(findings)
+
+
 def test_a_complete_host_may_be_full_and_read_only() -> None:
     refs = layout.texts(MANIFEST)
     full = replace(STORAGE, free=0, free_inodes=0, writable=False, refs=refs)
@@ -85,7 +99,7 @@ def test_a_complete_host_may_be_full_and_read_only() -> None:
 
 def test_the_cure_names_root_and_user() -> None:
     inspection = Inspection(host="spark-01", storage=replace(STORAGE, writable=False))
-    (verdict,) = verdicts.on_storage(inspection, (1,), 0)
+    (verdict,) = verdicts.on_storage(inspection, Room(sizes=(1,)))
     assert verdict.fix == "sudo mkdir -p /home/nvidia/vllm && sudo chown nvidia /home/nvidia/vllm"
 
 

@@ -28,6 +28,7 @@ class Trouble:
 
     status: int = 0
     retry_after: int | None = None
+    limit_ends: int | None = None  # s, as the Hub's own limits tell it
     cut: int | None = None
 
 

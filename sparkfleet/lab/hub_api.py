@@ -38,6 +38,8 @@ class Handler(BaseHTTPRequestHandler):
         trouble = self.hub.trouble(self.command)
         if trouble.status:
             after = {} if trouble.retry_after is None else {"Retry-After": str(trouble.retry_after)}
+            if trouble.limit_ends is not None:
+                after["RateLimit"] = f'"api";r=0;t={trouble.limit_ends}'
             self.answer(trouble.status, headers=after)
         else:
             self.route(path, trouble)

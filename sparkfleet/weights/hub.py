@@ -7,8 +7,9 @@ and kept, and in offline mode only kept manifests count.
 from __future__ import annotations
 
 import os
+import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
@@ -25,6 +26,7 @@ from sparkfleet.weights.sources import HubSource
 
 T = TypeVar("T")
 WAITS = (0.5, 1, 2)  # s, between tries
+PATIENCE = 60  # s that the Hub may ask us to wait
 BUSY = (408, 429, 500, 502, 503, 504)
 NO_TOKEN = "give a token that may read it: export HF_TOKEN=hf_..."  # noqa: S105 - no secret
 SCOPE = "in the token's settings, allow: read access to public gated repos you can access"
@@ -146,10 +148,21 @@ def ask(question: Callable[[], T], name: str, token: str | None) -> T:
         except errors.HTTPError as error:  # type: ignore[attr-defined]
             response = getattr(error, "response", None)
             status = response.status_code if response is not None else None
-            if wait is None or status not in (None, *BUSY):
+            asked = rest(response.headers) if response is not None else 0
+            if wait is None or status not in (None, *BUSY) or asked > PATIENCE:
                 raise _refusal(error, name, has_token=bool(token)) from error
-            time.sleep(wait)
+            time.sleep(max(wait, asked))
     raise AssertionError  # the last attempt returned or raised
+
+
+def rest(headers: Mapping[str, str]) -> int:
+    """Return the seconds after which a busy Hub wants to be asked again; 0 where it says none.
+
+    The Hub's limits of requests stand in ``RateLimit: "api";r=0;t=55``: r are left, in t s all.
+    """
+    after = headers.get("Retry-After", "")
+    limit = re.search(r";\s*r=0\s*;\s*t=(\d+)", headers.get("RateLimit", ""))
+    return int(after) if after.isdigit() else int(limit[1]) if limit else 0
 
 
 def _refusal(error: Exception, name: str, *, has_token: bool) -> HubError:
@@ -157,8 +170,7 @@ def _refusal(error: Exception, name: str, *, has_token: bool) -> HubError:
     accept = f"accept its licence on {page}"
     response = getattr(error, "response", None)
     if response is None:
-        message = f"cannot reach the Hub at {constants.ENDPOINT} ({error})"
-        return HubError(message, hint="no network? name a local folder: weights_source")
+        return _unreachable(error, name)
     said = response.headers.get("X-Error-Message", "")
     match error:
         case errors.RevisionNotFoundError():
@@ -174,4 +186,15 @@ def _refusal(error: Exception, name: str, *, has_token: bool) -> HubError:
         return HubError("the Hub does not accept this token", hint=f"make a new one: {settings}")
     if response.status_code == 403:
         return HubError(f"this token may not read {name}: {said}", hint=f"{SCOPE}: {settings}")
-    return HubError(f"the Hub answered {response.status_code} for {name} {said}", hint="try later")
+    after = rest(response.headers)
+    hint = f"try again in {after} s" if after else "try later"
+    if response.status_code == 429 and not has_token:
+        hint += "; with a token it allows more: export HF_TOKEN=hf_..."
+    return HubError(f"the Hub answered {response.status_code} for {name} {said}", hint=hint)
+
+
+def _unreachable(error: Exception, name: str) -> HubError:
+    hint = "no network? name a local folder: weights_source"
+    if _path(name, "main").parent.is_dir():
+        hint = "no network? what was resolved before still counts: --set weights_offline=true"
+    return HubError(f"cannot reach the Hub at {constants.ENDPOINT} ({error})", hint=hint)

@@ -119,6 +119,33 @@ def test_a_busy_hub_is_asked_again(server: Hub) -> None:
     assert hub.resolve(NAME).files
 
 
+def test_a_limit_of_requests_is_waited_for(server: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[float] = []
+    monkeypatch.setattr("sparkfleet.weights.hub.time.sleep", waited.append)
+    server.troubles += [Trouble(status=429, limit_ends=55), Trouble(status=429, retry_after=7)]
+    assert hub.resolve(NAME).files
+    assert waited == [55, 7]
+
+
+def test_a_limit_that_ends_too_late_is_told_with_its_end(server: Hub) -> None:
+    server.troubles += [Trouble(status=429, limit_ends=250)]
+    with pytest.raises(HubError, match="answered 429") as caught:
+        hub.resolve(NAME)
+    assert caught.value.hint is not None
+    assert "try again in 250 s; with a token it allows more" in caught.value.hint
+
+
+def test_without_network_what_was_resolved_before_is_offered(
+    server: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub.resolve(NAME)
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    with pytest.raises(HubError, match="cannot reach the Hub") as caught:
+        hub.resolve(NAME)
+    assert "weights_offline=true" in (caught.value.hint or "")
+    assert hub.resolve(NAME, offline=True).files
+
+
 def test_a_hub_that_stays_down_is_an_error_with_its_address(server: Hub) -> None:
     server.troubles += [Trouble(status=503)] * 9
     with pytest.raises(HubError, match="answered 503"):

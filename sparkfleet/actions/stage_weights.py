@@ -79,10 +79,10 @@ class StageWeights(Action[NoArgs]):
     def _plan(self, name: str) -> Plan:
         plans = [(one.stock.manifest, one.plans[name]) for one in self._orders]
         changes = tuple(_change(manifest, plan) for manifest, plan in plans if plan.changes)
-        verdicts = tuple(verdict for _, plan in plans for verdict in plan.verdicts)
+        found = dict.fromkeys(verdict for _, plan in plans for verdict in plan.verdicts)
         size = show_size(sum(manifest.size for manifest, _ in plans))
         message = "" if changes else f"complete: {size}; 0 bytes to send"
-        return Plan(changes=changes, verdicts=verdicts, message=message)
+        return Plan(changes=changes, verdicts=tuple(found), message=message)
 
     def carry_out(
         self, scene: Scene, hosts: tuple[Host, ...], plans: Mapping[str, Plan]
@@ -112,9 +112,9 @@ class StageWeights(Action[NoArgs]):
     ) -> Plan:
         name = link.host.name
         root = scene.settings(link.host).text("weights_dir")
-        verdicts: list[Verdict] = []
+        verdicts: dict[Verdict, None] = {}
         for one in self._orders:
-            verdicts += stage.verify(link, one.stock.manifest, root)
+            verdicts |= dict.fromkeys(stage.verify(link, one.stock.manifest, root))
         landed = [report.landed[name] for report in reports if name in report.landed]
         files, size = sum(one.files for one in landed), sum(one.bytes for one in landed)
         message = f"{files} files, {show_size(size)} arrived; all verified"
@@ -193,7 +193,5 @@ def _change(manifest: Manifest, plan: StagePlan) -> Change:
 def _tell_rates(scene: Scene, reports: list[Report]) -> None:
     for report in reports:
         for carried in report.carried:
-            leg = f"{carried.leg.sender} -> {carried.leg.receiver}"
-            scene.tell(
-                Note(text=f"    {leg}: {show_size(carried.bytes)} at {carried.rate:.0f} MB/s")
-            )
+            text = f"{carried.leg}: {show_size(carried.bytes)} at {carried.rate:.0f} MB/s"
+            scene.tell(Note(text=f"    {text}"))

@@ -78,10 +78,11 @@ def show_verdicts(asked: Asked, *, full: bool) -> int:
     """Print what every node holds of the recipe; return 2 where something is wrong."""
 
     def prove(link: Link, hashed: Hashed) -> list[Verdict]:
-        found: list[Verdict] = []
+        found: dict[Verdict, None] = {}
         for one in look.stocks:
-            found += stage.verify(link, one.manifest, _root(link), full=full, hashed=hashed)
-        return found
+            proven = stage.verify(link, one.manifest, _root(link), full=full, hashed=hashed)
+            found |= dict.fromkeys(proven)
+        return list(found)
 
     with _look(asked) as look:
         answers = look.ask(prove)

@@ -39,6 +39,10 @@ class Leg:
     ends: Ends
     sends: tuple[Send, ...]
 
+    def __str__(self) -> str:
+        sender = "the Hub" if self.sender == self.receiver else self.sender
+        return f"{sender} -> {self.receiver}"
+
     @property
     def size(self) -> int:
         """The bytes that go this way."""

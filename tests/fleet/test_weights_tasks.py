@@ -94,6 +94,7 @@ def test_staging_brings_every_file_once_over_the_fabric(run: Type) -> None:
     assert done.code == 0, done.output
     assert "spark-01 -> spark-02: 600 kB" in done.output
     assert done.output.count("all verified") == 2
+    assert done.output.count("expected a disk, saw tmpfs") == 2
     assert all("model-2-of-2.safetensors" in _in(host, "ls") for host in HOSTS)
 
 

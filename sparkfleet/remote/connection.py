@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import time
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import fabric
 import paramiko
 
-from sparkfleet.errors import AuthenticationError, HostKeyError, UnreachableError
-from sparkfleet.remote import ping
+from sparkfleet.errors import UnreachableError
+from sparkfleet.remote import ping, refusals
 from sparkfleet.remote.channel import PIECE, Channel, ChannelTimeoutError
 from sparkfleet.remote.link import Link
 from sparkfleet.remote.sockets import CONNECT_TIMEOUT, dial
+from sparkfleet.remote.ssh_config import complete
 from sparkfleet.remote.ssh_options import SshOptions, ssh_options
 
 if TYPE_CHECKING:
@@ -106,12 +107,13 @@ class SshChannel(Channel):
 
 
 def connect(host: Host) -> SshLink:
-    """Open the SSH connection that `host`'s inventory variables describe.
+    """Open the SSH connection that `host`'s variables, then ssh's configuration, describe.
 
-    Raises UnreachableError, or its HostKeyError and AuthenticationError.
+    Raises UnreachableError, or its HostKeyError and AuthenticationError; UsageError where the
+    configuration cannot be read.
     """
-    options = ssh_options(host)
-    connection = _connection(options, fabric.Config())
+    options = complete(ssh_options(host), host.name)
+    connection = _connection(options, fabric.Config(ssh_config=paramiko.SSHConfig()))
     began = time.monotonic()
     try:
         _open(connection)
@@ -120,15 +122,16 @@ def connect(host: Host) -> SshLink:
     except (paramiko.SSHException, OSError, EOFError) as error:
         waited_out = time.monotonic() - began > CONNECT_TIMEOUT * 0.9  # Paramiko names it variously
         if waited_out and connection.gateway is False and ping.answers(connection.host):
-            raise _starved(host, connection) from error
-        raise _refusal(host, connection, error) from error
+            target = f"{connection.host}:{connection.port}"
+            raise refusals.starved(host.name, target, ping.STARVED) from error
+        raise _refusal(host, connection, options, error) from error
     return SshLink(host, connection)
 
 
 def _connection(options: SshOptions, config: fabric.Config) -> fabric.Connection:
     gateway: fabric.Connection | Literal[False] = False
-    for hop in options.jumps:
-        gateway = _connection(hop, config) if gateway is False else _behind(hop, config, gateway)
+    for hop in options.jumps or ():
+        gateway = _behind(hop, config, gateway)
     return _behind(options, config, gateway)
 
 
@@ -150,16 +153,44 @@ def _behind(
             **keys,
         },
     )
-    _check_host_keys(connection.client, options)
+    _check_host_keys(connection, options)
     return connection
 
 
-def _check_host_keys(client: paramiko.SSHClient, options: SshOptions) -> None:
-    for known_hosts in options.known_hosts or (None,):
-        if known_hosts is None or Path(known_hosts).expanduser().exists():
-            client.load_system_host_keys(known_hosts)
-    policy = paramiko.AutoAddPolicy if options.accept_new else paramiko.RejectPolicy
-    client.set_missing_host_key_policy(policy())
+def _check_host_keys(connection: fabric.Connection, options: SshOptions) -> None:
+    names = ("/dev/null" if name.lower() == "none" else name for name in options.known_hosts)
+    files = [Path(name).expanduser() for name in names]
+    keys = paramiko.HostKeys()
+    for file in files:
+        if os.access(file, os.R_OK):
+            keys.load(str(file))
+    standard = connection.port == paramiko.config.SSH_PORT
+    target = connection.host if standard else f"[{connection.host}]:{connection.port}"
+    name = options.key_alias or target
+    for kind, key in (keys.lookup(name) or {}).items():
+        connection.client.get_host_keys().add(target, kind, key)
+    accepts = options.key_checking == "accept-new"
+    policy = AcceptNew(name, files[0]) if accepts else paramiko.RejectPolicy()
+    connection.client.set_missing_host_key_policy(policy)
+
+
+class AcceptNew(paramiko.MissingHostKeyPolicy):
+    """Trusts a host on first contact, and writes its key down so that the next is no first."""
+
+    def __init__(self, name: str, file: Path) -> None:
+        self._name = name
+        self._file = file
+
+    def missing_host_key(
+        self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey
+    ) -> None:
+        """Add the key to the file of known hosts; raises OSError."""
+        del client, hostname
+        self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        known = self._file.read_text() if self._file.exists() else ""
+        end = "" if known.endswith("\n") or not known else "\n"
+        with self._file.open("a") as file:
+            file.write(f"{end}{self._name} {key.get_name()} {key.get_base64()}\n")
 
 
 def _open(connection: fabric.Connection) -> None:
@@ -175,72 +206,24 @@ def _open(connection: fabric.Connection) -> None:
     connection.transport.set_keepalive(KEEPALIVE)
 
 
-def _refusal(host: Host, connection: fabric.Connection, error: Exception) -> UnreachableError:
-    login = f"{connection.user}@{connection.host}"
-    target = f"{login}:{connection.port}"
-    for kind, build in _REFUSALS:
-        if isinstance(error, kind):
-            return build(host.name, target, error)
-    return UnreachableError(
-        f"cannot connect to {target} ({_reason(error)})",
-        host=host.name,
-        hint=f"check the address and that sshd runs: ssh -v -p {connection.port} {login}",
-    )
-
-
-def _starved(host: Host, connection: fabric.Connection) -> UnreachableError:
-    return UnreachableError(
-        f"SSH to {connection.host}:{connection.port} is silent, though the machine answers a ping",
-        host=host.name,
-        hint=ping.STARVED,
-    )
+def _refusal(
+    host: Host, connection: fabric.Connection, options: SshOptions, error: Exception
+) -> UnreachableError:
+    target = f"{connection.user}@{connection.host}:{connection.port}"
+    unchecked = "no" in {hop.key_checking for hop in (options, *(options.jumps or ()))}
+    match error:
+        case paramiko.BadHostKeyException():
+            return refusals.wrong_key(host.name, target, unchecked=unchecked)
+        case paramiko.PasswordRequiredException():
+            return refusals.locked_key(host.name, target)
+        case paramiko.AuthenticationException():
+            return refusals.no_login(host.name, target)
+        case paramiko.SSHException() if "not found in known_hosts" in str(error):
+            return refusals.unknown_key(host.name, target, unchecked=unchecked)
+        case paramiko.SSHException():
+            return refusals.failed(host.name, target, _reason(error))
+    return refusals.no_connection(host.name, target, _reason(error))
 
 
 def _reason(error: Exception) -> str:
     return str(error) or type(error).__name__
-
-
-def _wrong_key(host: str, target: str, _error: Exception) -> UnreachableError:
-    return HostKeyError(
-        f"{target} answered with another host key than the one in known_hosts",
-        host=host,
-        hint="a reinstalled machine? compare fingerprints, then: ssh-keygen -R <address>",
-    )
-
-
-def _refused(host: str, target: str, error: Exception) -> UnreachableError:
-    if "not found in known_hosts" in str(error):
-        return HostKeyError(
-            f"the host key of {target} is not in known_hosts",
-            host=host,
-            hint="connect once by hand and compare the fingerprint: ssh "
-            + target.rsplit(":", 1)[0],
-        )
-    return UnreachableError(
-        f"SSH to {target} failed ({_reason(error)})",
-        host=host,
-        hint="see what OpenSSH says: ssh -v " + target.rsplit(":", 1)[0],
-    )
-
-
-def _no_login(host: str, target: str, error: Exception) -> UnreachableError:
-    if isinstance(error, paramiko.PasswordRequiredException):
-        return AuthenticationError(
-            f"the key for {target} needs its passphrase",
-            host=host,
-            hint="load it into the agent: ssh-add",
-        )
-    return AuthenticationError(
-        f"{target} accepted none of the keys that were offered",
-        host=host,
-        hint=f"install a key: ssh-copy-id -p {target.rsplit(':', 1)[1]} "
-        f"{target.rsplit(':', 1)[0]}; or set ansible_ssh_private_key_file",
-    )
-
-
-_Refuse = Callable[[str, str, Exception], UnreachableError]
-_REFUSALS: Sequence[tuple[type[Exception], _Refuse]] = (
-    (paramiko.BadHostKeyException, _wrong_key),
-    (paramiko.AuthenticationException, _no_login),
-    (paramiko.SSHException, _refused),
-)

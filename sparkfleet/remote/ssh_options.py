@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sparkfleet.errors import InventoryError
 
@@ -16,14 +16,21 @@ if TYPE_CHECKING:
 
 JUMP = re.compile(r"(?:ssh://)?(?:([\w.-]+)@)?([\w][\w.-]*)(?::(\d{1,5}))?")
 PORTS = range(1, 65536)
-VALUE_FLAGS = {"-i": "identityfile", "-J": "proxyjump", "-p": "port", "-l": "user"}
+FIELDS = {"user": "user", "hostkeyalias": "key_alias", "configfile": "config_file"}
+VALUE_FLAGS = {
+    "-F": "configfile",
+    "-J": "proxyjump",
+    "-i": "identityfile",
+    "-l": "user",
+    "-p": "port",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SshOptions:
     """Where and how to connect; `jumps` are the hosts on the way, nearest to us first.
 
-    Without a user or a port those of ``~/.ssh/config`` count, then this login and 22.
+    What is None or empty the inventory leaves to the configuration of ssh: `ssh_config.complete`.
     """
 
     address: str
@@ -31,14 +38,20 @@ class SshOptions:
     port: int | None = None
     identity_files: tuple[str, ...] = ()
     known_hosts: tuple[str, ...] = ()
-    accept_new: bool = False
-    jumps: tuple[SshOptions, ...] = ()
+    key_checking: str | None = None  # StrictHostKeyChecking
+    key_alias: str | None = None  # HostKeyAlias
+    config_file: str | None = None
+    jumps: tuple[SshOptions, ...] | None = None
+    fallback_user: str | None = None  # of a jump host, where ssh's configuration names none
+
+
+UNSAID = SshOptions(address="")
 
 
 def ssh_options(host: Host) -> SshOptions:
-    """Return the SSH options of `host`.
+    """Return the SSH options of `host`; of two values for one the first counts, as with ssh.
 
-    Reads `ansible_host`, `ansible_user`, `ansible_port`, `ansible_ssh_private_key_file` and the
+    Reads `ansible_host`, `ansible_user`, `ansible_port`, `ansible_ssh_private_key_file`, then the
     part of `ansible_ssh_common_args` and `ansible_ssh_extra_args` that ``docs/inventory.md`` lists.
     Raises InventoryError for an option outside that part.
     """
@@ -51,8 +64,30 @@ def ssh_options(host: Host) -> SshOptions:
     )
     for variable in ("ansible_ssh_common_args", "ansible_ssh_extra_args"):
         for name, value in _pairs(host, variable):
-            options = _apply(options, host, name, value)
-    return replace(options, jumps=tuple(_inherit(hop, options) for hop in options.jumps))
+            options = _add(options, _fields(host, name, value))
+    return replace(options, jumps=_jumps(options))
+
+
+def jump_hosts(text: str) -> tuple[SshOptions, ...] | None:
+    """Return the jump hosts in a list of ``[ssh://][user@]host[:port]``; None if one is not.
+
+    The way to the first is its own affair; to each other it leads through the one before.
+    """
+    if text.lower() == "none":
+        return ()
+    found = [JUMP.fullmatch(hop.strip()) for hop in text.split(",")]
+    hops = [hop for hop in found if hop and int(hop[3] or 22) in PORTS]
+    if len(hops) < len(found):
+        return None
+    return tuple(
+        SshOptions(
+            address=hop[2],
+            user=hop[1],
+            port=int(hop[3]) if hop[3] else None,
+            jumps=() if hop is not hops[0] else None,
+        )
+        for hop in hops
+    )
 
 
 def _pairs(host: Host, variable: str) -> Iterator[tuple[str, str]]:
@@ -68,30 +103,45 @@ def _pairs(host: Host, variable: str) -> Iterator[tuple[str, str]]:
             yield word, ""
 
 
-def _apply(options: SshOptions, host: Host, name: str, value: str) -> SshOptions:
+def _fields(host: Host, name: str, value: str) -> dict[str, Any]:
     match name:
         case "userknownhostsfile":
-            return replace(options, known_hosts=(*options.known_hosts, *shlex.split(value)))
+            return {"known_hosts": tuple(shlex.split(value))}
         case "stricthostkeychecking" if value.lower() in ("yes", "ask", "true"):
-            return options
+            return {"key_checking": "yes"}
         case "stricthostkeychecking" if value.lower() == "accept-new":
-            return replace(options, accept_new=True)
+            return {"key_checking": "accept-new"}
         case "identityfile":
-            return replace(options, identity_files=(*options.identity_files, value))
+            return {"identity_files": (value,)}
         case "port" if value.isdecimal() and int(value) in PORTS:
-            return replace(options, port=int(value))
-        case "user":
-            return replace(options, user=value)
-        case "proxyjump" if (jumps := _jumps(value)) is not None:
-            return replace(options, jumps=jumps)
+            return {"port": int(value)}
+        case "user" | "hostkeyalias" | "configfile" if value:
+            return {FIELDS[name]: value}
+        case "proxyjump" if (jumps := jump_hosts(value)) is not None:
+            return {"jumps": jumps}
+        case "proxycommand" if value.lower() == "none":
+            return {"jumps": ()}
         case "batchmode" | "identitiesonly" | "connecttimeout":
-            return options
+            return {}
     raise _unknown(host, name, value)
+
+
+def _add(options: SshOptions, fields: dict[str, Any]) -> SshOptions:
+    for name, value in fields.items():
+        known = getattr(options, name)
+        if name == "identity_files":
+            options = replace(options, identity_files=(*known, *value))
+        elif known == getattr(UNSAID, name):
+            options = replace(options, **{name: value})
+    return options
 
 
 def _unknown(host: Host, name: str, value: str) -> InventoryError:
     seen = f"{name}={value}" if value else name
-    hint = "known: UserKnownHostsFile, IdentityFile, ProxyJump (-J), Port, User, accept-new"
+    hint = (
+        "known: UserKnownHostsFile, IdentityFile, ProxyJump (-J), Port, User, HostKeyAlias, "
+        "accept-new, -F"
+    )
     if name == "stricthostkeychecking":
         hint = "host keys are always checked; use accept-new to trust a host on first contact"
     value_of = host.vars.get("ansible_ssh_common_args") or host.vars.get("ansible_ssh_extra_args")
@@ -102,25 +152,17 @@ def _unknown(host: Host, name: str, value: str) -> InventoryError:
     )
 
 
-def _jumps(text: str) -> tuple[SshOptions, ...] | None:
-    """Return the jump hosts in a list of ``[ssh://][user@]host[:port]``; None if one is not."""
-    if text.lower() == "none":
-        return ()
-    found = [JUMP.fullmatch(hop.strip()) for hop in text.split(",")]
-    hops = [hop for hop in found if hop and int(hop[3] or 22) in PORTS]
-    if len(hops) < len(found):
+def _jumps(target: SshOptions) -> tuple[SshOptions, ...] | None:
+    if target.jumps is None:
         return None
     return tuple(
-        SshOptions(address=hop[2], user=hop[1], port=int(hop[3]) if hop[3] else None)
-        for hop in hops
-    )
-
-
-def _inherit(hop: SshOptions, target: SshOptions) -> SshOptions:
-    return replace(
-        hop,
-        user=hop.user or target.user,
-        identity_files=target.identity_files,
-        known_hosts=target.known_hosts,
-        accept_new=target.accept_new,
+        replace(
+            hop,
+            fallback_user=target.user,
+            identity_files=target.identity_files,
+            known_hosts=target.known_hosts,
+            key_checking=target.key_checking,
+            config_file=target.config_file,
+        )
+        for hop in target.jumps
     )

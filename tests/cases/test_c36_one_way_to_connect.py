@@ -62,4 +62,4 @@ def test_user_key_port_and_jump_host_are_the_inventorys_whoever_asks(
     options = ssh_options(known.hosts["spark-01"])
     assert (options.address, options.user, options.port) == ("10.0.0.5", "nvidia", 2222)
     assert options.identity_files == ("/keys/spark",)
-    assert [(jump.user, jump.address) for jump in options.jumps] == [("bob", "jump")]
+    assert [(jump.user, jump.address) for jump in options.jumps or ()] == [("bob", "jump")]

@@ -65,10 +65,20 @@ def test_another_key_than_the_known_one_is_refused(lab: Fleet, tmp_path: Path) -
         connect(_host(lab, "10.78.0.1", ansible_ssh_common_args=args))
 
 
-def test_accept_new_trusts_a_host_on_first_contact(lab: Fleet, tmp_path: Path) -> None:
+def test_accept_new_trusts_a_host_on_first_contact_and_no_other_key_later(
+    lab: Fleet, tmp_path: Path
+) -> None:
     args = _empty(tmp_path) + " -o StrictHostKeyChecking=accept-new"
+    path = tmp_path / "known_hosts"
+    path.write_text("# ours")
     with connect(_host(lab, "10.78.0.1", ansible_ssh_common_args=args)) as link:
         assert link.run(WHO).returncode == 0
+    comment, line = path.read_text().splitlines()
+    assert comment == "# ours"
+    assert line.split()[2] in lab.known_hosts.read_text()
+    path.write_text(line.replace("10.78.0.1", "10.78.0.2") + "\n")
+    with pytest.raises(HostKeyError, match="another host key"):
+        connect(_host(lab, "10.78.0.2", ansible_ssh_common_args=args))
 
 
 def test_a_refused_key_is_told_with_what_to_type(lab: Fleet) -> None:
@@ -91,6 +101,57 @@ def test_f66_a_fabric_address_is_reached_through_a_jump_host(lab: Fleet) -> None
     with connect(_host(lab, inner, ansible_ssh_common_args=args)) as link:
         assert link.run(WHO).text == "spark-02\n"
     known.unlink()
+
+
+def _aliases(lab: Fleet, folder: Path, text: str) -> Host:
+    """Return a host that only ssh's configuration leads to."""
+    config = folder / "config"
+    known = f"Host *\n UserKnownHostsFile {lab.known_hosts}\n IdentityFile {lab.key}\n"
+    config.write_text(text + known)
+    args = f"-F {config}"
+    bare = {"ansible_user": None, "ansible_ssh_private_key_file": None}
+    return _host(lab, "alias", ansible_ssh_common_args=args, **bare)
+
+
+def test_an_alias_of_ssh_leads_to_its_host(lab: Fleet, tmp_path: Path) -> None:
+    host = _aliases(lab, tmp_path, "Host alias\n HostName 10.78.0.2\n User nvidia\n")
+    with connect(host) as link:
+        assert link.run(WHO).text == "spark-02\n"
+
+
+def test_an_alias_of_ssh_leads_through_its_jump_host(lab: Fleet, tmp_path: Path) -> None:
+    inner = lab.hosts[1].rails[0].address
+    text = f"""
+        Host alias
+          HostName {inner}
+          HostKeyAlias 10.78.0.2
+          ProxyJump outer
+        Host outer
+          HostName 10.78.0.1
+        Match host {inner},10.78.0.1
+          User nvidia
+    """
+    with connect(_aliases(lab, tmp_path, text)) as link:
+        assert link.run(WHO).text == "spark-02\n"
+
+
+def test_the_key_of_another_name_is_not_the_key_of_a_host(lab: Fleet, tmp_path: Path) -> None:
+    text = "Host alias\n HostName 10.78.0.2\n User nvidia\n HostKeyAlias 10.78.0.1\n"
+    with pytest.raises(HostKeyError, match="another host key"):
+        connect(_aliases(lab, tmp_path, text))
+
+
+def test_checks_that_ssh_would_leave_out_are_made_and_told(lab: Fleet, tmp_path: Path) -> None:
+    text = """
+        Host alias
+          HostName 10.78.0.2
+          User nvidia
+          StrictHostKeyChecking no
+          UserKnownHostsFile /dev/null
+    """
+    with pytest.raises(HostKeyError) as caught:
+        connect(_aliases(lab, tmp_path, text))
+    assert "StrictHostKeyChecking no does not count here" in str(caught.value.hint)
 
 
 def test_a_jump_host_whose_key_is_unknown_is_refused_too(lab: Fleet, tmp_path: Path) -> None:

@@ -42,21 +42,41 @@ def test_the_connection_variables_of_ansible_are_read() -> None:
 )
 def test_common_args_name_known_hosts_and_jump_hosts(text: str) -> None:
     options = ssh_options(_host(ansible_user="alice", ansible_ssh_common_args=text))
-    (jump,) = options.jumps
+    (jump,) = options.jumps or ()
     assert (jump.address, jump.user, jump.port) == ("jump", "bob", 2200)
     assert jump.known_hosts == options.known_hosts == ("/k",)
-    assert jump.accept_new
-    assert options.accept_new
+    assert jump.key_checking == options.key_checking == "accept-new"
 
 
 def test_a_chain_of_jump_hosts_keeps_its_order() -> None:
     options = ssh_options(_host(ansible_user="a", ansible_ssh_common_args="-J one,two"))
-    assert [jump.address for jump in options.jumps] == ["one", "two"]
-    assert {jump.user for jump in options.jumps} == {"a"}
+    assert [jump.address for jump in options.jumps or ()] == ["one", "two"]
+    assert {jump.fallback_user for jump in options.jumps or ()} == {"a"}
 
 
-def test_no_jump_host_is_no_host_called_none() -> None:
-    assert ssh_options(_host(ansible_ssh_common_args="-o ProxyJump=none")).jumps == ()
+@pytest.mark.parametrize("text", ["-o ProxyJump=none", "-J none", "-o ProxyCommand=none -J gate"])
+def test_no_jump_host_is_no_host_called_none(text: str) -> None:
+    assert ssh_options(_host(ansible_ssh_common_args=text)).jumps == ()
+
+
+def test_a_jump_host_that_nobody_names_is_left_to_the_configuration_of_ssh() -> None:
+    assert ssh_options(_host(ansible_ssh_common_args="-o BatchMode=yes")).jumps is None
+
+
+def test_of_two_values_the_variables_then_the_first_counts() -> None:
+    options = ssh_options(
+        _host(
+            ansible_user="alice",
+            ansible_port=2222,
+            ansible_ssh_private_key_file="/a",
+            ansible_ssh_common_args="-l bob -p 23 -i /b -o UserKnownHostsFile=/k -J one",
+            ansible_ssh_extra_args="-o UserKnownHostsFile=/l -J two -o HostKeyAlias=x -F /f",
+        )
+    )
+    assert (options.user, options.port, options.identity_files) == ("alice", 2222, ("/a", "/b"))
+    assert options.known_hosts == ("/k",)
+    assert [jump.address for jump in options.jumps or ()] == ["one"]
+    assert (options.key_alias, options.config_file) == ("x", "/f")
 
 
 @pytest.mark.parametrize(

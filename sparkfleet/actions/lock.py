@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import getpass
 import json
-import os
-import platform
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sparkfleet.actions.action import Action, NoArgs, Plan
+from sparkfleet.actions.identity import identity, runs
 from sparkfleet.actions.scene import Scene
 from sparkfleet.commands import script
 from sparkfleet.errors import CommandError, LockHeldError, SparkfleetError
@@ -23,6 +22,7 @@ from sparkfleet.remote.link import Link
 from sparkfleet.remote.pool import Answers, Pool
 
 FREED_WITHIN = 2.0  # s
+NOTICED_WITHIN = 2.0  # s after which a host knows of a run that died, but for one that was cut off
 ANSWER_WITHIN = 15.0  # s, beyond the wait that was asked for
 
 
@@ -75,8 +75,7 @@ def holder(command: str) -> dict[str, str]:
     """Return who this run is, for those who meet what it holds or leaves."""
     return {
         "user": getpass.getuser(),
-        "machine": platform.node(),
-        "pid": str(os.getpid()),
+        **identity(),
         "since": time.strftime("%Y-%m-%d %H:%M:%S"),
         "command": command,
     }
@@ -137,21 +136,38 @@ def _folder(settings: Settings) -> str:
 
 def _take(pool: Pool, host: Host, asked: Mapping[str, Any]) -> Answers[Channel]:
     def work(link: Link) -> Channel:
-        command = script("lock", asked)
-        channel = link.open(command)
-        channel.feed([command.stdin], end=False)
-        answer = _answer(channel, asked["wait"] + ANSWER_WITHIN, host.name)
-        if not answer["held"]:
-            channel.close()
-            raise LockHeldError(
-                f"cluster {asked['cluster']} is locked on {host.name} by {told(answer['holder'])}",
-                hint="wait for it with --lock-wait 10m, or free it with cluster.unlock if it is "
-                "gone",
-            )
+        channel, held_by = _ask(link, asked)
+        if held_by and runs(held_by) is False:
+            channel, held_by = _ask(link, {**asked, "wait": NOTICED_WITHIN})
+        if channel is None:
+            raise _refusal(asked["cluster"], host, held_by or {})
         link.keep(channel)  # what an interrupted run takes back is done under the lock
         return channel
 
     return pool.map(work, [host])
+
+
+def _ask(link: Link, asked: Mapping[str, Any]) -> tuple[Channel | None, Mapping[str, str] | None]:
+    """Return the channel that holds the lock, or who holds it already."""
+    command = script("lock", asked)
+    channel = link.open(command)
+    channel.feed([command.stdin], end=False)
+    answer = _answer(channel, asked["wait"] + ANSWER_WITHIN, link.host.name)
+    if answer["held"]:
+        return channel, None
+    channel.close()
+    return None, answer["holder"]
+
+
+def _refusal(cluster: str, host: Host, held_by: Mapping[str, str]) -> LockHeldError:
+    gone = runs(held_by) is False
+    return LockHeldError(
+        f"cluster {cluster} is locked on {host.name} by {told(held_by)}"
+        + (", a run that is gone" if gone else ""),
+        hint="the host still believes in its connection; free it with cluster.unlock"
+        if gone
+        else "wait for it with --lock-wait 10m, or free it with cluster.unlock if it is gone",
+    )
 
 
 def _answer(channel: Channel, timeout: float, host: str) -> dict[str, Any]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import platform
 import signal
 from collections.abc import Mapping
 
 from sparkfleet.actions import lock
+from sparkfleet.actions.identity import runs
 from sparkfleet.cli.asked import Asked, command_line
 from sparkfleet.cli.resolution import Resolved, resolve
 from sparkfleet.cli.screen import say
@@ -68,16 +67,9 @@ def _settings(resolved: Resolved) -> dict[str, Settings]:
 
 def _check_gone(host: str, holder: Mapping[str, str]) -> None:
     """Raise LockHeldError where the holder is a process of this machine that still runs."""
-    pid = holder.get("pid", "")
-    if holder.get("machine") != platform.node() or not pid.isdecimal():
+    if not runs(holder):
         return
-    try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return
-    except PermissionError:
-        pass  # it runs, as another user
     raise LockHeldError(
         f"the lock on {host} is held by a run that is alive: {lock.told(holder)}",
-        hint=f"stop that run (kill -INT {pid}), or free the lock all the same with --force",
+        hint=f"stop that run (kill -INT {holder['pid']}), or free the lock all the same: --force",
     )

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from sparkfleet.actions import lock
+from sparkfleet.actions.identity import runs
 from sparkfleet.actions.lock import Locks
 from sparkfleet.actions.scene import Options
 from sparkfleet.errors import LockHeldError
@@ -89,6 +90,49 @@ def test_who_holds_it_is_told_and_its_process_is_ended(
         assert lock.free(link, one, "c") is None
     _take(pool, settings).free()
     held.free()
+
+
+@pytest.fixture
+def dead() -> dict[str, str]:
+    program = (
+        "import json; from sparkfleet.actions.lock import holder; print(json.dumps(holder('it')))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, check=True)
+    found: dict[str, str] = json.loads(done.stdout)
+    return found
+
+
+def test_a_run_tells_whether_another_of_this_machine_is_gone(dead: dict[str, str]) -> None:
+    me = lock.holder("me")
+    assert runs(me) is True
+    assert runs(dead) is False
+    assert runs({**me, "started": "1"}) is False  # its PID is used again
+    assert runs({**dead, "pid": "1"}) is False
+    for name in ("machine", "boot", "pids"):
+        assert runs({**dead, name: "another"}) is None
+    assert runs({}) is None
+
+
+def test_the_lock_of_a_run_that_is_gone_is_told_and_not_taken(
+    pool: Pool, settings: list[Settings], dead: dict[str, str]
+) -> None:
+    with Pool(LocalLink) as cut_off:
+        held = lock.take(cut_off, settings, {**lock.request("c", "it", 0), "holder": dead})
+        with pytest.raises(
+            LockHeldError, match=r"locked on a .*: it, a run that is gone"
+        ) as caught:
+            _take(pool, settings)
+        assert str(caught.value.hint).endswith("free it with cluster.unlock")
+        held.free()
+
+
+def test_the_lock_of_a_run_that_has_just_died_is_waited_for(
+    pool: Pool, settings: list[Settings], dead: dict[str, str]
+) -> None:
+    with Pool(LocalLink) as dying:
+        held = lock.take(dying, settings, {**lock.request("c", "it", 0), "holder": dead})
+        threading.Timer(0.5, held.free).start()
+        _take(pool, settings).free()
 
 
 def test_a_process_that_is_not_ours_is_left_alone(pool: Pool, settings: list[Settings]) -> None:

@@ -59,10 +59,13 @@ class TaskRunner:
 
     def _run(self, task: Task) -> None:
         with _censored(task):
-            self._scene.tell(events.TaskStarted(name=self._title(task), action=task.action))
-            concerned, hosts, action = self._cast(task)
+            concerned, action = self._concerned(task)
+            names = tuple(host.name for host in concerned)
+            title = self._title(task)
+            self._scene.tell(events.TaskStarted(name=title, action=task.action, hosts=names))
             outcomes: Mapping[str, Outcome] = {}
-            if action and hosts:
+            if hosts := self._chosen(task, concerned):
+                action = action or build(task, self._variables(hosts))
                 turn = Turn(task=task, action=action, hosts=hosts, fatal=self.fatal)
                 outcomes = self._attempts(turn)
         for host in concerned:
@@ -97,18 +100,15 @@ class TaskRunner:
         except InputError:
             return task.name
 
-    def _cast(self, task: Task) -> tuple[Sequence[Host], tuple[Host, ...], Action[Any] | None]:
-        """Return the hosts of `task`, those of them that its conditions let run it, its action."""
+    def _concerned(self, task: Task) -> tuple[Sequence[Host], Action[Any] | None]:
+        """Return the hosts of `task`, and its action if that is what names them."""
         scene = self._scene
         if works_on_cluster(task.action):
             action = build(task, self._variables(scene.cluster.hosts[:1]))
-            concerned = self._reachable(action.hosts(scene))
-            return concerned, self._chosen(task, concerned), action
+            return self._reachable(action.hosts(scene)), action
         concerned = self._reachable(scene.hosts)
-        if task.run_once or runs_once(task.action):
-            concerned = concerned[:1]
-        chosen = self._chosen(task, concerned)
-        return concerned, chosen, build(task, self._variables(chosen)) if chosen else None
+        alone = task.run_once or runs_once(task.action)
+        return concerned[:1] if alone else concerned, None
 
     def _variables(self, hosts: Sequence[Host]) -> dict[str, Mapping[str, Any]]:
         return {host.name: self._scene.variables[host.name] for host in hosts}

@@ -29,10 +29,11 @@ class PlayStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskStarted:
-    """A task begins on all hosts of its play."""
+    """A task begins; `hosts` are those that it concerns, whether or not its conditions hold."""
 
     name: str
     action: str
+    hosts: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,7 +48,7 @@ class TextReporter:
                     self._started(event)
                 case events.PlayStarted():
                     self._heading(f"PLAY [{event.name}]", " ".join(event.hosts))
-                case events.TaskStarted():
+                case events.TaskStarted() if event.hosts:
                     self._heading(f"TASK [{event.name}]")
                 case events.Progress():
                     self._screen.progress(self._paces.told(event))

@@ -21,6 +21,7 @@ from sparkfleet.playbook import vocabulary
 from sparkfleet.playbook.engine import Ended, Engine
 from sparkfleet.playbook.syntax import Block, Play, Step, Task
 from sparkfleet.remote.link import Link
+from sparkfleet.report import events
 from tests.scenes import NAMES, Told, assigned, play, scene
 
 
@@ -151,6 +152,18 @@ def test_a_lost_host_is_cleaned_up_after_but_not_rescued(run: Run) -> None:
     assert "apply mend spark-02" in diary.lines
     assert not [line for line in diary.lines if "next" in line or "mend spark-01" in line]
     assert ended.exit_code == 4
+
+
+def test_a_task_tells_which_hosts_it_concerns(run: Run) -> None:
+    diary = Diary()
+    actions = [
+        diary.action("bad", fails_on="spark-01", error=UnreachableError),
+        diary.action("mend"),
+    ]
+    block = Block(name="b", block=(task("bad"),), always=(task("mend"),))
+    _, told = run(block, actions=actions)
+    started = [event for event in told.events if isinstance(event, events.TaskStarted)]
+    assert [event.hosts for event in started] == [NAMES, ("spark-02",)]
 
 
 def test_blocks_nest_and_each_always_runs_from_the_inside_out(run: Run) -> None:

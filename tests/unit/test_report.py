@@ -16,6 +16,8 @@ from sparkfleet.report import events
 from sparkfleet.report.json import JsonReporter
 from sparkfleet.report.junit import JunitReporter
 from sparkfleet.report.recap import recap
+from sparkfleet.report.screens import PlainScreen
+from sparkfleet.report.text import TextReporter
 
 VERDICT = Verdict(
     check="link.mtu", severity=Severity.ERROR, host="b", subject="x", expected="9000", seen="1500"
@@ -35,7 +37,7 @@ OUTCOMES = (
 RUN: tuple[events.Event, ...] = (
     events.RunStarted(task="playbook.run", sources={"inventory": "i.yml"}, check=True),
     events.PlayStarted(name="p", hosts=("a", "b", "c", "d")),
-    events.TaskStarted(name="t", action="copy"),
+    events.TaskStarted(name="t", action="copy", hosts=("a", "b", "c", "d")),
     events.Progress(host="a", text="half"),
     *(events.HostEnded(task="t", outcome=outcome) for outcome in OUTCOMES),
     events.Note(text="interrupted", level="error"),
@@ -83,6 +85,15 @@ def test_a_run_that_was_stopped_names_each_problem_and_its_place() -> None:
     assert content["errors"] == [
         {"message": "bad", "file": "p.yml", "line": 3, "col": 1, "hint": "do"}
     ]
+
+
+def test_a_task_that_concerns_no_host_has_no_heading() -> None:
+    stream = io.StringIO()
+    reporter = TextReporter(PlainScreen(stream))
+    for event in (*RUN[:2], events.TaskStarted(name="none", action="copy", hosts=()), *RUN[2:]):
+        reporter.handle(event)
+    headings = [line.rstrip(" *") for line in stream.getvalue().splitlines() if "***" in line]
+    assert headings == ["PLAY [p]", "TASK [t]", "PLAY RECAP"]
 
 
 def test_ok_counts_what_was_changed_as_in_ansible() -> None:

@@ -43,20 +43,10 @@ def largest_message(available: Sequence[int]) -> int:
     return size
 
 
-def nccl_tests(text: str) -> tuple[Row, ...]:
-    """Parse the table of nccl-tests; rows start with a number, everything else is skipped."""
-    rows = []
-    for line in text.splitlines():
-        words = line.split()
-        if len(words) == 13 and words[0].isdecimal():
-            rows.append(Row(size=int(words[0]), busbw=float(words[7])))
-    return tuple(rows)
-
-
 def bus_bandwidth(rows: Sequence[Row]) -> float:
     """Return the bus bandwidth of the largest size, GB/s.
 
-    Never the ``Avg bus bandwidth`` line: it mixes in small sizes and says 4.67 on a healthy rail.
+    Never a mean over the sizes: nccl-tests' own says 4.67 on a healthy rail.
     """
     return max(rows, key=lambda row: row.size).busbw
 

@@ -16,7 +16,6 @@ DEVICE = re.compile(r"\[\d+\](\S+?)[:/\s]")
 DMABUF = re.compile(r"enabled for HCA \d+ '([\w.]+)")
 BARE = re.compile(r"NET/IB : No device found|Failed to initialize any NET plugin")
 VERSION = re.compile(r"NCCL version (\S+)")
-SOCKET = "Socket"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from sparkfleet.remote.channel import Channel, ChannelTimeoutError
 
 HEADER = struct.Struct(">IcI")
 START, INPUT, END, DROP = b"s", b"i", b"e", b"d"
-RUNS, OUTPUT, ERRORS, STATUS = b"a", b"o", b"r", b"x"
+OUTPUT, ERRORS, STATUS = b"o", b"r", b"x"
 LOST = 255  # the exit status that ssh(1) gives when the connection ended first
 GRACE = 1.0  # s that the other end gets to go
 

@@ -52,11 +52,10 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostEnded:
-    """A task ended on a host. `quiet` outcomes are counted but not shown."""
+    """A task ended on a host."""
 
     task: str
     outcome: Outcome
-    quiet: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -74,8 +74,6 @@ class TextReporter:
 
     def _ended(self, event: events.HostEnded) -> None:
         outcome = event.outcome
-        if event.quiet and outcome.status in (Status.OK, Status.SKIPPED):
-            return
         status = (
             "fatal" if outcome.status in (Status.FAILED, Status.UNREACHABLE) else outcome.status
         )

@@ -110,9 +110,9 @@ def connect(host: Host) -> SshLink:
     """Open the SSH connection that `host`'s variables, then ssh's configuration, describe.
 
     Raises UnreachableError, or its HostKeyError and AuthenticationError; UsageError where the
-    configuration cannot be read.
+    configuration cannot be followed.
     """
-    options = complete(ssh_options(host), host.name)
+    options = complete(ssh_options(host))
     connection = _connection(options, fabric.Config(ssh_config=paramiko.SSHConfig()))
     began = time.monotonic()
     try:

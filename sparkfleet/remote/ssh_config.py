@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from sparkfleet.errors import UnreachableError, UsageError
+from sparkfleet.errors import UsageError
 from sparkfleet.remote.sockets import CONNECT_TIMEOUT
 from sparkfleet.remote.ssh_options import SshOptions, jump_hosts
 
@@ -36,22 +36,21 @@ NOT_OURS = {
 Said = Mapping[str, Sequence[str]]  # the values of each option in lower case, in their order
 
 
-def complete(options: SshOptions, host: str, *, most_jumps: int = MOST_JUMPS) -> SshOptions:
+def complete(options: SshOptions, *, most_jumps: int = MOST_JUMPS) -> SshOptions:
     """Return `options` with all that they leave open as ssh's configuration has it.
 
-    The jump hosts on the way are complete too. `host` is the name to tell. Raises UnreachableError
-    for a configuration that ssh refuses, or that asks for a way or a check that we do not have;
-    UsageError without an ssh to read the configuration that there is.
+    The jump hosts on the way are complete too. Raises UsageError for a configuration that ssh
+    refuses, that asks for a way or a check that we do not have, or that there is no ssh to read.
     """
-    said = _ask(options, host)
-    for name in NOT_OURS.keys() & said.keys():
-        if name != "proxycommand" or options.jumps is None:
-            raise _refusal(options, host, f"{name} {_one(said, name)}", NOT_OURS[name])
+    said = _ask(options)
+    for name, hint in NOT_OURS.items():
+        if name in said and (name != "proxycommand" or options.jumps is None):
+            raise _refusal(options, f"{name} {_one(said, name)}", hint)
     way: list[SshOptions] = []
-    for hop in _jumps(options, said, host):
+    for hop in _jumps(options, said):
         if most_jumps == 0:
-            raise _refusal(options, host, f"more than {MOST_JUMPS} jump hosts", "do they loop?")
-        there = complete(hop, host, most_jumps=most_jumps - 1)
+            raise _refusal(options, f"more than {MOST_JUMPS} jump hosts", "do they loop?")
+        there = complete(hop, most_jumps=most_jumps - 1)
         way += [*(there.jumps or ()), replace(there, jumps=())]
     return replace(combine(options, said), jumps=tuple(way))
 
@@ -78,7 +77,7 @@ def combine(options: SshOptions, said: Said) -> SshOptions:
     )
 
 
-def _ask(options: SshOptions, host: str) -> Said:
+def _ask(options: SshOptions) -> Said:
     given = (("-F", options.config_file), ("-l", options.user), ("-p", options.port))
     flags = [word for flag, value in given if value for word in (flag, str(value))]
     try:
@@ -93,10 +92,10 @@ def _ask(options: SshOptions, host: str) -> Said:
     except FileNotFoundError as error:
         return _without_ssh(options, error)
     except subprocess.TimeoutExpired as error:
-        raise _refusal(options, host, "a Match exec that does not end", None) from error
+        raise _refusal(options, "a Match exec that does not end", None) from error
     if done.returncode:
-        first, *_ = done.stderr.strip().splitlines() or ["?"]
-        raise UnreachableError(f"ssh refuses its configuration: {first}", host=host)
+        reason = "; ".join(done.stderr.strip().splitlines())
+        raise UsageError(f"ssh refuses its configuration for {options.address}: {reason}")
     said: dict[str, list[str]] = {}
     for line in done.stdout.splitlines():
         name, _, value = line.partition(" ")
@@ -114,21 +113,19 @@ def _without_ssh(options: SshOptions, error: FileNotFoundError) -> Said:
     ) from error
 
 
-def _refusal(options: SshOptions, host: str, seen: str, hint: str | None) -> UnreachableError:
-    return UnreachableError(
-        f"ssh's configuration has for {options.address} {seen}, which is not supported",
-        host=host,
-        hint=hint,
+def _refusal(options: SshOptions, seen: str, hint: str | None) -> UsageError:
+    return UsageError(
+        f"ssh's configuration has for {options.address} {seen}, which is not supported", hint=hint
     )
 
 
-def _jumps(options: SshOptions, said: Said, host: str) -> Sequence[SshOptions]:
+def _jumps(options: SshOptions, said: Said) -> Sequence[SshOptions]:
     if options.jumps is not None:
         return options.jumps
     text = _expanded(_one(said, "proxyjump", "none"), _tokens(options, said))
     hops = jump_hosts(text)
     if hops is None:
-        raise _refusal(options, host, f"ProxyJump {text}", "known: user@host:port, also a list")
+        raise _refusal(options, f"ProxyJump {text}", "known: user@host:port, also a list")
     return [replace(hop, config_file=options.config_file) for hop in hops]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sparkfleet.errors import UnreachableError, UsageError
+from sparkfleet.errors import UsageError
 from sparkfleet.model import Host, Value
 from sparkfleet.remote.ssh_config import complete
 from sparkfleet.remote.ssh_options import SshOptions, ssh_options
@@ -25,7 +25,7 @@ def resolve(tmp_path: Path) -> Resolve:
         file.write_text(text)
         known = {"ansible_ssh_common_args": f"-F {file} {args}", **variables}
         values = {name: Value(data=data) for name, data in known.items()}
-        return complete(ssh_options(Host(name="spark1", vars=values)), "spark1")
+        return complete(ssh_options(Host(name="spark1", vars=values)))
 
     return resolve
 
@@ -141,7 +141,7 @@ def test_proxyjump_none_in_the_inventory_goes_straight(resolve: Resolve) -> None
 def test_a_way_or_a_check_that_we_do_not_have_is_refused(
     resolve: Resolve, line: str, told: str
 ) -> None:
-    with pytest.raises(UnreachableError, match="not supported") as caught:
+    with pytest.raises(UsageError, match="not supported") as caught:
         resolve(f"Host spark1\n {line}\n")
     assert told in caught.value.message
 
@@ -153,12 +153,14 @@ def test_a_proxy_command_is_overridden_in_the_inventory(resolve: Resolve) -> Non
 
 
 def test_a_configuration_that_ssh_refuses_is_told_in_its_words(resolve: Resolve) -> None:
-    with pytest.raises(UnreachableError, match="line 1: Bad configuration option: hostnaem"):
+    with pytest.raises(
+        UsageError, match=r"for spark1: .*line 1: Bad configuration option: hostnaem"
+    ):
         resolve("HostNaem x\n")
 
 
 def test_jump_hosts_in_a_circle_are_refused(resolve: Resolve) -> None:
-    with pytest.raises(UnreachableError, match="more than 8 jump hosts"):
+    with pytest.raises(UsageError, match="more than 8 jump hosts"):
         resolve("Host spark1 b\n ProxyJump a\nHost a\n ProxyJump b\n")
 
 
@@ -167,7 +169,7 @@ def test_without_ssh_the_inventory_alone_counts(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("HOME", str(tmp_path))
-    options = complete(SshOptions(address="10.0.0.5"), "spark1")
+    options = complete(SshOptions(address="10.0.0.5"))
     assert (options.address, options.user, options.port) == ("10.0.0.5", ME, 22)
     assert options.known_hosts == ("~/.ssh/known_hosts",)
     with pytest.raises(UsageError, match="no ssh to read it"):

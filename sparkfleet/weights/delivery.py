@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, Self
@@ -108,7 +108,8 @@ class Delivery:
             raise nobody_has(ways)
         hub = source if isinstance(source, HubSource) else None
         legs: list[Leg] = [*ways.legs, *(_download(*item) for item in ways.outside.items() if hub)]
-        self._begin({*ways.outside, *(leg.receiver for leg in legs)})
+        fed = set(ways.outside) if isinstance(source, FolderSource) else set()
+        self._begin({*ways.outside, *(leg.receiver for leg in legs)}, fed)
         offers = self._threads.map(lambda leg: self._offer(leg, hub), legs)
         streams: dict[str, list[dict[str, Any]]] = {}
         for leg, offered in zip(legs, offers, strict=True):
@@ -122,13 +123,16 @@ class Delivery:
         self._place(report)
         return report
 
-    def _begin(self, hosts: Iterable[str]) -> None:
-        """Start the receivers, which takes them as long as it takes the senders."""
+    def _begin(self, hosts: Iterable[str], fed: Collection[str]) -> None:
+        """Start the receivers; those that are `fed` from here have a channel of their own."""
         for name in hosts:
-            self._receivers[name] = self._threads.submit(self._open, name, "receiver")
+            little = name not in fed
+            self._receivers[name] = self._threads.submit(
+                self._open, name, "receiver", little=little
+            )
 
-    def _open(self, host: str, program: str) -> Conversation:
-        conversation = Conversation(self.links[host], program)
+    def _open(self, host: str, program: str, *, little: bool = True) -> Conversation:
+        conversation = Conversation(self.links[host], program, little=little)
         self._running.append(conversation)
         return conversation
 

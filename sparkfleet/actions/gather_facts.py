@@ -45,7 +45,7 @@ class GatherFacts(Action[NoArgs]):
             link,
             weights_dir=settings.text("weights_dir"),
             ports=[settings.integer(name) for name in PORTS],
-            files=[receipt.path(settings.text("weights_dir"), scene.cluster.name)],
+            files=[receipt.path(settings.cluster_dir, scene.cluster.name)],
             fabric=scene.options.nodes > 1,
         )
         survey = ask_survey(link, settings, scene.cluster.name)

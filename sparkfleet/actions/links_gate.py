@@ -78,7 +78,7 @@ def _lapse(scene: Scene, hosts: tuple[Host, ...], hash_: str) -> str:
     facts = scene.recall(Fleet).facts
     receipts = {}
     for host in hosts:
-        path = receipt.path(scene.settings(host).text("weights_dir"), scene.cluster.name)
+        path = receipt.path(scene.settings(host).cluster_dir, scene.cluster.name)
         receipts[host.name] = receipt.read(facts[host.name].read(path).text)
     return receipt.lapse(receipts, hash_, hosts, datetime.now(UTC))
 

@@ -98,7 +98,7 @@ def take_each(pool: Pool, hosts: Sequence[Settings], asked: Mapping[str, Any]) -
     channels: dict[str, Channel] = {}
     errors: dict[str, SparkfleetError] = {}
     for settings in sorted(hosts, key=lambda one: one.host.name):
-        answers = _take(pool, settings.host, {**asked, "weights_dir": _folder(settings)})
+        answers = _take(pool, settings.host, {**asked, "cluster_dir": settings.cluster_dir})
         channels |= answers.values
         errors |= answers.errors
         for error in answers.errors.values():
@@ -113,13 +113,13 @@ def free(link: Link, settings: Settings, cluster: str) -> dict[str, str] | None:
 
     For a holder that is gone and whose connection the host still believes in.
     """
-    asked = {"weights_dir": _folder(settings), "cluster": cluster}
+    asked = {"cluster_dir": settings.cluster_dir, "cluster": cluster}
     return link.ask("unlock", asked)["holder"]  # type: ignore[no-any-return]  # JSON
 
 
 def look(link: Link, settings: Settings, cluster: str) -> dict[str, str] | None:
     """Return who holds the lock on a host, None if nobody."""
-    asked = {"weights_dir": _folder(settings), "cluster": cluster, "look": True}
+    asked = {"cluster_dir": settings.cluster_dir, "cluster": cluster, "look": True}
     return link.ask("unlock", asked)["holder"]  # type: ignore[no-any-return]  # JSON
 
 
@@ -128,10 +128,6 @@ def told(holder: Mapping[str, str]) -> str:
     who, machine, pid = (holder.get(name, "?") for name in ("user", "machine", "pid"))
     since, command = holder.get("since", "?"), holder.get("command", "?")
     return f"{who} on {machine} (pid {pid}) since {since}: {command}"
-
-
-def _folder(settings: Settings) -> str:
-    return settings.text("weights_dir")
 
 
 def _take(pool: Pool, host: Host, asked: Mapping[str, Any]) -> Answers[Channel]:

@@ -72,8 +72,9 @@ def site(asked: Asked) -> Iterator[Site]:
 
 def gather(cluster: Cluster, link: Link) -> HostFacts:
     """Return the facts of the host of `link`, with what `links.bench` left there."""
-    folder = Settings(host=link.host).text("weights_dir")
-    return facts.gather(link, weights_dir=folder, files=[receipt.path(folder, cluster.name)])
+    settings = Settings(host=link.host)
+    known = receipt.path(settings.cluster_dir, cluster.name)
+    return facts.gather(link, weights_dir=settings.text("weights_dir"), files=[known])
 
 
 def console() -> Console:
@@ -148,7 +149,7 @@ def verify_links(asked: Asked) -> int:
 def _lapse(seen: Site) -> str:
     receipts = {}
     for host in seen.hosts:
-        path = receipt.path(Settings(host=host).text("weights_dir"), seen.cluster.name)
+        path = receipt.path(Settings(host=host).cluster_dir, seen.cluster.name)
         receipts[host.name] = receipt.read(seen.facts[host.name].read(path).text)
     hash_ = receipt.fingerprint(seen.fabric, seen.facts, seen.hosts)
     return receipt.lapse(receipts, hash_, seen.hosts, datetime.now(UTC))

@@ -102,7 +102,7 @@ def _ask(link: Link, cluster: Cluster) -> tuple[Room | None, str]:
     from sparkfleet.links import receipt  # noqa: PLC0415 - the same
 
     settings = Settings(host=link.host)
-    path = receipt.path(settings.text("weights_dir"), cluster.name)
+    path = receipt.path(settings.cluster_dir, cluster.name)
     known = facts.gather(link, files=[path], fabric=False)
     found = room(known, ask_survey(link, settings, cluster.name), settings)
     return found, known.read(path).text

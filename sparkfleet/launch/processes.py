@@ -28,7 +28,7 @@ def write_files(link: Link, place: Mapping[str, str], contents: Mapping[str, str
 
 def read_file(link: Link, place: Mapping[str, str], name: str) -> str | None:
     """Return the text of a file in the cluster's folder, without its last line end, or None."""
-    path = f"{place['weights_dir']}/.sparkfleet/{place['cluster']}/{name}"
+    path = f"{place['cluster_dir']}/{place['cluster']}/{name}"
     logs: Mapping[str, str] = link.ask("log", {"paths": [path], "lines": LOG_LINES})["logs"]
     return next(iter(logs.values()), None)
 
@@ -89,7 +89,7 @@ def read_logs(link: Link, place: Mapping[str, str], *, lines: int = LOG_LINES) -
 
 
 def _logs(link: Link, place: Mapping[str, str], role: str, lines: int) -> dict[str, str]:
-    path = f"{place['weights_dir']}/.sparkfleet/{place['cluster']}/logs/{role}.log"
+    path = f"{place['cluster_dir']}/{place['cluster']}/logs/{role}.log"
     logs: Mapping[str, str] = link.ask("log", {"paths": [path], "lines": lines})["logs"]
     return {PurePosixPath(name).stem: text for name, text in logs.items()}
 
@@ -114,6 +114,6 @@ def place_of(place: Mapping[str, str], cli: str) -> dict[str, str]:
 
 def place(settings: Settings, cluster: str) -> dict[str, str]:
     """Return the part of a request that says where on the host the cluster's files are."""
-    found = {"weights_dir": settings.text("weights_dir"), "cluster": cluster}
+    found = {"cluster_dir": settings.cluster_dir, "cluster": cluster}
     engine = kind(settings)
     return found if engine == NATIVE else {**found, "cli": engine}

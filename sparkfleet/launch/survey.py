@@ -99,7 +99,7 @@ def ask_survey(link: Link, settings: Settings, cluster: str) -> Survey:
     engine = kind(settings)
     request = {
         "do": "survey",
-        "weights_dir": settings.text("weights_dir"),
+        "cluster_dir": settings.cluster_dir,
         "cluster": cluster,
         "files": [*MANAGED, guards.FILE, STATE],
     }

@@ -32,9 +32,9 @@ class Receipt:
     refused: bool
 
 
-def path(weights_dir: str, cluster: str) -> str:
+def path(cluster_dir: str, cluster: str) -> str:
     """Return where the receipt is on a node; ``~`` is expanded there."""
-    return f"{weights_dir}/.sparkfleet/{cluster}/{FILE}"
+    return f"{cluster_dir}/{cluster}/{FILE}"
 
 
 def fingerprint(fabric: Fabric, facts: Mapping[str, HostFacts], hosts: Sequence[Host]) -> str:

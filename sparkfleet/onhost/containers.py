@@ -1,6 +1,6 @@
 """Look at the containers of one cluster's deployment on this host, or end them.
 
-Request: ``do`` (survey, images, settle or stop), ``cli`` (docker or podman), ``weights_dir``,
+Request: ``do`` (survey, images, settle or stop), ``cli`` (docker or podman), ``cluster_dir``,
 ``cluster``; to look also ``image`` (null where none is named) and ``pip``, for a survey ``files``,
 to settle the ``role`` that was started and for how many seconds it must ``stay``, for stop
 ``grace``, s.
@@ -41,9 +41,9 @@ class DaemonError(Exception):
 def main() -> None:
     """Answer the request on standard input."""
     request = json.loads(sys.stdin.readline())
-    root = Path(request["weights_dir"]).expanduser()
+    root = Path(request["cluster_dir"]).expanduser()
     request["root"] = root
-    request["folder"] = root / ".sparkfleet" / request["cluster"]
+    request["folder"] = root / request["cluster"]
     try:
         deeds = {"survey": survey, "images": images_of, "settle": settle, "stop": stop}
         answer = deeds[request["do"]](request)
@@ -194,7 +194,7 @@ def inspect(request: dict[str, Any], name: str | None) -> dict[str, Any] | None:
         return None
     config, layers = found["Config"], found["RootFS"]["Layers"]
     key = hashlib.sha256("\n".join(layers).encode()).hexdigest()[:12]
-    probe = read(request["root"] / ".sparkfleet" / "images" / f"{key}.json")
+    probe = read(request["root"] / "images" / f"{key}.json")
     return {
         "name": name,
         "id": found["Id"],

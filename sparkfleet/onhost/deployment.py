@@ -1,6 +1,6 @@
 """Look at, start and stop the processes of one cluster's deployment on this host.
 
-Request: ``do`` (survey, write, start or stop), ``weights_dir``, ``cluster``, and what that
+Request: ``do`` (survey, write, start or stop), ``cluster_dir``, ``cluster``, and what that
 deed needs.
 
 What is ours is known by its label: SPARKFLEET_CLUSTER in a process's environment, as the rendered
@@ -40,13 +40,13 @@ class Process(NamedTuple):
 def main() -> None:
     """Answer the request on standard input."""
     request = json.loads(sys.stdin.readline())
-    root = Path(request["weights_dir"]).expanduser()
-    request["folder"] = root / ".sparkfleet" / request["cluster"]
+    root = Path(request["cluster_dir"]).expanduser()
+    request["folder"] = root / request["cluster"]
     deeds = {"survey": survey, "write": write, "start": start, "stop": stop}
     try:
         answer = deeds[request["do"]](request)
     except OSError as error:
-        hint = f"the inventory's user must own weights_dir, with room: ls -ld {root}; df -h {root}"
+        hint = f"the inventory's user must own it, with room: ls -ld {root}; df -h {root.parent}"
         answer = {"error": f"{error.filename or request['folder']}: {error.strerror}", "hint": hint}
     print(json.dumps(answer))
 

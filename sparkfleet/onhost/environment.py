@@ -1,6 +1,6 @@
 """Tell which variables the programs of a deployment have otherwise than their file says.
 
-Request: ``weights_dir``, ``cluster`` and ``pids``, by role. Answer: ``differ``, the names of
+Request: ``cluster_dir``, ``cluster`` and ``pids``, by role. Answer: ``differ``, the names of
 variables by role, never a value. A program that has overwritten its environment, as those do that
 set their title, tells nothing.
 """
@@ -18,8 +18,7 @@ LABEL = "SPARKFLEET_CLUSTER"
 def main() -> None:
     """Answer the request on standard input."""
     request = json.loads(sys.stdin.readline())
-    root = Path(request["weights_dir"]).expanduser()
-    path = root / ".sparkfleet" / request["cluster"] / "nccl.env"
+    path = Path(request["cluster_dir"]).expanduser() / request["cluster"] / "nccl.env"
     wanted = exports(path.read_text(errors="replace")) if path.exists() else {}
     differ = {role: names(pid, wanted) for role, pid in request["pids"].items()}
     print(json.dumps({"differ": {role: found for role, found in differ.items() if found}}))

@@ -1,6 +1,6 @@
 """Guard this host's memory: end one cluster's ranks before the kernel, starved, ends SSH too.
 
-Request: ``weights_dir``, ``cluster``, ``loading`` and ``serving`` (bytes that must stay available),
+Request: ``cluster_dir``, ``cluster``, ``loading`` and ``serving`` (bytes that must stay available),
 ``samples`` (how many in a row may be below), ``patience`` (s for the memory of what was stopped
 before to come back), ``ends`` (commands that end the ranks and only them, each
 ``{"argv": [...], "stdin": text}``).
@@ -37,9 +37,9 @@ GPU_PATIENCE = 3.0  # s; a starved driver may never answer
 def main() -> None:
     """Answer the request on standard input; the guard itself never returns to here."""
     request = json.loads(sys.stdin.readline())
-    root = Path(request["weights_dir"]).expanduser()
+    root = Path(request["cluster_dir"]).expanduser()
     try:
-        answer = arm(request, root / ".sparkfleet" / request["cluster"])
+        answer = arm(request, root / request["cluster"])
     except OSError as error:
         answer = {"error": f"{error.filename or root}: {error.strerror}"}
     print(json.dumps(answer))

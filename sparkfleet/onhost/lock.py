@@ -1,6 +1,6 @@
 """Hold the lock of a cluster on this host until standard input ends.
 
-Request: ``{"weights_dir": ..., "cluster": ..., "holder": {...}, "wait": s}``. Answers
+Request: ``{"cluster_dir": ..., "cluster": ..., "holder": {...}, "wait": s}``. Answers
 ``{"held": true}``, or ``{"held": false, "holder": {...}}`` and ends. The kernel frees the lock when
 this process ends, and sshd ends it when the client's connection is gone. The file tells who holds
 it, and this process.
@@ -22,14 +22,14 @@ TICK = 0.2  # s
 def main() -> None:
     """Answer the request on standard input, and hold on."""
     request = json.loads(sys.stdin.readline())
-    root = Path(request["weights_dir"]).expanduser()
-    path = root / ".sparkfleet" / request["cluster"] / "lock"
+    root = Path(request["cluster_dir"]).expanduser()
+    path = root / request["cluster"] / "lock"
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with path.open("a+", encoding="utf-8") as file:
             hold(file, request)
     except OSError as error:
-        hint = f"the inventory's user must own weights_dir: ls -ld {root}"
+        hint = f"the inventory's user must own it: ls -ld {root.parent} {root}"
         print(json.dumps({"error": f"{path}: {error.strerror}", "hint": hint}))
 
 

@@ -1,6 +1,6 @@
 """Tell who holds the lock of a cluster on this host, and end the process that holds it.
 
-Request: ``{"weights_dir": ..., "cluster": ...}``, with ``"look": true`` to only tell. Answers
+Request: ``{"cluster_dir": ..., "cluster": ...}``, with ``"look": true`` to only tell. Answers
 ``{"holder": {...}}``, or null where nobody holds it. Only a process that has the lock file open
 and wrote its PID there is ended: it is our lock program, whose client is believed to be gone.
 """
@@ -23,8 +23,7 @@ TICK = 0.05  # s
 def main() -> None:
     """Answer the request on standard input."""
     request = json.loads(sys.stdin.readline())
-    root = Path(request["weights_dir"]).expanduser()
-    path = root / ".sparkfleet" / request["cluster"] / "lock"
+    path = Path(request["cluster_dir"]).expanduser() / request["cluster"] / "lock"
     try:
         answer = free(path, only_look=bool(request.get("look")))
     except FileNotFoundError:

@@ -1,6 +1,6 @@
 """Tell how this host and what it serves are doing now; read-only.
 
-Request: ``weights_dir``, ``cluster``, ``cli`` (docker or podman, null: none), ``pids`` whose age is
+Request: ``cluster_dir``, ``cluster``, ``cli`` (docker or podman, null: none), ``pids`` whose age is
 wanted, ``port`` of the endpoint (null: on another host) and ``gap``, the seconds between two looks
 at its counters.
 
@@ -36,7 +36,7 @@ COUNTERS = (
 def main() -> None:
     """Answer the request on standard input."""
     request = json.loads(sys.stdin.readline())
-    folder = Path(request["weights_dir"]).expanduser() / ".sparkfleet" / request["cluster"]
+    folder = Path(request["cluster_dir"]).expanduser() / request["cluster"]
     healthy = None if request["port"] is None else fetch(request["port"], "/health") is not None
     answer = {
         "meminfo": Path("/proc/meminfo").read_text(),

@@ -70,6 +70,16 @@ class Settings:
         """Return the value that wins, or None where nobody gave one."""
         return self.host.get(name, VARIABLES[name].default)
 
+    @property
+    def cluster_dir(self) -> str:
+        """The folder of the host in which each cluster has one for what is ours; never shared.
+
+        It is beside the weights, but for those that lie in one store for all hosts.
+        """
+        own = "~/.local/state/sparkfleet" if self.text("weights_strategy") == "shared" else ""
+        beside = f"{self.text('weights_dir')}/.sparkfleet"
+        return self.text("cluster_dir") or own or beside
+
     def origin(self, name: str, key: str | None = None) -> Where:
         """Return where the winning value of `name`, or of its entry `key`, was set."""
         value = self.host.vars.get(name)

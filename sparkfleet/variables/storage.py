@@ -12,6 +12,12 @@ ROWS = (
         default="~/vllm",
     ),
     Variable(
+        name="cluster_dir",
+        kind=Kind.TEXT,
+        help="where locks, scripts, logs and state are on this host, on a disk of its own; unset: "
+        ".sparkfleet in weights_dir, and with weights_strategy: shared ~/.local/state/sparkfleet",
+    ),
+    Variable(
         name="weights_source",
         kind=Kind.TEXT,
         help="folder on the control machine to push the model from, instead of the hub",

@@ -38,7 +38,7 @@ def rank(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 def _watch(folder: Path, *, limit: float) -> list[News]:
     seen: list[News] = []
-    place = {"weights_dir": str(folder), "cluster": "c"}
+    place = {"cluster_dir": str(folder / ".sparkfleet"), "cluster": "c"}
     post = Post(place=place, folder=str(folder), roles=("serve",), port=1, limit=limit)
     Watch(Ranks(), seen.append).follow(LocalLink(Host(name="spark-01")), post)
     return seen

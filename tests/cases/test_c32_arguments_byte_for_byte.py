@@ -101,7 +101,12 @@ def _files(kind: str, root: Path, values: list[str], rank: int) -> Mapping[str, 
 
 def _send(root: Path, files: Mapping[str, str]) -> None:
     """Write the files as a run does: by one line that a login shell reads, and its input."""
-    request = {"do": "write", "weights_dir": str(root), "cluster": "default", "contents": files}
+    request = {
+        "do": "write",
+        "cluster_dir": str(root / ".sparkfleet"),
+        "cluster": "default",
+        "contents": files,
+    }
     command = script("deployment", request)
     subprocess.run(["/bin/sh", "-c", command.line()], input=command.stdin, check=True,
                    stdout=subprocess.DEVNULL)  # fmt: skip
@@ -143,7 +148,7 @@ def test_every_value_arrives_byte_for_byte(
 def test_what_comes_back_after_a_failure_is_what_was_there(tmp_path: Path) -> None:
     files = {"nccl.env": "export A='\r\n é'\n"}
     _send(tmp_path, files)
-    request = {"do": "survey", "weights_dir": str(tmp_path), "cluster": "default",
+    request = {"do": "survey", "cluster_dir": str(tmp_path / ".sparkfleet"), "cluster": "default",
                "files": ["nccl.env"], "venv": None}  # fmt: skip
     command = script("deployment", request)
     done = subprocess.run(command.argv, input=command.stdin, capture_output=True, check=True)

@@ -187,7 +187,7 @@ UNTOUCHED = (
         before=lambda: on_worker("chown root {lock}; chmod 0600 {lock}"),
         mend=lambda: on_worker("chown nvidia {lock}"),
         code=2,
-        says=(failed(WORKER, "Permission denied"), "must own weights_dir"),
+        says=(failed(WORKER, "Permission denied"), "must own it"),
     ),
     Case(
         name="replace: the cluster's folder cannot be written",

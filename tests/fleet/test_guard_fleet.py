@@ -30,7 +30,7 @@ pytestmark = [
 ]
 
 HEAD, WORKER = "spark-01", "spark-02"
-PLACE = {"weights_dir": "~/vllm", "cluster": "default"}
+PLACE = {"cluster_dir": "~/vllm/.sparkfleet", "cluster": "default"}
 RANK = "export SPARKFLEET_CLUSTER=default\nsleep 600 & exec sleep 601\n"
 
 

@@ -26,7 +26,7 @@ def _engine(folder: Path, script: str) -> str:
 
 
 def _ask(root: Path, deed: str, cli: str, **more: Any) -> dict[str, Any]:
-    request = {"do": deed, "cli": cli, "weights_dir": str(root), "cluster": "t", "grace": 0}
+    request = {"do": deed, "cli": cli, "cluster_dir": str(root), "cluster": "t", "grace": 0}
     look = {"files": ["nccl.env"], "image": "vllm:1", "pip": [], **more}
     return LocalLink(Host(name="here")).ask("containers", {**request, **look})
 
@@ -71,7 +71,7 @@ esac"""
 
 
 def test_files_of_mods_are_part_of_what_is_there(tmp_path: Path) -> None:
-    folder = tmp_path / ".sparkfleet" / "t"
+    folder = tmp_path / "t"
     (folder / "mods/01-a").mkdir(parents=True)
     (folder / "mods/01-a/run.sh").write_text("true\n")
     found = _ask(tmp_path, "survey", "no-such-engine")["files"]

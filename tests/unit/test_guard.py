@@ -37,8 +37,8 @@ class Node:
     """A folder of this machine as a host."""
 
     def __init__(self, root: Path) -> None:
-        self.folder = root / ".sparkfleet" / CLUSTER
-        self.place = {"weights_dir": str(root), "cluster": CLUSTER}
+        self.folder = root / CLUSTER
+        self.place = {"cluster_dir": str(root), "cluster": CLUSTER}
         self.link = LocalLink(Host(name="here"))
 
     def settings(self, *, loading: int = NEVER, serving: int = NEVER, samples: int = 2) -> Settings:

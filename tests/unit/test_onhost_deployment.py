@@ -22,15 +22,15 @@ LABEL = f"export SPARKFLEET_CLUSTER={CLUSTER}\n"
 
 
 class Node:
-    """A folder of this machine as a host's weights_dir, and the program on it."""
+    """A folder of this machine as a host's cluster_dir, and the program on it."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.folder = root / ".sparkfleet" / CLUSTER
+        self.folder = root / CLUSTER
         self._link = LocalLink(Host(name="here"))
 
     def ask(self, deed: str, **more: Any) -> dict[str, Any]:
-        place = {"do": deed, "weights_dir": str(self.root), "cluster": CLUSTER}
+        place = {"do": deed, "cluster_dir": str(self.root), "cluster": CLUSTER}
         return self._link.ask("deployment", {**place, **more})
 
     def start(self, role: str, script: str) -> int:

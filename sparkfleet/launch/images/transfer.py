@@ -17,7 +17,7 @@ from sparkfleet.remote.link import Link
 from sparkfleet.weights.conversation import Conversation
 from sparkfleet.weights.routes import Ends
 
-PROBES = ".sparkfleet/images"  # below the weights folder: what was found in images, by their key
+PROBES = "images"  # below cluster_dir: what was found in images, by their key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ def look(node: Node) -> Survey:
     """Return the survey of a host with its images as they are now."""
     request = {
         "do": "images",
-        "weights_dir": node.settings.text("weights_dir"),
+        "cluster_dir": node.settings.cluster_dir,
         "cluster": "",
         **images_wanted(node.settings),
     }
@@ -144,7 +144,7 @@ def probe(node: Node, image: Image, options: Sequence[str]) -> None:
         "image": image.name,
         "options": list(options),
         "program": program,
-        "record": f"{node.settings.text('weights_dir')}/{PROBES}/{image.key}.json",
+        "record": f"{node.settings.cluster_dir}/{PROBES}/{image.key}.json",
     }
     with Conversation(node.link, "images", request) as work:
         work.answer()

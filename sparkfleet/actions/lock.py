@@ -14,7 +14,7 @@ from sparkfleet.actions.action import Action, NoArgs, Plan
 from sparkfleet.actions.identity import identity, runs
 from sparkfleet.actions.scene import Scene
 from sparkfleet.commands import script
-from sparkfleet.errors import CommandError, LockHeldError, SparkfleetError
+from sparkfleet.errors import CommandError, GateError, LockHeldError, SparkfleetError
 from sparkfleet.model import Host
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.channel import Channel, ChannelTimeoutError
@@ -67,7 +67,7 @@ class Lock(Action[NoArgs]):
 
 
 def request(cluster: str, command: str, wait: float) -> dict[str, Any]:
-    """Return what the lock program is asked for, but for the folder on each host."""
+    """Return what the lock program is asked for, but for what differs from host to host."""
     return {"cluster": cluster, "holder": holder(command), "wait": wait}
 
 
@@ -93,12 +93,13 @@ def take(pool: Pool, hosts: Sequence[Settings], asked: Mapping[str, Any]) -> Loc
 def take_each(pool: Pool, hosts: Sequence[Settings], asked: Mapping[str, Any]) -> Answers[Channel]:
     """Take the lock on each host that answers; raises LockHeldError, having freed the others.
 
-    One after the other in the order of their names, so that two runs never wait for each other.
+    One after the other in the order of their names, so that two runs never wait for each other, and
+    that a host with the folder of one before it finds our own run there: a GateError.
     """
     channels: dict[str, Channel] = {}
     errors: dict[str, SparkfleetError] = {}
     for settings in sorted(hosts, key=lambda one: one.host.name):
-        answers = _take(pool, settings.host, {**asked, "cluster_dir": settings.cluster_dir})
+        answers = _take(pool, settings, asked)
         channels |= answers.values
         errors |= answers.errors
         for error in answers.errors.values():
@@ -130,21 +131,50 @@ def told(holder: Mapping[str, str]) -> str:
     return f"{who} on {machine} (pid {pid}) since {since}: {command}"
 
 
-def _take(pool: Pool, host: Host, asked: Mapping[str, Any]) -> Answers[Channel]:
+def _take(pool: Pool, settings: Settings, asked: Mapping[str, Any]) -> Answers[Channel]:
+    holder = {**asked["holder"], "host": settings.host.name}
+    own = {**asked, "folders": _folders(settings), "holder": holder}
+
     def work(link: Link) -> Channel:
-        channel, held_by = _ask(link, asked)
+        channel, held_by = _ask(link, own)
         if held_by and runs(held_by) is False:
-            channel, held_by = _ask(link, {**asked, "wait": NOTICED_WITHIN})
+            channel, held_by = _ask(link, {**own, "wait": NOTICED_WITHIN})
         if channel is None:
-            raise _refusal(asked["cluster"], host, held_by or {})
+            raise _refusal(asked["cluster"], settings.host, held_by or {})
         link.keep(channel)  # what an interrupted run takes back is done under the lock
         return channel
 
-    return pool.map(work, [host])
+    return pool.map(work, [settings.host])
+
+
+def _folders(settings: Settings) -> list[str]:
+    """Return where the locks of a host are: with what is ours, and with the weights that we bring.
+
+    What two hosts have in one folder is written by each over the other's.
+    """
+    own, weights = settings.cluster_dir, f"{settings.text('weights_dir')}/.sparkfleet"
+    return list(dict.fromkeys([own, weights] if settings.brings_weights else [own]))
+
+
+def _one_folder(host: str, answer: Mapping[str, Any]) -> GateError:
+    folder, other = answer["folder"], answer["holder"]["host"]
+    store = folder.endswith("/.sparkfleet")
+    return GateError(
+        f"{folder} is one folder on this host and on {other}, and each would write over what the "
+        "other wrote",
+        host=host,
+        hint="say in the inventory that it is one store: weights_strategy: shared"
+        if store
+        else "give each host a cluster_dir of its own, on its disk",
+    )
 
 
 def _ask(link: Link, asked: Mapping[str, Any]) -> tuple[Channel | None, Mapping[str, str] | None]:
-    """Return the channel that holds the lock, or who holds it already."""
+    """Return the channel that holds the lock, or who holds it already; raises GateError.
+
+    That is for a folder in which this run holds it by another host: each would write over what the
+    other wrote.
+    """
     command = script("lock", asked)
     channel = link.open(command)
     channel.feed([command.stdin], end=False)
@@ -152,6 +182,8 @@ def _ask(link: Link, asked: Mapping[str, Any]) -> tuple[Channel | None, Mapping[
     if answer["held"]:
         return channel, None
     channel.close()
+    if answer["shared"]:
+        raise _one_folder(link.host.name, answer)
     return None, answer["holder"]
 
 

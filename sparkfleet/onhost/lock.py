@@ -1,13 +1,15 @@
 """Hold the lock of a cluster on this host until standard input ends.
 
-Request: ``{"cluster_dir": ..., "cluster": ..., "holder": {...}, "wait": s}``. Answers
-``{"held": true}``, or ``{"held": false, "holder": {...}}`` and ends. The kernel frees the lock when
-this process ends, and sshd ends it when the client's connection is gone. The file tells who holds
-it, and this process.
+Request: ``{"folders": [...], "cluster": ..., "holder": {...}, "wait": s}``. Answers
+``{"held": true}``, or ``{"held": false, "folder": ..., "holder": {...}, "shared": bool}`` and ends;
+it is shared where the holder is the same run by another ``host``, which has the same folder. The
+kernel frees the lock when this process ends, and sshd ends it when the client's connection is gone.
+The file tells who holds it, and this process.
 """
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -17,33 +19,47 @@ from pathlib import Path
 from typing import Any, TextIO
 
 TICK = 0.2  # s
+RUN = ("machine", "pid", "since")  # what of a holder tells one run from another
 
 
 def main() -> None:
     """Answer the request on standard input, and hold on."""
     request = json.loads(sys.stdin.readline())
-    root = Path(request["cluster_dir"]).expanduser()
+    with contextlib.ExitStack() as files:
+        for folder in request["folders"]:
+            answer = hold(folder, request, files)
+            if answer:
+                print(json.dumps(answer))
+                return
+        print(json.dumps({"held": True}), flush=True)
+        sys.stdin.read()
+
+
+def hold(folder: str, request: dict[str, Any], files: contextlib.ExitStack) -> dict[str, Any]:
+    """Take the lock of one folder, for as long as `files` are open; tell why that cannot be."""
+    root = Path(folder).expanduser()
     path = root / request["cluster"] / "lock"
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with path.open("a+", encoding="utf-8") as file:
-            hold(file, request)
+        file = files.enter_context(path.open("a+", encoding="utf-8"))
+        shared = elsewhere(holder(file), request["holder"])
+        if shared or not taken(file, float(request["wait"])):
+            return {"held": False, "folder": folder, "holder": holder(file), "shared": shared}
+        files.callback(file.truncate, 0)
+        file.truncate(0)
+        file.write(json.dumps({**request["holder"], "process": os.getpid()}))
+        file.flush()
+        os.fsync(file.fileno())  # for other hosts, should the folder be theirs as well
     except OSError as error:
         hint = f"the inventory's user must own it: ls -ld {root.parent} {root}"
-        print(json.dumps({"error": f"{path}: {error.strerror}", "hint": hint}))
+        return {"error": f"{path}: {error.strerror}", "hint": hint}
+    return {}
 
 
-def hold(file: TextIO, request: dict[str, Any]) -> None:
-    """Take the lock and keep it until standard input ends, or tell who has it."""
-    if not taken(file, float(request["wait"])):
-        print(json.dumps({"held": False, "holder": holder(file)}))
-        return
-    file.truncate(0)
-    file.write(json.dumps({**request["holder"], "process": os.getpid()}))
-    file.flush()
-    print(json.dumps({"held": True}), flush=True)
-    sys.stdin.read()
-    file.truncate(0)
+def elsewhere(found: dict[str, str], mine: dict[str, str]) -> bool:
+    """Return whether our own run holds the lock by another host."""
+    same = all(found.get(name) == mine[name] for name in RUN)
+    return same and found["host"] != mine["host"]
 
 
 def taken(file: TextIO, wait: float) -> bool:

@@ -2,7 +2,7 @@
 
 Request: ``root`` (the weights folder; ``~`` is this user's home), ``files`` (each ``path`` that the
 engine reads, ``blob`` where its bytes live, ``size`` and ``hash``; paths count from the root),
-``full`` (hash even what the ledger knows), ``record`` (the ledger may be written).
+``full`` (hash even what the ledger knows), the ``ledger``, ``record`` (it may be written).
 
 Answer: ``files`` has, for each file that is not complete, its ``state``, what was ``seen``, where
 the right bytes are already (``have``) and how many of them arrived before (``offset``); ``indexes``
@@ -26,7 +26,6 @@ from pathlib import Path
 from typing import Any
 
 PIECE = 1 << 20
-LEDGER = ".sparkfleet/ledger.jsonl"
 PARTIAL = ".incomplete"
 INDEX = ".safetensors.index.json"
 
@@ -60,7 +59,7 @@ class Ledger:
         news = row != self.rows.get(name, [])[:4]
         self.rows[name] = row
         if news and self.writable:
-            self.path.parent.mkdir(mode=0o700, exist_ok=True)
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             ledger = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
             os.write(ledger, json.dumps([name, *row]).encode() + b"\n")
             os.close(ledger)
@@ -192,7 +191,8 @@ def _owner(path: Path) -> str:
 
 def inspect(root: Path, request: dict[str, Any]) -> dict[str, Any]:
     """Answer `request`, telling each second how many bytes were hashed."""
-    ledger = Ledger(root / LEDGER, writable=request["record"] and root.is_dir())
+    path = Path(request["ledger"]).expanduser()
+    ledger = Ledger(path, writable=request["record"] and root.is_dir())
     tree = Tree(root, ledger, full=request["full"])
     threading.Thread(target=_tell, args=(tree,), daemon=True).start()
     with ThreadPoolExecutor(min(os.cpu_count() or 1, 8)) as threads:

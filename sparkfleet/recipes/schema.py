@@ -183,7 +183,15 @@ def variables(tree: Map, reader: Reader) -> dict[str, Value]:
             continue
         if not holds_template(node.data) and (wrong := complaint(row, node.data)):
             reader.wrong(f"{row.name} {wrong}", node.where, row.help)
+        if _of_hosts(row.name, node.data):
+            hint = "set it in the inventory: cluster.down and others know no recipe"
+            reader.wrong(f"{row.name}: {node.data} is about the hosts", node.where, hint)
         names = node.names() if isinstance(node, Map) else ()
         places = {name.data: name.where for name in names}
         found[row.name] = Value(data=node.data, where=key.where, entries=places)
     return found
+
+
+def _of_hosts(name: str, data: Any) -> bool:
+    """Return whether a value says where a host keeps what is ours, which every task must find."""
+    return name == "cluster_dir" or (name, data) == ("weights_strategy", "shared")

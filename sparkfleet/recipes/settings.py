@@ -80,6 +80,11 @@ class Settings:
         beside = f"{self.text('weights_dir')}/.sparkfleet"
         return self.text("cluster_dir") or own or beside
 
+    @property
+    def brings_weights(self) -> bool:
+        """Whether runs write to weights_dir; the other strategies only verify what is there."""
+        return self.text("weights_strategy") not in ("shared", "present")
+
     def origin(self, name: str, key: str | None = None) -> Where:
         """Return where the winning value of `name`, or of its entry `key`, was set."""
         value = self.host.vars.get(name)

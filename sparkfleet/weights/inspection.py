@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sparkfleet.model import EMPTY
+from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.link import Link
 from sparkfleet.weights import layout
 from sparkfleet.weights.conversation import Conversation
@@ -102,7 +103,8 @@ def inspect(
     tells `hashed`.
     """
     items = [place.item() for place in layout.places(manifest)]
-    request = {"root": root, "files": items, "full": full, "record": record}
+    ledger = layout.ledger(Settings(host=link.host), root)
+    request = {"root": root, "files": items, "full": full, "ledger": ledger, "record": record}
     with Conversation(link, "weights", request, little=True) as hashing:
         storage = link.ask("storage", _question(manifest, root))
         files = hashing.answer(lambda progress: hashed(progress["hashed"]))

@@ -16,9 +16,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from sparkfleet.recipes.settings import Settings
 from sparkfleet.weights.manifest import File, Manifest, text
 
 RECORDS = ".sparkfleet/manifests"
+LEDGER = "ledger.jsonl"
 LOOSE = "."
 
 
@@ -85,3 +87,13 @@ def texts(manifest: Manifest) -> dict[str, str]:
     """Return the small files that are written once all others are in place."""
     found = {ref(manifest): manifest.commit or "", record(manifest): text(manifest)}
     return {path: content for path, content in found.items() if path}
+
+
+def ledger(settings: Settings, root: str) -> str:
+    """Return the file in which a host keeps what it has proven below its weights folder `root`.
+
+    It stands beside weights that we bring. A store that we do not write to may be that of several
+    hosts, whose lines would mix: there each keeps its own.
+    """
+    folder = f"{root}/.sparkfleet" if settings.brings_weights else settings.cluster_dir
+    return f"{folder}/{LEDGER}"

@@ -20,7 +20,7 @@ from sparkfleet.actions import lock
 from sparkfleet.actions.identity import runs
 from sparkfleet.actions.lock import Locks
 from sparkfleet.actions.scene import Options
-from sparkfleet.errors import LockHeldError
+from sparkfleet.errors import GateError, LockHeldError
 from sparkfleet.model import Host, Status, Value
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.local import LocalLink
@@ -215,3 +215,53 @@ def test_check_takes_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("HOME", str(tmp_path))
     play(tmp_path, "- lock:\n", hosts=inventory(("one",)), options=Options(check=True))
     assert not (tmp_path / "vllm").exists()
+
+
+def _sharing(folder: Path, **variables: str) -> list[Settings]:
+    """Return two hosts that mount one store at `folder`; `{}` in a value stands for the host."""
+    one_store = {"weights_dir": str(folder), **variables}
+    values = {n: {k: Value(data=v.format(n)) for k, v in one_store.items()} for n in ("b", "a")}
+    return [Settings(host=Host(name=name, vars=own)) for name, own in values.items()]
+
+
+def test_two_hosts_with_one_folder_are_no_second_run(pool: Pool, tmp_path: Path) -> None:
+    hosts = _sharing(tmp_path)
+    with pytest.raises(GateError, match="is one folder on this host and on a,") as refusal:
+        _take(pool, hosts, wait=600)
+    assert refusal.value.host == "b"
+    assert "weights_strategy: shared" in str(refusal.value.hint)
+    _take(pool, hosts[:1]).free()
+
+
+def test_they_are_seen_where_a_lock_does_not_reach_the_other_host(
+    pool: Pool, tmp_path: Path
+) -> None:
+    hosts = _sharing(tmp_path)
+    asked = lock.request("c", "me", 0)
+    path = tmp_path / ".sparkfleet" / "c" / "lock"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps({**asked["holder"], "host": "a", "process": 1}))
+    with pytest.raises(GateError, match="one folder"):
+        lock.take(pool, hosts[:1], asked)
+    lock.take(pool, hosts[1:], asked).free()  # what it has left itself
+
+
+def test_a_store_that_two_hosts_would_bring_weights_into_is_seen(
+    pool: Pool, tmp_path: Path
+) -> None:
+    own = f"{tmp_path}/{{}}"
+    with pytest.raises(GateError, match=f"{tmp_path}/.sparkfleet is one folder") as refusal:
+        _take(pool, _sharing(tmp_path, cluster_dir=own))
+    assert "weights_strategy: shared" in str(refusal.value.hint)
+    for strategy in ("shared", "present"):
+        _take(pool, _sharing(tmp_path, cluster_dir=own, weights_strategy=strategy)).free()
+    assert not (tmp_path / ".sparkfleet/c/lock").read_text()
+
+
+def test_a_home_that_two_hosts_share_needs_a_folder_for_each(
+    pool: Pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(GateError, match="is one folder") as refusal:
+        _take(pool, _sharing(tmp_path, weights_strategy="shared"))
+    assert "cluster_dir of its own" in str(refusal.value.hint)

@@ -22,6 +22,7 @@ from sparkfleet.variables import VARIABLES, Kind
 T = TypeVar("T")
 LAID_OVER = (Kind.MAPPING, Kind.ENVIRONMENT)
 DEFAULT = Where(file="default")
+OWN = "~/.local/state/sparkfleet/clusters"  # beside what a control machine keeps
 
 
 def overlay(host: Host, recipe: Recipe, *, as_written: bool = False) -> Host:
@@ -76,9 +77,10 @@ class Settings:
 
         It is beside the weights, but for those that lie in one store for all hosts.
         """
-        own = "~/.local/state/sparkfleet" if self.text("weights_strategy") == "shared" else ""
-        beside = f"{self.text('weights_dir')}/.sparkfleet"
-        return self.text("cluster_dir") or own or beside
+        if stated := self.text("cluster_dir"):
+            return stated
+        shared = self.text("weights_strategy") == "shared"
+        return OWN if shared else f"{self.text('weights_dir')}/.sparkfleet"
 
     @property
     def brings_weights(self) -> bool:

@@ -15,7 +15,8 @@ ROWS = (
         name="cluster_dir",
         kind=Kind.TEXT,
         help="where locks, scripts, logs and state are on this host, on a disk of its own; unset: "
-        ".sparkfleet in weights_dir, and with weights_strategy: shared ~/.local/state/sparkfleet",
+        "weights_dir/.sparkfleet, or ~/.local/state/sparkfleet/clusters where weights_strategy is "
+        "shared",
     ),
     Variable(
         name="weights_source",

@@ -14,7 +14,7 @@ from sparkfleet.remote.local import LocalLink
 from sparkfleet.weights.inspection import inspect
 from tests.weights import bundle, isolate
 
-OWN = "~/.local/state/sparkfleet"
+OWN = "~/.local/state/sparkfleet/clusters"
 
 
 def _host(name: str = "spark-01", **variables: str) -> Host:

@@ -37,7 +37,7 @@ def choose(
     """
     cli = kind(settings)
     if cli == NATIVE:
-        return Native(venv=survey.expand(settings.needed("engine_venv")))
+        return _native(settings, survey)
     user = survey.user if settings.text("engine_user") == "host" else settings.text("engine_user")
     weights = survey.expand(settings.text("weights_dir"))
     daemon = survey.daemon or Daemon(cli=cli)
@@ -58,6 +58,14 @@ def choose(
         read_only=bool(settings.value("engine_weights_readonly")),
         mods=mods.read(settings),
         own_program=_own_program(settings, survey),
+    )
+
+
+def _native(settings: Settings, survey: Survey) -> Native:
+    shared = settings.text("weights_strategy") == "shared"
+    return Native(
+        venv=survey.expand(settings.needed("engine_venv")),
+        modules=survey.expand(f"{settings.text('engine_cache_dir')}/modules") if shared else "",
     )
 
 

@@ -10,14 +10,21 @@ from sparkfleet.links import EnvVar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Native:
-    """The environment at `venv`, an absolute path."""
+    """The environment at `venv`, an absolute path.
+
+    `modules` is a folder of the host for the code that models bring; "" leaves it in HF_HOME.
+    """
 
     venv: str
+    modules: str = ""
 
     @property
     def environment(self) -> tuple[EnvVar, ...]:
-        """None: the caches are where each program has them in the user's home."""
-        return ()
+        """Where a model's code goes; the caches are where programs have them in the user's home."""
+        if not self.modules:
+            return ()
+        why = "HF_HOME is one store for all hosts, who would write over each other's"
+        return (EnvVar(name="HF_MODULES_CACHE", value=self.modules, why=why),)
 
     @property
     def own_program(self) -> tuple[str, ...]:

@@ -1,0 +1,51 @@
+"""A folder of this machine as one store that lab hosts mount, as they would one of a NAS."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from sparkfleet.lab import fleet, kernel
+from sparkfleet.lab import state as states
+from sparkfleet.lab.kernel import Namespace
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+OPEN_TREE, MOVE_MOUNT = 428, 429  # of every architecture; glibc has names for them since 2.36
+HERE, CLONE, EMPTY_PATH = -100, 1, 4
+
+
+def mount(folder: Path, host: str, target: Path) -> None:
+    """Show `folder` at `target` of a host: a bind mount, which bind(2) gives no other namespace."""
+    fleet.run_on(host, ["mkdir", "-p", str(target)])
+    state = states.load()
+    assert state is not None
+    program = [
+        sys.executable,
+        "-m",
+        __name__,
+        str(folder),
+        str(state.running[host].pid),
+        str(target),
+    ]
+    subprocess.run(program, check=True)  # who joins a namespace of mounts must have one thread
+
+
+def _move(folder: str, pid: str, target: str) -> None:
+    tree = _called(OPEN_TREE, HERE, folder.encode(), CLONE)
+    kernel.join(f"/proc/{pid}/ns/mnt", Namespace.MOUNT)
+    _called(MOVE_MOUNT, tree, b"", HERE, target.encode(), EMPTY_PATH)
+
+
+def _called(number: int, *words: int | bytes) -> int:
+    result = int(LIBC.syscall(ctypes.c_long(number), *words))
+    if result < 0:
+        error = ctypes.get_errno()
+        raise OSError(error, os.strerror(error))
+    return result
+
+
+if __name__ == "__main__":
+    _move(*sys.argv[1:])

@@ -82,6 +82,8 @@ def test_one_store_serves_both_hosts_and_nothing_is_written_there(
     assert chat(lab.hosts[0].address, "12*17", model="standin") == "204"
     addresses = [re.findall("VLLM_HOST_IP=(.*)", own(host, "default/nccl.env")) for host in HOSTS]
     assert len({str(one) for one in addresses}) == 2
+    modules = "HF_MODULES_CACHE=/home/nvidia/.cache/sparkfleet/modules"
+    assert all(modules in own(host, "default/nccl.env") for host in HOSTS)
     assert all(json.loads(own(host, "default/receipt.json")) for host in HOSTS)
     assert all("standin/model.safetensors" in own(host, "ledger.jsonl") for host in HOSTS)
     again = run(*UP)

@@ -7,7 +7,17 @@ from types import ModuleType
 from invoke.collection import Collection
 from invoke.tasks import Task
 
-from sparkfleet.cli import cluster, deployments, inventory, lab, links, playbook, recipes, weights
+from sparkfleet.cli import (
+    cluster,
+    deployments,
+    inventory,
+    lab,
+    links,
+    playbook,
+    recipes,
+    weights,
+)
+from sparkfleet.cli.doctor import doctor
 
 
 def _collection(name: str, *modules: ModuleType) -> Collection:
@@ -20,6 +30,7 @@ def _collection(name: str, *modules: ModuleType) -> Collection:
 
 
 namespace = Collection(
+    doctor,
     _collection("cluster", cluster, deployments),
     _collection("inventory", inventory),
     _collection("lab", lab),

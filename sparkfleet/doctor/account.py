@@ -1,0 +1,54 @@
+"""What a run's own log says of how it ended; reads the text that `report/text.py` writes."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_FATAL = re.compile(r"fatal: \[(?P<host>[^\]]+)\] (?:FAILED|UNREACHABLE)!(?: => (?P<text>.*))?")
+_LOST = re.compile(r"^\S+ +: ok=.*\b(?:failed|unreachable)=[1-9]", re.MULTILINE)
+_RECAP = "\nPLAY RECAP *"
+_DETAIL = re.compile(r"    (?!(?:ok|info): )\S")
+_MOST_DETAILS = 8  # lines of a refusal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Where a run stopped: line `line` (from 1) of its log, and the lines that explain it."""
+
+    host: str
+    line: int
+    text: str
+    details: tuple[str, ...] = ()
+
+
+def has_failed(log: str) -> bool:
+    """Return whether a host was lost, or the run did not come to its end."""
+    return _RECAP not in log or bool(_LOST.search(log))
+
+
+def refusals(log: str) -> tuple[Refusal, ...]:
+    """Return what stopped the run, for each host on which it did; none for one that went well."""
+    if not has_failed(log):
+        return ()
+    lines = log.splitlines()
+    return tuple(
+        Refusal(
+            host=match["host"],
+            line=number,
+            text=match["text"] or "",
+            details=_details(lines[number:]),
+        )
+        for number, match in enumerate(map(_FATAL.match, lines), start=1)
+        if match
+    )
+
+
+def last_words(log: str) -> tuple[str, ...]:
+    """Return the end of the log of a run that has no recap: the error that stopped it."""
+    return () if _RECAP in log else tuple(filter(None, log.splitlines()))[-_MOST_DETAILS // 2 :]
+
+
+def _details(lines: list[str]) -> tuple[str, ...]:
+    end = next((i for i, line in enumerate(lines) if not line.startswith("    ")), len(lines))
+    return tuple(line.strip() for line in lines[:end] if _DETAIL.match(line))[:_MOST_DETAILS]

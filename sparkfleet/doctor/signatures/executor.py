@@ -60,6 +60,14 @@ ROWS = (
         source="cases/outputs/vllm-log.bad-world-size-without-ray.txt; facts failure 16",
     ),
     Signature(
+        id="C23",
+        pattern=r"^Active:\n 1 node_\w+\n(?! 1 node_)(?:.*\n){1,30}? *[\d.]+/1\.0 GPU",
+        cause="Ray has one node with one GPU: right for one Spark, too few for --tp 2.",
+        fix="Look at the worker's Ray log; each Spark must be a line below Active.",
+        source="case C23; cases/outputs/ray-status.bad-head-only.txt; facts failure 16",
+        role=Role.WARNING,
+    ),
+    Signature(
         id="F15",
         pattern=r"Every node should have a unique IP",
         cause="Two hosts have the same VLLM_HOST_IP.",

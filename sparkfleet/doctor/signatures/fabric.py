@@ -191,4 +191,15 @@ ROWS = (
         role=Role.WARNING,
         recorded=False,
     ),
+    Signature(
+        id="S21-route",
+        pattern=(
+            r"- (?P<own>(?P<net>\d+\.\d+\.\d+)\.\d+)/24\n(?:.*\n){0,6}? +- to: (?P=net)\.0/24\n"
+            r" +via: (?P=own)$"
+        ),
+        cause="netplan routes {net}.0/24 by the host's own address {own}, which is in it already.",
+        fix="Take that route out of netplan: an address with /24 brings its own.",
+        source="cases/outputs/netplan.bad-self-route.yaml; setup S21",
+        role=Role.WARNING,
+    ),
 )

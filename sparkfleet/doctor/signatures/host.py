@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from sparkfleet.doctor.signatures.row import Role, Signature
+import re
+
+from sparkfleet.doctor.signatures.row import Clues, Role, Signature
+
+
+def _shows_no_connectx(match: re.Match[str], _clues: Clues) -> bool:
+    return not re.search(r"^enP?\d+p1s0f", match.string, re.MULTILINE)
+
 
 ROWS = (
     Signature(
@@ -88,5 +95,22 @@ ROWS = (
         fix="Run `timedatectl set-ntp true` on that host.",
         source="facts/dgx-spark.md failure 68",
         recorded=False,
+    ),
+    Signature(
+        id="C20",
+        pattern=r"^(?P<name>enP7s7) +\w+ +[\da-f:]{17} <",  # a line of `ip -br link`
+        holds=_shows_no_connectx,
+        cause="The host shows no interface of its ConnectX-7, only {name}: it was powered off.",
+        fix="Plug the QSFP cable in and reboot that host; `invoke links.show` must then list it.",
+        source="case C20; facts/dgx-spark.md failure 9",
+        role=Role.WARNING,
+    ),
+    Signature(
+        id="C45-free",
+        pattern=r"^Mem: +1\d\dGi(?: +\S+){4} +(?P<free>[0-7](?:\.\d+)?Gi|\d+Mi)$",
+        cause="Only {free} of the one memory pool are available.",
+        fix="Lower gpu-memory-utilization in vllm_args; `invoke cluster.status` tells who has it.",
+        source="facts/dgx-spark.md failure 25 (8 GiB); case C45",
+        role=Role.WARNING,
     ),
 )

@@ -13,6 +13,7 @@ from sparkfleet.facts import HostFacts
 from sparkfleet.launch import library
 from sparkfleet.launch.survey import Survey, ask_survey
 from sparkfleet.links import receipt
+from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.link import Link
 
 PORTS = (
@@ -40,16 +41,8 @@ class GatherFacts(Action[NoArgs]):
 
     def inspect(self, scene: Scene, link: Link) -> tuple[HostFacts, Survey]:
         """Ask one host."""
-        settings = scene.settings(link.host)
-        seen = facts.gather(
-            link,
-            weights_dir=settings.text("weights_dir"),
-            ports=[settings.integer(name) for name in PORTS],
-            files=[receipt.path(settings.cluster_dir, scene.cluster.name)],
-            fabric=scene.options.nodes > 1,
-        )
-        survey = ask_survey(link, settings, scene.cluster.name)
-        return seen, replace(survey, library=library.look(link, settings))
+        settings, cluster = scene.settings(link.host), scene.cluster.name
+        return look(link, settings, cluster, fabric=scene.options.nodes > 1)
 
     def plan(self, scene: Scene, seen: Mapping[str, Any]) -> Mapping[str, Plan]:
         """Remember what was seen."""
@@ -60,3 +53,16 @@ class GatherFacts(Action[NoArgs]):
             )
         )
         return {name: Plan() for name in seen}
+
+
+def look(link: Link, settings: Settings, cluster: str, *, fabric: bool) -> tuple[HostFacts, Survey]:
+    """Return the facts of a host, and what of ours is on it; read-only."""
+    seen = facts.gather(
+        link,
+        weights_dir=settings.text("weights_dir"),
+        ports=[settings.integer(name) for name in PORTS],
+        files=[receipt.path(settings.cluster_dir, cluster)],
+        fabric=fabric,
+    )
+    survey = ask_survey(link, settings, cluster)
+    return seen, replace(survey, library=library.look(link, settings))

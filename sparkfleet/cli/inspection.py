@@ -40,7 +40,8 @@ def _logs(resolved: Resolved, link: Link, count: int) -> dict[str, str]:
     return processes.read_logs(link, place, lines=count)
 
 
-def exit_code(errors: Mapping[str, SparkfleetError]) -> int:
-    """Return what the errors of hosts add up to: 0, 2, 4 or 6."""
+def exit_code(errors: Mapping[str, SparkfleetError], *, refused: bool = False) -> int:
+    """Return what the errors of hosts add up to: 0, 2, 4 or 6; 2 also where a check `refused`."""
     codes = {4 if isinstance(error, UnreachableError) else 2 for error in errors.values()}
+    codes |= {2} if refused else set()
     return MixedError.exit_code if len(codes) > 1 else next(iter(codes), 0)

@@ -10,6 +10,7 @@ from invoke.tasks import Task
 from sparkfleet.cli import (
     cluster,
     deployments,
+    hosts,
     inventory,
     lab,
     links,
@@ -32,6 +33,7 @@ def _collection(name: str, *modules: ModuleType) -> Collection:
 namespace = Collection(
     doctor,
     _collection("cluster", cluster, deployments),
+    _collection("hosts", hosts),
     _collection("inventory", inventory),
     _collection("lab", lab),
     _collection("links", links),

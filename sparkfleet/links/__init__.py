@@ -1,7 +1,7 @@
 """The links gate: which rails carry a cluster, each rank's environment, and whether it holds."""
 
 from sparkfleet.links.active_gate import probe
-from sparkfleet.links.checks import check
+from sparkfleet.links.checks import check, check_machines
 from sparkfleet.links.environment import EnvVar, env
 from sparkfleet.links.gate import prove, sample
 from sparkfleet.links.measurement import measure
@@ -21,6 +21,7 @@ __all__ = [
     "Samples",
     "Topology",
     "check",
+    "check_machines",
     "env",
     "fabric",
     "judge_rates",

@@ -52,5 +52,13 @@ def check(
     return tuple(found)
 
 
+def check_machines(
+    fabric: Fabric, facts: Mapping[str, HostFacts], hosts: Sequence[Host]
+) -> tuple[Verdict, ...]:
+    """Return what is wrong with the machines themselves, also with a single one."""
+    evidence = Evidence(fabric=fabric, facts=facts, hosts={host.name: host for host in hosts})
+    return tuple(verdict for one in machine_checks.CHECKS for verdict in one(evidence))
+
+
 def _passed(host: str, title: str) -> Verdict:
     return ok("link.static", host, "fabric", expected=title, seen="just that", source="facts")

@@ -1,0 +1,64 @@
+"""`hosts.*`: what the Sparks are, whether they can start anything, and making them ready."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sparkfleet.cli.asked import ask
+from sparkfleet.cli.command import command
+
+REPEATED = ["inventory", "limit", "set"]
+HOST = "the same as --limit"
+
+
+@command(iterable=[*REPEATED, "host"], help={"host": HOST})
+def facts(
+    context: Any,
+    *,
+    host: Any = None,
+    inventory: Any = None,
+    cluster: str | None = None,
+    limit: Any = None,
+    set: Any = None,  # noqa: A002 - the option's name
+    forks: str | None = None,
+    output: str | None = None,
+) -> int:
+    """Show what each host is: system, driver, GPU, memory, disk, login, rails; read-only.
+
+    A host a column. One round trip a host, as its user, without sudo. --output json has all facts
+    that sparkfleet decides by.
+
+      invoke hosts.facts
+      invoke hosts.facts --host spark-02 --output json
+    """
+    from sparkfleet.cli.host_facts import show_facts  # noqa: PLC0415 - Fabric: not for --list
+
+    return show_facts(ask("hosts.facts", {**locals(), "limit": [*host, *limit]}))
+
+
+@command(iterable=[*REPEATED, "host"], help={"host": HOST})
+def check(  # noqa: PLR0913 - the options of a task
+    context: Any,
+    *,
+    host: Any = None,
+    inventory: Any = None,
+    recipe: str | None = None,
+    cluster: str | None = None,
+    limit: Any = None,
+    set: Any = None,  # noqa: A002 - the option's name
+    forks: str | None = None,
+    output: str | None = None,
+) -> int:
+    """Check every host as `cluster.up` does before it moves a byte; read-only, needs no recipe.
+
+    SSH, driver, GPU, engine and its group, ports, memory and what takes it, and what must be equal
+    on all hosts: one line a verdict, with its fix. Ends with 2 if one refuses, with 4 if a host
+    does not answer. A recipe that is named, here or in the inventory, counts for memory and engine.
+    The links between the hosts are for `links.verify`.
+
+      invoke hosts.check
+      invoke hosts.check --host spark-02
+    """
+    from sparkfleet.cli.host_checks import show_checks  # noqa: PLC0415 - Fabric: not for --list
+
+    return show_checks(ask("hosts.check", {**locals(), "limit": [*host, *limit]}))

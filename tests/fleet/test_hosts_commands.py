@@ -1,0 +1,81 @@
+"""`hosts.*`, typed against lab hosts."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparkfleet.lab import fleet
+from sparkfleet.lab.fleet import Fleet
+from sparkfleet.lab.paths import INVENTORY
+from tests.commandline import command_line
+
+pytestmark = [
+    pytest.mark.fleet,
+    pytest.mark.skipif(os.geteuid() != 0, reason="the lab needs root"),
+]
+
+HOSTS = ("spark-01", "spark-02")
+HOLD = (
+    "python3 -c \"import socket, time; s = socket.create_server(('', 8000)); time.sleep(60)\" "
+    ">/dev/null 2>&1 & echo $!; sleep 0.5"
+)
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Fleet]:
+    yield fleet.up(2)
+    fleet.down()
+
+
+def _type(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*command_line(*words), "--inventory", str(INVENTORY)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def _json(*words: str) -> tuple[int, Any]:
+    done = _type(*words, "--output", "json")
+    return done.returncode, json.loads(done.stdout)
+
+
+@pytest.mark.usefixtures("lab")
+def test_facts_are_shown_side_by_side() -> None:
+    code, told = _json("hosts.facts")
+    assert code == 0
+    assert tuple(told["hosts"]) == HOSTS
+    assert {one["gpus"][0]["name"] for one in told["hosts"].values()} == {"NVIDIA GB10"}
+    lines = _type("hosts.facts", "--host", "spark-02").stdout.splitlines()
+    assert lines[1].split() == ["spark-02"]
+    assert any(line.split()[:2] == ["GPU", "NVIDIA"] for line in lines)
+
+
+@pytest.mark.usefixtures("lab")
+def test_a_port_that_is_held_refuses() -> None:
+    assert _json("hosts.check")[0] == 0
+    pid = fleet.run_on("spark-01", ["sh", "-c", HOLD]).stdout.strip()
+    done = _type("hosts.check")
+    fleet.run_on("spark-01", ["kill", pid])
+    assert done.returncode == 2
+    (refused,) = [line for line in done.stdout.splitlines() if line.startswith("error: ")]
+    assert refused.startswith("error: spark-01: port 8000 (vllm_port): expected free, saw held by")
+
+
+@pytest.mark.usefixtures("lab")
+def test_a_host_that_does_not_answer_leaves_the_others_told(tmp_path: Path) -> None:
+    more = tmp_path / "more.yml"
+    more.write_text("sparks: {hosts: {spark-03: {ansible_host: 127.0.0.1, ansible_port: 1}}}\n")
+    code, told = _json("hosts.check", "--inventory", str(more))
+    assert code == 4
+    assert {verdict["host"] for verdict in told["verdicts"]} == {*HOSTS}
+    assert tuple(told["errors"]) == ("spark-03",)
+    assert _type("hosts.facts", "--inventory", str(more)).returncode == 4

@@ -16,6 +16,7 @@ from sparkfleet.links import receipt
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.link import Link
 
+USER = "ansible_user_id"  # Ansible's name for the user that logs in
 PORTS = (
     "vllm_port",
     "vllm_master_port",
@@ -52,7 +53,8 @@ class GatherFacts(Action[NoArgs]):
                 surveys={name: pair[1] for name, pair in seen.items()},
             )
         )
-        return {name: Plan() for name in seen}
+        users = {name: pair[0].system.user for name, pair in seen.items()}
+        return {name: Plan(variables={USER: user}) for name, user in users.items()}
 
 
 def look(link: Link, settings: Settings, cluster: str, *, fabric: bool) -> tuple[HostFacts, Survey]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,10 +55,18 @@ def change(link: Link, do: str, path: str, *, user: str = "", **more: Any) -> Ma
     return ask(link, "files", {"do": do, "path": path, **more}, user=user)
 
 
-def put(link: Link, path: str, content: bytes, *, mode: str | None, user: str = "") -> None:
-    """Write `content` to `path`, whole or not at all."""
+def put(
+    link: Link,
+    path: str,
+    content: bytes,
+    *,
+    mode: str | None,
+    user: str = "",
+    validate: Sequence[str] = (),
+) -> None:
+    """Write `content` to `path`, whole or not at all; not if the command `validate` refuses it."""
     wanted = hashlib.sha256(content).hexdigest()
-    request = {"do": "put", "path": path, "sha256": wanted, "mode": mode}
+    request = {"do": "put", "path": path, "sha256": wanted, "mode": mode, "validate": validate}
     ask(link, "files", request, user=user, payload=[content])
 
 

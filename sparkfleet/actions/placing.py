@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -35,6 +36,9 @@ class PlacingArgs:
 
     dest: str = arg("where it belongs on the host; the name is kept where this is a folder")
     mode: str | None = arg(f"{MODE_HELP}; kept, or the umask's, by default", default=None)
+    validate: str = arg(
+        "a command that must accept the new file, written %s, before it takes its place", default=""
+    )
     become: bool | None = arg(HELP, default=None)
 
 
@@ -46,6 +50,7 @@ class Placed:
     found: Found
     mode: str | None
     user: str
+    validate: tuple[str, ...] = ()
 
     @property
     def sha256(self) -> str:
@@ -68,6 +73,7 @@ class Placing(HostAction[P]):
     def faults(cls, args: P) -> Iterator[str]:
         """Want a path that means the same whoever asks, and permissions in octal."""
         yield from path_faults("dest", args.dest, args.mode)
+        yield from _validate_faults(args.validate)
 
     @abstractmethod
     def content(self, scene: Scene, host: str) -> bytes:
@@ -88,7 +94,13 @@ class Placing(HostAction[P]):
         user = become_user(scene.variables[host], asked=args.become)
         wanted = hashlib.sha256(content).hexdigest()
         found = look(link, args.dest, user=user, into=self.file_name(host), sha256=wanted)
-        placed = Placed(content=content, found=found, mode=args.mode, user=user)
+        placed = Placed(
+            content=content,
+            found=found,
+            mode=args.mode,
+            user=user,
+            validate=tuple(shlex.split(args.validate)),
+        )
         if placed.differs:
             replaceable(link, found)
         return placed
@@ -104,7 +116,8 @@ class Placing(HostAction[P]):
         placed: Placed = plan.work
         path, user = placed.found.path, placed.user
         if placed.differs:
-            put(link, path, placed.content, mode=placed.mode, user=user)
+            check = placed.validate
+            put(link, path, placed.content, mode=placed.mode, user=user, validate=check)
         else:
             change(link, "mode", path, user=user, mode=placed.mode)
         return plan
@@ -112,6 +125,15 @@ class Placing(HostAction[P]):
     def undo(self, scene: Scene, link: Link, plan: Plan) -> None:
         """Bring back what was there."""
         restore(link, plan.work.found, user=plan.work.user)
+
+
+def _validate_faults(command: str) -> Iterator[str]:
+    if command and "%s" not in command:
+        yield "validate names the new file as %s"
+    try:
+        shlex.split(command)
+    except ValueError as error:
+        yield f"validate cannot be split into words: {error}"
 
 
 def path_faults(name: str, path: str, mode: str | None) -> Iterator[str]:

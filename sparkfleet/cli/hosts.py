@@ -6,6 +6,7 @@ from typing import Any
 
 from sparkfleet.cli.asked import ask
 from sparkfleet.cli.command import command
+from sparkfleet.cli.screen import say
 
 REPEATED = ["inventory", "limit", "set"]
 HOST = "the same as --limit"
@@ -62,3 +63,49 @@ def check(  # noqa: PLR0913 - the options of a task
     from sparkfleet.cli.host_checks import show_checks  # noqa: PLC0415 - Fabric: not for --list
 
     return show_checks(ask("hosts.check", {**locals(), "limit": [*host, *limit]}))
+
+
+@command(
+    iterable=[*REPEATED, "host", "tags", "skip_tags"],
+    help={
+        "host": HOST,
+        "yes": "do it; without it everything is only shown",
+        "tags": "only these changes: weights, linger, caches, docker",
+        "skip-tags": "all changes but these",
+    },
+)
+def prepare(  # noqa: PLR0913 - the options of a task
+    context: Any,
+    *,
+    yes: bool = False,
+    host: Any = None,
+    tags: Any = None,
+    skip_tags: Any = None,
+    inventory: Any = None,
+    cluster: str | None = None,
+    limit: Any = None,
+    check: bool = False,
+    set: Any = None,  # noqa: A002 - the option's name
+    forks: str | None = None,
+    output: str | None = None,
+    verbose: bool = False,
+) -> int:
+    """Show what would make the hosts ready for cluster.up, and with --yes do it.
+
+    The folder for the weights, lingering, a sudo rule for drop_caches, the docker group: each with
+    its command, why, and how to undo it, and done only where it is lacking. Nothing is changed
+    without --yes; network, firmware, clocks and packages never are. Needs sudo without a password
+    on the hosts. It is playbooks/hosts-prepare.yml.
+
+      invoke hosts.prepare
+      invoke hosts.prepare --yes --tags docker,linger
+      invoke hosts.prepare --yes --skip-tags caches --host spark-02
+    """
+    from sparkfleet.cli.run import run_playbook  # noqa: PLC0415 - Jinja, Fabric: not for --list
+
+    shown = {"check": check or not yes, "diff": True, "limit": [*host, *limit]}
+    asked = ask("hosts.prepare", {**locals(), **shown})
+    code = run_playbook("hosts-prepare", asked)
+    if asked.check and asked.output == "text":
+        say("nothing was changed; to do it: --yes")
+    return code

@@ -159,5 +159,5 @@ def _linger(settings: Settings, facts: HostFacts) -> Iterator[Verdict]:
         expected="kept when the last SSH session ends",
         seen="removed by systemd-logind (RemoveIPC)",
         source="/var/lib/systemd/linger, /etc/systemd/logind.conf",
-        fix=f"on that host: loginctl enable-linger {facts.system.user}",
+        fix=f"on that host: loginctl enable-linger {facts.system.user}; or hosts.prepare",
     )

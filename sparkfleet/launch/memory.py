@@ -75,7 +75,9 @@ def may_drop(link: Link) -> Verdict:
         expected=f"sudo without a password for: {quote(EMPTY)}",
         seen="allowed" if allowed else result.stderr.strip() or "not allowed",
         source="sudo -n -l",
-        fix="" if allowed else "allow it there: sudo visudo; or set drop_caches: false",
+        fix=""
+        if allowed
+        else "allow it there: hosts.prepare --tags caches; or set drop_caches: false",
     )
 
 

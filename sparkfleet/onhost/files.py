@@ -4,7 +4,8 @@ Request: ``{"do": ..., "path": ...}`` and what that deed needs:
 
 - look (``into``, ``sha256``, ``follow``): tell what is there, and the content of a file whose hash
   is not the wanted one; with ``into`` at a folder, look at that name in it
-- put (``sha256``, ``mode`` or null): write the payload there, whole or not at all; keep the owner
+- put (``sha256``, ``mode`` or null, ``validate``): write the payload there, whole or not at all;
+  keep the owner; not if the command ``validate`` refuses it, in whose words %s is the new file
 - make (``kind``: directory or file, ``mode`` or null): make it, with the folders above a directory
 - mode (``mode``): change the permissions
 - touch: set the time of the last change to now
@@ -21,6 +22,7 @@ import hashlib
 import json
 import os
 import stat
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -107,11 +109,27 @@ def put(path: Path, request: dict[str, Any]) -> dict[str, Any]:
             file.write(data)
             os.fsync(file.fileno())
         dress(new, request["mode"], before)
+        complaint = refusal(request["validate"], name)
+        if complaint:
+            new.unlink()
+            return {"error": f"{path}: refused, nothing was changed: {complaint}"}
         new.replace(path)
     except BaseException:
         new.unlink()
         raise
     return {}
+
+
+def refusal(validate: list[str], name: str) -> str:
+    """Return what a command says against the file `name`, "" if it accepts it."""
+    if not validate:
+        return ""
+    argv = [word.replace("%s", name) for word in validate]
+    done = subprocess.run(
+        argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    said = (done.stderr.strip() or done.stdout.strip()).replace(name, "it")
+    return said or f"exit status {done.returncode}" if done.returncode else ""
 
 
 def dress(path: Path, mode: str | None, before: os.stat_result | None) -> None:

@@ -83,6 +83,5 @@ ANSIBLE_ONLY: Mapping[str, str] = {
     "systemd": COMMAND,
     "systemd_service": COMMAND,
     "uri": "here it is wait_http",
-    "user": COMMAND,
     "wait_for": "here it is wait_tcp",
 }

@@ -48,6 +48,7 @@ CLASSES = {  # by the word of each: its module under `sparkfleet.actions`, and i
     "stop_deployment": ("stop_deployment", "StopDeployment"),
     "survey": ("survey", "LookAtDeployment"),
     "template": ("template", "Template"),
+    "user": ("user", "User"),
     "wait_http": ("wait_http", "WaitHttp"),
     "wait_ready": ("wait_ready", "WaitReady"),
     "wait_tcp": ("wait_tcp", "WaitTcp"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,9 +13,11 @@ from typing import Any
 
 import pytest
 
+from sparkfleet.commands import quote
 from sparkfleet.lab import fleet
 from sparkfleet.lab.fleet import Fleet
 from sparkfleet.lab.paths import INVENTORY
+from sparkfleet.launch.memory import EMPTY
 from tests.commandline import command_line
 
 pytestmark = [
@@ -79,3 +83,35 @@ def test_a_host_that_does_not_answer_leaves_the_others_told(tmp_path: Path) -> N
     assert {verdict["host"] for verdict in told["verdicts"]} == {*HOSTS}
     assert tuple(told["errors"]) == ("spark-03",)
     assert _type("hosts.facts", "--inventory", str(more)).returncode == 4
+
+
+def _changed(*words: str) -> list[int]:
+    done = _type("hosts.prepare", *words)
+    assert done.returncode == 0, done.stdout
+    return [
+        int(count) for count in re.findall(r"^spark-0\d .* changed=(\d)", done.stdout, re.MULTILINE)
+    ]
+
+
+@pytest.mark.usefixtures("lab")
+def test_what_would_be_prepared_is_shown_and_done_only_with_yes() -> None:
+    there = ["test", "-d", "/home/nvidia/vllm"]
+    shown = _type("hosts.prepare", "--tags", "weights")
+    assert "undo: rmdir ~/vllm" in shown.stdout
+    assert shown.stdout.endswith("nothing was changed; to do it: --yes\n")
+    assert _changed("--yes", "--check", "--tags", "weights") == [1, 1]
+    assert fleet.run_on("spark-01", there, check=False).returncode == 1
+    assert _changed("--yes", "--tags", "weights") == [1, 1]
+    assert fleet.run_on("spark-01", there).returncode == 0
+    assert _changed("--yes", "--tags", "weights") == [0, 0]
+
+
+@pytest.mark.skipif(shutil.which("sudo") is None, reason="lab hosts have this machine's sudo")
+@pytest.mark.usefixtures("lab")
+def test_the_rule_for_drop_caches_allows_that_command_only() -> None:
+    _changed("--yes", "--tags", "caches,linger,docker", "--set", "engine=docker")
+    assert _changed("--yes") == [0, 0]
+    fleet.run_on("spark-01", ["rm", "/etc/sudoers.d/90-nvidia"])
+    for words, code in ((EMPTY, 0), (("sh", "-c", "id"), 1), ((*EMPTY, "id"), 1)):
+        allowed = ["su", "nvidia", "-s", "/bin/sh", "-c", quote(("sudo", "-n", "-l", *words))]
+        assert fleet.run_on("spark-01", allowed, check=False).returncode == code

@@ -82,6 +82,28 @@ def test_bytes_of_a_file_arrive_as_they_are(tmp_path: Path, home: Path) -> None:
     assert outcome.data["dest"] == str(home / "d" / "blob")
 
 
+def test_a_file_is_put_in_place_only_if_its_check_accepts_it(tmp_path: Path, home: Path) -> None:
+    (home / "f").write_text("old")
+    _, outcome = _run(tmp_path, _copy(", validate: grep -q old %s"))
+    assert outcome.status is Status.FAILED
+    assert outcome.message == f"{home}/f: refused, nothing was changed: exit status 1"
+    assert (home / "f").read_text() == "old"
+    _, outcome = _run(tmp_path, _copy(", validate: 'sh -c \"echo $0 is bad >&2; exit 3\" %s'"))
+    assert outcome.message.endswith("nothing was changed: it is bad")
+    assert _run(tmp_path, _copy(", validate: grep -q new %s"))[1].status is Status.CHANGED
+    assert (home / "f").read_text() == "new"
+    assert list(home.iterdir()) == [home / "f"]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [("visudo -c", "validate names the new file as %s"), ("a 'b %s", "cannot be split into words")],
+)
+def test_a_check_that_cannot_be_run_is_refused(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(PlaybookError, match=told):
+        _run(tmp_path, _copy(f', validate: "{text}"'))
+
+
 def test_a_link_is_written_through(tmp_path: Path, home: Path) -> None:
     (home / "real").write_text("old")
     (home / "f").symlink_to(home / "real")

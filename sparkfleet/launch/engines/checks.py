@@ -17,7 +17,7 @@ NO_MEMORY_KERNEL = "7.0.0-1019*"  # NV_ERR_NO_MEMORY with 22 GiB available (case
 REMEDIES = (
     (
         "permission denied",
-        "let the user use it: sudo usermod -aG docker $USER, then log in again",
+        "let the user use it: sudo usermod -aG docker $USER, then log in again; or hosts.prepare",
     ),
     ("is not installed", "install it on that host: sudo apt-get install -y {cli}"),
     ("cannot connect", "start it on that host: sudo systemctl start docker"),

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from sparkfleet.cli.asked import Asked
 from sparkfleet.cli.screen import screen
@@ -33,8 +34,7 @@ def show_diagnosis(given: str | None, asked: Asked) -> int:
         place, case = shown(path), read(path)
     found = examine(case)
     if asked.output == "json":
-        names = [log.name for log in case.logs]
-        json.write(json.document(place=place, logs=names, **asdict(found)), sys.stdout)
+        json.write(_document(place, case, found), sys.stdout)
         return 0
     out = screen(sys.stdout)
     out.line(f"doctor  {place}", "bold")
@@ -67,6 +67,15 @@ def told_error(error: FirstError) -> str:
     return f"first error of {error.host}: {error.log}:{error.line}: {error.text}"
 
 
+def _document(place: str, case: Case, found: Diagnosis) -> dict[str, Any]:
+    told = {
+        name: [{**asdict(one), "role": one.role.name.lower()} for one in findings]
+        for name, findings in (("causes", found.causes), ("warnings", found.warnings))
+    }
+    names = [log.name for log in case.logs]
+    return json.document(place=place, logs=names, **{**asdict(found), **told})
+
+
 def _answer(found: Diagnosis, case: Case) -> Iterator[tuple[str, str]]:
     for cause in found.causes:
         yield from ((line, "" if line.startswith(" ") else "bold red") for line in told(cause))
@@ -82,11 +91,11 @@ def _answer(found: Diagnosis, case: Case) -> Iterator[tuple[str, str]]:
 
 
 def _without_cause(found: Diagnosis, case: Case) -> Iterator[tuple[str, str]]:
-    count = f"{len(case.logs)} logs" if len(case.logs) != 1 else "the log"
+    count = f"{len(case.logs)} logs" if len(case.logs) != 1 else "one log"
     if found.errors:
         yield f"no signature knows this failure; {count} read", "bold"
         yield from ((told_error(error), "red") for error in found.errors)
-    elif case.logs:
+    elif not (found.refusals or found.last_words):
         yield f"{count} read: no known failure, and no line of an error", "bold"
     for warning in found.warnings:
         yield from ((line, "" if line.startswith(" ") else "magenta") for line in told(warning))

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sparkfleet.errors import UsageError
+from sparkfleet.quantities import show_size
 
 RUN_LOG = "run.log"  # what a run said itself, beside HOST-ROLE.log of each host
 INTERRUPTED = "interrupted-"  # before the name of a log that the run before has left
+_MOST = 256 * 1024 * 1024  # bytes of a log
 _PROBED = 8192  # bytes that tell whether a file is text
 
 
@@ -34,7 +36,7 @@ def read(path: Path) -> Case:
     """Return the log at `path`, or those below it where it is a folder; raises UsageError.
 
     In a run's folder a file is HOST-ROLE.log; else a file is of the host of its name, or of the
-    subfolder that it is in. What is no text, or hidden, is left out.
+    subfolder that it is in; what is below those, no text, or hidden is left out.
     """
     if path.name == RUN_LOG:
         path = path.parent
@@ -53,7 +55,7 @@ def read(path: Path) -> Case:
 
 def _folder(folder: Path) -> Iterator[Log]:
     of_run = (folder / RUN_LOG).is_file()
-    for path in sorted(folder.rglob("*")):
+    for path in sorted([*folder.glob("*"), *folder.glob("*/*")]):
         inner = path.relative_to(folder)
         if not _is_log(path) or str(inner) == RUN_LOG or inner.name.startswith("."):
             continue
@@ -71,4 +73,10 @@ def _is_log(path: Path) -> bool:
 
 
 def _text(path: Path) -> str:
+    size = path.stat().st_size
+    if size > _MOST:
+        raise UsageError(
+            f"{path} has {show_size(size)}: more than a log of a start",
+            hint=f"read its end: tail -n 100000 {path} | sparkfleet doctor -",
+        )
     return path.read_bytes().decode(errors="replace")

@@ -67,6 +67,7 @@ def may_drop(link: Link) -> Verdict:
     """Return whether the user of a host may empty its page cache without a password."""
     result = link.run(Command(argv=("sudo", "-n", "-l", *EMPTY)))
     allowed = result.returncode == 0
+    ways = "allow it there: hosts.prepare --tags caches; or set drop_caches: false"
     return Verdict(
         check="host.drop_caches",
         severity=Severity.OK if allowed else Severity.ERROR,
@@ -75,9 +76,7 @@ def may_drop(link: Link) -> Verdict:
         expected=f"sudo without a password for: {quote(EMPTY)}",
         seen="allowed" if allowed else result.stderr.strip() or "not allowed",
         source="sudo -n -l",
-        fix=""
-        if allowed
-        else "allow it there: hosts.prepare --tags caches; or set drop_caches: false",
+        fix="" if allowed else ways,
     )
 
 

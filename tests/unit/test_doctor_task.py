@@ -108,6 +108,7 @@ def test_a_run_s_folder_is_told_by_its_hosts(ask: Ask, runs: Path, named: str) -
     assert [(found["id"], found["host"], found["log"]) for found in done["causes"]] == [
         ("F12", "spark-02", "spark-01-serve.log")
     ]
+    assert done["causes"][0]["role"] == "cause"
     assert done["refusals"] == []
 
 
@@ -134,10 +135,22 @@ def test_an_unknown_failure_is_told_by_the_first_error_of_each_host(
     ]
 
 
+def test_a_folder_without_a_log_and_a_run_that_went_well_have_no_failure(
+    ask: Ask, tmp_path: Path, runs: Path
+) -> None:
+    (tmp_path / "empty").mkdir()
+    for folder in (tmp_path / "empty", runs / "3-good"):
+        done = ask(str(folder))
+        assert done.stdout.splitlines()[1:] == [
+            "0 logs read: no known failure, and no line of an error"
+        ]
+        assert done.returncode == 0
+
+
 @pytest.mark.parametrize("name", sorted(path.name for path in OUTPUTS.glob("*good*.log")))
 def test_a_good_log_gets_no_cause(ask: Ask, name: str) -> None:
     told = ask(str(OUTPUTS / name)).stdout
-    assert "the log read: no known failure" in told
+    assert "one log read: no known failure" in told
     assert not any(line.startswith(("cause", "symptom", "first error")) for line in told)
 
 
@@ -146,6 +159,17 @@ def test_a_log_that_is_not_there_ends_with_5(ask: Ask, tmp_path: Path) -> None:
         done = ask(*words)
         assert done.returncode == 5
         assert "name a log" in done.stderr
+
+
+def test_a_file_that_is_no_log_by_its_size_is_refused_with_what_to_type(
+    ask: Ask, tmp_path: Path
+) -> None:
+    with (tmp_path / "model.bin.txt").open("w") as file:
+        file.write("text")
+        file.truncate(300_000_000)  # sparse
+    done = ask(str(tmp_path / "model.bin.txt"))
+    assert done.returncode == 5
+    assert "tail -n 100000" in done.stderr
 
 
 def test_a_run_without_a_recap_is_told_by_its_last_words() -> None:

@@ -12,6 +12,7 @@ weights files that do not belong there, ``commits`` and ``refs``.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 PARTIAL = ".incomplete"
+BOOKS = ".sparkfleet"
 WEIGHTS = (".safetensors", ".bin", ".pt", ".gguf")
 Q_GETQUOTA = 0x800007 << 8  # for users; <linux/quota.h>
 BLOCK = 1024  # bytes in a quota block
@@ -56,7 +58,7 @@ def mount_of(path: Path) -> tuple[str, str]:
     best, device, kind = "", "", ""
     for line in Path("/proc/self/mounts").read_text().splitlines():
         source, point, name = line.split()[:3]
-        point = point.encode().decode("unicode_escape")  # a space shows as \\040
+        point = point.encode().decode("unicode_escape").encode("latin-1").decode()  # \\040: a space
         if os.path.commonpath([point, path]) == point and len(point) >= len(best):
             best, device, kind = point, source, name
     return device, kind
@@ -65,8 +67,10 @@ def mount_of(path: Path) -> tuple[str, str]:
 def storage(root: Path) -> dict[str, Any]:
     """Return what can be written at `root`."""
     base = root
-    while not base.exists():
+    while not os.path.lexists(base):  # nor what is hidden from this user
         base = base.parent
+    if not os.path.exists(base):  # noqa: PTH110 - a link to a disk that is not mounted, or hidden
+        return {**storage(base.parent), "root": str(root), "base": _link(base), "folder": False}
     space = os.statvfs(base)
     device, kind = mount_of(base.resolve())
     return {
@@ -84,6 +88,10 @@ def storage(root: Path) -> dict[str, Any]:
     }
 
 
+def _link(path: Path) -> str:
+    return f"{path}, a link to {os.readlink(path)}"  # noqa: PTH115 - Python 3.8
+
+
 def user(number: int) -> str:
     """Return a user's name, or the number where no user has it."""
     try:
@@ -94,8 +102,6 @@ def user(number: int) -> str:
 
 def walk(folder: Path) -> Iterator[Path]:
     """Yield `folder` and all that is below it; links are not followed."""
-    if not folder.is_dir():
-        return
     yield folder
     for parent, folders, names in os.walk(folder):
         yield from (Path(parent, name) for name in sorted(folders + names))
@@ -106,12 +112,11 @@ def contents(root: Path, request: dict[str, Any]) -> dict[str, Any]:
     folder, served = root / request["folder"], root / request["served"]
     known = {root / name for name in request["expected"]}
     inside = known if folder == root else walk(folder)  # beside loose files stand other models
-    paths = [path for path in (root, *inside) if os.path.lexists(path)]
+    paths = [path for path in (root, root / BOOKS, *inside) if os.path.lexists(path)]
     partials = {path.with_name(path.name + PARTIAL) for path in known}
-    snapshots = folder / "snapshots"
     return {
         "foreign": [owned(path) for path in paths if not ours(path)],
-        "locked": [owned(path) for path in paths if path.is_dir() and not os.access(path, os.W_OK)],
+        "locked": [owned(path) for path in paths if locked(path)],
         "strays": [
             str(path) for path in paths if path.name.endswith(PARTIAL) and path not in partials
         ],
@@ -120,11 +125,23 @@ def contents(root: Path, request: dict[str, Any]) -> dict[str, Any]:
             for path in paths
             if path.parent == served and path.suffix in WEIGHTS and path not in known
         ],
-        "commits": sorted(path.name for path in snapshots.iterdir()) if snapshots.is_dir() else [],
-        "refs": {
-            name: (root / name).read_text() for name in request["refs"] if (root / name).is_file()
-        },
+        "commits": sorted(path.name for path in paths if path.parent == folder / "snapshots"),
+        "refs": texts(root, request["refs"]),
     }
+
+
+def texts(root: Path, names: list[str]) -> dict[str, str]:
+    """Return what the files `names` hold, those that this user can read."""
+    found = {}
+    for name in names:
+        with contextlib.suppress(OSError):
+            found[name] = (root / name).read_text(errors="replace")
+    return found
+
+
+def locked(path: Path) -> bool:
+    """Say whether `path` is a folder in which this user can change nothing."""
+    return os.path.isdir(path) and not os.access(path, os.W_OK | os.X_OK)  # noqa: PTH112
 
 
 def ours(path: Path) -> bool:
@@ -141,12 +158,17 @@ def owned(path: Path) -> str:
 
 if __name__ == "__main__":
     asked = json.loads(sys.stdin.buffer.readline())
-    place = Path(asked["root"]).expanduser()
     try:
+        place = Path(asked["root"]).expanduser()
         answer = {**storage(place), **contents(place, asked)}
     except OSError as error:
         answer = {
-            "error": f"{error.filename or place}: {error.strerror}",
+            "error": f"{error.filename or asked['root']}: {error.strerror}",
             "hint": "look at it there",
+        }
+    except RuntimeError:  # of expanduser
+        answer = {
+            "error": f"nobody here has the home of {asked['root']}",
+            "hint": "see weights_dir",
         }
     print(json.dumps(answer))

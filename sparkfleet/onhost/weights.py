@@ -22,30 +22,32 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 PIECE = 1 << 20
 PARTIAL = ".incomplete"
-INDEX = ".safetensors.index.json"
+INDEX = (".safetensors.index.json", ".bin.index.json")
 
 
 class Ledger:
     """Hashes of files that were proven before: JSON lines, appended; the last one of a path wins.
 
     A line is ``[path below the root, size, mtime in ns, inode, hash]``, with ``"brought"`` at its
-    end if a run of ours brought the file.
+    end if a run of ours brought the file. All `paths` are read, the first that can be is written.
     """
 
-    def __init__(self, path: Path, *, writable: bool) -> None:
-        self.path = path
+    def __init__(self, *paths: Path, writable: bool) -> None:
+        self.paths = paths
         self.writable = writable
         self.rows: dict[str, list[Any]] = {}
-        if path.exists() and os.access(path, os.R_OK):
-            for line in path.read_text(errors="replace").splitlines():
-                with contextlib.suppress(ValueError):  # a run that was killed leaves half a line
-                    name, *row = json.loads(line)
-                    self.rows[name] = row
+        for path in paths:
+            with contextlib.suppress(OSError):  # there is none yet, or it is another user's
+                for line in path.read_text(errors="replace").splitlines():
+                    with contextlib.suppress(ValueError):  # a killed run leaves half a line
+                        name, *row = json.loads(line)
+                        self.rows[name] = row
 
     def lookup(self, name: str, found: os.stat_result, kind: str) -> str | None:
         """Return the hash of file `name` if it is unchanged since it was proven."""
@@ -56,13 +58,13 @@ class Ledger:
     def record(self, name: str, found: os.stat_result, known: str) -> None:
         """Remember the hash of file `name`."""
         row = [found.st_size, found.st_mtime_ns, found.st_ino, known]
-        news = row != self.rows.get(name, [])[:4]
-        self.rows[name] = row
-        if news and self.writable:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            ledger = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-            os.write(ledger, json.dumps([name, *row]).encode() + b"\n")
-            os.close(ledger)
+        news, self.rows[name] = row != self.rows.get(name, [])[:4], row
+        for path in self.paths if news and self.writable else ():
+            with contextlib.suppress(OSError):  # read-only, full, or another user's
+                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                with open(path, "ab", opener=partial(os.open, mode=0o600)) as ledger:
+                    ledger.write(json.dumps([name, *row]).encode() + b"\n")
+                return
 
 
 def digest(path: Path, kind: str) -> str:
@@ -71,10 +73,7 @@ def digest(path: Path, kind: str) -> str:
     with path.open("rb", buffering=0) as source:
         start = b"blob %d\0" % os.fstat(source.fileno()).st_size
         state = hashlib.sha1(start) if kind == "git" else hashlib.sha256()  # noqa: S324
-        while True:
-            count = source.readinto(buffer)
-            if not count:
-                break
+        for count in iter(lambda: source.readinto(buffer), 0):
             state.update(buffer[:count])
         os.posix_fadvise(source.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
     return f"{kind}:{state.hexdigest()}"
@@ -88,21 +87,29 @@ def header_problem(path: Path, size: int) -> str | None:
             return f"a header of {length} bytes in a file of {size}"
         try:
             tensors = json.loads(shard.read(length))
-            ends = [t["data_offsets"][1] for name, t in tensors.items() if name != "__metadata__"]
-        except (ValueError, KeyError, TypeError, AttributeError):
+            ends = (t["data_offsets"][1] for name, t in tensors.items() if name != "__metadata__")
+            whole = 8 + length + max(ends, default=0)
+        except (ValueError, LookupError, TypeError, AttributeError):
             return "no safetensors header"
-    whole = 8 + length + max(ends, default=0)
     return None if whole == size else f"{size} bytes where the header says {whole}"
 
 
-def index_problem(path: Path) -> str | None:
-    """Name the shards of a ``model.safetensors.index.json`` that do not stand beside it."""
+def index_problem(path: Path, *, nested: bool) -> str | None:
+    """Name the shards of a ``model.safetensors.index.json`` that do not stand beside it.
+
+    One of pickles counts only without safetensors, which vLLM prefers; one of a `nested` folder
+    only if any of its shards is there: patterns left them out (``original/``).
+    """
+    if path.name.endswith(INDEX[1]) and any(path.parent.glob("*.safetensors")):
+        return None
     try:
         shards = set(json.loads(path.read_text())["weight_map"].values())
+        missing = sorted(name for name in shards if not (path.parent / name).exists())
     except (ValueError, KeyError, TypeError, AttributeError):
         return "no weight_map"
-    missing = sorted(shard for shard in shards if not (path.parent / shard).exists())
-    return f"{len(missing)} of {len(shards)} shards absent: {missing[0]}" if missing else None
+    if not missing or (nested and len(missing) == len(shards)):
+        return None
+    return f"{len(missing)} of {len(shards)} shards absent: {missing[0]}"
 
 
 class Tree:
@@ -113,6 +120,7 @@ class Tree:
         self.ledger = ledger
         self.full = full
         self.hashed = 0
+        self._read: set[str] = set()
         self._by_size: dict[int, list[str]] = {}
 
     def look(self, item: dict[str, Any]) -> dict[str, Any] | None:
@@ -121,8 +129,8 @@ class Tree:
         if state == "complete":
             return None
         have = next(self.copies(item), None)
-        partial = self.root / (item["blob"] + PARTIAL)
-        offset = min(partial.stat().st_size, item["size"]) if partial.is_file() else 0
+        begun = self.root / (item["blob"] + PARTIAL)
+        offset = min(begun.stat().st_size, item["size"]) if os.path.isfile(begun) else 0  # noqa: PTH113
         return {"path": item["path"], "state": state, "seen": seen, "have": have, "offset": offset}
 
     def judge(self, name: str, item: dict[str, Any]) -> tuple[str, str]:
@@ -134,7 +142,7 @@ class Tree:
             return "unreadable", _owner(path)
         except OSError as error:
             if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
-                raise
+                return "unreadable", f"{path}: {error.strerror}"  # a disk or a server that fails
             if path.is_symlink():
                 return "dangling", f"a link to {os.readlink(path)}"  # noqa: PTH115 - Python 3.8
             return "missing", "no file"
@@ -142,8 +150,9 @@ class Tree:
     def _judge(self, path: Path, item: dict[str, Any]) -> tuple[str, str]:
         found = path.stat()
         real = os.path.relpath(path.resolve(), self.root.resolve())
-        if real.startswith("../"):
-            return "outside", str(path.resolve())
+        blind = _blind(path, self.root)
+        if blind or real.startswith("../"):
+            return "outside", blind or str(path.resolve())
         if not stat.S_ISREG(found.st_mode):
             return "kind", "no regular file"
         if found.st_size != item["size"]:
@@ -156,10 +165,12 @@ class Tree:
 
     def hash(self, name: str, found: os.stat_result, kind: str) -> str:
         """Return the hash of file `name`, from the ledger where that may be trusted."""
-        known = None if self.full else self.ledger.lookup(name, found, kind)
+        again = self.full and name not in self._read
+        known = None if again else self.ledger.lookup(name, found, kind)
         if known is None:
             known = digest(self.root / name, kind)
             self.hashed += found.st_size
+            self._read.add(name)
             self.ledger.record(name, found, known)
         return known
 
@@ -182,30 +193,49 @@ class Tree:
         return self._by_size
 
 
+def _blind(path: Path, root: Path) -> str:
+    """Name a link on the way to `path` that a container, with `root` elsewhere, cannot take."""
+    here, parts = root, list(path.relative_to(root).parts)
+    while parts:
+        here = here / parts.pop(0)
+        if here.is_symlink():
+            target = os.readlink(here)  # noqa: PTH115 - Python 3.8
+            if os.path.isabs(target):  # noqa: PTH117
+                return f"{here}, a link to the full path {target}"
+            here, parts = here.parent, [*Path(target).parts, *parts]
+    return ""
+
+
 def _owner(path: Path) -> str:
+    path = Path(os.path.realpath(path))
     while not os.access(path.parent, os.X_OK):
         path = path.parent
     found = path.lstat()
     return f"{path} of user {found.st_uid} with mode {stat.S_IMODE(found.st_mode):o}"
 
 
+def own(root: Path) -> Path:
+    """Return the ledger in this user's cache, for a weights folder that they may only read."""
+    name = hashlib.sha256(os.fsencode(root.resolve())).hexdigest()[:16]
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111
+    return Path(cache, "sparkfleet", f"{name}.jsonl")
+
+
 def inspect(root: Path, request: dict[str, Any]) -> dict[str, Any]:
     """Answer `request`, telling each second how many bytes were hashed."""
     path = Path(request["ledger"]).expanduser()
-    ledger = Ledger(path, writable=request["record"] and root.is_dir())
+    ledger = Ledger(path, own(root), writable=request["record"])
     tree = Tree(root, ledger, full=request["full"])
     threading.Thread(target=_tell, args=(tree,), daemon=True).start()
     with ThreadPoolExecutor(min(os.cpu_count() or 1, 8)) as threads:
         findings = [found for found in threads.map(tree.look, request["files"]) if found]
     bad = {found["path"] for found in findings}
     whole = [item["path"] for item in request["files"] if item["path"] not in bad]
-    indexes = {name: index_problem(root / name) for name in whole if name.endswith(INDEX)}
-    return {
-        "root": str(root),
-        "files": findings,
-        "indexes": {name: problem for name, problem in indexes.items() if problem},
-        "hashed": tree.hashed,
-    }
+    top, indexes = min((it["path"].count("/") for it in request["files"]), default=0), {}
+    for name in (name for name in whole if name.endswith(INDEX)):
+        problem = index_problem(root / name, nested=name.count("/") > top)
+        indexes.update({name: problem} if problem else {})
+    return {"root": str(root), "files": findings, "indexes": indexes, "hashed": tree.hashed}
 
 
 def _tell(tree: Tree) -> None:

@@ -13,6 +13,10 @@ from sparkfleet.errors import InputError
 from sparkfleet.onhost import weights as onhost
 
 HASHES = "hashes.jsonl"
+ARIA2 = ".aria2"  # beside a file that is as long as it shall be, but has not all bytes yet
+LFS = b"version https://git-lfs.github.com/spec/v1\n"
+NAME_IT = "name the folder that holds config.json"
+BROKEN = "the download is broken; fetch that file again"
 CORES = 8  # that hash at once, at most; a disk is no faster
 SKIPPED_FOLDERS = (".cache", ".git")  # `hf download --local-dir` keeps its own books in .cache
 
@@ -79,11 +83,25 @@ def from_folder(path: Path, progress: Progress = silent) -> Manifest:
     Hashes are kept in the user's cache, so that a file is hashed again only after it changed.
     Raises InputError for a folder that does not hold a whole model.
     """
+    _check_folder(path)
     files = [file for file in _files(path) if not file.name.endswith(onhost.PARTIAL)]
     if not files:
-        raise InputError(f"{path} holds no files", hint="name the folder that holds config.json")
+        raise InputError(f"{path} holds no files", hint=NAME_IT)
     rows = _rows({file.relative_to(path).as_posix(): file for file in files}, progress)
     return Manifest(name=path.resolve().name, files=rows)
+
+
+def _check_folder(path: Path) -> None:
+    """Refuse a folder above the one that is meant, and one whose download has not ended."""
+    snapshots = [*path.glob("snapshots/*"), *path.glob("models--*/snapshots/*")]
+    if snapshots:
+        raise InputError(f"{path} is a cache of the Hub's client", hint=f"name {snapshots[0]}")
+    _, folders, names = next(os.walk(path), ("", [], []))
+    if folders and not names:
+        raise InputError(f"{path} holds only folders: {', '.join(sorted(folders))}", hint=NAME_IT)
+    begun = sorted(path.rglob("*" + ARIA2))
+    if begun:
+        raise InputError(f"the download of {begun[0].with_suffix('')} has not ended", hint=BROKEN)
 
 
 def of_file(path: Path) -> Manifest:
@@ -102,12 +120,14 @@ def _files(folder: Path) -> Iterator[Path]:
 def _rows(files: Mapping[str, Path], progress: Progress) -> tuple[File, ...]:
     """Return `files` with their hashes, those that are known and those that are hashed now."""
     ledger = onhost.Ledger(cache() / HASHES, writable=True)
-    ledger.path.parent.parent.mkdir(parents=True, exist_ok=True)
     try:
+        for name, file in files.items():
+            if problem := _problem(file, name, file.stat().st_size):
+                raise InputError(f"{file}: {problem}", hint=BROKEN)
         _hash([file for file in files.values() if not _known(file, ledger)], ledger, progress)
         return tuple(_row(name, file, ledger) for name, file in files.items())
     except OSError as error:
-        raise InputError(f"{error.filename}: {error.strerror}") from error
+        raise InputError(f"{error.filename}: {error.strerror}", hint=BROKEN) from error
 
 
 def _hash(files: Sequence[Path], ledger: onhost.Ledger, progress: Progress) -> None:
@@ -128,17 +148,20 @@ def _known(file: Path, ledger: onhost.Ledger) -> str | None:
 
 def _row(name: str, file: Path, ledger: onhost.Ledger) -> File:
     size, known = file.stat().st_size, _known(file, ledger)
-    if problem := _problem(file, size):
-        raise InputError(f"{file}: {problem}", hint="the download is broken; fetch that file again")
     if known is None:
         raise InputError(f"{file} changes while it is read", hint="run again once it is whole")
     return File(path=name, size=size, sha256=known.partition(":")[2])
 
 
-def _problem(file: Path, size: int) -> str | None:
+def _problem(file: Path, name: str, size: int) -> str | None:
+    with file.open("rb") as opened:
+        if opened.read(len(LFS)) == LFS:
+            return "a pointer of Git LFS, not the file itself; in its folder: git lfs pull"
     if file.suffix == ".safetensors":
         return onhost.header_problem(file, size)
-    return onhost.index_problem(file) if file.name.endswith(onhost.INDEX) else None
+    if file.name.endswith(onhost.INDEX):
+        return onhost.index_problem(file, nested="/" in name)
+    return None
 
 
 def cache() -> Path:

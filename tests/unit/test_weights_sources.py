@@ -1,0 +1,110 @@
+"""A folder of the control machine that holds no whole model is refused, and what it is is told."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from sparkfleet.errors import InputError
+from sparkfleet.weights.manifest import from_folder
+from tests.weights import COMMIT, files, isolate, write
+
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"a" * 64 + b"\nsize 4999\n"
+BIN_INDEX = json.dumps(
+    {
+        "weight_map": {
+            "a": "pytorch_model-00001-of-00002.bin",
+            "b": "pytorch_model-00002-of-00002.bin",
+        }
+    }
+).encode()
+
+
+@pytest.fixture(autouse=True)
+def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    isolate(tmp_path, monkeypatch)
+
+
+def refusal(folder: Path) -> InputError:
+    with pytest.raises(InputError) as caught:
+        from_folder(folder)
+    assert caught.value.hint
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    "name", ["model-00002-of-00003.safetensors", "model-Q4_K_M.gguf", "tokenizer.json"]
+)
+def test_a_clone_without_its_large_files_is_told_to_fetch_them(tmp_path: Path, name: str) -> None:
+    assert "git lfs pull" in str(refusal(write(tmp_path / "m", {**files(), name: POINTER})))
+
+
+@pytest.mark.parametrize("above", ["", "models--org--gemma"])
+def test_the_cache_of_the_hubs_client_is_told_apart_from_a_model(
+    tmp_path: Path, above: str
+) -> None:
+    cache = tmp_path / "hub"
+    blob, snapshot = "blobs/aa", f"snapshots/{COMMIT}/config.json"
+    write(cache / "models--org--gemma", {blob: b"{}", snapshot: b"{}", "refs/main": b"x"})
+    write(cache, {"CACHEDIR.TAG": b"Signature: 8a477f597d28d172789f06886806bc55"})
+    snapshot = f"{cache}/models--org--gemma/snapshots/{COMMIT}"
+    assert refusal(cache / above).hint == f"name {snapshot}"
+
+
+def test_a_folder_of_several_models_is_refused(tmp_path: Path) -> None:
+    write(tmp_path / "models/gemma", files())
+    write(tmp_path / "models/qwen", files())
+    assert "holds only folders: gemma, qwen" in str(refusal(tmp_path / "models"))
+
+
+def test_a_link_to_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
+    folder = write(tmp_path / "m", files())
+    (folder / "vocab.json").symlink_to("../blobs/gone")
+    assert "vocab.json: No such file" in str(refusal(folder))
+
+
+def test_a_folder_that_links_to_itself_is_named(tmp_path: Path) -> None:
+    folder = write(tmp_path / "m", files(1000))
+    (folder / "self").symlink_to(".")
+    assert "Too many levels of symbolic links" in str(refusal(folder))
+
+
+def test_a_file_of_full_length_that_aria2_has_not_ended_is_no_file(tmp_path: Path) -> None:
+    folder = write(tmp_path / "m", {**files(), "model-00002-of-00003.safetensors.aria2": b"x"})
+    assert "model-00002-of-00003.safetensors has not ended" in str(refusal(folder))
+
+
+@pytest.mark.parametrize("tensor", [[], {}, {"data_offsets": []}, {"data_offsets": ["0", "1"]}, 1])
+def test_a_header_that_names_no_bytes_is_refused(tmp_path: Path, tensor: object) -> None:
+    header = json.dumps({"w": tensor}).encode()
+    body = len(header).to_bytes(8, "little") + header
+    assert "no safetensors header" in str(refusal(write(tmp_path, {"model.safetensors": body})))
+
+
+@pytest.mark.parametrize("index", [b'{"weight_map": {"a": 5}}', b'{"weight_map": null}', b"[]"])
+def test_an_index_that_names_no_shards_is_refused(tmp_path: Path, index: bytes) -> None:
+    folder = write(tmp_path / "m", {**files(), "model.safetensors.index.json": index})
+    assert "no weight_map" in str(refusal(folder))
+
+
+def test_an_index_of_pickles_counts_where_there_are_no_safetensors(tmp_path: Path) -> None:
+    pickles = {"pytorch_model.bin.index.json": BIN_INDEX, "pytorch_model-00001-of-00002.bin": b"x"}
+    assert "1 of 2 shards absent" in str(refusal(write(tmp_path / "a", pickles)))
+    assert from_folder(write(tmp_path / "b", {**files(), **pickles})).files
+
+
+def test_an_index_in_a_subfolder_whose_shards_were_left_out_is_no_fault(tmp_path: Path) -> None:
+    index = json.dumps({"weight_map": {"a": "model--00001-of-00007.safetensors"}}).encode()
+    folder = write(tmp_path / "m", {**files(), "original/model.safetensors.index.json": index})
+    assert from_folder(folder).files
+
+
+@pytest.mark.skipif(os.getuid() == 0 and not Path("/proc").is_dir(), reason="needs /proc")
+def test_a_cache_that_cannot_be_written_costs_only_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "/proc/nowhere")
+    assert from_folder(write(tmp_path / "m", files())).files

@@ -1,0 +1,142 @@
+"""Folders of another user, or that can only be read, are judged and named, and stop no check."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sparkfleet.commands import Command
+from sparkfleet.errors import CommandError
+from sparkfleet.model import Host
+from sparkfleet.remote.channel import Channel
+from sparkfleet.remote.local import LocalLink
+from sparkfleet.weights import layout, shelf, stage
+from sparkfleet.weights.inspection import inspect
+from sparkfleet.weights.manifest import Manifest
+from tests.weights import COMMIT, Sparks, bundle, checks, isolate, one
+
+pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="runs programs as another user")
+BOB = 12345
+
+
+class BobsLink(LocalLink):
+    """A host on which we have an account that owns nothing of what root staged."""
+
+    def _start(self, command: Command) -> Channel:
+        ids = f"--reuid={BOB}", f"--regid={BOB}", "--clear-groups"
+        env = {**command.env, "PATH": os.defpath, "HOME": "/nowhere", "XDG_CACHE_HOME": self.cache}
+        return super()._start(replace(command, argv=("setpriv", *ids, *command.argv), env=env))
+
+    cache = "/nowhere"
+
+
+@pytest.fixture(autouse=True)
+def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    isolate(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def spark(tmp_path: Path) -> Iterator[tuple[Sparks, Manifest]]:
+    """Stage a model as root, in a folder that everybody may read."""
+    source, manifest = bundle(tmp_path)
+    manifest = replace(manifest, name="org/gemma", commit=COMMIT)
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        staged = one(Path(name))
+        staged.stage(manifest, source)
+        yield staged, manifest
+
+
+def bob() -> BobsLink:
+    return BobsLink(Host(name="spark-01"))
+
+
+def give(root: Path, user: int = BOB) -> None:
+    subprocess.run(["chown", "-hR", f"{user}:{user}", root], check=True)
+
+
+def test_what_another_user_staged_is_proven_though_their_books_are_closed(
+    spark: tuple[Sparks, Manifest],
+) -> None:
+    staged, manifest = spark
+    found = stage.verify(bob(), manifest, str(staged.root("spark-01")))
+    assert found[-1].check == "weights.complete"
+    owned = next(verdict for verdict in found if verdict.check == "weights.owner")
+    assert owned.host == "spark-01"
+    (model,) = shelf.models(bob(), str(staged.root("spark-01")))
+    assert (model.name, model.staged) == ("org/gemma", False)
+
+
+@pytest.mark.parametrize("closed", ["blobs", f"snapshots/{COMMIT}", ""])
+def test_the_folder_that_a_container_left_closed_is_named(
+    spark: tuple[Sparks, Manifest], closed: str
+) -> None:
+    staged, manifest = spark
+    root = staged.root("spark-01")
+    give(root)
+    folder = root / layout.home(manifest) / closed
+    os.chown(folder, 0, 0)
+    folder.chmod(0o700)
+    found = stage.verify(bob(), manifest, str(root))
+    assert set(checks(found)) - {"weights.revision"} == {"weights.unreadable"}
+    assert found[0].seen == f"{folder} of user 0 with mode 700"
+    assert any(v.check == "weights.owner" and v.subject == str(folder) for v in found)
+    plan = stage.plan(manifest, {"spark-01": inspect(bob(), manifest, str(root))})["spark-01"]
+    assert "weights.locked" in checks(plan.verdicts)
+    assert [model.name for model in shelf.models(bob(), str(root))] == ["org/gemma"]
+
+
+def test_a_weights_folder_in_the_home_of_another_user_is_a_verdict(
+    spark: tuple[Sparks, Manifest],
+) -> None:
+    staged, manifest = spark
+    home = staged.folder / "alice"
+    home.mkdir(mode=0o700)
+    plans = stage.plan(manifest, {"spark-01": inspect(bob(), manifest, str(home / "vllm"))})
+    (verdict,) = (v for v in plans["spark-01"].verdicts if v.check == "weights.root")
+    assert verdict.seen == f"{home} of root"
+
+
+def test_a_home_that_nobody_has_is_told(spark: tuple[Sparks, Manifest]) -> None:
+    with pytest.raises(CommandError, match="nobody here has the home of ~nobody-at-all/vllm"):
+        inspect(bob(), spark[1], "~nobody-at-all/vllm")
+    with pytest.raises(CommandError, match="nobody here has the home of ~nobody-at-all/vllm"):
+        shelf.models(bob(), "~nobody-at-all/vllm")
+
+
+def test_a_link_to_a_disk_that_is_not_mounted_is_named(spark: tuple[Sparks, Manifest]) -> None:
+    staged, manifest = spark
+    root = staged.folder / "spark-02"
+    root.symlink_to("/mnt/absent/vllm")
+    link = LocalLink(Host(name="spark-01"))
+    plan = stage.plan(manifest, {"spark-01": inspect(link, manifest, str(root))})["spark-01"]
+    (verdict,) = (v for v in plan.verdicts if v.check == "weights.root")
+    assert "a link to /mnt/absent/vllm" in verdict.seen
+
+
+@pytest.fixture
+def read_only(spark: tuple[Sparks, Manifest]) -> Iterator[Path]:
+    staged, _ = spark
+    root = staged.root("spark-01")
+    shutil.rmtree(root / ".sparkfleet")
+    subprocess.run(["mount", "--bind", root, root], check=True)
+    subprocess.run(["mount", "-o", "remount,bind,ro", root], check=True)
+    yield root
+    subprocess.run(["umount", root], check=True)
+
+
+def test_a_share_that_can_only_be_read_is_proven_and_not_read_twice(
+    spark: tuple[Sparks, Manifest], read_only: Path
+) -> None:
+    staged, manifest = spark
+    seen = [staged.inspect(manifest)["spark-01"] for _ in range(2)]
+    assert [one.hashed for one in seen] == [manifest.size, 0]
+    assert not seen[1].findings
+    assert stage.verify(bob(), manifest, str(read_only))[-1].check == "weights.complete"

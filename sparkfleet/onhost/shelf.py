@@ -17,6 +17,7 @@ import fcntl
 import json
 import os
 import shutil
+import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +25,7 @@ from typing import Any
 
 PARTIAL = ".incomplete"
 FOLDER = ".sparkfleet"
+KINDS = ("config.json", "params.json", "*.safetensors", "*.gguf")
 
 
 class RefusedError(Exception):
@@ -65,7 +67,9 @@ def _place(root: Path, item: dict[str, Any]) -> bool:
             os.link(have, partial)
         except OSError:  # another filesystem, or another user's file
             shutil.copyfile(have, partial)
+            forget(have, partial)
         partial.replace(blob)
+        partial.unlink(missing_ok=True)  # a rename to another name of the same file does nothing
         record(root, blob, item["hash"])
     if path != blob:
         link = _beside(path)
@@ -73,6 +77,14 @@ def _place(root: Path, item: dict[str, Any]) -> bool:
         link.symlink_to(os.path.relpath(blob, path.parent))
         link.replace(path)
     return True
+
+
+def forget(*files: Path) -> None:
+    """Bring copied files to the disk and out of the page cache, which starves the GPU's memory."""
+    for path in files:
+        with path.open("rb") as file:
+            os.fdatasync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def record(root: Path, blob: Path, known: str) -> None:
@@ -90,24 +102,50 @@ def _beside(path: Path) -> Path:
 
 
 def models(root: Path) -> Iterator[dict[str, Any]]:
-    """Yield each model below `root`: those of the hub cache, and folders with a config.json."""
-    folders = [*root.glob("hub/models--*"), *(path.parent for path in root.glob("*/config.json"))]
-    for folder in sorted(folders):
-        files = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
-        snapshots = folder / "snapshots"
+    """Yield each model below `root`: those of the hub cache, those staged, and other folders.
+
+    Of these only what holds a config or weights counts (GGUF and Mistral's have no config.json).
+    """
+    staged = dict(records(root))
+    found = (path.parent for kind in KINDS for path in root.glob(f"*/{kind}"))
+    for folder in sorted({*root.glob("hub/models--*"), *staged, *found}):
+        sizes = list(files(folder))
         yield {
             "folder": os.path.relpath(folder, root),
-            "bytes": sum(path.stat().st_size for path in files),
-            "files": len(files),
-            "partial": sum(path.name.endswith(PARTIAL) for path in files),
-            "commits": sorted(path.name for path in snapshots.glob("*")),
-            "staged": (root / FOLDER / "manifests" / f"{folder.name}.json").exists(),
+            "bytes": sum(size for _, size in sizes),
+            "files": len(sizes),
+            "partial": sum(name.endswith(PARTIAL) for name, _ in sizes),
+            "commits": sorted(path.name for path in folder.glob("snapshots/*")),
+            "staged": folder in staged,
         }
+
+
+def files(folder: Path) -> Iterator[tuple[str, int]]:
+    """Yield the name and the size of each file below `folder` that this user may see."""
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):  # hidden, or gone meanwhile
+                found = os.lstat(os.path.join(parent, name))  # noqa: PTH118
+                if stat.S_ISREG(found.st_mode):
+                    yield name, found.st_size
+
+
+def records(root: Path) -> Iterator[tuple[Path, Path]]:
+    """Yield the folder of each model that runs of ours brought here, and the record of that."""
+    for path in root.glob(f"{FOLDER}/manifests/*.json"):
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            manifest = json.loads(path.read_text())
+            name = manifest["name"]
+            if manifest["commit"]:
+                name = "hub/models--" + name.replace("/", "--")
+            if (root / name).is_dir():
+                yield root / name, path
 
 
 def remove(root: Path, request: dict[str, Any]) -> dict[str, Any]:
     """Remove what runs of ours brought into a folder; leave and name all else."""
     ours, removed, left, freed = brought(root), 0, [], 0
+    record = dict(records(root)).get(root / request["folder"])
     for parent, _, names in os.walk(root / request["folder"], topdown=False):
         for path in (Path(parent, name) for name in names):
             name = os.path.relpath(path, root)
@@ -120,25 +158,31 @@ def remove(root: Path, request: dict[str, Any]) -> dict[str, Any]:
                 left.append(name)
         with contextlib.suppress(OSError):  # what is left keeps its folder
             Path(parent).rmdir()
+    if record:
+        record.unlink()
     return {"removed": removed, "freed": freed, "left": left}
 
 
 def brought(root: Path) -> set[str]:
-    """Return the files that the ledger marks as brought by a run of ours."""
-    rows: dict[str, bool] = {}
+    """Return the files that the ledger marks as brought by a run of ours.
+
+    A later row of a file that has not changed since adds a hash of another kind.
+    """
+    rows: dict[str, list[Any]] = {}
     ledger = root / FOLDER / "ledger.jsonl"
     for line in ledger.read_text(errors="replace").splitlines() if ledger.exists() else ():
         with contextlib.suppress(ValueError):  # a run that was killed leaves half a line
             name, *row = json.loads(line)
-            rows[name] = "brought" in row
-    return {name for name, ours in rows.items() if ours}
+            before = rows.get(name, [])
+            rows[name] = row + before[4:] if row[:3] == before[:3] else row
+    return {name for name, row in rows.items() if "brought" in row}
 
 
 def main() -> dict[str, Any]:
     """Answer the request on standard input."""
     request = json.loads(sys.stdin.buffer.readline())
-    root = Path(request["root"]).expanduser()
     try:
+        root = Path(request["root"]).expanduser()
         if request["do"] == "list":
             return {"root": str(root), "models": list(models(root))}
         held = lock(root)
@@ -147,6 +191,11 @@ def main() -> dict[str, Any]:
     except RefusedError as refusal:
         error, hint = refusal.args
         return {"error": error, "hint": hint}
+    except RuntimeError:  # of expanduser
+        return {
+            "error": f"nobody here has the home of {request['root']}",
+            "hint": "see weights_dir",
+        }
     except OSError as error:
         hint = "look at that path; then run again"
         if error.errno in (errno.EACCES, errno.EPERM):

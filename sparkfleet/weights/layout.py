@@ -73,7 +73,8 @@ def _place(manifest: Manifest, file: File) -> Place:
 def record(manifest: Manifest) -> str | None:
     """Return the file that keeps the manifest of what was staged: the proof for later runs."""
     folder = home(manifest)
-    return None if folder == LOOSE else f"{RECORDS}/{folder.rpartition('/')[2]}.json"
+    name = folder.removeprefix("hub/").replace("/", "--")
+    return None if folder == LOOSE else f"{RECORDS}/{name}.json"
 
 
 def ref(manifest: Manifest) -> str | None:

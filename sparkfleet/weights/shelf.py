@@ -25,7 +25,8 @@ class Model:
     @property
     def name(self) -> str:
         """The model as people name it: ``ORG/NAME``, or the folder of a bundle."""
-        return self.folder.removeprefix("hub/models--").replace("--", "/", 1)
+        of_hub = self.folder.removeprefix("hub/models--")
+        return self.folder if of_hub == self.folder else of_hub.replace("--", "/", 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,98 @@
+"""Models of every kind are listed and taken away, and only what runs of ours brought goes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sparkfleet.weights import layout, shelf
+from sparkfleet.weights.manifest import from_folder
+from sparkfleet.weights.shelf import Model
+from tests.weights import COMMIT, Sparks, files, isolate, one, shard, write
+
+GGUF = {"gemma-Q4_K_M.gguf": b"GGUF" + bytes(1000), "README.md": b"x"}
+MISTRAL = {"consolidated.safetensors": shard(1000), "params.json": b"{}", "tekken.json": b"{}"}
+
+
+@pytest.fixture(autouse=True)
+def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    isolate(tmp_path, monkeypatch)
+
+
+def listed(spark: Sparks) -> dict[str, Model]:
+    found = shelf.models(spark.links["spark-01"], str(spark.root("spark-01")))
+    return {model.name: model for model in found}
+
+
+def prune(spark: Sparks, name: str) -> shelf.Removed:
+    root = str(spark.root("spark-01"))
+    return shelf.remove(spark.links["spark-01"], root, listed(spark)[name])
+
+
+@pytest.mark.parametrize("content", [GGUF, MISTRAL])
+@pytest.mark.parametrize("name", ["gemma", "nvidia/gemma", "gemma--4-coder"])
+def test_a_model_without_a_config_is_listed_and_goes(
+    tmp_path: Path, content: dict[str, bytes], name: str
+) -> None:
+    source, spark = write(tmp_path / "m", content), one(tmp_path / "hosts")
+    manifest = replace(from_folder(source), name=name)
+    spark.stage(manifest, source)
+    assert {one.name: one.staged for one in listed(spark).values()} == {name: True}
+    assert prune(spark, name).left == ()
+    assert listed(spark) == {}
+    assert not list(spark.folder.rglob("*.json"))
+
+
+def test_two_owners_models_of_one_name_are_two(tmp_path: Path) -> None:
+    source, spark = write(tmp_path / "m", files(1000)), one(tmp_path / "hosts")
+    for name in ("nvidia/gemma", "google/gemma"):
+        spark.stage(replace(from_folder(source), name=name), source)
+    assert prune(spark, "nvidia/gemma").left == ()
+    assert list(listed(spark)) == ["google/gemma"]
+
+
+def test_a_hash_of_another_kind_takes_nothing_from_what_was_brought(tmp_path: Path) -> None:
+    source, spark = write(tmp_path / "m", files(1000)), one(tmp_path / "hosts")
+    manifest = from_folder(source)
+    spark.stage(manifest, source)
+    of_git = tuple(replace(file, sha256=None, git_sha1="0" * 40) for file in manifest.files)
+    other = replace(manifest, name="org/other", commit=COMMIT, files=of_git)
+    spark.inspect(other)  # files of the same size are looked at, by Git's hash
+    assert prune(spark, "m").left == ()
+
+
+def test_a_model_that_is_staged_again_by_its_own_folder_is_linked_once(tmp_path: Path) -> None:
+    source, spark = write(tmp_path / "m", files(1000)), one(tmp_path / "hosts")
+    manifest, root = from_folder(source), spark.root("spark-01")
+    write(root / "kept/gemma", files(1000))
+    (root / "m").symlink_to(root / "kept/gemma")
+    found = spark.verify(manifest)["spark-01"]
+    assert {verdict.check for verdict in found if verdict.refuses} == {"weights.outside"}
+    assert "a link to the full path" in found[0].seen
+    spark.stage(manifest)
+    assert not list(spark.folder.rglob("*.incomplete"))
+
+
+def test_a_full_link_to_one_file_is_put_right_without_sending(tmp_path: Path) -> None:
+    source, spark = write(tmp_path / "m", files(1000)), one(tmp_path / "hosts")
+    manifest = replace(from_folder(source), name="org/gemma", commit=COMMIT)
+    spark.stage(manifest, source)
+    path = spark.root("spark-01") / layout.served(manifest) / "config.json"
+    target = path.resolve()
+    path.unlink()
+    path.symlink_to(target)
+    assert not spark.complete(manifest)
+    assert spark.stage(manifest).landed["spark-01"].bytes == 0
+    assert spark.complete(manifest)
+    assert not path.readlink().is_absolute()
+
+
+def test_files_of_one_size_are_not_read_for_each_other_by_a_full_check(tmp_path: Path) -> None:
+    shards = {f"model-{n}-of-9.safetensors": shard(1000, n) for n in range(9)}
+    source, spark = write(tmp_path / "m", shards), one(tmp_path / "hosts")
+    manifest, old = from_folder(source), write(spark.root("spark-01") / "old", shards)
+    for path in old.iterdir():
+        path.write_bytes(path.read_bytes()[:-1] + b"x")
+    assert spark.inspect(manifest, full=True)["spark-01"].hashed < 4 * manifest.size

@@ -24,11 +24,17 @@ SCOPED = "hf_scoped"  # may not read gated repositories
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trouble:
-    """What goes wrong with one request: a refusal, or a body that ends after `cut` bytes."""
+    """What goes wrong with one request: a refusal, or a body that ends after `cut` bytes.
+
+    A rate limit says when to come back by ``Retry-After``, or as the Hub does by `limit_ends`; a
+    refusal says why by its `code` and `message`.
+    """
 
     status: int = 0
     retry_after: int | None = None
     limit_ends: int | None = None  # s, as the Hub's own limits tell it
+    code: str = ""
+    message: str = ""
     cut: int | None = None
 
 
@@ -63,8 +69,17 @@ def _entry(path: str, body: bytes) -> Entry:
 
 @dataclass(slots=True)
 class Hub:
-    """A running Hub; `sent` counts the bytes of files, `requests` names what was asked."""
+    """A running Hub; `sent` counts the bytes of files, `requests` names what was asked.
 
+    As a mirror it may know no `heads` (HEAD requests), no `ranges`, or tell no `sizes` and hashes
+    in a listing; `moved` are old names of repositories, `branches` their other revisions.
+    """
+
+    heads: bool = True
+    ranges: bool = True
+    sizes: bool = True
+    moved: dict[str, str] = field(default_factory=dict)
+    branches: list[str] = field(default_factory=list)
     address: str = "127.0.0.1"
     rate: float | None = None  # bytes/s of each connection
     sent: int = 0

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 if TYPE_CHECKING:
     from sparkfleet.lab.hub import Entry, Hub, Repository, Trouble
@@ -29,7 +29,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_HEAD(self) -> None:
         """Answer as to a GET, without the body."""
-        self.do_GET()
+        if self.hub.heads:
+            self.do_GET()
+        else:
+            self.answer(HTTPStatus.METHOD_NOT_ALLOWED)
 
     def do_GET(self) -> None:
         """Answer, or be the trouble that was ordered for this request."""
@@ -37,10 +40,7 @@ class Handler(BaseHTTPRequestHandler):
         path = unquote(urlsplit(self.path).path)
         trouble = self.hub.trouble(self.command)
         if trouble.status:
-            after = {} if trouble.retry_after is None else {"Retry-After": str(trouble.retry_after)}
-            if trouble.limit_ends is not None:
-                after["RateLimit"] = f'"api";r=0;t={trouble.limit_ends}'
-            self.answer(trouble.status, headers=after)
+            self.answer(trouble.status, headers=_after(trouble))
         else:
             self.route(path, trouble)
 
@@ -67,7 +67,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def give(self, content: bytes, trouble: Trouble, headers: Mapping[str, str]) -> None:
         """Send a file, or the range of it that was asked for."""
-        asked = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
+        wanted = self.headers.get("Range", "") if self.hub.ranges else ""
+        asked = re.fullmatch(r"bytes=(\d+)-(\d*)", wanted)
         first = int(asked[1]) if asked else 0
         last = int(asked[2]) if asked and asked[2] else len(content) - 1
         if first >= len(content) > 0:
@@ -82,11 +83,8 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         if self.command == "GET":
+            self._pour(body if trouble.cut is None else body[: trouble.cut])
             self.close_connection = trouble.cut is not None
-            try:
-                self._pour(body if trouble.cut is None else body[: trouble.cut])
-            except ConnectionError:  # whoever asked has gone
-                self.close_connection = True
 
     def _pour(self, body: memoryview) -> None:
         for start in range(0, len(body), PIECE):
@@ -108,7 +106,10 @@ class Api(Handler):
         for pattern, work in ROUTES:
             if match := re.fullmatch(pattern, path):
                 name, *rest = match.groups()
-                if repository := self.admit(name, listing=path.startswith("/api/models/")):
+                if name in self.hub.moved:
+                    there = self.path.replace(name, self.hub.moved[name], 1)
+                    self.answer(HTTPStatus.TEMPORARY_REDIRECT, headers={"Location": there})
+                elif repository := self.admit(name, listing=path.startswith("/api/models/")):
                     work(self, repository, rest[-1] if rest else "", trouble)
                 return
         self.answer(HTTPStatus.NOT_FOUND)
@@ -133,7 +134,7 @@ class Api(Handler):
 
     def info(self, repository: Repository, revision: str, _: Trouble) -> None:
         """Answer ``/api/models/<name>``, with sizes and hashes."""
-        if revision not in ("", "main", repository.commit):
+        if revision not in ("", "main", repository.commit, *self.hub.branches):
             self.refuse(404, "RevisionNotFound", "Invalid rev id")
             return
         reply = {
@@ -141,7 +142,10 @@ class Api(Handler):
             "sha": repository.commit,
             "gated": "manual" if repository.gated else False,
             "private": repository.private,
-            "siblings": [_sibling(entry) for entry in repository.entries.values()],
+            "siblings": [
+                _sibling(entry) if self.hub.sizes else {"rfilename": entry.path}
+                for entry in repository.entries.values()
+            ],
         }
         self.answer(HTTPStatus.OK, json.dumps(reply).encode(), headers=JSON)
 
@@ -161,7 +165,7 @@ class Api(Handler):
         if entry is None:
             self.refuse(404, "EntryNotFound", "Entry not found")
             return
-        cached = f"/api/resolve-cache/models/{repository.name}/{repository.commit}/{path}"
+        cached = f"/api/resolve-cache/models/{repository.name}/{repository.commit}/{quote(path)}"
         headers = {
             "X-Repo-Commit": repository.commit,
             "X-Linked-Size": str(len(entry.body)),
@@ -191,6 +195,15 @@ class Cdn(Handler):
             self.give(entry.body, trouble, {"ETag": f'"{entry.etag}"'})
 
 
+def _after(trouble: Trouble) -> dict[str, str]:
+    found = {"X-Error-Code": trouble.code, "X-Error-Message": trouble.message}
+    if trouble.retry_after is not None:
+        found["Retry-After"] = str(trouble.retry_after)
+    if trouble.limit_ends is not None:
+        found["RateLimit"] = f'"api";r=0;t={trouble.limit_ends}'
+    return {name: value for name, value in found.items() if value}
+
+
 def _sibling(entry: Entry) -> dict[str, Any]:
     size = len(entry.body)
     row = {"rfilename": entry.path, "size": size, "blobId": entry.git_sha1}
@@ -198,16 +211,16 @@ def _sibling(entry: Entry) -> dict[str, Any]:
     return {**row, "lfs": lfs} if entry.large else row
 
 
-REPO = r"([^/]+/[^/]+)"
+REPO = r"([^/]+(?:/[^/]+)?)"
 JSON = {"Content-Type": "application/json"}
 SCOPE = (
     "Please enable access to public gated repositories in your fine-grained token settings to view"
     " this repository."
 )
 ROUTES: tuple[tuple[str, Callable[[Api, Repository, str, Trouble], None]], ...] = (
+    (rf"/api/models/{REPO}/revision/(.+)", Api.info),
+    (rf"/api/models/{REPO}/tree/(.+)", Api.tree),
     (rf"/api/models/{REPO}", Api.info),
-    (rf"/api/models/{REPO}/revision/([^/]+)", Api.info),
-    (rf"/api/models/{REPO}/tree/([^/]+)", Api.tree),
-    (rf"/api/resolve-cache/models/{REPO}/[^/]+/(.+)", Api.cached),
+    (rf"/api/resolve-cache/models/{REPO}/[0-9a-f]{{40}}/(.+)", Api.cached),
     (rf"/{REPO}/resolve/[^/]+/(.+)", Api.resolve),
 )

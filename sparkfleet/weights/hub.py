@@ -6,10 +6,10 @@ and kept, and in offline mode only kept manifests count.
 
 from __future__ import annotations
 
+import contextlib
 import os
-import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
@@ -17,19 +17,24 @@ from urllib.parse import quote
 
 import huggingface_hub
 from huggingface_hub import constants, errors
-from huggingface_hub.utils import filter_repo_objects  # type: ignore[attr-defined]
+from huggingface_hub.utils import (  # type: ignore[attr-defined]
+    filter_repo_objects,
+    validate_repo_id,
+)
 
 from sparkfleet.errors import InputError
 from sparkfleet.weights import manifest as manifests
 from sparkfleet.weights.manifest import File, Manifest
+from sparkfleet.weights.refusals import NO_TOKEN, NOT_HUB, refusal, rest, status_of
 from sparkfleet.weights.sources import HubSource
 
 T = TypeVar("T")
 WAITS = (0.5, 1, 2)  # s, between tries
 PATIENCE = 60  # s that the Hub may ask us to wait
 BUSY = (408, 429, 500, 502, 503, 504)
-NO_TOKEN = "give a token that may read it: export HF_TOKEN=hf_..."  # noqa: S105 - no secret
-SCOPE = "in the token's settings, allow: read access to public gated repos you can access"
+KEPT = "no network? what was resolved before still counts: --set weights_offline=true"
+NO_HEAD = (405, 501)  # a mirror that answers GET only
+KINDS = {64: "sha256", 40: "git_sha1"}  # by the digits of an ETag
 
 
 class HubError(InputError):
@@ -43,10 +48,12 @@ def resolve(
 
     Raises HubError, in offline mode also for a revision that was never resolved here.
     """
+    _check_name(name)
+    offline = offline or constants.HF_HUB_OFFLINE
     known = kept(name, revision)
     if known is not None and (offline or revision == known.commit):
         return known
-    if offline or constants.HF_HUB_OFFLINE:
+    if offline:
         raise HubError(
             f"{name}@{revision} is not known here, and offline mode asks nobody",
             hint="run once with the network, or name a local folder: weights_source",
@@ -54,6 +61,16 @@ def resolve(
     found = _fetch(name, revision, token)
     keep(found)
     return found
+
+
+def _check_name(name: str) -> None:
+    try:
+        validate_repo_id(name)
+    except errors.HFValidationError as error:
+        raise HubError(
+            f"{name!r} is no name of a model of the Hub",
+            hint="write ORG/NAME, not its address; a folder of this machine goes in weights_source",
+        ) from error
 
 
 def select(
@@ -84,7 +101,11 @@ def check_access(source: HubSource, path: str) -> None:
     """
     name = source.url.removeprefix(f"{constants.ENDPOINT}/").partition("/resolve/")[0]
     url, token = source.url + quote(path), source.token
-    ask(lambda: huggingface_hub.get_hf_file_metadata(url, token=token or False), name, token)
+    try:
+        ask(lambda: huggingface_hub.get_hf_file_metadata(url, token=token or False), name, token)
+    except HubError as error:
+        if status_of(error.__cause__) not in NO_HEAD:
+            raise
 
 
 def resolve_url(manifest: Manifest) -> str:
@@ -93,24 +114,36 @@ def resolve_url(manifest: Manifest) -> str:
 
 
 def token() -> str | None:
-    """Return the user's token: HF_TOKEN, or what `hf auth login` saved."""
-    return huggingface_hub.get_token()
+    """Return the user's token: HF_TOKEN, or what `hf auth login` saved.
+
+    Raises HubError for a file that cannot be read, and for what cannot be a token.
+    """
+    try:
+        found = huggingface_hub.get_token()
+    except (OSError, ValueError) as error:
+        problem = f"cannot read the token in {constants.HF_TOKEN_PATH}: {error}"
+        raise HubError(problem, hint=NO_TOKEN) from error
+    if found and not (found.isascii() and found.isprintable()):
+        raise HubError("HF_TOKEN holds signs that no token has", hint=NO_TOKEN)
+    return found
 
 
 def kept(name: str, revision: str) -> Manifest | None:
     """Return the manifest that was last resolved for `revision`, if any was."""
-    path = _path(name, revision)
-    return manifests.parse(path.read_text()) if path.is_file() else None
+    with contextlib.suppress(OSError, ValueError):  # none, or what a power cut left of it
+        return manifests.parse(_path(name, revision).read_text())
+    return None
 
 
 def keep(manifest: Manifest) -> None:
-    """Remember `manifest` under its revision and its commit."""
+    """Remember `manifest` under its revision and its commit, if this user's cache can take it."""
     for revision in {manifest.revision, manifest.commit or ""} - {""}:
         path = _path(manifest.name, revision)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f"{path.name}.{os.getpid()}")
-        partial.write_text(manifests.text(replace(manifest, revision=revision)))
-        partial.replace(path)
+        with contextlib.suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            partial = path.with_name(f"{path.name}.{os.getpid()}")
+            partial.write_text(manifests.text(replace(manifest, revision=revision)))
+            partial.replace(path)
 
 
 def _path(name: str, revision: str) -> Path:
@@ -120,16 +153,30 @@ def _path(name: str, revision: str) -> Path:
 def _fetch(name: str, revision: str, token: str | None) -> Manifest:
     api = huggingface_hub.HfApi(token=token or False)
     info = ask(lambda: api.model_info(name, revision=revision, files_metadata=True), name, token)
+    if not info.sha or not info.siblings:
+        raise HubError(f"{constants.ENDPOINT} tells no commit or no files of {name}", hint=NOT_HUB)
     files = tuple(
         File(
             path=_safe(row.rfilename, name),
-            size=row.size or 0,
+            size=row.size,
             sha256=row.lfs.sha256 if row.lfs else None,
             git_sha1=None if row.lfs else row.blob_id,
         )
-        for row in info.siblings or ()
+        if row.size is not None and (row.lfs or row.blob_id)
+        else _ask_for(api, name, info.sha, row.rfilename)
+        for row in info.siblings
     )
     return Manifest(name=name, commit=info.sha, revision=revision, files=files)
+
+
+def _ask_for(api: huggingface_hub.HfApi, name: str, commit: str, path: str) -> File:
+    """Ask for the size and the hash of one file, which the listing of a mirror does not tell."""
+    url = resolve_url(Manifest(name=name, commit=commit, files=())) + quote(path)
+    found = ask(lambda: api.get_hf_file_metadata(url=url), name, str(api.token or ""))
+    kind = KINDS.get(len(found.etag or ""))
+    if found.size is None or kind is None:
+        raise HubError(f"{constants.ENDPOINT} tells no size or no hash of {path}", hint=NOT_HUB)
+    return File(path=_safe(path, name), size=found.size, **{kind: found.etag})
 
 
 def _safe(path: str, name: str) -> str:
@@ -146,55 +193,21 @@ def ask(question: Callable[[], T], name: str, token: str | None) -> T:
         except errors.OfflineModeIsEnabled as error:
             raise HubError("HF_HUB_OFFLINE is set, and offline mode asks nobody") from error
         except errors.HTTPError as error:  # type: ignore[attr-defined]
-            response = getattr(error, "response", None)
-            status = response.status_code if response is not None else None
-            asked = rest(response.headers) if response is not None else 0
-            if wait is None or status not in (None, *BUSY) or asked > PATIENCE:
-                raise _refusal(error, name, has_token=bool(token)) from error
+            asked = rest(error)
+            if wait is None or status_of(error) not in (None, *BUSY) or asked > PATIENCE:
+                problem, hint = refusal(error, name, has_token=bool(token))
+                if status_of(error) is None and _path(name, "main").parent.is_dir():
+                    hint = KEPT
+                raise HubError(problem, hint=hint) from error
             time.sleep(max(wait, asked))
+        except (errors.LocalEntryNotFoundError, errors.FileMetadataError) as error:
+            problem = f"{constants.ENDPOINT} does not give what it lists of {name}: {error}"
+            raise HubError(problem, hint=NOT_HUB) from error
+        except errors.SafetensorsParsingError as error:
+            raise HubError(
+                f"{name} has no safetensors: {error}", hint="take another one"
+            ) from error
+        except (ValueError, LookupError, TypeError) as error:  # of its client, at other answers
+            problem = f"what answers at {constants.ENDPOINT} is not the Hub: {error}"
+            raise HubError(problem, hint=NOT_HUB) from error
     raise AssertionError  # the last attempt returned or raised
-
-
-def rest(headers: Mapping[str, str]) -> int:
-    """Return the seconds after which a busy Hub wants to be asked again; 0 where it says none.
-
-    The Hub's limits of requests stand in ``RateLimit: "api";r=0;t=55``: r are left, in t s all.
-    """
-    after = headers.get("Retry-After", "")
-    limit = re.search(r";\s*r=0\s*;\s*t=(\d+)", headers.get("RateLimit", ""))
-    return int(after) if after.isdigit() else int(limit[1]) if limit else 0
-
-
-def _refusal(error: Exception, name: str, *, has_token: bool) -> HubError:
-    page, settings = f"{constants.ENDPOINT}/{name}", f"{constants.ENDPOINT}/settings/tokens"
-    accept = f"accept its licence on {page}"
-    response = getattr(error, "response", None)
-    if response is None:
-        return _unreachable(error, name)
-    said = response.headers.get("X-Error-Message", "")
-    match error:
-        case errors.RevisionNotFoundError():
-            return HubError(f"{name} has no such revision", hint=f"see {page}/commits/main")
-        case errors.GatedRepoError() if not has_token:
-            return HubError(f"{name} is gated, and there is no token", hint=f"{accept}; {NO_TOKEN}")
-        case errors.GatedRepoError():
-            return HubError(f"{name} is gated, and not granted to this token's owner", hint=accept)
-        case errors.RepositoryNotFoundError():
-            hint = f"check its name on {page}" + ("" if has_token else f"; if private, {NO_TOKEN}")
-            return HubError(f"the Hub shows us no model {name}", hint=hint)
-    if response.status_code == 401:
-        return HubError("the Hub does not accept this token", hint=f"make a new one: {settings}")
-    if response.status_code == 403:
-        return HubError(f"this token may not read {name}: {said}", hint=f"{SCOPE}: {settings}")
-    after = rest(response.headers)
-    hint = f"try again in {after} s" if after else "try later"
-    if response.status_code == 429 and not has_token:
-        hint += "; with a token it allows more: export HF_TOKEN=hf_..."
-    return HubError(f"the Hub answered {response.status_code} for {name} {said}", hint=hint)
-
-
-def _unreachable(error: Exception, name: str) -> HubError:
-    hint = "no network? name a local folder: weights_source"
-    if _path(name, "main").parent.is_dir():
-        hint = "no network? what was resolved before still counts: --set weights_offline=true"
-    return HubError(f"cannot reach the Hub at {constants.ENDPOINT} ({error})", hint=hint)

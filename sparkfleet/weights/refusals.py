@@ -1,0 +1,82 @@
+"""Why the Hub refuses us, told apart by the errors of its client, and what to do about it; pure."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from huggingface_hub import constants, errors
+
+NOT_HUB = "is HF_ENDPOINT right? does a proxy ask for a login? else: weights_source"
+NO_TOKEN = "give a token that may read it: export HF_TOKEN=hf_..."  # noqa: S105 - no secret
+SCOPE = "in the token's settings, allow: read access to public gated repos you can access"
+
+Refusal = tuple[str, str]
+"""What is wrong, and what to do about it."""
+
+
+def status_of(error: BaseException | None) -> int | None:
+    """Return the HTTP status that `error` of the client came with, if the Hub answered at all."""
+    response = getattr(error, "response", None)
+    return None if response is None else int(response.status_code)
+
+
+def rest(error: BaseException) -> int:
+    """Return the seconds after which a busy Hub wants to be asked again; 0 where it says none.
+
+    The Hub's limits of requests stand in ``RateLimit: "api";r=0;t=55``: r are left, in t s all.
+    """
+    response = getattr(error, "response", None)
+    headers = {} if response is None else response.headers
+    after = headers.get("Retry-After", "")
+    limit = re.search(r";\s*r=0\s*;\s*t=(\d+)", headers.get("RateLimit", ""))
+    return int(after) if after.isdigit() else int(limit[1]) if limit else 0
+
+
+def refusal(error: Exception, name: str, *, has_token: bool) -> Refusal:
+    """Return why `error` of the client keeps us from repository `name`."""
+    response = getattr(error, "response", None)
+    if response is None:
+        problem = f"cannot reach the Hub at {constants.ENDPOINT} ({error})"
+        return problem, "no network? name a local folder: weights_source"
+    said = response.headers.get("X-Error-Message", "")
+    found = _by_kind(error, name, said, has_token=has_token) or _by_status(response, name, said)
+    return found or _busy(error, f"{response.status_code} for {name} {said}", has_token=has_token)
+
+
+def _by_kind(error: Exception, name: str, said: str, *, has_token: bool) -> Refusal | None:
+    page = f"{constants.ENDPOINT}/{name}"
+    accept = f"accept its licence on {page}"
+    match error:
+        case errors.RevisionNotFoundError():
+            return f"{name} has no such revision", f"see {page}/commits/main"
+        case errors.GatedRepoError() if not has_token:
+            return f"{name} is gated, and there is no token", f"{accept}; {NO_TOKEN}"
+        case errors.GatedRepoError():
+            return f"{name} is gated, and not granted to this token's owner: {said}", accept
+        case errors.DisabledRepoError():
+            return f"the Hub has disabled {name}", f"see {page}; take another model"
+        case errors.RepositoryNotFoundError():
+            private = "" if has_token else f"; if private, {NO_TOKEN}"
+            return f"the Hub shows us no model {name}", f"check its name on {page}{private}"
+    return None
+
+
+def _by_status(response: Any, name: str, said: str) -> Refusal | None:
+    settings = f"{constants.ENDPOINT}/settings/tokens"
+    match response.status_code:
+        case 401:
+            return "the Hub does not accept this token", f"make a new one: {settings}"
+        case 403:
+            return f"this token may not read {name}: {said}", f"{SCOPE}: {settings}"
+        case 404:
+            return f"{constants.ENDPOINT} has no {name}", NOT_HUB
+    return None
+
+
+def _busy(error: Exception, said: str, *, has_token: bool) -> Refusal:
+    after = rest(error)
+    hint = f"try again in {after} s" if after else "try later"
+    if status_of(error) == 429 and not has_token:
+        hint += "; with a token it allows more: export HF_TOKEN=hf_..."
+    return f"the Hub answered {said}", hint

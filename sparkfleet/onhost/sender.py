@@ -38,6 +38,8 @@ GREETING = 16 << 20  # bytes of the longest line that a peer may send
 POLL = 0.01  # s between two looks at a file that still arrives, or at the keys that are left
 TRIES = 8  # in a row without a byte
 PARTIAL = ".incomplete"
+LICENCE = "accept the model's licence on its page, and give a token that may read it"
+GONE = "it is not there at that commit, or not whole: see weights_revision, HF_ENDPOINT"
 
 
 class HubError(Exception):
@@ -74,9 +76,8 @@ class Files:
 
     def _open(self, blob: str) -> BinaryIO:
         """Open `blob` where its bytes are, or arrive; what it was before does not count."""
-        whole: Path = self.root / self.files[blob]["path"]
         if not self.files[blob]["arriving"]:
-            return whole.open("rb")
+            return Path(self.root, self.files[blob]["path"]).open("rb")
         landing = self.root / blob
         while True:
             with contextlib.suppress(FileNotFoundError):
@@ -98,7 +99,8 @@ class Redirects(urllib.request.HTTPRedirectHandler):
         """Return the next request."""
         following = super().redirect_request(req, *args)
         token = req.unredirected_hdrs.get("Authorization")
-        if following and token and following.host == req.host:
+        here = urllib.parse.urlsplit(req.full_url)  # `host` is a proxy's, if there is one
+        if following and token and urllib.parse.urlsplit(following.full_url)[:2] == here[:2]:
             following.add_unredirected_header("Authorization", token)
         return following
 
@@ -115,11 +117,10 @@ class Hub:
 
     def send(self, wire: socket.socket, blob: str, offset: int) -> int:
         """Send file `blob` from byte `offset` on."""
-        sent = 0
-        for piece in self._pieces(self.files[blob]["name"], offset, self.files[blob]["size"]):
+        size: int = self.files[blob]["size"]
+        for piece in self._pieces(self.files[blob]["name"], offset, size):
             wire.sendall(piece)
-            sent += len(piece)
-        return sent
+        return size - offset
 
     def forget(self, blob: str) -> None:
         """Nothing of the hub is in our page cache."""
@@ -131,7 +132,7 @@ class Hub:
             reason, wait = "it cut the connection", 0.0
             try:
                 with self._get(name, offset) as reply:
-                    for piece in iter(lambda: reply.read1(PIECE), b""):
+                    while piece := reply.read1(min(PIECE, size - offset)):
                         offset += len(piece)
                         failures = 0
                         yield piece
@@ -139,7 +140,8 @@ class Hub:
                 reason, wait = judge(error, name)
             failures += 1
             if failures > TRIES:
-                raise HubError(f"the hub does not send {name}: {reason}", "try again later")
+                hint = f"try again later; does this host reach {self.hub['url']}?"
+                raise HubError(f"the hub does not send {name}: {reason}", hint)
             if failures > 1 or wait:
                 time.sleep(wait or min(0.1 * 2**failures, 30))
 
@@ -149,8 +151,9 @@ class Hub:
         if self.hub["token"]:
             request.add_unredirected_header("Authorization", f"Bearer {self.hub['token']}")
         reply = self.opener.open(request, timeout=30)
-        if offset and reply.status != http.client.PARTIAL_CONTENT:
-            reply.read(offset)  # a mirror without ranges
+        if offset and reply.status != http.client.PARTIAL_CONTENT:  # a mirror without ranges
+            for count in [PIECE] * (offset // PIECE) + [offset % PIECE]:
+                reply.read(count)
         return reply
 
 
@@ -159,10 +162,10 @@ def judge(error: Exception, name: str) -> tuple[str, float]:
     if not isinstance(error, urllib.error.HTTPError):
         return str(error) or type(error).__name__, 0.0
     reason = f"{error.code} {error.headers.get('X-Error-Message') or error.reason}"
-    if error.code != 429 and error.code < 500:
-        hint = "accept the model's licence on its page, and give a token that may read it"
+    if error.code not in (408, 429) and error.code < 500:
+        hint = LICENCE if error.code in (401, 403) else GONE
         raise HubError(f"the hub refuses {name}: {reason}", hint)
-    after = error.headers.get("Retry-After", "")
+    after = error.headers.get("Retry-After") or error.headers.get("RateLimit", "").split("t=")[-1]
     return reason, min(float(after), 300) if after.isdigit() else 0.0
 
 
@@ -237,8 +240,7 @@ def main() -> dict[str, Any]:
         threading.Thread(target=tell, args=(service,), daemon=True).start()
         service.run()
     except HubError as refusal:
-        error, hint = refusal.args
-        return {"error": error, "hint": hint}
+        return {"error": refusal.args[0], "hint": refusal.args[1]}
     except OSError as error:
         return {"error": f"{error.filename or request['address']}: {error.strerror}"}
     return {"bytes": sum(service.sent)}

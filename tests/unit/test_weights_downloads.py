@@ -1,0 +1,146 @@
+"""What stands between a host and the Hub: proxies, mirrors, rate limits, files that changed."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from huggingface_hub import constants
+
+from sparkfleet.errors import CommandError, GateError
+from sparkfleet.lab.hub import Hub, Trouble
+from sparkfleet.lab.hub_api import READER
+from sparkfleet.weights import hub
+from sparkfleet.weights.sources import HubSource
+from tests.weights import UserLink, files, isolate, one
+
+NAME = "nvidia/Gemma-4-31B-IT-NVFP4"
+FIRST = "model-00001-of-00003.safetensors"
+
+
+@pytest.fixture(autouse=True)
+def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    isolate(tmp_path, monkeypatch)
+    monkeypatch.setattr(hub, "WAITS", (0.01, 0.01, 0.01))
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    with Hub() as running:
+        monkeypatch.setattr(constants, "ENDPOINT", running.url)
+        running.add(NAME, files())
+        running.add("meta/gated", files(2000), gated=True)
+        yield running
+
+
+def source(name: str = NAME, token: str = "") -> HubSource:
+    return HubSource(url=hub.resolve_url(hub.resolve(name, token=token or None)), token=token)
+
+
+class Proxy(BaseHTTPRequestHandler):
+    """A forward proxy, which leaves redirects to who asks."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        kept = {name: text for name, text in self.headers.items() if name in KEPT}
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), Stay)
+        try:
+            reply = opener.open(urllib.request.Request(self.path, headers=kept))
+        except urllib.error.HTTPError as error:
+            reply = error
+        body = reply.read()
+        self.send_response(reply.status)
+        for name in ("Location", "Content-Range", "X-Error-Message"):
+            if reply.headers.get(name):
+                self.send_header(name, reply.headers[name])
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+KEPT = ("Authorization", "Range")
+
+
+class Stay(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect."""
+
+    def redirect_request(self, *_: object) -> None:
+        return None
+
+
+@pytest.fixture
+def proxy() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Proxy) as running:
+        threading.Thread(target=running.serve_forever, args=(0.02,), daemon=True).start()
+        yield f"http://127.0.0.1:{running.server_port}"
+        running.shutdown()
+
+
+def test_a_token_passes_a_redirect_of_the_hub_behind_a_proxy(
+    server: Hub, proxy: str, tmp_path: Path
+) -> None:
+    spark, manifest = one(tmp_path / "hosts"), hub.resolve("meta/gated", token=READER)
+    spark.links = {"spark-01": UserLink("spark-01", http_proxy=proxy, no_proxy="")}
+    spark.stage(manifest, source("meta/gated", READER))
+    assert spark.complete(manifest)
+
+
+def test_a_mirror_without_ranges_goes_on_at_the_byte(server: Hub, tmp_path: Path) -> None:
+    spark, manifest = one(tmp_path / "hosts"), hub.resolve(NAME)
+    server.ranges = False
+    server.troubles += [Trouble(cut=60_001)] * 3
+    spark.stage(manifest, source())
+    assert spark.complete(manifest)
+
+
+def test_the_hubs_own_word_on_when_to_come_back_is_heeded(server: Hub, tmp_path: Path) -> None:
+    spark, manifest, where = one(tmp_path / "hosts"), hub.resolve(NAME), source()
+    server.troubles.append(Trouble(status=429, limit_ends=1))
+    start = time.monotonic()
+    spark.stage(manifest, where)
+    assert spark.complete(manifest)
+    assert time.monotonic() - start > 1
+
+
+def change(server: Hub, body: bytes | None) -> None:
+    """Let the Hub hold other bytes under the first shard's name than it lists, or none."""
+    repository = server.repositories[NAME]
+    entries = dict(repository.entries)
+    entry = entries.pop(FIRST)
+    if body is not None:
+        entries[FIRST] = replace(entry, body=body)
+    server.repositories[NAME] = replace(repository, entries=entries)
+
+
+def test_a_body_that_goes_on_too_long_spoils_no_other_file(server: Hub, tmp_path: Path) -> None:
+    spark, manifest, where = one(tmp_path / "hosts"), hub.resolve(NAME), source()
+    change(server, b"<html>" + files()[FIRST] + b"</html>")
+    with pytest.raises(GateError, match="arrived from the Hub with hash"):
+        spark.stage(manifest, where)
+    missing = {finding.path for finding in spark.inspect(manifest)["spark-01"].findings}
+    blobs = {path.name for path in (spark.root("spark-01") / "hub").rglob("blobs/*")}
+    assert len(blobs) == len({file.hash for file in manifest.files}) - 1
+    assert len(missing) == len(manifest.files)  # none has its name until all are right
+
+
+@pytest.mark.parametrize(("body", "status"), [(files()[FIRST][:-500], 416), (None, 404)])
+def test_a_file_that_is_not_there_is_no_matter_of_the_licence(
+    server: Hub, tmp_path: Path, body: bytes | None, status: int
+) -> None:
+    spark, manifest, where = one(tmp_path / "hosts"), hub.resolve(NAME), source()
+    change(server, body)
+    with pytest.raises(CommandError, match=re.escape(f"refuses {FIRST}: {status}")) as caught:
+        spark.stage(manifest, where)
+    assert "weights_revision" in str(caught.value.hint)

@@ -3,7 +3,7 @@
 Request: ``root`` (the weights folder; ``~`` is this user's home) and ``streams``. A stream brings
 the rest of each of its ``files``, one after the other: the ``blob`` to write (below the root), its
 ``size``, its ``hash``, and the ``offset`` up to which it arrived in an earlier run. Its ``source``
-is null for standard input, else the ``address``, ``port`` and one-time ``key`` of a sender.
+is null for standard input, else a sender's ``address``, ``port``, ``key`` and our ``own`` address.
 
 Answer: ``bytes`` received, ``landed`` blobs, ``wrong`` blobs (with the hash that arrived).
 Killed at any point, it leaves ``*.incomplete`` files, with which the next run goes on.
@@ -87,8 +87,8 @@ class Shelf:
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            hint = "wait for it; what it brings is not sent again"
-            raise RefusedError(f"another run is bringing weights into {root}", hint) from None
+            problem = f"another run is bringing weights into {root}"
+            raise RefusedError(problem, "wait for it; what it brings is not sent again") from None
         self._ledger = os.open(folder / "ledger.jsonl", os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
         self._disk = ThreadPoolExecutor(4)
         self._waiting: deque[Future[None]] = deque()
@@ -122,7 +122,7 @@ class Shelf:
     def _publish(self, item: dict[str, Any], partial: Path, file: int, seen: str) -> None:
         found = os.fstat(file)
         settle(file, item["size"])
-        if not item["hash"].endswith(f":{seen}"):
+        if found.st_size != item["size"] or not item["hash"].endswith(f":{seen}"):
             partial.unlink()
             self.wrong[item["blob"]] = seen
             return
@@ -185,12 +185,11 @@ def connect(source: dict[str, Any], files: list[dict[str, Any]]) -> Callable[...
     """Return how to read the rest of `files` from a sender, to which the key proves who we are."""
     there = (source["address"], source["port"])
     try:
-        wire = socket.create_connection(there, timeout=15)
+        wire = socket.create_connection(there, timeout=15, source_address=(source["own"], 0))
     except OSError as error:
-        problem = (
-            f"cannot reach the sender at {there[0]} port {there[1]}: {error.strerror or error}"
-        )
-        raise RefusedError(problem, "is that link up? try: invoke links.verify") from error
+        problem = f"cannot reach {there[0]} port {there[1]}: {error.strerror or error}"
+        hint = "is that link up, and does no firewall stand there? try: invoke links.verify"
+        raise RefusedError(problem, hint) from error
     wire.settimeout(None)
     wire.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT):
@@ -240,7 +239,8 @@ def main() -> dict[str, Any]:
     except RefusedError as refusal:
         return {"error": refusal.args[0], "hint": refusal.args[1]}
     except OSError as error:
-        hint = "if the disk is full, make room; then run again: what has arrived is kept"
+        do = "make room" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "look at that path"
+        hint = f"{do}; then run again: what has arrived is kept"
         if error.errno in (errno.EACCES, errno.EPERM):
             hint = f"give it to this user: sudo chown -R {os.getuid()} {error.filename}"
         return {"error": f"{error.filename or root}: {error.strerror}", "hint": hint}

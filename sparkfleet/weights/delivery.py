@@ -185,7 +185,7 @@ class Delivery:
         if said is None:
             sender.answer()
             raise CommandError("the sender ended before it began", host=leg.sender)
-        at = {"address": leg.ends.sender, "port": said["port"]}
+        at = {"address": leg.ends.sender, "port": said["port"], "own": leg.ends.receiver}
         pairs = zip(parts, keys, strict=True)
         return [stage.stream(part, {**at, "key": key}) for part, key in pairs]
 

@@ -225,3 +225,12 @@ def test_the_programs_run_on_the_oldest_python(
         spark.links[name] = UserLink(name, PATH=f"{tools}:{os.environ['PATH']}")
     spark.stage(replace(manifest, name="org/gemma", commit=COMMIT), source)
     assert spark.complete(replace(manifest, name="org/gemma", commit=COMMIT))
+
+
+def test_a_host_with_two_rails_comes_from_the_address_that_is_expected(tmp_path: Path) -> None:
+    source, manifest = bundle(tmp_path)
+    one(tmp_path / "hosts").stage(manifest, source)
+    spark = Sparks(tmp_path / "hosts", ["spark-01", "spark-02"])
+    ends = Ends(sender="127.0.0.1", receiver="127.0.0.2")
+    delivery.deliver(spark.links, spark.plan(manifest), lambda _one, _two: ends)
+    assert spark.complete(manifest)

@@ -6,7 +6,7 @@ Request: ``do``, ``cli`` (docker or podman), and what that deed needs:
 - build: ``name`` of a new image, and the ``file`` that makes it (lines of a Dockerfile)
 - send: ``images`` to whoever knows the one-time ``key``, from ``address``, to ``peer`` only; with
   ``platform``, that one of a multi-architecture image
-- receive: what the host at ``address`` and ``port`` sends, with its ``key``
+- receive: what the host at ``address`` and ``port`` sends to our ``own`` one, with its ``key``
 - probe: run ``program`` by the Python of ``image``, with the ``options`` of its containers; keep
   what it says in the file ``record``
 
@@ -181,7 +181,7 @@ def read(wire: socket.socket, count: int) -> bytes:
 def receive(request: dict[str, Any]) -> dict[str, Any]:
     """Load images as they arrive."""
     at = (request["address"], request["port"])
-    with socket.create_connection(at, timeout=PATIENCE) as wire:
+    with socket.create_connection(at, PATIENCE, (request["own"], 0)) as wire:
         wire.sendall(hmac.new(request["key"].encode(), read(wire, 32), "sha256").digest())
         work = Work([request["cli"], "load", "--quiet"], subprocess.PIPE)
         count = 0

@@ -247,6 +247,7 @@ def test_only_the_one_who_knows_the_key_gets_an_image(here: Spark, lab: Any) -> 
     there = Spark("spark-02")
     node = transfer.Node(link=there.link, settings=there.settings, survey=there.survey())
     request = {"do": "receive", "cli": "docker", "address": "127.0.0.1", "port": 9, "key": "x"}
+    request["own"] = "127.0.0.1"
     with pytest.raises(CommandError, match="Connection refused"):
         node.link.ask("images", request)
 

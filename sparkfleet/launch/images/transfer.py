@@ -100,6 +100,7 @@ def copy(source: Node, target: Node, ends: Ends, tell: Tell) -> None:
             "address": ends.sender,
             "port": said["port"],
             "key": key,
+            "own": ends.receiver,
         }
 
         def told(progress: Any) -> None:

@@ -47,6 +47,13 @@ def _text(data: Any) -> str | None:
     return None if isinstance(data, str) and data else "must be text"
 
 
+def _host_folder(data: Any) -> str | None:
+    if wrong := _text(data):
+        return wrong
+    # a host expands ~ and no variable; a container mounts no relative path
+    return None if re.fullmatch(r"[/~][^$]*", data) else "must be a full path, or begin with ~"
+
+
 def _integer(data: Any) -> str | None:
     return None if isinstance(data, int) and not isinstance(data, bool) else "must be an integer"
 
@@ -187,4 +194,5 @@ SPECIAL: Mapping[str, Callable[[Any], str | None]] = {
     "nccl_ib_gid_index": _gid_index,
     "nccl_ib_hca": _hcas,
     "vllm_env": _rank_environment,
+    "weights_dir": _host_folder,
 }

@@ -14,6 +14,7 @@ from sparkfleet.onhost import weights as onhost
 
 HASHES = "hashes.jsonl"
 ARIA2 = ".aria2"  # beside a file that is as long as it shall be, but has not all bytes yet
+MARKS = ("*config.json", "params.json", "model_index.json", "*.safetensors", "*.gguf", "*.bin")
 LFS = b"version https://git-lfs.github.com/spec/v1\n"
 NAME_IT = "name the folder that holds config.json"
 BROKEN = "the download is broken; fetch that file again"
@@ -96,9 +97,11 @@ def _check_folder(path: Path) -> None:
     snapshots = [*path.glob("snapshots/*"), *path.glob("models--*/snapshots/*")]
     if snapshots:
         raise InputError(f"{path} is a cache of the Hub's client", hint=f"name {snapshots[0]}")
-    _, folders, names = next(os.walk(path), ("", [], []))
-    if folders and not names:
-        raise InputError(f"{path} holds only folders: {', '.join(sorted(folders))}", hint=NAME_IT)
+    inside = sorted({found.parent.name for mark in MARKS for found in path.glob(f"*/{mark}")})
+    if inside and not any(True for mark in MARKS for _ in path.glob(mark)):
+        raise InputError(
+            f"{path} is no model, but a folder of models", hint=f"name {path}/{inside[0]}"
+        )
     begun = sorted(path.rglob("*" + ARIA2))
     if begun:
         raise InputError(f"the download of {begun[0].with_suffix('')} has not ended", hint=BROKEN)
@@ -109,6 +112,15 @@ def of_file(path: Path) -> Manifest:
     if not path.is_file():
         raise InputError(f"there is no file {path} on this machine")
     return Manifest(name=".", files=_rows({path.name: path}, silent))
+
+
+def check_name(name: str) -> None:
+    """Raise InputError for what cannot be the name of a folder below the weights folder."""
+    if name.startswith("~") or {"", ".", ".."} & set(name.split("/")):
+        raise InputError(
+            f"{name!r} is no name for a folder below weights_dir",
+            hint="vllm_model is the model's name, and weights_source where it comes from",
+        )
 
 
 def _files(folder: Path) -> Iterator[Path]:

@@ -8,7 +8,14 @@ from pathlib import Path
 from sparkfleet.errors import InventoryError
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.weights import hub, layout
-from sparkfleet.weights.manifest import Manifest, Progress, from_folder, of_file, silent
+from sparkfleet.weights.manifest import (
+    Manifest,
+    Progress,
+    check_name,
+    from_folder,
+    of_file,
+    silent,
+)
 from sparkfleet.weights.sources import FolderSource, HubSource, Source
 
 
@@ -70,7 +77,7 @@ def _parse(text: str) -> Want:
     """Return the want that ``ORG/NAME@COMMIT`` or a path is."""
     if text.startswith(("/", "~", "./", "../")):
         folder = Path(text).expanduser()
-        return Want(name=folder.name, folder=folder)
+        return Want(name=folder.absolute().name, folder=folder)
     name, _, revision = text.partition("@")
     return Want(name=name, revision=revision or "main")
 
@@ -109,5 +116,6 @@ def _local(want: Want, folder: Path, progress: Progress) -> Stock:
     if want.file is not None:
         manifest = of_file(folder / want.file)
     else:
+        check_name(want.name)
         manifest = replace(from_folder(folder, progress), name=want.name)
     return Stock(manifest=manifest, source=FolderSource(folder=folder))

@@ -57,7 +57,13 @@ def test_the_cache_of_the_hubs_client_is_told_apart_from_a_model(
 def test_a_folder_of_several_models_is_refused(tmp_path: Path) -> None:
     write(tmp_path / "models/gemma", files())
     write(tmp_path / "models/qwen", files())
-    assert "holds only folders: gemma, qwen" in str(refusal(tmp_path / "models"))
+    (tmp_path / "models/notes.txt").touch()
+    assert refusal(tmp_path / "models").hint == f"name {tmp_path}/models/gemma"
+
+
+def test_a_folder_without_a_config_is_a_model_by_its_weights(tmp_path: Path) -> None:
+    content = {"gemma-Q4_K_M.gguf": b"GGUF", "mmproj/config.json": b"{}"}
+    assert len(from_folder(write(tmp_path / "m", content)).files) == 2
 
 
 def test_a_link_to_a_file_that_is_gone_is_named(tmp_path: Path) -> None:

@@ -92,3 +92,19 @@ def test_a_parser_plugin_of_the_hub_lands_right_in_the_weights_folder(
 def test_a_source_that_is_not_there_is_named(want: Want, error: type[Exception]) -> None:
     with pytest.raises(error, match=r"no-such-file\.py|/no/such/folder"):
         stock(want)
+
+
+@pytest.mark.parametrize(
+    "name", ["/home/nvidia/vllm/m", "../m", "~/vllm/m", ".", "", "https://h/m"]
+)
+def test_a_model_of_a_folder_stands_below_the_weights_folder(tmp_path: Path, name: str) -> None:
+    want = Want(name=name, folder=write(tmp_path / "m", files(1000)))
+    with pytest.raises(InputError, match="is no name for a folder below weights_dir"):
+        stock(want)
+
+
+def test_a_draft_in_this_folder_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(write(tmp_path / "draft", files(1000)))
+    assert wanted(settings(vllm_model="org/m", weights_drafts=["./"]))[1].name == "draft"

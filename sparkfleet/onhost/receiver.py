@@ -98,6 +98,8 @@ class Shelf:
         """Write the rest of one file as it arrives, and hash all of it."""
         partial, offset = self.root / (item["blob"] + PARTIAL), item["offset"]
         self._make(partial.parent)
+        if not os.access(partial, os.W_OK):  # a container left it; the folder is ours
+            partial.unlink(missing_ok=True)
         file = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
         if offset and os.fstat(file).st_size < offset:
             raise RefusedError(f"{partial} was changed by another run", "run again")
@@ -188,8 +190,7 @@ def connect(source: dict[str, Any], files: list[dict[str, Any]]) -> Callable[...
         wire = socket.create_connection(there, timeout=15, source_address=(source["own"], 0))
     except OSError as error:
         problem = f"cannot reach {there[0]} port {there[1]}: {error.strerror or error}"
-        hint = "is that link up, and does no firewall stand there? try: invoke links.verify"
-        raise RefusedError(problem, hint) from error
+        raise RefusedError(problem, "a link down? a firewall? try: links.verify") from error
     wire.settimeout(None)
     wire.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT):
@@ -239,8 +240,7 @@ def main() -> dict[str, Any]:
     except RefusedError as refusal:
         return {"error": refusal.args[0], "hint": refusal.args[1]}
     except OSError as error:
-        do = "make room" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "look at that path"
-        hint = f"{do}; then run again: what has arrived is kept"
+        hint = "make room, or look at that path; then run again: what has arrived is kept"
         if error.errno in (errno.EACCES, errno.EPERM):
             hint = f"give it to this user: sudo chown -R {os.getuid()} {error.filename}"
         return {"error": f"{error.filename or root}: {error.strerror}", "hint": hint}

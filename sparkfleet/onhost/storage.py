@@ -24,6 +24,7 @@ from typing import Any
 
 PARTIAL = ".incomplete"
 BOOKS = ".sparkfleet"
+WRITTEN = ("lock", "ledger.jsonl", "manifests")  # of our books
 WEIGHTS = (".safetensors", ".bin", ".pt", ".gguf")
 Q_GETQUOTA = 0x800007 << 8  # for users; <linux/quota.h>
 BLOCK = 1024  # bytes in a quota block
@@ -112,7 +113,8 @@ def contents(root: Path, request: dict[str, Any]) -> dict[str, Any]:
     folder, served = root / request["folder"], root / request["served"]
     known = {root / name for name in request["expected"]}
     inside = known if folder == root else walk(folder)  # beside loose files stand other models
-    paths = [path for path in (root, root / BOOKS, *inside) if os.path.lexists(path)]
+    chosen = dict.fromkeys((*way(root, folder), *inside))
+    paths = [path for path in chosen if os.path.lexists(path)]
     partials = {path.with_name(path.name + PARTIAL) for path in known}
     return {
         "foreign": [owned(path) for path in paths if not ours(path)],
@@ -130,6 +132,19 @@ def contents(root: Path, request: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def way(root: Path, folder: Path) -> tuple[Path, ...]:
+    """Return what must be writable beside `folder` itself: the folders above it, and our books."""
+    books = root / BOOKS
+    above = (path for path in folder.parents if root in path.parents)
+    return (root, books, *(books / name for name in WRITTEN), *above)
+
+
+def locked(path: Path) -> bool:
+    """Say whether this user may not write what runs of ours must write."""
+    written = os.path.isdir(path) or path.name in WRITTEN  # noqa: PTH112 - it may be hidden
+    return written and not os.access(path, os.W_OK)
+
+
 def texts(root: Path, names: list[str]) -> dict[str, str]:
     """Return what the files `names` hold, those that this user can read."""
     found = {}
@@ -137,11 +152,6 @@ def texts(root: Path, names: list[str]) -> dict[str, str]:
         with contextlib.suppress(OSError):
             found[name] = (root / name).read_text(errors="replace")
     return found
-
-
-def locked(path: Path) -> bool:
-    """Say whether `path` is a folder in which this user can change nothing."""
-    return os.path.isdir(path) and not os.access(path, os.W_OK | os.X_OK)  # noqa: PTH112
 
 
 def ours(path: Path) -> bool:

@@ -130,7 +130,7 @@ class Tree:
             return None
         have = next(self.copies(item), None)
         begun = self.root / (item["blob"] + PARTIAL)
-        offset = min(begun.stat().st_size, item["size"]) if os.path.isfile(begun) else 0  # noqa: PTH113
+        offset = min(begun.stat().st_size, item["size"]) if os.access(begun, os.W_OK) else 0
         return {"path": item["path"], "state": state, "seen": seen, "have": have, "offset": offset}
 
     def judge(self, name: str, item: dict[str, Any]) -> tuple[str, str]:

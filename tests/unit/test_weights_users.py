@@ -17,9 +17,11 @@ from sparkfleet.errors import CommandError
 from sparkfleet.model import Host
 from sparkfleet.remote.channel import Channel
 from sparkfleet.remote.local import LocalLink
-from sparkfleet.weights import layout, shelf, stage
+from sparkfleet.weights import delivery, layout, shelf, stage
 from sparkfleet.weights.inspection import inspect
 from sparkfleet.weights.manifest import Manifest
+from sparkfleet.weights.routes import apart
+from sparkfleet.weights.sources import FolderSource
 from tests.weights import COMMIT, Sparks, bundle, checks, isolate, one
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="runs programs as another user")
@@ -91,6 +93,39 @@ def test_the_folder_that_a_container_left_closed_is_named(
     plan = stage.plan(manifest, {"spark-01": inspect(bob(), manifest, str(root))})["spark-01"]
     assert "weights.locked" in checks(plan.verdicts)
     assert [model.name for model in shelf.models(bob(), str(root))] == ["org/gemma"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["hub", ".sparkfleet", ".sparkfleet/manifests", ".sparkfleet/lock", ".sparkfleet/ledger.jsonl"],
+)
+def test_what_another_user_left_in_the_way_is_named_before_a_byte_moves(
+    spark: tuple[Sparks, Manifest], path: str
+) -> None:
+    staged, manifest = spark
+    root = staged.root("spark-01")
+    shutil.rmtree(root / "hub/models--org--gemma")
+    give(root)
+    os.chown(root / path, 0, 0)
+    plan = stage.plan(manifest, {"spark-01": inspect(bob(), manifest, str(root))})["spark-01"]
+    (verdict,) = (verdict for verdict in plan.verdicts if verdict.refuses)
+    assert (verdict.check, verdict.subject) == ("weights.locked", str(root / path))
+
+
+def test_the_begin_of_a_download_that_a_container_left_is_no_obstacle(
+    spark: tuple[Sparks, Manifest], tmp_path: Path
+) -> None:
+    staged, manifest = spark
+    root, source = staged.root("spark-01"), tmp_path / "gemma4-coder"
+    blob = root / layout.places(manifest)[0].blob
+    blob.unlink()
+    give(root)
+    blob.with_name(blob.name + ".incomplete").write_bytes(b"{")
+    link = bob()
+    plans = stage.plan(manifest, {"spark-01": inspect(link, manifest, str(root))})
+    assert plans["spark-01"].sends[0].offset == 0
+    delivery.deliver({"spark-01": link}, plans, apart, source=FolderSource(folder=source))
+    assert stage.verify(link, manifest, str(root))[-1].check == "weights.complete"
 
 
 def test_a_weights_folder_in_the_home_of_another_user_is_a_verdict(

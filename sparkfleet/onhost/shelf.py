@@ -150,7 +150,8 @@ def remove(root: Path, request: dict[str, Any]) -> dict[str, Any]:
         for path in (Path(parent, name) for name in names):
             name = os.path.relpath(path, root)
             found = path.lstat()
-            if name in ours or path.is_symlink() or path.parent.name == "refs":
+            of_none = path.is_symlink() or path.parent.name == "refs" or name.endswith(PARTIAL)
+            if of_none or name in ours:
                 path.unlink()
                 removed += 1
                 freed += found.st_size if found.st_nlink == 1 else 0

@@ -76,7 +76,7 @@ def storage(root: Path) -> dict[str, Any]:
     device, kind = mount_of(base.resolve())
     return {
         "root": str(root),
-        "base": str(base),
+        "base": str(base) + (", mounted read-only" if space.f_flag & os.ST_RDONLY else ""),
         "folder": base.is_dir(),
         "writable": os.access(base, os.W_OK | os.X_OK),
         "owner": user(base.stat().st_uid),

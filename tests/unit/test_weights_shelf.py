@@ -53,6 +53,14 @@ def test_two_owners_models_of_one_name_are_two(tmp_path: Path) -> None:
     assert list(listed(spark)) == ["google/gemma"]
 
 
+def test_what_an_unfinished_download_left_goes_with_its_model(tmp_path: Path) -> None:
+    source, spark = write(tmp_path / "m", files(1000)), one(tmp_path / "hosts")
+    spark.stage(replace(from_folder(source), name="org/gemma", commit=COMMIT), source)
+    blobs = spark.root("spark-01") / "hub/models--org--gemma/blobs"
+    write(blobs, {"0a.incomplete": b"x", "other": b"x"})
+    assert prune(spark, "org/gemma").left == ("hub/models--org--gemma/blobs/other",)
+
+
 def test_a_hash_of_another_kind_takes_nothing_from_what_was_brought(tmp_path: Path) -> None:
     source, spark = write(tmp_path / "m", files(1000)), one(tmp_path / "hosts")
     manifest = from_folder(source)

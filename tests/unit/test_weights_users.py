@@ -22,7 +22,16 @@ from sparkfleet.weights.inspection import inspect
 from sparkfleet.weights.manifest import Manifest
 from sparkfleet.weights.routes import apart
 from sparkfleet.weights.sources import FolderSource
-from tests.weights import COMMIT, Sparks, bundle, checks, isolate, one
+from tests.weights import (
+    COMMIT,
+    Sparks,
+    bundle,
+    checks,
+    isolate,
+    on_a_disk,
+    one,
+    resident,
+)
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="runs programs as another user")
 BOB = 12345
@@ -175,3 +184,44 @@ def test_a_share_that_can_only_be_read_is_proven_and_not_read_twice(
     assert [one.hashed for one in seen] == [manifest.size, 0]
     assert not seen[1].findings
     assert stage.verify(bob(), manifest, str(read_only))[-1].check == "weights.complete"
+
+
+def test_a_disk_that_was_mounted_read_only_is_called_that(
+    spark: tuple[Sparks, Manifest], read_only: Path
+) -> None:
+    other = replace(spark[1], name="org/other")
+    (verdict,) = (v for v in spark[0].plan(other)["spark-01"].verdicts if v.check == "weights.root")
+    assert verdict.seen == f"{read_only}, mounted read-only of root"
+
+
+def test_the_filesystem_is_told_also_of_a_disk_with_an_odd_name(
+    spark: tuple[Sparks, Manifest],
+) -> None:
+    staged, manifest = spark
+    disk = staged.folder / "Új kötet 1"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "ramfs", "ramfs", disk], check=True)
+    try:
+        found = inspect(LocalLink(Host(name="spark-01")), manifest, str(disk / "vllm"))
+    finally:
+        subprocess.run(["umount", disk], check=True)
+    assert found.storage.filesystem == "ramfs"
+
+
+def test_what_another_disk_holds_is_copied_and_leaves_the_memory(
+    spark: tuple[Sparks, Manifest], tmp_path: Path
+) -> None:
+    staged, manifest = spark
+    root = staged.folder / "spark-02"
+    disk = root / "old"
+    disk.mkdir(parents=True)
+    subprocess.run(["mount", "-t", "tmpfs", "tmpfs", disk], check=True)
+    try:
+        shutil.copytree(tmp_path / "gemma4-coder", disk / "gemma")
+        second = Sparks(staged.folder, ["spark-02"])
+        assert second.stage(manifest).landed["spark-02"].bytes == 0
+        held = {place.file.size: resident(root / place.blob) for place in layout.places(manifest)}
+        assert not on_a_disk(root) or held[max(held)] == 0
+        assert second.complete(manifest)
+    finally:
+        subprocess.run(["umount", disk], check=True)

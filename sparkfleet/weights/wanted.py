@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -70,7 +71,20 @@ def stocks_of(settings: Settings, progress: Progress = silent) -> tuple[Stock, .
             where=settings.origin("weights_strategy"),
             hint="name the folder in weights_source, or let a node download it: fanout",
         )
-    return tuple(stock(want, offline=offline, progress=progress) for want in wanted(settings))
+    stocks = tuple(stock(want, offline=offline, progress=progress) for want in wanted(settings))
+    _check_apart(stocks)
+    return stocks
+
+
+def _check_apart(stocks: Iterable[Stock]) -> None:
+    """Raise InventoryError for two files that would stand in one place."""
+    found: dict[str, str] = {}
+    for place in (place for one in stocks for place in layout.places(one.manifest)):
+        if found.setdefault(place.path, place.file.hash) != place.file.hash:
+            raise InventoryError(
+                f"two files of weights_source, weights_drafts and weights_files are {place.path}",
+                hint="give one of them another name",
+            )
 
 
 def _parse(text: str) -> Want:
@@ -83,7 +97,13 @@ def _parse(text: str) -> Want:
 
 
 def _loose(text: str) -> Want:
-    """Return the want that ``ORG/NAME@COMMIT:FILE`` or the path of a file is."""
+    """Return the want that ``ORG/NAME@COMMIT:FILE`` or the path of a file is.
+
+    Raises InventoryError for an address, from which a browser or wget would get it.
+    """
+    if "://" in text:
+        problem = f"weights_files: {text} is an address"
+        raise InventoryError(problem, hint="write ORG/NAME@COMMIT:FILE, or the path of a file here")
     repository, colon, file = text.partition(":")
     if colon:
         return replace(_parse(repository), file=file)

@@ -14,7 +14,7 @@ from sparkfleet.model import Host, Value
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.weights import hub
 from sparkfleet.weights.sources import FolderSource, HubSource
-from sparkfleet.weights.wanted import Want, stock, wanted
+from sparkfleet.weights.wanted import Want, stock, stocks_of, wanted
 from tests.weights import COMMIT, files, isolate, one, write
 
 
@@ -101,6 +101,26 @@ def test_a_model_of_a_folder_stands_below_the_weights_folder(tmp_path: Path, nam
     want = Want(name=name, folder=write(tmp_path / "m", files(1000)))
     with pytest.raises(InputError, match="is no name for a folder below weights_dir"):
         stock(want)
+
+
+@pytest.mark.parametrize("kind", ["weights_files", "weights_drafts"])
+def test_two_files_of_one_name_are_refused_before_anything_moves(tmp_path: Path, kind: str) -> None:
+    model = write(tmp_path / "m", files(1000))
+    for folder in "ab":
+        write(tmp_path / folder / "same", {"chat.jinja": folder.encode()})
+    name = "/chat.jinja" if kind == "weights_files" else ""
+    both = [f"{tmp_path}/{folder}/same{name}" for folder in "ab"]
+    given = settings(vllm_model="m", weights_source=str(model), **{kind: both})
+    with pytest.raises(InventoryError, match=r"two files .* are (same/)?chat\.jinja"):
+        stocks_of(given)
+    assert len(stocks_of(settings(vllm_model="m", weights_source=str(model), **{kind: both[:1]})))
+
+
+def test_the_address_of_a_file_is_refused_with_the_way_to_write_it() -> None:
+    url = "https://huggingface.co/nvidia/Nemotron/resolve/main/nano_v3_reasoning_parser.py"
+    with pytest.raises(InventoryError, match="is an address") as caught:
+        wanted(settings(vllm_model="org/m", weights_files=[url]))
+    assert "ORG/NAME@COMMIT:FILE" in str(caught.value.hint)
 
 
 def test_a_draft_in_this_folder_has_its_name(

@@ -186,7 +186,7 @@ class Tree:
             by_size: dict[int, list[str]] = {0: []}
             for folder, _, names in os.walk(self.root):
                 for path in (Path(folder, name) for name in names if not name.endswith(PARTIAL)):
-                    with contextlib.suppress(FileNotFoundError):  # another run is at work
+                    with contextlib.suppress(OSError):  # hidden, or another run is at work
                         size = path.lstat().st_size
                         by_size.setdefault(size, []).append(os.path.relpath(path, self.root))
             self._by_size = by_size

@@ -137,6 +137,19 @@ def test_the_begin_of_a_download_that_a_container_left_is_no_obstacle(
     assert stage.verify(link, manifest, str(root))[-1].check == "weights.complete"
 
 
+def test_a_folder_that_may_be_listed_and_not_entered_stops_no_search(
+    spark: tuple[Sparks, Manifest],
+) -> None:
+    staged, manifest = spark
+    half = staged.root("spark-01") / "other"
+    half.mkdir()
+    (half / "model.safetensors").write_bytes(b"x")
+    half.chmod(0o744)
+    other = replace(manifest, name="org/other")
+    found = inspect(bob(), other, str(staged.root("spark-01")))
+    assert all(finding.have for finding in found.findings)
+
+
 def test_a_weights_folder_in_the_home_of_another_user_is_a_verdict(
     spark: tuple[Sparks, Manifest],
 ) -> None:

@@ -37,7 +37,10 @@ def main() -> None:
 
 def hold(folder: str, request: dict[str, Any], files: contextlib.ExitStack) -> dict[str, Any]:
     """Take the lock of one folder, for as long as `files` are open; tell why that cannot be."""
-    root = Path(folder).expanduser()
+    try:
+        root = Path(folder).expanduser()
+    except RuntimeError:
+        return {"error": f"nobody here has the home of {folder}", "hint": "see weights_dir"}
     path = root / request["cluster"] / "lock"
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -20,7 +20,7 @@ from sparkfleet.actions import lock
 from sparkfleet.actions.identity import runs
 from sparkfleet.actions.lock import Locks
 from sparkfleet.actions.scene import Options
-from sparkfleet.errors import GateError, LockHeldError
+from sparkfleet.errors import CommandError, GateError, LockHeldError
 from sparkfleet.model import Host, Status, Value
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.local import LocalLink
@@ -64,6 +64,13 @@ def test_what_was_taken_is_freed_when_a_later_host_is_held(
         _take(pool, settings)
     _take(pool, settings[1:]).free()
     held.free()
+
+
+def test_a_home_that_nobody_has_is_told(pool: Pool) -> None:
+    there = Value(data="~nobody-at-all/vllm")
+    settings = [Settings(host=Host(name="a", vars={"weights_dir": there}))]
+    with pytest.raises(CommandError, match="nobody here has the home of ~nobody-at-all/vllm"):
+        _take(pool, settings)
 
 
 def test_a_run_can_wait_for_the_lock(pool: Pool, settings: list[Settings]) -> None:

@@ -185,6 +185,7 @@ KINDS: Mapping[Kind, Callable[[Any], str | None]] = {
 }
 
 SPECIAL: Mapping[str, Callable[[Any], str | None]] = {
+    "cluster_dir": _host_folder,
     "cluster_rank_vars": _rank_vars,
     "clusters": _clusters,
     "link_addresses": _addresses,

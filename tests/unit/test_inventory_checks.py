@@ -89,6 +89,7 @@ BAD: list[tuple[str, Any, str]] = [
     ("vllm_args", ["--enforce-eager"], "vllm_args must be a mapping of names to values"),
     ("weights_dir", "", "weights_dir must be text, not ''"),
     ("weights_dir", 5, "weights_dir must be text, not 5"),
+    ("cluster_dir", "state", "cluster_dir must be a full path, or begin with ~, not 'state'"),
     ("weights_dir", "vllm", "weights_dir must be a full path, or begin with ~, not 'vllm'"),
     ("weights_dir", "$HOME/vllm", "weights_dir must be a full path, or begin with ~, not '$HOME/"),
     ("weights_dir", "/data/$USER", "weights_dir must be a full path, or begin with ~, not '/data/"),

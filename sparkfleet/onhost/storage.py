@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import json
 import os
 import pwd
@@ -154,6 +155,24 @@ def texts(root: Path, names: list[str]) -> dict[str, str]:
     return found
 
 
+def downloads(root: Path, expected: list[str]) -> Iterator[Path]:
+    """Yield the files of a cache that the Hub's client brings now: it holds a lock meanwhile.
+
+    Clients of before June 2026 append to the ``.incomplete`` file that ours would be, also after it
+    got its name (huggingface_hub#4306).
+    """
+    for blob in (root / name for name in expected if "/blobs/" in name):
+        model = blob.parent.parent
+        lock = model.parent / ".locks" / model.name / f"{blob.name}.lock"
+        try:
+            with lock.open() as held:
+                fcntl.flock(held, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield blob
+        except OSError:  # nobody ever took it
+            continue
+
+
 def ours(path: Path) -> bool:
     """Say whether `path` belongs to this user, who can read it."""
     mine = path.lstat().st_uid == os.getuid()
@@ -171,6 +190,9 @@ if __name__ == "__main__":
     try:
         place = Path(asked["root"]).expanduser()
         answer = {**storage(place), **contents(place, asked)}
+        busy = next(downloads(place, asked["expected"]), None)
+        if busy:
+            answer = {"error": f"hf download brings {busy} at this moment", "hint": "wait for it"}
     except OSError as error:
         answer = {
             "error": f"{error.filename or asked['root']}: {error.strerror}",

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from sparkfleet.errors import CommandError, GateError
 from sparkfleet.model import Severity
@@ -213,6 +214,19 @@ def test_the_hub_wide_store_of_new_clients_counts_where_its_links_lead(tmp_path:
         )
     assert spark.plan(hub)["spark-01"].size == 0
     assert spark.stage(hub).landed["spark-01"].bytes == 0
+    assert spark.complete(hub)
+
+
+def test_a_download_of_the_hubs_client_that_runs_is_waited_for(tmp_path: Path) -> None:
+    source, manifest = bundle(tmp_path)
+    hub = replace(manifest, name="org/gemma", commit=COMMIT)
+    spark = one(tmp_path / "hosts")
+    blob = Path(layout.places(hub)[0].blob).name
+    lock = spark.root("spark-01") / f"hub/.locks/models--org--gemma/{blob}.lock"
+    lock.parent.mkdir(parents=True)
+    with FileLock(lock), pytest.raises(CommandError, match=f"hf download brings .*{blob}"):
+        spark.stage(hub, source)
+    spark.stage(hub, source)
     assert spark.complete(hub)
 
 

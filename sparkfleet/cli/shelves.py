@@ -68,7 +68,7 @@ def prune_model(asked: Asked, name: str, *, yes: bool) -> int:
         known.update(model.name for model in models)
         found = next((one for one in models if one.name == name), None)
         if found is not None:
-            _refuse_served(link, resolved, name)
+            _refuse_served(link, resolved, found)
         return found
 
     console = _console()
@@ -99,12 +99,11 @@ def _unknown_model(name: str, known: set[str]) -> UsageError:
     return UsageError(f"no node has a model {name!r}", hint=hint)
 
 
-def _refuse_served(link: Link, resolved: Resolved, name: str) -> None:
+def _refuse_served(link: Link, resolved: Resolved, model: Model) -> None:
     survey = ask_survey(link, Settings(host=link.host), resolved.cluster.name)
     script = survey.files.get("vllm-serve.sh") or ""
-    folder = name if "/" not in name else "models--" + name.replace("/", "--")
-    if survey.running and f"/{folder}" in script:
-        raise UsageError(f"{link.host.name} serves {name} now", hint="stop it: cluster.down")
+    if survey.running and model.named_in(script):
+        raise UsageError(f"{link.host.name} serves {model.name} now", hint="stop it: cluster.down")
 
 
 def _remove(link: Link, model: Model | None) -> str:

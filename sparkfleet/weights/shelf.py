@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from sparkfleet.errors import UsageError
@@ -27,6 +28,10 @@ class Model:
         """The model as people name it: ``ORG/NAME``, or the folder of a bundle."""
         of_hub = self.folder.removeprefix("hub/models--")
         return self.folder if of_hub == self.folder else of_hub.replace("--", "/", 1)
+
+    def named_in(self, script: str) -> bool:
+        """Whether a start script names this folder, and not one whose name only begins so."""
+        return re.search(rf"/{re.escape(self.folder)}(?![\w.-])", script) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

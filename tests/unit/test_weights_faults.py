@@ -87,7 +87,7 @@ def running(folder: Path) -> list[str]:
         with suppress(OSError):
             ours = f"XDG_CACHE_HOME={folder}".encode() in (process / "environ").read_bytes()
             line = (process / "cmdline").read_bytes().decode()
-            if ours and "sys.stdin.buffer.read(" in line:
+            if ours and "exec(compile(" in line:
                 found.append(line)
     return found
 

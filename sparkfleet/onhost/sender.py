@@ -32,7 +32,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, BinaryIO
 
-PIECE = 1 << 20  # bytes read at once from the hub
+PIECE = 1 << 20  # bytes read at once from the hub; more of a file is dropped from the page cache
 PATIENCE = 60  # s for a receiver to connect
 GREETING = 16 << 20  # bytes of the longest line that a peer may send
 POLL = 0.01  # s between two looks at a file that still arrives, or at the keys that are left
@@ -50,9 +50,8 @@ class Files:
     """Files of this host, whole or still arriving."""
 
     def __init__(self, root: Path, files: dict[str, dict[str, Any]]) -> None:
-        self.root = root
-        self.files = files
-        self.stale = {blob: _identity(root / blob) for blob in files}
+        self.root, self.files = root, files
+        self.stale = {b: _identity(root / b) for b, file in files.items() if file["arriving"]}
 
     def send(self, wire: socket.socket, blob: str, offset: int) -> int:
         """Send file `blob` from byte `offset` on, each byte as soon as it is there."""
@@ -70,9 +69,10 @@ class Files:
         return offset - start
 
     def forget(self, blob: str) -> None:
-        """Drop a file from the page cache, which starves the GPU's memory."""
-        with contextlib.suppress(OSError), self._open(blob) as file:
-            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        """Drop a large file from the page cache, which starves the GPU's memory."""
+        if self.files[blob]["size"] > PIECE:
+            with contextlib.suppress(OSError), self._open(blob) as file:
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
     def _open(self, blob: str) -> BinaryIO:
         """Open `blob` where its bytes are, or arrive; what it was before does not count."""

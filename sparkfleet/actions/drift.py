@@ -9,7 +9,7 @@ from sparkfleet.actions.action import Action, NoArgs, Plan
 from sparkfleet.actions.launching import Launch, place
 from sparkfleet.actions.scene import Scene
 from sparkfleet.launch.drift import differences
-from sparkfleet.launch.engines import NATIVE, kind
+from sparkfleet.launch.survey import Survey
 from sparkfleet.model import Change
 from sparkfleet.remote.link import Link
 
@@ -26,15 +26,23 @@ class Drift(Action[NoArgs]):
     def inspect(self, scene: Scene, link: Link) -> dict[str, list[str]]:
         """Ask a host which variables its programs have otherwise than their file says."""
         survey = scene.recall(Launch).surveys[link.host.name]
-        if kind(scene.settings(link.host)) != NATIVE or not survey.pids:
+        request = {**place(scene, link.host), **programs(survey)}
+        if not request["pids"]:
             return {}
-        request = {**place(scene, link.host), "pids": dict(survey.pids)}
         differ: dict[str, list[str]] = link.ask("environment", request)["differ"]
         return differ
 
     def plan(self, scene: Scene, seen: Mapping[str, Any]) -> Mapping[str, Plan]:
         """Tell the differences of each host."""
         return {name: _plan(scene.recall(Launch), name, live) for name, live in seen.items()}
+
+
+def programs(survey: Survey) -> dict[str, Any]:
+    """Return the process of each role, and the containers that they run in, if any."""
+    inside = {one["role"]: one for one in survey.containers if one["state"] == "running"}
+    pids = {role: int(one["pid"]) for role, one in inside.items()} or dict(survey.pids)
+    ids = {role: one["id"] for role, one in inside.items()}
+    return {"pids": pids, "containers": ids, "cli": survey.cli}
 
 
 def _plan(launch: Launch, name: str, live: Mapping[str, list[str]]) -> Plan:

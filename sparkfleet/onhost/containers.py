@@ -41,8 +41,7 @@ class DaemonError(Exception):
 def main() -> None:
     """Answer the request on standard input."""
     request = json.loads(sys.stdin.readline())
-    root = Path(request["cluster_dir"]).expanduser()
-    request["root"] = root
+    root = request["root"] = Path(request["cluster_dir"]).expanduser()
     request["folder"] = root / request["cluster"]
     try:
         deeds = {"survey": survey, "images": images_of, "settle": settle, "stop": stop}
@@ -67,9 +66,9 @@ def survey(request: dict[str, Any]) -> dict[str, Any]:
         "folder": str(folder),
         "files": {name: read(folder / name) for name in names(request)},
         "record": json.loads(read(folder / RECORD) or "null"),
-        "processes": [],
         "engine": None,
         "daemon": daemon.result(),
+        "processes": [],
         "containers": [],
     }
     if "error" not in answer["daemon"]:
@@ -165,6 +164,7 @@ def containers_of(request: dict[str, Any]) -> list[dict[str, str]]:
                     "id": one["Id"],
                     "name": one["Name"].lstrip("/"),
                     "state": one["State"]["Status"],
+                    "pid": str(one["State"]["Pid"]),
                     "role": one["Config"]["Labels"].get("sparkfleet.role", ""),
                     "deployment": one["Config"]["Labels"].get("sparkfleet.deployment", ""),
                 }

@@ -1,18 +1,23 @@
 """Tell which variables the programs of a deployment have otherwise than their file says.
 
-Request: ``cluster_dir``, ``cluster`` and ``pids``, by role. Answer: ``differ``, the names of
-variables by role, never a value. A program that has overwritten its environment, as those do that
-set their title, tells nothing.
+Request: ``cluster_dir``, ``cluster`` and ``pids``, by role; where they run in containers, the ids
+of these by role (``containers``) and what holds them (``cli``: docker or podman). Answer:
+``differ``, the names of variables by role, never a value. A program that has overwritten its
+environment, as those do that set their title, tells nothing.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shlex
+import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 LABEL = "SPARKFLEET_CLUSTER"
+PATIENCE = 30  # s for a look inside a container
 
 
 def main() -> None:
@@ -20,7 +25,7 @@ def main() -> None:
     request = json.loads(sys.stdin.readline())
     path = Path(request["cluster_dir"]).expanduser() / request["cluster"] / "nccl.env"
     wanted = exports(path.read_text(errors="replace")) if path.exists() else {}
-    differ = {role: names(pid, wanted) for role, pid in request["pids"].items()}
+    differ = {role: names(request, role, wanted) for role in request["pids"]}
     print(json.dumps({"differ": {role: found for role, found in differ.items() if found}}))
 
 
@@ -41,16 +46,33 @@ def exports(text: str) -> dict[str, str | None]:
     return found
 
 
-def names(pid: int, wanted: dict[str, str | None]) -> list[str]:
-    """Return the variables that a process has otherwise."""
-    try:
-        words = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace").split("\0")
-    except OSError:
-        return []
-    has = dict(word.split("=", 1) for word in words if "=" in word)
-    if LABEL not in has:
-        return []
-    return sorted(name for name, value in wanted.items() if has.get(name) != value)
+def names(request: dict[str, Any], role: str, wanted: dict[str, str | None]) -> list[str]:
+    """Return the variables that the program in `role` has otherwise than `wanted`."""
+    pid, container = request["pids"][role], request["containers"].get(role)
+    for one in [pid, *children(pid)] if container else [pid]:  # the first may be the engine's init
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            words = read(one, request["cli"], container).decode(errors="replace").split("\0")
+            has = dict(word.split("=", 1) for word in words if "=" in word)
+            if LABEL in has:
+                return sorted(name for name, value in wanted.items() if has.get(name) != value)
+    return []
+
+
+def children(pid: int) -> list[int]:
+    """Return the children of a process."""
+    with contextlib.suppress(OSError):
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return []
+
+
+def read(pid: int, cli: str, container: str | None) -> bytes:
+    """Return the environment of a process; one in a container may be another user's."""
+    if container is None:
+        return Path(f"/proc/{pid}/environ").read_bytes()
+    status = Path(f"/proc/{pid}/status").read_text().splitlines()
+    inside = next(line for line in status if line.startswith("NSpid:")).split()[-1]
+    words = [cli, "exec", container, "cat", f"/proc/{inside}/environ"]
+    return subprocess.run(words, stdout=subprocess.PIPE, timeout=PATIENCE, check=True).stdout
 
 
 main()

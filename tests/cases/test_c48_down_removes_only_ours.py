@@ -35,7 +35,7 @@ elif words[0] == "ps":
     print("\\n".join(n for n, l in known.items()
                     if all(l.get(k) == v or (not v and k in l) for k, v in wanted.items())))
 elif words[:2] == ["container", "inspect"]:
-    print(json.dumps([{"Id": n, "Name": "/" + n, "State": {"Status": "running"},
+    print(json.dumps([{"Id": n, "Name": "/" + n, "State": {"Status": "running", "Pid": 1},
                        "Config": {"Labels": known[n]}} for n in words[2:]]))
 elif words[0] == "rm":
     for name in words[3:]:

@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as bounds
 from hypothesis import strategies as st
 
+from sparkfleet.actions.drift import programs
 from sparkfleet.commands import Command
 from sparkfleet.errors import CommandError, LaunchError
 from sparkfleet.lab import containers, fleet
@@ -218,6 +219,18 @@ def test_what_a_container_writes_to_its_cache_outlives_it(spark: Spark) -> None:
     spark.stop()
     spark.start()
     spark.root("docker", "exec", "sparkfleet-stub-serve", "test", "-s", "/cache/kernel")
+
+
+@pytest.mark.parametrize("own", [{"engine_user": "host"}, {}])
+def test_the_environment_inside_is_compared_with_its_file(
+    spark: Spark, own: dict[str, str]
+) -> None:
+    spark.start(**own)
+    asked = {**spark.place, **programs(spark.survey())}
+    assert list(asked["pids"]) == ["serve"]
+    assert spark.link.ask("environment", asked)["differ"] == {}
+    spark.root("sh", "-c", f"echo 'export NCCL_DEBUG=TRACE' >>{spark.survey().folder}/nccl.env")
+    assert spark.link.ask("environment", asked)["differ"] == {"serve": ["NCCL_DEBUG"]}
 
 
 def test_a_user_of_the_host_owns_what_the_container_writes(spark: Spark) -> None:

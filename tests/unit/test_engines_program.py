@@ -54,7 +54,14 @@ def test_what_cannot_be_asked_is_never_taken_for_stopped(tmp_path: Path) -> None
 
 def test_a_container_that_cannot_be_removed_is_an_error(tmp_path: Path) -> None:
     one = json.dumps(
-        [{"Id": "c1", "Name": "/x", "State": {"Status": "dead"}, "Config": {"Labels": {}}}]
+        [
+            {
+                "Id": "c1",
+                "Name": "/x",
+                "State": {"Status": "dead", "Pid": 0},
+                "Config": {"Labels": {}},
+            }
+        ]
     )
     script = f"case $1 in ps) echo c1 ;; container) echo '{one}' ;; rm) exit 1 ;; esac"
     with pytest.raises(CommandError, match="cannot be removed: c1"):

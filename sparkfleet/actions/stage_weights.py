@@ -105,7 +105,12 @@ class StageWeights(Action[NoArgs]):
 
         by_name = {host.name: scene.pool.link(host) for host in scene.cluster.hosts}
         chosen = {name: by_name[name] for name in one.plans}
-        return deliver(chosen, one.plans, shared_of(scene), source=one.stock.source, moved=moved)
+        shared, source = shared_of(scene), one.stock.source
+        try:
+            return deliver(chosen, one.plans, shared, source=source, moved=moved)
+        except KeyboardInterrupt:
+            scene.tell(Note(text="what has arrived is kept; the next run goes on there"))
+            raise
 
     def _proven(
         self, scene: Scene, link: Link, plans: Mapping[str, Plan], reports: list[Report]

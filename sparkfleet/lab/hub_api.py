@@ -83,8 +83,11 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         if self.command == "GET":
-            self._pour(body if trouble.cut is None else body[: trouble.cut])
             self.close_connection = trouble.cut is not None
+            try:
+                self._pour(body if trouble.cut is None else body[: trouble.cut])
+            except ConnectionError:  # whoever asked has gone
+                self.close_connection = True
 
     def _pour(self, body: memoryview) -> None:
         for start in range(0, len(body), PIECE):

@@ -29,8 +29,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, cast
 
-PIECE = 4 << 20  # bytes read at once; smaller ones cost more wake-ups than they save
-PIECES = 4  # pieces between the reader and the hasher of a stream
+PIECE = 1 << 20  # bytes read at once, and lost by a kill; smaller ones cost too many wake-ups
+PIECES = 16  # pieces between the reader and the hasher of a stream
 SMALL = 1 << 18  # bytes; more is worth a hand-over to another thread
 SETTLE_EVERY = 256 << 20  # bytes of a file between two hand-overs to the disk
 WAITING = 64  # files that wait for the disk at once

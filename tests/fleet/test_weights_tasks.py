@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,8 +21,6 @@ pytestmark = pytest.mark.fleet
 HOSTS = ("spark-01", "spark-02")
 MODEL = "/home/nvidia/vllm/tiny"
 SHARDS = {f"model-{at}-of-2.safetensors": bytes([at]) * 300_000 for at in (1, 2)}
-
-Type = Callable[..., Done]
 
 
 @pytest.fixture(scope="module")
@@ -39,24 +39,31 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
-def run(source: Path) -> Iterator[Type]:
-    booted = fleet.up(2)
+class Type:
+    """Types tasks of sparkfleet, with the model in `source` unless told otherwise."""
 
-    def call(*words: str) -> Done:
-        settings = [f"weights_source={source}", "vllm_model=tiny"]
-        given = [word for setting in settings for word in ("--set", setting)]
-        done = subprocess.run(
-            command_line(words[0], "--inventory", str(booted.inventory), *given, *words[1:]),
+    def __init__(self, inventory: Path, source: Path) -> None:
+        settings = (f"weights_source={source}", "vllm_model=tiny")
+        given = (word for setting in settings for word in ("--set", setting))
+        self.options = ("--inventory", str(inventory), *given)
+
+    def __call__(self, *words: str) -> Done:
+        typed = self.start(*words)
+        output, _ = typed.communicate(timeout=120)
+        return Done(code=typed.returncode, output=output)
+
+    def start(self, task: str, *words: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            command_line(task, *self.options, *words),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=120,
-            check=False,
         )
-        return Done(code=done.returncode, output=done.stdout)
 
-    yield call
+
+@pytest.fixture(scope="module")
+def run(source: Path) -> Iterator[Type]:
+    yield Type(fleet.up(2).inventory, source)
     fleet.down()
 
 
@@ -175,6 +182,34 @@ def test_a_gated_model_is_refused_before_a_host_starts_and_offline_asks_nobody(
             assert done.code == 2
             assert "1 files are on no host that it can reach, first" in done.output
         assert server.sent == 0
+
+
+def test_ctrl_c_in_the_middle_keeps_what_arrived_and_says_so(
+    run: Type, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def shown() -> dict[str, int]:
+        plans = json.loads(run("weights.plan", *given, "--output", "json").output)["plans"]
+        return {one["host"]: one["lacks"] for one in plans}
+
+    given = ("--set", "weights_source=", "--set", "vllm_model=org/slow")
+    with Hub(address=CONTROL, rate=2_000_000) as server:
+        server.add("org/slow", {"config.json": b"{}", "w.bin": bytes(6_000_000)})
+        monkeypatch.setenv("HF_ENDPOINT", server.url)
+        monkeypatch.setenv("HF_HOME", str(tmp_path))
+        typed = run.start("weights.stage", *given)
+        before = server.sent
+        deadline = time.monotonic() + 20
+        while server.sent < before + 3_000_000 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        typed.send_signal(signal.SIGINT)
+        output, _ = typed.communicate(timeout=30)
+        assert typed.returncode == 130
+        assert "what has arrived is kept; the next run goes on there" in output
+        assert all(0 < lacks < 5_000_000 for lacks in shown().values())
+        server.rate = None
+        assert run("weights.stage", *given).code == 0
+        assert server.sent < before + 8_000_000
+        assert set(shown().values()) == {0}
 
 
 def test_a_misspelt_model_is_guessed(run: Type) -> None:

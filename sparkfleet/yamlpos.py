@@ -31,6 +31,7 @@ TAGS: Mapping[type[yaml.Node], frozenset[str]] = {
     yaml.MappingNode: frozenset([TAG + "map"]),
 }
 VAULT_HINT = "keep the secret out of the file: \"{{ lookup('env', 'NAME') }}\""
+ALIAS_HINT = 'in YAML, quote what begins with *: "*.safetensors"'
 QUOTE_HINT = 'a value with {{ }}, ": " or " #" in it needs quotes: key: "{{ value }}"'
 
 
@@ -75,6 +76,8 @@ def _syntax(failure: yaml.YAMLError, source: Source) -> Problem:
     told = (getattr(failure, name, None) for name in ("context", "problem"))
     message = ", ".join(part for part in told if part)
     hint = QUOTE_HINT if "{{" in excerpt or message.startswith("mapping values") else None
+    if message.startswith("while scanning an alias"):
+        hint = ALIAS_HINT
     return Problem(message=message, where=where, hint=hint)
 
 

@@ -17,7 +17,7 @@ from sparkfleet.errors import CommandError, GateError
 from sparkfleet.remote.link import Link
 from sparkfleet.weights import stage
 from sparkfleet.weights.conversation import Conversation
-from sparkfleet.weights.routes import Ends, Leg, Routes, Shared, nobody_has, routes, spread
+from sparkfleet.weights.routes import HUB, Ends, Leg, Routes, Shared, nobody_has, routes, spread
 from sparkfleet.weights.sources import FolderSource, HubSource, Source
 from sparkfleet.weights.stage import Landed, Moved, Send, StagePlan
 
@@ -212,17 +212,20 @@ class Delivery:
         landed = stage.landed(receiver, plan, self.moved)
         for blob, seen in landed.wrong.items():
             sender = self._sender(name, blob)
+            cure = f"{sender} has it damaged: weights.verify --full"
+            if sender == HUB:
+                cure = "the mirror at HF_ENDPOINT, or what stands on the way, changes it"
             raise GateError(
                 f"{blob} arrived from {sender} with hash {seen}; it was not put in place",
                 host=name,
-                hint=f"run again; if that recurs, {sender} has it damaged: weights.verify --full",
+                hint=f"run again; if that recurs, {cure}",
             )
         return landed
 
     def _sender(self, receiver: str, blob: str) -> str:
         for leg, _ in self._senders:
             if leg.receiver == receiver and any(send.place.blob == blob for send in leg.sends):
-                return "the Hub" if leg.ends is LOOPBACK else leg.sender
+                return HUB if leg.ends is LOOPBACK else leg.sender
         return "the control machine"
 
 

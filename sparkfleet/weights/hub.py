@@ -41,6 +41,11 @@ class HubError(InputError):
     """The Hub does not give us a model: it is not there, not ours, or cannot be reached."""
 
 
+def is_offline() -> bool:
+    """Say whether the user's environment forbids to ask the Hub: HF_HUB_OFFLINE."""
+    return bool(constants.HF_HUB_OFFLINE)
+
+
 def resolve(
     name: str, revision: str = "main", *, token: str | None = None, offline: bool = False
 ) -> Manifest:
@@ -49,7 +54,7 @@ def resolve(
     Raises HubError, in offline mode also for a revision that was never resolved here.
     """
     _check_name(name)
-    offline = offline or constants.HF_HUB_OFFLINE
+    offline = offline or is_offline()
     known = kept(name, revision)
     if known is not None and (offline or revision == known.commit):
         return known

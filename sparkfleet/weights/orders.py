@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sparkfleet.weights import hub, stage
 from sparkfleet.weights.inspection import Inspection, Room
-from sparkfleet.weights.routes import Routes, Shared, nobody_has, routes
+from sparkfleet.weights.routes import HUB, Routes, Shared, nobody_has, routes
 from sparkfleet.weights.sources import HubSource
 from sparkfleet.weights.stage import StagePlan, Strategy
 from sparkfleet.weights.wanted import Stock
@@ -70,4 +70,4 @@ def suppliers(order: Order, shared: Shared) -> Mapping[str, tuple[str, ...]]:
 def _outside(stock: Stock) -> str:
     if stock.source is None:
         return "nobody"
-    return "the Hub" if isinstance(stock.source, HubSource) else "this machine"
+    return HUB if isinstance(stock.source, HubSource) else "this machine"

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from sparkfleet.errors import GateError
 from sparkfleet.weights.stage import Send, StagePlan
 
+HUB = "the Hub"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ends:
@@ -40,7 +42,7 @@ class Leg:
     sends: tuple[Send, ...]
 
     def __str__(self) -> str:
-        sender = "the Hub" if self.sender == self.receiver else self.sender
+        sender = HUB if self.sender == self.receiver else self.sender
         return f"{sender} -> {self.receiver}"
 
     @property

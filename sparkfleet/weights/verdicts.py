@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator
 
 from sparkfleet.model import Severity, Verdict
 from sparkfleet.quantities import show_size
 from sparkfleet.weights import layout
-from sparkfleet.weights.inspection import Finding, Inspection, Room
+from sparkfleet.weights.inspection import Finding, Inspection, Room, Storage
 from sparkfleet.weights.manifest import File, Manifest
 
 STAGE = "stage it: sparkfleet weights.stage"
 FAT_LIMIT = 2**32 - 1  # bytes of a file on FAT
 NO_LINKS = ("vfat", "msdos", "exfat")
+READ_ONLY, A_LINK = ", mounted read-only", ", a link to "  # as onhost/storage.py says it
 NAMED = 3  # paths that one verdict names at most
 
 FIXES = {
@@ -135,12 +137,20 @@ def on_storage(inspection: Inspection, room: Room) -> Iterator[Verdict]:
             storage.root,
             expected=f"a folder that {storage.user} can write",
             seen=f"{storage.base} of {storage.owner}",
-            fix=f"sudo mkdir -p {storage.root} && sudo chown {storage.user} {storage.root}",
+            fix=_root_fix(storage),
         )
     if storage.locked:
         yield _paths(inspection, "locked", storage.locked, Severity.ERROR)
     yield from _space(inspection, sum(room.sizes))
     yield from _filesystem(inspection, room)
+
+
+def _root_fix(storage: Storage) -> str:
+    if storage.base.endswith(READ_ONLY):
+        return f"mount it for writing, or set weights_dir: findmnt --target {storage.root}"
+    if A_LINK in storage.base:
+        return "mount the disk that it leads to, or set weights_dir"
+    return f"sudo mkdir -p {storage.root} && sudo chown {storage.user} {storage.root}"
 
 
 def _filesystem(inspection: Inspection, room: Room) -> Iterator[Verdict]:
@@ -207,7 +217,7 @@ PATHS = {
         "files of this user (a container that ran as root leaves others)",
         "sudo chown -R {user} {root}",
     ),
-    "stray": ("no unfinished downloads", "if no download runs there: sparkfleet weights.prune"),
+    "stray": ("no unfinished downloads", "if no download runs there: rm {first}"),
     "extra": ("only the weights files of this model", "move them away; vLLM may load them too"),
 }
 
@@ -217,13 +227,14 @@ def _paths(
 ) -> Verdict:
     storage = inspection.storage
     expected, fix = PATHS[check]
+    first = paths[0].split(" (")[0]
     more = f" and {len(paths) - NAMED} more" if len(paths) > NAMED else ""
     return _verdict(
         inspection,
         check,
-        paths[0].split(" (")[0],
+        first,
         severity=severity,
         expected=expected,
         seen=", ".join(paths[:NAMED]) + more,
-        fix=fix.format(user=storage.user, root=storage.root),
+        fix=fix.format(user=storage.user, root=storage.root, first=shlex.quote(first)),
     )

@@ -63,7 +63,7 @@ def stocks_of(settings: Settings, progress: Progress = silent) -> tuple[Stock, .
 
     Raises as `stock` does, and InventoryError where this machine is to send what it has not.
     """
-    offline = bool(settings.value("weights_offline"))
+    offline = bool(settings.value("weights_offline")) or hub.is_offline()
     away = next((want.name for want in wanted(settings) if want.folder is None), None)
     if settings.text("weights_strategy") == "push" and away is not None:
         raise InventoryError(

@@ -103,6 +103,27 @@ def test_the_cure_names_root_and_user() -> None:
     assert verdict.fix == "sudo mkdir -p /home/nvidia/vllm && sudo chown nvidia /home/nvidia/vllm"
 
 
+@pytest.mark.parametrize(
+    ("base", "cure"),
+    [
+        ("/mnt/nas, mounted read-only", "findmnt --target /home/nvidia/vllm"),
+        ("/home/nvidia/vllm, a link to /mnt/nas", "mount the disk that it leads to"),
+    ],
+)
+def test_the_cure_of_a_root_is_that_of_its_fault(base: str, cure: str) -> None:
+    storage = replace(STORAGE, writable=False, base=base)
+    inspection = Inspection(host="spark-01", storage=storage)
+    (verdict,) = verdicts.on_storage(inspection, Room(sizes=(1,)))
+    assert cure in verdict.fix
+    assert "mkdir" not in verdict.fix
+
+
+def test_an_unfinished_download_is_removed_alone() -> None:
+    storage = replace(STORAGE, strays=("/home/nvidia/vllm/my model/x.incomplete",))
+    (verdict,) = verdicts.on_folder(Inspection(host="spark-01", storage=storage))
+    assert verdict.fix.endswith("rm '/home/nvidia/vllm/my model/x.incomplete'")
+
+
 def test_weights_in_memory_are_warned_of() -> None:
     inspection = Inspection(host="spark-01", storage=replace(STORAGE, filesystem="tmpfs"))
     assert [(v.check, v.severity) for v in verdicts.on_folder(inspection)] == [

@@ -65,6 +65,17 @@ def test_a_model_of_the_hub_has_its_chosen_files(server: Hub) -> None:
     assert "assistant/config.json" not in {file.path for file in found.manifest.files}
 
 
+def test_an_environment_that_forbids_the_hub_makes_it_no_source(
+    server: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.add("org/model", {"config.json": b"{}"})
+    (online,) = stocks_of(settings(vllm_model="org/model"))
+    assert isinstance(online.source, HubSource)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    (offline,) = stocks_of(settings(vllm_model="org/model"))
+    assert (offline.manifest, offline.source) == (online.manifest, None)
+
+
 def test_a_model_in_a_folder_comes_from_there(tmp_path: Path) -> None:
     folder = write(tmp_path / "gemma4-coder", files())
     found = stock(Want(name="gemma4-coder", folder=folder))

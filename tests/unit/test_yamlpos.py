@@ -108,6 +108,12 @@ def test_what_cannot_be_read_is_told_with_its_place(text: str, where: str, messa
     assert message in told
 
 
+@pytest.mark.parametrize("text", ["*.safetensors", "weights_allow: [*.safetensors]", "a: * x"])
+def test_a_pattern_without_quotes_is_told_how_to_be_written(text: str) -> None:
+    [problem] = _refusal(text).problems
+    assert problem.hint == 'in YAML, quote what begins with *: "*.safetensors"'
+
+
 def test_a_picture_shows_the_line_and_a_caret_under_the_column() -> None:
     with pytest.raises(InputError) as refusal:
         _load("ok: 1\nport: !vault x\n")

@@ -23,7 +23,7 @@ class Command:
 
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=lambda: NO_ENV)
-    stdin: bytes = b""
+    stdin: bytes = field(default=b"", repr=False)
 
     @property
     def program(self) -> str:

@@ -12,6 +12,7 @@ from sparkfleet.errors import InputError, Where
 
 MAX_BYTES = 5_000_000
 MAX_EXCERPT = 120  # characters of a line that a message shows
+PASSWORD = re.compile(r"ansible_(become_|sudo_|ssh_)?pass")  # a line that is not shown
 LINE_END = re.compile("\r\n|[\r\n\x85\u2028\u2029]")  # libyaml's line ends
 
 
@@ -24,10 +25,11 @@ class Source:
     lines: tuple[str, ...]
 
     def where(self, line: int, col: int | None = None) -> Where:
-        """Return the place at `line` and `col`, both from 1, with its excerpt."""
-        excerpt = self.lines[line - 1][:MAX_EXCERPT] if line <= len(self.lines) else None
-        shown = excerpt if (col or 1) <= MAX_EXCERPT else None
-        return Where(file=self.file, line=line, col=col, excerpt=shown)
+        """Return the place at `line` and `col`, both from 1, with its excerpt, but no password."""
+        text = self.lines[line - 1] if line <= len(self.lines) else None
+        hidden = text is None or (col or 1) > MAX_EXCERPT or PASSWORD.search(text)
+        excerpt = None if hidden or text is None else text[:MAX_EXCERPT]
+        return Where(file=self.file, line=line, col=col, excerpt=excerpt)
 
 
 def read(path: str | Path, *, error: type[InputError] = InputError) -> Source:

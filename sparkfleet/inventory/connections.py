@@ -10,6 +10,7 @@ from sparkfleet.errors import Problem
 from sparkfleet.inventory.tree import ADDRESS
 from sparkfleet.model import Host
 from sparkfleet.templating import holds_template
+from sparkfleet.variables.secret import SUDO_PASSWORDS, is_file
 
 USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@\\-]*\$?")
 KINDS = ("ssh", "smart", "paramiko", "paramiko_ssh", "local")
@@ -31,7 +32,8 @@ def _checked(host: Host, checks: Mapping[str, Callable[[Any], str | None]]) -> I
         if value is None or value.data is None or holds_template(value.data):
             continue
         if wrong := wrong_with(value.data):
-            yield Problem(message=f"{name} {wrong}, not {value.data!r}", where=value.where)
+            seen = "" if name in SUDO_PASSWORDS else f", not {value.data!r}"
+            yield Problem(message=f"{name} {wrong}{seen}", where=value.where)
 
 
 def _address(data: Any) -> str | None:
@@ -66,6 +68,13 @@ def _words(data: Any) -> str | None:
     return None
 
 
+def _password(data: Any) -> str | None:
+    """Want text: YAML makes 83 of 0123."""
+    if is_file(data) or (isinstance(data, str) and not {"\n", "\r", "\0"} & set(data)):
+        return None
+    return "must be one line of text, in quotes, or {from_file: PATH}"
+
+
 EVERYWHERE = {"ansible_host": _address, "ansible_port": _port, "ansible_user": _user}
 OURS = {
     "ansible_connection": _kind,
@@ -73,6 +82,7 @@ OURS = {
     "ansible_ssh_common_args": _words,
     "ansible_ssh_extra_args": _words,
     "ansible_ssh_private_key_file": _path,
+    **dict.fromkeys(SUDO_PASSWORDS, _password),
 }
 
 

@@ -126,7 +126,8 @@ class _Reader:
     def _assignment(self, text: str, where: Where) -> tuple[str, Value | None]:
         name, equals, written = text.partition("=")
         if not equals:
-            self._tree.refuse(f"expected name=value, saw {text!r}", where)
+            saw = "" if where.excerpt is None else f", saw {text!r}"  # it may be a password
+            self._tree.refuse(f"expected name=value{saw}", where)
             return name, None
         try:
             data = parse_value(written.strip())

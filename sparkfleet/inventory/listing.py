@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from datetime import date
 from itertools import islice
@@ -13,10 +14,13 @@ from sparkfleet.inventory.membership import hosts_of_group
 from sparkfleet.model import Group, Inventory, Value
 from sparkfleet.spelling import did_you_mean
 from sparkfleet.variables import VARIABLES, Kind
-from sparkfleet.variables.secret import VEIL, veiled
+from sparkfleet.variables.secret import PASSWORDS, VEIL, is_file, veiled
 from sparkfleet.yamlpos import Unsafe
 
 MAX_LINES = 100_000
+LOOKUP = re.compile(
+    r"""\{\{ *lookup\((["'])\w+\1, *(["'])[^"']*\2\)( *\| *default\('', true\))? *\}\}"""
+)
 INTERNAL = frozenset(  # what Ansible keeps to itself, whoever set it
     {
         "ansible_async_path",
@@ -76,15 +80,25 @@ def _group_entry(group: Group) -> dict[str, list[str]]:
 def host_vars(inventory: Inventory, name: str) -> dict[str, Any]:
     """Return what ``ansible-inventory --host NAME`` prints: every variable, Jinja unrendered.
 
+    But no password: of those only how they are to be found.
     Raises InventoryError for a host that is not there.
     """
     if name not in inventory.hosts:
         raise InventoryError(f"no host {name!r}", hint=did_you_mean(name, inventory.hosts))
     return {
-        variable: _plain(value.data if value.raw is None else value.raw)
+        variable: _veiled(variable, value.data if value.raw is None else value.raw)
         for variable, value in inventory.hosts[name].vars.items()
         if variable not in INTERNAL
     }
+
+
+def _veiled(name: Any, data: Any) -> Any:
+    """Return what is written for a variable; a password is not shown, a way to one is."""
+    return VEIL if name in PASSWORDS and not _is_way(data) else _plain(data)
+
+
+def _is_way(data: Any) -> bool:
+    return data is None or is_file(data) or (isinstance(data, str) and bool(LOOKUP.fullmatch(data)))
 
 
 def _plain(data: Any) -> Any:
@@ -95,7 +109,7 @@ def _plain(data: Any) -> Any:
     if isinstance(data, bytes):
         return data.decode("utf-8", "backslashreplace")
     if isinstance(data, Mapping):
-        return {_key(key): _plain(item) for key, item in data.items()}
+        return {_key(key): _veiled(key, item) for key, item in data.items()}
     return [_plain(item) for item in data] if isinstance(data, list | tuple) else data
 
 
@@ -160,7 +174,7 @@ def _shadow(variable: str, value: Value) -> str:
 
 def _shown(variable: str, data: Any, raw: Any = None) -> str:
     row = VARIABLES.get(variable)
-    if row and row.secret:
+    if (row and row.secret) or (variable in PASSWORDS and not is_file(data)):
         return VEIL
     if row and row.kind is Kind.ENVIRONMENT:
         data = veiled(data, raw)

@@ -8,6 +8,9 @@ from typing import Any
 
 VEIL = "(secret)"
 FROM_FILE = "from_file"
+# What Ansible's sudo plugin reads, the later over the earlier.
+SUDO_PASSWORDS = ("ansible_become_password", "ansible_become_pass", "ansible_sudo_pass")
+PASSWORDS = frozenset({*SUDO_PASSWORDS, "ansible_password", "ansible_ssh_pass"})
 NAMES = re.compile(r"(^|_)(TOKEN|KEY|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(_|$)", re.IGNORECASE)
 
 

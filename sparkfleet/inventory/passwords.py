@@ -1,0 +1,84 @@
+"""The password for sudo that the variables of a host give, by Ansible's names."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+from sparkfleet.errors import InventoryError, Where
+from sparkfleet.model import Value
+from sparkfleet.templating import holds_template
+from sparkfleet.variables.secret import FROM_FILE, SUDO_PASSWORDS, is_file
+
+COMMAND_LINE = "--set"
+OTHERS = 0o077  # permissions of a file that let others than its owner at it
+
+
+def sudo_password(values: Mapping[str, Value]) -> str:
+    """Return the password that `values` give, "" for none.
+
+    It is a text, in a file that nobody else may read, or ``{from_file: PATH}`` of such a file.
+    Raises InventoryError for a file that others may read or that cannot be read, and for a text
+    that is on the command line.
+    """
+    named = [name for name in SUDO_PASSWORDS if name in values and values[name].data is not None]
+    if not named:
+        return ""
+    name = named[-1]
+    value = values[name]
+    if is_file(value.data):
+        return _content(name, Path(value.data[FROM_FILE]).expanduser(), value.where)
+    if value.raw is None:
+        _check_literal(name, value)
+    return str(value.data)
+
+
+def _content(name: str, path: Path, where: Where | None) -> str:
+    try:
+        _check_private(name, path, where)
+        text = path.read_text(encoding="utf-8").rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise InventoryError(
+            f"{name} is to come from {path}: {reason}",
+            where=where,
+            hint="the file holds the password alone, on this machine, with mode 0600",
+        ) from None
+    if not text or "\n" in text:
+        lines = f"{text.count(chr(10)) + 1} lines" if text else "nothing"
+        raise InventoryError(
+            f"{name} is to come from {path}, which holds {lines}",
+            where=where,
+            hint="the file holds the password alone, in one line",
+        )
+    return text
+
+
+def _check_literal(name: str, value: Value) -> None:
+    if holds_template(value.data):
+        raise InventoryError(
+            f"{name} cannot be rendered here",
+            where=value.where,
+            hint="known: \"{{ lookup('env', 'NAME') }}\", {from_file: PATH}, or --ask-become-pass",
+        )
+    if value.where is None:
+        return
+    if value.where.file.startswith(COMMAND_LINE):
+        raise InventoryError(
+            f"{name} is a password, and everybody on this machine can read a command line",
+            where=value.where,
+            hint=f"type: --ask-become-pass, or --set '{name}={{from_file: PATH}}'",
+        )
+    if value.data:
+        _check_private(name, Path(value.where.file), value.where)
+
+
+def _check_private(name: str, path: Path, where: Where | None) -> None:
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & OTHERS:
+        raise InventoryError(
+            f"{name} is a password, and others may read {path} (mode {mode:04o})",
+            where=where,
+            hint=f"type: chmod 600 {path}",
+        )

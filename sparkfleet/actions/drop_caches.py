@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from sparkfleet.actions.action import Action, NoArgs, Plan
+from sparkfleet.actions.becoming import password
 from sparkfleet.actions.launching import Launch
 from sparkfleet.actions.scene import Scene
 from sparkfleet.launch import memory
@@ -18,7 +19,7 @@ from sparkfleet.remote.link import Link
 class DropCaches(Action[NoArgs]):
     """Empty the page cache of every host that has `drop_caches: true`, if something is to start.
 
-    vLLM counts the page cache as used memory (case C44). It takes `sudo` without a password.
+    vLLM counts the page cache as used memory (case C44). It takes `sudo`.
     """
 
     name = "drop_caches"
@@ -37,5 +38,5 @@ class DropCaches(Action[NoArgs]):
 
     def apply(self, scene: Scene, link: Link, plan: Plan) -> Plan:
         """Empty it on one host."""
-        before, after = memory.drop(link)
+        before, after = memory.drop(link, password(scene, link.host.name))
         return replace(plan, message=f"MemFree {show_memory(before)} -> {show_memory(after)}")

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from sparkfleet.actions.action import HostAction, Plan, arg
-from sparkfleet.actions.becoming import HELP, become_user
+from sparkfleet.actions.becoming import HELP, become
 from sparkfleet.actions.host_files import MODE_HELP, Found, change, look, restore
 from sparkfleet.actions.placing import path_faults
 from sparkfleet.actions.scene import Scene
 from sparkfleet.model import Change
 from sparkfleet.remote.link import Link
+from sparkfleet.remote.sudo import Sudo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +35,7 @@ class Deeds:
     """What is to be done at a path, each as the program's deed and what it needs."""
 
     found: Found
-    user: str
+    sudo: Sudo
     steps: tuple[Mapping[str, Any], ...]
 
 
@@ -54,10 +55,10 @@ class File(HostAction[FileArgs]):
     def inspect(self, scene: Scene, link: Link) -> Found:
         """Look at the path; keep the content of a file that is to go."""
         args = self.args[link.host.name]
-        user = become_user(scene.variables[link.host.name], asked=args.become)
+        sudo = become(scene, link.host.name, asked=args.become)
         if args.state == "absent":
-            return look(link, args.path, user=user, follow=False, sha256=None)
-        return look(link, args.path, user=user)
+            return look(link, args.path, sudo=sudo, follow=False, sha256=None)
+        return look(link, args.path, sudo=sudo)
 
     def decide(self, scene: Scene, host: str, seen: Found) -> Plan:
         """Compare what is there with the state that is asked for."""
@@ -69,19 +70,19 @@ class File(HostAction[FileArgs]):
         steps = tuple(_steps(args, seen))
         if not steps:
             return Plan(data=data)
-        user = become_user(scene.variables[host], asked=args.become)
+        sudo = become(scene, host, asked=args.become)
         changes = tuple(Change(summary=f"{_verb(step)} {seen.path}") for step in steps)
-        return Plan(changes=changes, data=data, work=Deeds(found=seen, user=user, steps=steps))
+        return Plan(changes=changes, data=data, work=Deeds(found=seen, sudo=sudo, steps=steps))
 
     def apply(self, scene: Scene, link: Link, plan: Plan) -> Plan:
         """Do the steps."""
         for step in plan.work.steps:
-            change(link, path=plan.work.found.path, user=plan.work.user, **step)
+            change(link, path=plan.work.found.path, sudo=plan.work.sudo, **step)
         return plan
 
     def undo(self, scene: Scene, link: Link, plan: Plan) -> None:
         """Bring back what was there."""
-        restore(link, plan.work.found, user=plan.work.user)
+        restore(link, plan.work.found, sudo=plan.work.sudo)
 
 
 def _refusal(args: FileArgs, seen: Found) -> str:

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sparkfleet.actions.becoming import ask
 from sparkfleet.errors import CommandError
 from sparkfleet.quantities import show_size
 from sparkfleet.remote.link import Link
+from sparkfleet.remote.sudo import NO_SUDO, Sudo, ask
 
 MODE = re.compile(r"[0-7]{3,4}")
 MODE_HELP = 'permissions as quoted octal digits, like "0644"'
@@ -41,18 +41,20 @@ class Found:
             return None
 
 
-def look(link: Link, path: str, *, user: str = "", follow: bool = True, **more: Any) -> Found:
+def look(link: Link, path: str, *, sudo: Sudo = NO_SUDO, follow: bool = True, **more: Any) -> Found:
     """Return what is at `path` on the host; `more` is as in the program (into, sha256)."""
     request = {"do": "look", "path": path, "follow": follow, **more}
-    answer = ask(link, "files", request, user=user)
+    answer = ask(link, "files", request, sudo=sudo)
     content = answer.pop("content", None)
     answer["missing"] = tuple(answer.get("missing", ()))
     return Found(content=None if content is None else base64.b64decode(content), **answer)
 
 
-def change(link: Link, do: str, path: str, *, user: str = "", **more: Any) -> Mapping[str, Any]:
+def change(
+    link: Link, do: str, path: str, *, sudo: Sudo = NO_SUDO, **more: Any
+) -> Mapping[str, Any]:
     """Do one deed of the program at `path`."""
-    return ask(link, "files", {"do": do, "path": path, **more}, user=user)
+    return ask(link, "files", {"do": do, "path": path, **more}, sudo=sudo)
 
 
 def put(
@@ -61,29 +63,29 @@ def put(
     content: bytes,
     *,
     mode: str | None,
-    user: str = "",
+    sudo: Sudo = NO_SUDO,
     validate: Sequence[str] = (),
 ) -> None:
     """Write `content` to `path`, whole or not at all; not if the command `validate` refuses it."""
     wanted = hashlib.sha256(content).hexdigest()
     request = {"do": "put", "path": path, "sha256": wanted, "mode": mode, "validate": validate}
-    ask(link, "files", request, user=user, payload=[content])
+    ask(link, "files", request, sudo=sudo, payload=[content])
 
 
-def restore(link: Link, before: Found, *, user: str = "") -> None:
+def restore(link: Link, before: Found, *, sudo: Sudo = NO_SUDO) -> None:
     """Bring back what was at a path before; raises CommandError where that was not kept."""
     if before.kind == "absent":
         for path in before.missing:
-            change(link, "remove", path, user=user)
+            change(link, "remove", path, sudo=sudo)
     elif before.kind == "directory":
-        change(link, "make", before.path, user=user, kind="directory", mode=before.mode)
+        change(link, "make", before.path, sudo=sudo, kind="directory", mode=before.mode)
     elif before.kind == "link":
-        change(link, "remove", before.path, user=user)
-        change(link, "link", before.path, user=user, target=before.target)
+        change(link, "remove", before.path, sudo=sudo)
+        change(link, "link", before.path, sudo=sudo, target=before.target)
     elif before.content is not None:
-        put(link, before.path, before.content, mode=before.mode, user=user)
+        put(link, before.path, before.content, mode=before.mode, sudo=sudo)
     else:
-        change(link, "mode", before.path, user=user, mode=before.mode)
+        change(link, "mode", before.path, sudo=sudo, mode=before.mode)
 
 
 def replaceable(link: Link, found: Found) -> None:

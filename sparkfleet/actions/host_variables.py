@@ -7,10 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from sparkfleet.errors import PlaybookError
+from sparkfleet.inventory.passwords import sudo_password
 from sparkfleet.model import EMPTY, Value
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.templating import holds_template, render
 from sparkfleet.variables import VARIABLES
+from sparkfleet.variables.secret import SUDO_PASSWORDS, VEIL
 
 
 class HostVariables(Mapping[str, Any]):
@@ -19,6 +21,7 @@ class HostVariables(Mapping[str, Any]):
     Those of the run (`nodes`, `rank`), ``--set``, what tasks have registered or `set`, the play's
     `vars`, the inventory; one of ours that none of them sets comes from the recipe or the table.
     The play's templates are rendered when they are read; what a task returned is never a template.
+    The password for sudo is no template's to read.
     """
 
     def __init__(
@@ -46,7 +49,17 @@ class HostVariables(Mapping[str, Any]):
         laid |= {name: Value(data=data) for name, data in self._own.items() if name in free}
         return self._settings.over(laid)
 
+    def sudo_password(self) -> str:
+        """Return the password for sudo, "" where no variable gives one; raises InventoryError."""
+        free = set(SUDO_PASSWORDS) - self._settings.given.keys()
+        laid = {name: self._rendered(name) for name in self._play if name in free}
+        return sudo_password({**self._settings.host.vars, **laid})
+
     def __getitem__(self, name: str) -> Any:
+        value = self._read(name)
+        return VEIL if name in SUDO_PASSWORDS else value
+
+    def _read(self, name: str) -> Any:
         for strong in (self._run, self._settings.given, self._own):
             if name in strong:
                 return strong[name]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sparkfleet.actions.action import HostAction, Plan, arg
-from sparkfleet.actions.becoming import HELP, become_user
+from sparkfleet.actions.becoming import HELP, become
 from sparkfleet.actions.host_files import (
     MODE,
     MODE_HELP,
@@ -27,6 +27,7 @@ from sparkfleet.errors import PlaybookError, Where
 from sparkfleet.model import Change, Host
 from sparkfleet.remote.link import Link
 from sparkfleet.remote.pool import Answers
+from sparkfleet.remote.sudo import Sudo
 from sparkfleet.resources import find
 
 
@@ -49,7 +50,7 @@ class Placed:
     content: bytes
     found: Found
     mode: str | None
-    user: str
+    sudo: Sudo
     validate: tuple[str, ...] = ()
 
     @property
@@ -91,14 +92,14 @@ class Placing(HostAction[P]):
     def _look(self, scene: Scene, link: Link, contents: dict[str, bytes]) -> Placed:
         host = link.host.name
         args, content = self.args[host], contents[host]
-        user = become_user(scene.variables[host], asked=args.become)
+        sudo = become(scene, host, asked=args.become)
         wanted = hashlib.sha256(content).hexdigest()
-        found = look(link, args.dest, user=user, into=self.file_name(host), sha256=wanted)
+        found = look(link, args.dest, sudo=sudo, into=self.file_name(host), sha256=wanted)
         placed = Placed(
             content=content,
             found=found,
             mode=args.mode,
-            user=user,
+            sudo=sudo,
             validate=tuple(shlex.split(args.validate)),
         )
         if placed.differs:
@@ -114,17 +115,17 @@ class Placing(HostAction[P]):
     def apply(self, scene: Scene, link: Link, plan: Plan) -> Plan:
         """Write the content, or only change the permissions."""
         placed: Placed = plan.work
-        path, user = placed.found.path, placed.user
+        path, sudo = placed.found.path, placed.sudo
         if placed.differs:
             check = placed.validate
-            put(link, path, placed.content, mode=placed.mode, user=user, validate=check)
+            put(link, path, placed.content, mode=placed.mode, sudo=sudo, validate=check)
         else:
-            change(link, "mode", path, user=user, mode=placed.mode)
+            change(link, "mode", path, sudo=sudo, mode=placed.mode)
         return plan
 
     def undo(self, scene: Scene, link: Link, plan: Plan) -> None:
         """Bring back what was there."""
-        restore(link, plan.work.found, user=plan.work.user)
+        restore(link, plan.work.found, sudo=plan.work.sudo)
 
 
 def _validate_faults(command: str) -> Iterator[str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from sparkfleet.actions import recipe_rules
 from sparkfleet.actions.action import Action, NoArgs, Plan
+from sparkfleet.actions.becoming import password
 from sparkfleet.actions.gather_facts import Fleet
 from sparkfleet.actions.scene import Scene
 from sparkfleet.launch import memory
@@ -29,6 +30,10 @@ class Asked:
     drop: Verdict | None
 
 
+def _may_drop(scene: Scene, link: Link) -> Verdict:
+    return memory.may_drop(link, password(scene, link.host.name))
+
+
 class Preflight(Action[NoArgs]):
     """Judge the recipe by its rules, then the facts: engine there and equal, ports free."""
 
@@ -40,7 +45,7 @@ class Preflight(Action[NoArgs]):
         survey = scene.recall(Fleet).surveys[link.host.name]
         return Asked(
             known=ask_known(link, settings, survey),
-            drop=memory.may_drop(link) if settings.value("drop_caches") else None,
+            drop=_may_drop(scene, link) if settings.value("drop_caches") else None,
         )
 
     def plan(self, scene: Scene, seen: Mapping[str, Any]) -> Mapping[str, Plan]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from sparkfleet.actions.action import HostAction, Plan, arg
-from sparkfleet.actions.becoming import HELP, become_user, check_sudo, elevated, own_words
+from sparkfleet.actions.becoming import HELP, become
 from sparkfleet.actions.scene import Scene
 from sparkfleet.commands import quote, shell_script
 from sparkfleet.errors import CommandError
@@ -16,6 +16,7 @@ from sparkfleet.model import Change, Host
 from sparkfleet.remote.channel import Result
 from sparkfleet.remote.link import TAIL_LINES, Link
 from sparkfleet.remote.pool import Answers
+from sparkfleet.remote.sudo import own_words, run
 
 NO_START, NOT_NEEDED = 119, 118  # what command.sh says with its exit status
 TIMED_OUT = 124  # timeout(1)
@@ -96,12 +97,9 @@ class Running(HostAction[R]):
         args = self.args[link.host.name]
         limit = "" if timeout is None else str(timeout)
         words = (limit, args.chdir, args.creates, args.removes, *self.words(args))
-        user = become_user(scene.variables[link.host.name], asked=args.become)
-        command = elevated(shell_script("command", *words), user)
+        sudo = become(scene, link.host.name, asked=args.become)
         patience = NO_LIMIT if timeout is None else timeout + MARGIN
-        result = link.run(command, timeout=patience, hold=True)
-        check_sudo(link, result)
-        return result
+        return run(link, shell_script("command", *words), sudo, timeout=patience, hold=True)
 
     def _change(self, host: str) -> Change:
         return Change(summary=f"run {quote(self.words(self.args[host]))}")

@@ -29,6 +29,7 @@ class Options:
     lock_wait: float = 0.0  # s
     command: str = ""  # as typed, for the lock's holder line
     orphans: bool = False  # also what has our label under a name that the inventory lacks
+    sudo_password: str = field(default="", repr=False)  # as typed for --ask-become-pass
 
     @property
     def nodes(self) -> int:

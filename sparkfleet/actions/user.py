@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparkfleet.actions.action import HostAction, Plan, arg
-from sparkfleet.actions.becoming import HELP, ask, become_user
+from sparkfleet.actions.becoming import HELP, become
 from sparkfleet.actions.scene import Scene
 from sparkfleet.model import Change
 from sparkfleet.remote.link import Link
+from sparkfleet.remote.sudo import Sudo, ask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,11 +26,11 @@ class UserArgs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Membership:
-    """Groups that a user is to be put into, by the user `by` of the host."""
+    """Groups that a user is to be put into, by the user of `sudo`."""
 
     name: str
     groups: tuple[str, ...]
-    by: str
+    sudo: Sudo
 
     def request(self, do: str) -> Mapping[str, Any]:
         """Return the request of a deed."""
@@ -63,16 +64,16 @@ class User(HostAction[UserArgs]):
             return Plan(failed=True, message=message, data=data)
         if not lacks:
             return Plan(data=data)
-        by = become_user(scene.variables[host], asked=self.args[host].become)
+        sudo = become(scene, host, asked=self.args[host].become)
         change = Change(summary=f"run usermod -aG {','.join(lacks)} {seen['name']}")
-        work = Membership(name=seen["name"], groups=lacks, by=by)
+        work = Membership(name=seen["name"], groups=lacks, sudo=sudo)
         return Plan(changes=(change,), data=data, work=work)
 
     def apply(self, scene: Scene, link: Link, plan: Plan) -> Plan:
         """Put the user into the groups."""
-        ask(link, "groups", plan.work.request("add"), user=plan.work.by)
+        ask(link, "groups", plan.work.request("add"), sudo=plan.work.sudo)
         return plan
 
     def undo(self, scene: Scene, link: Link, plan: Plan) -> None:
         """Take it out again."""
-        ask(link, "groups", plan.work.request("remove"), user=plan.work.by)
+        ask(link, "groups", plan.work.request("remove"), sudo=plan.work.sudo)

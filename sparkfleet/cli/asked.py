@@ -44,6 +44,7 @@ class Asked:
     junit: Path | None = None
     list_tasks: bool = False
     list_hosts: bool = False
+    ask_become_pass: bool = False
 
     @property
     def nodes(self) -> int:
@@ -75,6 +76,7 @@ def ask(task: str, options: Mapping[str, Any]) -> Asked:
         junit=Path(options["junit"]) if options.get("junit") else None,
         list_tasks=bool(options.get("list_tasks")),
         list_hosts=bool(options.get("list_hosts")),
+        ask_become_pass=bool(options.get("ask_become_pass") or options.get("K")),
     )
 
 

@@ -37,6 +37,8 @@ OPTIONS = {
     "start-at": "begin with the task of this name; a glob",
     "list-tasks": "show the tasks, and touch no host",
     "list-hosts": "show the hosts of each play, and touch none",
+    "ask-become-pass": "ask once for the password of sudo, before any host is touched",
+    "K": "the same as --ask-become-pass",
     "output": "text, or json: one document on standard output when the run has ended",
     "junit": "write a JUnit report to this file",
 }

@@ -15,6 +15,7 @@ from sparkfleet.cli.resolution import Resolved, resolve
 from sparkfleet.cli.screen import screen
 from sparkfleet.errors import SparkfleetError
 from sparkfleet.facts import HostFacts
+from sparkfleet.inventory.passwords import sudo_password
 from sparkfleet.launch import memory
 from sparkfleet.launch.machines import check_machine
 from sparkfleet.launch.preflight import preflight
@@ -50,7 +51,9 @@ def show_checks(asked: Asked) -> int:
 def _look(resolved: Resolved, link: Link) -> Seen:
     settings = Settings(host=link.host)
     facts, survey = look(link, settings, resolved.cluster.name, fabric=True)
-    drop = memory.may_drop(link) if settings.value("drop_caches") else None
+    drop = None
+    if settings.value("drop_caches"):
+        drop = memory.may_drop(link, sudo_password(link.host.vars))
     return facts, survey, drop
 
 

@@ -27,6 +27,8 @@ def run(  # noqa: PLR0913 - the options of ansible-playbook, and those of the ma
     check: bool = False,
     diff: bool = False,
     set: Any = None,  # noqa: A002 - the option's name
+    ask_become_pass: bool = False,
+    K: bool = False,  # noqa: N803 - the option's name
     forks: str | None = None,
     output: str | None = None,
     junit: str | None = None,

@@ -12,6 +12,7 @@ from sparkfleet.errors import InventoryError, Problem, UsageError
 from sparkfleet.inventory.clusters import cluster as choose_cluster
 from sparkfleet.inventory.clusters import definitions
 from sparkfleet.inventory.loading import load as load_inventory
+from sparkfleet.inventory.passwords import sudo_password
 from sparkfleet.inventory.patterns import select
 from sparkfleet.model import Cluster, Host, Inventory
 from sparkfleet.recipes.recipe import Recipe
@@ -71,6 +72,18 @@ def check_connections(hosts: Iterable[Host]) -> None:
             problems += error.problems
     if problems:
         raise InventoryError.of(problems)
+
+
+def check_passwords(hosts: Iterable[Host]) -> None:
+    """Raise InventoryError with every password for sudo that cannot be had, or that others see."""
+    problems: dict[Problem, None] = {}
+    for host in hosts:
+        try:
+            sudo_password(host.vars)
+        except InventoryError as error:
+            problems |= dict.fromkeys(error.problems)
+    if problems:
+        raise InventoryError.of(list(problems))
 
 
 def check_tp(tp: int, recipe: Recipe, *, pp: int = 1) -> None:

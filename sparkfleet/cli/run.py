@@ -6,15 +6,23 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from sparkfleet.actions.scene import Options, Scene
-from sparkfleet.cli import interrupts, unknown
+from sparkfleet.cli import interrupts, password, unknown
 from sparkfleet.cli.asked import Asked, command_line
-from sparkfleet.cli.resolution import Resolved, check_connections, check_tp, first_line, resolve
+from sparkfleet.cli.resolution import (
+    Resolved,
+    check_connections,
+    check_passwords,
+    check_tp,
+    first_line,
+    resolve,
+)
 from sparkfleet.cli.screen import say, screen
 from sparkfleet.errors import PlaybookError, SparkfleetError, UsageError
-from sparkfleet.playbook.assignment import assign, starts, uses_cluster
+from sparkfleet.playbook.assignment import assign, becoming, starts, uses_cluster
 from sparkfleet.playbook.engine import Ended, Engine
 from sparkfleet.playbook.listing import lines, listing
 from sparkfleet.playbook.parse import load as load_playbook
@@ -57,6 +65,7 @@ def _prepare(path: Path, asked: Asked) -> tuple[Resolved, tuple[Assigned, ...]]:
         plays, resolved.inventory, resolved.cluster, limit=asked.limit, given=asked.given
     )
     check_connections(host for one in assigned for host in one.hosts)
+    check_passwords(becoming(assigned))
     return resolved, assigned
 
 
@@ -96,6 +105,9 @@ def _list(assigned: Sequence[Assigned], asked: Asked, path: Path) -> int:
 
 
 def _run(assigned: Sequence[Assigned], asked: Asked, resolved: Resolved, reporter: Reporter) -> int:
+    options = _options(asked, resolved)
+    if asked.ask_become_pass:
+        options = replace(options, sudo_password=password.typed())
     run_id = time.strftime("%Y%m%d-%H%M%S") + f"-{os.getpid()}"
     folder = log_folder(run_id)
     with LogReporter(folder / "run.log") as log, Pool(open_link, forks=asked.forks) as pool:
@@ -103,7 +115,7 @@ def _run(assigned: Sequence[Assigned], asked: Asked, resolved: Resolved, reporte
             inventory=resolved.inventory,
             cluster=resolved.cluster,
             recipe=resolved.recipe,
-            options=_options(asked, resolved),
+            options=options,
             given=asked.given,
             pool=pool,
             reporter=Reporters(reporter, log),

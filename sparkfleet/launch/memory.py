@@ -10,9 +10,11 @@ from sparkfleet.errors import CommandError
 from sparkfleet.model import Severity, Verdict
 from sparkfleet.quantities import show_memory
 from sparkfleet.remote.link import Link
+from sparkfleet.remote.sudo import Sudo, ask, run
 
 PATIENCE = 6.0  # s; a driver frees what an ended process held within one
 DROPPING = 180.0  # s; `sync` writes out what is dirty first
+DROP = {"do": "drop"}
 EMPTY = ("sh", "-c", "sync; echo 3 > /proc/sys/vm/drop_caches")  # seed 5, section 6
 
 
@@ -63,34 +65,50 @@ def judge(host: str, returned: Returned) -> Verdict:
     )
 
 
-def may_drop(link: Link) -> Verdict:
-    """Return whether the user of a host may empty its page cache without a password."""
+def may_drop(link: Link, password: str = "") -> Verdict:
+    """Return whether the user of a host may empty its page cache, by `password` if it takes one."""
     result = link.run(Command(argv=("sudo", "-n", "-l", *EMPTY)))
-    allowed = result.returncode == 0
-    ways = "allow it there: hosts.prepare --tags caches; or set drop_caches: false"
+    seen = "allowed" if result.returncode == 0 else result.stderr.strip() or "not allowed"
+    if password and result.returncode:
+        seen = _may_with(link, password)
+    allowed = seen.startswith("allowed")
+    ways = "hosts.prepare --tags caches; cluster.up --ask-become-pass; or drop_caches: false"
     return Verdict(
         check="host.drop_caches",
         severity=Severity.OK if allowed else Severity.ERROR,
         host=link.host.name,
         subject="drop_caches",
         expected=f"sudo without a password for: {quote(EMPTY)}",
-        seen="allowed" if allowed else result.stderr.strip() or "not allowed",
+        seen=seen,
         source="sudo -n -l",
         fix="" if allowed else ways,
     )
 
 
-def drop(link: Link) -> tuple[int, int]:
+def _may_with(link: Link, password: str) -> str:
+    try:
+        run(link, Command(argv=("true",)), Sudo(user="root", password=password))
+    except CommandError as error:
+        return error.message
+    return "allowed with the password"
+
+
+def drop(link: Link, password: str = "") -> tuple[int, int]:
     """Empty the page cache of a host and return MemFree before and after, bytes.
 
+    Its user may have a rule for that alone, so `password` is for a host where that does not do.
     Raises CommandError where its user may not.
     """
     try:
-        answer = link.ask("memory", {"do": "drop"}, timeout=DROPPING)
+        answer = link.ask("memory", DROP, timeout=DROPPING)
     except CommandError as error:
+        if password:
+            sudo = Sudo(user="root", password=password)
+            answer = ask(link, "memory", DROP, sudo=sudo, timeout=DROPPING)
+            return answer["before"], answer["after"]
         raise CommandError(
             error.message,
             host=link.host.name,
-            hint="let that user run it by sudo without a password, or set drop_caches: false",
+            hint="--ask-become-pass, hosts.prepare --tags caches, or drop_caches: false",
         ) from error
     return answer["before"], answer["after"]

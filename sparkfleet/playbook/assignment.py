@@ -9,8 +9,8 @@ from sparkfleet.errors import InventoryError, PlaybookError
 from sparkfleet.inventory.membership import hosts_of_group
 from sparkfleet.inventory.patterns import select
 from sparkfleet.model import Cluster, Host, Inventory
-from sparkfleet.playbook.syntax import Assigned, Play, every_task
-from sparkfleet.playbook.vocabulary import works_on_cluster
+from sparkfleet.playbook.syntax import Assigned, Play, Task, every_task
+from sparkfleet.playbook.vocabulary import takes_become, works_on_cluster
 from sparkfleet.templating import render
 
 STARTING = frozenset({"preflight", "image", "stage_weights", "render", "serve", "smoke"})
@@ -25,6 +25,25 @@ def starts(plays: Sequence[Play]) -> bool:
     """Return whether any task has to know what is to be served."""
     tasks = (task for play in plays for task in every_task(play.tasks))
     return any(task.action in STARTING for task in tasks)
+
+
+def becoming(plays: Sequence[Assigned]) -> tuple[Host, ...]:
+    """Return the hosts on which a task needs sudo, as far as that is known before it runs."""
+    needy = {
+        host.name: host
+        for one in plays
+        for task in every_task(one.play.tasks)
+        for host in one.hosts
+        if _becomes(task, host)
+    }
+    return tuple(needy.values())
+
+
+def _becomes(task: Task, host: Host) -> bool:
+    if task.action == "drop_caches":
+        return bool(host.get("drop_caches"))
+    own = task.args.get("become")
+    return takes_become(task.action) and bool(host.get("ansible_become", own and own.data))
 
 
 def assign(

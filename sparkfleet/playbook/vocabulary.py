@@ -84,6 +84,11 @@ def works_on_cluster(action: str) -> bool:
     return not issubclass(ACTIONS[action], HostAction)
 
 
+def takes_become(action: str) -> bool:
+    """Return whether an action can do its work as another user."""
+    return "become" in arguments(ACTIONS[action].args_type)
+
+
 def runs_once(action: str) -> bool:
     """Return whether an action is done once for all hosts of a play."""
     return ACTIONS[action].once

@@ -27,6 +27,7 @@ class Link(ABC):
 
     def __init__(self, host: Host) -> None:
         self.host = host
+        self.refused_password = ""  # by sudo there
         self._channels: WeakSet[Channel] = WeakSet()
         self._kept: list[Channel] = []
         self._aborted = False

@@ -25,7 +25,14 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="the lab needs root"),
 ]
 
+needs_sudo = pytest.mark.skipif(
+    shutil.which("sudo") is None, reason="lab hosts have this machine's sudo"
+)
 HOSTS = ("spark-01", "spark-02")
+RULE, ASKING = "/etc/sudoers.d/sparkfleet-drop-caches", "/etc/sudoers.d/80-password"
+ASK = f"""rm -f {RULE} /etc/sudoers.d/90-nvidia
+echo 'nvidia ALL=(ALL:ALL) ALL' >{ASKING}
+echo "$1" | chpasswd"""
 HOLD = (
     "python3 -c \"import socket, time; s = socket.create_server(('', 8000)); time.sleep(60)\" "
     ">/dev/null 2>&1 & echo $!; sleep 0.5"
@@ -106,7 +113,7 @@ def test_what_would_be_prepared_is_shown_and_done_only_with_yes() -> None:
     assert _changed("--yes", "--tags", "weights") == [0, 0]
 
 
-@pytest.mark.skipif(shutil.which("sudo") is None, reason="lab hosts have this machine's sudo")
+@needs_sudo
 @pytest.mark.usefixtures("lab")
 def test_the_rule_for_drop_caches_allows_that_command_only() -> None:
     _changed("--yes", "--tags", "caches,linger,docker", "--set", "engine=docker")
@@ -115,3 +122,39 @@ def test_the_rule_for_drop_caches_allows_that_command_only() -> None:
     for words, code in ((EMPTY, 0), (("sh", "-c", "id"), 1), ((*EMPTY, "id"), 1)):
         allowed = ["su", "nvidia", "-s", "/bin/sh", "-c", quote(("sudo", "-n", "-l", *words))]
         assert fleet.run_on("spark-01", allowed, check=False).returncode == code
+
+
+@pytest.fixture
+def password(lab: Fleet, tmp_path: Path) -> Iterator[str]:
+    """Let sudo on all hosts ask for a password; yields the value of the variable for it."""
+    kept = tmp_path / "kept"
+    kept.write_text("two words, ąćé")
+    kept.chmod(0o600)
+    for host in HOSTS:
+        fleet.run_on(host, ["sh", "-c", ASK, "sh", f"nvidia:{kept.read_text()}"])
+    yield f"ansible_become_password={{from_file: {kept}}}"
+    for host in HOSTS:
+        fleet.run_on(host, ["rm", "-f", RULE, ASKING])
+
+
+@needs_sudo
+def test_a_password_prepares_hosts_whose_sudo_asks_for_one(password: str) -> None:
+    refused = _type("hosts.prepare", "--yes", "--tags", "caches")
+    assert refused.returncode == 2
+    assert refused.stdout.count("sudo asks for a password") == 2
+    _, told = _json("hosts.check", "--set", "drop_caches=true", "--set", password)
+    seen = [one["seen"] for one in told["verdicts"] if one["check"] == "host.drop_caches"]
+    assert seen == ["allowed with the password"] * 2
+    assert _changed("--yes", "--tags", "caches", "--set", password) == [1, 1]
+    assert _changed("--yes", "--tags", "caches", "--set", password) == [0, 0]
+    _, told = _json("hosts.check", "--set", "drop_caches=true")
+    seen = [one["seen"] for one in told["verdicts"] if one["check"] == "host.drop_caches"]
+    assert seen == ["allowed"] * 2
+
+
+@needs_sudo
+def test_a_wrong_password_counts_once(password: str, tmp_path: Path) -> None:
+    (tmp_path / "kept").write_text("another")
+    done = _type("hosts.prepare", "--yes", "--tags", "caches", "--set", password)
+    assert done.returncode == 2
+    assert done.stdout.count("sudo refuses the password, which was tried once") == 2

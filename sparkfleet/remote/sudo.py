@@ -1,0 +1,111 @@
+"""Running what belongs on a host as another of its users, through sudo."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sparkfleet.commands import Command, script, shell_script
+from sparkfleet.errors import CommandError
+from sparkfleet.remote.channel import Result
+from sparkfleet.remote.link import DEFAULT_TIMEOUT, Link
+
+REFUSED = 116  # the exit status of become.sh where sudo refuses
+MARK = "sparkfleet: "  # what our shell programs write before words of theirs
+BEGIN = "sparkfleet: input begins"  # the line between a password and a command's own input
+MISSING = "sudo is not installed"
+GIVE = (
+    "give it: --ask-become-pass, or ansible_become_password (docs/inventory.md); "
+    "or let that user have NOPASSWD in /etc/sudoers.d"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sudo:
+    """The user that a command is run by, "" for the login itself, and the login's password.
+
+    The password goes to standard input of `become.sh` and of sudo, and nowhere else: to no command
+    line, no environment, no log, and not to the command.
+    """
+
+    user: str = ""
+    password: str = field(default="", repr=False)  # "" where none was given
+
+
+NO_SUDO = Sudo()
+
+
+def elevated(command: Command, sudo: Sudo) -> Command:
+    """Return the command that runs `command` by `sudo`; itself where that is the login."""
+    if not sudo.user:
+        return command
+    mark = BEGIN if sudo.password else ""
+    first = f"{sudo.password}\n{sudo.password}\n{BEGIN}\n".encode() if mark else b""
+    argv = shell_script("become", sudo.user, mark, *command.argv).argv
+    return replace(command, argv=argv, stdin=first + command.stdin)
+
+
+def run(
+    link: Link,
+    command: Command,
+    sudo: Sudo,
+    *,
+    payload: Iterable[bytes] = (),
+    timeout: float = DEFAULT_TIMEOUT,
+    hold: bool = False,
+) -> Result:
+    """Run `command` on the host by `sudo`, as `Link.run` does.
+
+    Raises CommandError where sudo refuses. A password that it refused is not sent to that host
+    again in this run: a few tries lock an account (pam_faillock).
+    """
+    if sudo.password and sudo.password == link.refused_password:
+        raise _wrong(link)
+    result = link.run(elevated(command, sudo), payload=payload, timeout=timeout, hold=hold)
+    if said := own_words(result, REFUSED):
+        raise _refusal(link, said, sudo)
+    return result
+
+
+def ask(
+    link: Link,
+    program: str,
+    request: Mapping[str, Any],
+    *,
+    sudo: Sudo = NO_SUDO,
+    payload: Iterable[bytes] = (),
+    timeout: float = DEFAULT_TIMEOUT,
+) -> dict[str, Any]:
+    """Return the answer of a program on the host, as `Link.ask` does, run there by `sudo`."""
+    result = run(link, script(program, request), sudo, payload=payload, timeout=timeout)
+    return link.answer(program, result)
+
+
+def own_words(result: Result, status: int) -> str:
+    """Return what a shell program of ours says with `status`, "" if `result` is the command's."""
+    ours = result.returncode == status and result.stderr.startswith(MARK)
+    return result.stderr.removeprefix(MARK).strip() if ours else ""
+
+
+def _refusal(link: Link, said: str, sudo: Sudo) -> CommandError:
+    host = link.host.name
+    if said == MISSING:
+        return CommandError(MISSING, host=host, hint="as root there: apt-get install -y sudo")
+    if sudo.password and "incorrect password" in said:
+        link.refused_password = sudo.password
+        return _wrong(link)
+    *_, reason = said.split("\n\n")  # sudo's lecture may come before
+    if "password" in said and not sudo.password:
+        return CommandError(f"sudo asks for a password ({reason})", host=host, hint=GIVE)
+    return CommandError(
+        f"sudo is not possible ({reason})", host=host, hint="what may that user do? sudo -l"
+    )
+
+
+def _wrong(link: Link) -> CommandError:
+    return CommandError(
+        "sudo refuses the password, which was tried once",
+        host=link.host.name,
+        hint="is it that user's own? type it again: --ask-become-pass",
+    )

@@ -96,10 +96,11 @@ def prepare(  # noqa: PLR0913 - the options of a task
 
     The folder for the weights, lingering, a sudo rule for drop_caches, the docker group: each with
     its command, why, and how to undo it, and done only where it is lacking. Nothing is changed
-    without --yes; network, firmware, clocks and packages never are. Needs sudo without a password
-    on the hosts. It is playbooks/hosts-prepare.yml.
+    without --yes; network, firmware, clocks and packages never are. Where sudo asks for a
+    password, --ask-become-pass asks once for it. It is playbooks/hosts-prepare.yml.
 
       invoke hosts.prepare
+      invoke hosts.prepare --yes --ask-become-pass
       invoke hosts.prepare --yes --tags docker,linger
       invoke hosts.prepare --yes --skip-tags caches --host spark-02
     """

@@ -35,7 +35,7 @@ ROWS = (
     Variable(
         name="drop_caches",
         kind=Kind.FLAG,
-        help="empty the page cache right before a start, with `sudo -n`: vLLM counts it as used",
+        help="empty the page cache right before a start, with `sudo`: vLLM counts it as used",
         default=False,
     ),
     Variable(

@@ -10,6 +10,7 @@ from sparkfleet.actions.action import HostAction, Plan, arg
 from sparkfleet.actions.scene import Scene
 from sparkfleet.inventory.checks import check_variable
 from sparkfleet.model import Value
+from sparkfleet.variables.secret import SUDO_PASSWORDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +34,8 @@ class Set(HostAction[SetArgs]):
             if not str(name).isidentifier():
                 yield f"{name!r} is no name for a variable: letters, digits and _"
                 continue
+            if name in SUDO_PASSWORDS:
+                yield f"{name} is given in the inventory, in a play's vars or by --ask-become-pass"
             for problem in check_variable(str(name), Value(data=value)):
                 yield problem.message + (f" ({problem.hint})" if problem.hint else "")
 

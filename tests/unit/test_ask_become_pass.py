@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from sparkfleet.actions.scene import Options
+from sparkfleet.errors import InventoryError, PlaybookError
 from tests.commandline import command_line
 from tests.scenes import inventory, play
 from tests.standin.sudo import install
@@ -136,6 +137,21 @@ def test_a_variable_wins_over_what_was_typed(fake: Path) -> None:
     assert told.outcomes("it")["spark-01"].message == ""
     assert set((fake / "given").read_text().splitlines()) == {SECRET}
     assert SECRET not in repr(told.events)
+
+
+def test_a_task_sets_no_password(fake: Path) -> None:
+    with pytest.raises(PlaybookError) as caught:
+        play(fake, f"- set: {{ansible_become_password: {SECRET}}}\n", hosts=inventory(("one",)))
+    assert "is given in the inventory, in a play's vars or by" in caught.value.message
+    assert SECRET not in str(caught.value)
+
+
+def test_a_password_in_a_play_that_others_may_read_is_refused(fake: Path) -> None:
+    text = PLAY.replace("  tasks:\n", f"  vars: {{ansible_become_pass: {SECRET}}}\n  tasks:\n")
+    with pytest.raises(InventoryError, match="others may read") as caught:
+        play(fake, text, hosts=inventory(("spark-01",)))
+    assert SECRET not in str(caught.value)
+    assert (fake / "given").read_text() == ""
 
 
 def test_a_play_gives_a_password_of_its_own(fake: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,6 @@ from sparkfleet.inventory.membership import hosts_of_group
 from sparkfleet.model import Host, Inventory, Value
 from sparkfleet.templating import holds_template, render
 from sparkfleet.variables import VARIABLES
-from sparkfleet.variables.secret import SUDO_PASSWORDS, VEIL
 
 CONNECTION = frozenset(
     {
@@ -51,11 +50,10 @@ def rendered(inventory: Inventory) -> tuple[Inventory, list[Problem]]:
 def host_context(inventory: Inventory, name: str) -> Mapping[str, Any]:
     """Return what a template on the host `name` sees: its variables, rendered when they are read.
 
-    But no password for sudo. Beside them `inventory_hostname`, `inventory_hostname_short`,
-    `group_names`, `groups` and `hostvars`. A variable that cannot be
-    rendered raises InventoryError when it is read.
+    Beside them `inventory_hostname`, `inventory_hostname_short`, `group_names`, `groups` and
+    `hostvars`. A variable that cannot be rendered raises InventoryError when it is read.
     """
-    return _Everyone(inventory, veiled=True)[name]
+    return _Everyone(inventory)[name]
 
 
 def _is_template(value: Value, seen: dict[int, bool]) -> bool:
@@ -84,9 +82,8 @@ def _render_host(
 class _Everyone(Mapping[str, Mapping[str, Any]]):
     """Every host's variables by name; Ansible's `hostvars`."""
 
-    def __init__(self, inventory: Inventory, *, veiled: bool = False) -> None:
+    def __init__(self, inventory: Inventory) -> None:
         self.inventory = inventory
-        self.veiled = veiled
         self._made: dict[str, _HostVariables] = {}
         self._groups: dict[str, list[str]] | None = None
 
@@ -123,8 +120,6 @@ class _HostVariables(Mapping[str, Any]):
         if name in MAGIC:
             return self._magic(name)
         value = self._host.vars[name]
-        if self._everyone.veiled and name in SUDO_PASSWORDS:
-            return VEIL
         if value.raw is not None or not holds_template(value.data):
             return value.data
         if name in self._open:

@@ -131,6 +131,14 @@ def test_a_password_that_others_may_read_is_refused_before_a_host_is_touched(fak
     assert (fake / "given").read_text().splitlines() == [SECRET] * 4
 
 
+def test_a_template_does_not_see_a_password(fake: Path) -> None:
+    hosts = inventory(("spark-01",), ansible_become_password=SECRET)
+    words = "{{ ansible_become_password }} {{ hostvars['spark-01'].ansible_become_password }}"
+    _, told = play(fake, f'- name: it\n  debug: {{msg: "{words}"}}\n', hosts=hosts)
+    assert told.outcomes("it")["spark-01"].message == "(secret) (secret)"
+    assert SECRET not in repr(told.events)
+
+
 def test_a_variable_wins_over_what_was_typed(fake: Path) -> None:
     hosts = inventory(("spark-01",), ansible_become_password=SECRET)
     _, told = play(fake, TASKS, hosts=hosts, options=Options(sudo_password="typed"))  # noqa: S106

@@ -32,4 +32,4 @@ class Prewarm(Action[NoArgs]):
     def apply(self, scene: Scene, link: Link, plan: Plan) -> Plan:
         """Ask, whatever the answer is."""
         found = endpoint(scene).chat(link, ASK, tokens=TOKENS, timeout=TIMEOUT)
-        return Plan(message=f"first answer after {found['seconds']:.1f} s")
+        return Plan(message=f"first answer after {found.seconds:.1f} s")

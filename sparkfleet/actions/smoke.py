@@ -37,14 +37,14 @@ class Smoke(Action[NoArgs]):
         tokens = scene.settings(link.host).integer("vllm_smoke_tokens")
         for question in scene.recipe.smoke or (DEFAULT,):
             answer = endpoint(scene).chat(link, question.ask, tokens=tokens, timeout=TIMEOUT)
-            if question.expect not in answer["answer"]:
+            if question.expect not in answer.text:
                 raise LaunchError(
-                    f"the smoke prompt {question.ask!r} was answered {answer['answer']!r}, "
+                    f"the smoke prompt {question.ask!r} was answered {answer.text!r}, "
                     f"not {question.expect!r}",
                     host=link.host.name,
                     hint="garbled output: compare the weights (weights.verify) and the recipe",
                 )
-            answers.append(f"{question.ask} -> {answer['answer'].strip()}")
+            answers.append(f"{question.ask} -> {answer.text.strip()}")
         return Plan(message="; ".join(answers), data={"answers": answers})
 
     def settle(self, scene: Scene, plans: Mapping[str, Plan]) -> None:

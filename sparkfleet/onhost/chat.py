@@ -1,8 +1,12 @@
-"""Ask the endpoint on this host one chat question, as a client would.
+"""Send chat requests to the endpoint on this host, all at once, as clients would.
 
-Request: ``url`` (http://address:port), ``model``, ``ask`` (null: only tell the models),
-``max_tokens``, ``timeout`` in seconds, and ``environment``, the file of this host that the server
-read: the key is there, if it wants one. Answer: ``answer``, ``models`` that it has, ``seconds``.
+Request: ``url`` (http://address:port), ``bodies`` (each one request; none: only tell the models),
+``timeout`` in seconds, and ``environment``, the file of this host that the server read: the key is
+there, if it wants one.
+
+Answer: ``models`` that are served, and ``replies``, one a body: ``status`` of HTTP, ``content``
+(JSON, or the text of an error page), ``events`` of a stream (``at`` seconds after the request was
+sent, ``data`` as text) and ``began`` and ``seconds``, on a clock that all replies share.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -17,21 +22,24 @@ from pathlib import Path
 from typing import Any
 
 SHOWN = 500  # characters of an error page
+DATA = b"data: "  # a line of a stream
 
 
 def main() -> None:
     """Answer the request on standard input."""
     request = json.loads(sys.stdin.readline())
     request["key"] = key(Path(request["environment"]))
-    began = time.monotonic()
-    try:
-        answer = {**chat(request), "seconds": time.monotonic() - began}
-    except urllib.error.HTTPError as error:
-        text = error.read().decode(errors="replace")[:SHOWN]
-        answer = {"error": f"{error.url} answered {error.code}: {text}"}
-    except OSError as error:
-        answer = {"error": f"no answer from {request['url']}: {error}"}
-    print(json.dumps(answer))
+    listed = send(request, "/v1/models", None)
+    if listed["status"] != 200:
+        why = listed["content"] or "nothing"
+        where = f"{request['url']}/v1/models"
+        said = (
+            f"answered {listed['status']}: {why}" if listed["status"] else f"gave no answer: {why}"
+        )
+        print(json.dumps({"error": f"{where} {said}"}))
+        return
+    models = [model["id"] for model in listed["content"]["data"]]
+    print(json.dumps({"models": models, "replies": together(request)}))
 
 
 def key(path: Path) -> str:
@@ -41,34 +49,53 @@ def key(path: Path) -> str:
     return found[-1] if found else ""
 
 
-def chat(request: dict[str, Any]) -> dict[str, Any]:
-    """Return the answer and the names of the models that are served."""
-    found = call(request, "/v1/models", None)
-    models = [model["id"] for model in found["data"]]
-    if request["ask"] is None:
-        return {"answer": "", "models": models}
-    question = {
-        "model": request["model"],
-        "messages": [{"role": "user", "content": request["ask"]}],
-        "max_tokens": request["max_tokens"],
-        "temperature": 0,
-    }
-    message = call(request, "/v1/chat/completions", question)["choices"][0]["message"]
-    return {
-        "answer": message.get("content") or message.get("reasoning_content") or "",
-        "models": models,
-    }
+def together(request: dict[str, Any]) -> list[dict[str, Any]]:
+    """Send every body at the same time, and return the replies in their order."""
+    replies: list[dict[str, Any]] = [{} for _ in request["bodies"]]
+
+    def ask(at: int) -> None:
+        replies[at] = send(request, "/v1/chat/completions", request["bodies"][at])
+
+    threads = [threading.Thread(target=ask, args=(at,)) for at in range(len(replies))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return replies
 
 
-def call(request: dict[str, Any], path: str, body: dict[str, Any] | None) -> Any:
-    """Return the JSON that the endpoint answers."""
+def send(request: dict[str, Any], path: str, body: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the reply to one request; its status is 0 where none came."""
     headers = {"Content-Type": "application/json"}
     if request["key"]:
         headers["Authorization"] = f"Bearer {request['key']}"
     data = None if body is None else json.dumps(body).encode()
     question = urllib.request.Request(request["url"] + path, data=data, headers=headers)
-    with urllib.request.urlopen(question, timeout=request["timeout"]) as reply:
-        return json.load(reply)
+    began = time.monotonic()
+    found: dict[str, Any] = {"status": 0, "content": None, "events": [], "began": began}
+    try:
+        with urllib.request.urlopen(question, timeout=request["timeout"]) as reply:
+            found["status"] = reply.status
+            if body and body.get("stream"):
+                found["events"] = events(reply, began)
+            else:
+                found["content"] = json.load(reply)
+    except urllib.error.HTTPError as error:
+        found["status"] = error.code
+        found["content"] = error.read().decode(errors="replace")[:SHOWN]
+    except (OSError, ValueError) as error:
+        found.update(status=0, content=str(error))
+    return {**found, "seconds": time.monotonic() - began}
+
+
+def events(reply: Any, began: float) -> list[dict[str, Any]]:
+    """Return the events of a stream, each with the seconds after which it came."""
+    found = []
+    for line in reply:
+        if line.startswith(DATA):
+            text = line[len(DATA) :].decode(errors="replace").strip()
+            found.append({"at": time.monotonic() - began, "data": text})
+    return found
 
 
 main()

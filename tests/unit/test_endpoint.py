@@ -82,7 +82,7 @@ def test_the_key_is_read_on_the_host(tmp_path: Path, port: int) -> None:
         open_to_all.models(here)
     _launch(tmp_path, port, "right")
     assert open_to_all.models(here) == ["right"]
-    assert open_to_all.chat(here, "hi", tokens=8, timeout=5)["answer"] == "right: hi"
+    assert open_to_all.chat(here, "hi", tokens=8, timeout=5).content == "right: hi"
 
 
 def test_an_endpoint_that_serves_another_name_is_not_ready(tmp_path: Path, port: int) -> None:

@@ -139,12 +139,13 @@ def test_the_smoke_prompt_brings_the_key_from_the_hosts_file(
     env.write_text(
         deployed(vllm_env={"VLLM_API_KEY": {"from_file": file}})[1]["spark-1"]["nccl.env"]
     )
-    request = {"url": f"http://127.0.0.1:{port}", "model": "m", "ask": "?", "max_tokens": 1,
-               "timeout": 5, "environment": str(env)}  # fmt: skip
+    request = {"url": f"http://127.0.0.1:{port}", "bodies": [{"model": "m"}], "timeout": 5,
+               "environment": str(env)}  # fmt: skip
     command = script("chat", request, python=(sys.executable,))
     assert SECRET.encode() not in command.stdin
     done = subprocess.run(command.argv, input=command.stdin, capture_output=True, check=True)
-    assert json.loads(done.stdout)["answer"] == "204"
+    (reply,) = json.loads(done.stdout)["replies"]
+    assert reply["content"]["choices"][0]["message"]["content"] == "204"
     env.write_text("unset VLLM_API_KEY\n")
     done = subprocess.run(command.argv, input=command.stdin, capture_output=True, check=True)
     assert "answered 401" in json.loads(done.stdout)["error"]

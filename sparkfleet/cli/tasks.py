@@ -16,6 +16,7 @@ from sparkfleet.cli import (
     links,
     playbook,
     recipes,
+    serve,
     weights,
 )
 from sparkfleet.cli.doctor import doctor
@@ -39,5 +40,6 @@ namespace = Collection(
     _collection("links", links),
     _collection("playbook", playbook),
     _collection("recipes", recipes),
+    _collection("serve", serve),
     _collection("weights", weights),
 )

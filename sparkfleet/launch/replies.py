@@ -68,7 +68,7 @@ def parse(reply: Mapping[str, Any]) -> Reply:
     if reply["events"]:
         return Reply(status=OK, **times, **_stream(reply["events"]))
     content = reply["content"] or {}
-    choice = next(iter(content.get("choices", ())), {})
+    choice: Mapping[str, Any] = next(iter(content.get("choices", ())), {})
     message = choice.get("message") or {}
     calls = (one.get("function") or {} for one in message.get("tool_calls") or ())
     return Reply(

@@ -7,6 +7,8 @@
 - ``say``: lines to print before that;
 - ``pace``: seconds that the start takes;
 - ``answer``: what every question is answered; ``unhealthy``: `/health` says 503;
+- ``unparsed``: thoughts and calls of tools stand in the answer, as with another model's parser;
+- ``speed``: parts of a stream a second, else at once;
 - ``dies_after``: seconds that it serves until it exits, with ``exit`` or 1;
 - ``ignore_sigterm``: SIGTERM does nothing; ``linger``: children outlive their parent and SIGTERM;
 - ``unlabelled``: the environment of child processes is empty, as when a title overwrote it;

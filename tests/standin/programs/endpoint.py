@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import socket
 import socketserver
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from . import behaviour
-
-PRODUCT = re.compile(r"(\d+) ?\* ?(\d+)")
+from . import answers, behaviour
 
 
 class Endpoint(ThreadingHTTPServer):
@@ -20,12 +18,14 @@ class Endpoint(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, bound: socket.socket, name: str, wrong: dict[str, Any]) -> None:
+    def __init__(
+        self, bound: socket.socket, name: str, options: dict[str, str], wrong: dict[str, Any]
+    ) -> None:
         socketserver.TCPServer.__init__(self, bound.getsockname(), Handler, bind_and_activate=False)
         self.socket.close()
         self.socket = bound
         bound.listen(64)
-        self.name, self.wrong, self.answer = name, wrong, wrong.get("answer")
+        self.name, self.options, self.wrong = name, options, wrong
         self.healthy, self.broken = not wrong.get("unhealthy"), False
         self.questions = self.tokens = 0
 
@@ -61,19 +61,32 @@ class Handler(BaseHTTPRequestHandler):
         elif self.server.broken:
             self.server.healthy = False
             self._reply(500, {"error": {"message": "EngineCore encountered an issue."}})
+        elif refusal := answers.refusal(body, self.server.options):
+            error = {"message": refusal, "type": "BadRequestError", "param": None, "code": 400}
+            self._reply(400, {"error": error})
         else:
-            self._reply(200, self._chat(body["messages"][-1]["content"]))
+            self._chat(body)
 
-    def _chat(self, question: str) -> dict[str, Any]:
+    def _chat(self, body: dict[str, Any]) -> None:
         own = self.server
-        own.questions, own.tokens = own.questions + 1, own.tokens + 4
-        message = {"role": "assistant", "content": own.answer or _answer(question)}
-        return {
-            "object": "chat.completion",
-            "model": own.name,
-            "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
-            "usage": {"prompt_tokens": 8, "completion_tokens": 4, "total_tokens": 12},
-        }
+        message = answers.message(body, own.options, own.wrong)
+        tokens = body["max_tokens"] if body.get("ignore_eos") else answers.TOKENS
+        own.questions, own.tokens = own.questions + 1, own.tokens + tokens
+        if body.get("stream"):
+            self._stream(answers.chunks(own.name, message, tokens, body, own.wrong.get("speed", 0)))
+        else:
+            self._reply(200, answers.whole(own.name, message, tokens))
+
+    def _stream(self, chunks: Iterator[dict[str, Any]]) -> None:
+        """Send events as they come, which the end of the connection ends."""
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream; charset=utf-8")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        for chunk in chunks:
+            self.wfile.write(f"data: {json.dumps(chunk)}\n\n".encode())
+        self.wfile.write(b"data: [DONE]\n\n")
+        self.close_connection = True
 
     def _allowed(self) -> bool:
         key = os.environ.get("VLLM_API_KEY")
@@ -93,11 +106,6 @@ class Handler(BaseHTTPRequestHandler):
         address, port = self.client_address[:2]
         print(f'INFO:     {address}:{port} - "{line}" {int(status) if status else ""}', flush=True)
         behaviour.happen(self.server.wrong, line)
-
-
-def _answer(question: str) -> str:
-    product = PRODUCT.search(question)
-    return str(int(product[1]) * int(product[2])) if product else "I stand in for a model."
 
 
 def _metrics(own: Endpoint) -> str:

@@ -67,7 +67,7 @@ class Serve:
             sys.exit(f"OSError: {error}")
         core = self._start_core()
         self._tell(self._executor)
-        self._serve(Endpoint(bound, self._facts["name"], self._wrong), core)
+        self._serve(Endpoint(bound, self._facts["name"], self._given, self._wrong), core)
 
     def _join_head(self) -> None:
         worker = child.start(

@@ -1,0 +1,33 @@
+"""`serve.*`: the endpoint of a cluster that serves: is it right, is it fast, what does it do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sparkfleet.cli.asked import ask
+from sparkfleet.cli.command import command
+
+REPEATED = ["inventory", "set"]
+
+
+@command(iterable=REPEATED)
+def smoke(
+    context: Any,
+    *,
+    inventory: Any = None,
+    recipe: str | None = None,
+    cluster: str | None = None,
+    set: Any = None,  # noqa: A002 - the option's name
+    output: str | None = None,
+) -> int:
+    """Prove what is served: answers, tool calls, thoughts, images, streams; ends with 2 if not.
+
+    Asks from the head, so no port has to be reachable from here. What the deployment was not
+    started for, such as tools without a parser, is not asked, and a line says so.
+
+      invoke serve.smoke
+      invoke serve.smoke --set vllm_smoke_tokens=2000    for a model that thinks for long
+    """
+    from sparkfleet.cli.smoking import run_checks  # noqa: PLC0415 - Fabric: not for --list
+
+    return run_checks(ask("serve.smoke", locals()))

@@ -1,0 +1,104 @@
+"""`serve.*` against lab hosts that serve from the stand-in engine."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from sparkfleet.lab import fleet
+from tests.commandline import Done, command_line
+from tests.standin import engine
+
+pytestmark = [
+    pytest.mark.fleet,
+    pytest.mark.skipif(os.geteuid() != 0, reason="the lab needs root"),
+]
+HOSTS = ("spark-01", "spark-02")
+PARSERS = {
+    "enable-auto-tool-choice": True,
+    "tool-call-parser": "hermes",
+    "reasoning-parser": "qwen3",
+}
+Run = Callable[..., Done]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    lab = fleet.up(2)
+    engine.install(*HOSTS)
+    inventory = engine.inventory(lab, tmp_path_factory.mktemp("standin"))
+
+    def call(*words: str) -> Done:
+        line = command_line(*words, "--inventory", str(inventory))
+        done = subprocess.run(line, capture_output=True, text=True, check=False)
+        return Done(code=done.returncode, output=done.stdout + done.stderr)
+
+    yield call
+    fleet.down()
+
+
+def up(run: Run, *, parsers: bool = False, misbehaves: str = "") -> None:
+    """Serve, with parsers for tools and thoughts, or with one misbehaviour."""
+    engine.behave(*HOSTS)
+    if misbehaves:
+        engine.misbehave("spark-01", "serve", **{misbehaves: True})
+    words = ["--set", f"vllm_env={{CASE: {misbehaves or 'none'}}}"]
+    words += ["--set", f"vllm_args={json.dumps(PARSERS)}"] if parsers else []
+    done = run("cluster.up", "--tp", "2", *words)
+    assert done.code == 0, done.output
+
+
+def test_nothing_is_served_before_a_start(run: Run) -> None:
+    done = run("serve.smoke")
+    assert done.code == 2
+    assert "no host of the cluster serves anything" in done.output
+    assert "cluster.up" in done.output
+
+
+def test_what_it_is_not_started_for_is_not_asked(run: Run) -> None:
+    up(run)
+    done = run("serve.smoke")
+    assert done.code == 0, done.output
+    assert "ok       answer: '12*17': expected '204', saw '204'" in done.output
+    assert "skipped  tool call: it is served without --enable-auto-tool-choice" in done.output
+    assert "skipped  reasoning: it is served without --reasoning-parser" in done.output
+    assert "is not a multimodal model" in done.output
+    assert "6 checks: 3 ok, 3 skipped" in done.output
+
+
+def test_tools_and_thoughts_are_proven_where_there_are_parsers(run: Run) -> None:
+    up(run, parsers=True)
+    done = run("serve.smoke", "--output", "json")
+    assert done.code == 0, done.output
+    found = json.loads(done.output)
+    passed = {check["name"]: check["passed"] for check in found["checks"]}
+    assert passed == {
+        "answer": True,
+        "same twice": True,
+        "stream": True,
+        "tool call": True,
+        "tool call, streamed": True,
+        "reasoning": True,
+        "vision": None,
+    }
+
+
+def test_a_parser_of_another_model_fails(run: Run) -> None:
+    up(run, parsers=True, misbehaves="unparsed")
+    done = run("serve.smoke")
+    assert done.code == 2
+    assert "FAILED   tool call: " in done.output
+    assert "the call stands in the text, unread" in done.output
+    assert "FAILED   reasoning: " in done.output
+    assert "'<think>' in the answer" in done.output
+
+
+def test_another_recipe_than_the_one_served_is_told(run: Run) -> None:
+    up(run)
+    done = run("serve.smoke", "--recipe", "gpt-oss-20b")
+    assert done.code == 2
+    assert "spark-01 serves recipe recipe, not gpt-oss-20b" in done.output

@@ -31,3 +31,30 @@ def smoke(
     from sparkfleet.cli.smoking import run_checks  # noqa: PLC0415 - Fabric: not for --list
 
     return run_checks(ask("serve.smoke", locals()))
+
+
+@command(
+    iterable=REPEATED,
+    help={"every": "seconds between two looks", "count": "end after so many looks"},
+)
+def watch(
+    context: Any,
+    *,
+    every: str | None = None,
+    count: str | None = None,
+    inventory: Any = None,
+    cluster: str | None = None,
+    set: Any = None,  # noqa: A002 - the option's name
+    output: str | None = None,
+) -> int:
+    """Watch what is served until Ctrl-C: tokens a second, requests, KV cache, memory of each host.
+
+    Rates and times are those since the last look, from vLLM's own counters. On a terminal the
+    picture stays in place; in a file or a pipe each look is a line.
+
+      invoke serve.watch
+      invoke serve.watch --every 10s --count 6 > minute.log
+    """
+    from sparkfleet.cli.watching import watch_load  # noqa: PLC0415 - Fabric: not for --list
+
+    return watch_load(ask("serve.watch", locals()), every=every, count=count)

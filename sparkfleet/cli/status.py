@@ -22,7 +22,7 @@ from sparkfleet.inventory.clusters import definitions
 from sparkfleet.launch import guards, processes
 from sparkfleet.launch.join import wait_for_nodes
 from sparkfleet.launch.survey import Survey, ask_survey
-from sparkfleet.launch.vitals import Load, Vitals, ask_vitals
+from sparkfleet.launch.vitals import Vitals, ask_vitals
 from sparkfleet.model import Host
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.link import Link
@@ -188,16 +188,9 @@ def _endpoint(resolved: Resolved, scan: Scan) -> Iterator[str]:
         about, load = look.survey.about, look.vitals.load
         health = "healthy" if look.vitals.health else "does not answer"
         where = f"endpoint http://{host.address}:{about.port}/v1  model {about.served_name}: "
-        yield where + (f"{health}, {_said(load)}" if load else health)
+        yield where + (f"{health}, {load}" if load else health)
         if about.ray_nodes:
             yield f"Ray: {_ray(look)}"
-
-
-def _said(load: Load) -> str:
-    return (
-        f"{load.generated:.1f} tokens/s generated, {load.prompted:.1f} read, "
-        f"{load.running} requests running, {load.waiting} waiting"
-    )
 
 
 def _ray(look: Look) -> str:

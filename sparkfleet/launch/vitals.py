@@ -8,20 +8,11 @@ from typing import Any
 
 from sparkfleet.facts.machine import GpuProcess, Memory, gpu_processes, memory
 from sparkfleet.facts.readings import Readings
+from sparkfleet.launch.load import Load, Sample, between
 from sparkfleet.remote.link import Link
 
 GAP = 1.0  # s between two looks at the endpoint's counters
 TIMEOUT = 30.0  # s
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
-    """What the endpoint does: tokens a second over the time between two looks, and requests."""
-
-    generated: float
-    prompted: float
-    running: int
-    waiting: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,15 +29,26 @@ class Vitals:
     busy: bool
     labels: tuple[str, ...]
     health: bool | None = None
-    load: Load | None = None
+    samples: tuple[Sample, ...] = ()
+
+    @property
+    def load(self) -> Load | None:
+        """What the endpoint did from the first to the last look at its counters."""
+        return between(self.samples[0], self.samples[-1]) if len(self.samples) > 1 else None
 
 
 def ask_vitals(
-    link: Link, place: Mapping[str, str], *, port: int | None, pids: Sequence[int]
+    link: Link,
+    place: Mapping[str, str],
+    *,
+    port: int | None,
+    pids: Sequence[int] = (),
+    looks: int = 2,
 ) -> Vitals:
-    """Look at one host; takes a second longer where the endpoint is on it."""
-    about = {"cli": place.get("cli"), "port": port, "pids": list(pids), "gap": GAP}
-    return parse(link.ask("vitals", {**place, **about}, timeout=TIMEOUT))
+    """Look at one host; each look after the first at an endpoint that is on it takes a second."""
+    about = {"port": port, "pids": list(pids), "looks": looks, "gap": GAP}
+    request = {**place, "cli": place.get("cli"), **about}
+    return parse(link.ask("vitals", request, timeout=TIMEOUT))
 
 
 def parse(answer: Mapping[str, Any]) -> Vitals:
@@ -58,23 +60,5 @@ def parse(answer: Mapping[str, Any]) -> Vitals:
         busy=answer["busy"],
         labels=tuple(answer["labels"]),
         health=answer["health"],
-        load=_load(answer["samples"]),
-    )
-
-
-def _load(samples: Sequence[Mapping[str, float]]) -> Load | None:
-    """Return the rates between two samples; a counter that began anew counts from nothing."""
-    if len(samples) < 2:
-        return None
-    first, last = samples
-    seconds = max(last["at"] - first["at"], 0.001)
-
-    def rate(name: str) -> float:
-        return max(last.get(name, 0.0) - first.get(name, 0.0), 0.0) / seconds
-
-    return Load(
-        generated=rate("vllm:generation_tokens_total"),
-        prompted=rate("vllm:prompt_tokens_total"),
-        running=int(last.get("vllm:num_requests_running", 0)),
-        waiting=int(last.get("vllm:num_requests_waiting", 0)),
+        samples=tuple(answer["samples"]),
     )

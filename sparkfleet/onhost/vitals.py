@@ -1,12 +1,13 @@
 """Tell how this host and what it serves are doing now; read-only.
 
 Request: ``cluster_dir``, ``cluster``, ``cli`` (docker or podman, null: none), ``pids`` whose age is
-wanted, ``port`` of the endpoint (null: on another host) and ``gap``, the seconds between two looks
-at its counters.
+wanted, ``port`` of the endpoint (null: on another host), ``looks`` at its counters and ``gap``, the
+seconds between two of them.
 
 Answer: ``meminfo`` and ``apps`` as text, ``ages`` in seconds by PID, ``busy`` (a run holds the
 lock), ``labels`` (clusters of ours that have processes or containers here), ``health`` (null where
-not asked) and ``samples``: two of vLLM's counters, each with its ``at``.
+not asked) and ``samples``: vLLM's counters at each look, by name, with its ``at``; none with
+``--disable-log-stats``.
 """
 
 from __future__ import annotations
@@ -25,12 +26,21 @@ from pathlib import Path
 LABEL = "SPARKFLEET_CLUSTER="
 PATIENCE = 5  # s for a tool or the endpoint
 APPS = ("nvidia-smi", "--query-compute-apps=pid,process_name,used_memory", "--format=csv")
-COUNTERS = (
+COUNTERS = (  # as vLLM 0.32 names them; a histogram has the sum and the count of what was seen
     "vllm:generation_tokens_total",
     "vllm:prompt_tokens_total",
     "vllm:num_requests_running",
     "vllm:num_requests_waiting",
+    "vllm:num_preemptions_total",
+    "vllm:prefix_cache_hits_total",
+    "vllm:prefix_cache_queries_total",
+    "vllm:kv_cache_usage_perc",
+    "vllm:time_to_first_token_seconds_sum",
+    "vllm:time_to_first_token_seconds_count",
+    "vllm:inter_token_latency_seconds_sum",
+    "vllm:inter_token_latency_seconds_count",
 )
+FULLEST = "vllm:kv_cache_usage_perc"  # a share: the engine with the most counts, not the sum
 
 
 def main() -> None:
@@ -48,7 +58,7 @@ def main() -> None:
         "samples": [],
     }
     if healthy:
-        answer["samples"] = samples(request["port"], request["gap"])
+        answer["samples"] = samples(request["port"], request["looks"], request["gap"])
     print(json.dumps(answer))
 
 
@@ -72,19 +82,26 @@ def fetch(port: int, path: str) -> str | None:
         return None
 
 
-def samples(port: int, gap: float) -> list[dict[str, float]]:
-    """Return two samples of the counters, summed over engines."""
+def samples(port: int, looks: int, gap: float) -> list[dict[str, float]]:
+    """Return samples of the counters, each over all engines."""
     found: list[dict[str, float]] = []
-    for _ in range(2):
-        if found:
+    for look in range(looks):
+        if look:
             time.sleep(gap)
-        sample = {"at": time.monotonic()}
-        for line in (fetch(port, "/metrics") or "").splitlines():
-            name = line.partition("{")[0].partition(" ")[0]
-            if name in COUNTERS:
-                with contextlib.suppress(ValueError):
-                    sample[name] = sample.get(name, 0.0) + float(line.rsplit(" ", 1)[1])
-        found.append(sample)
+        at, seen = time.monotonic(), counters(fetch(port, "/metrics") or "")
+        found += [{"at": at, **seen}] if seen else []
+    return found
+
+
+def counters(text: str) -> dict[str, float]:
+    """Return the counters in what /metrics says: the text format of Prometheus."""
+    found: dict[str, float] = {}
+    for line in text.splitlines():
+        name = line.partition("{")[0].partition(" ")[0]
+        if name in COUNTERS:
+            with contextlib.suppress(ValueError):
+                value, known = float(line.rsplit(" ", 1)[1]), found.get(name, 0.0)
+                found[name] = max(known, value) if name == FULLEST else known + value
     return found
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from sparkfleet.lab import fleet
-from tests.commandline import Done, command_line
+from tests.commandline import Done, chat, command_line, follow, started
 from tests.standin import engine
 
 pytestmark = [
@@ -18,6 +19,7 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="the lab needs root"),
 ]
 HOSTS = ("spark-01", "spark-02")
+ADDRESS = "10.78.0.1"  # of spark-01
 PARSERS = {
     "enable-auto-tool-choice": True,
     "tool-call-parser": "hermes",
@@ -27,18 +29,21 @@ Run = Callable[..., Done]
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+def inventory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     lab = fleet.up(2)
     engine.install(*HOSTS)
-    inventory = engine.inventory(lab, tmp_path_factory.mktemp("standin"))
+    yield str(engine.inventory(lab, tmp_path_factory.mktemp("standin")))
+    fleet.down()
 
+
+@pytest.fixture
+def run(inventory: str) -> Run:
     def call(*words: str) -> Done:
-        line = command_line(*words, "--inventory", str(inventory))
+        line = command_line(*words, "--inventory", inventory)
         done = subprocess.run(line, capture_output=True, text=True, check=False)
         return Done(code=done.returncode, output=done.stdout + done.stderr)
 
-    yield call
-    fleet.down()
+    return call
 
 
 def up(run: Run, *, parsers: bool = False, misbehaves: str = "") -> None:
@@ -70,6 +75,42 @@ def test_what_it_is_not_started_for_is_not_asked(run: Run) -> None:
     assert "6 checks: 3 ok, 3 skipped" in done.output
 
 
+def test_another_recipe_than_the_one_served_is_told(run: Run) -> None:
+    up(run)
+    done = run("serve.smoke", "--recipe", "gpt-oss-20b")
+    assert done.code == 2
+    assert "spark-01 serves recipe recipe, not gpt-oss-20b" in done.output
+
+
+def test_a_watch_shows_what_was_done_between_two_looks(run: Run, inventory: str) -> None:
+    up(run)
+    words = ["serve.watch", "--every", "1s", "--count", "2", "--inventory", inventory]
+    with started(*words) as child:
+        done = follow(child, "KV cache 0%", lambda: chat(ADDRESS, "12*17", model="standin"))
+    assert done.code == 0, done.output
+    *_, idle, busy = done.output.splitlines()
+    assert "0.0 tokens/s generated, 0.0 read, 0 requests running, 0 waiting, KV cache 0%" in idle
+    assert "first token after 0.25 s, 20 ms a token; spark-01 " in busy
+    assert "; spark-02 " in busy
+
+
+def test_a_watch_ends_well_by_ctrl_c(run: Run, inventory: str) -> None:
+    up(run)
+    with started("serve.watch", "--inventory", inventory) as child:
+        done = follow(child, "KV cache 0%", lambda: child.send_signal(signal.SIGINT))
+    assert done.code == 0, done.output
+
+
+def test_a_watch_goes_on_while_the_endpoint_is_gone(run: Run, inventory: str) -> None:
+    up(run)
+    words = ["serve.watch", "--every", "1s", "--count", "3", "--inventory", inventory]
+    kill = ["pkill", "-9", "-f", "bin/vllm serve"]
+    with started(*words) as child:
+        done = follow(child, "KV cache 0%", lambda: fleet.run_on("spark-01", kill, check=False))
+    assert done.code == 2, done.output
+    assert "the endpoint does not answer; spark-01 " in done.output
+
+
 def test_tools_and_thoughts_are_proven_where_there_are_parsers(run: Run) -> None:
     up(run, parsers=True)
     done = run("serve.smoke", "--output", "json")
@@ -95,10 +136,3 @@ def test_a_parser_of_another_model_fails(run: Run) -> None:
     assert "the call stands in the text, unread" in done.output
     assert "FAILED   reasoning: " in done.output
     assert "'<think>' in the answer" in done.output
-
-
-def test_another_recipe_than_the_one_served_is_told(run: Run) -> None:
-    up(run)
-    done = run("serve.smoke", "--recipe", "gpt-oss-20b")
-    assert done.code == 2
-    assert "spark-01 serves recipe recipe, not gpt-oss-20b" in done.output

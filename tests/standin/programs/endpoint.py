@@ -116,5 +116,12 @@ def _metrics(own: Endpoint) -> str:
         "prompt_tokens_total": 2 * own.tokens,
         "generation_tokens_total": own.tokens,
         "request_success_total": own.questions,
+        "prefix_cache_hits_total": 0,
+        "num_preemptions_total": 0,
+        "kv_cache_usage_perc": 0,
+        "time_to_first_token_seconds_sum": 0.25 * own.questions,
+        "time_to_first_token_seconds_count": own.questions,
+        "inter_token_latency_seconds_sum": 0.02 * own.tokens,
+        "inter_token_latency_seconds_count": own.tokens,
     }
     return "".join(f"vllm:{name}{label} {float(count)}\n" for name, count in numbers.items())

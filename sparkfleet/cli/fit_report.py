@@ -123,13 +123,14 @@ def _speeds(found: Found) -> Iterator[str]:
         yield "decode: cannot tell: the active weights are not known"
     else:
         who = "one answer" if found.requests == 1 else f"{found.requests} answers together"
-        yield f"decode, {who}, {found.context} tokens in the cache: {_rate(found.rate)}"
+        yield f"decode, {who}, {found.context} tokens in the cache: {told(found.rate)}"
         yield f"  terms: {found.rate.terms.source}"
     for one in found.published:
         yield f"  published: {_published(one)}"
 
 
-def _rate(found: Rate) -> str:
+def told(found: Rate) -> str:
+    """Return what is expected of decoding, and the most that memory allows."""
     most = f"{found.ceiling.high:.1f} tok/s at most (the memory's 273 GB/s)"
     wide = found.expected
     return most if wide is None else f"{wide.low:.1f} to {wide.high:.1f} expected, {most}"
@@ -159,9 +160,9 @@ def _content(found: Found) -> dict[str, Any]:
         "unknown": list(found.need.unknown),
         "sequence_bytes": found.need.one,
         "nodes": {name: _node(fit) for name, fit in found.fits.items()},
-        "decode": found.rate and _rate_content(found.rate),
+        "decode": found.rate and content(found.rate),
         "published": [
-            {**asdict(one.speed), "predicted": _rate_content(one.rate)} for one in found.published
+            {**asdict(one.speed), "predicted": content(one.rate)} for one in found.published
         ],
         "advice": asdict(found.advice),
     }
@@ -171,6 +172,7 @@ def _node(fit: Fit) -> dict[str, Any]:
     return {**asdict(fit), "highest_util": fit.room.util()}
 
 
-def _rate_content(rate: Rate) -> dict[str, Any]:
+def content(rate: Rate) -> dict[str, Any]:
+    """Return a rate as JSON has it."""
     expected = rate.expected
     return {**asdict(rate), "expected": expected and asdict(expected)}

@@ -58,3 +58,38 @@ def watch(
     from sparkfleet.cli.watching import watch_load  # noqa: PLC0415 - Fabric: not for --list
 
     return watch_load(ask("serve.watch", locals()), every=every, count=count)
+
+
+@command(
+    iterable=REPEATED,
+    help={
+        "requests": "how many at once, after one alone; 4 unless it serves fewer",
+        "context": "tokens of a prompt, as 2048 or 16K",
+        "answer": "tokens of an answer",
+        "rounds": "how often each is measured; the median counts",
+    },
+)
+def bench(  # noqa: PLR0913 - its options
+    context_: Any,
+    *,
+    requests: str | None = None,
+    context: str | None = None,
+    answer: str | None = None,
+    rounds: str | None = None,
+    inventory: Any = None,
+    recipe: str | None = None,
+    cluster: str | None = None,
+    set: Any = None,  # noqa: A002 - the option's name
+    output: str | None = None,
+) -> int:
+    """Measure how fast what is served answers, beside what was published and what is expected.
+
+    One request alone, then several at once, from the head, so that the way from here does not
+    count. No prompt is asked twice. Ends with 2 under half of what the recipe's source published.
+
+      invoke serve.bench
+      invoke serve.bench --requests 8 --context 16K --answer 256 --rounds 5
+    """
+    from sparkfleet.cli.benching import run_bench  # noqa: PLC0415 - Fabric: not for --list
+
+    return run_bench(ask("serve.bench", locals()), locals())

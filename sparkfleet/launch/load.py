@@ -68,3 +68,9 @@ def uncounted(first: Sample, last: Sample) -> int:
     """Return the tokens of prompts that were not computed, since the prefix cache had them."""
     name = "vllm:prefix_cache_hits_total"
     return int(max(last.get(name, 0.0) - first.get(name, 0.0), 0.0))
+
+
+def strangers(first: Sample, last: Sample, own: int) -> int:
+    """Return how many tokens were generated for others, where `own` were for us."""
+    name = "vllm:generation_tokens_total"
+    return max(int(last.get(name, 0.0) - first.get(name, 0.0)) - own, 0)

@@ -46,12 +46,12 @@ def run(inventory: str) -> Run:
     return call
 
 
-def up(run: Run, *, parsers: bool = False, misbehaves: str = "") -> None:
+def up(run: Run, *, parsers: bool = False, **misbehaviour: float) -> None:
     """Serve, with parsers for tools and thoughts, or with one misbehaviour."""
     engine.behave(*HOSTS)
-    if misbehaves:
-        engine.misbehave("spark-01", "serve", **{misbehaves: True})
-    words = ["--set", f"vllm_env={{CASE: {misbehaves or 'none'}}}"]
+    if misbehaviour:
+        engine.misbehave("spark-01", "serve", **misbehaviour)
+    words = ["--set", f"vllm_env={{CASE: {'-'.join(misbehaviour) or 'none'}}}"]
     words += ["--set", f"vllm_args={json.dumps(PARSERS)}"] if parsers else []
     done = run("cluster.up", "--tp", "2", *words)
     assert done.code == 0, done.output
@@ -80,6 +80,28 @@ def test_another_recipe_than_the_one_served_is_told(run: Run) -> None:
     done = run("serve.smoke", "--recipe", "gpt-oss-20b")
     assert done.code == 2
     assert "spark-01 serves recipe recipe, not gpt-oss-20b" in done.output
+
+
+def test_a_bench_is_held_against_what_was_published(run: Run) -> None:
+    up(run)
+    done = run("serve.bench", "--rounds", "1", "--requests", "2", "--context", "100")
+    assert done.code == 0, done.output
+    assert "prompts of 100 tokens, answers of 128" in done.output
+    assert "measured   1 request: first token after 0." in done.output
+    assert "measured   2 requests: first token after 0." in done.output
+    assert "(100 tokens read, 128 written each)" in done.output
+    assert (
+        "published  1 request: decode 400 tok/s (2 nodes; tests/standin, 2026-11-28; "
+        "which nobody measured)"
+    ) in done.output
+    assert "of the published 400" in done.output.splitlines()[-1]
+    assert "expected   1 request: decode " in done.output
+
+
+def test_an_answer_that_is_too_long_is_refused_in_the_servers_words(run: Run) -> None:
+    done = run("serve.bench", "--answer", "300")
+    assert done.code == 2
+    assert "max_tokens=300 cannot be greater than max_model_len=256" in done.output
 
 
 def test_a_watch_shows_what_was_done_between_two_looks(run: Run, inventory: str) -> None:
@@ -129,10 +151,22 @@ def test_tools_and_thoughts_are_proven_where_there_are_parsers(run: Run) -> None
 
 
 def test_a_parser_of_another_model_fails(run: Run) -> None:
-    up(run, parsers=True, misbehaves="unparsed")
+    up(run, parsers=True, unparsed=True)
     done = run("serve.smoke")
     assert done.code == 2
     assert "FAILED   tool call: " in done.output
     assert "the call stands in the text, unread" in done.output
     assert "FAILED   reasoning: " in done.output
     assert "'<think>' in the answer" in done.output
+
+
+def test_a_bench_of_less_than_half_of_what_was_published_ends_with_2(run: Run) -> None:
+    up(run, speed=100.0)
+    words = ["--rounds", "1", "--requests", "1", "--answer", "32", "--output", "json"]
+    done = run("serve.bench", *words)
+    assert done.code == 2, done.output
+    found = json.loads(done.output)
+    (pace,) = found["measured"]
+    assert 80 < pace["decode"] < 105
+    assert found["slow"] is True
+    assert found["notes"] == []

@@ -20,6 +20,10 @@ def refusal(body: dict[str, Any], options: dict[str, str]) -> str:
         return (
             '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'
         )
+    most = int(options.get("max-model-len", body["max_tokens"]))
+    if body["max_tokens"] > most:
+        asked = f"max_tokens={body['max_tokens']} cannot be greater than max_model_len={most}"
+        return f"{asked}. Please request fewer output tokens."
     if not isinstance(body["messages"][-1]["content"], str):
         return f"{body['model']} is not a multimodal model"
     return ""
@@ -49,22 +53,23 @@ def _answer(body: dict[str, Any]) -> str:
     return str(int(product[1]) * int(product[2])) if product else "I stand in for a model."
 
 
-def whole(name: str, said: dict[str, Any], tokens: int) -> dict[str, Any]:
+def whole(said: dict[str, Any], tokens: int, body: dict[str, Any]) -> dict[str, Any]:
     """Return the answer to a request without `stream`."""
     finish = "tool_calls" if said.get("tool_calls") else "stop"
     choice = {"index": 0, "message": said, "finish_reason": finish}
-    object_ = {"object": "chat.completion", "model": name, "choices": [choice]}
-    return {**object_, "usage": _usage(tokens)}
+    object_ = {"object": "chat.completion", "model": body["model"], "choices": [choice]}
+    return {**object_, "usage": _usage(tokens, body)}
 
 
 def chunks(
-    name: str, said: dict[str, Any], tokens: int, body: dict[str, Any], speed: float = 0.0
+    said: dict[str, Any], tokens: int, body: dict[str, Any], *, speed: float
 ) -> Iterator[dict[str, Any]]:
-    """Yield the parts of a stream; the usage comes last, if it was asked for."""
+    """Yield the parts of a stream, `speed` a second; usage comes last, if it was asked for."""
+    named = {"object": "chat.completion.chunk", "model": body["model"]}
 
     def part(finish: str | None = None, **delta: Any) -> dict[str, Any]:
         choice = {"index": 0, "delta": delta, "finish_reason": finish}
-        return {"object": "chat.completion.chunk", "model": name, "choices": [choice]}
+        return {**named, "choices": [choice]}
 
     yield part(role="assistant", content="")
     for delta in _deltas(said, tokens):
@@ -73,8 +78,7 @@ def chunks(
         yield part(**delta)
     yield part("tool_calls" if said.get("tool_calls") else "stop", content="")
     if (body.get("stream_options") or {}).get("include_usage"):
-        object_ = {"object": "chat.completion.chunk", "model": name, "choices": []}
-        yield {**object_, "usage": _usage(tokens)}
+        yield {**named, "choices": [], "usage": _usage(tokens, body)}
 
 
 def _deltas(said: dict[str, Any], tokens: int) -> Iterator[dict[str, Any]]:
@@ -86,10 +90,13 @@ def _deltas(said: dict[str, Any], tokens: int) -> Iterator[dict[str, Any]]:
         for piece in ARGUMENTS:
             yield {"tool_calls": [{"index": 0, "function": {"arguments": piece}}]}
     text = said["content"] or ""
-    size = max(1, -(-len(text) // tokens))
-    for at in range(0, len(text), size):
-        yield {"content": text[at : at + size]}
+    size = max(1, len(text) // tokens)
+    for at in range(tokens if text else 0):  # one that may not end says it again
+        start = at * size % len(text)
+        yield {"content": text[start : start + size]}
 
 
-def _usage(tokens: int) -> dict[str, Any]:
-    return {"prompt_tokens": 8, "completion_tokens": tokens, "total_tokens": 8 + tokens}
+def _usage(tokens: int, body: dict[str, Any]) -> dict[str, Any]:
+    """Return the usage: a word is a token here, and the template adds some."""
+    read = 8 + len(str(body["messages"][-1]["content"]).split())
+    return {"prompt_tokens": read, "completion_tokens": tokens, "total_tokens": read + tokens}

@@ -73,9 +73,10 @@ class Handler(BaseHTTPRequestHandler):
         tokens = body["max_tokens"] if body.get("ignore_eos") else answers.TOKENS
         own.questions, own.tokens = own.questions + 1, own.tokens + tokens
         if body.get("stream"):
-            self._stream(answers.chunks(own.name, message, tokens, body, own.wrong.get("speed", 0)))
+            speed = own.wrong.get("speed", 0.0)
+            self._stream(answers.chunks(message, tokens, body, speed=speed))
         else:
-            self._reply(200, answers.whole(own.name, message, tokens))
+            self._reply(200, answers.whole(message, tokens, body))
 
     def _stream(self, chunks: Iterator[dict[str, Any]]) -> None:
         """Send events as they come, which the end of the connection ends."""

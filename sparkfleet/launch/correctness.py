@@ -40,6 +40,9 @@ GARBLED_FIX = (
     "NVFP4 experts on a GB10 need --moe-backend marlin (NaN scales give !!!!); "
     "else compare the bytes: weights.verify"
 )
+TAKEN = (
+    "the reasoning-parser is not of this model, or this model does not think"  # qwen3, vLLM 0.32
+)
 LONGER = "a longer answer: --set vllm_smoke_tokens=2000, or have it think less"
 
 
@@ -173,6 +176,8 @@ def thought(reply: Reply, parser: str) -> Check:
     elif tag := TAGS.search(reply.content):
         seen, passed = f"{tag[0].strip()!r} in the answer: {_shown(reply.content)}", False
         fix = f"reasoning-parser {parser} is not of this model (for Gemma 4: vLLM #38855)"
+    elif reply.reasoning and not reply.content and reply.finish != "length":
+        (seen, fix), passed = _symptom(reply), False
     elif reply.reasoning:
         seen, passed = f"{len(reply.reasoning)} characters of thoughts apart", True
     else:
@@ -211,12 +216,13 @@ def _symptom(reply: Reply) -> tuple[str, str]:
         return reply.refusal, "what the server says: cluster.logs"
     if garbled := SAME.search(reply.text):
         return f"{GARBLED}: {_shown(garbled[0])}", GARBLED_FIX
-    if not reply.content and not reply.calls and reply.reasoning and reply.finish == "length":
+    if reply.content or reply.calls:
+        return "", ""
+    if reply.reasoning and reply.finish == "length":
         return f"no answer: all {reply.tokens} tokens went into thoughts", LONGER
-    if not reply.content and not reply.calls:
-        why = "only thoughts" if reply.reasoning else f"finish_reason {reply.finish or 'none'}"
-        return f"an empty answer ({why})", "what the server says: cluster.logs"
-    return "", ""
+    if reply.reasoning:
+        return f"no answer: all of it was taken for thoughts: {_shown(reply.reasoning)}", TAKEN
+    return f"an empty answer (finish_reason {reply.finish or 'none'})", "its log: cluster.logs"
 
 
 def _shown(text: str, most: int = 60) -> str:

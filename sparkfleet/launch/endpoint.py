@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sparkfleet.commands import script
 from sparkfleet.errors import CommandError
 from sparkfleet.launch.replies import Reply, parse
 from sparkfleet.model import EMPTY
@@ -65,4 +66,5 @@ class Endpoint:
             "timeout": timeout,
             "environment": f"{self.folder}/nccl.env",
         }
-        return link.ask("chat", request, timeout=2 * timeout)
+        done = link.run(script("chat", request), timeout=2 * timeout, hold=True)
+        return link.answer("chat", done)

@@ -2,7 +2,8 @@
 
 Request: ``url`` (http://address:port), ``bodies`` (each one request; none: only tell the models),
 ``timeout`` in seconds, and ``environment``, the file of this host that the server read: the key is
-there, if it wants one.
+there, if it wants one. When the input ends before the answer, nobody waits for it any more: this
+ends, and the server drops what it was asked.
 
 Answer: ``models`` that are served, and ``replies``, one a body: ``status`` of HTTP, ``content``
 (JSON, or the text of an error page), ``events`` of a stream (``at`` seconds after the request was
@@ -12,6 +13,7 @@ sent, ``data`` as text) and ``began`` and ``seconds``, on a clock that all repli
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import sys
 import threading
@@ -28,6 +30,7 @@ DATA = b"data: "  # a line of a stream
 def main() -> None:
     """Answer the request on standard input."""
     request = json.loads(sys.stdin.readline())
+    threading.Thread(target=end_with_input, daemon=True).start()
     request["key"] = key(Path(request["environment"]))
     listed = send(request, "/v1/models", None)
     if listed["status"] != 200:
@@ -40,6 +43,13 @@ def main() -> None:
         return
     models = [model["id"] for model in listed["content"]["data"]]
     print(json.dumps({"models": models, "replies": together(request)}))
+
+
+def end_with_input() -> None:
+    """End this program when its input does."""
+    while os.read(0, 4096):
+        pass
+    os._exit(1)
 
 
 def key(path: Path) -> str:

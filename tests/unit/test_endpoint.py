@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import subprocess
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,6 +17,7 @@ from sparkfleet.actions.action import NoArgs
 from sparkfleet.actions.launching import Launch
 from sparkfleet.actions.prewarm import Prewarm
 from sparkfleet.actions.wait_ready import check_models
+from sparkfleet.commands import script
 from sparkfleet.errors import CommandError, LaunchError
 from sparkfleet.launch.deployment import Deployment
 from sparkfleet.launch.endpoint import Endpoint
@@ -83,6 +86,23 @@ def test_the_key_is_read_on_the_host(tmp_path: Path, port: int) -> None:
     _launch(tmp_path, port, "right")
     assert open_to_all.models(here) == ["right"]
     assert open_to_all.chat(here, "hi", tokens=8, timeout=5).content == "right: hi"
+
+
+def test_a_question_that_nobody_waits_for_is_dropped(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        where = {"url": f"http://127.0.0.1:{server.getsockname()[1]}", "bodies": [], "timeout": 60}
+        command = script("chat", {**where, "environment": str(tmp_path / "absent")})
+        with subprocess.Popen(command.argv, stdin=subprocess.PIPE) as child:
+            assert child.stdin is not None
+            child.stdin.write(command.stdin)
+            child.stdin.flush()
+            connection, _ = server.accept()
+            child.stdin.close()
+            with connection:
+                connection.settimeout(5)
+                while connection.recv(4096):
+                    pass
+            assert child.wait(5) == 1
 
 
 def test_an_endpoint_that_serves_another_name_is_not_ready(tmp_path: Path, port: int) -> None:

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkfleet.commands import script
+from sparkfleet.commands import Command, script
 from sparkfleet.errors import InventoryError
 from sparkfleet.inventory.kinds import complaint
 from sparkfleet.inventory.listing import explain
@@ -143,9 +143,17 @@ def test_the_smoke_prompt_brings_the_key_from_the_hosts_file(
                "environment": str(env)}  # fmt: skip
     command = script("chat", request, python=(sys.executable,))
     assert SECRET.encode() not in command.stdin
-    done = subprocess.run(command.argv, input=command.stdin, capture_output=True, check=True)
-    (reply,) = json.loads(done.stdout)["replies"]
+    (reply,) = _said(command)["replies"]
     assert reply["content"]["choices"][0]["message"]["content"] == "204"
     env.write_text("unset VLLM_API_KEY\n")
-    done = subprocess.run(command.argv, input=command.stdin, capture_output=True, check=True)
-    assert "answered 401" in json.loads(done.stdout)["error"]
+    assert "answered 401" in _said(command)["error"]
+
+
+def _said(command: Command) -> Any:
+    """Run a program, whose input ends after its answer."""
+    with subprocess.Popen(command.argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        child.stdin.write(command.stdin)
+        child.stdin.flush()
+        return json.loads(child.stdout.readline())

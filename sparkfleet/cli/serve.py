@@ -8,9 +8,10 @@ from sparkfleet.cli.asked import ask
 from sparkfleet.cli.command import command
 
 REPEATED = ["inventory", "set"]
+RECIPE = "the file of what is served, where it is a recipe of your own"
 
 
-@command(iterable=REPEATED)
+@command(iterable=REPEATED, help={"recipe": RECIPE})
 def smoke(
     context: Any,
     *,
@@ -66,6 +67,7 @@ def watch(
         "requests": "how many at once, after one alone; 4 unless it serves fewer",
         "context": "tokens of a prompt, as 2048 or 16K",
         "answer": "tokens of an answer",
+        "recipe": RECIPE,
         "rounds": "how often each is measured; the median counts",
     },
 )

@@ -111,9 +111,9 @@ def agreed(question: Question, first: Reply, second: Reply) -> Check:
 
 def streamed(question: Question, reply: Reply) -> Check:
     """Judge a stream: parts, an end, and the usage that was asked for."""
+    symptom, fix = _symptom(reply)
     faults = [
-        (reply.refusal, True),
-        (_symptom(reply)[0], not reply.refusal),
+        (symptom, True),
         ("no [DONE] at its end", not reply.ended),
         ("no usage at its end", reply.tokens is None),
         (f"all {reply.tokens} tokens in one part", reply.chunks < 2 < (reply.tokens or 0)),
@@ -127,7 +127,7 @@ def streamed(question: Question, reply: Reply) -> Check:
         seen=seen or f"{_shown(reply.content)} in {reply.chunks} parts, {reply.tokens} tokens",
         passed=not seen,
         seconds=reply.seconds,
-        fix="what the server says: cluster.logs" if seen else "",
+        fix=(fix or "what the server says: cluster.logs") if seen else "",
     )
 
 

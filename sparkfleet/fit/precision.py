@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any
 
+from sparkfleet.expressions import compiled
 from sparkfleet.fit.architecture import Architecture
 from sparkfleet.fit.cache import BYTES
 from sparkfleet.fit.parameters import Part, Role
@@ -129,6 +130,6 @@ def _matches(pattern: str, module: str) -> bool:
 @cache
 def _expression(text: str) -> re.Pattern[str]:
     try:
-        return re.compile(text)
+        return compiled(text)
     except re.error as error:
         raise CannotTellError(f"cannot tell what {text!r} of quantization_config means") from error

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 
 from sparkfleet.errors import InventoryError
+from sparkfleet.expressions import compiled
 from sparkfleet.inventory.membership import hosts_of_group
 from sparkfleet.inventory.ranges import is_address
 from sparkfleet.model import Host, Inventory, Value
@@ -85,7 +86,7 @@ def _named(inventory: Inventory, name: str) -> list[str]:
 
 def _compile(name: str) -> re.Pattern[str]:
     try:
-        return re.compile(name[1:] if name[0] == "~" else fnmatch.translate(name))
+        return compiled(name[1:] if name[0] == "~" else fnmatch.translate(name))
     except (re.error, RecursionError, OverflowError) as failure:
         raise InventoryError(f"{name!r} is not a pattern: {failure}") from failure
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 
@@ -43,6 +44,9 @@ def test_a_second_up_changes_nothing(run: Type) -> None:
 def test_a_worker_that_died_is_seen_though_health_is_well(run: Type) -> None:
     pids = [pid for pid, command in processes("spark-02").items() if "vllm serve" in command]
     fleet.run_on("spark-02", ["kill", "-9", *map(str, pids)])
+    deadline = time.monotonic() + 30  # a process with so much memory does not end at once
+    while set(pids) & set(processes("spark-02")) and time.monotonic() < deadline:
+        time.sleep(0.1)
     status = run("cluster.status")
     assert re.search(r"spark-02\s+broken\s+serve \(died\)", status.output), status.output
     again = run(*UP, "--check")

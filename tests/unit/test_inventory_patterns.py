@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sparkfleet import inventory
@@ -90,6 +90,8 @@ def test_what_selects_nothing_is_refused_with_a_suggestion(
     assert (hint or "") in (refusal.value.hint or "")
 
 
+@example("~[0~~,")
+@example("~[[s]park1")
 @given(st.text("spark12nl:,!&~[]*?.()-0|\\ ", max_size=20))
 def test_any_pattern_selects_each_host_once_or_is_refused(pattern: str) -> None:
     try:

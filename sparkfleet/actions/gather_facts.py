@@ -10,7 +10,7 @@ from sparkfleet import facts
 from sparkfleet.actions.action import Action, NoArgs, Plan
 from sparkfleet.actions.scene import Scene
 from sparkfleet.facts import HostFacts
-from sparkfleet.launch import library
+from sparkfleet.launch import nccl
 from sparkfleet.launch.survey import Survey, ask_survey
 from sparkfleet.links import receipt
 from sparkfleet.recipes.settings import Settings
@@ -67,4 +67,4 @@ def look(link: Link, settings: Settings, cluster: str, *, fabric: bool) -> tuple
         fabric=fabric,
     )
     survey = ask_survey(link, settings, cluster)
-    return seen, replace(survey, library=library.look(link, settings))
+    return seen, replace(survey, nccl=nccl.look(link, settings))

@@ -14,7 +14,7 @@ from sparkfleet.actions.recipe_rules import Advice
 from sparkfleet.actions.scene import Scene
 from sparkfleet.actions.stage_weights import Staged
 from sparkfleet.errors import PlaybookError
-from sparkfleet.launch import engines, library
+from sparkfleet.launch import engines, nccl
 from sparkfleet.launch.deployment import Deployment, Node, deploy
 from sparkfleet.launch.engines import Engine
 from sparkfleet.launch.environment import environment
@@ -155,7 +155,7 @@ def _shown(survey: Survey) -> str:
 def _contents(survey: Survey) -> str:
     """Return what the engine of a host consists of."""
     engine = survey.image.key if survey.image else str(survey.engine)
-    return f"{engine} NCCL {survey.library.digest}" if survey.library else engine
+    return f"{engine} NCCL {survey.nccl.digest}" if survey.nccl else engine
 
 
 def _nodes(scene: Scene, surveys: Mapping[str, Survey], chosen: Executor) -> list[Node]:
@@ -190,5 +190,5 @@ def _node(scene: Scene, host: Host, survey: Survey, chosen: Executor) -> Node:
 
 
 def _library(settings: Settings, survey: Survey, engine: Engine) -> tuple[EnvVar, ...]:
-    path = settings.text(library.NAME)
-    return tuple(library.variables(settings, engine.inside(survey.expand(path)))) if path else ()
+    path = settings.text(nccl.NAME)
+    return tuple(nccl.variables(settings, engine.inside(survey.expand(path)))) if path else ()

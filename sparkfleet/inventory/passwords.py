@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from sparkfleet.errors import InventoryError, Where
+from sparkfleet.inventory import secret_files
 from sparkfleet.model import Value
 from sparkfleet.templating import holds_template
 from sparkfleet.variables.secret import FROM_FILE, SUDO_PASSWORDS, is_file
@@ -35,16 +36,9 @@ def sudo_password(values: Mapping[str, Value]) -> str:
 
 
 def _content(name: str, path: Path, where: Where | None) -> str:
-    try:
-        _check_private(name, path, where)
-        text = path.read_text(encoding="utf-8").rstrip("\r\n")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise InventoryError(
-            f"{name} is to come from {path}: {reason}",
-            where=where,
-            hint="the file holds the password alone, on this machine, with mode 0600",
-        ) from None
+    hint = "the file holds the password alone, on this machine, with mode 0600"
+    text = secret_files.read(path, subject=name, where=where, hint=hint)
+    _check_private(name, path, where)
     if not text or "\n" in text:
         lines = f"{text.count(chr(10)) + 1} lines" if text else "nothing"
         raise InventoryError(

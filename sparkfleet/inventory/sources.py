@@ -53,7 +53,7 @@ def _read_file(path: Path, tree: Tree) -> None:
     where = Where(file=str(path))
     tree.origin = {
         "inventory_file": Value(data=os.path.abspath(path), where=where),  # noqa: PTH100 - links stay
-        "inventory_dir": Value(data=os.path.abspath(path.parent), where=where),  # noqa: PTH100
+        "inventory_dir": Value(data=os.path.abspath(path.parent), where=where),  # noqa: PTH100 - links stay
     }
     try:
         _read_text(path.suffix, source.read(path, error=InventoryError), tree)

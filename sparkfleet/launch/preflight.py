@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from sparkfleet.facts import HostFacts
-from sparkfleet.launch import declared, library, secrets
+from sparkfleet.launch import declared, nccl, secrets
 from sparkfleet.launch.costs import costs
 from sparkfleet.launch.engines import NATIVE, kind, mods, options
 from sparkfleet.launch.engines.checks import container_checks
@@ -40,8 +40,8 @@ def preflight(
         verdicts += _free_ports(facts[name], surveys[name], ports)
         verdicts += _orphans(name, surveys[name])
     verdicts += _same_engine(surveys, settings, executor)
-    found = {name: survey.library for name, survey in surveys.items() if survey.library}
-    verdicts += library.judge(found, settings)
+    found = {name: survey.nccl for name, survey in surveys.items() if survey.nccl}
+    verdicts += nccl.judge(found, settings)
     return tuple(verdicts)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sparkfleet.errors import InventoryError
+from sparkfleet.inventory import secret_files
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.variables.secret import FROM_FILE, VEIL, is_file, is_secret
 
@@ -31,16 +32,12 @@ def reveal(settings: Settings, name: str, value: Any) -> Any:
     where = settings.origin("vllm_env", name)
     found = value
     if is_file(value):
-        path = Path(value[FROM_FILE]).expanduser()
-        try:
-            found = path.read_text(encoding="utf-8").rstrip("\r\n")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is no text"
-            raise InventoryError(
-                f"vllm_env: {name} is to come from {path}: {reason}",
-                where=where,
-                hint="the file holds the secret alone, on this machine",
-            ) from None
+        found = secret_files.read(
+            Path(value[FROM_FILE]).expanduser(),
+            subject=f"vllm_env: {name}",
+            where=where,
+            hint="the file holds the secret alone, on this machine",
+        )
     if found == "" and is_secret(name, value):
         raise InventoryError(
             f"vllm_env: {name} is empty", where=where, hint="give it a value, or null to unset it"

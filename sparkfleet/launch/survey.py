@@ -13,7 +13,7 @@ from sparkfleet.launch.engines.daemon import Daemon
 from sparkfleet.launch.engines.daemon import parse as parse_daemon
 from sparkfleet.launch.images.image import Image, Probe
 from sparkfleet.launch.images.image import parse as parse_image
-from sparkfleet.launch.library import Library
+from sparkfleet.launch.nccl import Library
 from sparkfleet.launch.transaction import STATE, About, Previous, State, parse_about
 from sparkfleet.launch.transaction import parse as parse_state
 from sparkfleet.model import EMPTY
@@ -48,7 +48,7 @@ class Survey:
     image: Image | None = None  # the one that shall run; `image_name` also where it is absent
     image_name: str = ""
     base: Image | None = None  # the one that it is derived from
-    library: Library | None = None  # the host's NCCL, where the ranks shall take that
+    nccl: Library | None = None  # the host's NCCL, where the ranks shall take that
     pids: Mapping[str, int] = field(default_factory=lambda: EMPTY)  # role -> process of its script
     about: About = field(default_factory=About)  # what runs, as its start wrote it down
     state: State | None = None  # of a run that has not ended, or was killed

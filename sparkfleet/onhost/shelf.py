@@ -125,7 +125,7 @@ def files(folder: Path) -> Iterator[tuple[str, int]]:
     for parent, _, names in os.walk(folder):
         for name in names:
             with contextlib.suppress(OSError):  # hidden, or gone meanwhile
-                found = os.lstat(os.path.join(parent, name))  # noqa: PTH118
+                found = os.lstat(os.path.join(parent, name))  # noqa: PTH118 - many
                 if stat.S_ISREG(found.st_mode):
                     yield name, found.st_size
 

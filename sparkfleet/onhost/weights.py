@@ -200,7 +200,7 @@ def _blind(path: Path, root: Path) -> str:
         here = here / parts.pop(0)
         if here.is_symlink():
             target = os.readlink(here)  # noqa: PTH115 - Python 3.8
-            if os.path.isabs(target):  # noqa: PTH117
+            if os.path.isabs(target):  # noqa: PTH117 - a text
                 return f"{here}, a link to the full path {target}"
             here, parts = here.parent, [*Path(target).parts, *parts]
     return ""
@@ -217,7 +217,7 @@ def _owner(path: Path) -> str:
 def own(root: Path) -> Path:
     """Return the ledger in this user's cache, for a weights folder that they may only read."""
     name = hashlib.sha256(os.fsencode(root.resolve())).hexdigest()[:16]
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111 - never fails
     return Path(cache, "sparkfleet", f"{name}.jsonl")
 
 

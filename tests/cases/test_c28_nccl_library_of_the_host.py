@@ -12,9 +12,9 @@ import sys
 from pathlib import Path
 
 from sparkfleet.commands import script
-from sparkfleet.launch import library
+from sparkfleet.launch import nccl
 from sparkfleet.launch.environment import environment
-from sparkfleet.launch.library import Library, judge
+from sparkfleet.launch.nccl import Library, judge
 from tests.engines import engine, settings
 
 PATH = "/usr/lib/aarch64-linux-gnu/libnccl.so.2"
@@ -62,7 +62,7 @@ def test_containers_have_it_mounted_and_preloaded_also_where_the_image_names_ano
         (),
         cluster="default",
         hf_home="/models",
-        engine=(*runs.environment, *library.variables(own, runs.inside(PATH))),
+        engine=(*runs.environment, *nccl.variables(own, runs.inside(PATH))),
     )
     found = {one.name: one.value for one in made}
     assert (found["LD_PRELOAD"], found["VLLM_NCCL_SO_PATH"]) == (seen, seen)

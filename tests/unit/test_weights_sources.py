@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -108,7 +107,6 @@ def test_an_index_in_a_subfolder_whose_shards_were_left_out_is_no_fault(tmp_path
     assert from_folder(folder).files
 
 
-@pytest.mark.skipif(os.getuid() == 0 and not Path("/proc").is_dir(), reason="needs /proc")
 def test_a_cache_that_cannot_be_written_costs_only_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

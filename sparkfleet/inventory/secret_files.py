@@ -1,0 +1,21 @@
+"""Secrets that a file on this machine holds: ``{from_file: PATH}``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sparkfleet.errors import InventoryError, Where
+
+
+def read(path: Path, *, subject: str, where: Where | None, hint: str) -> str:
+    """Return what the file holds, without the end of its last line.
+
+    Raises InventoryError, which names `subject` and nothing of what the file holds.
+    """
+    try:
+        return path.read_text(encoding="utf-8").rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise InventoryError(
+            f"{subject} is to come from {path}: {reason}", where=where, hint=hint
+        ) from None

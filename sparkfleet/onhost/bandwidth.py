@@ -8,9 +8,10 @@ First request: ``{"timeout": SECONDS}``, for everything. Answer: ``{"perftest": 
 A FLOW names its ``kind`` and ``address``, the taker's; a sender also gets ``port``, ``netdev`` and
 ``own``, the address that it sends from. A RESULT that failed holds ``why``, else by kind:
 
-tcp   from `streams`: ``bytes`` that came in ``seconds``; ``need``, for which part of that time the
-      two threads of an average stream ran or waited for a CPU; ``idle``, the part of the CPUs'
-      time that the busier host had to spare.
+tcp   from `streams`: ``bytes`` that arrived in ``seconds`` by the sender's clock (a taker that
+      wakes up late finds much waiting: a rate that no link has); ``need``, for which part of that
+      time the two threads of an average stream ran or waited for a CPU; ``idle``, the part of the
+      CPUs' time that the busier host had to spare.
 echo  from `count` round trips of one byte: ``microseconds``, their median.
 rdma  from `ib_write_bw` with `hca`, `ib_port`, `gid_index`, `iterations`: ``text``, its output.
 """
@@ -83,19 +84,17 @@ def accept(server: socket.socket, count: int, receive: Callable[[socket.socket],
 
 
 def drain(caller: socket.socket) -> None:
-    """Read to the end and answer what came, in which time, and what that took of a CPU."""
+    """Read to the end and answer how much came, and what that took of a CPU."""
     buffer = bytearray(PIECE)
     with caller, contextlib.suppress(OSError):
         caller.settimeout(PATIENCE)
-        caller.recv_into(buffer)
-        began, before, count = time.monotonic(), load(), 0
+        count, before = caller.recv_into(buffer), load()
         while True:
             got = caller.recv_into(buffer)
             if not got:
                 break
             count += got
-        ended = time.monotonic()
-        caller.sendall(json.dumps([count, began, ended, *loaded(before)]).encode())
+        caller.sendall(json.dumps([count, *loaded(before)]).encode())
 
 
 def echo(caller: socket.socket) -> None:
@@ -169,16 +168,17 @@ def stream(flow: dict[str, Any], seconds: float) -> list[float]:
         limit = struct.pack("ll", int(PATIENCE), 0)  # struct timeval
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, PIECE)  # soon drained
-        before, end = load(), time.monotonic() + seconds
-        while time.monotonic() < end:
+        before, began = load(), time.monotonic()
+        while time.monotonic() < began + seconds:
             os.sendfile(sock.fileno(), source, 0, PIECE)
         sock.shutdown(socket.SHUT_WR)
         sock.settimeout(PATIENCE)
         work, idle = loaded(before)
         said = sock.recv(PIECE)
+        ended = time.monotonic()
     if not said:
         raise ConnectionError("nothing arrived any more")
-    got, began, ended, theirs, spare = json.loads(said)
+    got, theirs, spare = json.loads(said)
     return [got, began, ended, work + theirs, min(idle, spare)]
 
 

@@ -36,6 +36,8 @@ COMMIT = "9f1c3a77e6a04f2b8d5e0c1b2a3948576fedcba0"
 
 def isolate(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep a test out of the user's caches, and run on-host programs by a Python that is near."""
+    (folder / "home").mkdir(exist_ok=True)
+    monkeypatch.setenv("HOME", str(folder / "home"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
 

@@ -17,12 +17,13 @@ from sparkfleet.remote.link import Link
 from sparkfleet.remote.pool import Answers
 from sparkfleet.report.events import Note, Progress
 from sparkfleet.weights import layout, stage
+from sparkfleet.weights.arrival import Arriving
 from sparkfleet.weights.delivery import Report, deliver
 from sparkfleet.weights.inspection import Inspection, inspect
 from sparkfleet.weights.manifest import Manifest
 from sparkfleet.weights.orders import Order, check_supply, orders
 from sparkfleet.weights.routes import Ends, Shared, apart
-from sparkfleet.weights.stage import Arriving, StagePlan, Strategy
+from sparkfleet.weights.stage import StagePlan, Strategy
 from sparkfleet.weights.wanted import Stock, stocks_of
 
 
@@ -191,7 +192,10 @@ def hash_of(manifest: Manifest) -> str:
 def _change(manifest: Manifest, plan: StagePlan) -> Change:
     target = f"{plan.root}/{layout.served(manifest)}"
     if not plan.sends:
-        return Change(summary=f"put {len(plan.adopt)} files that are there in place, {target}")
+        copies = sum(plan.copies.values())
+        copied = f" ({show_size(copies)} copied)" if copies else ""
+        what = f"put {len(plan.adopt)} files that are there{copied} in place"
+        return Change(summary=f"{what}, {target}")
     return Change(summary=f"send {len(plan.sends)} files, {show_size(plan.size)}, to {target}")
 
 

@@ -3,7 +3,8 @@
 Request: ``root`` (the weights folder; ``~`` is this user's home) and ``do``:
 
 ``place``: ``items`` (the ``path`` that the engine reads, the ``blob`` where its bytes shall live,
-``have``: the file that has them) and ``texts`` (small files, path -> text). ``list``: nothing.
+``have``: the file that has them) and ``texts`` (small files, path -> text). While it copies, a line
+a second tells ``copied`` bytes; it ends when whoever asks has gone. ``list``: nothing.
 ``remove``: the ``folder`` of a model, of which the files go that runs of ours brought.
 
 All paths count from the root. Every step is one rename, so that a kill leaves nothing half done.
@@ -14,17 +15,20 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import hashlib
 import json
 import os
-import shutil
+import select
 import stat
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 PARTIAL = ".incomplete"
 FOLDER = ".sparkfleet"
+PIECE = 1 << 20
 KINDS = ("config.json", "params.json", "*.safetensors", "*.gguf")
 
 
@@ -48,7 +52,9 @@ def lock(root: Path) -> int:
 
 def place(root: Path, request: dict[str, Any]) -> dict[str, Any]:
     """Publish bytes that are here already: by a hard link where that can be, else by a copy."""
-    placed = [item["path"] for item in request["items"] if _place(root, item)]
+    copied: list[int] = []
+    threading.Thread(target=_tell, args=(copied,), daemon=True).start()
+    placed = [item["path"] for item in request["items"] if _place(root, item, copied)]
     for name, text in request["texts"].items():
         partial = _beside(root / name)
         partial.write_text(text)
@@ -56,20 +62,20 @@ def place(root: Path, request: dict[str, Any]) -> dict[str, Any]:
     return {"placed": placed, "texts": list(request["texts"])}
 
 
-def _place(root: Path, item: dict[str, Any]) -> bool:
+def _tell(copied: list[int]) -> None:
+    """Say each second how much was copied, and end when whoever asks has gone."""
+    while not select.select([0], [], [], 1)[0] or os.read(0, PIECE):
+        print(json.dumps({"progress": {"copied": sum(copied)}}), flush=True)
+    os._exit(1)
+
+
+def _place(root: Path, item: dict[str, Any], copied: list[int]) -> bool:
     path, blob, have = (root / item[name] for name in ("path", "blob", "have"))
     if not have.exists():
         return False
     if have != blob:
-        partial = _beside(blob)
-        partial.unlink(missing_ok=True)
-        try:
-            os.link(have, partial)
-        except OSError:  # another filesystem, or another user's file
-            shutil.copyfile(have, partial)
-            forget(have, partial)
-        partial.replace(blob)
-        partial.unlink(missing_ok=True)  # a rename to another name of the same file does nothing
+        if not _linked(have, blob):
+            _copy(have, blob, item["hash"], copied)
         record(root, blob, item["hash"])
     if path != blob:
         link = _beside(path)
@@ -77,6 +83,41 @@ def _place(root: Path, item: dict[str, Any]) -> bool:
         link.symlink_to(os.path.relpath(blob, path.parent))
         link.replace(path)
     return True
+
+
+def _linked(have: Path, blob: Path) -> bool:
+    """Give `have` the name `blob` too; False: another filesystem, or another user's file.
+
+    The name on the way is not that of a download, which might be shortened and both with it.
+    """
+    link = _beside(blob, ".link")
+    link.unlink(missing_ok=True)
+    try:
+        os.link(have, link)
+    except OSError:
+        return False
+    link.replace(blob)
+    link.unlink(missing_ok=True)  # a rename to another name of the same file does nothing
+    return True
+
+
+def _copy(have: Path, blob: Path, known: str, copied: list[int]) -> None:
+    """Copy `have` to `blob` if its bytes still have the hash `known`; append to `copied`."""
+    partial = _beside(blob)
+    partial.unlink(missing_ok=True)
+    state = hashlib.sha256()
+    if known.startswith("git:"):
+        state = hashlib.sha1(b"blob %d\0" % have.stat().st_size)  # noqa: S324 - Git's own
+    with have.open("rb") as source, partial.open("wb") as target:
+        for piece in iter(lambda: source.read(PIECE), b""):
+            target.write(piece)
+            state.update(piece)
+            copied.append(len(piece))
+    if state.hexdigest() != known.partition(":")[2]:
+        partial.unlink()
+        raise RefusedError(f"{have} changed while it was copied", "run again when that is over")
+    forget(have, partial)
+    partial.replace(blob)
 
 
 def forget(*files: Path) -> None:
@@ -96,9 +137,9 @@ def record(root: Path, blob: Path, known: str) -> None:
         ledger.write(json.dumps(row) + "\n")
 
 
-def _beside(path: Path) -> Path:
+def _beside(path: Path, kind: str = "") -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    return path.with_name(path.name + PARTIAL)
+    return path.with_name(path.name + kind + PARTIAL)
 
 
 def models(root: Path) -> Iterator[dict[str, Any]]:

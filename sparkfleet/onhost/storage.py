@@ -2,12 +2,14 @@
 
 Request: ``root`` (the weights folder; ``~`` is this user's home), ``folder`` (where the model lives
 below it), ``served`` (the folder that the engine reads), ``expected`` (files that belong there,
-below ``served``), ``refs`` (small files to read).
+below ``served``), ``refs`` (small files to read), ``indexes`` (those of shards, and for each
+whether it stands in a folder of its own).
 
 Answer: ``root`` as a full path, ``base`` (it, or the nearest folder above it that exists), who may
 write there, its filesystem with free bytes and inodes and what a quota leaves; then of the model's
 folder: ``foreign`` (paths of other users), ``strays`` (downloads that never ended), ``extra``
-weights files that do not belong there, ``commits`` and ``refs``.
+weights files that do not belong there, ``commits`` and ``refs``, and what is wrong with each
+safetensors index (``indexes``).
 """
 
 from __future__ import annotations
@@ -130,7 +132,36 @@ def contents(root: Path, request: dict[str, Any]) -> dict[str, Any]:
         ],
         "commits": sorted(path.name for path in paths if path.parent == folder / "snapshots"),
         "refs": texts(root, request["refs"]),
+        "indexes": indexes(root, request["indexes"]),
     }
+
+
+def indexes(root: Path, nested: dict[str, bool]) -> dict[str, str]:
+    """Return what is wrong with each index that can be read."""
+    found = {}
+    for name, below in nested.items():
+        with contextlib.suppress(OSError):  # it is not there: another verdict
+            problem = index_problem(root / name, nested=below)
+            found.update({name: problem} if problem else {})
+    return found
+
+
+def index_problem(path: Path, *, nested: bool) -> str | None:
+    """Name the shards of a ``model.safetensors.index.json`` that do not stand beside it.
+
+    One of pickles counts only without safetensors, which vLLM prefers; one of a `nested` folder
+    only if any of its shards is there: patterns left them out (``original/``).
+    """
+    if path.name.endswith(".bin.index.json") and any(path.parent.glob("*.safetensors")):
+        return None
+    try:
+        shards = set(json.loads(path.read_text())["weight_map"].values())
+        missing = sorted(name for name in shards if not (path.parent / name).exists())
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return "no weight_map"
+    if not missing or (nested and len(missing) == len(shards)):
+        return None
+    return f"{len(missing)} of {len(shards)} shards absent: {missing[0]}"
 
 
 def way(root: Path, folder: Path) -> tuple[Path, ...]:

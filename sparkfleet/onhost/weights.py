@@ -2,11 +2,12 @@
 
 Request: ``root`` (the weights folder; ``~`` is this user's home), ``files`` (each ``path`` that the
 engine reads, ``blob`` where its bytes live, ``size`` and ``hash``; paths count from the root),
-``full`` (hash even what the ledger knows), the ``ledger``, ``record`` (it may be written).
+``caches`` (folders elsewhere that may have the right bytes), ``full`` (hash even what the ledger
+knows), the ``ledger``, ``record`` (it may be written).
 
 Answer: ``files`` has, for each file that is not complete, its ``state``, what was ``seen``, where
-the right bytes are already (``have``) and how many of them arrived before (``offset``); ``indexes``
-has what is wrong with each safetensors index; ``hashed`` counts the bytes that were read.
+the right bytes are already (``have``), whether a hard link cannot bring them from there (``copy``)
+and how many of them arrived before (``offset``); ``hashed`` counts the bytes that were read.
 """
 
 from __future__ import annotations
@@ -28,7 +29,6 @@ from typing import Any
 
 PIECE = 1 << 20
 PARTIAL = ".incomplete"
-INDEX = (".safetensors.index.json", ".bin.index.json")
 
 
 class Ledger:
@@ -94,29 +94,12 @@ def header_problem(path: Path, size: int) -> str | None:
     return None if whole == size else f"{size} bytes where the header says {whole}"
 
 
-def index_problem(path: Path, *, nested: bool) -> str | None:
-    """Name the shards of a ``model.safetensors.index.json`` that do not stand beside it.
-
-    One of pickles counts only without safetensors, which vLLM prefers; one of a `nested` folder
-    only if any of its shards is there: patterns left them out (``original/``).
-    """
-    if path.name.endswith(INDEX[1]) and any(path.parent.glob("*.safetensors")):
-        return None
-    try:
-        shards = set(json.loads(path.read_text())["weight_map"].values())
-        missing = sorted(name for name in shards if not (path.parent / name).exists())
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return "no weight_map"
-    if not missing or (nested and len(missing) == len(shards)):
-        return None
-    return f"{len(missing)} of {len(shards)} shards absent: {missing[0]}"
-
-
 class Tree:
-    """The weights folder of this host."""
+    """The weights folder of this host, and `caches` elsewhere of which files can be taken."""
 
-    def __init__(self, root: Path, ledger: Ledger, *, full: bool) -> None:
+    def __init__(self, root: Path, caches: list[Path], ledger: Ledger, *, full: bool) -> None:
         self.root = root
+        self.caches = caches
         self.ledger = ledger
         self.full = full
         self.hashed = 0
@@ -131,7 +114,9 @@ class Tree:
         have = next(self.copies(item), None)
         begun = self.root / (item["blob"] + PARTIAL)
         offset = min(begun.stat().st_size, item["size"]) if os.access(begun, os.W_OK) else 0
-        return {"path": item["path"], "state": state, "seen": seen, "have": have, "offset": offset}
+        copy = have is not None and not linkable(self.root / have, self.root / item["blob"])
+        found = {"path": item["path"], "state": state, "seen": seen, "have": have}
+        return {**found, "copy": copy, "offset": offset}
 
     def judge(self, name: str, item: dict[str, Any]) -> tuple[str, str]:
         """Return the state of file `name`, which should hold `item`, and what was seen."""
@@ -148,11 +133,11 @@ class Tree:
             return "missing", "no file"
 
     def _judge(self, path: Path, item: dict[str, Any]) -> tuple[str, str]:
-        found = path.stat()
-        real = os.path.relpath(path.resolve(), self.root.resolve())
-        blind = _blind(path, self.root)
-        if blind or real.startswith("../"):
-            return "outside", blind or str(path.resolve())
+        found, real = path.stat(), self.name(path)
+        if self.root in path.parents:  # where the engine sees it only if no link leads out
+            blind = _blind(path, self.root)
+            if blind or os.path.isabs(real):  # noqa: PTH117 - a text
+                return "outside", blind or real
         if not stat.S_ISREG(found.st_mode):
             return "kind", "no regular file"
         if found.st_size != item["size"]:
@@ -174,23 +159,43 @@ class Tree:
             self.ledger.record(name, found, known)
         return known
 
+    def name(self, path: Path) -> str:
+        """Return where the bytes of `path` live: from the root, or a full path if elsewhere."""
+        real = os.path.relpath(path.resolve(), self.root.resolve())
+        return str(path.resolve()) if real.startswith("../") else real
+
     def copies(self, item: dict[str, Any]) -> Iterator[str]:
-        """Yield the files below the root that hold the bytes of `item`, whatever their layout."""
+        """Yield the files that hold the bytes of `item`, whatever their layout."""
         for name in (item["blob"], *self.sizes().get(item["size"], ())):
             if self.judge(name, item)[0] == "complete":
-                yield os.path.relpath((self.root / name).resolve(), self.root.resolve())
+                yield self.name(self.root / name)
 
     def sizes(self) -> dict[int, list[str]]:
-        """Return the files below the root by their size."""
+        """Return the files below the root, then those of the caches, by their size."""
         if not self._by_size:
             by_size: dict[int, list[str]] = {0: []}
-            for folder, _, names in os.walk(self.root):
-                for path in (Path(folder, name) for name in names if not name.endswith(PARTIAL)):
-                    with contextlib.suppress(OSError):  # hidden, or another run is at work
-                        size = path.lstat().st_size
-                        by_size.setdefault(size, []).append(os.path.relpath(path, self.root))
+            for path in (path for top in (self.root, *self.caches) for path in _files(top)):
+                with contextlib.suppress(OSError):  # hidden, or another run is at work
+                    by_size.setdefault(path.lstat().st_size, []).append(str(path))
             self._by_size = by_size
         return self._by_size
+
+
+def _files(top: Path) -> Iterator[Path]:
+    for folder, _, names in os.walk(top):
+        yield from (Path(folder, name) for name in names if not name.endswith(PARTIAL))
+
+
+def linkable(have: Path, blob: Path) -> bool:
+    """Say whether `have` can get the name `blob` too: one filesystem, and a file of this user.
+
+    A file of another user must be writable (``fs.protected_hardlinks``).
+    """
+    home, found = blob.parent, have.stat()
+    while not home.exists():
+        home = home.parent
+    mine = os.getuid() in (0, found.st_uid) or os.access(have, os.R_OK | os.W_OK)
+    return mine and found.st_dev == home.stat().st_dev
 
 
 def _blind(path: Path, root: Path) -> str:
@@ -225,17 +230,12 @@ def inspect(root: Path, request: dict[str, Any]) -> dict[str, Any]:
     """Answer `request`, telling each second how many bytes were hashed."""
     path = Path(request["ledger"]).expanduser()
     ledger = Ledger(path, own(root), writable=request["record"])
-    tree = Tree(root, ledger, full=request["full"])
+    caches = [Path(os.path.expanduser(name)) for name in request["caches"]]  # noqa: PTH111 - never fails
+    tree = Tree(root, caches, ledger, full=request["full"])
     threading.Thread(target=_tell, args=(tree,), daemon=True).start()
     with ThreadPoolExecutor(min(os.cpu_count() or 1, 8)) as threads:
         findings = [found for found in threads.map(tree.look, request["files"]) if found]
-    bad = {found["path"] for found in findings}
-    whole = [item["path"] for item in request["files"] if item["path"] not in bad]
-    top, indexes = min((it["path"].count("/") for it in request["files"]), default=0), {}
-    for name in (name for name in whole if name.endswith(INDEX)):
-        problem = index_problem(root / name, nested=name.count("/") > top)
-        indexes.update({name: problem} if problem else {})
-    return {"root": str(root), "files": findings, "indexes": indexes, "hashed": tree.hashed}
+    return {"files": findings, "hashed": tree.hashed}
 
 
 def _tell(tree: Tree) -> None:

@@ -60,6 +60,13 @@ ROWS = (
         "path here, or ORG/NAME@COMMIT:FILE",
     ),
     Variable(
+        name="weights_caches",
+        kind=Kind.LIST,
+        help="folders of this host, outside weights_dir, whose files are used where they hold what "
+        "is wanted: linked or copied, not sent; nothing is changed there",
+        default=("~/.cache/huggingface",),
+    ),
+    Variable(
         name="weights_offline",
         kind=Kind.FLAG,
         help="never ask the Hub: only what is here or on a node counts",

@@ -15,11 +15,12 @@ from typing import Any, Self
 
 from sparkfleet.errors import CommandError, GateError
 from sparkfleet.remote.link import Link
-from sparkfleet.weights import stage
+from sparkfleet.weights import arrival, stage
+from sparkfleet.weights.arrival import Landed, Moved, silent
 from sparkfleet.weights.conversation import Conversation
 from sparkfleet.weights.routes import HUB, Ends, Leg, Routes, Shared, nobody_has, routes, spread
 from sparkfleet.weights.sources import FolderSource, HubSource, Source
-from sparkfleet.weights.stage import Landed, Moved, Send, StagePlan
+from sparkfleet.weights.stage import Send, StagePlan
 
 STREAMS = 4  # connections of a leg at most, each hashed on a core of its own
 WORTH_A_STREAM = 64 << 20  # bytes
@@ -65,7 +66,7 @@ def deliver(
     *,
     source: Source | None = None,
     origin: str | None = None,
-    moved: Moved = stage.silent,
+    moved: Moved = silent,
 ) -> Report:
     """Bring every host of `plans` what it lacks.
 
@@ -160,7 +161,9 @@ class Delivery:
     def _place(self, report: Report) -> None:
         _join(
             [
-                self._threads.submit(stage.place, self.links[name], plan, report.landed[name])
+                self._threads.submit(
+                    arrival.place, self.links[name], plan, report.landed[name], self.moved
+                )
                 for name, plan in self.plans.items()
             ]
         )
@@ -192,7 +195,7 @@ class Delivery:
     def _files(self, leg: Leg) -> dict[str, dict[str, Any]]:
         plan = self.plans[leg.sender]
         arriving = {send.place.blob for send in plan.sends}
-        adopted = {place.blob: have for place, have in plan.adopt}
+        adopted = {adopt.place.blob: adopt.have for adopt in plan.adopt}
         return {
             send.place.blob: {
                 "size": send.place.file.size,
@@ -209,7 +212,7 @@ class Delivery:
         plan = self.plans[name]
         receiver = self._receivers[name].result()
         receiver.ask({"root": plan.root, "streams": streams}, payload=payload)
-        landed = stage.landed(receiver, plan, self.moved)
+        landed = arrival.landed(receiver, plan, self.moved)
         for blob, seen in landed.wrong.items():
             sender = self._sender(name, blob)
             cure = f"{sender} has it damaged: weights.verify --full"

@@ -19,13 +19,15 @@ class Finding:
     """A file that is not complete on a host.
 
     `state` is missing, size, hash, header, dangling, unreadable, outside or kind; `have` is a file
-    of that host with the right bytes, `offset` how many bytes arrived in an earlier run.
+    of that host with the right bytes, which no hard link but a `copy` brings to their place;
+    `offset` is how many bytes arrived in an earlier run.
     """
 
     path: str
     state: str
     seen: str
     have: str | None = None
+    copy: bool = False
     offset: int = 0
 
 
@@ -35,7 +37,8 @@ class Storage:
 
     `base` is the root, or the nearest folder above it that exists. `foreign` are paths of the model
     that belong to another user or cannot be read, `locked` folders that cannot be written,
-    `strays` downloads that never ended, `extra` weights files that the manifest does not name.
+    `strays` downloads that never ended, `extra` weights files that the manifest does not name,
+    `indexes` what is wrong with each index of shards.
     """
 
     root: str
@@ -55,6 +58,7 @@ class Storage:
     extra: tuple[str, ...] = ()
     commits: tuple[str, ...] = ()
     refs: Mapping[str, str] = field(default_factory=lambda: EMPTY)
+    indexes: Mapping[str, str] = field(default_factory=lambda: EMPTY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +68,6 @@ class Inspection:
     host: str
     storage: Storage
     findings: tuple[Finding, ...] = ()
-    indexes: Mapping[str, str] = field(default_factory=lambda: EMPTY)
     hashed: int = 0
 
 
@@ -102,9 +105,15 @@ def inspect(
     With `record` off nothing is written there, not even the ledger. While it reads for long, it
     tells `hashed`.
     """
-    items = [place.item() for place in layout.places(manifest)]
-    ledger = layout.ledger(Settings(host=link.host), root)
-    request = {"root": root, "files": items, "full": full, "ledger": ledger, "record": record}
+    settings = Settings(host=link.host)
+    request = {
+        "root": root,
+        "files": [place.item() for place in layout.places(manifest)],
+        "caches": settings.value("weights_caches") if settings.brings_weights else [],
+        "full": full,
+        "ledger": layout.ledger(settings, root),
+        "record": record,
+    }
     with Conversation(link, "weights", request, little=True) as hashing:
         storage = link.ask("storage", _question(manifest, root))
         files = hashing.answer(lambda progress: hashed(progress["hashed"]))
@@ -112,7 +121,6 @@ def inspect(
         host=link.host.name,
         storage=_storage(storage),
         findings=tuple(Finding(**finding) for finding in files["files"]),
-        indexes=files["indexes"],
         hashed=files["hashed"],
     )
 
@@ -125,6 +133,7 @@ def _question(manifest: Manifest, root: str) -> dict[str, Any]:
         "served": layout.served(manifest),
         "expected": [name for place in places for name in {place.path, place.blob}],
         "refs": list(layout.texts(manifest)),
+        "indexes": layout.indexes(manifest),
     }
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparkfleet.recipes.settings import Settings
-from sparkfleet.weights.manifest import File, Manifest, text
+from sparkfleet.weights.manifest import INDEX, File, Manifest, text
 
 RECORDS = ".sparkfleet/manifests"
 LEDGER = "ledger.jsonl"
@@ -68,6 +68,13 @@ def _place(manifest: Manifest, file: File) -> Place:
     return Place(
         file=file, path=path, blob=f"{home(manifest)}/blobs/{file.sha256 or file.git_sha1}"
     )
+
+
+def indexes(manifest: Manifest) -> dict[str, bool]:
+    """Return each index of shards, and whether it stands in a folder below the model's own."""
+    paths = [place.path for place in places(manifest)]
+    top = min((path.count("/") for path in paths), default=0)
+    return {path: path.count("/") > top for path in paths if path.endswith(INDEX)}
 
 
 def record(manifest: Manifest) -> str | None:

@@ -10,9 +10,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from sparkfleet.errors import InputError
+from sparkfleet.onhost import storage
 from sparkfleet.onhost import weights as onhost
 
 HASHES = "hashes.jsonl"
+INDEX = (".safetensors.index.json", ".bin.index.json")  # which shards a model has
 ARIA2 = ".aria2"  # beside a file that is as long as it shall be, but has not all bytes yet
 MARKS = ("*config.json", "params.json", "model_index.json", "*.safetensors", "*.gguf", "*.bin")
 LFS = b"version https://git-lfs.github.com/spec/v1\n"
@@ -171,8 +173,8 @@ def _problem(file: Path, name: str, size: int) -> str | None:
             return "a pointer of Git LFS, not the file itself; in its folder: git lfs pull"
     if file.suffix == ".safetensors":
         return onhost.header_problem(file, size)
-    if file.name.endswith(onhost.INDEX):
-        return onhost.index_problem(file, nested="/" in name)
+    if file.name.endswith(INDEX):
+        return storage.index_problem(file, nested="/" in name)
     return None
 
 

@@ -12,6 +12,8 @@ from sparkfleet.weights.sources import HubSource
 from sparkfleet.weights.stage import StagePlan, Strategy
 from sparkfleet.weights.wanted import Stock
 
+CACHE = "its own cache"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
@@ -64,6 +66,8 @@ def suppliers(order: Order, shared: Shared) -> Mapping[str, tuple[str, ...]]:
         found[leg.receiver].append(leg.sender)
     for name in ways.outside:
         found[name].append(_outside(order.stock))
+    for name, plan in order.plans.items():
+        found[name] += [CACHE] if plan.cached else []
     return {name: tuple(senders) for name, senders in found.items()}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,13 +12,11 @@ from typing import Any
 from sparkfleet.model import EMPTY, Severity, Verdict
 from sparkfleet.remote.link import Link
 from sparkfleet.weights import layout, verdicts
-from sparkfleet.weights.conversation import Conversation
 from sparkfleet.weights.inspection import Hashed, Inspection, Room, inspect, untold
 from sparkfleet.weights.layout import Place
 from sparkfleet.weights.manifest import Manifest
 
 PIECE = 1 << 20  # bytes read at once
-PLACE_TIMEOUT = 3600.0  # s; bytes that cannot be linked are copied
 BEYOND_REPAIR = ("header", "kind")  # right bytes of a broken source; a folder in a file's place
 
 
@@ -40,8 +38,17 @@ class Send:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Adopt:
+    """A file whose bytes the host has in file `have`; no hard link but a `copy` brings them."""
+
+    place: Place
+    have: str
+    copy: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StagePlan:
-    """What one host needs: files to send, files to adopt (place, file with its bytes), and texts.
+    """What one host needs: files to send, files to adopt, and small texts.
 
     `verdicts` tell what is wrong now and gets repaired (warnings), and what cannot (errors).
     """
@@ -49,7 +56,7 @@ class StagePlan:
     host: str
     root: str
     sends: tuple[Send, ...] = ()
-    adopt: tuple[tuple[Place, str], ...] = ()
+    adopt: tuple[Adopt, ...] = ()
     texts: Mapping[str, str] = field(default_factory=lambda: EMPTY)
     verdicts: tuple[Verdict, ...] = ()
     cores: int = 1
@@ -61,38 +68,19 @@ class StagePlan:
         return sum(send.size for send in self.sends)
 
     @property
+    def copies(self) -> Mapping[str, int]:
+        """The bytes to copy on this host, by the blob that they make."""
+        return {it.place.blob: it.place.file.size for it in self.adopt if it.copy}
+
+    @property
+    def cached(self) -> bool:
+        """Whether bytes come from a folder of this host outside its weights folder."""
+        return any(adopt.have.startswith("/") for adopt in self.adopt)
+
+    @property
     def changes(self) -> bool:
         """Whether there is anything to do."""
         return bool(self.sends or self.adopt or self.texts)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Landed:
-    """What a host took in: bytes, files, and the files whose hash was wrong on arrival."""
-
-    host: str
-    bytes: int = 0
-    files: int = 0
-    wrong: Mapping[str, str] = field(default_factory=lambda: EMPTY)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arriving:
-    """How far a host is: `done` of `size` bytes arrived, and `proven` of its `files` are right."""
-
-    host: str
-    done: int
-    size: int
-    proven: int
-    files: int
-
-
-Moved = Callable[[Arriving], None]
-"""Takes how far a host is, again and again."""
-
-
-def silent(_: Arriving) -> None:
-    """Say nothing about progress."""
 
 
 class Strategy(enum.StrEnum):
@@ -143,14 +131,15 @@ def plan(
 def _plan(manifest: Manifest, inspection: Inspection, taken: Room) -> StagePlan:
     places = {place.path: place for place in layout.places(manifest)}
     sends: dict[str, Send] = {}
-    adopt: list[tuple[Place, str]] = []
+    adopt: list[Adopt] = []
     for finding in (found for found in inspection.findings if found.state not in BEYOND_REPAIR):
         place = places[finding.path]
-        have = place.blob if place.blob in sends else finding.have
-        if have is None:
-            sends[place.blob] = Send(place=place, offset=finding.offset)
+        if place.blob in sends:
+            adopt.append(Adopt(place=place, have=place.blob))
+        elif finding.have:
+            adopt.append(Adopt(place=place, have=finding.have, copy=finding.copy))
         else:
-            adopt.append((place, have))
+            sends[place.blob] = Send(place=place, offset=finding.offset)
     refs, texts = inspection.storage.refs, layout.texts(manifest).items()
     needed = StagePlan(
         host=inspection.host,
@@ -161,10 +150,13 @@ def _plan(manifest: Manifest, inspection: Inspection, taken: Room) -> StagePlan:
         texts={name: text for name, text in texts if refs.get(name) != text},
     )
     if needed.changes:
-        links = sum(place.path != place.blob for place in places.values())
-        room = Room(sizes=tuple(send.size for send in needed.sends), links=links)
-        needed = replace(needed, room=room)
+        needed = replace(needed, room=_room(needed, places.values()))
     return replace(needed, verdicts=tuple(_verdicts(manifest, inspection, needed, taken)))
+
+
+def _room(needed: StagePlan, places: Iterable[Place]) -> Room:
+    sizes = (*(send.size for send in needed.sends), *needed.copies.values())
+    return Room(sizes=sizes, links=sum(place.path != place.blob for place in places))
 
 
 def _verdicts(
@@ -201,31 +193,6 @@ def payload(folder: Path, sends: Iterable[Send]) -> Iterator[bytes]:
                 left -= len(piece)
         if left:
             return
-
-
-def landed(receiver: Conversation, plan: StagePlan, moved: Moved) -> Landed:
-    """Listen to a receiver to its end; raises CommandError if it could not take everything."""
-
-    def told(done: int, proven: int) -> None:
-        files = len(plan.sends)
-        moved(Arriving(host=plan.host, done=done, size=plan.size, proven=proven, files=files))
-
-    answer = receiver.answer(lambda progress: told(progress["bytes"], progress["landed"]))
-    told(answer["bytes"], len(answer["landed"]))
-    return Landed(
-        host=plan.host, bytes=answer["bytes"], files=len(answer["landed"]), wrong=answer["wrong"]
-    )
-
-
-def place(link: Link, plan: StagePlan, arrived: Landed) -> None:
-    """Give the bytes that are on the host now the names under which the engine reads them."""
-    right = [send.place for send in plan.sends if send.place.blob not in arrived.wrong]
-    links = [(it, it.blob) for it in right if it.path != it.blob]
-    items = [{**it.item(), "have": have} for it, have in (*links, *plan.adopt)]
-    texts = {} if arrived.wrong else dict(plan.texts)
-    if items or texts:
-        request = {"root": plan.root, "do": "place", "items": items, "texts": texts}
-        link.ask("shelf", request, timeout=PLACE_TIMEOUT)
 
 
 def verify(

@@ -101,7 +101,9 @@ def _file(inspection: Inspection, finding: Finding, file: File) -> Verdict:
 
 
 def _indexes(inspection: Inspection) -> Iterator[Verdict]:
-    for path, problem in inspection.indexes.items():
+    damaged = {finding.path for finding in inspection.findings}
+    indexes = inspection.storage.indexes.items()
+    for path, problem in (one for one in indexes if one[0] not in damaged):
         yield _verdict(
             inspection,
             "index",

@@ -21,12 +21,12 @@ from sparkfleet.model import Host, Value
 from sparkfleet.remote.connection import connect
 from sparkfleet.remote.link import Link
 from sparkfleet.weights import delivery, hub, layout, stage
+from sparkfleet.weights.arrival import Arriving, Moved, silent
 from sparkfleet.weights.delivery import Report
 from sparkfleet.weights.inspection import inspect
 from sparkfleet.weights.manifest import Manifest
 from sparkfleet.weights.routes import Ends
 from sparkfleet.weights.sources import FolderSource, HubSource, Source
-from sparkfleet.weights.stage import Arriving
 from tests.weights import bundle, files, isolate
 
 pytestmark = [
@@ -48,9 +48,7 @@ class Pair:
         address = {host.name: host.rails[0].address for host in self.lab.hosts}
         return Ends(sender=address[sender], receiver=address[receiver])
 
-    def stage(
-        self, manifest: Manifest, source: Source, moved: stage.Moved = stage.silent
-    ) -> Report:
+    def stage(self, manifest: Manifest, source: Source, moved: Moved = silent) -> Report:
         seen = {name: inspect(link, manifest, ROOT) for name, link in self.links.items()}
         plans = stage.plan(manifest, seen)
         return delivery.deliver(self.links, plans, self.shared, source=source, moved=moved)

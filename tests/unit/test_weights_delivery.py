@@ -14,10 +14,10 @@ import pytest
 from sparkfleet.errors import CommandError, UsageError
 from sparkfleet.lab.hub import Hub
 from sparkfleet.weights import delivery, shelf
+from sparkfleet.weights.arrival import Arriving
 from sparkfleet.weights.manifest import File, Manifest
 from sparkfleet.weights.routes import Ends, apart
 from sparkfleet.weights.sources import FolderSource, HubSource
-from sparkfleet.weights.stage import Arriving
 from tests.weights import (
     COMMIT,
     LOOPBACK,

@@ -16,10 +16,10 @@ from sparkfleet.errors import CommandError
 from sparkfleet.lab.hub import Hub, Trouble
 from sparkfleet.lab.hub_api import READER
 from sparkfleet.weights import delivery, hub, layout, sources
+from sparkfleet.weights.arrival import Arriving
 from sparkfleet.weights.hub import HubError
 from sparkfleet.weights.manifest import Manifest
 from sparkfleet.weights.routes import apart
-from sparkfleet.weights.stage import Arriving
 from tests.weights import LOOPBACK, Sparks, files, isolate, one
 
 NAME = "nvidia/Gemma-4-31B-IT-NVFP4"

@@ -14,7 +14,7 @@ import pytest
 
 from sparkfleet.commands import Command
 from sparkfleet.errors import CommandError
-from sparkfleet.model import Host
+from sparkfleet.model import Host, Value
 from sparkfleet.remote.channel import Channel
 from sparkfleet.remote.local import LocalLink
 from sparkfleet.weights import delivery, layout, shelf, stage
@@ -238,3 +238,20 @@ def test_what_another_disk_holds_is_copied_and_leaves_the_memory(
         assert second.complete(manifest)
     finally:
         subprocess.run(["umount", disk], check=True)
+
+
+def test_what_a_container_of_root_left_in_the_cache_is_copied_not_linked(
+    spark: tuple[Sparks, Manifest],
+) -> None:
+    cache, manifest = spark[0].root("spark-01"), spark[1]
+    caches = {"weights_caches": Value(data=[str(cache)])}
+    link = BobsLink(Host(name="spark-01", vars=caches))
+    with tempfile.TemporaryDirectory() as name:
+        give(Path(name))
+        plan = stage.plan(manifest, {"spark-01": inspect(link, manifest, f"{name}/vllm")})
+        assert plan["spark-01"].size == 0
+        assert plan["spark-01"].room.sizes == tuple(plan["spark-01"].copies.values())
+        delivery.deliver({"spark-01": link}, plan, apart)
+        assert stage.verify(link, manifest, f"{name}/vllm")[-1].check == "weights.complete"
+        largest = max(layout.places(manifest), key=lambda place: place.file.size)
+        assert Path(name, "vllm", largest.blob).stat().st_uid == BOB

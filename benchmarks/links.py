@@ -47,13 +47,13 @@ class Counting:
     def connect(self, host: Host) -> Link:
         """Return a link to `host` that counts."""
         link = connect(host)
-        start = link.open
+        start = link._start
 
         def count(command: Command) -> Channel:
             self.channels[host.name] += 1
             return start(command)
 
-        link.open = count  # type: ignore[method-assign]
+        link._start = count  # type: ignore[method-assign]
         return link
 
 

@@ -299,14 +299,14 @@ def test_a_named_rail_that_no_peer_shares_is_refused() -> None:
     assert {(x.host, x.subject.split()[0]) for x in found} == {("spark-1", P2F1), ("spark-2", P2F1)}
 
 
-def test_32_hosts_are_judged_in_well_under_5_seconds() -> None:
+def test_32_hosts_are_judged_by_little_work() -> None:
     sparks = [
         Spark(f"spark-{n}", {F1: f"192.168.100.{n}/24", P2F1: f"192.168.101.{n}/24"})
         for n in range(1, 33)
     ]
-    start = time.monotonic()
+    start = time.process_time()  # others may be busy on this machine
     cluster = Cluster(*sparks)
-    assert time.monotonic() - start < 2.5
+    assert time.process_time() - start < 2.5
     assert cluster.refusals() == []
 
 

@@ -1,0 +1,33 @@
+"""Each benchmark that needs a lab still runs; what it measures is no matter of a test."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sparkfleet.lab import fleet
+
+FOLDER = Path(__file__).parents[2] / "benchmarks"
+MET_OR_MISSED = (0, 1)  # else it broke; a traceback ends with 1 too
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "said"),
+    [
+        ("links", ["--hosts", "2"], "channels"),
+        ("commands", ["--rounds", "1"], "sparkfleet"),
+        ("staging", ["--case", "2", "--rounds", "1"], "of sendfile"),
+    ],
+)
+def test_a_benchmark_prints_its_numbers(name: str, options: list[str], said: str) -> None:
+    try:
+        fleet.up()
+        words = [sys.executable, str(FOLDER / f"{name}.py"), *options]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
+    finally:
+        fleet.down()
+    assert (done.returncode in MET_OR_MISSED, done.stderr) == (True, "")
+    assert said in done.stdout

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import resources
 from types import MappingProxyType
 from typing import Any
 
+PARTS = "sparkfleet.onhost.parts."
+IMPORT = re.compile(rf"^from {re.escape(PARTS)}(\w+) import ", re.MULTILINE)
+MODULE = """\
+m=sys.modules[{name!r}]=types.ModuleType({name!r})
+exec(compile({text!r},{name!r},'exec'),m.__dict__)
+"""
 NO_ENV: Mapping[str, str] = MappingProxyType({})
 
 
@@ -66,8 +74,9 @@ def script(
 ) -> Command:
     """Return the command that runs `sparkfleet/onhost/<name>.py` on a host, by the words `python`.
 
-    The program travels on stdin, so nothing is installed there: Python reads its own length of
-    source, then the program reads `request` as the next line of JSON and the rest as payload.
+    The program travels on stdin, with the modules of `sparkfleet/onhost/parts` that it imports, so
+    nothing is installed there: Python reads its own length of source, then the program reads
+    `request` as the next line of JSON and the rest as payload.
     """
     source = _source(name)
     ask = json.dumps(request, separators=(",", ":")).encode() + b"\n"
@@ -86,5 +95,27 @@ def multiplexer() -> Command:
     return Command(argv=("python3", "-c", loader), stdin=source)
 
 
+@cache
 def _source(name: str) -> bytes:
-    return (resources.files("sparkfleet.onhost") / f"{name}.py").read_bytes()
+    """Return the text of a program, which brings along the parts that it imports."""
+    text = _text(f"{name}.py")
+    parts = dict.fromkeys(_parts(text))
+    if not parts:
+        return text.encode()
+    modules = "".join(MODULE.format(name=PARTS + part, text=_part(part)) for part in parts)
+    return f"import sys,types\n{modules}exec(compile({text!r},'{name}.py','exec'))\n".encode()
+
+
+def _parts(text: str) -> Iterator[str]:
+    """Yield the parts that `text` imports, each after those that it imports itself."""
+    for part in IMPORT.findall(text):
+        yield from _parts(_part(part))
+        yield part
+
+
+def _part(name: str) -> str:
+    return _text(f"parts/{name}.py")
+
+
+def _text(path: str) -> str:
+    return resources.files("sparkfleet.onhost").joinpath(path).read_text(encoding="utf-8")

@@ -1,1 +1,1 @@
-"""Programs that are sent to a host and run there; standard library only, none of ours."""
+"""Programs that are sent to a host and run there, with `parts`; standard library only."""

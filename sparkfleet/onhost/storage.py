@@ -25,6 +25,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from sparkfleet.onhost.parts.safetensors import index_problem
+
 PARTIAL = ".incomplete"
 BOOKS = ".sparkfleet"
 WRITTEN = ("lock", "ledger.jsonl", "manifests")  # of our books
@@ -144,24 +146,6 @@ def indexes(root: Path, nested: dict[str, bool]) -> dict[str, str]:
             problem = index_problem(root / name, nested=below)
             found.update({name: problem} if problem else {})
     return found
-
-
-def index_problem(path: Path, *, nested: bool) -> str | None:
-    """Name the shards of a ``model.safetensors.index.json`` that do not stand beside it.
-
-    One of pickles counts only without safetensors, which vLLM prefers; one of a `nested` folder
-    only if any of its shards is there: patterns left them out (``original/``).
-    """
-    if path.name.endswith(".bin.index.json") and any(path.parent.glob("*.safetensors")):
-        return None
-    try:
-        shards = set(json.loads(path.read_text())["weight_map"].values())
-        missing = sorted(name for name in shards if not (path.parent / name).exists())
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return "no weight_map"
-    if not missing or (nested and len(missing) == len(shards)):
-        return None
-    return f"{len(missing)} of {len(shards)} shards absent: {missing[0]}"
 
 
 def way(root: Path, folder: Path) -> tuple[Path, ...]:

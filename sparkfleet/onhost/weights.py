@@ -23,75 +23,14 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-PIECE = 1 << 20
+from sparkfleet.onhost.parts.hashes import PIECE, digest
+from sparkfleet.onhost.parts.ledger import Ledger
+from sparkfleet.onhost.parts.safetensors import header_problem
+
 PARTIAL = ".incomplete"
-
-
-class Ledger:
-    """Hashes of files that were proven before: JSON lines, appended; the last one of a path wins.
-
-    A line is ``[path below the root, size, mtime in ns, inode, hash]``, with ``"brought"`` at its
-    end if a run of ours brought the file. All `paths` are read, the first that can be is written.
-    """
-
-    def __init__(self, *paths: Path, writable: bool) -> None:
-        self.paths = paths
-        self.writable = writable
-        self.rows: dict[str, list[Any]] = {}
-        for path in paths:
-            with contextlib.suppress(OSError):  # there is none yet, or it is another user's
-                for line in path.read_text(errors="replace").splitlines():
-                    with contextlib.suppress(ValueError):  # a killed run leaves half a line
-                        name, *row = json.loads(line)
-                        self.rows[name] = row
-
-    def lookup(self, name: str, found: os.stat_result, kind: str) -> str | None:
-        """Return the hash of file `name` if it is unchanged since it was proven."""
-        size, mtime, inode, known = self.rows.get(name, [0, 0, 0, ""])[:4]
-        same = (size, mtime, inode) == (found.st_size, found.st_mtime_ns, found.st_ino)
-        return known if same and known.startswith(kind) else None
-
-    def record(self, name: str, found: os.stat_result, known: str) -> None:
-        """Remember the hash of file `name`."""
-        row = [found.st_size, found.st_mtime_ns, found.st_ino, known]
-        news, self.rows[name] = row != self.rows.get(name, [])[:4], row
-        for path in self.paths if news and self.writable else ():
-            with contextlib.suppress(OSError):  # read-only, full, or another user's
-                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                with open(path, "ab", opener=partial(os.open, mode=0o600)) as ledger:
-                    ledger.write(json.dumps([name, *row]).encode() + b"\n")
-                return
-
-
-def digest(path: Path, kind: str) -> str:
-    """Return ``sha256:<hex>``, or ``git:<hex>``: the SHA-1 by which Git names a file's content."""
-    buffer = memoryview(bytearray(PIECE))
-    with path.open("rb", buffering=0) as source:
-        start = b"blob %d\0" % os.fstat(source.fileno()).st_size
-        state = hashlib.sha1(start) if kind == "git" else hashlib.sha256()  # noqa: S324
-        for count in iter(lambda: source.readinto(buffer), 0):
-            state.update(buffer[:count])
-        os.posix_fadvise(source.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-    return f"{kind}:{state.hexdigest()}"
-
-
-def header_problem(path: Path, size: int) -> str | None:
-    """Say what is wrong with a safetensors header, which tells how long the file must be."""
-    with path.open("rb") as shard:
-        length = int.from_bytes(shard.read(8), "little")
-        if length > size - 8:
-            return f"a header of {length} bytes in a file of {size}"
-        try:
-            tensors = json.loads(shard.read(length))
-            ends = (t["data_offsets"][1] for name, t in tensors.items() if name != "__metadata__")
-            whole = 8 + length + max(ends, default=0)
-        except (ValueError, LookupError, TypeError, AttributeError):
-            return "no safetensors header"
-    return None if whole == size else f"{size} bytes where the header says {whole}"
 
 
 class Tree:

@@ -10,8 +10,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from sparkfleet.errors import InputError
-from sparkfleet.onhost import storage
-from sparkfleet.onhost import weights as onhost
+from sparkfleet.onhost.parts.hashes import digest
+from sparkfleet.onhost.parts.ledger import Ledger
+from sparkfleet.onhost.parts.safetensors import header_problem, index_problem
+from sparkfleet.onhost.weights import PARTIAL
 
 HASHES = "hashes.jsonl"
 INDEX = (".safetensors.index.json", ".bin.index.json")  # which shards a model has
@@ -87,7 +89,7 @@ def from_folder(path: Path, progress: Progress = silent) -> Manifest:
     Raises InputError for a folder that does not hold a whole model.
     """
     _check_folder(path)
-    files = [file for file in _files(path) if not file.name.endswith(onhost.PARTIAL)]
+    files = [file for file in _files(path) if not file.name.endswith(PARTIAL)]
     if not files:
         raise InputError(f"{path} holds no files", hint=NAME_IT)
     rows = _rows({file.relative_to(path).as_posix(): file for file in files}, progress)
@@ -133,7 +135,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 def _rows(files: Mapping[str, Path], progress: Progress) -> tuple[File, ...]:
     """Return `files` with their hashes, those that are known and those that are hashed now."""
-    ledger = onhost.Ledger(cache() / HASHES, writable=True)
+    ledger = Ledger(cache() / HASHES, writable=True)
     try:
         for name, file in files.items():
             if problem := _problem(file, name, file.stat().st_size):
@@ -144,23 +146,23 @@ def _rows(files: Mapping[str, Path], progress: Progress) -> tuple[File, ...]:
         raise InputError(f"{error.filename}: {error.strerror}", hint=BROKEN) from error
 
 
-def _hash(files: Sequence[Path], ledger: onhost.Ledger, progress: Progress) -> None:
+def _hash(files: Sequence[Path], ledger: Ledger, progress: Progress) -> None:
     """Hash `files`, one on each core."""
     sizes = [file.stat().st_size for file in files]
     done = 0
     with ThreadPoolExecutor(min(os.cpu_count() or 1, CORES)) as threads:
-        hashes = threads.map(lambda file: onhost.digest(file, "sha256"), files)
+        hashes = threads.map(lambda file: digest(file, "sha256"), files)
         for file, size, known in zip(files, sizes, hashes, strict=True):
             ledger.record(str(file.resolve()), file.stat(), known)
             done += size
             progress(done, sum(sizes))
 
 
-def _known(file: Path, ledger: onhost.Ledger) -> str | None:
+def _known(file: Path, ledger: Ledger) -> str | None:
     return ledger.lookup(str(file.resolve()), file.stat(), "sha256")
 
 
-def _row(name: str, file: Path, ledger: onhost.Ledger) -> File:
+def _row(name: str, file: Path, ledger: Ledger) -> File:
     size, known = file.stat().st_size, _known(file, ledger)
     if known is None:
         raise InputError(f"{file} changes while it is read", hint="run again once it is whole")
@@ -172,9 +174,9 @@ def _problem(file: Path, name: str, size: int) -> str | None:
         if opened.read(len(LFS)) == LFS:
             return "a pointer of Git LFS, not the file itself; in its folder: git lfs pull"
     if file.suffix == ".safetensors":
-        return onhost.header_problem(file, size)
+        return header_problem(file, size)
     if file.name.endswith(INDEX):
-        return storage.index_problem(file, nested="/" in name)
+        return index_problem(file, nested="/" in name)
     return None
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
+import sys
+from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkfleet.commands import Command, folded, quote
+from sparkfleet.commands import Command, folded, quote, script
 
 WORDS = st.lists(
     st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20),
@@ -41,3 +44,17 @@ def test_a_commands_environment_is_part_of_its_line() -> None:
     command = Command(argv=("sh", "-c", 'printf %s "$A"'), env={"A": "two words; $HOME"})
     done = subprocess.run(["sh", "-c", command.line()], capture_output=True, text=True, check=True)
     assert done.stdout == "two words; $HOME"
+
+
+def test_a_program_takes_its_parts_to_a_host_that_has_nothing_of_ours(tmp_path: Path) -> None:
+    asked = {"root": str(tmp_path), "files": [], "caches": [], "full": False, "record": False}
+    bare = (sys.executable, "-I", "-S")
+    command = script("weights", {**asked, "ledger": str(tmp_path / "ledger")}, python=bare)
+    with subprocess.Popen(command.argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        child.stdin.write(command.stdin)
+        child.stdin.flush()  # and not closed: it would think that we have gone
+        assert json.loads(child.stdout.readline()) == {"files": [], "hashed": 0}
+    nothing = [*bare, "-c", "import sparkfleet"]
+    assert subprocess.run(nothing, capture_output=True, check=False).returncode == 1

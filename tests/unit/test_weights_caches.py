@@ -14,7 +14,7 @@ import pytest
 
 from sparkfleet.errors import CommandError
 from sparkfleet.model import Host, Value
-from sparkfleet.onhost import weights as onhost
+from sparkfleet.onhost.parts.hashes import digest
 from sparkfleet.remote.local import LocalLink
 from sparkfleet.weights import delivery, layout, stage
 from sparkfleet.weights.arrival import Arriving
@@ -47,7 +47,7 @@ def _as_on_the_hub(source: Path, file: File) -> File:
     """Return `file` with Git's hash if it is small, as the Hub has it."""
     if file.size > 1000:
         return file
-    git = onhost.digest(source / file.path, "git").removeprefix("git:")
+    git = digest(source / file.path, "git").removeprefix("git:")
     return replace(file, sha256=None, git_sha1=git)
 
 

@@ -1,0 +1,39 @@
+"""What is wrong with a safetensors file, or an index of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+
+def header_problem(path: Path, size: int) -> str | None:
+    """Say what is wrong with a safetensors header, which tells how long the file must be."""
+    with path.open("rb") as shard:
+        length = int.from_bytes(shard.read(8), "little")
+        if length > size - 8:
+            return f"a header of {length} bytes in a file of {size}"
+        try:
+            tensors = json.loads(shard.read(length))
+            ends = (t["data_offsets"][1] for name, t in tensors.items() if name != "__metadata__")
+            whole = 8 + length + max(ends, default=0)
+        except (ValueError, LookupError, TypeError, AttributeError):
+            return "no safetensors header"
+    return None if whole == size else f"{size} bytes where the header says {whole}"
+
+
+def index_problem(path: Path, *, nested: bool) -> str | None:
+    """Name the shards of a ``model.safetensors.index.json`` that do not stand beside it.
+
+    One of pickles counts only without safetensors, which vLLM prefers; one of a `nested` folder
+    only if any of its shards is there: patterns left them out (``original/``).
+    """
+    if path.name.endswith(".bin.index.json") and any(path.parent.glob("*.safetensors")):
+        return None
+    try:
+        shards = set(json.loads(path.read_text())["weight_map"].values())
+        missing = sorted(name for name in shards if not (path.parent / name).exists())
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return "no weight_map"
+    if not missing or (nested and len(missing) == len(shards)):
+        return None
+    return f"{len(missing)} of {len(shards)} shards absent: {missing[0]}"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from sparkfleet.cli import bench_report
 from sparkfleet.cli.asked import Asked, number
 from sparkfleet.cli.bench_report import Bench
-from sparkfleet.cli.bounds import bounds
+from sparkfleet.cli.bounds import Bounds, bounds, keep
 from sparkfleet.cli.screen import say
 from sparkfleet.cli.serving import Site, site
 from sparkfleet.errors import LaunchError
@@ -128,27 +128,36 @@ class Runner:
 
 
 def run_bench(asked: Asked, options: Mapping[str, Any]) -> int:
-    """Measure, print, and return 0, or 2 where less than half of what was published was reached."""
+    """Measure, print, and return 0, or 2 where less than half of what was published was reached.
+
+    What was measured without a disturbance is kept on the head, for `recipes.fit`.
+    """
     with site(asked) as found:
         wanted = Wanted.of(options, found.served.options)
         if asked.output == "text":
             say(f"prompts of {wanted.context} tokens, answers of {wanted.answer}")
         runner = Runner(site=found, wanted=wanted, quiet=asked.output == "json")
         paces = runner.measure()
-        nodes, speeds = len(found.served.about.hosts), found.recipe.speeds
-    rows = [published(speeds, nodes, one) for one in paces]
-    rates, why = bounds(asked, found, paces)
-    bench = Bench(
-        recipe=found.served.about.recipe,
-        model=found.served.about.served_name,
-        nodes=nodes,
-        paces=paces,
+        limits = bounds(asked, found, paces)
+        bench = _bench(found, paces, limits, runner.notes)
+        if limits.samples and not (bench.slow or runner.notes):
+            keep(found, paces, limits.samples)
+    bench_report.show(bench, output=asked.output)
+    return SLOW if bench.slow else 0
+
+
+def _bench(found: Site, paces: Sequence[Pace], limits: Bounds, notes: Iterable[str]) -> Bench:
+    about = found.served.about
+    rows = [published(found.recipe.speeds, len(about.hosts), one) for one in paces]
+    return Bench(
+        recipe=about.recipe,
+        model=about.served_name,
+        nodes=len(about.hosts),
+        paces=tuple(paces),
         rows=tuple(row for some in rows for row in some),
         compared=tuple(
             one for some, own in zip(rows, paces, strict=True) for one in compared(some, own)
         ),
-        rates=rates,
-        notes=(*runner.notes, *why),
+        rates=limits.rates,
+        notes=(*notes, *limits.why),
     )
-    bench_report.show(bench, output=asked.output)
-    return SLOW if bench.slow else 0

@@ -124,7 +124,8 @@ def _speeds(found: Found) -> Iterator[str]:
     else:
         who = "one answer" if found.requests == 1 else f"{found.requests} answers together"
         yield f"decode, {who}, {found.context} tokens in the cache: {told(found.rate)}"
-        yield f"  terms: {found.rate.terms.source}"
+        terms = found.rate.terms
+        yield f"  terms: {terms.source}; error {terms.error:.1%}"
     for one in found.published:
         yield f"  published: {_published(one)}"
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sparkfleet.fit import speeds
 from sparkfleet.fit.memory import Room
 from sparkfleet.fit.need import GIB
 from sparkfleet.fit.options import Start
-from sparkfleet.fit.terms import PUBLISHED, Terms, latency
+from sparkfleet.fit.terms import PUBLISHED, Terms, latency, own
 from sparkfleet.model import Cluster, Host
 from sparkfleet.recipes.settings import Settings
 
@@ -87,25 +88,26 @@ def _hosts(cluster: Cluster, question: Question, asked: Start) -> Seen:
         seen = pool.map(lambda link: _ask(link, cluster), cluster.hosts).all()
         head = pool.link(cluster.head)
         answer, draft = _staged(head, asked)
-    rooms = tuple(found for found, _ in seen.values() if found is not None)
-    terms = _terms(seen[cluster.head.name][1], asked)
+    rooms = tuple(found for found, *_ in seen.values() if found is not None)
+    terms = _terms(*seen[cluster.head.name][1:], asked)
     unread = [f"{name}: /proc/meminfo cannot be read" for name, one in seen.items() if not one[0]]
     notes = (f"read: staged on {cluster.head.name}", *unread)
     return Seen(answer=answer, draft=draft, rooms=rooms, terms=terms, notes=notes)
 
 
-def _ask(link: Link, cluster: Cluster) -> tuple[Room | None, str]:
-    """Return a host's memory, and the receipt of its links."""
+def _ask(link: Link, cluster: Cluster) -> tuple[Room | None, str, str]:
+    """Return a host's memory, the receipt of its links, and what `serve.bench` measured there."""
     from sparkfleet import facts  # noqa: PLC0415 - for those who ask hosts
     from sparkfleet.launch.rooms import room  # noqa: PLC0415 - the same
     from sparkfleet.launch.survey import ask_survey  # noqa: PLC0415 - the same
     from sparkfleet.links import receipt  # noqa: PLC0415 - the same
 
     settings = Settings(host=link.host)
-    path = receipt.path(settings.cluster_dir, cluster.name)
-    known = facts.gather(link, files=[path], fabric=False)
+    of_links = receipt.path(settings.cluster_dir, cluster.name)
+    of_bench = speeds.path(settings.cluster_dir, cluster.name)
+    known = facts.gather(link, files=[of_links, of_bench], fabric=False)
     found = room(known, ask_survey(link, settings, cluster.name), settings)
-    return found, known.read(path).text
+    return found, known.read(of_links).text, known.read(of_bench).text
 
 
 def _staged(link: Link, asked: Start) -> tuple[Answer, Answer | None]:
@@ -118,10 +120,11 @@ def _staged(link: Link, asked: Start) -> tuple[Answer, Answer | None]:
     return answer, shapes.staged(link, root, name, "main") if name and _is_hub(name) else None
 
 
-def _terms(receipt: str, asked: Start) -> Terms | None:
-    """Return the published terms with this cluster's own time of an all-reduce, if it has one."""
-    own = latency(receipt, asked.nodes)
-    if own is None:
-        return None
-    source = f"{PUBLISHED.source}, all-reduce of links.bench"
-    return replace(PUBLISHED, reduce=own, source=source)
+def _terms(receipt: str, measured: str, asked: Start) -> Terms:
+    """Return the published terms, moved to what `links.bench` and `serve.bench` measured here."""
+    terms, reduce = PUBLISHED, latency(receipt, asked.nodes)
+    if reduce is not None:
+        source = f"{terms.source}, all-reduce of links.bench"
+        terms = replace(terms, reduce=reduce, source=source)
+    samples = [one.sample for one in speeds.read(measured)]
+    return own(samples, terms) if samples else terms

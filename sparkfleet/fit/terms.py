@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 ROUNDS = 1000  # far more than three terms need
+FEW = 4  # samples; the errors of fewer say little
+HOLD = 0.02  # a term twice the published one counts as much as an error of 14 %
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,18 +55,22 @@ PUBLISHED = Terms(  # as `python benchmarks/fit.py --terms` finds them
 )
 
 
-def fitted(samples: Sequence[Sample], *, source: str, first: Terms = PUBLISHED) -> Terms:
+def fitted(
+    samples: Sequence[Sample], *, source: str, first: Terms = PUBLISHED, hold: float = 0
+) -> Terms:
     """Return the terms whose relative errors over `samples` are least in square.
 
-    None is below zero; one that no sample has stays as in `first`. Each in turn is set to its best
-    value with the others as they are, until nothing moves.
+    None is below zero; one that no sample has stays as in `first`. A relative change of a term
+    from `first` counts `hold` times as an error does: samples of one model cannot tell the terms
+    apart. Each in turn is set to its best value with the others as they are, until nothing moves.
     """
     rows = [(s.step.read, s.step.parts, s.step.reduces) for s in samples]
     shares = [[value / s.seconds for value in row] for row, s in zip(rows, samples, strict=True)]
-    values = [1 / first.bandwidth, first.part, first.reduce]
+    held = (1 / first.bandwidth, first.part, first.reduce)
+    values = list(held)
     for _ in range(ROUNDS):
         for at in range(len(values)):
-            values[at] = _best(shares, values, at)
+            values[at] = _best(shares, values, at, hold=(held[at], hold))
     made = Terms(
         bandwidth=1 / values[0], part=values[1], reduce=values[2], error=first.error, source=source
     )
@@ -75,14 +81,32 @@ def fitted(samples: Sequence[Sample], *, source: str, first: Terms = PUBLISHED) 
     )
 
 
-def _best(shares: Sequence[Sequence[float]], values: Sequence[float], at: int) -> float:
-    """Return the value of term `at` that makes the relative errors least, the others fixed."""
-    square = sum(row[at] ** 2 for row in shares)
+def own(samples: Sequence[Sample], first: Terms) -> Terms:
+    """Return the terms of a cluster by what `serve.bench` measured there, held near `first`.
+
+    Their error is never told to be less than that of `first` while there are few samples.
+    """
+    source = f"{len(samples)} figures of serve.bench here, held near {first.source}"
+    made = fitted(samples, source=source, first=first, hold=HOLD)
+    return made if len(samples) >= FEW else replace(made, error=max(made.error, first.error))
+
+
+def _best(
+    shares: Sequence[Sequence[float]],
+    values: Sequence[float],
+    at: int,
+    *,
+    hold: tuple[float, float],
+) -> float:
+    """Return the value of term `at` that makes the errors least, the others fixed."""
+    held, weight = hold
+    weight /= held**2
+    square = sum(row[at] ** 2 for row in shares) + weight
     if not square:
         return values[at]
     left = [1 - sum(x * v for x, v in zip(row, values, strict=True)) for row in shares]
-    moved = sum(row[at] * rest for row, rest in zip(shares, left, strict=True)) / square
-    return max(1e-15, values[at] + moved)
+    pull = sum(row[at] * rest for row, rest in zip(shares, left, strict=True))
+    return max(1e-15, values[at] + (pull + weight * (held - values[at])) / square)
 
 
 def latency(receipt: str, ranks: int) -> float | None:

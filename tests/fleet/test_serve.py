@@ -96,6 +96,8 @@ def test_a_bench_is_held_against_what_was_published(run: Run) -> None:
     ) in done.output
     assert "of the published 400" in done.output.splitlines()[-1]
     assert "expected   1 request: decode " in done.output
+    fit = run("recipes.fit", str(engine.RECIPE), "--staged")
+    assert "terms: 2 figures of serve.bench here" in fit.output
 
 
 def test_an_answer_that_is_too_long_is_refused_in_the_servers_words(run: Run) -> None:

@@ -12,7 +12,6 @@ Killed at any point, it leaves ``*.incomplete`` files, with which the next run g
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import hmac
 import io
@@ -29,16 +28,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, cast
 
+from sparkfleet.onhost.parts.writing import FOLDER, RefusedError, answered, lock
+
 PIECE = 1 << 20  # bytes read at once, and lost by a kill; smaller ones cost too many wake-ups
 PIECES = 16  # pieces between the reader and the hasher of a stream
 SMALL = 1 << 18  # bytes; more is worth a hand-over to another thread
 SETTLE_EVERY = 256 << 20  # bytes of a file between two hand-overs to the disk
 WAITING = 64  # files that wait for the disk at once
 PARTIAL = ".incomplete"
-
-
-class RefusedError(Exception):
-    """What is wrong, and what the user can do about it."""
+AGAIN = "make room, or look at that path; then run again: what has arrived is kept"
 
 
 class Hasher:
@@ -76,20 +74,13 @@ class Shelf:
     """The weights folder of this host, locked for one writer."""
 
     def __init__(self, root: Path) -> None:
-        folder = root / ".sparkfleet"
-        folder.mkdir(parents=True, exist_ok=True)
-        folder.chmod(0o700)
         self.root = root
         self.received: list[int] = []  # bytes of each piece
         self.landed: list[str] = []
         self.wrong: dict[str, str] = {}
-        self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            problem = f"another run is bringing weights into {root}"
-            raise RefusedError(problem, "wait for it; what it brings is not sent again") from None
-        self._ledger = os.open(folder / "ledger.jsonl", os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+        self._lock = lock(root)
+        ledger = root / FOLDER / "ledger.jsonl"
+        self._ledger = os.open(ledger, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
         self._disk = ThreadPoolExecutor(4)
         self._waiting: deque[Future[None]] = deque()
         self._folders: dict[Path, Path] = {}
@@ -234,16 +225,9 @@ def tell(shelf: Shelf, idle: list[int]) -> None:
 def main() -> dict[str, Any]:
     """Answer the request on standard input."""
     request = json.loads(sys.stdin.buffer.readline())
-    root = Path(request["root"]).expanduser()
-    try:
-        return receive(Shelf(root), request["streams"])
-    except RefusedError as refusal:
-        return {"error": refusal.args[0], "hint": refusal.args[1]}
-    except OSError as error:
-        hint = "make room, or look at that path; then run again: what has arrived is kept"
-        if error.errno in (errno.EACCES, errno.EPERM):
-            hint = f"give it to this user: sudo chown -R {os.getuid()} {error.filename}"
-        return {"error": f"{error.filename or root}: {error.strerror}", "hint": hint}
+    return answered(
+        request["root"], lambda root: receive(Shelf(root), request["streams"]), again=AGAIN
+    )
 
 
 if __name__ == "__main__":

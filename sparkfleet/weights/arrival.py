@@ -73,8 +73,8 @@ def place(link: Link, plan: StagePlan, arrived: Landed, moved: Moved = silent) -
     items = [{**it.item(), "have": have} for it, have in (*links, *adopted)]
     texts = {} if arrived.wrong else dict(plan.texts)
     if items or texts:
-        request = {"root": plan.root, "do": "place", "items": items, "texts": texts}
-        with Conversation(link, "shelf", request, little=True) as shelf:
-            shelf.answer(copied)
+        request = {"root": plan.root, "items": items, "texts": texts}
+        with Conversation(link, "place", request, little=True) as placing:
+            placing.answer(copied)
         if copies:
             copied({"copied": copies})

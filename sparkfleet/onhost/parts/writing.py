@@ -1,0 +1,49 @@
+"""One writer at a time in a weights folder, and what is told where it cannot write."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+FOLDER = ".sparkfleet"
+LOOK = "look at that path; then run again"
+
+
+class RefusedError(Exception):
+    """What is wrong, and what the user can do about it."""
+
+
+def lock(root: Path) -> int:
+    """Keep every other writer away from `root` until the file that is returned is closed."""
+    folder = root / FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    held = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        problem = f"another run is bringing weights into {root}"
+        raise RefusedError(problem, "wait for it; what it brings is not sent again") from None
+    return held
+
+
+def answered(
+    root: str, work: Callable[[Path], dict[str, Any]], again: str = LOOK
+) -> dict[str, Any]:
+    """Return what `work` answers in the weights folder `root`, or why it cannot."""
+    try:
+        return work(Path(root).expanduser())
+    except RefusedError as refusal:
+        error, hint = refusal.args
+        return {"error": error, "hint": hint}
+    except RuntimeError:  # of expanduser
+        return {"error": f"nobody here has the home of {root}", "hint": "see weights_dir"}
+    except OSError as error:
+        hint = again
+        if error.errno in (errno.EACCES, errno.EPERM):
+            hint = f"give it to this user: sudo chown -R {os.getuid()} {error.filename or root}"
+        return {"error": f"{error.filename or root}: {error.strerror}", "hint": hint}

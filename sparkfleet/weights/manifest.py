@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from sparkfleet.errors import InputError
 from sparkfleet.onhost.parts.hashes import digest
@@ -18,6 +20,9 @@ from sparkfleet.onhost.weights import PARTIAL
 HASHES = "hashes.jsonl"
 INDEX = (".safetensors.index.json", ".bin.index.json")  # which shards a model has
 ARIA2 = ".aria2"  # beside a file that is as long as it shall be, but has not all bytes yet
+BOOKS = ".cache/huggingface/download"  # of `hf download --local-dir`: NAME.lock, then NAME.metadata
+NUMBERED = re.compile(r"(?P<set>.*)-\d+-of-(?P<count>\d+)\.(safetensors|gguf|bin)")
+OF_MAC = ("._", ".DS_Store")  # begins of names that macOS adds on disks without its attributes
 MARKS = ("*config.json", "params.json", "model_index.json", "*.safetensors", "*.gguf", "*.bin")
 LFS = b"version https://git-lfs.github.com/spec/v1\n"
 NAME_IT = "name the folder that holds config.json"
@@ -78,22 +83,32 @@ def parse(text: str) -> Manifest:
         raise ValueError(f"no manifest: {error}") from error
 
 
+Chosen = Callable[[str], bool]
+"""Says whether a file of this path is wanted."""
+
+
 def silent(_done: int, _size: int) -> None:
     """Say nothing about progress."""
 
 
-def from_folder(path: Path, progress: Progress = silent) -> Manifest:
-    """Return the manifest of a model in a local folder; links are followed.
+def every(_path: str) -> bool:
+    """Want every file."""
+    return True
+
+
+def from_folder(path: Path, progress: Progress = silent, chosen: Chosen = every) -> Manifest:
+    """Return the manifest of the `chosen` files of a model in a local folder; links are followed.
 
     Hashes are kept in the user's cache, so that a file is hashed again only after it changed.
     Raises InputError for a folder that does not hold a whole model.
     """
     _check_folder(path)
-    files = [file for file in _files(path) if not file.name.endswith(PARTIAL)]
+    names = {file.relative_to(path).as_posix(): file for file in _files(path)}
+    files = {name: file for name, file in names.items() if chosen(name)}
     if not files:
-        raise InputError(f"{path} holds no files", hint=NAME_IT)
-    rows = _rows({file.relative_to(path).as_posix(): file for file in files}, progress)
-    return Manifest(name=path.resolve().name, files=rows)
+        raise InputError(f"{path} holds no files" + " that are chosen" * bool(names), hint=NAME_IT)
+    _check_numbers(path, files)
+    return Manifest(name=path.resolve().name, files=_rows(files, progress))
 
 
 def _check_folder(path: Path) -> None:
@@ -106,9 +121,27 @@ def _check_folder(path: Path) -> None:
         raise InputError(
             f"{path} is no model, but a folder of models", hint=f"name {path}/{inside[0]}"
         )
-    begun = sorted(path.rglob("*" + ARIA2))
+    begun = sorted((*path.rglob("*" + ARIA2), *_locked(path)))
     if begun:
         raise InputError(f"the download of {begun[0].with_suffix('')} has not ended", hint=BROKEN)
+
+
+def _locked(path: Path) -> Iterator[Path]:
+    """Yield ``NAME.lock`` for each file that `hf download --local-dir` began and did not end."""
+    for lock in (path / BOOKS).rglob("*.lock"):
+        beside = path / lock.relative_to(path / BOOKS)
+        if not (lock.with_suffix(".metadata").exists() or beside.with_suffix("").exists()):
+            yield beside
+
+
+def _check_numbers(path: Path, names: Collection[str]) -> None:
+    """Refuse files that count themselves (``-00001-of-00002``) with gaps, where no index does."""
+    listed = {PurePosixPath(name).parent for name in names if name.endswith(INDEX)}
+    loose = (name for name in names if PurePosixPath(name).parent not in listed)
+    sets = Counter(found.group("set", "count") for found in map(NUMBERED.fullmatch, loose) if found)
+    for (name, count), there in sets.items():
+        if there < int(count):
+            raise InputError(f"{path}: {name} has {there} of {int(count)} files", hint=BROKEN)
 
 
 def of_file(path: Path) -> Manifest:
@@ -130,7 +163,8 @@ def check_name(name: str) -> None:
 def _files(folder: Path) -> Iterator[Path]:
     for parent, folders, names in os.walk(folder, followlinks=True):
         folders[:] = sorted(name for name in folders if name not in SKIPPED_FOLDERS)
-        yield from (Path(parent, name) for name in sorted(names))
+        kept = (name for name in sorted(names) if not name.startswith(OF_MAC))
+        yield from (Path(parent, name) for name in kept if not name.endswith(PARTIAL))
 
 
 def _rows(files: Mapping[str, Path], progress: Progress) -> tuple[File, ...]:

@@ -9,7 +9,7 @@ import pytest
 
 from sparkfleet.errors import InputError
 from sparkfleet.weights.manifest import from_folder
-from tests.weights import COMMIT, files, isolate, write
+from tests.weights import COMMIT, files, isolate, shard, write
 
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"a" * 64 + b"\nsize 4999\n"
 BIN_INDEX = json.dumps(
@@ -112,3 +112,46 @@ def test_a_cache_that_cannot_be_written_costs_only_time(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "/proc/nowhere")
     assert from_folder(write(tmp_path / "m", files())).files
+
+
+# tenstorrent/tt-inference-server#240: a folder of `hf download` that was broken off.
+def test_a_file_that_hf_download_has_not_ended_is_named(tmp_path: Path) -> None:
+    folder = write(tmp_path / "m", {"config.json": b"{}", "model.safetensors": shard(1000)})
+    books = folder / ".cache/huggingface/download"
+    ended = {"config.json.lock": b"", "config.json.metadata": b"x", "model.safetensors.lock": b""}
+    write(books, {**ended, "E2zehc7=.fb140.incomplete": b"x"})
+    assert from_folder(folder).files
+    write(books, {"tokenizer.json.lock": b"", "gone.txt.lock": b"", "gone.txt.metadata": b"x"})
+    assert f"{folder}/tokenizer.json has not ended" in str(refusal(folder))
+
+
+# youssofal/MTPLX#179: shards arrive before the index that would tell how many there are.
+@pytest.mark.parametrize(
+    "name",
+    [
+        "model-0000{}-of-00003.safetensors",
+        "model.safetensors-{}-of-3.safetensors",
+        "m-{}-of-3.gguf",
+    ],
+)
+def test_shards_that_count_themselves_are_all_there(tmp_path: Path, name: str) -> None:
+    content = {name.format(n): shard(1000) for n in (1, 2)}
+    folder = write(tmp_path / "m", {"config.json": b"{}", **content})
+    assert "has 2 of 3 files" in str(refusal(folder))
+    write(folder, {name.format(3): shard(1000)})
+    assert from_folder(folder).files
+
+
+def test_an_index_tells_the_shards_whatever_their_names_count(tmp_path: Path) -> None:
+    name = "model-00001-of-00002.safetensors"
+    index = json.dumps({"weight_map": {"w": name}}).encode()
+    content = {name: shard(1000), "model.safetensors.index.json": index}
+    assert from_folder(write(tmp_path / "m", content)).files
+
+
+# SceneWorks/SceneWorks#1333, unslothai/unsloth#8566: macOS puts them beside files on exFAT.
+def test_what_macos_adds_on_foreign_disks_is_no_part_of_the_model(tmp_path: Path) -> None:
+    added = b"\x00\x05\x16\x07\x00\x02\x00\x00" + bytes(4088)
+    names = ("._model-00001-of-00003.safetensors", "assistant/._config.json", ".DS_Store")
+    folder = write(tmp_path / "m", {**files(1000), **dict.fromkeys(names, added)})
+    assert {file.path for file in from_folder(folder).files} == set(files())

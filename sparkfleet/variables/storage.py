@@ -41,7 +41,8 @@ ROWS = (
     Variable(
         name="weights_allow",
         kind=Kind.LIST,
-        help="patterns of the model's files that are wanted, such as *.safetensors; unset: all",
+        help="patterns of the model's files that are wanted, such as *.safetensors; configs, "
+        "tokenizer, chat template and code come along; unset: all",
     ),
     Variable(
         name="weights_ignore",

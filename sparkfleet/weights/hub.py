@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
@@ -24,7 +24,7 @@ from huggingface_hub.utils import (  # type: ignore[attr-defined]
 
 from sparkfleet.errors import InputError
 from sparkfleet.weights import manifest as manifests
-from sparkfleet.weights.manifest import File, Manifest
+from sparkfleet.weights.manifest import Chosen, File, Manifest
 from sparkfleet.weights.refusals import NO_TOKEN, NOT_HUB, refusal, rest, status_of
 from sparkfleet.weights.sources import HubSource
 
@@ -79,23 +79,27 @@ def _check_name(name: str) -> None:
 
 
 def select(
-    manifest: Manifest, *, allow: Iterable[str] = (), ignore: Iterable[str] = ()
+    manifest: Manifest, *, allow: Collection[str] = (), ignore: Collection[str] = ()
 ) -> Manifest:
     """Return `manifest` with only the files that match `allow` (all, if empty) and not `ignore`.
 
     Raises HubError if that leaves none.
     """
-    wanted, unwanted = list(allow), list(ignore)
-    files = filter_repo_objects(
-        manifest.files,
-        allow_patterns=wanted or None,
-        ignore_patterns=unwanted or None,
-        key=lambda file: file.path,
-    )
-    chosen = replace(manifest, files=tuple(files))
+    wanted = chooser(allow, ignore)
+    chosen = replace(manifest, files=tuple(file for file in manifest.files if wanted(file.path)))
     if not chosen.files:
-        patterns = ", ".join(wanted) or "any name"
+        patterns = ", ".join(allow) or "any name"
         raise HubError(f"{manifest.name} has no file like {patterns} at {manifest.revision}")
+    return chosen
+
+
+def chooser(allow: Collection[str], ignore: Collection[str]) -> Chosen:
+    """Return what says whether a file matches `allow` (any does, if empty) and not `ignore`."""
+
+    def chosen(path: str) -> bool:
+        allowed, ignored = list(allow) or None, list(ignore) or None
+        return any(filter_repo_objects([path], allow_patterns=allowed, ignore_patterns=ignored))
+
     return chosen
 
 

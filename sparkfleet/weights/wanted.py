@@ -19,6 +19,22 @@ from sparkfleet.weights.manifest import (
 )
 from sparkfleet.weights.sources import FolderSource, HubSource, Source
 
+WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf")
+ALONG = (  # what the engine reads beside weights, however they are chosen
+    "*config.json",
+    "params.json",
+    "tokenizer*",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab*",
+    "merges.txt",
+    "tekken.json",
+    "*.tiktoken",
+    "*.jinja",
+    "chat_template*",
+    "*.py",
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Want:
@@ -30,6 +46,11 @@ class Want:
     file: str | None = None
     allow: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """The patterns of all files that are wanted; empty for every file."""
+        return (*self.allow, *ALONG) if self.allow else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,8 +93,21 @@ def stocks_of(settings: Settings, progress: Progress = silent) -> tuple[Stock, .
             hint="name the folder in weights_source, or let a node download it: fanout",
         )
     stocks = tuple(stock(want, offline=offline, progress=progress) for want in wanted(settings))
+    _check_weights(stocks[0].manifest, settings)
     _check_apart(stocks)
     return stocks
+
+
+def _check_weights(model: Manifest, settings: Settings) -> None:
+    """Raise InventoryError for a model of which only the small files are there, or chosen."""
+    if not any(file.path.endswith(WEIGHTS) for file in model.files):
+        allowed = ", ".join(str(text) for text in settings.value("weights_allow") or ())
+        raise InventoryError(
+            f"{model.name} has no weights" + f" like {allowed}" * bool(allowed),
+            where=settings.origin("weights_allow" if allowed else "vllm_model"),
+            hint="a download that was broken off? the right patterns? see weights_source, "
+            "weights_allow",
+        )
 
 
 def _check_apart(stocks: Iterable[Stock]) -> None:
@@ -124,7 +158,9 @@ def stock(want: Want, *, offline: bool = False, progress: Progress = silent) -> 
     if want.file is not None:
         found = hub.select(manifest, allow=[want.file])
         return Stock(manifest=Manifest(name=layout.LOOSE, files=found.files), source=source)
-    return Stock(manifest=hub.select(manifest, allow=want.allow, ignore=want.ignore), source=source)
+    hub.select(manifest, allow=want.allow)
+    found = hub.select(manifest, allow=want.patterns, ignore=want.ignore)
+    return Stock(manifest=found, source=source)
 
 
 def _local(want: Want, folder: Path, progress: Progress) -> Stock:
@@ -137,5 +173,6 @@ def _local(want: Want, folder: Path, progress: Progress) -> Stock:
         manifest = of_file(folder / want.file)
     else:
         check_name(want.name)
-        manifest = replace(from_folder(folder, progress), name=want.name)
+        chosen = hub.chooser(want.patterns, want.ignore)
+        manifest = replace(from_folder(folder, progress, chosen), name=want.name)
     return Stock(manifest=manifest, source=FolderSource(folder=folder))

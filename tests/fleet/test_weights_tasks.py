@@ -165,7 +165,7 @@ def test_a_gated_model_is_refused_before_a_host_starts_and_offline_asks_nobody(
     run: Type, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     with Hub(address=CONTROL) as server:
-        server.add("meta/gated", {"config.json": b"[1]"}, gated=True)
+        server.add("meta/gated", {"config.json": b"[1]", "w.bin": b"w"}, gated=True)
         monkeypatch.setenv("HF_ENDPOINT", server.url)
         monkeypatch.setenv("HF_HOME", str(tmp_path))
         given = ("--set", "weights_source=", "--set", "vllm_model=meta/gated")
@@ -180,7 +180,7 @@ def test_a_gated_model_is_refused_before_a_host_starts_and_offline_asks_nobody(
         for task in ("weights.stage", "weights.plan"):
             done = run(task, *given, "--set", "weights_offline=true")
             assert done.code == 2
-            assert "1 files are on no host that it can reach, first" in done.output
+            assert "2 files are on no host that it can reach, first" in done.output
         assert server.sent == 0
 
 

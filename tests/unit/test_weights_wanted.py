@@ -15,7 +15,7 @@ from sparkfleet.recipes.settings import Settings
 from sparkfleet.weights import hub
 from sparkfleet.weights.sources import FolderSource, HubSource
 from sparkfleet.weights.wanted import Want, stock, stocks_of, wanted
-from tests.weights import COMMIT, files, isolate, one, write
+from tests.weights import COMMIT, files, isolate, one, shard, write
 
 
 @pytest.fixture(autouse=True)
@@ -68,7 +68,7 @@ def test_a_model_of_the_hub_has_its_chosen_files(server: Hub) -> None:
 def test_an_environment_that_forbids_the_hub_makes_it_no_source(
     server: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server.add("org/model", {"config.json": b"{}"})
+    server.add("org/model", files(1000))
     (online,) = stocks_of(settings(vllm_model="org/model"))
     assert isinstance(online.source, HubSource)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
@@ -139,3 +139,56 @@ def test_a_draft_in_this_folder_has_its_name(
 ) -> None:
     monkeypatch.chdir(write(tmp_path / "draft", files(1000)))
     assert wanted(settings(vllm_model="org/m", weights_drafts=["./"]))[1].name == "draft"
+
+
+# vllm-project/vllm#7523, InftyAI/llmaz#163: Mistral's weights stand twice in a repository.
+MISTRAL = {"consolidated.safetensors": shard(1000), "params.json": b"{}", "tekken.json": b"{}"}
+
+
+@pytest.mark.parametrize("at", ["a folder", "the Hub"])
+def test_patterns_choose_files_wherever_a_model_comes_from(
+    server: Hub, tmp_path: Path, at: str
+) -> None:
+    server.add("org/model", {**files(1000), **MISTRAL})
+    source = str(write(tmp_path / "m", {**files(1000), **MISTRAL})) if at == "a folder" else None
+    patterns = ["consolidated*", "assistant/*"]
+    given = settings(vllm_model="org/model", weights_source=source, weights_ignore=patterns)
+    names = {file.path for file in stocks_of(given)[0].manifest.files}
+    assert names == {*files(), *MISTRAL} - {"consolidated.safetensors", "assistant/config.json"}
+
+
+# ray-project/ray#62047, Xilinx/mlir-air#1959: a template of its own that no pattern named.
+@pytest.mark.parametrize("at", ["a folder", "the Hub"])
+def test_what_the_engine_reads_comes_along_with_chosen_weights(
+    server: Hub, tmp_path: Path, at: str
+) -> None:
+    small = {"chat_template.jinja": b"x", "tokenizer.model": b"x", "modeling_x.py": b"x"}
+    content = {**files(1000), **small, "README.md": b"x", "original/w.pth": b"x"}
+    server.add("org/model", content)
+    source = str(write(tmp_path / "m", content)) if at == "a folder" else None
+    given = {"vllm_model": "org/model", "weights_source": source, "weights_allow": ["*.safetens*"]}
+    names = {file.path for file in stocks_of(settings(**given))[0].manifest.files}
+    assert names == {*content} - {"README.md", "original/w.pth"}
+    (without,) = stocks_of(settings(**given, weights_ignore=["*.py", "*.jinja"]))
+    assert names - {file.path for file in without.manifest.files} == {
+        "chat_template.jinja",
+        "modeling_x.py",
+    }
+
+
+# MinishLab/semble#222, huggingface/huggingface_hub#3371: a broken download that looks complete.
+@pytest.mark.parametrize("at", ["a folder", "the Hub"])
+def test_a_model_without_weights_is_refused(server: Hub, tmp_path: Path, at: str) -> None:
+    small = {"config.json": b"{}", "tokenizer.json": b"{}"}
+    server.add("org/model", small)
+    source = str(write(tmp_path / "m", small)) if at == "a folder" else None
+    with pytest.raises(InventoryError, match="org/model has no weights") as caught:
+        stocks_of(settings(vllm_model="org/model", weights_source=source))
+    assert "broken off" in str(caught.value.hint)
+
+
+def test_patterns_that_choose_no_weights_are_named(tmp_path: Path) -> None:
+    source = str(write(tmp_path / "m", files(1000)))
+    given = settings(vllm_model="m", weights_source=source, weights_allow=["*.gguf"])
+    with pytest.raises(InventoryError, match=r"m has no weights like \*\.gguf"):
+        stocks_of(given)

@@ -165,23 +165,24 @@ def _nodes(scene: Scene, surveys: Mapping[str, Survey], chosen: Executor) -> lis
 def _node(scene: Scene, host: Host, survey: Survey, chosen: Executor) -> Node:
     settings = scene.settings(host)
     fabric = scene.recall(Fabric) if scene.options.nodes > 1 else None
-    facts = scene.recall(Fleet).facts[host.name]
-    ray = chosen is Executor.RAY
-    engine = engines.choose(settings, survey, facts, cluster=scene.cluster.name, group=ray)
-    model = scene.recall(Staged).paths[host.name]
+    facts, group = scene.recall(Fleet).facts[host.name], chosen is Executor.RAY
+    engine = engines.choose(settings, survey, facts, cluster=scene.cluster.name, group=group)
+    staged, weights = scene.recall(Staged), survey.expand(settings.text("weights_dir"))
+    model = staged.paths[host.name]
     return Node(
         settings=settings,
         rank=scene.cluster.rank(host.name),
         address=str(fabric.address(host.name)) if fabric else None,
         engine=engine,
         folder=survey.folder,
-        weights=survey.expand(settings.text("weights_dir")),
+        weights=weights,
         model=model,
+        drafts=staged.drafts,
         environment=environment(
             settings,
             links.env(fabric, host) if fabric else (),
             cluster=scene.cluster.name,
-            hf_home=engine.inside(survey.expand(settings.text("weights_dir"))),
+            hf_home=engine.inside(weights),
             model=engine.inside(model),
             engine=(*engine.environment, *_library(settings, survey, engine)),
             executor=chosen,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,12 +31,14 @@ from sparkfleet.weights.wanted import Stock, stocks_of
 class Staged:
     """Where the model is on each host, and a text that changes when any of its bytes do.
 
-    `lacking` bytes were still to be sent to each host when that was planned.
+    `lacking` bytes were still to be sent to each host when that was planned. `drafts` are the
+    folders below the weights folder of other models of the Hub, by their names.
     """
 
     paths: Mapping[str, str]
     commit: str
     lacking: Mapping[str, int] = field(default_factory=dict)
+    drafts: Mapping[str, str] = field(default_factory=dict)
 
 
 HERE = "this machine"
@@ -74,7 +76,8 @@ class StageWeights(Action[NoArgs]):
         paths = {name: f"{plan.root}/{served}" for name, plan in model.plans.items()}
         lacking = {name: sum(one.plans[name].size for one in self._orders) for name in seen}
         commit = ";".join(hash_of(one.stock.manifest) for one in self._orders)
-        scene.remember(Staged(paths=paths, commit=commit, lacking=lacking))
+        drafts = drafts_of([one.stock for one in self._orders])
+        scene.remember(Staged(paths=paths, commit=commit, lacking=lacking, drafts=drafts))
         return {name: self._plan(name) for name in seen}
 
     def _plan(self, name: str) -> Plan:
@@ -187,6 +190,12 @@ def shared_over(fabric: Fabric | None, strategy: Strategy) -> Shared:
 def hash_of(manifest: Manifest) -> str:
     """Return a text that changes when any byte of the model does."""
     return manifest.commit or ",".join(f"{file.path}={file.hash}" for file in manifest.files)
+
+
+def drafts_of(stocks: Sequence[Stock]) -> Mapping[str, str]:
+    """Return the folders of all models of the Hub but the first, below the weights folder."""
+    manifests = (one.manifest for one in stocks[1:])
+    return {found.name: layout.served(found) for found in manifests if found.commit}
 
 
 def _change(manifest: Manifest, plan: StagePlan) -> Change:

@@ -10,7 +10,7 @@ from sparkfleet.actions.gather_facts import Fleet, GatherFacts
 from sparkfleet.actions.launching import Launch
 from sparkfleet.actions.render import Render
 from sparkfleet.actions.scene import Options, Scene
-from sparkfleet.actions.stage_weights import Staged, hash_of
+from sparkfleet.actions.stage_weights import Staged, drafts_of, hash_of
 from sparkfleet.cli.asked import Asked
 from sparkfleet.cli.output_folder import prepare, write
 from sparkfleet.cli.resolution import Resolved, resolve
@@ -88,7 +88,8 @@ def _staged(scene: Scene) -> Staged:
     for host in scene.cluster.hosts:
         root = scene.settings(host).text("weights_dir")
         paths[host.name] = f"{scene.recall(Fleet).surveys[host.name].expand(root)}/{served}"
-    return Staged(paths=paths, commit=";".join(hash_of(one.manifest) for one in stocks))
+    commit = ";".join(hash_of(one.manifest) for one in stocks)
+    return Staged(paths=paths, commit=commit, drafts=drafts_of(stocks))
 
 
 def _check_executor(scene: Scene) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from sparkfleet.launch.engines import Engine
 from sparkfleet.launch.executor import Executor
 from sparkfleet.links import EnvVar
+from sparkfleet.model import EMPTY
 from sparkfleet.recipes.settings import Settings
 
 
@@ -16,7 +18,8 @@ class Node:
 
     `address` is the fabric address that the group meets at; None in solo mode. `folder` is where
     the files of the deployment go, `weights` the expanded weights_dir, `model` the model's folder
-    in it; all are the host's paths.
+    in it; all are the host's paths. `drafts` are the folders below `weights` of other models of the
+    Hub, by their names.
     """
 
     settings: Settings
@@ -27,6 +30,7 @@ class Node:
     weights: str
     model: str
     environment: tuple[EnvVar, ...]
+    drafts: Mapping[str, str] = field(default_factory=lambda: EMPTY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

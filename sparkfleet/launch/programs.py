@@ -69,7 +69,7 @@ def serve_command(node: Node, head: Node, group: Group) -> tuple[str, ...]:
         f"--served-model-name={served_name(head.settings)}",
         *(_endpoint(head.settings) if node is head else ("--headless",)),
         *_group(node, head, group),
-        *declared.words(head.settings, inside(node.weights), inside(node.model)),
+        *declared.words(head.settings, inside(node.weights), inside(node.model), node.drafts),
     )
 
 

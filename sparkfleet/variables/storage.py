@@ -52,7 +52,7 @@ ROWS = (
     Variable(
         name="weights_drafts",
         kind=Kind.LIST,
-        help="draft or speculator models to stage too: ORG/NAME@COMMIT, or a folder here",
+        help="draft models and adapters to stage too: ORG/NAME@COMMIT, or a folder here",
     ),
     Variable(
         name="weights_files",

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from sparkfleet.errors import InputError, RecipeError
+from sparkfleet.launch import declared
+from sparkfleet.launch.preflight import check_settings
 from sparkfleet.weights.wanted import stocks_of
 from tests.engines import deployed, executed, settings
 
@@ -60,3 +62,47 @@ def test_a_file_that_is_not_declared_is_an_error_at_plan_time() -> None:
         deployed(vllm_args={"chat-template": "unsloth.jinja"})
     assert caught.value.hint is not None
     assert "weights_files: [unsloth.jinja]" in caught.value.hint
+
+
+DRAFT = "google/gemma-4-31B-it-assistant"
+FOLDER = "hub/models--google--gemma-4-31B-it-assistant/snapshots/9f1c"
+
+
+# oumi-ai/oumi#2523, vllm-project/vllm#1824: by its id a model is looked for as `main`, at the Hub.
+@pytest.mark.parametrize(
+    ("option", "value", "words"),
+    [
+        ("speculative-config", {"model": DRAFT}, [f'{{"model":"/models/{FOLDER}"}}']),
+        ("speculative_config", f'{{"model": "{DRAFT}"}}', [f'{{"model":"/models/{FOLDER}"}}']),
+        ("speculative-config", '{"model": "@MODEL@/mtp"}', ['{"model": "/models/org/model/mtp"}']),
+        ("lora-modules", [f"fr={DRAFT}"], [f"fr=/models/{FOLDER}"]),
+        (
+            "lora-modules",
+            [{"name": "fr", "path": DRAFT}],
+            [f'{{"name":"fr","path":"/models/{FOLDER}"}}'],
+        ),
+        ("tokenizer", "org/model", ["/models/org/model"]),
+    ],
+)
+def test_a_model_that_is_declared_is_named_by_its_folder_of_one_commit(
+    option: str, value: object, words: list[str]
+) -> None:
+    own = settings(weights_drafts=[f"{DRAFT}@9f1c"], vllm_args={option: value})
+    found = declared.words(own, "/models", "/models/org/model", {DRAFT: FOLDER})
+    assert list(found[1:]) == words
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("speculative-config", {"method": "mtp", "model": DRAFT}),
+        ("speculative-config", f'{{"model": "{DRAFT}"}}'),
+        ("lora-modules", f"fr={DRAFT}"),
+        ("lora-modules", [{"name": "fr", "path": DRAFT}]),
+    ],
+)
+def test_a_model_that_is_not_declared_is_an_error_at_plan_time(option: str, value: object) -> None:
+    with pytest.raises(RecipeError, match=f"names the model {DRAFT}") as caught:
+        check_settings(settings(vllm_args={option: value}))
+    assert f"weights_drafts: [{DRAFT}]" in str(caught.value.hint)
+    check_settings(settings(weights_drafts=[DRAFT], vllm_args={option: value}))

@@ -71,6 +71,10 @@ def _hosts(recipe: Recipe, size: int, mods: Path) -> tuple[Host, ...]:
     return tuple(overlay(Host(name=name, vars=own), recipe) for name in names)
 
 
+def _snapshot(name: str) -> str:
+    return f"hub/models--{name.replace('/', '--')}/snapshots/{COMMIT}"
+
+
 def _node(host: Host, rank: int, spark: gb10.Spark, fabric: Fabric | None) -> Node:
     settings = Settings(host=host)
     name = settings.text("engine_image")
@@ -79,7 +83,7 @@ def _node(host: Host, rank: int, spark: gb10.Spark, fabric: Fabric | None) -> No
     image = replace(WITH_IMAGE, name=name, program=("/entrypoint.sh",))
     seen = survey(image=image, image_name=name, base=image)
     engine = choose(settings, seen, spark.facts(), cluster="default", group=fabric is not None)
-    folder = f"hub/models--{settings.text('vllm_model').replace('/', '--')}/snapshots/{COMMIT}"
+    folder = _snapshot(settings.text("vllm_model"))
     model, weights = f"{HOME}/vllm/{folder}", f"{HOME}/vllm"
     return Node(
         settings=settings,
@@ -89,6 +93,7 @@ def _node(host: Host, rank: int, spark: gb10.Spark, fabric: Fabric | None) -> No
         folder=seen.folder,
         weights=weights,
         model=model,
+        drafts={name: _snapshot(name) for name in settings.value("weights_drafts") or ()},
         environment=environment(
             settings,
             links.env(fabric, host) if fabric else (),

@@ -11,6 +11,9 @@ import pytest
 
 from sparkfleet.cli.output_folder import RECORD, prepare, write
 from sparkfleet.errors import UsageError
+from sparkfleet.weights import hub
+from sparkfleet.weights.manifest import File, Manifest
+from tests.weights import COMMIT
 
 INVENTORY = """\
 sparks:
@@ -68,6 +71,21 @@ def test_every_file_is_written_here_and_none_on_the_host(call: Call, tmp_path: P
     assert "nothing of ours runs on here" in done.stdout
     assert not (tmp_path / "weights").exists()
     subprocess.run(["shellcheck", tmp_path / "out" / "here" / "vllm-serve.sh"], check=True)
+
+
+def test_a_draft_of_the_hub_is_named_by_its_folder_of_the_pinned_commit(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = (File(path="model.safetensors", size=10, sha256="a" * 64),)
+    hub.keep(Manifest(name="org/draft", files=files, commit=COMMIT, revision=COMMIT))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    drafts = f"weights_drafts=[org/draft@{COMMIT}]"
+    args = "vllm_args={speculative-config: {model: org/draft}}"
+    done = call("--out", "out", "--set", drafts, "--set", args)
+    assert done.returncode == 0, done.stderr
+    folder = f"{tmp_path}/weights/hub/models--org--draft/snapshots/{COMMIT}"
+    serve = (tmp_path / "out" / "here" / "vllm-serve.sh").read_text()
+    assert f'--speculative-config \'{{"model":"{folder}"}}\'' in serve
 
 
 def test_a_key_is_for_nobody_else_to_read(call: Call, tmp_path: Path) -> None:

@@ -156,6 +156,17 @@ def bundle(folder: Path, size: int = 200_000) -> tuple[Path, Manifest]:
     return source, from_folder(source)
 
 
+def self_signed(folder: Path) -> Path:
+    """Write a certificate for 127.0.0.1 that nobody else has signed, with its key."""
+    path = folder / "certificate.pem"
+    kind = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
+    name = ("-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1")
+    words = ("openssl", "req", "-x509", *kind, *name, "-keyout", "-", "-out", "-")
+    made = subprocess.run(words, capture_output=True, text=True, check=True)
+    path.write_text(made.stdout)
+    return path
+
+
 def resident(path: Path) -> int:
     """Return how many pages of a file are in memory; mapping it brings none in."""
     size = path.stat().st_size

@@ -1,15 +1,13 @@
 """Offer files of a model to the hosts that hold a one-time key, for as long as the copy lasts.
 
 Request: ``root`` (the weights folder; ``~`` is this user's home), ``address`` to listen on,
-``peer`` (the only address that may connect), ``keys`` (one for each connection), ``files`` by the
-``blob`` that the receiver asks for: its ``size``, the ``path`` where this host has it, and
-``arriving`` if this host gets it only now. With ``hub``, files come from that ``url`` instead, by
-their ``name`` there, with ``token``.
+``peer`` (who alone may connect), ``keys`` (one for each connection), ``files`` by the ``blob`` that
+is asked for: its ``size``, its ``path`` here, and whether it is ``arriving`` only now. With ``hub``
+they come from that ``url`` instead, by their ``name``, with ``token``.
 
-First says ``{"progress": {"port": ...}}``. A peer gets 32 random bytes, and sends a line: the
-HMAC-SHA256 by its key over them and the list of ``[blob, offset]`` that follows. It gets the rest
-of each of these files, one after the other, and checks them: the hashes came to it another way.
-Answer: ``bytes`` sent.
+First says ``{"progress": {"port": ...}}``. A peer gets 32 random bytes, and sends the HMAC-SHA256
+by its key of them and the list of ``[blob, offset]`` that follows. It gets the rest of these files
+in turn; their hashes came to it another way. Answer: ``bytes`` sent.
 """
 
 from __future__ import annotations
@@ -21,16 +19,17 @@ import json
 import os
 import select
 import socket
+import ssl
 import sys
 import threading
 import time
 import urllib.error
-import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, BinaryIO
+from urllib.parse import quote, urlsplit
 
 PIECE = 1 << 20  # bytes read at once from the hub; more of a file is dropped from the page cache
 PATIENCE = 60  # s for a receiver to connect
@@ -38,7 +37,10 @@ GREETING = 16 << 20  # bytes of the longest line that a peer may send
 POLL = 0.01  # s between two looks at a file that still arrives, or at the keys that are left
 TRIES = 8  # in a row without a byte
 PARTIAL = ".incomplete"
+LED = threading.local()  # `url`: where a thread's request was led
 LICENCE = "accept the model's licence on its page, and give a token that may read it"
+BARRED = "large files come from there: let the proxy or the firewall of this host pass it"
+TRUST = "is the clock of this host right? does a proxy open TLS? then: update-ca-certificates"
 GONE = "it is not there at that commit, or not whole: see weights_revision, HF_ENDPOINT"
 
 
@@ -97,10 +99,9 @@ class Redirects(urllib.request.HTTPRedirectHandler):
 
     def redirect_request(self, req: Any, *args: Any) -> Any:
         """Return the next request."""
-        following = super().redirect_request(req, *args)
-        token = req.unredirected_hdrs.get("Authorization")
-        here = urllib.parse.urlsplit(req.full_url)  # `host` is a proxy's, if there is one
-        if following and token and urllib.parse.urlsplit(following.full_url)[:2] == here[:2]:
+        following: Any = super().redirect_request(req, *args)
+        LED.url, token = following.full_url, req.unredirected_hdrs.get("Authorization")
+        if token and urlsplit(LED.url)[:2] == urlsplit(req.full_url)[:2]:  # not `req.host`
             following.add_unredirected_header("Authorization", token)
         return following
 
@@ -111,8 +112,7 @@ class Hub:
     """Files of the Hub, at one commit."""
 
     def __init__(self, hub: dict[str, str], files: dict[str, dict[str, Any]]) -> None:
-        self.hub = hub
-        self.files = files
+        self.hub, self.files = hub, files
         self.opener = urllib.request.build_opener(Redirects)
 
     def send(self, wire: socket.socket, blob: str, offset: int) -> int:
@@ -140,13 +140,12 @@ class Hub:
                 reason, wait = judge(error, name)
             failures += 1
             if failures > TRIES:
-                hint = f"try again later; does this host reach {self.hub['url']}?"
+                hint = "try again later; does this host reach it? else: weights_source"
                 raise HubError(f"the hub does not send {name}: {reason}", hint)
-            if failures > 1 or wait:
-                time.sleep(wait or min(0.1 * 2**failures, 30))
+            time.sleep(wait or min(0.1 * 2**failures, 30))
 
     def _get(self, name: str, offset: int) -> Any:
-        url = self.hub["url"] + urllib.parse.quote(name)
+        LED.url = url = self.hub["url"] + quote(name)
         request = urllib.request.Request(url, headers={"Range": f"bytes={offset}-"})
         if self.hub["token"]:
             request.add_unredirected_header("Authorization", f"Bearer {self.hub['token']}")
@@ -159,12 +158,16 @@ class Hub:
 
 def judge(error: Exception, name: str) -> tuple[str, float]:
     """Say what went wrong and for how many seconds to wait; raise HubError if that cannot help."""
+    at, cause = urlsplit(LED.url).netloc, getattr(error, "reason", error)
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        raise HubError(f"{at} has no certificate that counts here: {cause.verify_message}", TRUST)
     if not isinstance(error, urllib.error.HTTPError):
-        return str(error) or type(error).__name__, 0.0
-    reason = f"{error.code} {error.headers.get('X-Error-Message') or error.reason}"
+        return f"{at}: {cause}", 0.0
+    said = error.headers.get("X-Error-Message")  # the Hub does, what stands before it does not
+    reason = f"{error.code} {said or error.reason}"
     if error.code not in (408, 429) and error.code < 500:
-        hint = LICENCE if error.code in (401, 403) else GONE
-        raise HubError(f"the hub refuses {name}: {reason}", hint)
+        hint = GONE if error.code not in (401, 403) else LICENCE if said else BARRED
+        raise HubError(f"{at} refuses {name}: {reason}", hint)
     after = error.headers.get("Retry-After") or error.headers.get("RateLimit", "").split("t=")[-1]
     return reason, min(float(after), 300) if after.isdigit() else 0.0
 
@@ -173,9 +176,7 @@ class Service:
     """Listens until every key was used once, or nobody came in time."""
 
     def __init__(self, source: Files | Hub, request: dict[str, Any]) -> None:
-        self.source = source
-        self.peer = request["peer"]
-        self.keys = set(request["keys"])
+        self.source, self.peer, self.keys = source, request["peer"], set(request["keys"])
         self.sent: list[int] = []  # bytes of each file
         self.listener = socket.create_server((request["address"], 0), backlog=len(self.keys))
         self.listener.settimeout(POLL)
@@ -221,12 +222,11 @@ class Service:
                 return list(json.loads(wanted))
         return []
 
-
-def tell(service: Service) -> None:
-    """Say each second how far it is, and end when whoever started it has gone."""
-    while not select.select([0], [], [], 1)[0] or os.read(0, PIECE):
-        print(json.dumps({"progress": {"bytes": sum(service.sent)}}), flush=True)
-    os._exit(1)
+    def tell(self) -> None:
+        """Say each second how far it is, and end when whoever started it has gone."""
+        while not select.select([0], [], [], 1)[0] or os.read(0, PIECE):
+            print(json.dumps({"progress": {"bytes": sum(self.sent)}}), flush=True)
+        os._exit(1)
 
 
 def main() -> dict[str, Any]:
@@ -237,7 +237,7 @@ def main() -> dict[str, Any]:
     try:
         service = Service(source, request)
         print(json.dumps({"progress": {"port": service.listener.getsockname()[1]}}), flush=True)
-        threading.Thread(target=tell, args=(service,), daemon=True).start()
+        threading.Thread(target=service.tell, daemon=True).start()
         service.run()
     except HubError as refusal:
         return {"error": refusal.args[0], "hint": refusal.args[1]}

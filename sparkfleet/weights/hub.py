@@ -25,7 +25,7 @@ from huggingface_hub.utils import (  # type: ignore[attr-defined]
 from sparkfleet.errors import InputError
 from sparkfleet.weights import manifest as manifests
 from sparkfleet.weights.manifest import Chosen, File, Manifest
-from sparkfleet.weights.refusals import NO_TOKEN, NOT_HUB, refusal, rest, status_of
+from sparkfleet.weights.refusals import NO_NETWORK, NO_TOKEN, NOT_HUB, refusal, rest, status_of
 from sparkfleet.weights.sources import HubSource
 
 T = TypeVar("T")
@@ -205,7 +205,7 @@ def ask(question: Callable[[], T], name: str, token: str | None) -> T:
             asked = rest(error)
             if wait is None or status_of(error) not in (None, *BUSY) or asked > PATIENCE:
                 problem, hint = refusal(error, name, has_token=bool(token))
-                if status_of(error) is None and _path(name, "main").parent.is_dir():
+                if hint == NO_NETWORK and _path(name, "main").parent.is_dir():
                     hint = KEPT
                 raise HubError(problem, hint=hint) from error
             time.sleep(max(wait, asked))

@@ -8,7 +8,9 @@ from typing import Any
 from huggingface_hub import constants, errors
 
 NOT_HUB = "is HF_ENDPOINT right? does a proxy ask for a login? else: weights_source"
+NO_NETWORK = "no network? name a local folder: weights_source"
 NO_TOKEN = "give a token that may read it: export HF_TOKEN=hf_..."  # noqa: S105 - no secret
+TRUST = "is this machine's clock right? does a proxy open TLS? then: export SSL_CERT_FILE=its.pem"
 SCOPE = "in the token's settings, allow: read access to public gated repos you can access"
 
 Refusal = tuple[str, str]
@@ -38,9 +40,11 @@ def refusal(error: Exception, name: str, *, has_token: bool) -> Refusal:
     response = getattr(error, "response", None)
     if response is None:
         problem = f"cannot reach the Hub at {constants.ENDPOINT} ({error})"
-        return problem, "no network? name a local folder: weights_source"
+        untrusted = "CERTIFICATE_VERIFY_FAILED" in str(error)
+        return problem, TRUST if untrusted else NO_NETWORK
     said = response.headers.get("X-Error-Message", "")
-    found = _by_kind(error, name, said, has_token=has_token) or _by_status(response, name, said)
+    found = _by_kind(error, name, said, has_token=has_token)
+    found = found or _by_status(response, name, said, has_token=has_token)
     return found or _busy(error, f"{response.status_code} for {name} {said}", has_token=has_token)
 
 
@@ -62,13 +66,16 @@ def _by_kind(error: Exception, name: str, said: str, *, has_token: bool) -> Refu
     return None
 
 
-def _by_status(response: Any, name: str, said: str) -> Refusal | None:
+def _by_status(response: Any, name: str, said: str, *, has_token: bool) -> Refusal | None:
+    """Return what a status means; the Hub itself says a word to it, what stands before it none."""
     settings = f"{constants.ENDPOINT}/settings/tokens"
     match response.status_code:
-        case 401:
+        case 401 if has_token:
             return "the Hub does not accept this token", f"make a new one: {settings}"
-        case 403:
+        case 403 if said:
             return f"this token may not read {name}: {said}", f"{SCOPE}: {settings}"
+        case 401 | 403 as status:
+            return f"what answers at {constants.ENDPOINT} refuses {name}: {status}", NOT_HUB
         case 404:
             return f"{constants.ENDPOINT} has no {name}", NOT_HUB
     return None

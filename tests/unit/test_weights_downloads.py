@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import ssl
 import threading
 import time
 import urllib.error
@@ -18,9 +19,11 @@ from huggingface_hub import constants
 from sparkfleet.errors import CommandError, GateError
 from sparkfleet.lab.hub import Hub, Trouble
 from sparkfleet.lab.hub_api import READER
+from sparkfleet.onhost import sender
 from sparkfleet.weights import hub
+from sparkfleet.weights.hub import HubError
 from sparkfleet.weights.sources import HubSource
-from tests.weights import UserLink, files, isolate, one
+from tests.weights import UserLink, files, isolate, one, self_signed
 
 NAME = "nvidia/Gemma-4-31B-IT-NVFP4"
 FIRST = "model-00001-of-00003.safetensors"
@@ -144,3 +147,45 @@ def test_a_file_that_is_not_there_is_no_matter_of_the_licence(
     with pytest.raises(CommandError, match=re.escape(f"refuses {FIRST}: {status}")) as caught:
         spark.stage(manifest, where)
     assert "weights_revision" in str(caught.value.hint)
+
+
+# huggingface/hub-docs#2628: large files come from other hosts, which a firewall may not pass.
+def test_what_bars_the_store_of_large_files_is_no_matter_of_the_licence(
+    server: Hub, tmp_path: Path
+) -> None:
+    spark, manifest, where = one(tmp_path / "hosts"), hub.resolve(NAME), source()
+    server.troubles += [Trouble(), Trouble(status=403)]
+    store = server.cdn.removeprefix("http://")
+    with pytest.raises(CommandError, match=f"{store} refuses {FIRST}: 403") as caught:
+        spark.stage(manifest, where)
+    assert "firewall" in str(caught.value.hint)
+
+
+def test_a_store_that_gives_no_answer_is_named_and_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sender.LED, "url", "https://cdn.example:8443/aa?b=c", raising=False)
+    error = urllib.error.URLError(ConnectionRefusedError("Connection refused"))
+    assert sender.judge(error, FIRST) == ("cdn.example:8443: Connection refused", 0.0)
+
+
+# huggingface/xet-core#389, huggingface/huggingface_hub#1271: a proxy opens TLS.
+def test_a_certificate_that_does_not_count_is_told_at_once_with_its_cure(
+    server: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spark, manifest = one(tmp_path / "hosts"), hub.resolve(NAME)
+    certificate = self_signed(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Proxy) as running:
+        running.socket = context.wrap_socket(running.socket, server_side=True)
+        threading.Thread(target=running.serve_forever, args=(0.02,), daemon=True).start()
+        address = f"127.0.0.1:{running.server_port}"
+        with pytest.raises(CommandError, match=f"{address} has no certificate") as caught:
+            spark.stage(manifest, HubSource(url=f"https://{address}/"))
+        assert "update-ca-certificates" in str(caught.value.hint)
+        monkeypatch.setattr(constants, "ENDPOINT", f"https://{address}")
+        with pytest.raises(HubError, match="CERTIFICATE_VERIFY_FAILED") as refused:
+            hub.resolve(NAME)
+        assert "SSL_CERT_FILE" in str(refused.value.hint)
+        running.shutdown()

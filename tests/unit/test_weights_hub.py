@@ -246,7 +246,7 @@ def test_a_token_is_in_no_argument_environment_or_file(server: Hub, tmp_path: Pa
 
 def test_a_refusal_during_the_download_says_what_the_hub_said(server: Hub, tmp_path: Path) -> None:
     spark, manifest = one(tmp_path / "hosts"), hub.resolve("meta/gated", token=READER)
-    with pytest.raises(CommandError, match=r"the hub refuses .*401"):
+    with pytest.raises(CommandError, match=r"refuses .*401 Access to model meta/gated"):
         spark.stage(manifest, source(manifest))
 
 

@@ -223,3 +223,14 @@ def test_every_error_of_the_client_is_one_of_ours(error: Exception) -> None:
     with pytest.raises(HubError, match=str(error)) as caught:
         hub.ask(fail, NAME, None)
     assert caught.value.hint
+
+
+# yurhett/hf-proxy#1: a refusal of what stands before the Hub, which says no word of the Hub's.
+@pytest.mark.parametrize("token", [None, READER])
+def test_a_refusal_that_is_not_the_hubs_is_no_matter_of_the_token(
+    server: Hub, token: str | None
+) -> None:
+    server.troubles.append(Trouble(status=403))
+    with pytest.raises(HubError, match=f"what answers at .* refuses {NAME}: 403") as caught:
+        hub.resolve(NAME, token=token)
+    assert "a proxy" in str(caught.value.hint)

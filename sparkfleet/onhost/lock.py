@@ -10,6 +10,7 @@ The file tells who holds it, and this process.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 TICK = 0.2  # s
+LACKING = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP)  # what a filesystem without locks answers
 RUN = ("machine", "pid", "since")  # what of a holder tells one run from another
 
 
@@ -55,6 +57,8 @@ def hold(folder: str, request: dict[str, Any], files: contextlib.ExitStack) -> d
         os.fsync(file.fileno())  # for other hosts, should the folder be theirs as well
     except OSError as error:
         hint = f"the inventory's user must own it: ls -ld {root.parent} {root}"
+        if error.errno in LACKING:
+            hint = "that filesystem has no locks: set cluster_dir to a folder on a disk of the host"
         return {"error": f"{path}: {error.strerror}", "hint": hint}
     return {}
 

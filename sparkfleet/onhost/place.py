@@ -10,6 +10,7 @@ Every step is one rename, so that a kill leaves nothing half done.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -19,7 +20,14 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from sparkfleet.onhost.parts.writing import FOLDER, RefusedError, answered, lock
+from sparkfleet.onhost.parts.writing import (
+    ELSEWHERE,
+    FOLDER,
+    LACKING,
+    RefusedError,
+    answered,
+    lock,
+)
 
 PARTIAL = ".incomplete"
 PIECE = 1 << 20
@@ -57,7 +65,12 @@ def _place(root: Path, item: dict[str, Any], copied: list[int]) -> bool:
     if path != blob:
         link = _beside(path)
         link.unlink(missing_ok=True)
-        link.symlink_to(os.path.relpath(blob, path.parent))
+        try:
+            link.symlink_to(os.path.relpath(blob, path.parent))
+        except OSError as error:
+            if error.errno in (errno.EPERM, *LACKING):
+                raise RefusedError(f"no links can be made in {path.parent}", ELSEWHERE) from error
+            raise
         link.replace(path)
     return True
 

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = ".sparkfleet"
+LACKING = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP)  # what a filesystem answers that has no such
+ELSEWHERE = "set weights_dir of this host to a folder on its disk (ext4, xfs)"
 LOOK = "look at that path; then run again"
 
 
@@ -43,7 +45,7 @@ def answered(
     except RuntimeError:  # of expanduser
         return {"error": f"nobody here has the home of {root}", "hint": "see weights_dir"}
     except OSError as error:
-        hint = again
+        hint = ELSEWHERE if error.errno in LACKING else again
         if error.errno in (errno.EACCES, errno.EPERM):
             hint = f"give it to this user: sudo chown -R {os.getuid()} {error.filename or root}"
         return {"error": f"{error.filename or root}: {error.strerror}", "hint": hint}

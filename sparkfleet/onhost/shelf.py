@@ -12,7 +12,7 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -64,27 +64,58 @@ def records(root: Path) -> Iterator[tuple[Path, Path]]:
 
 
 def remove(root: Path, request: dict[str, Any]) -> dict[str, Any]:
-    """Remove what runs of ours brought into a folder; leave and name all else."""
-    held = lock(root)
-    ours, removed, left, freed = brought(root), 0, [], 0
-    record = dict(records(root)).get(root / request["folder"])
-    for parent, _, names in os.walk(root / request["folder"], topdown=False):
-        for path in (Path(parent, name) for name in names):
-            name = os.path.relpath(path, root)
-            found = path.lstat()
-            of_none = path.is_symlink() or path.parent.name == "refs" or name.endswith(PARTIAL)
-            if of_none or name in ours:
-                path.unlink()
-                removed += 1
-                freed += found.st_size if found.st_nlink == 1 else 0
-            else:
-                left.append(name)
-        with contextlib.suppress(OSError):  # what is left keeps its folder
-            Path(parent).rmdir()
+    """Remove what runs of ours brought into a folder; leave and name all else.
+
+    With it go snapshots that lack a file then, and the client's books of commits that are gone.
+    """
+    held, folder, ours = lock(root), root / request["folder"], brought(root)
+    record = dict(records(root)).get(folder)
+    gone = sweep(folder, lambda path: str(path.relative_to(root)) in ours or path.suffix == PARTIAL)
+    broken = {snapshot(folder, path) for path in inside(folder) if not path.exists()}
+    gone += sweep(folder, lambda path: path.is_symlink() and snapshot(folder, path) in broken)
+    commits = {path.name for path in folder.glob("snapshots/*")}
+    gone += sweep(folder, lambda path: commit(folder, path) not in {"", *commits})
     if record:
         record.unlink()
     os.close(held)
-    return {"removed": removed, "freed": freed, "left": left}
+    return {
+        "removed": len(gone),
+        "freed": sum(it.st_size for it in gone if stat.S_ISREG(it.st_mode) and it.st_nlink == 1),
+        "left": [str(path.relative_to(root)) for path in inside(folder) if not path.is_symlink()],
+    }
+
+
+def sweep(folder: Path, goes: Callable[[Path], bool]) -> list[os.stat_result]:
+    """Remove the files that are to go, and the folders that are empty then."""
+    gone = []
+    for path in [path for path in inside(folder) if goes(path)]:
+        gone.append(path.lstat())
+        path.unlink()
+    for parent, _, _ in os.walk(folder, topdown=False):
+        with contextlib.suppress(OSError):  # what is left keeps its folder
+            Path(parent).rmdir()
+    return gone
+
+
+def inside(folder: Path) -> Iterator[Path]:
+    """Yield each file and link below `folder`."""
+    for parent, _, names in os.walk(folder):
+        yield from (Path(parent, name) for name in names)
+
+
+def snapshot(folder: Path, path: Path) -> tuple[str, ...]:
+    """Return the folder of a commit in which a file of a cache is."""
+    return path.relative_to(folder).parts[:2]
+
+
+def commit(folder: Path, path: Path) -> str:
+    """Return the commit of which a file in a cache of the Hub's client tells, "" for any other."""
+    kind, *rest = path.relative_to(folder).parts
+    if folder.parent.name != "hub" or not rest:
+        return ""
+    if kind == "refs":
+        return path.read_text(errors="replace").strip()
+    return {"trees": path.stem, ".no_exist": rest[0]}.get(kind, "")
 
 
 def brought(root: Path) -> set[str]:

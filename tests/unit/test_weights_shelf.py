@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -74,6 +75,37 @@ def test_what_an_unfinished_download_left_goes_with_its_model(tmp_path: Path) ->
     blobs = spark.root("spark-01") / "hub/models--org--gemma/blobs"
     write(blobs, {"0a.incomplete": b"x", "other": b"x"})
     assert prune(spark, "org/gemma").left == ("hub/models--org--gemma/blobs/other",)
+
+
+# av/harbor#262, kharkevich-engineering-lab/spark-pulse#108: what the client writes of a commit.
+@pytest.mark.parametrize("revision", ["main", "refs/pr/1"])
+def test_the_clients_books_go_with_their_commit(tmp_path: Path, revision: str) -> None:
+    source, spark = write(tmp_path / "m", files(1000)), one(tmp_path / "hosts")
+    manifest = replace(from_folder(source), name="org/gemma", commit=COMMIT, revision=revision)
+    spark.stage(manifest, source)
+    home = spark.root("spark-01") / "hub/models--org--gemma"
+    write(home, {f".no_exist/{COMMIT}/a/chat_template.json": b"", f"trees/{COMMIT}.json": b"[]"})
+    assert prune(spark, "org/gemma").left == ()
+    assert listed(spark) == {}
+
+
+def test_a_revision_that_somebody_else_downloaded_stays_as_it_was(tmp_path: Path) -> None:
+    source, spark = write(tmp_path / "m", files(1000)), one(tmp_path / "hosts")
+    manifest, other = from_folder(source), "0" * 40
+    theirs = replace(manifest, name="org/gemma", commit=other, files=manifest.files[1:])
+    for place in layout.places(theirs):
+        path, blob = (spark.root("spark-01") / name for name in (place.path, place.blob))
+        write(blob.parent, {blob.name: (source / place.file.path).read_bytes()})
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.symlink_to(os.path.relpath(blob, path.parent))
+    home = spark.root("spark-01") / layout.home(theirs)
+    write(home, {"refs/main": other.encode(), f"trees/{other}.json": b"[]"})
+    before = {path for path in home.rglob("*") if not path.is_dir()}
+    spark.stage(replace(manifest, name="org/gemma", commit=COMMIT, revision=COMMIT), source)
+    gone = prune(spark, "org/gemma")
+    assert {path for path in home.rglob("*") if not path.is_dir()} == before
+    assert gone.freed == manifest.files[0].size
+    assert spark.complete(theirs)
 
 
 def test_a_hash_of_another_kind_takes_nothing_from_what_was_brought(tmp_path: Path) -> None:

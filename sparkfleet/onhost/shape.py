@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 TEXTS = ("config.json", "hf_quant_config.json", "params.json")
-LONGEST = 100 << 20  # bytes of a header; the format's own limit
+LONGEST = 100_000_000  # bytes of a header; the format's own limit
 NUMBER = re.compile(r"(?<=[._])\d+(?=[._]|$)")
 
 

@@ -110,7 +110,8 @@ def _indexes(inspection: Inspection) -> Iterator[Verdict]:
             f"{inspection.storage.root}/{path}",
             expected="every shard that it names",
             seen=problem,
-            fix="the model's source itself is incomplete; fetch it again",
+            fix="fetch the model's source again; where it has its weights in other files: "
+            f"weights_ignore: ['{path.rpartition('/')[2]}']",
         )
 
 

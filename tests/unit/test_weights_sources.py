@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,13 @@ def test_a_header_that_names_no_bytes_is_refused(tmp_path: Path, tensor: object)
     header = json.dumps({"w": tensor}).encode()
     body = len(header).to_bytes(8, "little") + header
     assert "no safetensors header" in str(refusal(write(tmp_path, {"model.safetensors": body})))
+
+
+# safetensors/safetensors#668: the engine refuses what is longer, though the file is whole.
+def test_a_header_beyond_the_limit_of_the_format_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path, {"model.safetensors": (100_000_001).to_bytes(8, "little")})
+    os.truncate(path / "model.safetensors", 200_000_000)
+    assert "a header of 100000001 bytes (100 MB at most)" in str(refusal(path))
 
 
 @pytest.mark.parametrize("index", [b'{"weight_map": {"a": 5}}', b'{"weight_map": null}', b"[]"])

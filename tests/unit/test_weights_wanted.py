@@ -157,6 +157,21 @@ def test_patterns_choose_files_wherever_a_model_comes_from(
     assert names == {*files(), *MISTRAL} - {"consolidated.safetensors", "assistant/config.json"}
 
 
+# Neph0s/CoSER#3, Blaizzy/mlx-vlm#1827: an index names files that are not there, and need not be.
+def test_an_index_whose_shards_were_left_out_says_how_to_leave_it_out(
+    server: Hub, tmp_path: Path
+) -> None:
+    server.add("org/model", {**files(1000), **MISTRAL})
+    spark, ignored = one(tmp_path / "hosts"), ["model-0*"]
+    for index in ([], ["model.safetensors.index.json"]):
+        given = settings(vllm_model="org/model", weights_ignore=[*ignored, *index])
+        (found,) = stocks_of(given)
+        spark.stage(found.manifest, found.source)
+        bad = [one for one in spark.verify(found.manifest)["spark-01"] if one.refuses]
+        assert [one.check for one in bad] == ([] if index else ["weights.index"])
+        assert all("weights_ignore: ['model.safetensors.index.json']" in one.fix for one in bad)
+
+
 # ray-project/ray#62047, Xilinx/mlir-air#1959: a template of its own that no pattern named.
 @pytest.mark.parametrize("at", ["a folder", "the Hub"])
 def test_what_the_engine_reads_comes_along_with_chosen_weights(

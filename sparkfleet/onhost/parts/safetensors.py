@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+LONGEST = 100_000_000  # bytes of a header; the format's own limit
+
 
 def header_problem(path: Path, size: int) -> str | None:
     """Say what is wrong with a safetensors header, which tells how long the file must be."""
     with path.open("rb") as shard:
         length = int.from_bytes(shard.read(8), "little")
-        if length > size - 8:
-            return f"a header of {length} bytes in a file of {size}"
+        if length > min(size - 8, LONGEST):
+            return f"a header of {length} bytes (100 MB at most) in a file of {size}"
         try:
             tensors = json.loads(shard.read(length))
             ends = (t["data_offsets"][1] for name, t in tensors.items() if name != "__metadata__")

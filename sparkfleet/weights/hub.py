@@ -74,7 +74,8 @@ def _check_name(name: str) -> None:
     except errors.HFValidationError as error:
         raise HubError(
             f"{name!r} is no name of a model of the Hub",
-            hint="write ORG/NAME, not its address; a folder of this machine goes in weights_source",
+            hint="write ORG/NAME alone: a revision goes in weights_revision, a quantization of "
+            "GGUF in weights_allow, a folder of this machine in weights_source",
         ) from error
 
 

@@ -60,13 +60,30 @@ def other(body: bytes) -> Iterator[str]:
 
 @pytest.mark.parametrize(
     "name",
-    ["https://huggingface.co/org/name", "org/name/", "org/name:main", "org name", "/models/x", ""],
+    [
+        "https://huggingface.co/org/name",
+        "org/name/",
+        "org/name:Q4_K_M",
+        "org name",
+        "/models/x",
+        "",
+    ],
 )
 def test_what_is_no_name_is_told_before_anybody_is_asked(server: Hub, name: str) -> None:
     with pytest.raises(HubError, match="is no name of a model of the Hub") as caught:
         hub.resolve(name)
     assert "ORG/NAME" in str(caught.value.hint)
     assert server.requests == []
+
+
+# huggingface/huggingface_hub#3838 and #2090: the Hub knows a name in any case, a disk does not.
+def test_another_spelling_of_a_name_costs_no_byte(server: Hub, tmp_path: Path) -> None:
+    spark, manifest = one(tmp_path / "hosts"), hub.resolve(NAME)
+    spark.stage(manifest, HubSource(url=hub.resolve_url(manifest)))
+    server.moved[NAME.lower()] = NAME
+    other = hub.resolve(NAME.lower())
+    assert spark.stage(other).landed["spark-01"].bytes == 0
+    assert spark.complete(other)
 
 
 @pytest.mark.parametrize("name", ["gpt2", "org/name.v2-x_y"])

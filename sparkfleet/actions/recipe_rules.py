@@ -57,9 +57,8 @@ def staged(scene: Scene, model: Model) -> tuple[Verdict, ...]:
         return ()
     before = engines.known[head.name]
     method = str(shape.quantization.get("quant_method") or "").lower()
-    return _added(
-        scene, head, before, replace(before, format=method, architecture=shape.name or "")
-    )
+    now = replace(before, format=method, architecture=shape.name or "", code=shape.code)
+    return _added(scene, head, before, now)
 
 
 def _added(scene: Scene, host: Host, before: Known, now: Known) -> tuple[Verdict, ...]:

@@ -68,7 +68,8 @@ class Architecture:
 
     `layer_types` has one word for each layer (see `fit.layers`), or None where the file does not
     tell. `global_*` are those of full-attention layers that differ from the sliding ones.
-    `shared_kv_layers` are the last ones, which keep no cache of their own.
+    `shared_kv_layers` are the last ones, which keep no cache of their own. `code` names other
+    repositories whose Python the model needs.
     """
 
     name: str | None = None
@@ -98,6 +99,7 @@ class Architecture:
     tied: bool | None = None
     draft_layers: int = 0
     quantization: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
+    code: tuple[str, ...] = ()
 
     @property
     def attention_heads(self) -> tuple[int | None, int | None]:

@@ -104,6 +104,7 @@ def architecture(fields: Fields) -> Architecture:
         context=number("max_position_embeddings", "model_max_length"),
         draft_layers=number(*DRAFTS, most=MOST_LAYERS) or 0,
         quantization=fields.mapping("quantization_config", "compression_config"),
+        code=_code(fields.tree.get("auto_map")),
         tied=tied if isinstance(tied, bool) else None,
         activation=fields.word("mlp_hidden_act", "hidden_act", "hidden_activation"),
         experts=_experts(fields) if number(*COUNTS) else None,
@@ -111,6 +112,14 @@ def architecture(fields: Fields) -> Architecture:
         **_heads(fields),
         **_attention(fields),
     )
+
+
+def _code(auto_map: Any) -> tuple[str, ...]:
+    """Return the repositories of ``REPOSITORY--module.Class``, once each."""
+    values = auto_map.values() if isinstance(auto_map, dict) else ()
+    lists = (value if isinstance(value, list) else [value] for value in values)
+    texts = [str(one) for value in lists for one in value]
+    return tuple(dict.fromkeys(text.partition("--")[0] for text in texts if "--" in text))
 
 
 def _heads(fields: Fields) -> dict[str, Any]:

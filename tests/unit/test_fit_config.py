@@ -136,3 +136,19 @@ def test_a_text_that_is_no_config_is_refused(text: str) -> None:
 def test_an_absurd_number_is_refused(value: object) -> None:
     with pytest.raises(InputError, match="num_hidden_layers is a whole number"):
         read(num_hidden_layers=value)
+
+
+# jinaai/jina-embeddings-v3 in huggingface/transformers#34855
+@pytest.mark.parametrize(
+    ("auto_map", "code"),
+    [
+        ({"AutoConfig": "org/impl--configuration.C", "AutoModel": "org/impl--modeling.M"}, 1),
+        ({"AutoTokenizer": ["org/impl--tokenization.T", None], "AutoModel": "modeling.M"}, 1),
+        ({"AutoModel": "modeling_minicpm.MiniCPM"}, 0),
+        (None, 0),
+        (["AutoModel"], 0),
+        ({"AutoModel": 5}, 0),
+    ],
+)
+def test_code_of_other_repositories_is_told(auto_map: object, code: int) -> None:
+    assert read(auto_map=auto_map).code == ("org/impl",) * code

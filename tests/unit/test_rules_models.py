@@ -322,3 +322,21 @@ def test_the_dense_gemma_is_advised_against_and_not_refused(
     recipes: Recipes, model: str, *, fires: bool
 ) -> None:
     assert recipes.found(_recipe(model)).get("dense") == ("info" if fires else None)
+
+
+@pytest.mark.parametrize(
+    ("own", "fires"),
+    [
+        ({}, True),
+        ({"weights_drafts": ["org/other", "org/impl@9f1c"]}, False),
+        ({"weights_drafts": ["org/implement"]}, True),
+        ({"vllm_args": {"trust-remote-code": False}}, False),
+    ],
+)
+def test_code_of_another_repository_is_staged_with_the_model(
+    recipes: Recipes, own: dict[str, Any], *, fires: bool
+) -> None:
+    recipe = _recipe("me/tuned", vllm_args={"trust-remote-code": True}) | own
+    found = recipes.found(recipe, known=Known(code=("org/impl",)))
+    assert found.get("borrowed_code") == ("error" if fires else None)
+    assert "borrowed_code" not in recipes.found(recipe)

@@ -110,15 +110,18 @@ def test_what_an_image_adds_is_told_when_it_was_looked_into(start: Any) -> None:
 
 
 def test_what_the_staged_checkpoint_adds_is_told_on_the_head(start: Any) -> None:
-    scene = start("vllm_model: google/gemma-4-31B-it\nvllm_args: {quantization: modelopt}\n")
+    options = "{quantization: modelopt, trust-remote-code: true}"
+    scene = start(f"vllm_model: google/gemma-4-31B-it\nvllm_args: {options}\n")
     method = {"quant_method": "compressed-tensors"}
-    model = Model(shape=Architecture(name="LagunaForCausalLM", quantization=method))
+    shape = Architecture(name="LagunaForCausalLM", quantization=method, code=("org/impl",))
+    model = Model(shape=shape)
     assert recipe_rules.staged(scene, model) == ()  # nobody has asked the engines yet
     recipe_rules.verdicts(scene, _known(spark_01=Known(vllm="0.20.2")))
     found = recipe_rules.staged(scene, model)
     assert {(one.host, one.check) for one in found} == {
         ("spark-01", "recipe.compressed_tensors"),
         ("spark-01", "recipe.architecture"),
+        ("spark-01", "recipe.borrowed_code"),
     }
     assert recipe_rules.staged(scene, Model()) == ()
 

@@ -60,6 +60,20 @@ def _one_node(subject: Subject) -> Iterator[Finding]:
         )
 
 
+def _borrowed(subject: Subject) -> Iterator[Finding]:
+    drafts = subject.settings.value("weights_drafts") or ()
+    staged = {str(name).partition("@")[0] for name in drafts}
+    for name in subject.known.code if subject.on("trust-remote-code") else ():
+        if name not in staged:
+            yield Finding(
+                subject="weights_drafts",
+                expected=f"{name}, whose Python the model's config.json names",
+                seen=", ".join(sorted(staged)) or "none",
+                where=subject.at("trust-remote-code"),
+                fix=f"weights_drafts: [{name}] stages it on every node",
+            )
+
+
 RULES = (
     Rule(
         id="dense",
@@ -67,6 +81,13 @@ RULES = (
         "much and answers as well",
         source="single-spark, verdict; 52-toks, phase 0",
         find=_dense,
+    ),
+    Rule(
+        id="borrowed_code",
+        why="every rank would fetch it from the Hub at the start, and could not write it to "
+        "weights that are read-only",
+        source="huggingface/transformers#34855; huggingface/huggingface_hub#2797",
+        find=_borrowed,
     ),
     Rule(
         id="tp",

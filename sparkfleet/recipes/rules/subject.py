@@ -30,14 +30,15 @@ class Known:
 
     `vllm` is the version that will run, as `source` tells; `packages` are versions of others beside
     it, by distribution. `options` are those of its `vllm serve` and `variables` those of the
-    environment that it reads, both from its own source. `format` and `architecture` are what the
-    checkpoint's own config.json says.
+    environment that it reads, both from its own source. `format`, `architecture` and `code` are
+    what the checkpoint's own config.json says; `code` are repositories whose Python it needs.
     """
 
     vllm: str = ""
     source: str = "installed"
     format: str = ""
     architecture: str = ""
+    code: Collection[str] = ()
     packages: Mapping[str, str] = field(default_factory=lambda: EMPTY)
     options: Collection[str] = ()
     variables: Collection[str] = ()

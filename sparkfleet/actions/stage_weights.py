@@ -16,7 +16,7 @@ from sparkfleet.quantities import show_size
 from sparkfleet.remote.link import Link
 from sparkfleet.remote.pool import Answers
 from sparkfleet.report.events import Note, Progress
-from sparkfleet.weights import layout, stage
+from sparkfleet.weights import layout, spare, stage
 from sparkfleet.weights.arrival import Arriving
 from sparkfleet.weights.delivery import Report, deliver
 from sparkfleet.weights.inspection import Inspection, inspect
@@ -78,6 +78,8 @@ class StageWeights(Action[NoArgs]):
         commit = ";".join(hash_of(one.stock.manifest) for one in self._orders)
         drafts = drafts_of([one.stock for one in self._orders])
         scene.remember(Staged(paths=paths, commit=commit, lacking=lacking, drafts=drafts))
+        for text in spare.notes(model.stock.manifest) if any(lacking.values()) else ():
+            scene.tell(Note(text=f"    {text}"))
         return {name: self._plan(name) for name in seen}
 
     def _plan(self, name: str) -> Plan:

@@ -26,7 +26,7 @@ from sparkfleet.remote.open import open_link
 from sparkfleet.remote.pool import Answers, Pool, T
 from sparkfleet.report import json
 from sparkfleet.report.text import MARKS, TextReporter
-from sparkfleet.weights import stage
+from sparkfleet.weights import spare, stage
 from sparkfleet.weights.inspection import Hashed, Inspection, inspect
 from sparkfleet.weights.orders import Order, check_supply, orders, suppliers
 from sparkfleet.weights.routes import Shared, apart
@@ -149,6 +149,8 @@ def _print_plans(
             row.host, row.model, show_size(row.has), lacks, ", ".join(row.senders), row.problems
         )
     _console().print(table)
+    for text in spare.notes(found[0].stock.manifest) if any(row.lacks for row in rows) else ():
+        _console().print(text)
     _tell_errors(answers)
 
 

@@ -39,13 +39,18 @@ def refusal(error: Exception, name: str, *, has_token: bool) -> Refusal:
     """Return why `error` of the client keeps us from repository `name`."""
     response = getattr(error, "response", None)
     if response is None:
-        problem = f"cannot reach the Hub at {constants.ENDPOINT} ({error})"
-        untrusted = "CERTIFICATE_VERIFY_FAILED" in str(error)
-        return problem, TRUST if untrusted else NO_NETWORK
+        return f"cannot reach the Hub at {constants.ENDPOINT} ({error})", _unheard(str(error))
     said = response.headers.get("X-Error-Message", "")
     found = _by_kind(error, name, said, has_token=has_token)
     found = found or _by_status(response, name, said, has_token=has_token)
     return found or _busy(error, f"{response.status_code} for {name} {said}", has_token=has_token)
+
+
+def _unheard(said: str) -> str:
+    """Return what to do where no answer came, by what the client's network layer says."""
+    if "CERTIFICATE_VERIFY_FAILED" in said:
+        return TRUST
+    return NOT_HUB if "protocol" in said else NO_NETWORK  # an address without https://
 
 
 def _by_kind(error: Exception, name: str, said: str, *, has_token: bool) -> Refusal | None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from huggingface_hub import constants, errors
 
+from sparkfleet.errors import CommandError
 from sparkfleet.lab.hub import Hub, Trouble
 from sparkfleet.lab.hub_api import READER
 from sparkfleet.weights import hub
@@ -36,6 +37,28 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
         monkeypatch.setattr(constants, "ENDPOINT", running.url)
         running.add(NAME, files(2000))
         yield running
+
+
+@contextmanager
+def redirecting(address: str) -> Iterator[str]:
+    """Run a server that leads everybody to the same path at `address`; yield its own."""
+
+    class Redirect(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(308)
+            self.send_header("Location", address + self.path)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        do_HEAD = do_GET  # noqa: N815 - the library's name
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Redirect) as running:
+        threading.Thread(target=running.serve_forever, args=(0.02,), daemon=True).start()
+        yield f"http://127.0.0.1:{running.server_port}"
+        running.shutdown()
 
 
 @contextmanager
@@ -240,6 +263,35 @@ def test_every_error_of_the_client_is_one_of_ours(error: Exception) -> None:
     with pytest.raises(HubError, match=str(error)) as caught:
         hub.ask(fail, NAME, None)
     assert caught.value.hint
+
+
+# eugr/spark-vllm-docker#146: a mirror in the own network
+@pytest.mark.parametrize("address", ["hf-mirror.example", "htps://hf-mirror.example"])
+def test_an_address_without_its_scheme_is_told(
+    monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    monkeypatch.setattr(constants, "ENDPOINT", address)
+    with pytest.raises(HubError, match=f"cannot reach the Hub at {address}") as caught:
+        hub.resolve(NAME)
+    assert "is HF_ENDPOINT right?" in str(caught.value.hint)
+
+
+# huggingface/huggingface_hub#4637: a mirror that only redirects to the Hub.
+def test_a_mirror_that_redirects_is_followed_without_the_token(
+    server: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.add("meta/gated", files(3000), gated=True)
+    with redirecting(server.url) as mirror:
+        monkeypatch.setattr(constants, "ENDPOINT", mirror)
+        manifest, spark = hub.resolve(NAME), one(tmp_path / "hosts")
+        source = HubSource(url=hub.resolve_url(manifest))
+        hub.check_access(source, "config.json")
+        spark.stage(manifest, source)
+        assert spark.complete(manifest)
+        gated = hub.resolve("meta/gated", token=READER)
+        with pytest.raises(CommandError, match="401 Access to model") as caught:
+            spark.stage(gated, HubSource(url=hub.resolve_url(gated), token=READER))
+        assert "redirect drops it" in str(caught.value.hint)
 
 
 # yurhett/hf-proxy#1: a refusal of what stands before the Hub, which says no word of the Hub's.

@@ -25,7 +25,18 @@ from huggingface_hub.utils import (  # type: ignore[attr-defined]
 from sparkfleet.errors import InputError
 from sparkfleet.weights import manifest as manifests
 from sparkfleet.weights.manifest import Chosen, File, Manifest
-from sparkfleet.weights.refusals import NO_NETWORK, NO_TOKEN, NOT_HUB, refusal, rest, status_of
+from sparkfleet.weights.refusals import (
+    FAULTS,
+    NO_NETWORK,
+    NO_TOKEN,
+    NOT_HUB,
+    SEE,
+    fault,
+    proxy,
+    refusal,
+    rest,
+    status_of,
+)
 from sparkfleet.weights.sources import HubSource
 
 T = TypeVar("T")
@@ -197,6 +208,10 @@ def _safe(path: str, name: str) -> str:
 
 def ask(question: Callable[[], T], name: str, token: str | None) -> T:
     """Return the answer to `question`, asked again while the Hub is busy; raises HubError."""
+    try:
+        proxy()
+    except ValueError as error:
+        raise HubError(f"a proxy of this environment is no address: {error}", hint=SEE) from error
     for wait in (*WAITS, None):
         try:
             return question()
@@ -210,14 +225,7 @@ def ask(question: Callable[[], T], name: str, token: str | None) -> T:
                     hint = KEPT
                 raise HubError(problem, hint=hint) from error
             time.sleep(max(wait, asked))
-        except (errors.LocalEntryNotFoundError, errors.FileMetadataError) as error:
-            problem = f"{constants.ENDPOINT} does not give what it lists of {name}: {error}"
-            raise HubError(problem, hint=NOT_HUB) from error
-        except errors.SafetensorsParsingError as error:
-            raise HubError(
-                f"{name} has no safetensors: {error}", hint="take another one"
-            ) from error
-        except (ValueError, LookupError, TypeError) as error:  # of its client, at other answers
-            problem = f"what answers at {constants.ENDPOINT} is not the Hub: {error}"
-            raise HubError(problem, hint=NOT_HUB) from error
+        except FAULTS as error:
+            problem, hint = fault(error, name)
+            raise HubError(problem, hint=hint) from error
     raise AssertionError  # the last attempt returned or raised

@@ -1,9 +1,11 @@
-"""Why the Hub refuses us, told apart by the errors of its client, and what to do about it; pure."""
+"""Why the Hub refuses us, told apart by the errors of its client, and what to do about it."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from huggingface_hub import constants, errors
 
@@ -12,6 +14,8 @@ NO_NETWORK = "no network? name a local folder: weights_source"
 NO_TOKEN = "give a token that may read it: export HF_TOKEN=hf_..."  # noqa: S105 - no secret
 TRUST = "is this machine's clock right? does a proxy open TLS? then: export SSL_CERT_FILE=its.pem"
 SCOPE = "in the token's settings, allow: read access to public gated repos you can access"
+SEE = "see your proxies and certificates: env | grep -iE 'proxy|ssl_cert'"
+FAULTS = (OSError, ImportError, ValueError, LookupError, TypeError, errors.SafetensorsParsingError)
 
 Refusal = tuple[str, str]
 """What is wrong, and what to do about it."""
@@ -39,11 +43,36 @@ def refusal(error: Exception, name: str, *, has_token: bool) -> Refusal:
     """Return why `error` of the client keeps us from repository `name`."""
     response = getattr(error, "response", None)
     if response is None:
-        return f"cannot reach the Hub at {constants.ENDPOINT} ({error})", _unheard(str(error))
+        way = f" through the proxy {proxy()}" if proxy() else ""
+        problem = f"cannot reach the Hub at {constants.ENDPOINT}{way} ({error})"
+        return problem, _unheard(str(error))
     said = response.headers.get("X-Error-Message", "")
     found = _by_kind(error, name, said, has_token=has_token)
     found = found or _by_status(response, name, said, has_token=has_token)
     return found or _busy(error, f"{response.status_code} for {name} {said}", has_token=has_token)
+
+
+def proxy() -> str:
+    """Return the proxy on the way to the Hub as HOST:PORT, "" for none; raises ValueError."""
+    hub, known = urlsplit(constants.ENDPOINT), getproxies()
+    url = known.get(hub.scheme) or known.get("all") or ""
+    found = urlsplit(url if "://" in url else f"//{url}")
+    if not found.hostname or proxy_bypass(hub.netloc):
+        return ""
+    return f"{found.hostname}:{found.port}" if found.port else found.hostname
+
+
+def fault(error: Exception, name: str) -> Refusal:
+    """Return what an error of the client means that is no answer of the Hub's."""
+    match error:
+        case errors.LocalEntryNotFoundError() | errors.FileMetadataError():
+            problem = f"{constants.ENDPOINT} does not give what it lists of {name}: {error}"
+            return problem, NOT_HUB
+        case errors.SafetensorsParsingError():
+            return f"{name} has no safetensors: {error}", "take another one"
+        case OSError() | ImportError():
+            return f"the Hub's client cannot work here: {error}", SEE
+    return f"what answers at {constants.ENDPOINT} is not the Hub: {error}", NOT_HUB
 
 
 def _unheard(said: str) -> str:

@@ -7,7 +7,6 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from importlib import resources
 from types import MappingProxyType
 from typing import Any
@@ -95,7 +94,6 @@ def multiplexer() -> Command:
     return Command(argv=("python3", "-c", loader), stdin=source)
 
 
-@cache
 def _source(name: str) -> bytes:
     """Return the text of a program, which brings along the parts that it imports."""
     text = _text(f"{name}.py")

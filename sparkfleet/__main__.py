@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-import os
+import gc
 import sys
 
 from sparkfleet import __version__
+from sparkfleet.report import lasting
+
+INTERRUPTED = 130
+UNWRITTEN = 5  # this machine could not write what was asked for
 
 
 def main() -> None:
     """Run the command line; its exit status holds also where nobody reads the output any more."""
+    lasting.settle()
+    code = _code()
+    gc.freeze()  # else the interpreter looks for garbage at its end: 60 ms
+    sys.exit(UNWRITTEN if lasting.end() and not code else code)
+
+
+def _code() -> int | str | None:
     try:
         _run()
-    finally:
-        for stream in (sys.stdout, sys.stderr):
-            try:
-                stream.flush()
-            except OSError:  # a closed terminal: what is left unsaid would end Python with 120
-                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    except SystemExit as ended:
+        return ended.code
+    except KeyboardInterrupt:  # while modules are imported; tasks have their own word for it
+        sys.stderr.write("interrupted\n")
+        return INTERRUPTED
+    return 0
 
 
 def _run() -> None:

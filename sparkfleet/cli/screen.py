@@ -13,9 +13,11 @@ def screen(stream: TextIO) -> Screen:
     """Return the screen of `stream`; FORCE_COLOR makes any a terminal."""
     if not stream.isatty() and not os.environ.get("FORCE_COLOR"):
         return PlainScreen(stream)
-    from sparkfleet.report.terminal import TerminalScreen, console  # noqa: PLC0415 - Rich
+    from rich.console import Console  # noqa: PLC0415 - not for plain lines
 
-    return TerminalScreen(console(stream, highlight=False))
+    from sparkfleet.report.terminal import TerminalScreen  # noqa: PLC0415 - the same
+
+    return TerminalScreen(Console(file=stream, highlight=False))
 
 
 def say(*lines: str) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from sparkfleet.model import Cluster
+from sparkfleet.report import lasting
 from sparkfleet.report.log import state_folder
 
 Entry = Mapping[str, str]  # address, since, command
@@ -46,16 +47,19 @@ def learn(cluster: Cluster, *, lost: Iterable[str], answered: Iterable[str], com
 def _read(path: Path) -> dict[str, Entry]:
     try:
         entries: dict[str, Entry] = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
+    except (OSError, ValueError):
         return {}
     return entries
 
 
 def _write(path: Path, entries: Mapping[str, Entry]) -> None:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     new = path.with_suffix(".new")
-    new.write_text(json.dumps(entries, indent=1) + "\n", encoding="utf-8")
-    new.replace(path)
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        new.write_text(json.dumps(entries, indent=1) + "\n", encoding="utf-8")
+        new.replace(path)
+    except OSError as error:
+        lasting.lose(str(path), error)
 
 
 def _path(cluster: Cluster) -> Path:

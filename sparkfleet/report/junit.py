@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 
 from sparkfleet.errors import UsageError
 from sparkfleet.model import Outcome, Status
-from sparkfleet.report import events
+from sparkfleet.report import events, lasting
 
 NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -18,8 +18,12 @@ class JunitReporter:
     """Collects a run, and writes the file at its end."""
 
     def __init__(self, path: Path) -> None:
-        if not path.absolute().parent.is_dir():
-            raise UsageError(f"--junit {path}: there is no folder {path.absolute().parent}")
+        try:
+            path.open("a").close()
+        except OSError as error:
+            raise UsageError(
+                f"--junit {path}: {error.strerror}", hint="name a file that can be written"
+            ) from error
         self._path = path
         self._root = ET.Element("testsuites", name="sparkfleet")
         self._play = "sparkfleet"
@@ -76,7 +80,8 @@ class JunitReporter:
             for kind, name in (("failure", "failures"), ("error", "errors"), ("skipped",) * 2):
                 suite.set(name, str(len(suite.findall(f"testcase/{kind}"))))
         ET.indent(self._root)
-        ET.ElementTree(self._root).write(self._path, encoding="unicode", xml_declaration=True)
+        with lasting.text(self._path, asked=True) as file:
+            ET.ElementTree(self._root).write(file, encoding="unicode", xml_declaration=True)
 
 
 def _child(case: ET.Element, name: str, message: str, text: str) -> None:

@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 from typing import Self
 
+from sparkfleet.errors import UsageError
+from sparkfleet.report import lasting
 from sparkfleet.report.events import Event, RunStopped
 from sparkfleet.report.screens import PlainScreen
 from sparkfleet.report.text import TextReporter
@@ -18,17 +20,26 @@ def state_folder() -> Path:
 
 
 def log_folder(run_id: str) -> Path:
-    """Make and return the folder of a run, `runs/ID` of the state folder; mode 0700."""
+    """Make and return the folder of a run, `runs/ID` of the state folder; mode 0700.
+
+    Raises UsageError where it cannot be made.
+    """
     folder = state_folder() / "runs" / run_id
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"the log of the run cannot be kept in {folder}: {error.strerror}",
+            hint="name another folder: XDG_STATE_HOME=FOLDER in the environment",
+        ) from error
     return folder
 
 
 class LogReporter:
-    """Writes every event to a file."""
+    """Writes every event to a file; a disk that is full ends the log and not the run."""
 
     def __init__(self, path: Path) -> None:
-        self._file = path.open("w", encoding="utf-8")
+        self._file = lasting.text(path, asked=False)
         self._text = TextReporter(PlainScreen(self._file), diff=True, verbose=True)
 
     def __enter__(self) -> Self:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Protocol, TextIO
 
 from sparkfleet.report import events
@@ -66,14 +64,7 @@ class PlainScreen:
 
 
 def write(stream: TextIO, text: str) -> None:
-    """Write `text`, at once; characters that `stream` cannot have become escapes.
-
-    Where nobody reads any more (``| head``), this and all later text is dropped: a run goes on.
-    """
+    """Write `text`, at once; characters that `stream` cannot have become escapes."""
     encoding = stream.encoding or "utf-8"
-    try:
-        stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
-        stream.flush()
-    except BrokenPipeError:
-        with suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+    stream.flush()

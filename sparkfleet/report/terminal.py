@@ -2,40 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from typing import IO, Any, cast
-
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
 from sparkfleet.report import events
-
-
-def console(stream: IO[str], **settings: Any) -> Console:
-    """Return a console on `stream` that a run outlives."""
-    return Console(file=cast("IO[str]", _Lasting(stream)), **settings)
-
-
-class _Lasting:
-    """A terminal that may be closed: what cannot be written to it is dropped."""
-
-    def __init__(self, stream: IO[str]) -> None:
-        self._stream = stream
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-    def write(self, text: str) -> int:
-        """Write `text`, or not."""
-        with suppress(OSError):
-            self._stream.write(text)
-        return len(text)
-
-    def flush(self) -> None:
-        """Let it be seen, where somebody looks."""
-        with suppress(OSError):
-            self._stream.flush()
 
 
 class TerminalScreen:

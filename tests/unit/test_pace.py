@@ -6,12 +6,13 @@ import io
 from collections.abc import Callable
 
 import pytest
+from rich.console import Console
 
 from sparkfleet.quantities import show_seconds
 from sparkfleet.report.events import Progress
 from sparkfleet.report.pace import Paces
 from sparkfleet.report.screens import PlainScreen
-from sparkfleet.report.terminal import TerminalScreen, console
+from sparkfleet.report.terminal import TerminalScreen
 from sparkfleet.report.text import TextReporter
 
 
@@ -107,7 +108,7 @@ def test_plain_lines_of_other_work_are_never_left_out(
 
 def test_a_terminal_counts_steps_and_tells_bytes_in_words() -> None:
     stream = io.StringIO()
-    screen = TerminalScreen(console(stream, force_terminal=True, width=100))
+    screen = TerminalScreen(Console(file=stream, force_terminal=True, width=100))
     screen.progress(Progress(host="a", text="shards", done=1, total=4))
     screen.progress(_arrived(5 * 10**9, host="b"))
     screen.clear()

@@ -141,6 +141,6 @@ def test_junit_tells_of_a_run_that_never_began(tmp_path: Path) -> None:
     assert "p.yml:3:1" in str(error.text)
 
 
-def test_junit_needs_a_folder_before_the_run(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="there is no folder"):
+def test_junit_needs_a_file_that_can_be_written_before_the_run(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="No such file or directory"):
         JunitReporter(tmp_path / "none" / "r.xml")

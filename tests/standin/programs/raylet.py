@@ -14,6 +14,7 @@ from .wire import Peer
 BEAT = 0.3  # s between heartbeats
 JOIN_PATIENCE = 10.0  # s for the head's port
 RECONNECT = 60.0  # s that a node outlives its head: gcs_rpc_server_reconnect_timeout_s
+PROBES = 4096  # connections that wait unheard, as those of the links gate
 
 
 class Raylet:
@@ -71,7 +72,7 @@ class Raylet:
 def main() -> None:
     """Hold the node's ports and serve the head."""
     asked = child.request()
-    held = [wire.listen(port) for port in asked["ports"]]
+    held = [wire.listen(port, backlog=PROBES) for port in asked["ports"]]
     raylet, patience = Raylet(asked), JOIN_PATIENCE
     while held:
         raylet.work(raylet.join(patience))

@@ -1,0 +1,85 @@
+"""Files that a run outlives: a pipe without a reader, a closed terminal, a full disk."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+GONE = (errno.EPIPE, errno.EIO)  # nobody reads any more: ``| head``, a closed terminal
+OUTPUT, ERRORS = 1, 2
+NAMES: Mapping[int | str, str] = {OUTPUT: "standard output", ERRORS: "standard error"}
+
+_lost: dict[str, str] = {}  # name -> why
+_asked: set[str] = set()
+
+
+class Lasting(io.FileIO):
+    """A file that takes whatever is written to it; what finds no place is dropped."""
+
+    def write(self, data: ReadableBuffer) -> int:
+        """Write `data`, or remember why not, unless it is that nobody reads any more."""
+        try:
+            return super().write(data)
+        except OSError as error:
+            if error.errno not in GONE:
+                lose(NAMES.get(self.name, str(self.name)), error)
+            return memoryview(data).nbytes
+
+
+def text(target: int | Path, *, asked: bool, encoding: str = "utf-8") -> TextIO:
+    """Open a descriptor or a path for text that cannot fail; `asked` if somebody asked for it.
+
+    Characters that `encoding` cannot have become escapes. Raises OSError where it cannot be opened.
+    """
+    raw = Lasting(target, "w", closefd=not isinstance(target, int))
+    if asked:
+        _asked.add(NAMES.get(raw.name, str(raw.name)))
+    return io.TextIOWrapper(
+        io.BufferedWriter(raw),
+        encoding=encoding,
+        errors="backslashreplace",
+        line_buffering=target == ERRORS or raw.isatty(),
+    )
+
+
+def settle() -> None:
+    """Let standard output and error be such files; a descriptor that is closed leads nowhere.
+
+    Else the next file that is opened would get its number, and what is said would go there.
+    """
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    if sys.stdin is None:
+        sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - for our whole life
+    for descriptor, name in ((OUTPUT, "stdout"), (ERRORS, "stderr")):
+        stream = getattr(sys, name)
+        if stream is getattr(sys, f"__{name}__"):  # else a test listens
+            encoding = stream.encoding if stream else "utf-8"
+            setattr(sys, name, text(descriptor, asked=descriptor == OUTPUT, encoding=encoding))
+
+
+def lose(name: str, error: OSError) -> None:
+    """Remember that the file `name` is not whole."""
+    _lost.setdefault(name, error.strerror or str(error))
+
+
+def end() -> bool:
+    """Write what is left and tell what is not whole; return whether somebody asked for that."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    for name, why in _lost.items():
+        sys.stderr.write(f"{name} could not be written: {why}\n")
+    return not _asked.isdisjoint(_lost)

@@ -1,3 +1,10 @@
-"""The tasks of sparkfleet, for `invoke` in a checkout."""
+"""The tasks of sparkfleet, for `invoke` in a checkout, which hands the command line to us."""
 
+import sys
+from pathlib import PurePath
+
+from sparkfleet.__main__ import main
 from sparkfleet.cli.tasks import namespace  # noqa: F401 - invoke looks for this name
+
+if {"invoke", "inv"} & {*PurePath(sys.argv[0]).parts[-2:]}:
+    main("invoke")  # so that both doors refuse, suggest and end alike

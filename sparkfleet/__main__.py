@@ -12,17 +12,17 @@ INTERRUPTED = 130
 UNWRITTEN = 5  # this machine could not write what was asked for
 
 
-def main() -> None:
+def main(binary: str = "sparkfleet") -> None:
     """Run the command line; its exit status holds also where nobody reads the output any more."""
     lasting.settle()
-    code = _code()
+    code = _code(binary)
     gc.freeze()  # else the interpreter looks for garbage at its end: 60 ms
     sys.exit(UNWRITTEN if lasting.end() and not code else code)
 
 
-def _code() -> int | str | None:
+def _code(binary: str) -> int | str | None:
     try:
-        _run()
+        _run(binary)
     except SystemExit as ended:
         return ended.code
     except KeyboardInterrupt:  # while modules are imported; tasks have their own word for it
@@ -31,7 +31,7 @@ def _code() -> int | str | None:
     return 0
 
 
-def _run() -> None:
+def _run(binary: str) -> None:
     if sys.argv[1:] in (["--version"], ["-V"]):
         sys.stdout.write(f"sparkfleet {__version__}\n")
         return
@@ -42,7 +42,7 @@ def _run() -> None:
             return
     from sparkfleet.cli.program import program  # noqa: PLC0415 - invoke costs 0.1 s
 
-    program().run()
+    program(binary).run()
 
 
 if __name__ == "__main__":

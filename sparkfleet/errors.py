@@ -78,6 +78,8 @@ class SparkfleetError(Exception):
     ) -> None:
         super().__init__(message)
         self.problems: tuple[Problem, ...] = (Problem(message=message, where=where, hint=hint),)
+        self.others: tuple[SparkfleetError, ...] = ()  # those of further hosts, that came with it
+        self.documented = False  # whether a JSON document has told it
 
     @classmethod
     def of(cls, problems: Sequence[Problem]) -> SparkfleetError:

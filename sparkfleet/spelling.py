@@ -17,7 +17,9 @@ def did_you_mean(name: str, known: Iterable[str], *, ratio: float = NEAR) -> str
 
 
 def similar(name: str, known: Iterable[str]) -> str:
-    """Return a sentence with the name closest to `name`, or with all of them."""
+    """Return a sentence with the names that hold `name`, the one closest to it, or all of them."""
     names = sorted(known)
-    told = "known: " + ", ".join(names) if names else "there are none yet"
+    if len(name) > 1 and (holding := [one for one in names if name.lower() in one.lower()]):
+        return f"did you mean {' or '.join(map(repr, holding))}?"
+    told = "known: " + ", ".join(names) if names else "there are none"
     return did_you_mean(name, names) or told

@@ -70,13 +70,13 @@ def ask(task: str, options: Mapping[str, Any]) -> Asked:
         orphans=bool(options.get("orphans")),
         lock_wait=duration("lock-wait", options.get("lock_wait")),
         allow_degraded=_reason(options.get("allow_degraded")),
-        verbose=bool(options.get("verbose") or options.get("v")),
+        verbose=bool(options.get("verbose")),
         selection=_selection(options),
         output=_output(options.get("output")),
         junit=Path(options["junit"]) if options.get("junit") else None,
         list_tasks=bool(options.get("list_tasks")),
         list_hosts=bool(options.get("list_hosts")),
-        ask_become_pass=bool(options.get("ask_become_pass") or options.get("K")),
+        ask_become_pass=bool(options.get("ask_become_pass")),
     )
 
 

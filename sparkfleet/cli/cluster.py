@@ -29,7 +29,6 @@ def up(  # noqa: PLR0913 - the options of the main job
     forks: str | None = None,
     lock_wait: str | None = None,
     ask_become_pass: bool = False,
-    K: bool = False,  # noqa: N803 - the option's name
     allow_degraded: str | None = None,
     output: str | None = None,
     junit: str | None = None,

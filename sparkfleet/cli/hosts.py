@@ -88,7 +88,6 @@ def prepare(  # noqa: PLR0913 - the options of a task
     set: Any = None,  # noqa: A002 - the option's name
     forks: str | None = None,
     ask_become_pass: bool = False,
-    K: bool = False,  # noqa: N803 - the option's name
     output: str | None = None,
     verbose: bool = False,
 ) -> int:

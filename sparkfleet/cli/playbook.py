@@ -28,12 +28,10 @@ def run(  # noqa: PLR0913 - the options of ansible-playbook, and those of the ma
     diff: bool = False,
     set: Any = None,  # noqa: A002 - the option's name
     ask_become_pass: bool = False,
-    K: bool = False,  # noqa: N803 - the option's name
     forks: str | None = None,
     output: str | None = None,
     junit: str | None = None,
     verbose: bool = False,
-    v: bool = False,
     tp: str | None = None,
     pp: str | None = None,
     solo: bool = False,

@@ -1,57 +1,86 @@
-"""The `sparkfleet` program: invoke with our tasks built in."""
+"""The `sparkfleet` program: invoke's parser with our tasks, answers and exit codes."""
 
 from __future__ import annotations
 
-import re
 import sys
-from typing import Any
+from typing import Any, NoReturn
 
-from invoke.exceptions import ParseError
+from invoke.config import Config
+from invoke.exceptions import Exit, ParseError
+from invoke.parser.argument import Argument
 from invoke.program import Program
 
 from sparkfleet import __version__
+from sparkfleet.cli.mistyped import explain
 from sparkfleet.cli.tasks import namespace
-from sparkfleet.spelling import similar
 
 USAGE = 5  # the exit code of anything wrong before the first host is touched
+# invoke's other options are about commands that it would run itself: nothing here heeds them, and
+# who types --dry means --check.
+CORE = (
+    *("complete", "debug", "help", "list", "list-depth", "list-format"),
+    *("print-completion-script", "version", "write-pyc"),
+    *("collection", "search-root"),  # where `invoke` finds us
+)
+FORMATS = ("flat", "nested", "json")
 
 
 class SparkfleetProgram(Program):
-    """Answers a misspelt task with suggestions, and usage errors with our exit code."""
+    """Answers what is mistyped with what may have been meant, and ends with our exit code."""
 
-    def run(self, argv: Any = None, exit: bool = True) -> None:  # noqa: A002, FBT001, FBT002 - invoke's
+    def run(self, argv: Any = None, exit: bool = True) -> None:  # noqa: A002, ARG002, FBT001, FBT002 - invoke's
         """Parse, then run the tasks."""
         try:
-            super().run(_help_first(argv or sys.argv), exit)
-        except ParseError as error:
+            self.config = Config(lazy=True)  # invoke's own files of settings are not ours
+            self.parse_core(_help_first(argv or sys.argv))
+            self.parse_collection()
+            self.parse_tasks()
+            self.parse_cleanup()
+        except (ParseError, ValueError) as error:
             self._refuse(str(error))
+        except Exit as end:
+            if end.message:
+                self._refuse(end.message)
+        else:
+            self.execute()
+
+    def core_args(self) -> list[Argument]:
+        """Return the options that may stand before a task."""
+        every = [*super().core_args(), *self.task_args()]
+        return [argument for argument in every if argument.name in CORE]
 
     def parse_tasks(self) -> None:
-        """Parse the tasks; an unknown one is told with those that are close."""
-        try:
-            super().parse_tasks()
-        except ParseError as error:
-            self._refuse(str(error))
+        """Parse the tasks and their options; an option is no value of a positional argument."""
+        super().parse_tasks()
+        given = [one.value for task in self.tasks for one in task.args.values() if one.positional]
+        for value in given:
+            if value != "-" and value.startswith("-"):
+                raise ParseError(f"No idea what '{value}' is!")
+        if self.core.remainder and not self.args.complete.value:
+            raise ParseError(f"nothing may follow --, and {self.core.remainder!r} does")
+        if (form := self.args["list-format"].value) not in FORMATS:
+            raise ParseError(f"--list-format is {', '.join(FORMATS)}, not {form!r}")
 
-    def _refuse(self, message: str) -> None:
-        found = re.fullmatch(r"No idea what '(.+)' is!", message)
-        hint = self._nearest(found[1]) if found else ""
-        sys.stderr.write(f"{message}\n" + (f"  {hint}\n" if hint else ""))
+    def print_help(self) -> None:
+        """Print what there is, and how to learn more."""
+        sys.stdout.write(f"Usage: {self.binary} TASK [--options]\n\n")
+        self.list_tasks()
+        sys.stdout.write(f"{self.binary} TASK --help explains one\n")
+
+    def task_list_opener(self, extra: str = "") -> str:
+        """Return the heading of the list of tasks, that of `invoke`."""
+        return str(super().task_list_opener(extra)).replace("Subcommands", "Available tasks")
+
+    def _refuse(self, message: str) -> NoReturn:
+        text, hint = explain(message, self.argv[1:])
+        sys.stderr.write(f"{text}\n" + (f"  {hint}\n" if hint else ""))
         sys.exit(USAGE)
 
-    def _nearest(self, word: str) -> str:
-        tasks = list(self.collection.task_names)
-        if not word.startswith("-"):
-            return similar(word, tasks)
-        named = [task for task in self.argv if task in tasks]
-        arguments = self.collection[named[-1]].get_arguments() if named else []
-        return similar(word, [f"--{argument.name.replace('_', '-')}" for argument in arguments])
 
-
-def program() -> SparkfleetProgram:
+def program(binary: str = "sparkfleet") -> SparkfleetProgram:
     """Return the program, ready to run."""
     return SparkfleetProgram(
-        name="sparkfleet", binary="sparkfleet", namespace=namespace, version=__version__
+        name="sparkfleet", binary=binary, namespace=namespace, version=__version__
     )
 
 
@@ -60,7 +89,7 @@ def _help_first(argv: list[str]) -> list[str]:
 
     Else a task with a positional argument takes ``--help`` for that argument.
     """
-    program, *words = argv
-    if words and words[0] in namespace.task_names and {"--help", "-h"} & set(words[1:]):
-        return [program, "--help", words[0]]
+    task = next((word for word in argv if word in namespace.task_names), None)
+    if task and {"--help", "-h"} & {*argv[argv.index(task) :]}:
+        return [argv[0], "--help", task]
     return argv

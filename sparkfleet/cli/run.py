@@ -21,7 +21,7 @@ from sparkfleet.cli.resolution import (
     resolve,
 )
 from sparkfleet.cli.screen import say, screen
-from sparkfleet.errors import PlaybookError, SparkfleetError, UsageError
+from sparkfleet.errors import PlaybookError, SparkfleetError
 from sparkfleet.playbook.assignment import assign, becoming, starts, uses_cluster
 from sparkfleet.playbook.engine import Ended, Engine
 from sparkfleet.playbook.listing import lines, listing
@@ -50,6 +50,7 @@ def run_playbook(name: str, asked: Asked) -> int:
         return _run(assigned, asked, resolved, reporter)
     except SparkfleetError as error:
         reporter.handle(_stopped(error))
+        error.documented = True
         raise
 
 
@@ -75,7 +76,7 @@ def _stopped(error: SparkfleetError) -> RunStopped:
 
 def _reporter(asked: Asked) -> Reporter:
     if asked.output == "json":
-        reporter: Reporter = json.JsonReporter(sys.stdout)
+        reporter: Reporter = json.JsonReporter(sys.stdout, task=asked.task, check=asked.check)
     else:
         reporter = TextReporter(screen(sys.stdout), diff=asked.diff, verbose=asked.verbose)
     if asked.junit is None:
@@ -87,8 +88,6 @@ def _reporter(asked: Asked) -> Reporter:
 
 def _playbook(name: str) -> Path:
     path = Path(name) if name.endswith((".yml", ".yaml")) else find("playbooks", f"{name}.yml")
-    if name.startswith("-"):
-        raise UsageError("a playbook is named first", hint="its options: --help playbook.run")
     if path is None or not path.is_file():
         known = list(files_of("playbooks", ".yml"))
         raise PlaybookError(f"there is no playbook {name!r}", hint=similar(name, known))

@@ -26,9 +26,11 @@ class Answers(Generic[T]):
     errors: Mapping[str, SparkfleetError]
 
     def all(self) -> Mapping[str, T]:
-        """Return every host's answer; raise the first error, in the order of the hosts."""
-        for error in self.errors.values():
-            raise error
+        """Return every host's answer; raise the first error, with those of further hosts in it."""
+        if self.errors:
+            first, *others = self.errors.values()
+            first.others = tuple(others)
+            raise first
         return self.values
 
 

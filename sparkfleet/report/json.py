@@ -33,11 +33,11 @@ def write(content: Mapping[str, Any], stream: TextIO) -> None:
 class JsonReporter:
     """Collects a run, and prints it at its end."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, *, task: str = "", check: bool = False) -> None:
         self._stream = stream
         self._plays: list[dict[str, Any]] = []
         self._content = document(
-            task="", check=False, sources={}, plays=self._plays, notes=[], errors=[]
+            task=task, check=check, sources={}, plays=self._plays, notes=[], errors=[]
         )
 
     def handle(self, event: events.Event) -> None:

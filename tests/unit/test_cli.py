@@ -14,11 +14,13 @@ import pytest
 from sparkfleet import __version__
 from sparkfleet.cli import command, sources
 from sparkfleet.cli.asked import ask
-from sparkfleet.errors import UsageError
+from sparkfleet.errors import GateError, UnreachableError, UsageError
 from sparkfleet.model import Host, Value
+from sparkfleet.remote.pool import Answers
 
 CHECKOUT = Path(__file__).parents[2]
 PAIR = str(CHECKOUT / "inventories" / "pair.yml")
+INVOKE = ("-m", "invoke", "--search-root", str(CHECKOUT))
 MINIMAL = "sparks: {hosts: {one: {ansible_host: 127.0.0.1}}}\n"
 
 Call = Callable[..., subprocess.CompletedProcess[str]]
@@ -47,10 +49,162 @@ def test_the_version_is_told(call: Call) -> None:
 
 def test_both_doors_have_the_same_tasks(call: Call) -> None:
     ours = call("--list").stdout
-    checkout = ("-m", "invoke", "--search-root", str(CHECKOUT))
-    theirs = call("--list", program=checkout).stdout
+    assert ours.startswith("Available tasks:")
     assert "cluster.up" in ours
-    assert ours.split("Subcommands:")[1].split() == theirs.split("Available tasks:")[1].split()
+    assert call("--list", program=INVOKE).stdout == ours
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["cluster.upp"],
+        ["cluster.up", "--tp"],
+        ["cluster.up", "--tp", "two"],
+        ["cluster.switch", "--help"],
+        ["recipes.show", "nope"],
+        ["recipes.list", "--output", "json"],
+        ["--dry", "cluster.up"],
+    ],
+)
+def test_both_doors_say_the_same_and_end_alike(call: Call, words: list[str]) -> None:
+    ours, theirs = call(*words), call(*words, program=INVOKE)
+    assert theirs.stdout.replace("invoke [", "sparkfleet [") == ours.stdout
+    assert (theirs.stderr, theirs.returncode) == (ours.stderr, ours.returncode)
+
+
+@pytest.mark.parametrize(
+    ("words", "told", "hint"),
+    [
+        (["up"], "No idea what 'up' is!", "did you mean 'cluster.up' or 'lab.up'?"),
+        (["--lst"], "No idea what '--lst' is!", "did you mean '--list'?"),
+        (["--tp", "2", "cluster.up"], "No idea what '--tp' is!", "it comes after cluster.up"),
+        (["cluster.up", "--tp"], "--tp needs a value", ""),
+        (["cluster.down", "--limit"], "--limit needs a value", ""),
+        (["cluster.up", "--inventory", "--tp", "2"], "--inventory needs a value", ""),
+        (["cluster.up", "--lock-wait"], "--lock-wait needs a value", ""),
+        (["cluster.up", "--tp", "2", "--tp", "3"], "--tp is given twice", ""),
+        (["cluster.up", "--tp=2", "--tp=3"], "--tp is given twice", ""),
+        (["cluster.up", "--check=yes"], "--check takes no value, and 'yes' is given", ""),
+        (
+            ["cluster.up", "more"],
+            "cluster.up takes no 'more'",
+            "what it takes: cluster.up --help",
+        ),
+        (["cluster.up", "--", "more"], "nothing may follow --, and 'more' does", ""),
+        (["lab.fault", "x"], "lab.fault needs HOST and KIND", "type: lab.fault HOST KIND"),
+        (
+            ["cluster.switch", "--chek", "x"],
+            "cluster.switch has no option --chek",
+            "did you mean '--check'?",
+        ),
+        (
+            ["weights.prune", "--yess"],
+            "weights.prune has no option --yess",
+            "did you mean '--yes'?",
+        ),
+        (
+            ["cluster.up", "--extra-vars", "x=1"],
+            "cluster.up has no option --extra-vars",
+            "Ansible's --extra-vars is --set here",
+        ),
+        (["--list-format", "x", "--list"], "--list-format is flat, nested, json, not 'x'", ""),
+        (["--list", "nope"], "Sub-collection 'nope' not found!", ""),
+        (["cluster.up", "--recipe", ""], "--recipe is empty", "give it a value, or leave it out"),
+        (["cluster.down", "--limit="], "--limit is empty", "give it a value, or leave it out"),
+        (["doctor", ""], "--log is empty", "give it a value, or leave it out"),
+    ],
+)
+def test_a_command_line_that_cannot_be_is_explained(
+    call: Call, words: list[str], told: str, hint: str
+) -> None:
+    done = call(*words)
+    assert done.stderr == f"{told}\n" + (f"  {hint}\n" if hint else "")
+    assert (done.returncode, done.stdout) == (5, "")
+
+
+@pytest.mark.parametrize("option", ["--dry", "-R", "--hide=x", "--echo", "--pty", "--warn-only"])
+def test_options_of_invoke_that_mean_nothing_here_are_refused(call: Call, option: str) -> None:
+    for words in ([option, "recipes.list"], ["recipes.list", option]):
+        done = call(*words)
+        assert (done.returncode, done.stdout) == (5, "")
+
+
+def test_the_letters_of_ansible_are_understood(call: Call) -> None:
+    words = ["inventory.host", "spark1", "-i", PAIR, "-e", "vllm_port=8123"]
+    assert json.loads(call(*words).stdout)["vllm_port"] == 8123
+    done = call("cluster.up", "-i", PAIR, "-l", "nobody", "-C", "-D", "-f", "2", "-v", "-K")
+    assert "'nobody' matches no host" in done.stderr
+
+
+def test_tasks_on_one_line_run_until_one_fails(call: Call) -> None:
+    both = call("recipes.list", "playbook.actions")
+    assert both.returncode == 0
+    assert "gpt-oss-120b" in both.stdout
+    assert "arm_guard" in both.stdout
+    done = call("recipes.show", "nope", "recipes.list")
+    assert (done.returncode, done.stdout) == (5, "")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["cluster.up", "--tp", "two"],
+        ["cluster.up", "--inventory", "nowhere.yml"],
+        ["cluster.status", "--inventory", "nowhere.yml"],
+        ["hosts.facts", "--forks", "0"],
+        ["links.bench", "--seconds", "x", "--inventory", PAIR],
+        ["weights.plan", "--recipe", "nope", "--inventory", PAIR],
+        ["recipes.show", "nope"],
+        ["recipes.fit", "nope"],
+        ["doctor", "nowhere"],
+        ["serve.watch", "--every", "x"],
+    ],
+)
+def test_what_cannot_begin_is_a_json_document_too(call: Call, words: list[str]) -> None:
+    done = call(*words, "--output", "json")
+    told = json.loads(done.stdout)
+    assert (told["exit_code"], done.returncode) == (5, 5)
+    assert told["errors"][0]["message"] in done.stderr
+
+
+def test_a_document_of_a_run_that_did_not_begin_names_its_task(call: Call) -> None:
+    done = call("cluster.up", "-C", "--inventory", "nowhere.yml", "--output", "json")
+    told = json.loads(done.stdout)
+    assert (told["task"], told["check"]) == ("cluster.up", True)
+
+
+def test_a_bug_and_an_interrupt_are_json_documents_too(capfd: pytest.CaptureFixture[str]) -> None:
+    def broken(output: str) -> None:
+        raise ZeroDivisionError(output)
+
+    def cut(output: str) -> None:
+        raise KeyboardInterrupt(output)
+
+    assert command._guarded(broken, (), {"output": "json"}) == 1
+    told = capfd.readouterr()
+    assert json.loads(told.out)["errors"][0]["message"].startswith("a bug in sparkfleet")
+    Path(told.err.split("please report it with ")[1].strip()).unlink()
+    assert command._guarded(cut, (), {"output": "json"}) == 130
+    assert json.loads(capfd.readouterr().out)["exit_code"] == 130
+
+
+def test_every_host_is_named_with_what_is_wrong_on_it(capfd: pytest.CaptureFixture[str]) -> None:
+    answers: Answers[None] = Answers(
+        values={},
+        errors={
+            "a": UnreachableError("no route", host="a", hint="ssh -v a"),
+            "b": GateError("no rail", host="b"),
+        },
+    )
+
+    def look(output: str = "text") -> None:
+        answers.all()
+
+    assert command._guarded(look, (), {}) == 6
+    assert capfd.readouterr().err == "a: no route\n  ssh -v a\nb: no rail\n"
+    assert command._guarded(look, (), {"output": "json"}) == 6
+    told = json.loads(capfd.readouterr().out)["errors"]
+    assert [one["host"] for one in told] == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -150,7 +304,8 @@ def test_a_plain_inventory_task_is_answered_without_invoke(call: Call) -> None:
     code = (
         "import runpy, sys\n"
         f"sys.argv = ['sparkfleet', 'inventory.list', '--inventory', {PAIR!r}]\n"
-        "runpy.run_module('sparkfleet', run_name='__main__')\n"
+        "try: runpy.run_module('sparkfleet', run_name='__main__')\n"
+        "except SystemExit: pass\n"
         "print('\\nLOADED', *sys.modules)"
     )
     text, loaded = call(program=("-c", code)).stdout.split("\nLOADED ")
@@ -161,8 +316,7 @@ def test_a_plain_inventory_task_is_answered_without_invoke(call: Call) -> None:
 @pytest.mark.parametrize("task", ["list", "graph"])
 def test_both_doors_print_the_same_inventory(call: Call, task: str) -> None:
     words = [f"inventory.{task}", "--inventory", PAIR]
-    checkout = ("-m", "invoke", "--search-root", str(CHECKOUT))
-    assert call(*words).stdout == call(*words, program=checkout).stdout
+    assert call(*words).stdout == call(*words, program=INVOKE).stdout
 
 
 @pytest.mark.parametrize("task", ["cluster.up", "inventory.host", "playbook.run", "weights.prune"])

@@ -54,6 +54,7 @@ class Asked:
 
 def ask(task: str, options: Mapping[str, Any]) -> Asked:
     """Return what `task` was asked for by its `options` as typed; raises UsageError."""
+    _check_solo(options)
     return Asked(
         task=task,
         inventory=tuple(options.get("inventory") or ()),
@@ -78,6 +79,12 @@ def ask(task: str, options: Mapping[str, Any]) -> Asked:
         list_hosts=bool(options.get("list_hosts")),
         ask_become_pass=bool(options.get("ask_become_pass")),
     )
+
+
+def _check_solo(options: Mapping[str, Any]) -> None:
+    if options.get("solo") and any(options.get(name) for name in ("tp", "pp", "executor")):
+        text = "--solo is one Spark; it does not go with --tp, --pp or --executor"
+        raise UsageError(text, hint="drop one")
 
 
 def _executor(name: str | None) -> dict[str, str]:

@@ -6,12 +6,11 @@ from typing import Any
 
 from sparkfleet.cli.asked import ask
 from sparkfleet.cli.command import command
-from sparkfleet.errors import UsageError
 
 REPEATED = ["inventory", "limit", "set"]
 
 
-@command(iterable=REPEATED, help={"executor": "ray, mp or auto: what joins several hosts"})
+@command(iterable=REPEATED)
 def up(  # noqa: PLR0913 - the options of the main job
     context: Any,
     *,
@@ -47,9 +46,6 @@ def up(  # noqa: PLR0913 - the options of the main job
     """
     from sparkfleet.cli.run import run_playbook  # noqa: PLC0415 - Jinja, Fabric: not for --list
 
-    if solo and (tp or pp or executor):
-        text = "--solo is one Spark; it does not go with --tp, --pp or --executor"
-        raise UsageError(text, hint="drop one")
     return run_playbook("cluster-up", ask("cluster.up", locals()))
 
 
@@ -60,6 +56,7 @@ def render(  # noqa: PLR0913 - its options
     out: str | None = None,
     tp: str | None = None,
     pp: str | None = None,
+    executor: str | None = None,
     solo: bool = False,
     inventory: Any = None,
     recipe: str | None = None,
@@ -76,8 +73,6 @@ def render(  # noqa: PLR0913 - its options
     """
     from sparkfleet.cli.rendering import render_files  # noqa: PLC0415 - Fabric: not for --list
 
-    if solo and (tp or pp):
-        raise UsageError("--solo is one Spark; it does not go with --tp or --pp", hint="drop one")
     return render_files(ask("cluster.render", locals()), out)
 
 
@@ -91,6 +86,7 @@ def down(  # noqa: PLR0913 - its options
     limit: Any = None,
     check: bool = False,
     set: Any = None,  # noqa: A002 - the option's name
+    forks: str | None = None,
     lock_wait: str | None = None,
     output: str | None = None,
     junit: str | None = None,

@@ -29,6 +29,7 @@ OPTIONS = {
     "recipe": "what to serve: a name from recipes.list, or a file",
     "tp": "tensor-parallel size: how many Sparks share each layer",
     "pp": "pipeline-parallel size; the group has tp x pp Sparks",
+    "executor": "ray, mp or auto: what joins several hosts",
     "solo": "one Spark: no fabric, no Ray",
     "cluster": "which one, where the inventory names several in `clusters`",
     "limit": "only these hosts, as an Ansible pattern: spark-01, sparks[0:1], all:!spark-03",

@@ -6,7 +6,6 @@ from typing import Any
 
 from sparkfleet.cli.asked import ask
 from sparkfleet.cli.command import command
-from sparkfleet.errors import UsageError
 
 REPEATED = ["inventory", "limit", "set"]
 
@@ -44,7 +43,7 @@ def switch(  # noqa: PLR0913 - the options of the main job
     from sparkfleet.cli.run import run_playbook  # noqa: PLC0415 - Jinja, Fabric: not for --list
 
     options = dict(locals())
-    _check_size(options)
+    _size(options)
     return run_playbook("cluster-up", ask("cluster.switch", options))
 
 
@@ -62,6 +61,7 @@ def drift(  # noqa: PLR0913 - its options
     limit: Any = None,
     diff: bool = False,
     set: Any = None,  # noqa: A002 - the option's name
+    forks: str | None = None,
     output: str | None = None,
     junit: str | None = None,
     verbose: bool = False,
@@ -74,14 +74,11 @@ def drift(  # noqa: PLR0913 - its options
     from sparkfleet.cli.run import run_playbook  # noqa: PLC0415 - Jinja, Fabric: not for --list
 
     options = {**locals(), "check": True, "allow_degraded": "cluster.drift only looks"}
-    _check_size(options)
+    _size(options)
     return run_playbook("cluster-drift", ask("cluster.drift", options))
 
 
-def _check_size(options: dict[str, Any]) -> None:
-    """Let the whole cluster count where no size was given; raises UsageError for two sizes."""
-    if options["solo"] and any(options[name] for name in ("tp", "pp", "executor")):
-        text = "--solo is one Spark; it does not go with --tp, --pp or --executor"
-        raise UsageError(text, hint="drop one")
+def _size(options: dict[str, Any]) -> None:
+    """Let the whole cluster count where no size was given."""
     if not any(options[name] for name in ("tp", "pp", "solo")):
         del options["tp"]

@@ -10,12 +10,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
 from sparkfleet import facts, links
 from sparkfleet.cli.asked import Asked
-from sparkfleet.cli.resolution import resolve
+from sparkfleet.cli.resolution import resolve, tell
+from sparkfleet.cli.tables import console, table
 from sparkfleet.cli.verdicts import print_verdicts
 from sparkfleet.errors import UsageError
 from sparkfleet.facts import HostFacts
@@ -27,9 +27,6 @@ from sparkfleet.remote.link import Link
 from sparkfleet.remote.open import open_link
 from sparkfleet.remote.pool import Pool
 from sparkfleet.report import json
-from sparkfleet.resources import shown
-
-WIDTH = 160  # of a table that is not on a terminal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,9 +58,7 @@ def site(asked: Asked) -> Iterator[Site]:
             f"{cluster.head.name}",
             hint="add hosts to the group `sparks`",
         )
-    if asked.output == "text":
-        files = " ".join(shown(file) for file in resolved.files)
-        console().print(f"{asked.task}  inventory {files}", style="bold")
+    tell(asked, resolved)
     with Pool(open_link, forks=asked.forks) as pool:
         seen = pool.map(lambda link: gather(cluster, link), cluster.hosts).all()
         fabric = links.fabric(seen, cluster.hosts)
@@ -77,12 +72,6 @@ def gather(cluster: Cluster, link: Link) -> HostFacts:
     return facts.gather(link, weights_dir=settings.text("weights_dir"), files=[known])
 
 
-def console() -> Console:
-    """Return where tables go."""
-    plain = Console(highlight=False)
-    return plain if plain.is_terminal else Console(highlight=False, width=WIDTH)
-
-
 def show_map(asked: Asked, svg: str | None) -> int:
     """Print the cable map as a table and a drawing, and return 0."""
     with site(asked) as seen:
@@ -94,7 +83,7 @@ def show_map(asked: Asked, svg: str | None) -> int:
         json.write(json.document(**_map(seen.fabric, rows)), sys.stdout)
         return 0
     console().print(_table(rows))
-    console().print("\n".join(["", *sketch.lines(seen.fabric)]), markup=False, soft_wrap=True)
+    console().print("\n".join(["", *sketch.lines(seen.fabric)]), soft_wrap=True)
     if svg:
         console().print(f"\ndrawing {svg}")
     return 0
@@ -114,12 +103,12 @@ def _map(fabric: Fabric, rows: Sequence[drawing.Row]) -> dict[str, Any]:
 
 
 def _table(rows: Sequence[drawing.Row]) -> Table:
-    table = Table("host", "port", "netdev", "HCA", "address", "MTU", "Mb/s", "joins", box=None)
+    found = table("host", "port", "netdev", "HCA", "address", "MTU", "Mb/s", "joins")
     for row in rows:
         cells = (row.port, row.netdev, row.hca, row.address, row.mtu, row.speed)
         texts = ("" if cell is None else str(cell) for cell in cells)
-        table.add_row(row.host, *texts, ", ".join(row.peers))
-    return table
+        found.add_row(row.host, *texts, ", ".join(row.peers))
+    return found
 
 
 def save(path: str, text: str) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.table import Table
 
+from sparkfleet.cli.tables import console, table
 from sparkfleet.fit.memory import Answer, Fit
 from sparkfleet.fit.need import GIB, Need
 from sparkfleet.fit.options import Start
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from sparkfleet.cli.fits import Compared, Found
 
 MIB = 1 << 20
-WIDTH = 160  # of a table that is not on a terminal
 COLUMNS = (
     "node",
     "has",
@@ -48,18 +47,17 @@ def show(found: Found, *, output: str) -> None:
     if output == "json":
         json.write(json.document(**_content(found)), sys.stdout)
         return
-    plain = Console(highlight=False, markup=False)
-    console = plain if plain.is_terminal else Console(highlight=False, markup=False, width=WIDTH)
+    out = console()
     for line in _head(found):
-        console.print(line)
-    console.print(_nodes(found))
+        out.print(line)
+    out.print(_nodes(found))
     for fit in found.fits.values():
-        console.print(f"{fit.room.host}: {fit.sentence}", style=STYLES[fit.answer])
+        out.print(f"{fit.room.host}: {fit.sentence}", style=STYLES[fit.answer])
     for line in _speeds(found):
-        console.print(line)
-    console.print(f"advice: {found.advice.choice}", style="bold")
+        out.print(line)
+    out.print(f"advice: {found.advice.choice}", style="bold")
     for reason in found.advice.reasons:
-        console.print(f"  {reason}")
+        out.print(f"  {reason}")
 
 
 def _head(found: Found) -> Iterator[str]:
@@ -90,14 +88,14 @@ def _asked(asked: Start, need: Need) -> str:
 
 
 def _nodes(found: Found) -> Table:
-    table = Table(*COLUMNS, box=None)
+    nodes = table(*COLUMNS)
     for fit in found.fits.values():
         room = fit.room
         available = "?" if room.available is None else _size(room.free)
         counts = (_count(fit.sequences), _count(fit.longest), _count(fit.logged))
         own = (room.host, _size(room.total), available, f"{room.util():.2f}")
-        table.add_row(*own, _span(fit.claim), _span(fit.cache), *counts)
-    return table
+        nodes.add_row(*own, _span(fit.claim), _span(fit.cache), *counts)
+    return nodes
 
 
 def _size(count: float) -> str:

@@ -11,7 +11,7 @@ from sparkfleet import links
 from sparkfleet.actions.gather_facts import look
 from sparkfleet.cli.asked import Asked
 from sparkfleet.cli.inspection import exit_code
-from sparkfleet.cli.resolution import Resolved, resolve
+from sparkfleet.cli.resolution import Resolved, resolve, tell
 from sparkfleet.cli.screen import screen
 from sparkfleet.errors import SparkfleetError
 from sparkfleet.facts import HostFacts
@@ -27,7 +27,6 @@ from sparkfleet.remote.open import open_link
 from sparkfleet.remote.pool import Answers, Pool
 from sparkfleet.report import json
 from sparkfleet.report.text import MARKS
-from sparkfleet.resources import shown
 
 Seen = tuple[HostFacts, Survey, Verdict | None]
 
@@ -35,6 +34,7 @@ Seen = tuple[HostFacts, Survey, Verdict | None]
 def show_checks(asked: Asked) -> int:
     """Print a line for each verdict and each host that did not answer; return the exit code."""
     resolved = resolve(asked, needs_recipe=False)
+    tell(asked, resolved)
     with Pool(open_link, forks=asked.forks) as pool:
         answers = pool.map(lambda link: _look(resolved, link), resolved.cluster.hosts)
     verdicts = _judge(resolved, answers)
@@ -78,9 +78,6 @@ def _print(
     resolved: Resolved, verdicts: tuple[Verdict, ...], errors: Mapping[str, SparkfleetError]
 ) -> None:
     out = screen(sys.stdout)
-    files = " ".join(shown(file) for file in resolved.files)
-    recipe = f"  recipe {resolved.recipe.name}" if resolved.recipe.name else ""
-    out.line(f"hosts.check  inventory {files}{recipe}", "bold")
     for verdict in verdicts:
         out.line(f"{verdict.severity}: {verdict}", MARKS[verdict.severity])
     for error in errors.values():

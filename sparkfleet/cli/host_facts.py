@@ -12,9 +12,9 @@ from rich.text import Text
 
 from sparkfleet import facts
 from sparkfleet.cli.asked import Asked
-from sparkfleet.cli.fabric import console
 from sparkfleet.cli.inspection import exit_code
-from sparkfleet.cli.resolution import resolve
+from sparkfleet.cli.resolution import resolve, tell
+from sparkfleet.cli.tables import console, table
 from sparkfleet.facts import HostFacts
 from sparkfleet.facts.machine import Disk, Memory
 from sparkfleet.links.selection import qsfp_rails
@@ -24,12 +24,12 @@ from sparkfleet.remote.link import Link
 from sparkfleet.remote.open import open_link
 from sparkfleet.remote.pool import Pool
 from sparkfleet.report import json
-from sparkfleet.resources import shown
 
 
 def show_facts(asked: Asked) -> int:
     """Print the facts of every host and return the exit code, 0 if all have answered."""
     resolved = resolve(asked, needs_recipe=False)
+    tell(asked, resolved)
     with Pool(open_link, forks=asked.forks) as pool:
         answers = pool.map(_gather, resolved.cluster.hosts)
     code = exit_code(answers.errors)
@@ -39,7 +39,6 @@ def show_facts(asked: Asked) -> int:
         json.write(json.document(hosts=hosts, errors=errors, exit_code=code), sys.stdout)
         return code
     out = console()
-    out.print(f"hosts.facts  inventory {' '.join(map(shown, resolved.files))}", style="bold")
     if answers.values:
         out.print(_table(answers.values))
     for error in answers.errors.values():
@@ -58,13 +57,13 @@ def _data(seen: HostFacts) -> dict[str, Any]:
 
 def _table(seen: Mapping[str, HostFacts]) -> Table:
     """Return a table with a host a column; what all hosts lack is left out."""
-    table = Table("", *seen, box=None)
+    found = table("", *seen)
     columns = [dict(rows(one)) for one in seen.values()]
     for name in columns[0]:
         cells = [column[name] for column in columns]
         if any(cells):
-            table.add_row(Text(name, style="bold"), *map(Text, cells))
-    return table
+            found.add_row(Text(name, style="bold"), *map(Text, cells))
+    return found
 
 
 def rows(seen: HostFacts) -> Iterator[tuple[str, str]]:

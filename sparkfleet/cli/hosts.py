@@ -89,6 +89,7 @@ def prepare(  # noqa: PLR0913 - the options of a task
     forks: str | None = None,
     ask_become_pass: bool = False,
     output: str | None = None,
+    junit: str | None = None,
     verbose: bool = False,
 ) -> int:
     """Show what would make the hosts ready for cluster.up, and with --yes do it.

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from rich.console import Console
 
 from sparkfleet.cli.asked import Asked, number
-from sparkfleet.cli.resolution import Resolved, resolve
+from sparkfleet.cli.resolution import Resolved, resolve, tell
 from sparkfleet.errors import MixedError, SparkfleetError, UnreachableError
 from sparkfleet.launch import processes
 from sparkfleet.recipes.settings import Settings
@@ -22,6 +22,7 @@ def show_logs(asked: Asked, lines: str | None) -> int:
     """Print the end of every log of every host and return the exit code, 0 or 4."""
     count = number("lines", lines, DEFAULT_LINES)
     resolved = resolve(asked, needs_recipe=False)
+    tell(asked, resolved)
     with Pool(open_link, forks=asked.forks) as pool:
         answers = pool.map(lambda link: _logs(resolved, link, count), resolved.cluster.hosts)
     console = Console(highlight=False, markup=False, soft_wrap=True)

@@ -41,23 +41,22 @@ def down(context: Any) -> int:
 @command()
 def status(context: Any) -> int:
     """Show the simulated Sparks and their addresses."""
-    from rich.console import Console  # noqa: PLC0415 - not for --list
-    from rich.table import Table  # noqa: PLC0415 - the same
+    from rich.text import Text  # noqa: PLC0415 - not for --list
 
+    from sparkfleet.cli.tables import console, table  # noqa: PLC0415 - the same
     from sparkfleet.lab import fleet  # noqa: PLC0415 - the same
 
-    console = Console(highlight=False)
     running = fleet.status()
     if running is None:
-        console.print("the lab is down")
+        say("the lab is down")
         return 0
-    table = Table("host", "state", "management", "fabric", "faults", box=None)
+    found = table("host", "state", "management", "fabric", "faults")
     for host in running.hosts:
         fabric = ", ".join(f"{rail.interface} {rail.address}" for rail in host.rails)
-        state = f"pid {host.pid1}" if host.alive else "[red]off[/]"
-        table.add_row(host.name, state, host.address, fabric, ", ".join(host.faults))
-    console.print(table)
-    console.print(f"inventory {running.inventory}")
+        state = Text(f"pid {host.pid1}") if host.alive else Text("off", style="red")
+        found.add_row(host.name, state, host.address, fabric, ", ".join(host.faults))
+    console().print(found)
+    say(f"inventory {running.inventory}")
     return 0
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from sparkfleet.actions import lock
 from sparkfleet.actions.identity import runs
 from sparkfleet.cli.asked import Asked, command_line
-from sparkfleet.cli.resolution import Resolved, resolve
+from sparkfleet.cli.resolution import Resolved, resolve, tell
 from sparkfleet.cli.screen import say
 from sparkfleet.errors import LockHeldError
 from sparkfleet.recipes.settings import Settings
@@ -20,6 +20,7 @@ from sparkfleet.remote.pool import Pool
 def hold(asked: Asked) -> int:
     """Take the lock on every host of the cluster, and keep it until Ctrl-C or SIGTERM."""
     resolved = resolve(asked, works_on_cluster=False)
+    tell(asked, resolved)
     request = lock.request(resolved.cluster.name, command_line(), asked.lock_wait)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with Pool(open_link) as pool:
@@ -41,6 +42,7 @@ def hold(asked: Asked) -> int:
 def free(asked: Asked, *, force: bool) -> int:
     """Free the lock on every host where somebody holds it, and say who; raises LockHeldError."""
     resolved = resolve(asked, works_on_cluster=False)
+    tell(asked, resolved)
     settings, cluster = _settings(resolved), resolved.cluster
 
     def look(link: Link) -> Mapping[str, str] | None:

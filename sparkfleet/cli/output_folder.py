@@ -52,7 +52,8 @@ def write(folder: Path, files: Mapping[str, Mapping[str, str]], known: frozenset
             _put(folder / name, text)
         (folder / RECORD).write_text(json.dumps({"files": sorted(wanted)}) + "\n")
     except OSError as error:
-        raise UsageError(f"{error.filename} cannot be written: {error.strerror}") from error
+        place = error.filename or shown(folder)
+        raise UsageError(f"{place} cannot be written: {error.strerror}") from error
 
 
 def _put(path: Path, text: str) -> None:

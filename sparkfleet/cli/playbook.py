@@ -50,8 +50,6 @@ def run(  # noqa: PLR0913 - the options of ansible-playbook, and those of the ma
     """
     from sparkfleet.cli.run import run_playbook  # noqa: PLC0415 - Jinja, Fabric: not for --list
 
-    if solo and (tp or pp):
-        raise UsageError("--solo is one Spark; it does not go with --tp or --pp", hint="drop one")
     options = dict(locals())
     if not (tp or pp or solo):
         del options["tp"]

@@ -12,7 +12,8 @@ from rich.table import Table
 
 from sparkfleet import facts, links
 from sparkfleet.cli.asked import Asked, duration
-from sparkfleet.cli.fabric import Site, console, exit_code, save, site
+from sparkfleet.cli.fabric import Site, exit_code, save, site
+from sparkfleet.cli.tables import console, table
 from sparkfleet.cli.verdicts import print_verdicts
 from sparkfleet.launch import processes
 from sparkfleet.links import Samples, plot, receipt
@@ -141,10 +142,10 @@ def _rates(samples: Samples) -> Table:
     delays: Mapping[tuple[str, str, str], float | None] = {
         (delay.host, delay.peer, delay.rail): delay.microseconds for delay in samples.delays
     }
-    table = Table("from", "to", "rails", "Gb/s", "round trip", "by", box=None)
+    found = table("from", "to", "rails", "Gb/s", "round trip", "by")
     for rate in samples.rates:
         micros = delays.get((rate.host, rate.peer, rate.rails[0])) if len(rate.rails) == 1 else None
-        table.add_row(
+        found.add_row(
             rate.host,
             rate.peer,
             ", ".join(rate.rails),
@@ -152,14 +153,14 @@ def _rates(samples: Samples) -> Table:
             f"{micros:.0f} us" if micros else "",
             rate.tool,
         )
-    return table
+    return found
 
 
 def _busbw(collective: Collective) -> Table:
     version = f"NCCL {collective.nccl}" if collective.nccl else collective.backend
     title = f"{version}, torch {collective.torch}, {collective.device}"
     operations = list(collective.rows)
-    table = Table("message", *(f"{x} GB/s" for x in operations), box=None, title=title)
+    found = table("message", *(f"{x} GB/s" for x in operations), title=title)
     for rows in zip(*collective.rows.values(), strict=True):
-        table.add_row(f"{rows[0].size >> 10} KiB", *(f"{row.busbw:.2f}" for row in rows))
-    return table
+        found.add_row(f"{rows[0].size >> 10} KiB", *(f"{row.busbw:.2f}" for row in rows))
+    return found

@@ -13,7 +13,7 @@ from sparkfleet.actions.scene import Options, Scene
 from sparkfleet.actions.stage_weights import Staged, drafts_of, hash_of
 from sparkfleet.cli.asked import Asked
 from sparkfleet.cli.output_folder import prepare, write
-from sparkfleet.cli.resolution import Resolved, resolve
+from sparkfleet.cli.resolution import Resolved, resolve, tell
 from sparkfleet.cli.screen import say
 from sparkfleet.errors import GateError, UsageError
 from sparkfleet.launch.executor import choose
@@ -36,6 +36,7 @@ def render_files(asked: Asked, out: str | None) -> int:
     folder = Path(out)
     known = prepare(folder)
     resolved = resolve(asked)
+    tell(asked, resolved)
     with Pool(open_link, forks=asked.forks) as pool:
         launch = _rendered(resolved, asked, pool)
     write(folder, launch.deployment.files, known)

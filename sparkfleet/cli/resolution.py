@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sparkfleet.cli import sources
 from sparkfleet.cli.asked import Asked
+from sparkfleet.cli.screen import screen
 from sparkfleet.errors import InventoryError, Problem, UsageError
 from sparkfleet.inventory.clusters import cluster as choose_cluster
 from sparkfleet.inventory.clusters import definitions
@@ -20,6 +22,7 @@ from sparkfleet.recipes.recipe import load as load_recipe
 from sparkfleet.recipes.settings import overlay
 from sparkfleet.remote.ssh_options import ssh_options
 from sparkfleet.report.events import RunStarted
+from sparkfleet.report.text import TextReporter
 from sparkfleet.resources import shown
 
 NO_RECIPE = Recipe(name="", path=Path())  # of what can do without one
@@ -124,6 +127,12 @@ def _sized(cluster: Cluster, asked: Asked, recipe: Recipe) -> Cluster:
             hint="add hosts to the group `sparks`, or ask for less: --tp, --pp, --solo",
         )
     return replace(cluster, hosts=cluster.hosts[:nodes])
+
+
+def tell(asked: Asked, resolved: Resolved) -> None:
+    """Print the first line of output, but where it is JSON."""
+    if asked.output == "text":
+        TextReporter(screen(sys.stdout)).handle(first_line(asked, resolved))
 
 
 def first_line(asked: Asked, resolved: Resolved) -> RunStarted:

@@ -9,14 +9,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
+from rich.text import Text
 
 from sparkfleet.actions import lock
 from sparkfleet.cli import unknown
 from sparkfleet.cli.asked import Asked, command_line
 from sparkfleet.cli.inspection import exit_code
-from sparkfleet.cli.resolution import Resolved, resolve
+from sparkfleet.cli.resolution import Resolved, resolve, tell
+from sparkfleet.cli.screen import say
+from sparkfleet.cli.tables import console, table
 from sparkfleet.errors import SparkfleetError, UnreachableError
 from sparkfleet.inventory.clusters import definitions
 from sparkfleet.launch import guards, processes
@@ -31,7 +32,6 @@ from sparkfleet.remote.pool import Answers, Pool
 from sparkfleet.report import json
 
 EVERY = 2.0  # s between looks, with --watch
-WIDE = 200  # columns of a table that goes to a file
 GIB = 2**30
 
 
@@ -69,6 +69,7 @@ def show_status(asked: Asked, *, watch: bool = False) -> int:
     Returns the exit code: 0, or 4 if a host did not answer.
     """
     resolved = resolve(asked, needs_recipe=False)
+    tell(asked, resolved)
     with Pool(open_link, forks=asked.forks) as pool:
         scan = _scan(resolved, pool)
         _show(resolved, scan, asked)
@@ -131,27 +132,24 @@ def _show(resolved: Resolved, scan: Scan, asked: Asked) -> None:
     if asked.output == "json":
         json.write(_document(resolved, scan), sys.stdout)
         return
-    table = Table("host", "state", "roles", "memory", "GPU", "deployment", box=None)
+    found = table("host", "state", "roles", "memory", "GPU", "deployment")
     for host in resolved.cluster.hosts:
         if host.name in scan.errors:
             reason = scan.errors[host.name].message
-            table.add_row(host.name, "[red]unknown[/]", reason, "", "", "")
+            found.add_row(host.name, Text("unknown", style="red"), reason, "", "", "")
         else:
-            table.add_row(host.name, *_row(scan.looks[host.name]))
-    width = None if sys.stdout.isatty() else WIDE
-    console = Console(highlight=False, soft_wrap=True, width=width)
-    console.print(table)
-    for line in (*_endpoint(resolved, scan), *scan.notes):
-        console.print(line, markup=False)
+            found.add_row(host.name, *_row(scan.looks[host.name]))
+    console().print(found)
+    say(*_endpoint(resolved, scan), *scan.notes)
 
 
 COLOURS = {"running": "green", "starting": "yellow", "stopped": "", "orphans": "yellow"}
 
 
-def _row(look: Look) -> tuple[str, ...]:
+def _row(look: Look) -> tuple[str | Text, ...]:
     survey, vitals = look.survey, look.vitals
     colour = COLOURS.get(look.state, "red")
-    state = f"[{colour}]{look.state}[/]" if colour else look.state
+    state = Text(look.state, style=colour)
     roles = ", ".join(_role(look, name) for name in survey.roles)
     memory = vitals.memory
     room = f"{memory.available / GIB:.1f} of {memory.total / GIB:.1f} GiB free" if memory else "?"

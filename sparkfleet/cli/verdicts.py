@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
+from sparkfleet.cli.tables import table
 from sparkfleet.model import Severity, Verdict
 from sparkfleet.report.text import MARKS
 
@@ -17,10 +17,10 @@ def print_verdicts(console: Console, verdicts: Sequence[Verdict], *, verbose: bo
     """Print the verdicts that found something, all of them if `verbose`, and how many there are."""
     told = [x for x in verdicts if verbose or x.severity is not Severity.OK]
     if told:
-        table = Table("", "host", "check", "what", "expected", "seen", "fix", box=None)
+        found = table("", "host", "check", "what", "expected", "seen", "fix")
         for verdict in told:
-            table.add_row(*_cells(verdict))
-        console.print(table)
+            found.add_row(*_cells(verdict))
+        console.print(found)
     counts = Counter(verdict.severity for verdict in verdicts)
     parts = (f"{counts[severity]} {severity}" for severity in Severity if counts[severity])
     console.print(f"{len(verdicts)} checks: {', '.join(parts)}", style="bold")

@@ -20,7 +20,10 @@ def stage(  # noqa: PLR0913 - the options that choose a cluster and a recipe
     limit: Any = None,
     check: bool = False,
     set: Any = None,  # noqa: A002 - the option's name
+    forks: str | None = None,
     lock_wait: str | None = None,
+    output: str | None = None,
+    junit: str | None = None,
     verbose: bool = False,
 ) -> int:
     """Bring the recipe's model, drafts and files to every node, and prove each by hash.

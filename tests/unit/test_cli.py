@@ -21,6 +21,7 @@ from sparkfleet.remote.pool import Answers
 CHECKOUT = Path(__file__).parents[2]
 PAIR = str(CHECKOUT / "inventories" / "pair.yml")
 INVOKE = ("-m", "invoke", "--search-root", str(CHECKOUT))
+LAB_TINY = CHECKOUT / "playbooks" / "recipes" / "lab-tiny.yml"
 MINIMAL = "sparks: {hosts: {one: {ansible_host: 127.0.0.1}}}\n"
 
 Call = Callable[..., subprocess.CompletedProcess[str]]
@@ -283,6 +284,31 @@ def test_a_variable_of_set_wins_and_says_so(call: Call) -> None:
     words = ["inventory.host", "spark1", "--inventory", PAIR, "--set", "link_mtu=1500"]
     assert json.loads(call(*words).stdout)["link_mtu"] == 1500
     assert "--set" in call(*words, "--explain", "link_mtu").stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["cluster.status"],
+        ["cluster.logs"],
+        ["cluster.unlock"],
+        ["cluster.render", "--recipe", "lab-tiny", "--out", "out"],
+        ["hosts.facts"],
+        ["hosts.check", "--recipe", "lab-tiny"],
+        ["links.show"],
+        ["weights.plan", "--recipe", "lab-tiny"],
+    ],
+)
+def test_the_first_line_says_which_files_were_taken(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    hosts = "{one: {ansible_host: 127.0.0.1}, two: {ansible_host: localhost}}"
+    (tmp_path / "i.yml").write_text(f"sparks: {{hosts: {hosts}, vars: {{ansible_port: 1}}}}\n")
+    done = call(*words, "--inventory", "i.yml")
+    recipe = f"  recipe lab-tiny ({LAB_TINY})" if "lab-tiny" in words else ""
+    assert done.stdout.splitlines()[0] == f"{words[0]}  inventory i.yml{recipe}"
+    assert done.returncode in (4, 5)  # nobody answers, and the Hub may not
 
 
 def test_a_bug_ends_with_1_and_a_file_and_no_traceback(

@@ -44,8 +44,8 @@ class Where:
         return ":".join(str(part) for part in parts if part is not None)
 
     def picture(self) -> str:
-        """Return the excerpt with a caret under the column, or an empty string."""
-        if self.excerpt is None:
+        """Return the excerpt with a caret under the column, or "" where nothing is to be seen."""
+        if not (self.excerpt and self.excerpt.strip()):
             return ""
         caret = "" if self.col is None else "\n" + " " * (self.col - 1) + "^"
         return self.excerpt + caret

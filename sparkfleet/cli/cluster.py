@@ -135,7 +135,10 @@ def unlock(
     return free(ask("cluster.unlock", locals()), force=force)
 
 
-@command(iterable=REPEATED, help={"watch": "again every two seconds, until Ctrl-C"})
+@command(
+    iterable=REPEATED,
+    help={"watch": "again every two seconds, until Ctrl-C; with --output json a line each"},
+)
 def status(
     context: Any,
     *,

@@ -36,7 +36,11 @@ def smoke(
 
 @command(
     iterable=REPEATED,
-    help={"every": "seconds between two looks", "count": "end after so many looks"},
+    help={
+        "every": "seconds between two looks",
+        "count": "end after so many looks",
+        "output": "text, or json: a document on a line for each look",
+    },
 )
 def watch(
     context: Any,

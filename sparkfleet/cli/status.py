@@ -72,12 +72,12 @@ def show_status(asked: Asked, *, watch: bool = False) -> int:
     tell(asked, resolved)
     with Pool(open_link, forks=asked.forks) as pool:
         scan = _scan(resolved, pool)
-        _show(resolved, scan, asked)
+        _show(resolved, scan, asked, watch=watch)
         with contextlib.suppress(KeyboardInterrupt):
             while watch:
                 time.sleep(EVERY)
                 scan = _scan(resolved, pool)
-                _show(resolved, scan, asked)
+                _show(resolved, scan, asked, watch=watch)
     return exit_code(scan.errors)
 
 
@@ -128,9 +128,9 @@ def _notes(resolved: Resolved, answers: Answers[Look]) -> Iterator[str]:
             yield "  cluster.down --orphans ends it"
 
 
-def _show(resolved: Resolved, scan: Scan, asked: Asked) -> None:
+def _show(resolved: Resolved, scan: Scan, asked: Asked, *, watch: bool) -> None:
     if asked.output == "json":
-        json.write(_document(resolved, scan), sys.stdout)
+        json.write(_document(resolved, scan), sys.stdout, in_line=watch)
         return
     found = table("host", "state", "roles", "memory", "GPU", "deployment")
     for host in resolved.cluster.hosts:

@@ -47,6 +47,8 @@ def show_findings(asked: Asked, names: str, vllm: str) -> int:
     if vllm and parsed(vllm) is None:
         raise UsageError(f"--vllm is a version, not {vllm!r}", hint="type: --vllm 0.21.0")
     reports = [_report(name, asked, vllm) for name in _chosen(names)]
+    if not reports:
+        raise UsageError(f"there is no recipe in {names}", hint="name one, or all")
     if asked.output == "json":
         json.write(json.document(recipes=[_entry(one) for one in reports]), sys.stdout)
     else:

@@ -95,7 +95,7 @@ def _look(found: Site, last: Sample | None) -> View:
 def _shower(asked: Asked) -> Iterator[Any]:
     """Yield what shows a view: a document each, a picture that stays in place, or a line each."""
     if asked.output == "json":
-        yield lambda view: json.write(_document(view), sys.stdout)
+        yield lambda view: json.write(_document(view), sys.stdout, in_line=True)
     elif sys.stdout.isatty():
         console = Console(highlight=False)
         with Live(console=console, auto_refresh=False, vertical_overflow="visible") as live:

@@ -130,7 +130,7 @@ def fraction(name: str, value: Any) -> float:
     if isinstance(value, bool) or not 0 < found <= 1:
         raise InputError(
             f"{name} is a fraction of the memory, above 0 and up to 1, not {value!r}",
-            hint=f"on a Spark 0.7 to 0.85 is usual: {name}: 0.8",
+            hint="on a Spark 0.7 to 0.85 is usual, say 0.8",
         )
     return found
 

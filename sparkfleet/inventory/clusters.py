@@ -71,8 +71,8 @@ def definitions(inventory: Inventory) -> dict[str, Definition]:
     names = hosts_of_group(inventory, "sparks") if "sparks" in inventory.groups else ()
     if not names:
         raise InventoryError(
-            "the inventory has no hosts in a group `sparks`",
-            hint=did_you_mean("sparks", inventory.groups)
+            f"{', '.join(inventory.sources)}: no hosts in a group `sparks`",
+            hint=did_you_mean("sparks", set(inventory.groups) - {"sparks"})
             or "put your machines there: sparks: {hosts: {spark1: {ansible_host: ADDRESS}}}",
         )
     first = inventory.hosts[names[0]]

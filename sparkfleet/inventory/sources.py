@@ -61,6 +61,11 @@ def _read_file(path: Path, tree: Tree) -> None:
         tree.problems += failure.problems
 
 
+def _is_ini(suffix: str, first: str) -> bool:
+    """Return whether a file begins as INI does; without a suffix also where its bracket is open."""
+    return bool(SECTION.fullmatch(first)) or (not suffix and first.startswith("["))
+
+
 def _read_text(suffix: str, text: Source, tree: Tree) -> None:
     first = next((line for line in text.lines if line.strip() and line.lstrip()[0] not in "#;"), "")
     if text.text.startswith("#!"):
@@ -73,7 +78,7 @@ def _read_text(suffix: str, text: Source, tree: Tree) -> None:
         tree.refuse("the inventory is empty", text.where(1, 1), EXAMPLE)
     elif suffix == ".toml":
         tree.refuse("TOML inventories are not supported", text.where(1), "use YAML or INI")
-    elif suffix not in YAML_SUFFIXES or SECTION.fullmatch(first.strip()):
+    elif suffix not in YAML_SUFFIXES or _is_ini(suffix, first.strip()):
         read_ini(text, tree)
     else:
         root = yamlpos.parse(text, error=InventoryError)

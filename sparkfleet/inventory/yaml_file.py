@@ -16,7 +16,7 @@ EXAMPLE = "start with: sparks: {hosts: {spark1: {ansible_host: ADDRESS}}}"
 def read_yaml(root: Node, tree: Tree) -> None:
     """Add the groups of the document `root` to `tree`, which keeps the problems."""
     if not isinstance(root, Map):
-        seen = "is empty" if root.data is None else f"is a {_kind(root)}, not a mapping of groups"
+        seen = "is empty" if root.data is None else f"is {_kind(root)}, not a mapping of groups"
         tree.refuse(f"the inventory {seen}", root.where, EXAMPLE)
     elif plugin := root.get("plugin"):
         tree.refuse("inventory plugins are not supported", plugin.where, "list the hosts instead")
@@ -57,7 +57,9 @@ def _place(key: Scalar, value: Node) -> Where:
 
 
 def _kind(node: Node) -> str:
-    return {"dict": "mapping", "str": "text"}.get(name := type(node.data).__name__, name)
+    """Return what `node` is, in words with their article."""
+    known = {"dict": "a mapping", "str": "a text", "int": "an integer", "bool": "true or false"}
+    return known.get(name := type(node.data).__name__, f"a {name}")
 
 
 def _read_group(key: Scalar, node: Node, tree: Tree) -> bool:
@@ -70,7 +72,7 @@ def _read_group(key: Scalar, node: Node, tree: Tree) -> bool:
             _read_section(group, section, content, tree)
     elif node.data is not None:
         tree.refuse(
-            f"group {group.name!r} is a {_kind(node)}, not a mapping of {', '.join(SECTIONS)}",
+            f"group {group.name!r} is {_kind(node)}, not a mapping of {', '.join(SECTIONS)}",
             node.where,
         )
     return True
@@ -85,7 +87,7 @@ def _read_section(group: GroupEntry, key: Scalar, node: Node, tree: Tree) -> Non
         set_group_variables(group, read_variables(node, tree), tree)
     elif (members := _members(node)) is None:
         tree.refuse(
-            f"{section} of group {group.name!r} is a {_kind(node)}, not a mapping",
+            f"{section} of group {group.name!r} is {_kind(node)}, not a mapping",
             node.where,
             "write each name as a key: `spark1:` without a dash",
         )

@@ -30,8 +30,9 @@ def locate(name: str, *, beside: Path | None = None, where: Where | None = None)
     is_path = name.endswith(SUFFIXES)
     path = (beside or Path()) / name if is_path else find(FOLDER, f"{name}.yml")
     if path is None or not path.is_file():
-        hint = similar(name, listing(FOLDER, ".yml"))
-        raise RecipeError(f"there is no recipe {name!r}", where=where, hint=hint)
+        hint = similar(Path(name).stem, listing(FOLDER, ".yml"), lister="recipes.list")
+        kind = "file" if is_path else "recipe"
+        raise RecipeError(f"there is no {kind} {name!r}", where=where, hint=hint)
     return path
 
 
@@ -63,7 +64,10 @@ def _chain(path: Path, above: tuple[Path, ...]) -> Iterator[Map]:
 def _read(path: Path) -> Map:
     tree = yamlpos.parse(source.read(shown(path), error=RecipeError), error=RecipeError)
     if not isinstance(tree, Map):
-        raise RecipeError(f"a recipe is a mapping, not {tree.data!r}", where=tree.where)
+        seen = "the recipe is empty"
+        if tree.data is not None:
+            seen = f"a recipe is a mapping, not {tree.data!r}"
+        raise RecipeError(seen, where=tree.where, hint="start with: vllm_model: OWNER/MODEL")
     return tree
 
 

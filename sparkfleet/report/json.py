@@ -25,9 +25,9 @@ def document(**content: Any) -> dict[str, Any]:
     return {"sparkfleet": FORM, "version": __version__, **content}
 
 
-def write(content: Mapping[str, Any], stream: TextIO) -> None:
-    """Print a document; what JSON cannot hold is shown as text."""
-    screens.write(stream, json.dumps(content, indent=2, default=str) + "\n")
+def write(content: Mapping[str, Any], stream: TextIO, *, in_line: bool = False) -> None:
+    """Print a document, on one line where more follow; what JSON cannot hold is shown as text."""
+    screens.write(stream, json.dumps(content, indent=None if in_line else 2, default=str) + "\n")
 
 
 class JsonReporter:

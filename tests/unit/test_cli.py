@@ -22,6 +22,7 @@ CHECKOUT = Path(__file__).parents[2]
 PAIR = str(CHECKOUT / "inventories" / "pair.yml")
 INVOKE = ("-m", "invoke", "--search-root", str(CHECKOUT))
 LAB_TINY = CHECKOUT / "playbooks" / "recipes" / "lab-tiny.yml"
+LISTED = "recipes.list shows those that there are"
 MINIMAL = "sparks: {hosts: {one: {ansible_host: 127.0.0.1}}}\n"
 
 Call = Callable[..., subprocess.CompletedProcess[str]]
@@ -109,6 +110,15 @@ def test_both_doors_say_the_same_and_end_alike(call: Call, words: list[str]) -> 
             "Ansible's --extra-vars is --set here",
         ),
         (["--list-format", "x", "--list"], "--list-format is flat, nested, json, not 'x'", ""),
+        (["recipes.show", "own.yml"], "there is no file 'own.yml'", LISTED),
+        (["recipes.show", "zzz"], "there is no recipe 'zzz'", LISTED),
+        (
+            ["recipes.show", "gpt-oss"],
+            "there is no recipe 'gpt-oss'",
+            "did you mean 'gpt-oss-120b' or 'gpt-oss-20b'?",
+        ),
+        (["recipes.validate", "."], "there is no recipe in .", "name one, or all"),
+        (["recipes.validate", ","], "there is no recipe in ,", "name one, or all"),
         (["--list", "nope"], "Sub-collection 'nope' not found!", ""),
         (["cluster.up", "--recipe", ""], "--recipe is empty", "give it a value, or leave it out"),
         (["cluster.down", "--limit="], "--limit is empty", "give it a value, or leave it out"),
@@ -242,6 +252,26 @@ def test_wrong_input_ends_with_5_and_says_what_to_type(
     assert told in done.stderr
     assert done.returncode == 5
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("\n\n", "i:1:1: the inventory is empty\n  start with: sparks:"),
+        ("sparks: 3\n", "group 'sparks' is an integer, not a mapping"),
+        ("sparks: {hosts: {}}\n", "i: no hosts in a group `sparks`\n  put your machines there"),
+        ("[sparks\none\n", "i:1:1: host '[sparks': a range lacks its closing bracket ]"),
+        ("sparks: {\n", "i:2:1: while parsing"),
+    ],
+)
+def test_an_inventory_that_cannot_be_is_told_with_its_place(
+    call: Call, tmp_path: Path, text: str, told: str
+) -> None:
+    (tmp_path / "i").write_text(text)
+    done = call("hosts.facts", "--inventory", "i")
+    assert told in done.stderr
+    assert "    \n    ^" not in done.stderr  # a caret below nothing
+    assert done.returncode == 5
 
 
 def test_the_inventory_is_the_first_that_is_named(

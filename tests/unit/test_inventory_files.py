@@ -77,7 +77,7 @@ def test_a_problem_shows_the_line_a_caret_and_what_to_type(tmp_path: Path) -> No
         ("1: {}", "1:1: a group's name must be text, not 1"),
         ("sparks: spark1", "1:9: group 'sparks' is a text, not a mapping of hosts, vars, children"),
         ("sparks: {hosts: [spark1]}", "1:17: hosts of group 'sparks' is a list, not a mapping"),
-        ("sparks: {children: 3}", "1:20: children of group 'sparks' is a int, not a mapping"),
+        ("sparks: {children: 3}", "1:20: children of group 'sparks' is an integer, not a mapping"),
         ("sparks: {hosts: {1: }}", "1:18: a host's name must be text, not 1"),
         ("sparks: {hosts: {spark1: 10.0.0.1}}", "1:26: expected variables, saw '10.0.0.1'"),
         ("sparks: {vars: [a]}", "1:16: expected variables, saw ['a']"),

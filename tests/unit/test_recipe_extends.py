@@ -110,7 +110,7 @@ def test_a_recipe_that_extends_itself_is_refused_where_the_circle_closes(tmp_pat
     [
         ("lab-tinny", "r.yml:1:10: there is no recipe 'lab-tinny'"),
         ("lab-tinny", "did you mean 'lab-tiny'?"),
-        ("nowhere.yml", "there is no recipe 'nowhere.yml'"),
+        ("nowhere.yml", "there is no file 'nowhere.yml'"),
         ("[a, b]", "extends names one recipe, not ['a', 'b']"),
     ],
 )

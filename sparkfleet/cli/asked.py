@@ -162,4 +162,5 @@ def pairs(items: list[str]) -> dict[str, Any]:
 
 def command_line() -> str:
     """Return what was typed, for the lock's holder line."""
-    return " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
+    name = Path(sys.argv[0]).name.replace("__main__.py", "sparkfleet")  # python -m sparkfleet
+    return " ".join([name, *sys.argv[1:]])

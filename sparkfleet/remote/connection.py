@@ -11,6 +11,7 @@ import contextlib
 import logging
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,6 +22,7 @@ from sparkfleet.errors import UnreachableError
 from sparkfleet.remote import ping, refusals
 from sparkfleet.remote.channel import PIECE, Channel, ChannelTimeoutError
 from sparkfleet.remote.link import Link
+from sparkfleet.remote.refusals import Target
 from sparkfleet.remote.sockets import CONNECT_TIMEOUT, dial
 from sparkfleet.remote.ssh_config import complete
 from sparkfleet.remote.ssh_options import SshOptions, ssh_options
@@ -61,10 +63,7 @@ class SshLink(Link):
     def close(self) -> None:
         """Close the connection and those to its jump hosts."""
         super().close()
-        hop: Any = self._connection
-        while isinstance(hop, fabric.Connection):
-            hop.close()
-            hop = hop.gateway
+        _close(self._connection)
 
 
 class SshChannel(Channel):
@@ -113,26 +112,24 @@ def connect(host: Host) -> SshLink:
     configuration cannot be followed.
     """
     options = complete(ssh_options(host))
-    connection = _connection(options, fabric.Config(ssh_config=paramiko.SSHConfig()))
-    began = time.monotonic()
-    try:
-        _open(connection)
-    except UnreachableError:
-        raise
-    except (paramiko.SSHException, OSError, EOFError) as error:
-        waited_out = time.monotonic() - began > CONNECT_TIMEOUT * 0.9  # Paramiko names it variously
-        if waited_out and connection.gateway is False and ping.answers(connection.host):
-            target = f"{connection.host}:{connection.port}"
-            raise refusals.starved(host.name, target, ping.STARVED) from error
-        raise _refusal(host, connection, options, error) from error
+    config = fabric.Config(ssh_config=paramiko.SSHConfig())
+    connection, way = False, options.jumps or ()
+    for at, hop in enumerate((*way, options)):
+        connection = _behind(hop, config, connection)
+        seen = replace(hop, jumps=way[:at])
+        try:
+            _open(connection, Target(host=host.name, options=seen, jump=hop is not options))
+        except UnreachableError:
+            _close(connection)
+            raise
     return SshLink(host, connection)
 
 
-def _connection(options: SshOptions, config: fabric.Config) -> fabric.Connection:
-    gateway: fabric.Connection | Literal[False] = False
-    for hop in options.jumps or ():
-        gateway = _behind(hop, config, gateway)
-    return _behind(options, config, gateway)
+def _close(connection: fabric.Connection) -> None:
+    hop: Any = connection
+    while isinstance(hop, fabric.Connection):
+        hop.close()
+        hop = hop.gateway
 
 
 def _behind(
@@ -193,9 +190,22 @@ class AcceptNew(paramiko.MissingHostKeyPolicy):
             file.write(f"{end}{self._name} {key.get_name()} {key.get_base64()}\n")
 
 
-def _open(connection: fabric.Connection) -> None:
+def _open(connection: fabric.Connection, target: Target) -> None:
+    """Open the connection, those before it being open; raises UnreachableError."""
+    began = time.monotonic()
+    try:
+        _call(connection)
+    except UnreachableError:
+        raise
+    except (paramiko.SSHException, OSError, EOFError) as error:
+        waited_out = time.monotonic() - began > CONNECT_TIMEOUT * 0.9  # Paramiko names it variously
+        if waited_out and connection.gateway is False and ping.answers(connection.host):
+            raise refusals.starved(target, ping.STARVED) from error
+        raise _refusal(target, error) from error
+
+
+def _call(connection: fabric.Connection) -> None:
     if isinstance(connection.gateway, fabric.Connection):
-        _open(connection.gateway)
         connection.open()
     else:
         with contextlib.ExitStack() as opened:
@@ -206,23 +216,24 @@ def _open(connection: fabric.Connection) -> None:
     connection.transport.set_keepalive(KEEPALIVE)
 
 
-def _refusal(
-    host: Host, connection: fabric.Connection, options: SshOptions, error: Exception
-) -> UnreachableError:
-    target = f"{connection.user}@{connection.host}:{connection.port}"
-    unchecked = "no" in {hop.key_checking for hop in (options, *(options.jumps or ()))}
+def _refusal(target: Target, error: Exception) -> UnreachableError:
+    keys, unchecked = target.options.identity_files, target.options.key_checking == "no"
     match error:
         case paramiko.BadHostKeyException():
-            return refusals.wrong_key(host.name, target, unchecked=unchecked)
+            return refusals.wrong_key(target, unchecked=unchecked)
         case paramiko.PasswordRequiredException():
-            return refusals.locked_key(host.name, target)
+            return refusals.locked_key(target)
         case paramiko.AuthenticationException():
-            return refusals.no_login(host.name, target)
+            return refusals.no_login(target)
         case paramiko.SSHException() if "not found in known_hosts" in str(error):
-            return refusals.unknown_key(host.name, target, unchecked=unchecked)
+            return refusals.unknown_key(target, unchecked=unchecked)
+        case paramiko.SSHException() if "private key file" in str(error):
+            return refusals.no_key(target, " ".join(keys), str(error))
         case paramiko.SSHException():
-            return refusals.failed(host.name, target, _reason(error))
-    return refusals.no_connection(host.name, target, _reason(error))
+            return refusals.failed(target, _reason(error))
+        case OSError(filename=str(file)) if file in keys:
+            return refusals.no_key(target, file, error.strerror or str(error))
+    return refusals.no_connection(target, _reason(error))
 
 
 def _reason(error: Exception) -> str:

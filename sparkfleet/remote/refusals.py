@@ -1,76 +1,139 @@
-"""What to tell, and what to type next, when an SSH connection is refused.
-
-A target is ``user@address:port``.
-"""
+"""What to tell, and what to type next, when an SSH connection is refused."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from pathlib import Path
+
+from sparkfleet.commands import quote
 from sparkfleet.errors import AuthenticationError, HostKeyError, UnreachableError
+from sparkfleet.remote.ssh_config import OWN_KNOWN_HOSTS
+from sparkfleet.remote.ssh_options import SshOptions
 
 CHECKED = "StrictHostKeyChecking no does not count here: "
+STANDARD_PORT = 22
 
 
-def no_connection(host: str, target: str, reason: str) -> UnreachableError:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A machine that was called for `host`: its own or a jump host; `options` are complete."""
+
+    host: str
+    options: SshOptions
+    jump: bool = False
+
+    def __str__(self) -> str:
+        kind = "jump host " if self.jump else ""
+        return f"{kind}{self.login}:{self.options.port}"
+
+    @property
+    def login(self) -> str:
+        """The user and the address."""
+        return f"{self.options.user}@{self.options.address}"
+
+    @property
+    def name(self) -> str:
+        """What known_hosts calls the machine."""
+        standard = self.options.port == STANDARD_PORT
+        address = self.options.address
+        return self.options.key_alias or (
+            address if standard else f"[{address}]:{self.options.port}"
+        )
+
+    @property
+    def known_hosts(self) -> str:
+        """The file of known hosts where it is not the usual one, else an empty text."""
+        first = self.options.known_hosts[0]
+        usual = Path(first).expanduser() == Path(OWN_KNOWN_HOSTS).expanduser()
+        return "" if usual else first
+
+    def command(self, *words: str) -> str:
+        """Return `words`, an OpenSSH program with its options, on the way to this machine."""
+        options = self.options
+        way = ",".join(f"{hop.user}@{hop.address}:{hop.port}" for hop in options.jumps or ())
+        flags = [
+            *(["-o", f"ProxyJump={way}"] if way else ()),
+            *(["-p", str(options.port)] if options.port != STANDARD_PORT else ()),
+            *(["-o", f"UserKnownHostsFile={self.known_hosts}"] if self.known_hosts else ()),
+        ]
+        return quote([*words, *flags, self.login])
+
+
+def no_connection(target: Target, reason: str) -> UnreachableError:
     """Return what to tell where nothing, or no SSH, answers."""
-    login, port = target.rsplit(":", 1)
     return UnreachableError(
         f"cannot connect to {target} ({reason})",
-        host=host,
-        hint=f"check the address and that sshd runs: ssh -v -p {port} {login}",
+        host=target.host,
+        hint=f"check the address and that sshd runs: {target.command('ssh', '-v')}",
     )
 
 
-def failed(host: str, target: str, reason: str) -> UnreachableError:
+def failed(target: Target, reason: str) -> UnreachableError:
     """Return what to tell where SSH answers and cannot go on."""
     return UnreachableError(
         f"SSH to {target} failed ({reason})",
-        host=host,
-        hint=f"see what OpenSSH says: ssh -v {target.rsplit(':', 1)[0]}",
+        host=target.host,
+        hint=f"see what OpenSSH says: {target.command('ssh', '-v')}",
     )
 
 
-def unknown_key(host: str, target: str, *, unchecked: bool) -> UnreachableError:
+def unknown_key(target: Target, *, unchecked: bool) -> UnreachableError:
     """Return what to tell of a first contact; `unchecked` if ssh's configuration would not ask."""
     accept = f"{CHECKED}set accept-new, or " if unchecked else ""
-    login = target.rsplit(":", 1)[0]
     return HostKeyError(
-        f"the host key of {target} is not in known_hosts",
-        host=host,
-        hint=f"{accept}connect once by hand and compare the fingerprint: ssh {login}",
+        f"the host key of {target} is not in known_hosts{_named(target)}",
+        host=target.host,
+        hint=f"{accept}connect once by hand and compare the fingerprint: {target.command('ssh')}",
     )
 
 
-def wrong_key(host: str, target: str, *, unchecked: bool) -> UnreachableError:
+def _named(target: Target) -> str:
+    return f" ({target.known_hosts})" if target.known_hosts else ""
+
+
+def wrong_key(target: Target, *, unchecked: bool) -> UnreachableError:
     """Return what to tell of another key than before; `unchecked` as in `unknown_key`."""
+    file = ["-f", target.known_hosts] if target.known_hosts else []
+    forget = quote(["ssh-keygen", "-R", target.name, *file])
     return HostKeyError(
-        f"{target} answered with another host key than the one in known_hosts",
-        host=host,
-        hint=(CHECKED if unchecked else "")
-        + "a reinstalled machine? compare fingerprints, then: ssh-keygen -R <address>",
+        f"{target} answered with another host key than the one in known_hosts{_named(target)}",
+        host=target.host,
+        hint=f"{CHECKED if unchecked else ''}a reinstalled machine? compare fingerprints, "
+        f"then: {forget}",
     )
 
 
-def locked_key(host: str, target: str) -> UnreachableError:
+def no_key(target: Target, file: str, reason: str) -> UnreachableError:
+    """Return what to tell where a file that is named as a key is none."""
+    return AuthenticationError(
+        f"the key {file} for {target} cannot be used: {reason}",
+        host=target.host,
+        hint="name another: ansible_ssh_private_key_file, or IdentityFile of ssh's configuration",
+    )
+
+
+def locked_key(target: Target) -> UnreachableError:
     """Return what to tell where the key has a passphrase."""
     return AuthenticationError(
         f"the key for {target} needs its passphrase",
-        host=host,
+        host=target.host,
         hint="load it into the agent: ssh-add",
     )
 
 
-def no_login(host: str, target: str) -> UnreachableError:
+def no_login(target: Target) -> UnreachableError:
     """Return what to tell where the host accepts no key."""
-    login, port = target.rsplit(":", 1)
     return AuthenticationError(
         f"{target} accepted none of the keys that were offered",
-        host=host,
-        hint=f"install a key: ssh-copy-id -p {port} {login}; or set ansible_ssh_private_key_file",
+        host=target.host,
+        hint=f"install a key: {target.command('ssh-copy-id')}; or set ansible_ssh_private_key_file",
     )
 
 
-def starved(host: str, target: str, hint: str) -> UnreachableError:
+def starved(target: Target, hint: str) -> UnreachableError:
     """Return what to tell where the machine answers a ping and SSH is silent."""
     return UnreachableError(
-        f"SSH to {target} is silent, though the machine answers a ping", host=host, hint=hint
+        f"SSH to {target} is silent, though the machine answers a ping",
+        host=target.host,
+        hint=hint,
     )

@@ -87,6 +87,25 @@ def test_a_refused_key_is_told_with_what_to_type(lab: Fleet) -> None:
     assert "ssh-copy-id" in str(caught.value.hint)
 
 
+@pytest.mark.parametrize(
+    ("text", "why"), [(None, "No such file or directory"), ("no key\n", "not a valid OPENSSH")]
+)
+def test_a_file_that_is_no_key_is_named(
+    lab: Fleet, tmp_path: Path, text: str | None, why: str
+) -> None:
+    key = tmp_path / "key"
+    if text is not None:
+        key.write_text(text)
+    with pytest.raises(AuthenticationError, match=f"the key {key} .* cannot be used: {why}"):
+        connect(_host(lab, "10.78.0.1", ansible_ssh_private_key_file=str(key)))
+
+
+def test_the_host_key_of_a_jump_host_is_told_as_its_own(lab: Fleet, tmp_path: Path) -> None:
+    args = f"{_empty(tmp_path)} -J 10.78.0.1"
+    with pytest.raises(HostKeyError, match=r"jump host nvidia@10\.78\.0\.1:22 is not"):
+        connect(_host(lab, "10.78.0.2", ansible_ssh_common_args=args))
+
+
 def test_an_address_that_nobody_has_is_unreachable(lab: Fleet) -> None:
     with pytest.raises(UnreachableError, match=f"cannot connect to nvidia@{FREE}:22"):
         connect(_host(lab, FREE))

@@ -103,7 +103,7 @@ def command(**settings: Any) -> Callable[[Callable[..., int | None]], Task[Any]]
 def _guarded(function: Callable[..., int | None], args: Any, kwargs: Any) -> int:
     try:
         _check_given(kwargs)
-        return function(*args, **kwargs) or 0
+        return _called(function, args, kwargs) or 0
     except SparkfleetError as error:
         show(error)
         if error.documented:
@@ -115,6 +115,22 @@ def _guarded(function: Callable[..., int | None], args: Any, kwargs: Any) -> int
         return _end(kwargs, [json.problem(Problem(message="interrupted"))], 130)
     except Exception as error:  # noqa: BLE001 - whatever else escapes is our bug, and is told as one
         return _end(kwargs, [json.problem(Problem(message=_bug(error)))], 1)
+
+
+def _called(function: Callable[..., int | None], args: Any, kwargs: Any) -> int | None:
+    """Call a task; what this machine refuses it is no bug, but raises UsageError."""
+    try:
+        return function(*args, **kwargs)
+    except OSError as error:
+        if error.filename is None:
+            raise
+        raise UsageError(
+            f"{error.filename}: {error.strerror}", hint=f"look at it: ls -ld {error.filename}"
+        ) from error
+    except RuntimeError as error:
+        if "home directory" not in str(error):  # pathlib's word for it
+            raise
+        raise UsageError("you have no home folder here", hint="name one: HOME=FOLDER") from error
 
 
 def _check_given(options: Mapping[str, Any]) -> None:

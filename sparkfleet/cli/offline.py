@@ -54,7 +54,7 @@ def answer(words: Sequence[str]) -> bool:
         return False
     try:
         text = TASKS[words[0]](load(options["--inventory"], options["--set"]))
-    except SparkfleetError:
+    except (SparkfleetError, OSError):
         return False
     sys.stdout.write(text + "\n")
     return True

@@ -6,11 +6,11 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from sparkfleet import yamlpos
+from sparkfleet import source, yamlpos
 from sparkfleet.errors import UsageError
 from sparkfleet.lab.paths import INVENTORY as LAB_INVENTORY
 from sparkfleet.model import Host
-from sparkfleet.resources import PACKAGE
+from sparkfleet.resources import PACKAGE, find, shown
 
 CONFIG_FILES = ("sparkfleet.yaml", "invoke.yaml")
 OWN_INVENTORY = Path("inventories/local.yml")
@@ -29,10 +29,11 @@ def inventories(given: Sequence[str]) -> list[str]:
         return [str(OWN_INVENTORY)]
     if LAB_INVENTORY.exists():
         return [str(LAB_INVENTORY)]
+    pair, solo = (shown(find("inventories", name) or name) for name in ("pair.yml", "solo.yml"))
     raise UsageError(
         "no inventory: none was named and no lab is up",
-        hint=f"write {OWN_INVENTORY} (copy inventories/pair.yml or inventories/solo.yml and put "
-        "your addresses in), name one with --inventory FILE, or start the lab: invoke lab.up",
+        hint=f"write {OWN_INVENTORY} (copy {pair} or {solo} and put your addresses in), "
+        "name one with --inventory FILE, or start the lab: lab.up",
     )
 
 
@@ -44,7 +45,7 @@ def _from_environment() -> list[str]:
 def _from_config() -> list[str]:
     for name in CONFIG_FILES:
         if Path(name).is_file():
-            tree = yamlpos.load(Path(name).read_bytes(), file=name, error=UsageError)
+            tree = yamlpos.parse(source.read(name, error=UsageError), error=UsageError)
             node = tree.get("inventory") if isinstance(tree, yamlpos.Map) else None
             if node is not None:
                 return (
@@ -65,7 +66,7 @@ def _lab(path: str) -> str:
     if Path(path).resolve() != LAB_EXAMPLE.resolve():
         return path
     if not LAB_INVENTORY.exists():
-        raise UsageError("the lab is not up", hint="start it: sudo invoke lab.up --hosts 2")
+        raise UsageError("the lab is not up", hint="start it, as root: lab.up --hosts 2")
     return str(LAB_INVENTORY)
 
 

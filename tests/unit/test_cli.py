@@ -199,6 +199,31 @@ def test_a_bug_and_an_interrupt_are_json_documents_too(capfd: pytest.CaptureFixt
     assert json.loads(capfd.readouterr().out)["exit_code"] == 130
 
 
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (PermissionError(13, "Permission denied", "/keys/x"), "/keys/x: Permission denied"),
+        (OSError(36, "File name too long", "aaa"), "aaa: File name too long"),
+        (RuntimeError("Could not determine home directory."), "you have no home folder here"),
+    ],
+)
+def test_what_this_machine_refuses_is_no_bug(
+    capfd: pytest.CaptureFixture[str], error: Exception, told: str
+) -> None:
+    def refused() -> None:
+        raise error
+
+    assert command._guarded(refused, (), {}) == 5
+    assert capfd.readouterr().err.startswith(f"{told}\n  ")
+
+
+@pytest.mark.parametrize("task", ["recipes.show", "recipes.validate", "doctor", "playbook.run"])
+def test_a_name_that_no_file_can_have_is_no_bug(call: Call, task: str) -> None:
+    done = call(task, "a" * 300 + ".yml")
+    assert "File name too long" in done.stderr
+    assert done.returncode == 5
+
+
 def test_every_host_is_named_with_what_is_wrong_on_it(capfd: pytest.CaptureFixture[str]) -> None:
     answers: Answers[None] = Answers(
         values={},
@@ -295,6 +320,11 @@ def test_the_inventory_is_the_first_that_is_named(
     monkeypatch.setenv("SPARKFLEET_INVENTORY", "d.yml,e.yml")
     assert sources.inventories([]) == ["d.yml", "e.yml"]
     assert sources.inventories(["f.yml"]) == ["f.yml"]
+
+
+def test_the_example_to_copy_is_where_it_is_said_to_be(call: Call) -> None:
+    hint = call("cluster.up", "--tp", "2").stderr.splitlines()[1]
+    assert f"copy {PAIR} or {CHECKOUT / 'inventories' / 'solo.yml'} and" in hint
 
 
 def test_the_recipe_is_the_one_given_else_the_inventorys() -> None:

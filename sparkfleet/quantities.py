@@ -8,6 +8,7 @@ SIZES = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "t": 1000**4}
 BINARY = {"ki": 1024, "mi": 1024**2, "gi": 1024**3, "ti": 1024**4}
 COUNTS = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}
 SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+LONGEST = 366 * SECONDS["d"]  # clocks and selectors take no more than some years
 
 
 def parse_size(value: object) -> int:
@@ -41,7 +42,10 @@ def parse_seconds(value: object) -> float:
     parts = re.findall(r"(\d+(?:\.\d+)?)\s*([smhd]?)", str(value).lower())
     if not re.fullmatch(r"\s*(?:\d+(?:\.\d+)?\s*[smhd]?\s*)+", str(value).lower()):
         raise ValueError(f"{value!r} is not a duration; write seconds, or a number with s, m or h")
-    return sum(float(number) * SECONDS[unit] for number, unit in parts)
+    seconds = sum(float(number) * SECONDS[unit] for number, unit in parts)
+    if seconds > LONGEST:
+        raise ValueError(f"{value!r} is longer than a year")
+    return seconds
 
 
 def show_memory(count: float) -> str:

@@ -17,6 +17,8 @@ from sparkfleet.remote.pool import DEFAULT_FORKS
 from sparkfleet.variables import VARIABLES
 
 OUTPUTS = ("text", "json")
+MOST = 1_000_000  # of anything that is counted
+MOST_RANKS = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,14 +64,14 @@ def ask(task: str, options: Mapping[str, Any]) -> Asked:
         cluster=options.get("cluster"),
         limit=_limit(options.get("limit")),
         given={**pairs(options.get("set") or []), **_executor(options.get("executor"))},
-        tp=number("tp", options.get("tp"), 1),
-        pp=number("pp", options.get("pp"), 1),
+        tp=number("tp", options.get("tp"), 1, most=MOST_RANKS),
+        pp=number("pp", options.get("pp"), 1, most=MOST_RANKS),
         whole="tp" not in options,
         check=bool(options.get("check")),
         diff=bool(options.get("diff")),
         forks=number("forks", options.get("forks"), DEFAULT_FORKS),
         orphans=bool(options.get("orphans")),
-        lock_wait=duration("lock-wait", options.get("lock_wait")),
+        lock_wait=duration("lock-wait", options.get("lock_wait"), 0.0),
         allow_degraded=_reason(options.get("allow_degraded")),
         verbose=bool(options.get("verbose")),
         selection=_selection(options),
@@ -128,23 +130,27 @@ def _output(text: str | None) -> str:
     raise UsageError(f"--output is {' or '.join(OUTPUTS)}, not {text!r}")
 
 
-def number(name: str, text: str | None, default: int) -> int:
-    """Return the whole number of option `name`, at least 1; raises UsageError."""
+def number(name: str, text: str | None, default: int, *, most: int = MOST) -> int:
+    """Return the whole number of option `name`, from 1 to `most`; raises UsageError."""
     if text is None:
         return default
-    if not str(text).isdecimal() or int(text) < 1:
-        raise UsageError(
-            f"--{name} is a whole number from 1, not {text!r}", hint=f"type: --{name} 2"
-        )
+    hint = f"type: --{name} 2"
+    if not text.isdecimal() or not text.strip("0"):
+        raise UsageError(f"--{name} is a whole number from 1, not {text!r}", hint=hint)
+    if len(text.lstrip("0")) > len(str(most)) or int(text) > most:
+        raise UsageError(f"--{name} is {most} at most, not {text}", hint=hint)
     return int(text)
 
 
-def duration(name: str, text: str | None) -> float:
-    """Return the seconds of option `name`, 0 where it was not given; raises UsageError."""
+def duration(name: str, text: str | None, default: float, *, least: float = 0.0) -> float:
+    """Return the seconds of option `name`, `least` at least; raises UsageError."""
     try:
-        return 0.0 if text is None else parse_seconds(text)
+        seconds = default if text is None else parse_seconds(text)
     except ValueError as error:
         raise UsageError(f"--{name}: {error}", hint=f"type: --{name} 10m") from error
+    if seconds < least:
+        raise UsageError(f"--{name} is {least:g} s at least, not {text}", hint="give it more")
+    return seconds
 
 
 def pairs(items: list[str]) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from sparkfleet.launch.vitals import ask_vitals
 from sparkfleet.recipes.settings import Settings
 
 SLOW = 2
+MOST_REQUESTS = 1024
 REQUESTS, CONTEXT, ANSWER, ROUNDS = 4, 2048, 128, 3
 TIMEOUT = 600.0  # s without a token; the first request of a shape compiles
 STREAM = {"stream": True, "stream_options": {"include_usage": True}}
@@ -49,7 +50,7 @@ class Wanted:
         room = CONTEXT if most is None else max(1, (most - answer) * 3 // 4)
         at_once = min(REQUESTS, int(served.get("max-num-seqs") or REQUESTS))
         return cls(
-            requests=number("requests", options["requests"], at_once),
+            requests=number("requests", options["requests"], at_once, most=MOST_REQUESTS),
             context=tokens("--context", options["context"]) or min(CONTEXT, room),
             answer=answer,
             rounds=number("rounds", options["rounds"], ROUNDS),
@@ -132,6 +133,7 @@ def run_bench(asked: Asked, options: Mapping[str, Any]) -> int:
 
     What was measured without a disturbance is kept on the head, for `recipes.fit`.
     """
+    Wanted.of(options, {})  # what is wrong there is told before a host is asked
     with site(asked) as found:
         wanted = Wanted.of(options, found.served.options)
         if asked.output == "text":

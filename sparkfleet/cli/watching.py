@@ -48,7 +48,7 @@ class View:
 
 def watch_load(asked: Asked, *, every: str | None, count: str | None) -> int:
     """Look and show until Ctrl-C, or `count` times; return the exit code of the last look."""
-    pause, most = duration("every", every) or EVERY, number("count", count, 0)
+    pause, most = duration("every", every, EVERY, least=0.1), number("count", count, 0)
     code = 0
     with site(asked) as found, _shower(asked) as show, contextlib.suppress(KeyboardInterrupt):
         for turn, view in enumerate(_views(found, pause), 1):

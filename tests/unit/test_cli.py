@@ -22,6 +22,7 @@ CHECKOUT = Path(__file__).parents[2]
 PAIR = str(CHECKOUT / "inventories" / "pair.yml")
 INVOKE = ("-m", "invoke", "--search-root", str(CHECKOUT))
 LAB_TINY = CHECKOUT / "playbooks" / "recipes" / "lab-tiny.yml"
+TYPE_TP = "type: --tp 2"
 LISTED = "recipes.list shows those that there are"
 MINIMAL = "sparks: {hosts: {one: {ansible_host: 127.0.0.1}}}\n"
 
@@ -119,6 +120,26 @@ def test_both_doors_say_the_same_and_end_alike(call: Call, words: list[str]) -> 
         ),
         (["recipes.validate", "."], "there is no recipe in .", "name one, or all"),
         (["recipes.validate", ","], "there is no recipe in ,", "name one, or all"),
+        (["cluster.up", "--tp", "9" * 5000], f"--tp is 1024 at most, not {'9' * 5000}", TYPE_TP),
+        (["cluster.up", "--tp", "1025"], "--tp is 1024 at most, not 1025", TYPE_TP),
+        (["cluster.up", "--tp", "00"], "--tp is a whole number from 1, not '00'", TYPE_TP),
+        (
+            ["recipes.fit", "gpt-oss-120b", "--tp", "1025"],
+            "--tp is 1024 at most, not 1025",
+            TYPE_TP,
+        ),
+        (
+            ["cluster.up", "--lock-wait", "9999999h"],
+            "--lock-wait: '9999999h' is longer than a year",
+            "type: --lock-wait 10m",
+        ),
+        (["links.bench", "--seconds", "0"], "--seconds is 0.1 s at least, not 0", "give it more"),
+        (["serve.watch", "--every", "0s"], "--every is 0.1 s at least, not 0s", "give it more"),
+        (
+            ["serve.bench", "--context", "nan"],
+            "--context is a number of tokens up to 1073741824, not 'nan'",
+            "type: --context 65536",
+        ),
         (["--list", "nope"], "Sub-collection 'nope' not found!", ""),
         (["cluster.up", "--recipe", ""], "--recipe is empty", "give it a value, or leave it out"),
         (["cluster.down", "--limit="], "--limit is empty", "give it a value, or leave it out"),

@@ -74,6 +74,7 @@ def gather(cluster: Cluster, link: Link) -> HostFacts:
 
 def show_map(asked: Asked, svg: str | None) -> int:
     """Print the cable map as a table and a drawing, and return 0."""
+    save(svg)
     with site(asked) as seen:
         rows = drawing.rows(seen.fabric)
         if svg:
@@ -111,10 +112,13 @@ def _table(rows: Sequence[drawing.Row]) -> Table:
     return found
 
 
-def save(path: str, text: str) -> None:
-    """Write a drawing; raises UsageError where that cannot be."""
+def save(path: str | None, text: str = "") -> None:
+    """Write a drawing, or without `text` see whether it can be written; raises UsageError."""
     try:
-        Path(path).write_text(text, encoding="utf-8")
+        if path and text:
+            Path(path).write_text(text, encoding="utf-8")
+        elif path:
+            Path(path).open("a").close()
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}", hint="name another file") from error
 

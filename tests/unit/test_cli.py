@@ -140,6 +140,12 @@ def test_both_doors_say_the_same_and_end_alike(call: Call, words: list[str]) -> 
             "--context is a number of tokens up to 1073741824, not 'nan'",
             "type: --context 65536",
         ),
+        (
+            ["links.bench", "--svg", "none/x.svg", "--inventory", PAIR],
+            "none/x.svg: No such file or directory",
+            "name another file",
+        ),
+        (["links.show", "--svg", ".", "-i", PAIR], ".: Is a directory", "name another file"),
         (["--list", "nope"], "Sub-collection 'nope' not found!", ""),
         (["cluster.up", "--recipe", ""], "--recipe is empty", "give it a value, or leave it out"),
         (["cluster.down", "--limit="], "--limit is empty", "give it a value, or leave it out"),

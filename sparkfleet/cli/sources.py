@@ -12,7 +12,8 @@ from sparkfleet.lab.paths import INVENTORY as LAB_INVENTORY
 from sparkfleet.model import Host
 from sparkfleet.resources import PACKAGE, find, shown
 
-CONFIG_FILES = ("sparkfleet.yaml", "invoke.yaml")
+OWN_CONFIG = "sparkfleet.yaml"
+CONFIG_FILES = (OWN_CONFIG, "invoke.yaml")
 OWN_INVENTORY = Path("inventories/local.yml")
 LAB_EXAMPLE = PACKAGE.parent / "inventories" / "lab.yml"
 
@@ -39,21 +40,39 @@ def inventories(given: Sequence[str]) -> list[str]:
 
 def _from_environment() -> list[str]:
     text = os.environ.get("SPARKFLEET_INVENTORY", "")
-    return [part for part in text.split(",") if part]
+    return [_there(part, by="SPARKFLEET_INVENTORY") for part in text.split(",") if part]
 
 
 def _from_config() -> list[str]:
-    for name in CONFIG_FILES:
-        if Path(name).is_file():
-            tree = yamlpos.parse(source.read(name, error=UsageError), error=UsageError)
-            node = tree.get("inventory") if isinstance(tree, yamlpos.Map) else None
-            if node is not None:
-                return (
-                    [str(item) for item in node.data]
-                    if isinstance(node.data, list)
-                    else [str(node.data)]
-                )
+    for name in filter(os.path.isfile, CONFIG_FILES):
+        tree = yamlpos.parse(source.read(name, error=UsageError), error=UsageError)
+        if name == OWN_CONFIG:
+            _check_config(tree)
+        node = tree.get("inventory") if isinstance(tree, yamlpos.Map) else None
+        if node is not None:
+            items = node.data if isinstance(node.data, list) else [node.data]
+            if not all(isinstance(item, str) for item in items):
+                raise UsageError("inventory is a file, or a list of files", where=node.where)
+            return [_there(item, by=name) for item in items]
     return []
+
+
+def _check_config(tree: yamlpos.Node) -> None:
+    """Raise UsageError for a file of ours that says something else than we understand."""
+    if not isinstance(tree, yamlpos.Map):
+        raise UsageError("not a mapping", where=tree.where, hint="write: inventory: FILE")
+    for key in tree.names():
+        if key.data != "inventory":
+            raise UsageError(
+                f"there is no setting {key.data!r}", where=key.where, hint="known: inventory"
+            )
+
+
+def _there(path: str, *, by: str) -> str:
+    """Return `path`, a file or a list of hosts; raises UsageError where it is neither."""
+    if "," in path or os.path.lexists(path):
+        return path
+    raise UsageError(f"there is no inventory {path}", hint=f"{by} names it")
 
 
 def _lab(path: str) -> str:

@@ -14,6 +14,8 @@ from sparkfleet.inventory.yaml_file import EXAMPLE, read_yaml
 from sparkfleet.model import Value
 from sparkfleet.source import Source
 
+FILE = re.compile(r"/|\.(ya?ml|json|ini)$")  # what no host's name looks like
+AGAIN = "name each by its own --inventory"
 YAML_SUFFIXES = ("", ".yml", ".yaml", ".json")
 IGNORED = re.compile(  # what Ansible passes over in a folder
     r"^\.|^(host_vars|group_vars|vars_plugins)$|~$|\.(pyc|pyo|swp|bak|rpm|md|txt|rst|orig|cfg|retry)$"
@@ -36,6 +38,9 @@ def read_source(name: str, tree: Tree) -> Path | None:
 def _read_list(names: str, tree: Tree) -> None:
     tree.origin = {}
     for name in filter(None, map(str.strip, names.split(","))):
+        if FILE.search(name) and Path(name).exists():
+            tree.refuse(f"{name} is a file, and commas join hosts", Where(file=names), AGAIN)
+            continue
         tree.add_hosts(name, "ungrouped", Where(file=names))
 
 

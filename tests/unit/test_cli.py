@@ -332,6 +332,8 @@ def test_the_inventory_is_the_first_that_is_named(
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("SPARKFLEET_INVENTORY", raising=False)
     monkeypatch.setattr(sources, "LAB_INVENTORY", tmp_path / "lab-inventory.yml")
+    for name in ("a.yml", "b.yml", "c.yml", "d.yml", "e.yml"):
+        (tmp_path / name).write_text(MINIMAL)
     with pytest.raises(UsageError) as caught:
         sources.inventories([])
     assert "write inventories/local.yml" in str(caught.value)
@@ -347,6 +349,41 @@ def test_the_inventory_is_the_first_that_is_named(
     monkeypatch.setenv("SPARKFLEET_INVENTORY", "d.yml,e.yml")
     assert sources.inventories([]) == ["d.yml", "e.yml"]
     assert sources.inventories(["f.yml"]) == ["f.yml"]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("inventori: a.yml\n", "sparkfleet.yaml:1:1: there is no setting 'inventori'"),
+        ("- a.yml\n", "sparkfleet.yaml:1:1: not a mapping"),
+        ("inventory: 3\n", "sparkfleet.yaml:1:12: inventory is a file, or a list of files"),
+        ("inventory: gone.yml\n", "there is no inventory gone.yml\n  sparkfleet.yaml names it"),
+    ],
+)
+def test_a_file_of_settings_that_means_nothing_is_refused(
+    call: Call, tmp_path: Path, text: str, told: str
+) -> None:
+    (tmp_path / "sparkfleet.yaml").write_text(text)
+    done = call("hosts.facts")
+    assert done.stderr.startswith(told)
+    assert done.returncode == 5
+
+
+def test_the_variable_that_names_a_lost_inventory_is_told(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARKFLEET_INVENTORY", "gone.yml")
+    told = "there is no inventory gone.yml\n  SPARKFLEET_INVENTORY names it\n"
+    assert call("hosts.facts").stderr == told
+
+
+def test_files_are_not_joined_by_commas(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "a.yml").write_text(MINIMAL)
+    done = call("inventory.list", "-i", f"a.yml,{PAIR}")
+    assert (
+        "a.yml is a file, and commas join hosts\n  name each by its own --inventory" in done.stderr
+    )
+    assert done.returncode == 5
 
 
 def test_the_example_to_copy_is_where_it_is_said_to_be(call: Call) -> None:

@@ -41,7 +41,7 @@ class Rate:
         if self.likely is None:
             return None
         wide = 2 * self.terms.error
-        return Span.of(self.likely.low * (1 - wide), self.likely.high * (1 + wide))
+        return Span.of(self.likely.low * max(0.0, 1 - wide), self.likely.high * (1 + wide))
 
 
 def rate(

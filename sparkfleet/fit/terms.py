@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 ROUNDS = 1000  # far more than three terms need
 FEW = 4  # samples; the errors of fewer say little
-HOLD = 0.02  # a term twice the published one counts as much as an error of 14 %
+HOLD = 0.02  # a term of twice the published one counts as much as an error of 7 %
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,9 +60,9 @@ def fitted(
 ) -> Terms:
     """Return the terms whose relative errors over `samples` are least in square.
 
-    None is below zero; one that no sample has stays as in `first`. A relative change of a term
-    from `first` counts `hold` times as an error does: samples of one model cannot tell the terms
-    apart. Each in turn is set to its best value with the others as they are, until nothing moves.
+    None is below zero; one that no sample has stays as in `first`. How much of a term is not as in
+    `first` counts `hold` times as an error does: samples of one model cannot tell the terms apart.
+    Each in turn is set to its best value with the others as they are, until nothing moves.
     """
     rows = [(s.step.read, s.step.parts, s.step.reduces) for s in samples]
     shares = [[value / s.seconds for value in row] for row, s in zip(rows, samples, strict=True)]
@@ -100,7 +100,7 @@ def _best(
 ) -> float:
     """Return the value of term `at` that makes the errors least, the others fixed."""
     held, weight = hold
-    weight /= held**2
+    weight /= values[at] ** 2  # of what it is now: a machine of another kind may be far from it
     square = sum(row[at] ** 2 for row in shares) + weight
     if not square:
         return values[at]

@@ -8,6 +8,8 @@ from dataclasses import replace
 import pytest
 
 from sparkfleet.fit import speeds
+from sparkfleet.fit.span import Span
+from sparkfleet.fit.speed import Rate
 from sparkfleet.fit.speeds import Measured
 from sparkfleet.fit.terms import PUBLISHED, Sample, Step, Terms, own
 
@@ -75,3 +77,16 @@ def test_figures_of_several_models_outweigh_what_was_published() -> None:
         assert found.seconds(step) == pytest.approx(true.seconds(step), rel=0.1)
     assert found.error < 0.05
     assert "20 figures of serve.bench here" in found.source
+
+
+def test_a_machine_of_another_kind_is_followed() -> None:
+    sample = Sample(step=SMALL, seconds=20 * PUBLISHED.seconds(SMALL))
+    found = own([sample], PUBLISHED)
+    assert found.seconds(SMALL) == pytest.approx(sample.seconds, rel=0.05)
+
+
+def test_what_is_expected_is_never_below_nothing() -> None:
+    wide = replace(PUBLISHED, error=0.9)
+    rate = Rate(read=Span.of(1), ceiling=Span.of(9), likely=Span.of(5), terms=wide)
+    assert rate.expected is not None
+    assert rate.expected.low == 0

@@ -14,38 +14,24 @@ from __future__ import annotations
 
 import contextlib
 import hmac
-import http.client
 import json
 import os
 import select
 import socket
-import ssl
 import sys
 import threading
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, BinaryIO
-from urllib.parse import quote, urlsplit
+
+from sparkfleet.onhost.parts.downloads import Hub, HubError
 
 PIECE = 1 << 20  # bytes read at once from the hub; more of a file is dropped from the page cache
 PATIENCE = 60  # s for a receiver to connect
 GREETING = 16 << 20  # bytes of the longest line that a peer may send
 POLL = 0.01  # s between two looks at a file that still arrives, or at the keys that are left
-TRIES = 8  # in a row without a byte
 PARTIAL = ".incomplete"
-LED = threading.local()  # `url`: where a thread's request was led
-LICENCE = "accept the licence, and give a token that may read it (a mirror's redirect drops it)"
-BARRED = "large files come from there: let the proxy or the firewall of this host pass it"
-TRUST = "is the clock of this host right? does a proxy open TLS? then: update-ca-certificates"
-GONE = "it is not there at that commit, or not whole: see weights_revision, HF_ENDPOINT"
-
-
-class HubError(Exception):
-    """The hub will not give a file; `args` are what is wrong, and what to do about it."""
 
 
 class Files:
@@ -94,89 +80,13 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return (found.st_ino, found.st_mtime_ns) if found else None
 
 
-class Redirects(urllib.request.HTTPRedirectHandler):
-    """Follows redirects; the token goes only to the host for which it was given."""
-
-    def redirect_request(self, req: Any, *args: Any) -> Any:
-        """Return the next request."""
-        following: Any = super().redirect_request(req, *args)
-        LED.url, token = following.full_url, req.unredirected_hdrs.get("Authorization")
-        if token and urlsplit(LED.url)[:2] == urlsplit(req.full_url)[:2]:  # not `req.host`
-            following.add_unredirected_header("Authorization", token)
-        return following
-
-    http_error_308 = urllib.request.HTTPRedirectHandler.http_error_302  # Python < 3.11
-
-
-class Hub:
-    """Files of the Hub, at one commit."""
-
-    def __init__(self, hub: dict[str, str], files: dict[str, dict[str, Any]]) -> None:
-        self.hub, self.files = hub, files
-        self.opener = urllib.request.build_opener(Redirects)
-
-    def send(self, wire: socket.socket, blob: str, offset: int) -> int:
-        """Send file `blob` from byte `offset` on."""
-        size: int = self.files[blob]["size"]
-        for piece in self._pieces(self.files[blob]["name"], offset, size):
-            wire.sendall(piece)
-        return size - offset
-
-    def forget(self, blob: str) -> None:
-        """Nothing of the hub is in our page cache."""
-
-    def _pieces(self, name: str, offset: int, size: int) -> Iterator[bytes]:
-        """Yield the rest of a file; where the hub breaks off, ask it for what is still lacking."""
-        failures = 0
-        while offset < size:
-            reason, wait = "it cut the connection", 0.0
-            try:
-                with self._get(name, offset) as reply:
-                    while piece := reply.read1(min(PIECE, size - offset)):
-                        offset += len(piece)
-                        failures = 0
-                        yield piece
-            except (OSError, http.client.HTTPException) as error:
-                reason, wait = judge(error, name)
-            failures += 1
-            if failures > TRIES:
-                hint = "try again later; does this host reach it? else: weights_source"
-                raise HubError(f"the hub does not send {name}: {reason}", hint)
-            time.sleep(wait or min(0.1 * 2**failures, 30))
-
-    def _get(self, name: str, offset: int) -> Any:
-        LED.url = url = self.hub["url"] + quote(name)
-        request = urllib.request.Request(url, headers={"Range": f"bytes={offset}-"})
-        if self.hub["token"]:
-            request.add_unredirected_header("Authorization", f"Bearer {self.hub['token']}")
-        reply = self.opener.open(request, timeout=30)
-        if offset and reply.status != http.client.PARTIAL_CONTENT:  # a mirror without ranges
-            for count in [PIECE] * (offset // PIECE) + [offset % PIECE]:
-                reply.read(count)
-        return reply
-
-
-def judge(error: Exception, name: str) -> tuple[str, float]:
-    """Say what went wrong and for how many seconds to wait; raise HubError if that cannot help."""
-    at, cause = urlsplit(LED.url).netloc, getattr(error, "reason", error)
-    if isinstance(cause, ssl.SSLCertVerificationError):
-        raise HubError(f"{at} has no certificate that counts here: {cause.verify_message}", TRUST)
-    if not isinstance(error, urllib.error.HTTPError):
-        return f"{at}: {cause}", 0.0
-    said = error.headers.get("X-Error-Message")  # the Hub does, what stands before it does not
-    reason = f"{error.code} {said or error.reason}"
-    if error.code not in (408, 429) and error.code < 500:
-        hint = GONE if error.code not in (401, 403) else LICENCE if said else BARRED
-        raise HubError(f"{at} refuses {name}: {reason}", hint)
-    after = error.headers.get("Retry-After") or error.headers.get("RateLimit", "").split("t=")[-1]
-    return reason, min(float(after), 300) if after.isdigit() else 0.0
-
-
 class Service:
     """Listens until every key was used once, or nobody came in time."""
 
     def __init__(self, source: Files | Hub, request: dict[str, Any]) -> None:
-        self.source, self.peer, self.keys = source, request["peer"], set(request["keys"])
+        self.source = source
+        self.peer = request["peer"]
+        self.keys = set(request["keys"])
         self.sent: list[int] = []  # bytes of each file
         self.listener = socket.create_server((request["address"], 0), backlog=len(self.keys))
         self.listener.settimeout(POLL)

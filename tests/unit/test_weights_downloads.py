@@ -19,7 +19,7 @@ from huggingface_hub import constants
 from sparkfleet.errors import CommandError, GateError
 from sparkfleet.lab.hub import Hub, Trouble
 from sparkfleet.lab.hub_api import READER
-from sparkfleet.onhost import sender
+from sparkfleet.onhost.parts import downloads
 from sparkfleet.weights import hub
 from sparkfleet.weights.hub import HubError
 from sparkfleet.weights.sources import HubSource
@@ -161,12 +161,10 @@ def test_what_bars_the_store_of_large_files_is_no_matter_of_the_licence(
     assert "firewall" in str(caught.value.hint)
 
 
-def test_a_store_that_gives_no_answer_is_named_and_asked_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(sender.LED, "url", "https://cdn.example:8443/aa?b=c", raising=False)
+def test_a_store_that_gives_no_answer_is_named_and_asked_again() -> None:
     error = urllib.error.URLError(ConnectionRefusedError("Connection refused"))
-    assert sender.judge(error, FIRST) == ("cdn.example:8443: Connection refused", 0.0)
+    told = downloads.judge(error, FIRST, "cdn.example:8443")
+    assert told == ("cdn.example:8443: Connection refused", 0.0)
 
 
 # huggingface/xet-core#389, huggingface/huggingface_hub#1271: a proxy opens TLS.

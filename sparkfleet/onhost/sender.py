@@ -25,7 +25,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from sparkfleet.onhost.parts.downloads import Hub, HubError
+from sparkfleet.onhost.parts.downloads import Hub, HubError, prefer_ipv4
 
 PIECE = 1 << 20  # bytes read at once from the hub; more of a file is dropped from the page cache
 PATIENCE = 60  # s for a receiver to connect
@@ -144,6 +144,7 @@ def main() -> dict[str, Any]:
     request = json.loads(sys.stdin.buffer.readline())
     root, files = Path(request["root"]).expanduser(), request["files"]
     source = Hub(request["hub"], files) if request["hub"] else Files(root, files)
+    prefer_ipv4()
     try:
         service = Service(source, request)
         print(json.dumps({"progress": {"port": service.listener.getsockname()[1]}}), flush=True)

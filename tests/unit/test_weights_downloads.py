@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 import ssl
 import threading
 import time
@@ -165,6 +166,16 @@ def test_a_store_that_gives_no_answer_is_named_and_asked_again() -> None:
     error = urllib.error.URLError(ConnectionRefusedError("Connection refused"))
     told = downloads.judge(error, FIRST, "cdn.example:8443")
     assert told == ("cdn.example:8443: Connection refused", 0.0)
+
+
+# sovgrid.org, "hf download lies at 22 GB": on a DGX Spark, IPv6 that leads nowhere.
+def test_names_are_tried_by_ipv4_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    families = [socket.AF_INET6, socket.AF_INET, socket.AF_INET6]
+    rows = [(family, socket.SOCK_STREAM, 6, "", (family.name, 443)) for family in families]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: rows)
+    downloads.prefer_ipv4()
+    found = socket.getaddrinfo("cdn.example", 443)
+    assert [row[0] for row in found] == [socket.AF_INET, socket.AF_INET6, socket.AF_INET6]
 
 
 # huggingface/xet-core#389, huggingface/huggingface_hub#1271: a proxy opens TLS.

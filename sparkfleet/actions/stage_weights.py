@@ -16,12 +16,13 @@ from sparkfleet.quantities import show_size
 from sparkfleet.remote.link import Link
 from sparkfleet.remote.pool import Answers
 from sparkfleet.report.events import Note, Progress
-from sparkfleet.weights import layout, spare, stage
+from sparkfleet.weights import layout, stage
 from sparkfleet.weights.arrival import Arriving
 from sparkfleet.weights.delivery import Report, deliver
 from sparkfleet.weights.inspection import Inspection, inspect
 from sparkfleet.weights.manifest import Manifest
 from sparkfleet.weights.orders import Order, check_supply, orders
+from sparkfleet.weights.remarks import remarks
 from sparkfleet.weights.routes import Ends, Shared, apart
 from sparkfleet.weights.stage import StagePlan, Strategy
 from sparkfleet.weights.wanted import Stock, stocks_of
@@ -78,7 +79,8 @@ class StageWeights(Action[NoArgs]):
         commit = ";".join(hash_of(one.stock.manifest) for one in self._orders)
         drafts = drafts_of([one.stock for one in self._orders])
         scene.remember(Staged(paths=paths, commit=commit, lacking=lacking, drafts=drafts))
-        for text in spare.notes(model.stock.manifest) if any(lacking.values()) else ():
+        head = scene.settings(scene.cluster.head)
+        for text in remarks(model.stock.manifest, head) if any(lacking.values()) else ():
             scene.tell(Note(text=f"    {text}"))
         return {name: self._plan(name) for name in seen}
 

@@ -26,9 +26,10 @@ from sparkfleet.remote.open import open_link
 from sparkfleet.remote.pool import Answers, Pool, T
 from sparkfleet.report import json
 from sparkfleet.report.text import MARKS, TextReporter
-from sparkfleet.weights import spare, stage
+from sparkfleet.weights import stage
 from sparkfleet.weights.inspection import Hashed, Inspection, inspect
 from sparkfleet.weights.orders import Order, check_supply, orders, suppliers
+from sparkfleet.weights.remarks import remarks
 from sparkfleet.weights.routes import Shared, apart
 from sparkfleet.weights.stage import Strategy
 from sparkfleet.weights.wanted import Stock, stocks_of
@@ -119,7 +120,8 @@ def show_plans(asked: Asked) -> int:
     with _look(asked) as look:
         cluster = look.resolved.cluster
         answers = look.ask(see)
-    strategy = Strategy(Settings(host=cluster.head).text("weights_strategy"))
+    head = Settings(host=cluster.head)
+    strategy = Strategy(head.text("weights_strategy"))
     by_host = {name: seen.inspections for name, seen in answers.values.items()}
     facts = {name: seen.facts for name, seen in answers.values.items()}
     shared: Shared = apart
@@ -127,6 +129,9 @@ def show_plans(asked: Asked) -> int:
         shared = shared_over(links.fabric(facts, cluster.hosts), strategy)
     found = orders(look.stocks, by_host, strategy)
     _print_plans(asked, found, shared, answers)
+    if asked.output == "text" and any(plan.size for plan in found[0].plans.values()):
+        for text in remarks(found[0].stock.manifest, head):
+            _console().print(text)
     if not answers.errors:
         for one in found:
             check_supply(one, shared)
@@ -149,8 +154,6 @@ def _print_plans(
             row.host, row.model, show_size(row.has), lacks, ", ".join(row.senders), row.problems
         )
     _console().print(table)
-    for text in spare.notes(found[0].stock.manifest) if any(row.lacks for row in rows) else ():
-        _console().print(text)
     _tell_errors(answers)
 
 

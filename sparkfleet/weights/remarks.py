@@ -1,16 +1,18 @@
-"""Copies of a model's weights in its repository that vLLM does not read; pure.
+"""What is odd about the files of a model, to be told before they are staged; pure.
 
 Beside safetensors many hold Meta's, Apple's, ONNX's or TensorFlow's form of the same weights, and
-Mistral's hold theirs twice (vllm-project/vllm#7523, unslothai/unsloth#11227).
+Mistral's hold theirs twice (vllm-project/vllm#7523, unslothai/unsloth#11227). GGUF mostly comes
+without a config (vllm-project/vllm-gguf-plugin#25), a checkpoint of a training without a tokenizer.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from fnmatch import fnmatch
 
 from sparkfleet.quantities import show_size
+from sparkfleet.recipes.settings import Settings
 from sparkfleet.weights.manifest import Manifest
 
 UNREAD = (
@@ -29,13 +31,26 @@ UNREAD = (
 )
 TWINS = ("model*.safetensors", "consolidated*.safetensors")
 WORTH = 0.1  # of all bytes, to be told
+CONFIGS = ("config.json", "params.json")
+TOKENIZERS = ("tokenizer*", "tekken.json", "vocab*", "*.model", "*.tiktoken", "*.gguf")
 
 
-def notes(manifest: Manifest) -> Iterator[str]:
-    """Yield what is staged without need, and what leaves it out."""
-    paths = [file.path for file in manifest.files]
-    if not any(path.endswith(".safetensors") and "/" not in path for path in paths):
-        return
+def remarks(manifest: Manifest, settings: Settings) -> Iterator[str]:
+    """Yield what vLLM would miss or never read of a model, given the settings of the head."""
+    paths = [file.path for file in manifest.files if "/" not in file.path]
+    if not set(paths) & set(CONFIGS):
+        yield f"{manifest.name} has no config.json, by which vLLM knows a model in a folder"
+    elif "tokenizer" not in settings.mapping("vllm_args") and not _any(paths, TOKENIZERS):
+        yield f"{manifest.name} has no tokenizer; name one in vllm_args: tokenizer"
+    if any(path.endswith(".safetensors") for path in paths):
+        yield from _spare(manifest)
+
+
+def _any(paths: Collection[str], patterns: Collection[str]) -> bool:
+    return any(fnmatch(path, pattern) for path in paths for pattern in patterns)
+
+
+def _spare(manifest: Manifest) -> Iterator[str]:
     unread = _sizes(manifest, UNREAD)
     if sum(unread.values()) > WORTH * manifest.size:
         patterns = ", ".join(f"'{pattern}'" for pattern in unread)

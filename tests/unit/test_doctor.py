@@ -140,6 +140,11 @@ SAMPLES = {
     "S5-remote-code": "The repository a/b contains custom code which must be executed to load it",
     "S5-scipy": "ImportError: module needs scipy",
     "S5-sm121": "sm_121 is not supported",
+    "V-code": "Could not locate the configuration_hf.py inside nomic-ai/nomic-bert-2048.",
+    "V-unstaged": (
+        "OSError: [Errno 30] Read-only file system: "
+        "'/model-cache/models--meta-llama--Llama-3.1-8B-Instruct'"
+    ),
     "V-gcs": "Failed to connect to GCS. Please check if the GCS server is running",
     "V-hostname": "ssh: Could not resolve hostname spark9: Temporary failure in name resolution",
     "V-kv": "ValueError: To serve at least one request with the model's max seq len (262144), (",

@@ -178,6 +178,21 @@ def test_names_are_tried_by_ipv4_first(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [row[0] for row in found] == [socket.AF_INET, socket.AF_INET6, socket.AF_INET6]
 
 
+# zylon-ai/private-gpt#1854: a proxy that refuses, and is not named.
+@pytest.mark.parametrize("proxy", ["http://me:secret@10.0.0.1:3128/", "10.0.0.1:3128"])
+def test_the_proxy_of_a_host_is_named_without_its_password(
+    monkeypatch: pytest.MonkeyPatch, proxy: str
+) -> None:
+    monkeypatch.setenv("https_proxy", proxy)
+    monkeypatch.setenv("no_proxy", "hub.example")
+    for name in ("http_proxy", "HTTP_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    told = downloads.way("https://cdn.example/aa?key=b")
+    assert told == "cdn.example through the proxy 10.0.0.1:3128"
+    assert downloads.way("https://hub.example/org/model") == "hub.example"
+    assert downloads.way("http://cdn.example:80/aa") == "cdn.example:80"
+
+
 # huggingface/xet-core#389, huggingface/huggingface_hub#1271: a proxy opens TLS.
 def test_a_certificate_that_does_not_count_is_told_at_once_with_its_cure(
     server: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

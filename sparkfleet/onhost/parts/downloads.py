@@ -82,7 +82,7 @@ class Hub:
                         failures = 0
                         yield piece
             except (OSError, http.client.HTTPException) as error:
-                reason, wait = judge(error, name, urlsplit(request.led).netloc)
+                reason, wait = judge(error, name, way(request.led))
             failures += 1
             if failures > TRIES:
                 hint = "try again later; does this host reach it? else: weights_source"
@@ -104,6 +104,16 @@ class Hub:
             for count in [PIECE] * (offset // PIECE) + [offset % PIECE]:
                 reply.read(count)
         return reply
+
+
+def way(url: str) -> str:
+    """Return the host in `url`, and the proxy on the way there, without its password."""
+    there = urlsplit(url)
+    proxy = urllib.request.getproxies().get(there.scheme, "")
+    if not proxy or urllib.request.proxy_bypass(there.netloc):
+        return there.netloc
+    host = (proxy.partition("://")[2] or proxy).rpartition("@")[2].rstrip("/")
+    return f"{there.netloc} through the proxy {host}"
 
 
 def judge(error: Exception, name: str, at: str) -> tuple[str, float]:

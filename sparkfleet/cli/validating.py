@@ -12,6 +12,7 @@ from typing import Any
 from sparkfleet.cli.asked import Asked
 from sparkfleet.cli.screen import screen
 from sparkfleet.errors import Problem, RecipeError, UsageError
+from sparkfleet.launch import declared
 from sparkfleet.launch.arguments import decided_by
 from sparkfleet.model import Host, Severity
 from sparkfleet.recipes.recipe import FOLDER, Recipe, load
@@ -30,7 +31,7 @@ TITLES = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What is wrong with one recipe; `problems` keep it from being read at all."""
+    """What is wrong with one recipe; `problems` keep it from being read, or started."""
 
     name: str
     judged: tuple[Judged, ...] = ()
@@ -71,7 +72,18 @@ def _report(name: str, asked: Asked, vllm: str) -> Report:
         recipe = load(name)
     except RecipeError as error:
         return Report(name=name, problems=error.problems)
-    return Report(name=name, judged=tuple(judged(recipe, tp=asked.tp, vllm=vllm)))
+    found = tuple(judged(recipe, tp=asked.tp, vllm=vllm))
+    return Report(name=name, judged=found, problems=_undeclared(recipe))
+
+
+def _undeclared(recipe: Recipe) -> tuple[Problem, ...]:
+    """Return what keeps a start for a file or a model that an option names and nobody declares."""
+    if "vllm_model" in recipe.vars:
+        try:
+            declared.arguments(Settings(host=Host(name=recipe.name, vars=recipe.vars)), "", "")
+        except RecipeError as error:
+            return error.problems
+    return ()
 
 
 def judged(recipe: Recipe, *, tp: int = 1, vllm: str = "") -> Iterator[Judged]:

@@ -152,4 +152,4 @@ def _text(value: str, paths: Mapping[str, str]) -> str:
 def _is_lost(option: str, value: Any) -> bool:
     takes_file = option.lstrip("-").replace("_", "-") in TAKES_FILE
     is_path = isinstance(value, str) and value.endswith(SUFFIXES) and "\n" not in value
-    return takes_file and is_path and not value.startswith("/")
+    return takes_file and is_path and not value.startswith(("/", "{{"))

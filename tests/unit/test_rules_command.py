@@ -96,3 +96,22 @@ def test_a_template_needs_no_environment_to_be_judged(validate: Validate, tmp_pa
     text = "vllm_model: a\nvllm_env: {HF_TOKEN: \"{{ lookup('env', 'NOBODYS_TOKEN') }}\"}\n"
     (tmp_path / "my.yml").write_text(text)
     assert validate("my.yml").stdout == "1 recipe: nothing to say\n"
+
+
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        ("chat-template: my.jinja", "weights_files: [my.jinja]"),
+        ("speculative-config: {method: mtp, model: org/draft}", "weights_drafts: [org/draft]"),
+        ('chat-template: "{{ folder }}/my.jinja"', ""),
+        ("speculative-config: {method: mtp, num_speculative_tokens: 1}", ""),
+    ],
+)
+def test_what_an_option_names_is_declared(
+    validate: Validate, tmp_path: Path, option: str, told: str
+) -> None:
+    recipe = f"vllm_model: a\nengine_image: a@sha256:{'0' * 64}\nvllm_args:\n  {option}\n"
+    (tmp_path / "my.yml").write_text(recipe)
+    done = validate("my.yml")
+    assert done.returncode == (5 if told else 0), done.stdout
+    assert told in done.stdout

@@ -220,7 +220,7 @@ PATHS = {
         "files of this user (a container that ran as root leaves others)",
         "sudo chown -R {user} {root}",
     ),
-    "stray": ("no unfinished downloads", "if no download runs there: rm {first}"),
+    "stray": ("no unfinished downloads", "if no download runs there: rm {all}"),
     "extra": ("only the weights files of this model", "move them away; vLLM may load them too"),
 }
 
@@ -230,14 +230,14 @@ def _paths(
 ) -> Verdict:
     storage = inspection.storage
     expected, fix = PATHS[check]
-    first = paths[0].split(" (")[0]
+    bare = [path.split(" (")[0] for path in paths]
     more = f" and {len(paths) - NAMED} more" if len(paths) > NAMED else ""
     return _verdict(
         inspection,
         check,
-        first,
+        bare[0],
         severity=severity,
         expected=expected,
         seen=", ".join(paths[:NAMED]) + more,
-        fix=fix.format(user=storage.user, root=storage.root, first=shlex.quote(first)),
+        fix=fix.format(user=storage.user, root=storage.root, all=shlex.join(bare)),
     )

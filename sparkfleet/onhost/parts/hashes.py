@@ -17,5 +17,6 @@ def digest(path: Path, kind: str) -> str:
         state = hashlib.sha1(start) if kind == "git" else hashlib.sha256()  # noqa: S324
         for count in iter(lambda: source.readinto(buffer), 0):
             state.update(buffer[:count])
-        os.posix_fadvise(source.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        if hasattr(os, "posix_fadvise"):  # a Mac that controls has none
+            os.posix_fadvise(source.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
     return f"{kind}:{state.hexdigest()}"

@@ -158,17 +158,28 @@ def status(
     return show_status(ask("cluster.status", locals()), watch=watch)
 
 
-@command(iterable=REPEATED, help={"lines": "how many lines of each log"})
+@command(
+    iterable=REPEATED,
+    help={
+        "lines": "how many lines of each log; 40 if not given",
+        "follow": "then every new line of every host, until Ctrl-C",
+    },
+)
 def logs(
     context: Any,
     *,
     lines: str | None = None,
+    follow: bool = False,
     inventory: Any = None,
     cluster: str | None = None,
     limit: Any = None,
     set: Any = None,  # noqa: A002 - the option's name
 ) -> int:
-    """Show the end of every log of every host."""
+    """Show the end of every log of every host, and with --follow what is written from then on.
+
+    invoke cluster.logs
+    invoke cluster.logs --follow --limit spark-01
+    """
     from sparkfleet.cli.inspection import show_logs  # noqa: PLC0415 - Fabric: not for --list
 
-    return show_logs(ask("cluster.logs", locals()), lines)
+    return show_logs(ask("cluster.logs", locals()), lines, follow=follow)

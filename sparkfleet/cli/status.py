@@ -29,7 +29,7 @@ from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.link import Link
 from sparkfleet.remote.open import open_link
 from sparkfleet.remote.pool import Answers, Pool
-from sparkfleet.report import json
+from sparkfleet.report import json, lasting
 
 EVERY = 2.0  # s between looks, with --watch
 GIB = 2**30
@@ -74,7 +74,7 @@ def show_status(asked: Asked, *, watch: bool = False) -> int:
         scan = _scan(resolved, pool)
         _show(resolved, scan, asked, watch=watch)
         with contextlib.suppress(KeyboardInterrupt):
-            while watch:
+            while watch and lasting.heard():
                 time.sleep(EVERY)
                 scan = _scan(resolved, pool)
                 _show(resolved, scan, asked, watch=watch)

@@ -24,7 +24,7 @@ from sparkfleet.launch.vitals import Vitals, ask_vitals
 from sparkfleet.quantities import show_memory
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.link import Link
-from sparkfleet.report import json
+from sparkfleet.report import json, lasting
 
 EVERY = 2.0  # s
 
@@ -54,7 +54,7 @@ def watch_load(asked: Asked, *, every: str | None, count: str | None) -> int:
         for turn, view in enumerate(_views(found, pause), 1):
             show(view)
             code = view.code
-            if turn == most:
+            if turn == most or not lasting.heard():
                 break
     return code
 

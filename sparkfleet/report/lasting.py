@@ -20,6 +20,7 @@ NAMES: Mapping[int | str, str] = {OUTPUT: "standard output", ERRORS: "standard e
 
 _lost: dict[str, str] = {}  # name -> why
 _asked: set[str] = set()
+_unread: set[str] = set()
 
 
 class Lasting(io.FileIO):
@@ -30,8 +31,11 @@ class Lasting(io.FileIO):
         try:
             return super().write(data)
         except OSError as error:
-            if error.errno not in GONE:
-                lose(NAMES.get(self.name, str(self.name)), error)
+            name = NAMES.get(self.name, str(self.name))
+            if error.errno in GONE:
+                _unread.add(name)
+            else:
+                lose(name, error)
             return memoryview(data).nbytes
 
 
@@ -68,6 +72,11 @@ def settle() -> None:
         if stream is getattr(sys, f"__{name}__"):  # else a test listens
             encoding = stream.encoding if stream else "utf-8"
             setattr(sys, name, text(descriptor, asked=descriptor == OUTPUT, encoding=encoding))
+
+
+def heard() -> bool:
+    """Return whether somebody may still read standard output: who only shows may end if not."""
+    return NAMES[OUTPUT] not in _unread
 
 
 def lose(name: str, error: OSError) -> None:

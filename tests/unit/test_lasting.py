@@ -84,6 +84,17 @@ def test_an_interrupt_while_modules_load_ends_with_130() -> None:
     assert (done.returncode, done.stderr) == (130, "interrupted\n")
 
 
+def test_who_only_shows_learns_that_nobody_reads() -> None:
+    code = (
+        "import sys; from sparkfleet.report import lasting; lasting.settle()\n"
+        "while lasting.heard(): print('x', flush=True)\n"
+        "sys.stderr.write('ended')"
+    )
+    words = f'{sys.executable} -c "{code}" | head -1'
+    done = subprocess.run(["sh", "-c", words], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("x\n", "ended")
+
+
 def test_a_full_disk_ends_the_log_and_not_the_run() -> None:
     with LogReporter(FULL) as log:
         log.handle(Note(text="a line that finds no place"))

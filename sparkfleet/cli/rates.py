@@ -42,7 +42,7 @@ class Bench:
 
 def bench_links(asked: Asked, *, seconds: str | None, collective: bool, svg: str | None) -> int:
     """Measure, print and keep the rates of all links; return 0, or 2 if a verdict refuses."""
-    moment = duration("seconds", seconds, SECONDS, least=0.1)
+    moment = duration("seconds", seconds, SECONDS, least=0.01)
     save(svg)
     with site(asked) as seen:
         bench = _measure(seen, moment, collective=collective)

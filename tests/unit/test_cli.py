@@ -133,7 +133,7 @@ def test_both_doors_say_the_same_and_end_alike(call: Call, words: list[str]) -> 
             "--lock-wait: '9999999h' is longer than a year",
             "type: --lock-wait 10m",
         ),
-        (["links.bench", "--seconds", "0"], "--seconds is 0.1 s at least, not 0", "give it more"),
+        (["links.bench", "--seconds", "0"], "--seconds is 0.01 s at least, not 0", "give it more"),
         (["serve.watch", "--every", "0s"], "--every is 0.1 s at least, not 0s", "give it more"),
         (
             ["serve.bench", "--context", "nan"],

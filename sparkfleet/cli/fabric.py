@@ -106,7 +106,8 @@ def _map(fabric: Fabric, rows: Sequence[drawing.Row]) -> dict[str, Any]:
 def _table(rows: Sequence[drawing.Row]) -> Table:
     found = table("host", "port", "netdev", "HCA", "address", "MTU", "Mb/s", "joins")
     for row in rows:
-        cells = (row.port, row.netdev, row.hca, row.address, row.mtu, row.speed)
+        speed = row.speed if row.carrier else "down"
+        cells = (row.port, row.netdev, row.hca, row.address, row.mtu, speed)
         texts = ("" if cell is None else str(cell) for cell in cells)
         found.add_row(row.host, *texts, ", ".join(row.peers))
     return found

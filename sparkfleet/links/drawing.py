@@ -30,6 +30,7 @@ class Row:
     address: str
     mtu: int | None
     speed: int | None
+    carrier: bool
     peers: tuple[str, ...]
 
 
@@ -44,6 +45,7 @@ def rows(fabric: Fabric) -> tuple[Row, ...]:
             address=str(rail.address),
             mtu=rail.netdev.mtu,
             speed=rail.netdev.speed,
+            carrier=rail.netdev.carrier,
             peers=_peers(fabric, rail),
         )
         for host in fabric.hosts

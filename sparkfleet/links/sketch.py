@@ -51,4 +51,5 @@ def _switch(fabric: Fabric) -> Iterator[str]:
 
 def _rail(rail: Rail) -> str:
     hca = rail.hca.name if rail.hca else "no HCA"
-    return f"{rail.name:<13}  {hca:<12}  {rail.address!s:<18}"
+    down = "" if rail.netdev.carrier else "down"
+    return f"{rail.name:<13}  {hca:<12}  {rail.address!s:<18}{down}"

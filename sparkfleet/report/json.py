@@ -7,6 +7,7 @@ gets another meaning.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, TextIO
@@ -27,7 +28,17 @@ def document(**content: Any) -> dict[str, Any]:
 
 def write(content: Mapping[str, Any], stream: TextIO, *, in_line: bool = False) -> None:
     """Print a document, on one line where more follow; what JSON cannot hold is shown as text."""
-    screens.write(stream, json.dumps(content, indent=None if in_line else 2, default=str) + "\n")
+    indent = None if in_line else 2
+    screens.write(stream, json.dumps(_finite(content), indent=indent, default=str) + "\n")
+
+
+def _finite(value: Any) -> Any:
+    """Return `value` with text for the numbers that JSON does not know: nan, inf."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {name: _finite(one) for name, one in value.items()}
+    return [_finite(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 class JsonReporter:

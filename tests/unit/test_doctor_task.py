@@ -102,6 +102,12 @@ def test_without_a_log_the_newest_run_that_failed_is_told(ask: Ask, runs: Path) 
     assert done.returncode == 0
 
 
+def test_a_run_that_only_compared_is_no_failed_start(ask: Ask, runs: Path) -> None:
+    (runs / "9-drift").mkdir()
+    (runs / "9-drift" / "run.log").write_text("cluster.drift  inventory i\n" + RUN)
+    assert f"doctor  {runs}/2-refused" in ask().stdout
+
+
 @pytest.mark.parametrize("named", ["1-died", "1-died/run.log"])
 def test_a_run_s_folder_is_told_by_its_hosts(ask: Ask, runs: Path, named: str) -> None:
     done = json.loads(ask(str(runs / named), "--output", "json").stdout)

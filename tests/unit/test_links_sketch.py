@@ -4,7 +4,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from sparkfleet.links import Samples, plot, sketch
+from sparkfleet.links import Samples, drawing, plot, sketch
 from sparkfleet.links.bandwidth import Row
 from sparkfleet.links.collective import Collective
 from sparkfleet.links.drawing import COLOURS
@@ -50,6 +50,19 @@ def test_a_ring_tells_its_order_and_where_all_meet() -> None:
     assert text.count("=====") == 3
     assert "ring: spark-1 - spark-2 - spark-3 - spark-1" in text
     assert "meet on: spark-1 enP7s7 192.168.1.1, spark-2 enP7s7 192.168.1.2" in text
+
+
+def test_a_rail_without_a_carrier_is_down() -> None:
+    head, peer = pair(1, 0)
+    head.netdev("enp1s0f1np1", carrier="0")
+    cluster = Cluster(head, peer)
+    down = [line for line in _text(cluster).splitlines() if "down" in line]
+    assert [line.split()[:4] for line in down] == [
+        ["enp1s0f1np1", "rocep1s0f1", "192.168.100.1/24", "down"]
+    ]
+    assert [row.netdev for row in drawing.rows(cluster.fabric) if not row.carrier] == [
+        "enp1s0f1np1"
+    ]
 
 
 def test_a_host_without_a_cable_is_not_left_out() -> None:

@@ -13,6 +13,7 @@ import pytest
 from sparkfleet.errors import Problem, UsageError, Where
 from sparkfleet.model import Change, Outcome, Severity, Status, Verdict
 from sparkfleet.report import events
+from sparkfleet.report import json as json_report
 from sparkfleet.report.json import JsonReporter
 from sparkfleet.report.junit import JunitReporter
 from sparkfleet.report.recap import recap
@@ -112,6 +113,15 @@ def _xml(path: Path, *happened: events.Event) -> ET.Element:
     for event in happened:
         reporter.handle(event)
     return ET.parse(path).getroot()  # noqa: S314 - we wrote it
+
+
+def test_json_holds_no_number_that_it_does_not_know() -> None:
+    stream = io.StringIO()
+    json_report.write({"a": [float("nan"), {"b": float("-inf")}], "c": 1.5}, stream)
+    assert json.loads(stream.getvalue(), parse_constant=pytest.fail) == {
+        "a": ["nan", {"b": "-inf"}],
+        "c": 1.5,
+    }
 
 
 def test_junit_has_a_case_for_each_task_and_host(tmp_path: Path) -> None:

@@ -63,8 +63,7 @@ class Problem:
         lines = [f"{self.where}: {self.message}" if self.where else self.message]
         if self.where and (picture := self.where.picture()):
             lines += [f"    {line}" for line in picture.splitlines()]
-        if self.hint:
-            lines.append(f"  {self.hint}")
+        lines += [f"  {line}" for line in (self.hint or "").splitlines()]  # some are a log's end
         return "\n".join(lines)
 
 

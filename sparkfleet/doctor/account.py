@@ -51,4 +51,7 @@ def last_words(log: str) -> tuple[str, ...]:
 
 def _details(lines: list[str]) -> tuple[str, ...]:
     end = next((i for i, line in enumerate(lines) if not line.startswith("    ")), len(lines))
-    return tuple(line.strip() for line in lines[:end] if _DETAIL.match(line))[:_MOST_DETAILS]
+    found = [line.strip() for line in lines[:end] if _DETAIL.match(line)]
+    if len(found) > _MOST_DETAILS:  # the first check that refused, or the end of a log
+        found = [*found[: _MOST_DETAILS // 2], *found[-_MOST_DETAILS // 2 :]]
+    return tuple(found)

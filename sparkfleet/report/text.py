@@ -80,8 +80,8 @@ class TextReporter:
         tail = f" {outcome.status.upper()}!" if status == "fatal" else ""
         message = f" => {outcome.message}" if outcome.message else ""
         self._screen.line(f"{status}: [{outcome.host}]{tail}{message}", COLOURS[outcome.status])
-        if outcome.hint:
-            self._screen.line(f"    {outcome.hint}", COLOURS[outcome.status])
+        for line in (outcome.hint or "").splitlines():
+            self._screen.line(f"    {line}", COLOURS[outcome.status])
         for line, style in self._details(outcome):
             self._screen.line(line, style)
 

@@ -185,6 +185,14 @@ def test_a_run_without_a_recap_is_told_by_its_last_words() -> None:
     assert account.last_words(RUN) == ()
 
 
+def test_of_a_long_refusal_the_first_and_the_last_lines_are_told() -> None:
+    tail = "".join(f"    line {number}\n" for number in range(1, 31))
+    log = f"fatal: [a] FAILED! => died\n{tail}\nPLAY RECAP ***\na : ok=0 failed=1\n"
+    [refusal] = account.refusals(log)
+    told = [int(line.split()[1]) for line in refusal.details]
+    assert told == [1, 2, 3, 4, 27, 28, 29, 30]
+
+
 def test_a_failure_that_was_handled_is_none() -> None:
     assert account.refusals(GOOD_RUN) == ()
     assert not account.has_failed(GOOD_RUN)

@@ -115,6 +115,15 @@ def _xml(path: Path, *happened: events.Event) -> ET.Element:
     return ET.parse(path).getroot()  # noqa: S314 - we wrote it
 
 
+def test_each_line_of_a_hint_stands_below_its_message() -> None:
+    stream = io.StringIO()
+    tail = "one\ntwo"
+    outcome = Outcome(host="a", status=Status.FAILED, message="died", hint=tail)
+    TextReporter(PlainScreen(stream)).handle(events.HostEnded(task="t", outcome=outcome))
+    assert stream.getvalue() == "fatal: [a] FAILED! => died\n    one\n    two\n"
+    assert str(Problem(message="died", hint=tail)) == "died\n  one\n  two"
+
+
 def test_json_holds_no_number_that_it_does_not_know() -> None:
     stream = io.StringIO()
     json_report.write({"a": [float("nan"), {"b": float("-inf")}], "c": 1.5}, stream)

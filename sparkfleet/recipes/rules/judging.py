@@ -56,7 +56,7 @@ class Judged:
         """It as a problem of the file, with its reason."""
         found = self.finding
         told = f"{found.subject}: expected {found.expected}; saw {found.seen}"
-        hint = f"{self.rule.id}: {self.reason}\n  {found.fix}"
+        hint = f"{self.rule.id}: {self.reason}\n{found.fix}"
         return Problem(message=told, where=found.where, hint=hint)
 
     def verdict(self, host: str) -> Verdict:

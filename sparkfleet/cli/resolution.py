@@ -10,7 +10,7 @@ from pathlib import Path
 from sparkfleet.cli import sources
 from sparkfleet.cli.asked import Asked
 from sparkfleet.cli.screen import screen
-from sparkfleet.errors import InventoryError, Problem, UsageError
+from sparkfleet.errors import InputError, InventoryError, Problem, UsageError
 from sparkfleet.inventory.clusters import cluster as choose_cluster
 from sparkfleet.inventory.clusters import definitions
 from sparkfleet.inventory.loading import load as load_inventory
@@ -20,6 +20,7 @@ from sparkfleet.model import Cluster, Host, Inventory
 from sparkfleet.recipes.recipe import Recipe
 from sparkfleet.recipes.recipe import load as load_recipe
 from sparkfleet.recipes.settings import overlay
+from sparkfleet.remote.ssh_config import complete
 from sparkfleet.remote.ssh_options import ssh_options
 from sparkfleet.report.events import RunStarted
 from sparkfleet.report.text import TextReporter
@@ -66,15 +67,17 @@ def _recipe(asked: Asked, head: Host, *, needed: bool) -> Recipe:
 
 
 def check_connections(hosts: Iterable[Host]) -> None:
-    """Raise InventoryError with everything that SSH could not use."""
-    problems: list[Problem] = []
+    """Raise InventoryError with everything that SSH could not use, here or in its configuration."""
+    problems: dict[Problem, None] = {}
     for host in hosts:
         try:
-            ssh_options(host)
-        except InventoryError as error:
-            problems += error.problems
+            options = ssh_options(host)
+            if host.get("ansible_connection") != "local":
+                complete(options)
+        except InputError as error:
+            problems |= dict.fromkeys(error.problems)
     if problems:
-        raise InventoryError.of(problems)
+        raise InventoryError.of(list(problems))
 
 
 def check_passwords(hosts: Iterable[Host]) -> None:

@@ -7,6 +7,7 @@ Ansible and for us alike.
 
 from __future__ import annotations
 
+import functools
 import os
 import pwd
 import re
@@ -77,6 +78,7 @@ def combine(options: SshOptions, said: Said) -> SshOptions:
     )
 
 
+@functools.cache  # asked before a host is touched, and again to connect
 def _ask(options: SshOptions) -> Said:
     given = (("-F", options.config_file), ("-l", options.user), ("-p", options.port))
     flags = [word for flag, value in given if value for word in (flag, str(value))]

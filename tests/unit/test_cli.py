@@ -377,6 +377,20 @@ def test_the_variable_that_names_a_lost_inventory_is_told(
     assert call("hosts.facts").stderr == told
 
 
+@pytest.mark.parametrize("task", ["hosts.facts", "cluster.status", "cluster.down", "links.show"])
+def test_what_ssh_is_configured_to_do_and_we_cannot_is_told_before_a_host_is_asked(
+    call: Call, tmp_path: Path, task: str
+) -> None:
+    (tmp_path / "config").write_text("Host far\n ProxyCommand nc %h %p\n")
+    (tmp_path / "i.yml").write_text(
+        f"sparks: {{hosts: {{far: , near: {{ansible_host: 127.0.0.1, ansible_port: 1}}}}, "
+        f"vars: {{ansible_ssh_common_args: -F {tmp_path}/config}}}}\n"
+    )
+    done = call(task, "-i", "i.yml")
+    assert done.stderr.startswith("ssh's configuration has for far proxycommand nc %h %p")
+    assert (done.returncode, done.stdout) == (5, "")
+
+
 def test_files_are_not_joined_by_commas(call: Call, tmp_path: Path) -> None:
     (tmp_path / "a.yml").write_text(MINIMAL)
     done = call("inventory.list", "-i", f"a.yml,{PAIR}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from typing import Any, NoReturn
 
@@ -67,6 +68,25 @@ class SparkfleetProgram(Program):
         self.list_tasks()
         sys.stdout.write(f"{self.binary} TASK --help explains one\n")
 
+    def print_task_help(self, name: str) -> None:
+        """Print how a task is typed, what it does, and its options."""
+        context = self.parser.contexts[name]
+        needed = [one.name.upper() for one in context.positional_args]
+        lists = {
+            f"--{one.names[0].replace('_', '-')}"
+            for one in context.args.values()
+            if one.kind is list
+        }
+        options = [
+            (f"{flags}=STRING" if flags.split()[-1] in lists else flags, text)
+            for flags, text in context.help_tuples()
+        ]
+        words = [self.binary, name, *needed, *(["[--options]"] if options else ())]
+        sys.stdout.write(f"Usage: {' '.join(words)}\n\n{inspect.getdoc(namespace[name])}\n\n")
+        if options:
+            sys.stdout.write("Options:\n\n")
+            self.print_columns(options)
+
     def task_list_opener(self, extra: str = "") -> str:
         """Return the heading of the list of tasks, that of `invoke`."""
         return str(super().task_list_opener(extra)).replace("Subcommands", "Available tasks")
@@ -80,7 +100,11 @@ class SparkfleetProgram(Program):
 def program(binary: str = "sparkfleet") -> SparkfleetProgram:
     """Return the program, ready to run."""
     return SparkfleetProgram(
-        name="sparkfleet", binary=binary, namespace=namespace, version=__version__
+        name="sparkfleet",
+        binary=binary,
+        binary_names=[binary, "inv"] if binary == "invoke" else [binary],
+        namespace=namespace,
+        version=__version__,
     )
 
 

@@ -71,7 +71,7 @@ def test_both_doors_have_the_same_tasks(call: Call) -> None:
 )
 def test_both_doors_say_the_same_and_end_alike(call: Call, words: list[str]) -> None:
     ours, theirs = call(*words), call(*words, program=INVOKE)
-    assert theirs.stdout.replace("invoke [", "sparkfleet [") == ours.stdout
+    assert theirs.stdout.replace("Usage: invoke ", "Usage: sparkfleet ") == ours.stdout
     assert (theirs.stderr, theirs.returncode) == (ours.stderr, ours.returncode)
 
 
@@ -158,6 +158,15 @@ def test_a_command_line_that_cannot_be_is_explained(
     done = call(*words)
     assert done.stderr == f"{told}\n" + (f"  {hint}\n" if hint else "")
     assert (done.returncode, done.stdout) == (5, "")
+
+
+def test_tasks_and_options_are_completed(call: Call) -> None:
+    assert "complete -F _complete_sparkfleet" in call("--print-completion-script", "bash").stdout
+    assert "cluster.up" in call("--complete", "--", "sparkfleet clu").stdout.split()
+    for binary, program in (("sparkfleet", ()), ("invoke", INVOKE), ("inv", INVOKE)):
+        words = ["--complete", "--", f"{binary} cluster.up --t"]
+        done = call(*words, program=program) if program else call(*words)
+        assert "--tp" in done.stdout.split()
 
 
 @pytest.mark.parametrize("option", ["--dry", "-R", "--hide=x", "--echo", "--pty", "--warn-only"])
@@ -487,4 +496,6 @@ def test_both_doors_print_the_same_inventory(call: Call, task: str) -> None:
 def test_every_task_explains_itself(call: Call, task: str) -> None:
     done = call(task, "--help")
     assert done.returncode == 0, done.stderr
-    assert f"sparkfleet [--core-opts] {task}" in done.stdout
+    assert "-i, --inventory=STRING " in done.stdout
+    needed = {"inventory.host": " NAME", "playbook.run": " FILE", "weights.prune": " NAME"}
+    assert done.stdout.startswith(f"Usage: sparkfleet {task}{needed.get(task, '')} [--options]\n")

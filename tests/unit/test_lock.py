@@ -184,6 +184,7 @@ def test_the_command_line_holds_and_frees_the_lock(tmp_path: Path) -> None:
     )
     holder = _typed(tmp_path, "cluster.lock")
     assert holder.stdout is not None
+    assert holder.stdout.readline().startswith("cluster.lock  inventory ")
     assert holder.stdout.readline() == "cluster default is locked on one; Ctrl-C frees it\n"
     code, said = _said(_typed(tmp_path, "cluster.lock"))
     assert (code, "cluster.lock" in said) == (75, True)
@@ -194,8 +195,8 @@ def test_the_command_line_holds_and_frees_the_lock(tmp_path: Path) -> None:
     assert code == 0
     assert "freed on one; it was held by" in said
     assert str(holder.pid) in said
-    assert _said(_typed(tmp_path, "cluster.unlock"))[1] == (
-        "nobody holds the lock of cluster default\n"
+    assert _said(_typed(tmp_path, "cluster.unlock"))[1].endswith(
+        "\nnobody holds the lock of cluster default\n"
     )
     holder.send_signal(signal.SIGINT)
     assert _said(holder) == (0, "freed\n")

@@ -114,11 +114,13 @@ def connect(host: Host) -> SshLink:
     options = complete(ssh_options(host))
     config = fabric.Config(ssh_config=paramiko.SSHConfig())
     connection, way = False, options.jumps or ()
+    password = any(host.get(name) for name in ("ansible_password", "ansible_ssh_pass"))
     for at, hop in enumerate((*way, options)):
-        connection = _behind(hop, config, connection)
+        connection, last = _behind(hop, config, connection), hop is options
         seen = replace(hop, jumps=way[:at])
+        target = Target(host=host.name, options=seen, jump=not last, password=last and password)
         try:
-            _open(connection, Target(host=host.name, options=seen, jump=hop is not options))
+            _open(connection, target)
         except UnreachableError:
             _close(connection)
             raise

@@ -21,6 +21,7 @@ class Target:
     host: str
     options: SshOptions
     jump: bool = False
+    password: bool = False  # whether the inventory has one for SSH, which takes keys here alone
 
     def __str__(self) -> str:
         kind = "jump host " if self.jump else ""
@@ -126,7 +127,8 @@ def no_login(target: Target) -> UnreachableError:
     return AuthenticationError(
         f"{target} accepted none of the keys that were offered",
         host=target.host,
-        hint=f"install a key: {target.command('ssh-copy-id')}; or set ansible_ssh_private_key_file",
+        hint=("a password for SSH is not used here; " if target.password else "")
+        + f"install a key: {target.command('ssh-copy-id')}; or set ansible_ssh_private_key_file",
     )
 
 

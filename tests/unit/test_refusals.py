@@ -41,6 +41,13 @@ def test_a_first_contact_is_written_into_the_file_that_is_read() -> None:
     assert "UserKnownHostsFile=/keys/my lab" in str(error.hint)
 
 
+def test_a_password_for_ssh_is_said_to_be_unused() -> None:
+    without = refusals.no_login(Target(host="a", options=USUAL))
+    assert str(without.hint).startswith("install a key: ssh-copy-id nvidia@10.0.0.1;")
+    given = refusals.no_login(Target(host="a", options=USUAL, password=True))
+    assert str(given.hint).startswith("a password for SSH is not used here; install a key: ")
+
+
 def test_a_jump_host_is_named_where_it_is_what_fails() -> None:
     words = Value(data="-F none -J nobody@127.0.0.1:1")
     host = Host(name="far", vars={"ansible_ssh_common_args": words})

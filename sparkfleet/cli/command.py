@@ -13,6 +13,7 @@ from typing import Any
 from invoke.parser.argument import Argument
 from invoke.tasks import Task, task
 
+from sparkfleet.cli import interrupts
 from sparkfleet.cli.screen import screen
 from sparkfleet.errors import (
     HostError,
@@ -89,6 +90,7 @@ def command(**settings: Any) -> Callable[[Callable[..., int | None]], Task[Any]]
     def decorate(function: Callable[..., int | None]) -> Task[Any]:
         @functools.wraps(function)
         def body(*args: Any, **kwargs: Any) -> None:
+            interrupts.listen()
             if code := _guarded(function, args, kwargs):
                 sys.exit(code)
 

@@ -22,7 +22,6 @@ def hold(asked: Asked) -> int:
     resolved = resolve(asked, works_on_cluster=False)
     tell(asked, resolved)
     request = lock.request(resolved.cluster.name, command_line(), asked.lock_wait)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with Pool(open_link) as pool:
         try:
             locks = lock.take(pool, list(_settings(resolved).values()), request)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sparkfleet.actions.scene import Options, Scene
-from sparkfleet.cli import interrupts, password, unknown
+from sparkfleet.cli import password, unknown
 from sparkfleet.cli.asked import Asked, command_line
 from sparkfleet.cli.resolution import (
     Resolved,
@@ -130,7 +130,6 @@ def _run(assigned: Sequence[Assigned], asked: Asked, resolved: Resolved, reporte
 
 
 def _carry_out(scene: Scene, assigned: Sequence[Assigned]) -> int:
-    interrupts.listen()
     began = time.monotonic()
     works = uses_cluster([one.play for one in assigned])
     for line in unknown.told(scene.cluster).values() if works else ():

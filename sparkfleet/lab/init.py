@@ -91,6 +91,7 @@ def _signals() -> tuple[socket.socket, socket.socket]:
     for end in (wake, woken):
         end.settimeout(0)
     signal.set_wakeup_fd(woken.fileno())
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # which the kernel keeps from a PID 1
     for number in (signal.SIGCHLD, signal.SIGHUP):
         signal.signal(number, lambda *_: None)
     return wake, woken

@@ -202,6 +202,18 @@ def test_the_command_line_holds_and_frees_the_lock(tmp_path: Path) -> None:
     assert _said(holder) == (0, "freed\n")
 
 
+def test_sigterm_ends_any_task_as_ctrl_c_does(tmp_path: Path) -> None:
+    (tmp_path / "i.yml").write_text(
+        f"sparks: {{hosts: {{one: {{ansible_connection: local, weights_dir: {tmp_path}}}}}}}"
+    )
+    watch = _typed(tmp_path, "cluster.logs", "--follow")
+    assert watch.stdout is not None
+    assert watch.stdout.readline().startswith("cluster.logs  inventory ")
+    watch.send_signal(signal.SIGTERM)
+    code, said = _said(watch)
+    assert (code, said) in ((130, "interrupted\n"), (0, ""))  # 0 once it follows
+
+
 def test_a_run_takes_the_lock_once_and_frees_it_at_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,5 +6,6 @@ from pathlib import PurePath
 from sparkfleet.__main__ import main
 from sparkfleet.cli.tasks import namespace  # noqa: F401 - invoke looks for this name
 
-if {"invoke", "inv"} & {*PurePath(sys.argv[0]).parts[-2:]}:
+program = PurePath(sys.argv[0])
+if program.name in ("invoke", "inv") or program.parts[-2:] == ("invoke", "__main__.py"):
     main("invoke")  # so that both doors refuse, suggest and end alike

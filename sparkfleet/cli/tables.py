@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
-WIDTH = 160  # of what is no terminal
+WIDTH = 200  # of what is no terminal
 
 
 def console() -> Console:

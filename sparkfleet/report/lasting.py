@@ -9,10 +9,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
-
-if TYPE_CHECKING:
-    from _typeshed import ReadableBuffer
+from typing import TextIO
 
 GONE = (errno.EPIPE, errno.EIO)  # nobody reads any more: ``| head``, a closed terminal
 OUTPUT, ERRORS = 1, 2
@@ -23,20 +20,41 @@ _asked: set[str] = set()
 _unread: set[str] = set()
 
 
-class Lasting(io.FileIO):
-    """A file that takes whatever is written to it; what finds no place is dropped."""
+class Lasting(io.TextIOWrapper):
+    """A file that takes whatever is written to it; what finds no place is dropped.
 
-    def write(self, data: ReadableBuffer) -> int:
-        """Write `data`, or remember why not, unless it is that nobody reads any more."""
+    It errs at the layer of text: an interrupt in a raw file of Python's would write twice.
+    """
+
+    def write(self, text: str, /) -> int:
+        """Write `text`, or drop it."""
         try:
-            return super().write(data)
+            return super().write(text)
         except OSError as error:
-            name = NAMES.get(self.name, str(self.name))
-            if error.errno in GONE:
-                _unread.add(name)
-            else:
-                lose(name, error)
-            return memoryview(data).nbytes
+            self._drop(error)
+            return len(text)
+
+    def flush(self) -> None:
+        """Let what was written be seen, or drop it."""
+        try:
+            super().flush()
+        except OSError as error:
+            self._drop(error)
+
+    def _drop(self, error: OSError) -> None:
+        """Remember why, unless nobody reads any more, and lead all that follows nowhere."""
+        name = _name(self.name)
+        if error.errno in GONE:
+            _unread.add(name)
+        else:
+            lose(name, error)
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, self.fileno())
+        os.close(null)
+
+
+def _name(name: int | str) -> str:
+    return NAMES.get(name, str(name))
 
 
 def text(target: int | Path, *, asked: bool, encoding: str = "utf-8") -> TextIO:
@@ -44,10 +62,10 @@ def text(target: int | Path, *, asked: bool, encoding: str = "utf-8") -> TextIO:
 
     Characters that `encoding` cannot have become escapes. Raises OSError where it cannot be opened.
     """
-    raw = Lasting(target, "w", closefd=not isinstance(target, int))
+    raw = io.FileIO(target, "w", closefd=not isinstance(target, int))
     if asked:
-        _asked.add(NAMES.get(raw.name, str(raw.name)))
-    return io.TextIOWrapper(
+        _asked.add(_name(raw.name))
+    return Lasting(
         io.BufferedWriter(raw),
         encoding=encoding,
         errors="backslashreplace",

@@ -95,6 +95,26 @@ def test_who_only_shows_learns_that_nobody_reads() -> None:
     assert (done.stdout, done.stderr) == ("x\n", "ended")
 
 
+def test_an_interrupt_writes_nothing_twice() -> None:
+    code = (
+        "import signal, sys; from sparkfleet.report import lasting; lasting.settle()\n"
+        "armed = False\n"
+        "def ring(*_):\n"
+        " global armed\n"
+        " if armed: armed = False; raise KeyboardInterrupt\n"
+        "signal.signal(signal.SIGALRM, ring)\n"
+        "signal.setitimer(signal.ITIMER_REAL, 0.0002, 0.0002)\n"
+        "for line in range(20000):\n"
+        " try:\n"
+        "  armed = True; sys.stdout.write(f'{line}\\n'); sys.stdout.flush(); armed = False\n"
+        " except KeyboardInterrupt: pass\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    lines = done.stdout.splitlines()
+    assert len(lines) > 10000
+    assert len(set(lines)) == len(lines)
+
+
 def test_a_full_disk_ends_the_log_and_not_the_run() -> None:
     with LogReporter(FULL) as log:
         log.handle(Note(text="a line that finds no place"))

@@ -6,13 +6,13 @@ import sys
 from collections.abc import Mapping
 from dataclasses import asdict
 
-from rich.console import Console
-from rich.table import Table
-
 from sparkfleet.cli.asked import Asked
 from sparkfleet.cli.inspection import exit_code
-from sparkfleet.cli.resolution import Resolved, resolve
+from sparkfleet.cli.resolution import Resolved, resolve, tell
+from sparkfleet.cli.screen import say, screen
+from sparkfleet.cli.tables import console, table
 from sparkfleet.errors import UsageError
+from sparkfleet.launch.engines.container import WEIGHTS
 from sparkfleet.launch.survey import ask_survey
 from sparkfleet.quantities import show_size
 from sparkfleet.recipes.settings import Settings
@@ -28,18 +28,18 @@ from sparkfleet.weights.shelf import Model
 def show_models(asked: Asked) -> int:
     """Print the models of every node."""
     resolved = resolve(asked, needs_recipe=False)
+    tell(asked, resolved)
     with Pool(open_link, forks=asked.forks) as pool:
         answers = pool.map(lambda link: shelf.models(link, _root(link)), resolved.cluster.hosts)
     if asked.output == "json":
         json.write(_document(answers), sys.stdout)
         return exit_code(answers.errors)
-    table = Table("host", "model", "size", "files", "state", box=None)
+    found = table("host", "model", "size", "files", "state")
     for name, models in answers.values.items():
         for model in models:
-            table.add_row(name, model.name, show_size(model.bytes), str(model.files), _state(model))
-    console = _console()
-    console.print(table)
-    _tell_errors(console, answers)
+            found.add_row(name, model.name, show_size(model.bytes), str(model.files), _state(model))
+    console().print(found)
+    _tell_errors(answers)
     return exit_code(answers.errors)
 
 
@@ -61,6 +61,7 @@ def _state(model: Model) -> str:
 def prune_model(asked: Asked, name: str, *, yes: bool) -> int:
     """Remove the model `name` from every node that has it, or show what would go."""
     resolved = resolve(asked, needs_recipe=False)
+    tell(asked, resolved)
     known: set[str] = set()
 
     def find(link: Link) -> Model | None:
@@ -71,27 +72,26 @@ def prune_model(asked: Asked, name: str, *, yes: bool) -> int:
             _refuse_served(link, resolved, found)
         return found
 
-    console = _console()
     with Pool(open_link, forks=asked.forks) as pool:
         holders = pool.map(find, resolved.cluster.hosts).all()
         having = [host for host in resolved.cluster.hosts if holders[host.name] is not None]
         if not having:
             raise _unknown_model(name, known)
         if not yes:
-            _show_prune(console, name, {host.name: holders[host.name] for host in having})
+            _show_prune(name, {host.name: holders[host.name] for host in having})
             return 0
         removed = pool.map(lambda link: _remove(link, holders[link.host.name]), having)
     for host_name, text in removed.values.items():
-        console.print(f"{host_name}: {text}")
-    _tell_errors(console, removed)
+        say(f"{host_name}: {text}")
+    _tell_errors(removed)
     return exit_code(removed.errors)
 
 
-def _show_prune(console: Console, name: str, holders: Mapping[str, Model | None]) -> None:
+def _show_prune(name: str, holders: Mapping[str, Model | None]) -> None:
     for host, model in holders.items():
         size = show_size(getattr(model, "bytes", 0))
-        console.print(f"{host}: would remove {name}, {size}")
-    console.print("nothing was removed; add --yes to remove it")
+        say(f"{host}: would remove {name}, {size}")
+    say("nothing was removed; add --yes to remove it")
 
 
 def _unknown_model(name: str, known: set[str]) -> UsageError:
@@ -102,7 +102,8 @@ def _unknown_model(name: str, known: set[str]) -> UsageError:
 def _refuse_served(link: Link, resolved: Resolved, model: Model) -> None:
     survey = ask_survey(link, Settings(host=link.host), resolved.cluster.name)
     script = survey.files.get("vllm-serve.sh") or ""
-    if survey.running and model.named_in(script):
+    roots = (survey.expand(_root(link)), WEIGHTS)
+    if survey.running and model.named_in(script, roots):
         raise UsageError(f"{link.host.name} serves {model.name} now", hint="stop it: cluster.down")
 
 
@@ -118,10 +119,6 @@ def _root(link: Link) -> str:
     return Settings(host=link.host).text("weights_dir")
 
 
-def _console() -> Console:
-    return Console(highlight=False, markup=False, soft_wrap=True)
-
-
-def _tell_errors(console: Console, answers: Answers[T]) -> None:
+def _tell_errors(answers: Answers[T]) -> None:
     for error in answers.errors.values():
-        console.print(str(error), style="red")
+        screen(sys.stdout).line(str(error), "red")

@@ -7,16 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
-from rich.console import Console
-from rich.table import Table
-
 from sparkfleet import links
 from sparkfleet.actions.stage_weights import HERE, hashing, shared_over
 from sparkfleet.cli.asked import Asked
 from sparkfleet.cli.fabric import gather
 from sparkfleet.cli.inspection import exit_code
 from sparkfleet.cli.resolution import Resolved, first_line, resolve
-from sparkfleet.cli.screen import screen
+from sparkfleet.cli.screen import say, screen
+from sparkfleet.cli.tables import console, table
 from sparkfleet.facts import HostFacts
 from sparkfleet.model import Verdict
 from sparkfleet.quantities import show_size
@@ -93,7 +91,7 @@ def show_verdicts(asked: Asked, *, full: bool) -> int:
         json.write(json.document(verdicts=rows, errors=_errors(answers)), sys.stdout)
     else:
         for verdict in verdicts:
-            _console().print(f"{verdict.severity}: {verdict}", style=MARKS[verdict.severity])
+            screen(sys.stdout).line(f"{verdict.severity}: {verdict}", MARKS[verdict.severity])
         _tell_errors(answers)
     return _exit_code(answers, verdicts)
 
@@ -130,8 +128,7 @@ def show_plans(asked: Asked) -> int:
     found = orders(look.stocks, by_host, strategy)
     _print_plans(asked, found, shared, answers)
     if asked.output == "text" and any(plan.size for plan in found[0].plans.values()):
-        for text in remarks(found[0].stock.manifest, head):
-            _console().print(text)
+        say(*remarks(found[0].stock.manifest, head))
     if not answers.errors:
         for one in found:
             check_supply(one, shared)
@@ -147,13 +144,13 @@ def _print_plans(
         document = json.document(plans=[asdict(row) for row in rows], errors=_errors(answers))
         json.write(document, sys.stdout)
         return
-    table = Table("host", "model", "has", "lacks", "from", "in the way", box=None)
+    shown = table("host", "model", "has", "lacks", "from", "in the way")
     for row in rows:
         lacks = f"{row.files} files, {show_size(row.lacks)}" if row.files else "nothing"
-        table.add_row(
+        shown.add_row(
             row.host, row.model, show_size(row.has), lacks, ", ".join(row.senders), row.problems
         )
-    _console().print(table)
+    console().print(shown)
     _tell_errors(answers)
 
 
@@ -201,8 +198,4 @@ def _errors(answers: Answers[T]) -> dict[str, str]:
 
 def _tell_errors(answers: Answers[T]) -> None:
     for error in answers.errors.values():
-        _console().print(str(error), style="red")
-
-
-def _console() -> Console:
-    return Console(highlight=False, markup=False, soft_wrap=True)
+        screen(sys.stdout).line(str(error), "red")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from sparkfleet.errors import UsageError
@@ -29,9 +30,10 @@ class Model:
         of_hub = self.folder.removeprefix("hub/models--")
         return self.folder if of_hub == self.folder else of_hub.replace("--", "/", 1)
 
-    def named_in(self, script: str) -> bool:
-        """Whether a start script names this folder, and not one whose name only begins so."""
-        return re.search(rf"/{re.escape(self.folder)}(?![\w.-])", script) is not None
+    def named_in(self, script: str, roots: Collection[str]) -> bool:
+        """Whether a start script names this folder, below one of `roots`, and no longer name."""
+        below = "|".join(map(re.escape, roots))
+        return re.search(rf"(?:{below})/{re.escape(self.folder)}(?![\w.-])", script) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

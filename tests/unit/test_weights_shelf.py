@@ -52,13 +52,14 @@ def test_a_model_without_a_config_is_listed_and_goes(
         ("nvidia/gemma", "vllm serve /models/nvidia/gemma \\\n", True),
         ("gemma", "vllm serve '/home/a b/vllm/gemma'", True),
         ("gemma", "vllm serve /models/gemma-4-31b", False),
+        ("gemma", "exec /opt/gemma/bin/vllm serve /models/other", False),
         ("hub/models--org--m", "vllm serve /models/hub/models--org--m/snapshots/9f", True),
         ("hub/models--org--m", "vllm serve /models/hub/models--org--m2/snapshots/9f", False),
     ],
 )
 def test_what_serves_is_told_by_its_folder(folder: str, script: str, *, named: bool) -> None:
     model = Model(folder=folder, bytes=0, files=0, partial=0, commits=(), staged=True)
-    assert model.named_in(script) is named
+    assert model.named_in(script, ("/models", "/home/a b/vllm")) is named
 
 
 def test_two_owners_models_of_one_name_are_two(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ ROWS = (
     ),
     Signature(
         id="F28",
-        pattern=r"CUDA out of memory|torch(?:\.cuda)?\.OutOfMemoryError",
+        pattern=r"CUDA out of memory|CUDA error: out of memory|torch(?:\.cuda)?\.OutOfMemoryError",
         cause="The GPU's share of the one memory pool is used up.",
         fix="Set gpu-memory-utilization to 0.7 to 0.85 and lower max-model-len in vllm_args.",
         source="facts/dgx-spark.md failure 28; seed 5 section 11",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -29,6 +30,15 @@ class Result:
 
 class ChannelTimeoutError(Exception):
     """Nothing arrived in time; the caller knows which host and what it waited for."""
+
+
+@contextlib.contextmanager
+def telling_breaks() -> Iterator[None]:
+    """Raise OSError where a library has EOFError for a connection that it cannot write to."""
+    try:
+        yield
+    except EOFError as error:
+        raise ConnectionResetError("the connection broke") from error
 
 
 class Channel(ABC):

@@ -20,7 +20,7 @@ import paramiko
 
 from sparkfleet.errors import UnreachableError
 from sparkfleet.remote import ping, refusals
-from sparkfleet.remote.channel import PIECE, Channel, ChannelTimeoutError
+from sparkfleet.remote.channel import PIECE, Channel, ChannelTimeoutError, telling_breaks
 from sparkfleet.remote.link import Link
 from sparkfleet.remote.refusals import Target
 from sparkfleet.remote.sockets import CONNECT_TIMEOUT, dial
@@ -75,11 +75,13 @@ class SshChannel(Channel):
 
     def send(self, data: bytes) -> None:
         """Write `data` to the command's standard input."""
-        self._session.sendall(data)
+        with telling_breaks():
+            self._session.sendall(data)
 
     def end_input(self) -> None:
         """Close the command's standard input."""
-        self._session.shutdown_write()
+        with telling_breaks():
+            self._session.shutdown_write()
 
     def receive(self, deadline: float | None = None) -> bytes:
         """Return the next bytes of standard output, or ``b""`` at its end."""
@@ -97,7 +99,8 @@ class SshChannel(Channel):
 
     def close(self) -> None:
         """Drop the channel; the command sees its standard input end."""
-        self._session.close()
+        with contextlib.suppress(EOFError):  # it is gone with its connection
+            self._session.close()
 
     def _read_stderr(self) -> bytes:
         with contextlib.suppress(OSError):

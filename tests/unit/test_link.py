@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from sparkfleet.commands import Command
 from sparkfleet.errors import CommandError
 from sparkfleet.model import Host
 from sparkfleet.remote.channel import ChannelTimeoutError
+from sparkfleet.remote.connection import SshChannel
 from sparkfleet.remote.link import Link
 from sparkfleet.remote.local import LocalLink
 from sparkfleet.remote.pool import Pool
@@ -145,3 +147,25 @@ def test_what_an_aborted_thread_opens_later_ends_too() -> None:
         waiting.result(5)
         assert pool.map(lambda link: link.run(Command(argv=("true",))), [Host(name="one")]).all()
     assert time.monotonic() - began < 5
+
+
+class BrokenSession:
+    """A channel of Paramiko's whose connection is gone: what is written finds no socket."""
+
+    def recv_stderr(self, _: int) -> bytes:
+        return b""
+
+    def _refuse(self, *_: object) -> None:
+        raise EOFError
+
+    sendall = shutdown_write = close = _refuse
+
+
+def test_a_connection_that_broke_is_told_to_who_writes_and_lets_itself_be_closed() -> None:
+    session: Any = BrokenSession()
+    channel = SshChannel(session)
+    with pytest.raises(OSError, match="the connection broke"):
+        channel.send(b"x")
+    with pytest.raises(OSError, match="the connection broke"):
+        channel.end_input()
+    channel.close()

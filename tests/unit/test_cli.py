@@ -409,9 +409,15 @@ def test_files_are_not_joined_by_commas(call: Call, tmp_path: Path) -> None:
     assert done.returncode == 5
 
 
-def test_the_example_to_copy_is_where_it_is_said_to_be(call: Call) -> None:
-    hint = call("cluster.up", "--tp", "2").stderr.splitlines()[1]
-    assert f"copy {PAIR} or {CHECKOUT / 'inventories' / 'solo.yml'} and" in hint
+def test_the_example_to_copy_is_where_it_is_said_to_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sources, "LAB_INVENTORY", tmp_path / "no-lab.yml")
+    with pytest.raises(UsageError, match="no inventory") as caught:
+        sources.inventories([])
+    hint = caught.value.problems[0].hint
+    assert f"copy {PAIR} or {CHECKOUT / 'inventories' / 'solo.yml'} and" in str(hint)
 
 
 def test_the_recipe_is_the_one_given_else_the_inventorys() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given
+from hypothesis import HealthCheck, example, given
 from hypothesis import settings as bounds
 from hypothesis import strategies as st
 
@@ -64,14 +64,21 @@ def spark(here: Spark) -> Iterator[Spark]:
 
 @bounds(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 @given(values=st.lists(WORDS, min_size=1, max_size=20))
+@example(values=["-"])
 def test_every_argument_arrives_byte_for_byte(here: Spark, values: list[str]) -> None:
     values = ["-" + value if value.startswith("-") else value for value in values]
     arguments: dict[str, Any] = {f"option-{number}": value for number, value in enumerate(values)}
     arguments |= {"json": {"method": "mtp", "ä'\"$": values}, "list": values}
     words, _ = here.run(vllm_args=arguments)
-    assert [words[words.index(f"--option-{at}") + 1] for at in range(len(values))] == values
+    assert [_value(words, f"--option-{at}") for at in range(len(values))] == values
     assert json.loads(words[words.index("--json") + 1]) == arguments["json"]
     assert words[words.index("--list") + 1 :] == values
+
+
+def _value(words: list[str], option: str) -> str:
+    """Return the value of an option: the next word, or in one with it if it begins with a dash."""
+    joined = [word for word in words if word.startswith(f"{option}=")]
+    return joined[0].partition("=")[2] if joined else words[words.index(option) + 1]
 
 
 @bounds(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))

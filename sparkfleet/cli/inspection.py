@@ -36,7 +36,7 @@ def show_logs(asked: Asked, lines: str | None, *, follow: bool = False) -> int:
     with Pool(open_link, forks=asked.forks) as pool:
         answers = _ask(resolved, pool, count)
         _show(answers)
-        with contextlib.suppress(KeyboardInterrupt):
+        with contextlib.suppress(KeyboardInterrupt):  # its end, with 0
             last = _lines(_ask(resolved, pool, REACH)) if follow else {}
             while follow and lasting.heard():
                 time.sleep(EVERY)

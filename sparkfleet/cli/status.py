@@ -73,7 +73,7 @@ def show_status(asked: Asked, *, watch: bool = False) -> int:
     with Pool(open_link, forks=asked.forks) as pool:
         scan = _scan(resolved, pool)
         _show(resolved, scan, asked, watch=watch)
-        with contextlib.suppress(KeyboardInterrupt):
+        with contextlib.suppress(KeyboardInterrupt):  # its end, with 0
             while watch and lasting.heard():
                 time.sleep(EVERY)
                 scan = _scan(resolved, pool)

@@ -113,7 +113,7 @@ def _ip_addresses(readings: Readings) -> Iterator[tuple[str, IPv4Interface]]:
 def _kernel_addresses(readings: Readings) -> Iterator[tuple[str, IPv4Interface]]:
     for name in readings.names(NET):
         address, _, mask = readings.text(f"SIOCGIFADDR {name}").partition(" ")
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError):  # it has no IPv4 address
             yield name, IPv4Interface(f"{address}/{mask}")
 
 

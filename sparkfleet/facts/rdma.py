@@ -122,7 +122,7 @@ def _gids(readings: Readings, port: str) -> Iterator[Gid]:
     kinds = readings.table(f"{port}/gid_attrs/types")
     netdevs = readings.table(f"{port}/gid_attrs/ndevs")
     for index, text in readings.table(f"{port}/gids").items():
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError):  # no GID stands there
             yield Gid(
                 index=int(index),
                 address=IPv6Address(text),

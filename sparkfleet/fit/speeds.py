@@ -58,4 +58,4 @@ def _measured(row: dict[str, object]) -> Measured:
     if not isinstance(sample, dict):
         raise TypeError(sample)
     seconds = float(sample["seconds"])
-    return Measured(sample=Sample(step=Step(**sample["step"]), seconds=seconds), **row)  # type: ignore[arg-type]
+    return Measured(sample=Sample(step=Step(**sample["step"]), seconds=seconds), **row)  # type: ignore[arg-type] # JSON

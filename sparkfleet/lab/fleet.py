@@ -79,7 +79,7 @@ def up(hosts: int = 2, *, cables: str = "crossed") -> Fleet:
             build.build(wanted, engine.venv_path(), model.model_path())
             state = State(plan=wanted, running={})
             state = boot(state, wanted.hosts, lock)
-        except BaseException:
+        except BaseException:  # a signal too
             teardown.remove()
             states.remove_lock()
             raise

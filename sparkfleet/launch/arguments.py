@@ -11,7 +11,7 @@ from typing import Any
 
 from sparkfleet.errors import RecipeError, Where
 
-SECRET = "in vllm_env, from a file; a command line is seen by every user of the host"  # noqa: S105
+SECRET = "in vllm_env, from a file; a command line is seen by every user of the host"  # noqa: S105 - words
 OURS = {
     "host": "the endpoint listens on all addresses of the head",
     "port": "vllm_port",

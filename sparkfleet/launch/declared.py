@@ -107,7 +107,7 @@ def _model(item: Any) -> str:
 def _parsed(item: Any) -> Any:
     """Return what JSON in a text stands for, anything else as it is."""
     if isinstance(item, str) and item.startswith("{"):
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError):  # no JSON: as it is
             return json.loads(item)
     return item
 

@@ -77,7 +77,7 @@ def names(folder: str) -> list[str]:
 def note_files(folder: str, files: Iterable[str]) -> None:
     """Keep the text of each of `files`."""
     for path in (os.path.join(folder, file) for file in files):  # noqa: PTH118 - an absolute wins
-        note(path, lambda path=path: content(path))  # type: ignore[misc]
+        note(path, lambda path=path: content(path))  # type: ignore[misc] # bound now
 
 
 def note_folder(path: str) -> list[str]:

@@ -114,7 +114,7 @@ def put(path: Path, request: dict[str, Any]) -> dict[str, Any]:
             new.unlink()
             return {"error": f"{path}: refused, nothing was changed: {complaint}"}
         new.replace(path)
-    except BaseException:
+    except BaseException:  # a signal too
         new.unlink()
         raise
     return {}

@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import json  # noqa: F401 - so that no program has to load it
 import os
-import pathlib  # noqa: F401
+import pathlib  # noqa: F401 - the same
 import selectors
 import struct
 import sys

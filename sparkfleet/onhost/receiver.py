@@ -149,7 +149,7 @@ class Shelf:
 def hash_of(item: dict[str, Any]) -> Any:
     """Return the hash to update: SHA-256, or the SHA-1 by which Git names a file's content."""
     if item["hash"].startswith("git:"):
-        return hashlib.sha1(b"blob %d\0" % item["size"])  # noqa: S324
+        return hashlib.sha1(b"blob %d\0" % item["size"])  # noqa: S324 - Git's own
     return hashlib.sha256()
 
 

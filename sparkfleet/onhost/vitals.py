@@ -99,7 +99,7 @@ def counters(text: str) -> dict[str, float]:
     for line in text.splitlines():
         name = line.partition("{")[0].partition(" ")[0]
         if name in COUNTERS:
-            with contextlib.suppress(ValueError):
+            with contextlib.suppress(ValueError):  # no number
                 value, known = float(line.rsplit(" ", 1)[1]), found.get(name, 0.0)
                 found[name] = max(known, value) if name == FULLEST else known + value
     return found

@@ -59,7 +59,7 @@ class Engine:
             self._scene.tell(events.Note(text="interrupted; taking back this run", level="error"))
             self._scene.pool.abort()
             self._take_back()
-        except BaseException:
+        except BaseException:  # a signal too
             self._take_back()  # a bug, a wrong playbook, a closed pipe: nothing of it may stay
             raise
         return Ended(

@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 import huggingface_hub
 from huggingface_hub import constants, errors
-from huggingface_hub.utils import (  # type: ignore[attr-defined]
+from huggingface_hub.utils import (  # type: ignore[attr-defined] # not in its __all__
     filter_repo_objects,
     validate_repo_id,
 )
@@ -217,7 +217,7 @@ def ask(question: Callable[[], T], name: str, token: str | None) -> T:
             return question()
         except errors.OfflineModeIsEnabled as error:
             raise HubError("HF_HUB_OFFLINE is set, and offline mode asks nobody") from error
-        except errors.HTTPError as error:  # type: ignore[attr-defined]
+        except errors.HTTPError as error:  # type: ignore[attr-defined] # the same
             asked = rest(error)
             if wait is None or status_of(error) not in (None, *BUSY) or asked > PATIENCE:
                 problem, hint = refusal(error, name, has_token=bool(token))

@@ -14,7 +14,7 @@ def digest(path: Path, kind: str) -> str:
     buffer = memoryview(bytearray(PIECE))
     with path.open("rb", buffering=0) as source:
         start = b"blob %d\0" % os.fstat(source.fileno()).st_size
-        state = hashlib.sha1(start) if kind == "git" else hashlib.sha256()  # noqa: S324
+        state = hashlib.sha1(start) if kind == "git" else hashlib.sha256()  # noqa: S324 - Git's
         for count in iter(lambda: source.readinto(buffer), 0):
             state.update(buffer[:count])
         if hasattr(os, "posix_fadvise"):  # a Mac that controls has none

@@ -81,6 +81,8 @@ class Tree:
             return "kind", "no regular file"
         if found.st_size != item["size"]:
             return "size", f"{found.st_size} bytes"
+        if not os.access(path, os.R_OK):  # also what the ledger knows, and nobody opens
+            return "unreadable", _owner(path)
         seen = self.hash(real, found, item["hash"].split(":")[0])
         if seen != item["hash"]:
             return "hash", seen

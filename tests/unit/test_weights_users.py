@@ -255,3 +255,21 @@ def test_what_a_container_of_root_left_in_the_cache_is_copied_not_linked(
         assert stage.verify(link, manifest, f"{name}/vllm")[-1].check == "weights.complete"
         largest = max(layout.places(manifest), key=lambda place: place.file.size)
         assert Path(name, "vllm", largest.blob).stat().st_uid == BOB
+
+
+def test_a_file_that_was_proven_and_then_closed_is_unreadable_and_comes_anew(
+    spark: tuple[Sparks, Manifest], tmp_path: Path
+) -> None:
+    staged, manifest = spark
+    root, link = staged.root("spark-01"), bob()
+    give(staged.folder)
+    assert stage.verify(link, manifest, str(root))[-1].check == "weights.complete"
+    smallest = min(layout.places(manifest), key=lambda place: place.file.size)
+    (root / smallest.blob).chmod(0)
+    seen = inspect(link, manifest, str(root))
+    assert {found.state for found in seen.findings} == {"unreadable"}
+    source = FolderSource(folder=tmp_path / "gemma4-coder")
+    plan = stage.plan(manifest, {"spark-01": seen})
+    assert [send.place.blob for send in plan["spark-01"].sends] == [smallest.blob]
+    delivery.deliver({"spark-01": link}, plan, apart, source=source)
+    assert stage.verify(link, manifest, str(root))[-1].check == "weights.complete"

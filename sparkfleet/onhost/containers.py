@@ -1,9 +1,8 @@
 """Look at the containers of one cluster's deployment on this host, or end them.
 
-Request: ``do`` (survey, images, settle or stop), ``cli`` (docker or podman), ``cluster_dir``,
-``cluster``; to look also ``image`` (null where none is named) and ``pip``, for a survey ``files``,
-to settle the ``role`` that was started and for how many seconds it must ``stay``, for stop
-``grace``, s.
+Request: ``do`` (survey, images, settle, stop), ``cli`` (docker or podman), ``cluster_dir``, but for
+images ``cluster``; to look also ``image`` (null where none is named) and ``pip``, for a survey
+``files``, to settle the ``role`` that was started and how long it must ``stay``, to stop ``grace``.
 
 A container is ours by its label. The program that a role's script became, the client of
 `docker run`, is known by the record of the last start; `deployment.py` ends it.
@@ -22,6 +21,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+
+from sparkfleet.onhost.parts.paths import RefusedError, cluster_folder
 
 RECORD = "deployment.json"
 LABEL = "sparkfleet.cluster"
@@ -42,12 +43,15 @@ def main() -> None:
     """Answer the request on standard input."""
     request = json.loads(sys.stdin.readline())
     root = request["root"] = Path(request["cluster_dir"]).expanduser()
-    request["folder"] = root / request["cluster"]
     try:
+        if request["do"] != "images":
+            request["folder"] = cluster_folder(request["cluster_dir"], request["cluster"])
         deeds = {"survey": survey, "images": images_of, "settle": settle, "stop": stop}
         answer = deeds[request["do"]](request)
     except DaemonError as error:
         answer = {"error": str(error), "hint": f"on that host: {request['cli']} ps"}
+    except RefusedError as refusal:
+        answer = refusal.answer()
     except OSError as error:
         answer = {"error": f"{error.filename or root}: {error.strerror}"}
     print(json.dumps(answer))
@@ -75,8 +79,8 @@ def survey(request: dict[str, Any]) -> dict[str, Any]:
         answer.update(containers=containers.result(), **image.result())
     for role in clients(answer["record"]).values():
         if lives(role):
-            shown = f"{request['cli']} run {role['script']}"
-            answer["processes"].append({**role, "command": shown})
+            command = f"{request['cli']} run {role['script']}"
+            answer["processes"].append({**role, "command": command})
     return answer
 
 
@@ -106,8 +110,8 @@ def lives(client: dict[str, Any]) -> bool:
         text = Path(f"/proc/{client['pid']}/stat").read_text(errors="replace")
     except OSError:
         return False
-    fields = text.rsplit(")", 1)[1].split()
-    return fields[0] != "Z" and bool(int(fields[19]) == client["began"])
+    state, *fields = text.rsplit(")", 1)[1].split()
+    return state != "Z" and bool(int(fields[18]) == client["began"])
 
 
 def ask(cli: str, *words: str, timeout: float = PATIENCE) -> str:
@@ -120,8 +124,7 @@ def ask(cli: str, *words: str, timeout: float = PATIENCE) -> str:
         raise DaemonError(f"{cli} is not installed") from None
     except subprocess.TimeoutExpired:
         raise DaemonError(f"{cli} {words[0]} does not answer within {timeout:.0f} s") from None
-    if done.returncode:
-        said = done.stderr.strip() or f"status {done.returncode}"
+    if said := done.returncode and (done.stderr.strip() or f"status {done.returncode}"):
         raise DaemonError(f"{cli} {words[0]}: {said}")
     return done.stdout
 
@@ -132,8 +135,7 @@ def daemon_of(cli: str) -> dict[str, Any]:
         info = json.loads(ask(cli, "info", "--format", "{{json .}}"))
     except DaemonError as error:
         return {"error": str(error)}
-    errors = info.get("ServerErrors")
-    if errors:
+    if errors := info.get("ServerErrors"):
         return {"error": f"{cli} info: {'; '.join(errors)}"}
     root = info.get("DockerRootDir") or (info.get("store") or {}).get("graphRoot", "/")
     folders = info.get("CDISpecDirs") or CDI_FOLDERS
@@ -213,8 +215,7 @@ def settle(request: dict[str, Any]) -> dict[str, Any]:
     """Wait until the container of a role that was just started runs, and see that it stays."""
     role = request["role"]
     client = clients(json.loads(read(request["folder"] / RECORD) or "null"))[role]
-    deadline = time.monotonic() + START_PATIENCE
-    running = 0.0
+    deadline, running = time.monotonic() + START_PATIENCE, 0.0
     while time.monotonic() < deadline:
         if not lives(client):
             return {"error": f"{role} ended at once"}
@@ -229,8 +230,7 @@ def settle(request: dict[str, Any]) -> dict[str, Any]:
 
 def stop(request: dict[str, Any]) -> dict[str, Any]:
     """End and remove every container of ours, and check that none is left."""
-    cli, grace = request["cli"], request["grace"]
-    first = containers_of(request)
+    cli, grace, first = request["cli"], request["grace"], containers_of(request)
     running = [one["id"] for one in first if one["state"] not in ("exited", "created", "dead")]
     if running:
         ask(cli, "stop", "-t", str(int(grace)), *running, timeout=grace + PATIENCE)

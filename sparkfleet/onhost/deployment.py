@@ -1,12 +1,10 @@
 """Look at, start and stop the processes of one cluster's deployment on this host.
 
-Request: ``do`` (survey, write, start or stop), ``cluster_dir``, ``cluster``, and what that
-deed needs.
+Request: ``do`` (survey, write, start, stop), ``cluster_dir``, ``cluster``, what that deed needs.
 
 What is ours is known by its label: SPARKFLEET_CLUSTER in a process's environment, as the rendered
 scripts export it. A process that rewrites its title can lose the label from /proc, so the sessions
-that were started here and the descendants of labelled processes count too. Nothing else is ever
-signalled.
+that were started here and the descendants of labelled processes count too. No other is signalled.
 """
 
 from __future__ import annotations
@@ -21,6 +19,8 @@ import sys
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from sparkfleet.onhost.parts.paths import RefusedError, checked, cluster_folder
 
 RECORD, GUARD = "deployment.json", "guard.json"
 TICK = 0.05  # s between looks at a process
@@ -40,12 +40,14 @@ class Process(NamedTuple):
 def main() -> None:
     """Answer the request on standard input."""
     request = json.loads(sys.stdin.readline())
-    root = Path(request["cluster_dir"]).expanduser()
-    request["folder"] = root / request["cluster"]
     deeds = {"survey": survey, "write": write, "start": start, "stop": stop}
     try:
+        request["folder"] = cluster_folder(request["cluster_dir"], request["cluster"])
         answer = deeds[request["do"]](request)
+    except RefusedError as refusal:
+        answer = refusal.answer()
     except OSError as error:
+        root = request["folder"].parent
         hint = f"the inventory's user must own it, with room: ls -ld {root}; df -h {root.parent}"
         answer = {"error": f"{error.filename or request['folder']}: {error.strerror}", "hint": hint}
     print(json.dumps(answer))
@@ -67,9 +69,10 @@ def survey(request: dict[str, Any]) -> dict[str, Any]:
 def write(request: dict[str, Any]) -> dict[str, Any]:
     """Put files in place, each whole or not at all; one that is given as null is removed."""
     folder: Path = request["folder"]
+    paths = {name: checked(folder, name) for name in request["contents"]}
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for name, content in request["contents"].items():
-        path, new = folder / name, folder / f"{name}.new"
+        path, new = paths[name], folder / f"{name}.new"
         if content is None:
             path.unlink(missing_ok=True)
             continue
@@ -112,9 +115,8 @@ def start(request: dict[str, Any]) -> dict[str, Any]:
 
 def note(request: dict[str, Any], role: str, pid: int) -> None:
     """Record who runs as `role`, so that a later run knows it again."""
-    process = look(pid)
+    began = getattr(look(pid), "began", 0)
     roles = (record(request["folder"]) or {}).get("roles", {})
-    began = process.began if process else 0
     roles[role] = {"pid": pid, "began": began, "script": request["script"]}
     content = {name: request.get(name) for name in ("hash", "cli", "about")}
     write({**request, "contents": {RECORD: json.dumps({**content, "roles": roles})}})
@@ -164,10 +166,9 @@ def read(path: Path) -> str | None:
 def record(folder: Path) -> dict[str, Any] | None:
     """Return what the last start wrote down, or None."""
     try:
-        found: dict[str, Any] | None = json.loads(read(folder / RECORD) or "null")
+        return json.loads(read(folder / RECORD) or "null")  # type: ignore[no-any-return]  # JSON
     except ValueError:
         return None
-    return found
 
 
 def look(pid: int) -> Process | None:
@@ -228,9 +229,8 @@ def ours(request: dict[str, Any]) -> list[Process]:
 
 def public(process: Process) -> dict[str, Any]:
     """Return the part of a process that may leave the host."""
-    command = read(Path(f"/proc/{process.pid}/cmdline")) or ""
-    shown = command.replace("\0", " ").strip()[:200]
-    return {"pid": process.pid, "began": process.began, "command": shown}
+    command = (read(Path(f"/proc/{process.pid}/cmdline")) or "").replace("\0", " ").strip()
+    return {"pid": process.pid, "began": process.began, "command": command[:200]}
 
 
 def engine(venv: str | None) -> dict[str, Any] | None:

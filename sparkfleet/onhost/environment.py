@@ -16,6 +16,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from sparkfleet.onhost.parts.paths import RefusedError, cluster_folder
+
 LABEL = "SPARKFLEET_CLUSTER"
 PATIENCE = 30  # s for a look inside a container
 
@@ -23,7 +25,11 @@ PATIENCE = 30  # s for a look inside a container
 def main() -> None:
     """Answer the request on standard input."""
     request = json.loads(sys.stdin.readline())
-    path = Path(request["cluster_dir"]).expanduser() / request["cluster"] / "nccl.env"
+    try:
+        path = cluster_folder(request["cluster_dir"], request["cluster"]) / "nccl.env"
+    except RefusedError as refusal:
+        print(json.dumps(refusal.answer()))
+        return
     wanted = exports(path.read_text(errors="replace")) if path.exists() else {}
     differ = {role: names(request, role, wanted) for role in request["pids"]}
     print(json.dumps({"differ": {role: found for role, found in differ.items() if found}}))

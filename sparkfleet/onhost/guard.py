@@ -23,6 +23,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from sparkfleet.onhost.parts.paths import RefusedError, cluster_folder
+
 RECORD, SERVING = "guard.json", "guard.serving"
 TICK = 0.25  # s between samples; an NVMe disk fills 2 GB of memory in that time
 ARMING = 5.0  # s for the first sample
@@ -39,7 +41,9 @@ def main() -> None:
     request = json.loads(sys.stdin.readline())
     root = Path(request["cluster_dir"]).expanduser()
     try:
-        answer = arm(request, root / request["cluster"])
+        answer = arm(request, cluster_folder(request["cluster_dir"], request["cluster"]))
+    except RefusedError as refusal:
+        answer = refusal.answer()
     except OSError as error:
         answer = {"error": f"{error.filename or root}: {error.strerror}"}
     print(json.dumps(answer))

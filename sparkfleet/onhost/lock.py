@@ -16,8 +16,9 @@ import json
 import os
 import sys
 import time
-from pathlib import Path
 from typing import Any, TextIO
+
+from sparkfleet.onhost.parts.paths import RefusedError, cluster_folder
 
 TICK = 0.2  # s
 LACKING = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP)  # what a filesystem without locks answers
@@ -40,10 +41,12 @@ def main() -> None:
 def hold(folder: str, request: dict[str, Any], files: contextlib.ExitStack) -> dict[str, Any]:
     """Take the lock of one folder, for as long as `files` are open; tell why that cannot be."""
     try:
-        root = Path(folder).expanduser()
+        path = cluster_folder(folder, request["cluster"]) / "lock"
+    except RefusedError as refusal:
+        return refusal.answer()
     except RuntimeError:
         return {"error": f"nobody here has the home of {folder}", "hint": "see weights_dir"}
-    path = root / request["cluster"] / "lock"
+    root = path.parent.parent
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         file = files.enter_context(path.open("a+", encoding="utf-8"))

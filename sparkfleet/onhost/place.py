@@ -20,31 +20,36 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from sparkfleet.onhost.parts.writing import (
-    ELSEWHERE,
-    FOLDER,
-    LACKING,
-    RefusedError,
-    answered,
-    lock,
-)
+from sparkfleet.onhost.parts.paths import RefusedError, below, given
+from sparkfleet.onhost.parts.writing import ELSEWHERE, FOLDER, LACKING, answered, lock
 
 PARTIAL = ".incomplete"
 PIECE = 1 << 20
+MADE = ("path", "blob")  # of an item
 
 
 def place(root: Path, request: dict[str, Any]) -> dict[str, Any]:
     """Publish bytes that are here already: by a hard link where that can be, else by a copy."""
+    check(root, request)
     held = lock(root)
     copied: list[int] = []
     threading.Thread(target=_tell, args=(copied,), daemon=True).start()
     placed = [item["path"] for item in request["items"] if _place(root, item, copied)]
     for name, text in request["texts"].items():
-        partial = _beside(root / name)
+        partial = _beside(below(root, name))
+        partial.unlink(missing_ok=True)
         partial.write_text(text)
         partial.replace(root / name)
     os.close(held)
     return {"placed": placed, "texts": list(request["texts"])}
+
+
+def check(root: Path, request: dict[str, Any]) -> None:
+    """Refuse paths that lead out of `root`, before anything is made."""
+    for name in (*request["texts"], *(item[kind] for item in request["items"] for kind in MADE)):
+        below(root, name)
+    for item in request["items"]:
+        given(root, item["have"])
 
 
 def _tell(copied: list[int]) -> None:
@@ -55,7 +60,8 @@ def _tell(copied: list[int]) -> None:
 
 
 def _place(root: Path, item: dict[str, Any], copied: list[int]) -> bool:
-    path, blob, have = (root / item[name] for name in ("path", "blob", "have"))
+    path, blob = (below(root, item[name]) for name in MADE)
+    have = given(root, item["have"])
     if not have.exists():
         return False
     if have != blob:

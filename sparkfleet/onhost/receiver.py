@@ -28,7 +28,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, cast
 
-from sparkfleet.onhost.parts.writing import FOLDER, RefusedError, answered, lock
+from sparkfleet.onhost.parts.paths import RefusedError, below
+from sparkfleet.onhost.parts.writing import FOLDER, answered, lock
 
 PIECE = 1 << 20  # bytes read at once, and lost by a kill; smaller ones cost too many wake-ups
 PIECES = 16  # pieces between the reader and the hasher of a stream
@@ -87,7 +88,8 @@ class Shelf:
 
     def land(self, item: dict[str, Any], readinto: Callable[..., int], hasher: Hasher) -> None:
         """Write the rest of one file as it arrives, and hash all of it."""
-        partial, offset = self.root / (item["blob"] + PARTIAL), item["offset"]
+        blob, offset = below(self.root, item["blob"]), item["offset"]
+        partial = blob.with_name(blob.name + PARTIAL)
         self._make(partial.parent)
         if not os.access(partial, os.W_OK):  # a container left it; the folder is ours
             partial.unlink(missing_ok=True)
@@ -129,11 +131,7 @@ class Shelf:
         """Create a folder, and remember where it really is: the ledger names no links."""
         if folder not in self._folders:
             folder.mkdir(parents=True, exist_ok=True)
-            try:
-                self._folders[folder] = folder.resolve().relative_to(self.root.resolve())
-            except ValueError:
-                problem = f"{folder} leads out of {self.root}; the engine cannot follow it there"
-                raise RefusedError(problem, "set weights_dir to the real folder") from None
+            self._folders[folder] = folder.resolve().relative_to(self.root.resolve())
 
     def _later(self, work: Callable[..., None], *args: Any) -> None:
         self._waiting.append(self._disk.submit(work, *args))
@@ -203,6 +201,12 @@ def run(shelf: Shelf, stream: dict[str, Any]) -> None:
         shelf.land(item, readinto, hasher)
 
 
+def check(root: Path, streams: list[dict[str, Any]]) -> None:
+    """Refuse blobs that lead out of `root`, before anything is made."""
+    for item in (item for stream in streams for item in stream["files"]):
+        below(root, item["blob"])
+
+
 def receive(shelf: Shelf, streams: list[dict[str, Any]]) -> dict[str, Any]:
     """Run all `streams` at once, each in a thread of its own."""
     idle = all(stream["source"] for stream in streams)
@@ -225,9 +229,13 @@ def tell(shelf: Shelf, idle: list[int]) -> None:
 def main() -> dict[str, Any]:
     """Answer the request on standard input."""
     request = json.loads(sys.stdin.buffer.readline())
-    return answered(
-        request["root"], lambda root: receive(Shelf(root), request["streams"]), again=AGAIN
-    )
+    streams = request["streams"]
+
+    def work(root: Path) -> dict[str, Any]:
+        check(root, streams)
+        return receive(Shelf(root), streams)
+
+    return answered(request["root"], work, again=AGAIN)
 
 
 if __name__ == "__main__":

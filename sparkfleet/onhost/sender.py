@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from sparkfleet.onhost.parts.downloads import Hub, HubError, prefer_ipv4
+from sparkfleet.onhost.parts.paths import RefusedError, below, given
 
 PIECE = 1 << 20  # bytes read at once from the hub; more of a file is dropped from the page cache
 PATIENCE = 60  # s for a receiver to connect
@@ -38,8 +39,11 @@ class Files:
     """Files of this host, whole or still arriving."""
 
     def __init__(self, root: Path, files: dict[str, dict[str, Any]]) -> None:
-        self.root, self.files = root, files
-        self.stale = {b: _identity(root / b) for b, file in files.items() if file["arriving"]}
+        self.files = files
+        self.landing = {blob: below(root, blob) for blob in files}
+        self.there = {blob: given(root, file["path"]) for blob, file in files.items()}
+        arriving = (blob for blob, file in files.items() if file["arriving"])
+        self.stale = {blob: _identity(self.landing[blob]) for blob in arriving}
 
     def send(self, wire: socket.socket, blob: str, offset: int) -> int:
         """Send file `blob` from byte `offset` on, each byte as soon as it is there."""
@@ -65,8 +69,8 @@ class Files:
     def _open(self, blob: str) -> BinaryIO:
         """Open `blob` where its bytes are, or arrive; what it was before does not count."""
         if not self.files[blob]["arriving"]:
-            return Path(self.root, self.files[blob]["path"]).open("rb")
-        landing = self.root / blob
+            return self.there[blob].open("rb")
+        landing = self.landing[blob]
         while True:
             with contextlib.suppress(FileNotFoundError):
                 return landing.with_name(landing.name + PARTIAL).open("rb")
@@ -143,14 +147,14 @@ def main() -> dict[str, Any]:
     """Answer the request on standard input."""
     request = json.loads(sys.stdin.buffer.readline())
     root, files = Path(request["root"]).expanduser(), request["files"]
-    source = Hub(request["hub"], files) if request["hub"] else Files(root, files)
     prefer_ipv4()
     try:
+        source = Hub(request["hub"], files) if request["hub"] else Files(root, files)
         service = Service(source, request)
         print(json.dumps({"progress": {"port": service.listener.getsockname()[1]}}), flush=True)
         threading.Thread(target=service.tell, daemon=True).start()
         service.run()
-    except HubError as refusal:
+    except (HubError, RefusedError) as refusal:
         return {"error": refusal.args[0], "hint": refusal.args[1]}
     except OSError as error:
         return {"error": f"{error.filename or request['address']}: {error.strerror}"}

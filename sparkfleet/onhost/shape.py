@@ -17,6 +17,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from sparkfleet.onhost.parts.paths import RefusedError, checked
+
 TEXTS = ("config.json", "hf_quant_config.json", "params.json")
 LONGEST = 100_000_000  # bytes of a header; the format's own limit
 NUMBER = re.compile(r"(?<=[._])\d+(?=[._]|$)")
@@ -33,12 +35,13 @@ def read(folder: Path) -> dict[str, Any]:
 
 def find(root: Path, model: str, revision: str) -> Path:
     """Return the folder of a bundle, or of a snapshot in the classic cache layout."""
-    if (root / model).is_dir():
-        return root / model
+    folder = checked(root, model)
+    if folder.is_dir():
+        return folder
     home = root / "hub" / ("models--" + model.replace("/", "--"))
-    ref = home / "refs" / revision
+    ref = checked(home / "refs", revision)
     commit = text(ref).strip() if ref.is_file() else revision
-    return home / "snapshots" / commit
+    return checked(home / "snapshots", commit)
 
 
 def text(path: Path) -> str:
@@ -84,8 +87,11 @@ def rows(headers: list[dict[str, Any]]) -> list[list[Any]]:
 
 if __name__ == "__main__":
     asked = json.loads(sys.stdin.readline())
-    if "folder" in asked:
-        place = Path(asked["folder"]).expanduser()
-    else:
-        place = find(Path(asked["root"]).expanduser(), asked["model"], asked["revision"])
-    print(json.dumps(read(place)))
+    try:
+        if "folder" in asked:
+            place = Path(asked["folder"]).expanduser()
+        else:
+            place = find(Path(asked["root"]).expanduser(), asked["model"], asked["revision"])
+        print(json.dumps(read(place)))
+    except RefusedError as refusal:
+        print(json.dumps(refusal.answer()))

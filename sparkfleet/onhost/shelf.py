@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from sparkfleet.onhost.parts.paths import folder_below, is_below
 from sparkfleet.onhost.parts.writing import FOLDER, answered, lock
 
 PARTIAL = ".incomplete"
@@ -54,12 +55,12 @@ def files(folder: Path) -> Iterator[tuple[str, int]]:
 def records(root: Path) -> Iterator[tuple[Path, Path]]:
     """Yield the folder of each model that runs of ours brought here, and the record of that."""
     for path in root.glob(f"{FOLDER}/manifests/*.json"):
-        with contextlib.suppress(OSError, ValueError, KeyError):
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             manifest = json.loads(path.read_text())
-            name = manifest["name"]
+            name = str(manifest["name"])
             if manifest["commit"]:
                 name = "hub/models--" + name.replace("/", "--")
-            if (root / name).is_dir():
+            if is_below(name) and (root / name).is_dir():
                 yield root / name, path
 
 
@@ -68,7 +69,8 @@ def remove(root: Path, request: dict[str, Any]) -> dict[str, Any]:
 
     With it go snapshots that lack a file then, and the client's books of commits that are gone.
     """
-    held, folder, ours = lock(root), root / request["folder"], brought(root)
+    folder = folder_below(root, request["folder"])
+    held, ours = lock(root), brought(root)
     record = dict(records(root)).get(folder)
     gone = sweep(folder, lambda path: str(path.relative_to(root)) in ours or path.suffix == PARTIAL)
     broken = {snapshot(folder, path) for path in inside(folder) if not path.exists()}

@@ -25,6 +25,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from sparkfleet.onhost.parts.paths import RefusedError, checked
 from sparkfleet.onhost.parts.safetensors import index_problem
 
 PARTIAL = ".incomplete"
@@ -32,6 +33,7 @@ BOOKS = ".sparkfleet"
 WRITTEN = ("lock", "ledger.jsonl", "manifests")  # of our books
 WEIGHTS = (".safetensors", ".bin", ".pt", ".gguf")
 Q_GETQUOTA = 0x800007 << 8  # for users; <linux/quota.h>
+LOOSE = "."  # in a model's place: files right below the root
 BLOCK = 1024  # bytes in a quota block
 
 
@@ -115,8 +117,8 @@ def walk(folder: Path) -> Iterator[Path]:
 
 def contents(root: Path, request: dict[str, Any]) -> dict[str, Any]:
     """Return what lies in the model's folder, and what should not."""
-    folder, served = root / request["folder"], root / request["served"]
-    known = {root / name for name in request["expected"]}
+    folder, served = (_folder(root, request[kind]) for kind in ("folder", "served"))
+    known = {checked(root, name) for name in request["expected"]}
     inside = known if folder == root else walk(folder)  # beside loose files stand other models
     chosen = dict.fromkeys((*way(root, folder), *inside))
     paths = [path for path in chosen if os.path.lexists(path)]
@@ -138,12 +140,16 @@ def contents(root: Path, request: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _folder(root: Path, name: str) -> Path:
+    return root if name == LOOSE else checked(root, name)
+
+
 def indexes(root: Path, nested: dict[str, bool]) -> dict[str, str]:
     """Return what is wrong with each index that can be read."""
     found = {}
     for name, below in nested.items():
         with contextlib.suppress(OSError):  # it is not there: another verdict
-            problem = index_problem(root / name, nested=below)
+            problem = index_problem(checked(root, name), nested=below)
             found.update({name: problem} if problem else {})
     return found
 
@@ -166,7 +172,7 @@ def texts(root: Path, names: list[str]) -> dict[str, str]:
     found = {}
     for name in names:
         with contextlib.suppress(OSError):
-            found[name] = (root / name).read_text(errors="replace")
+            found[name] = checked(root, name).read_text(errors="replace")
     return found
 
 
@@ -176,7 +182,7 @@ def downloads(root: Path, expected: list[str]) -> Iterator[Path]:
     Clients of before June 2026 append to the ``.incomplete`` file that ours would be, also after it
     got its name (huggingface_hub#4306).
     """
-    for blob in (root / name for name in expected if "/blobs/" in name):
+    for blob in (checked(root, name) for name in expected if "/blobs/" in name):
         model = blob.parent.parent
         lock = model.parent / ".locks" / model.name / f"{blob.name}.lock"
         try:
@@ -213,6 +219,8 @@ if __name__ == "__main__":
             "error": f"{error.filename or asked['root']}: {error.strerror}",
             "hint": "look at it there",
         }
+    except RefusedError as refusal:
+        answer = refusal.answer()
     except RuntimeError:  # of expanduser
         answer = {
             "error": f"nobody here has the home of {asked['root']}",

@@ -16,6 +16,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from sparkfleet.onhost.parts.paths import RefusedError, cluster_folder
+
 GRACE = 5.0  # s that the holder gets to end
 TICK = 0.05  # s
 
@@ -23,11 +25,14 @@ TICK = 0.05  # s
 def main() -> None:
     """Answer the request on standard input."""
     request = json.loads(sys.stdin.readline())
-    path = Path(request["cluster_dir"]).expanduser() / request["cluster"] / "lock"
+    path = Path(request["cluster_dir"]).expanduser()
     try:
+        path = cluster_folder(request["cluster_dir"], request["cluster"]) / "lock"
         answer = free(path, only_look=bool(request.get("look")))
     except FileNotFoundError:
         answer = {"holder": None}
+    except RefusedError as refusal:
+        answer = refusal.answer()
     except OSError as error:
         answer = {"error": f"{path}: {error.strerror}"}
     print(json.dumps(answer))

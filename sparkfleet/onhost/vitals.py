@@ -23,6 +23,8 @@ import time
 import urllib.request
 from pathlib import Path
 
+from sparkfleet.onhost.parts.paths import RefusedError, cluster_folder
+
 LABEL = "SPARKFLEET_CLUSTER="
 PATIENCE = 5  # s for a tool or the endpoint
 APPS = ("nvidia-smi", "--query-compute-apps=pid,process_name,used_memory", "--format=csv")
@@ -46,7 +48,11 @@ FULLEST = "vllm:kv_cache_usage_perc"  # a share: the engine with the most counts
 def main() -> None:
     """Answer the request on standard input."""
     request = json.loads(sys.stdin.readline())
-    folder = Path(request["cluster_dir"]).expanduser() / request["cluster"]
+    try:
+        folder = cluster_folder(request["cluster_dir"], request["cluster"])
+    except RefusedError as refusal:
+        print(json.dumps(refusal.answer()))
+        return
     healthy = None if request["port"] is None else fetch(request["port"], "/health") is not None
     answer = {
         "meminfo": Path("/proc/meminfo").read_text(),

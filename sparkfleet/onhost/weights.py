@@ -28,6 +28,7 @@ from typing import Any
 
 from sparkfleet.onhost.parts.hashes import PIECE, digest
 from sparkfleet.onhost.parts.ledger import Ledger
+from sparkfleet.onhost.parts.paths import RefusedError, checked
 from sparkfleet.onhost.parts.safetensors import header_problem
 
 PARTIAL = ".incomplete"
@@ -169,6 +170,8 @@ def own(root: Path) -> Path:
 
 def inspect(root: Path, request: dict[str, Any]) -> dict[str, Any]:
     """Answer `request`, telling each second how many bytes were hashed."""
+    for name in (item[kind] for item in request["files"] for kind in ("path", "blob")):
+        checked(root, name)  # a link that leads out is told as the state of its file
     path = Path(request["ledger"]).expanduser()
     ledger = Ledger(path, own(root), writable=request["record"])
     caches = [Path(os.path.expanduser(name)) for name in request["caches"]]  # noqa: PTH111 - never fails
@@ -188,4 +191,7 @@ def _tell(tree: Tree) -> None:
 
 if __name__ == "__main__":
     asked = json.loads(sys.stdin.buffer.readline())
-    print(json.dumps(inspect(Path(asked["root"]).expanduser(), asked)))
+    try:
+        print(json.dumps(inspect(Path(asked["root"]).expanduser(), asked)))
+    except RefusedError as refusal:
+        print(json.dumps(refusal.answer()))

@@ -11,18 +11,28 @@ import os
 import time
 from collections.abc import Callable, Collection
 from dataclasses import replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote
 
 import huggingface_hub
 from huggingface_hub import constants, errors
+from huggingface_hub.hf_api import RepoSibling
 from huggingface_hub.utils import (  # type: ignore[attr-defined] # not in its __all__
     filter_repo_objects,
     validate_repo_id,
 )
 
 from sparkfleet.errors import InputError
+from sparkfleet.safe_paths import (
+    GIT,
+    SHA256,
+    UnexpectedError,
+    digits,
+    is_below,
+    safe_path,
+    shortened,
+)
 from sparkfleet.weights import manifest as manifests
 from sparkfleet.weights.manifest import Chosen, File, Manifest
 from sparkfleet.weights.refusals import (
@@ -45,7 +55,7 @@ PATIENCE = 60  # s that the Hub may ask us to wait
 BUSY = (408, 429, 500, 502, 503, 504)
 KEPT = "no network? what was resolved before still counts: --set weights_offline=true"
 NO_HEAD = (405, 501)  # a mirror that answers GET only
-KINDS = {64: "sha256", 40: "git_sha1"}  # by the digits of an ETag
+KINDS = {SHA256: "sha256", GIT: "git_sha1"}  # by the digits of an ETag
 
 
 class HubError(InputError):
@@ -64,7 +74,7 @@ def resolve(
 
     Raises HubError, in offline mode also for a revision that was never resolved here.
     """
-    _check_name(name)
+    _check_name(name, revision)
     offline = offline or is_offline()
     known = kept(name, revision)
     if known is not None and (offline or revision == known.commit):
@@ -79,7 +89,12 @@ def resolve(
     return found
 
 
-def _check_name(name: str) -> None:
+def _check_name(name: str, revision: str) -> None:
+    if not is_below(revision):
+        raise HubError(
+            f"{shortened(revision)} is no revision of {name}",
+            hint="name a branch, a tag or a commit: weights_revision",
+        )
     try:
         validate_repo_id(name)
     except errors.HFValidationError as error:
@@ -176,18 +191,20 @@ def _fetch(name: str, revision: str, token: str | None) -> Manifest:
     info = ask(lambda: api.model_info(name, revision=revision, files_metadata=True), name, token)
     if not info.sha or not info.siblings:
         raise HubError(f"{constants.ENDPOINT} tells no commit or no files of {name}", hint=NOT_HUB)
-    files = tuple(
-        File(
-            path=_safe(row.rfilename, name),
-            size=row.size,
-            sha256=row.lfs.sha256 if row.lfs else None,
-            git_sha1=None if row.lfs else row.blob_id,
-        )
-        if row.size is not None and (row.lfs or row.blob_id)
-        else _ask_for(api, name, info.sha, row.rfilename)
-        for row in info.siblings
-    )
-    return Manifest(name=name, commit=info.sha, revision=revision, files=files)
+    try:
+        commit = digits("commit id", info.sha, GIT)  # before anything is asked by it
+        files = tuple(_file(api, name, commit, row) for row in info.siblings)
+        return Manifest(name=name, commit=commit, revision=revision, files=files)
+    except UnexpectedError as error:
+        problem = error.told(f" of {name} from {constants.ENDPOINT}")
+        raise HubError(problem, hint=NOT_HUB) from error
+
+
+def _file(api: huggingface_hub.HfApi, name: str, commit: str, row: RepoSibling) -> File:
+    if row.size is None or not (row.lfs or row.blob_id):
+        return _ask_for(api, name, commit, safe_path("file name", row.rfilename))
+    known = {"sha256": row.lfs.sha256} if row.lfs else {"git_sha1": row.blob_id}
+    return File(path=row.rfilename, size=row.size, **known)
 
 
 def _ask_for(api: huggingface_hub.HfApi, name: str, commit: str, path: str) -> File:
@@ -197,13 +214,7 @@ def _ask_for(api: huggingface_hub.HfApi, name: str, commit: str, path: str) -> F
     kind = KINDS.get(len(found.etag or ""))
     if found.size is None or kind is None:
         raise HubError(f"{constants.ENDPOINT} tells no size or no hash of {path}", hint=NOT_HUB)
-    return File(path=_safe(path, name), size=found.size, **{kind: found.etag})
-
-
-def _safe(path: str, name: str) -> str:
-    if PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts:
-        raise HubError(f"{name} lists a file outside itself: {path!r}")
-    return path
+    return File(path=path, size=found.size, **{kind: found.etag})
 
 
 def ask(question: Callable[[], T], name: str, token: str | None) -> T:

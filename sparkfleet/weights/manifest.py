@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 
+from sparkfleet import safe_paths
 from sparkfleet.errors import InputError
 from sparkfleet.onhost.parts.hashes import digest
 from sparkfleet.onhost.parts.ledger import Ledger
@@ -33,12 +34,24 @@ SKIPPED_FOLDERS = (".cache", ".git")  # `hf download --local-dir` keeps its own 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class File:
-    """A file of a model. The Hub knows the SHA-256 of large files and Git's SHA-1 of small ones."""
+    """A file of a model. The Hub knows the SHA-256 of large files and Git's SHA-1 of small ones.
+
+    Raises UnexpectedError for a path or a hash that could lead out of the model's folder.
+    """
 
     path: str
     size: int
     sha256: str | None = None
     git_sha1: str | None = None
+
+    def __post_init__(self) -> None:
+        safe_paths.safe_path("file name", self.path)
+        if type(self.size) is not int or self.size < 0:
+            raise safe_paths.UnexpectedError(f"size of {self.path}", self.size, "a number of bytes")
+        if self.sha256 is not None:
+            safe_paths.digits(f"SHA-256 of {self.path}", self.sha256, safe_paths.SHA256)
+        if self.git_sha1 is not None:
+            safe_paths.digits(f"blob id of {self.path}", self.git_sha1, safe_paths.GIT)
 
     @property
     def hash(self) -> str:
@@ -50,13 +63,21 @@ class File:
 class Manifest:
     """A model: ``ORG/NAME`` at a commit of the Hub, or a folder's name without one.
 
-    `revision` is the branch or tag that was asked for; it was resolved to `commit` once.
+    `revision` is the branch or tag that was asked for; it was resolved to `commit` once. Raises
+    UnexpectedError for what could lead out of the weights folder.
     """
 
     name: str
     files: tuple[File, ...]
     commit: str | None = None
     revision: str = "main"
+
+    def __post_init__(self) -> None:
+        if self.name != ".":
+            safe_paths.safe_path("model name", self.name)
+        if self.commit is not None:
+            safe_paths.digits("commit id", self.commit, safe_paths.GIT)
+        safe_paths.safe_path("revision", self.revision)
 
     @property
     def size(self) -> int:
@@ -103,12 +124,14 @@ def from_folder(path: Path, progress: Progress = silent, chosen: Chosen = every)
     Raises InputError for a folder that does not hold a whole model.
     """
     _check_folder(path)
+    if not safe_paths.is_below(name := path.resolve().name):
+        raise InputError(f"{safe_paths.shortened(str(path))} is no folder of a model", hint=NAME_IT)
     names = {file.relative_to(path).as_posix(): file for file in _files(path)}
     files = {name: file for name, file in names.items() if chosen(name)}
     if not files:
         raise InputError(f"{path} holds no files" + " that are chosen" * bool(names), hint=NAME_IT)
     _check_numbers(path, files)
-    return Manifest(name=path.resolve().name, files=_rows(files, progress))
+    return Manifest(name=name, files=_rows(files, progress))
 
 
 def _check_folder(path: Path) -> None:
@@ -153,7 +176,7 @@ def of_file(path: Path) -> Manifest:
 
 def check_name(name: str) -> None:
     """Raise InputError for what cannot be the name of a folder below the weights folder."""
-    if name.startswith("~") or {"", ".", ".."} & set(name.split("/")):
+    if name.startswith("~") or not safe_paths.is_below(name):
         raise InputError(
             f"{name!r} is no name for a folder below weights_dir",
             hint="vllm_model is the model's name, and weights_source where it comes from",
@@ -178,6 +201,8 @@ def _rows(files: Mapping[str, Path], progress: Progress) -> tuple[File, ...]:
         return tuple(_row(name, file, ledger) for name, file in files.items())
     except OSError as error:
         raise InputError(f"{error.filename}: {error.strerror}", hint=BROKEN) from error
+    except safe_paths.UnexpectedError as error:
+        raise InputError(str(error), hint="give that file another name") from error
 
 
 def _hash(files: Sequence[Path], ledger: Ledger, progress: Progress) -> None:

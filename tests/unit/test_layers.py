@@ -13,7 +13,7 @@ import pytest
 PACKAGE = Path(__file__).parents[2] / "sparkfleet"
 
 LAYERS = (
-    ("errors", "expressions", "quantities", "spelling"),
+    ("errors", "expressions", "quantities", "safe_paths", "spelling"),
     ("model", "resources", "source"),
     ("commands", "variables", "yamlnodes", "yamlpos"),
     ("filters", "templating", "report"),

@@ -31,7 +31,7 @@ HOSTS = ("spark-01", "spark-02")
 
 
 def stock(name: str, size: int = 60 * GIB, *, hub: bool = True) -> Stock:
-    file = File(path="a.safetensors", size=size, sha256=name[0] * 64)
+    file = File(path="a.safetensors", size=size, sha256=name[0].encode().hex() * 32)
     source = HubSource(url=f"https://hub/{name}/resolve/1/") if hub else None
     return Stock(manifest=Manifest(name=name, files=(file,)), source=source)
 

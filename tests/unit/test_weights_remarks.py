@@ -8,6 +8,7 @@ from sparkfleet.model import Host, Value
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.weights.manifest import File, Manifest
 from sparkfleet.weights.remarks import remarks
+from tests.weights import COMMIT
 
 GB = 10**9
 SHARDS = {f"model-0000{n}-of-00003.safetensors": 5 * GB for n in (1, 2, 3)}
@@ -19,7 +20,7 @@ def told(sizes: dict[str, int], **options: str) -> str:
         File(path=path, size=size, sha256="a" * 64) for path, size in sizes.items() if size
     )
     own = Settings(host=Host(name="spark-01", vars={"vllm_args": Value(data=options)}))
-    return "\n".join(remarks(Manifest(name="org/model", files=files, commit="c"), own))
+    return "\n".join(remarks(Manifest(name="org/model", files=files, commit=COMMIT), own))
 
 
 def test_other_forms_of_the_weights_are_told_with_what_leaves_them_out() -> None:

@@ -14,7 +14,7 @@ from sparkfleet.weights.stage import Send, StagePlan
 
 
 def send(name: str, size: int = 10) -> Send:
-    return Send(place=Place(file=File(path=name, size=size, sha256="0"), path=name, blob=name))
+    return Send(place=Place(file=File(path=name, size=size, sha256="0" * 64), path=name, blob=name))
 
 
 def plans(lacking: Mapping[str, Iterable[str]]) -> dict[str, StagePlan]:

@@ -53,7 +53,6 @@ def look(node: Node) -> Survey:
     request = {
         "do": "images",
         "cluster_dir": node.settings.cluster_dir,
-        "cluster": "",
         **images_wanted(node.settings),
     }
     return replace(node.survey, **parse_images(node.link.ask("containers", request)))

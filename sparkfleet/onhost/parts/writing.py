@@ -9,14 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from sparkfleet.onhost.parts.paths import RefusedError
+
 FOLDER = ".sparkfleet"
 LACKING = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP)  # what a filesystem answers that has no such
 ELSEWHERE = "set weights_dir of this host to a folder on its disk (ext4, xfs)"
 LOOK = "look at that path; then run again"
-
-
-class RefusedError(Exception):
-    """What is wrong, and what the user can do about it."""
 
 
 def lock(root: Path) -> int:
@@ -40,8 +38,7 @@ def answered(
     try:
         return work(Path(root).expanduser())
     except RefusedError as refusal:
-        error, hint = refusal.args
-        return {"error": error, "hint": hint}
+        return refusal.answer()
     except RuntimeError:  # of expanduser
         return {"error": f"nobody here has the home of {root}", "hint": "see weights_dir"}
     except OSError as error:

@@ -1,0 +1,52 @@
+"""Texts of others that become parts of paths: checked where they are read, by one rule for all.
+
+The rule is that of the programs on the hosts, which check again what they are asked for.
+"""
+
+from __future__ import annotations
+
+import string
+from typing import Any
+
+from sparkfleet.onhost.parts.paths import is_below, is_cluster, is_name, shortened
+
+__all__ = [
+    "GIT",
+    "SHA256",
+    "UnexpectedError",
+    "digits",
+    "is_below",
+    "is_cluster",
+    "is_name",
+    "safe_path",
+    "shortened",
+]
+
+HEX = frozenset(string.digits + "abcdef")
+GIT, SHA256 = 40, 64  # hex digits of a commit or a blob, and of a file's hash
+
+
+class UnexpectedError(ValueError):
+    """A text that cannot be what it should: `what` it is, the `value`, and what was `expected`."""
+
+    def __init__(self, what: str, value: Any, expected: str) -> None:
+        self.what, self.value, self.expected = what, value, expected
+        super().__init__(self.told())
+
+    def told(self, source: str = "") -> str:
+        """Return it as a sentence, with the `source` that it came from."""
+        return f"unexpected {self.what}{source}: {shortened(self.value)} (expected {self.expected})"
+
+
+def digits(what: str, value: Any, count: int) -> str:
+    """Return `value` if it is `count` lowercase hex digits; raises UnexpectedError."""
+    if isinstance(value, str) and len(value) == count and HEX.issuperset(value):
+        return value
+    raise UnexpectedError(what, value, f"{count} hex digits")
+
+
+def safe_path(what: str, value: Any) -> str:
+    """Return `value` if it is a relative path that stays below its root; raises UnexpectedError."""
+    if is_below(value):
+        return str(value)
+    raise UnexpectedError(what, value, "a relative path without '..'")

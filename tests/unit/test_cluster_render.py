@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from sparkfleet.cli.output_folder import RECORD, prepare, write
 from sparkfleet.errors import UsageError
@@ -134,3 +140,126 @@ def test_files_that_are_gone_go_and_broken_records_are_told(tmp_path: Path) -> N
     (folder / RECORD).write_text("{")
     with pytest.raises(UsageError, match="cannot be read"):
         prepare(folder)
+
+
+def tree(folder: Path) -> dict[str, str]:
+    """Return every file below a folder."""
+    return {
+        str(path.relative_to(folder)): path.read_text()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def test_a_record_that_names_a_file_elsewhere_deletes_nothing(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "victim").mkdir()
+    (tmp_path / "victim" / "id").write_text("kept")
+    (tmp_path / "rendered").mkdir()
+    (tmp_path / "rendered" / RECORD).write_text('{"files": ["../victim/id"]}')
+    before = tree(tmp_path)
+    done = call("--out", "rendered")
+    assert done.returncode == 5
+    said = " ".join(done.stderr.split())
+    assert f"rendered/{RECORD} names a file outside its folder: '../victim/id'" in said
+    assert "nothing was deleted" in said
+    assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../x", "/etc/passwd", "a/../../x", "", ".", "a//b", "a/\x00", 1, None, ["a"], "\ud800"],
+)
+def test_names_in_a_record_are_files_below_its_folder(tmp_path: Path, name: object) -> None:
+    (tmp_path / RECORD).write_text(json.dumps({"files": ["a/x.sh", name]}))
+    with pytest.raises(UsageError, match="names a file outside its folder") as caught:
+        prepare(tmp_path)
+    assert caught.value.hint
+
+
+def test_a_record_that_names_a_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / RECORD).write_text('{"files": ["a"]}')
+    with pytest.raises(UsageError, match="names a folder as a file: 'a'; nothing was deleted"):
+        prepare(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "{", "[1]", "null", '"x"', "{}", '{"files": 1}', '{"files": "abc"}', '{"files": {}}'),
+        *("[" * 100_000, "\udcff", '{"files": ["' + "x/" * 2000 + '"]}'),
+    ],
+)
+def test_a_record_of_another_shape_is_told(tmp_path: Path, text: str) -> None:
+    (tmp_path / RECORD).write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(
+        UsageError, match=r"\.sparkfleet\.json (cannot be read|names a file outside)"
+    ):
+        prepare(tmp_path)
+
+
+def test_a_record_that_is_no_file_is_told(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / RECORD)
+    with pytest.raises(UsageError, match="is not a file"):
+        prepare(tmp_path)
+
+
+@pytest.mark.parametrize("linked", ["a", "a/x.sh", "a/b", RECORD])
+def test_links_are_neither_followed_nor_deleted_through(tmp_path: Path, linked: str) -> None:
+    folder, victim = tmp_path / "out", tmp_path / "victim"
+    write(folder, {"a": {"x.sh": "1", "b/y": "2"}}, prepare(folder))
+    (folder / linked).rename(victim)
+    (folder / linked).symlink_to(victim)
+    before = tree(tmp_path)
+    with pytest.raises(UsageError, match=r"is a link|holds files that are not ours"):
+        prepare(folder)
+    for wanted in ({"a": {"x.sh": "3", "b/y": "4"}}, {}):
+        with pytest.raises(UsageError, match="is a link; nothing was written or deleted"):
+            write(folder, wanted, frozenset({"a/x.sh", "a/b/y"}))
+    assert tree(tmp_path) == before
+
+
+def test_a_folder_of_a_host_that_is_a_link_is_not_written_through(
+    call: Call, tmp_path: Path
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "here").symlink_to(tmp_path / "elsewhere")
+    done = call("--out", "out")
+    assert done.returncode == 5
+    assert "out holds files that are not ours: here" in done.stderr
+    (tmp_path / "out" / RECORD).write_text('{"files": ["here/nccl.env"]}')
+    done = call("--out", "out")
+    assert done.returncode == 5
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+@pytest.mark.parametrize("host", ["..", "../x", "/x", "", ".", "a\nb"])
+def test_a_host_gets_a_folder_below(tmp_path: Path, host: str) -> None:
+    with pytest.raises(UsageError, match="not a name of a file below"):
+        write(tmp_path / "out", {host: {"x": "1"}}, frozenset())
+    assert list(tmp_path.iterdir()) == []
+
+
+PIECES = st.sampled_from(["..", ".", "", "link", "a", "x", "~", "\0", "\ud800", "y" * 256])
+
+
+@settings(
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(st.lists(st.lists(PIECES, max_size=4).map("/".join), max_size=3))
+def test_whatever_a_record_names_nothing_beside_is_touched(
+    tmp_path: Path, names: list[str]
+) -> None:
+    folder, victim = tmp_path / "out", tmp_path / "x"
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / "a").mkdir(parents=True)
+    victim.mkdir(exist_ok=True)
+    (victim / "x").write_text("kept")
+    (folder / "link").symlink_to(victim)
+    (folder / RECORD).write_text(json.dumps({"files": names}))
+    for known in (None, frozenset(names)):
+        with contextlib.suppress(UsageError):
+            write(folder, {"a": {"x": "1"}}, prepare(folder) if known is None else known)
+    assert (victim / "x").read_text() == "kept"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "x"]

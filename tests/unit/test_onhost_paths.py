@@ -26,7 +26,7 @@ HASH = f"sha256:{hashlib.sha256(BODY).hexdigest()}"
 LEADING = [
     "../x",
     "../../.ssh/authorized_keys",
-    "/nowhere/x",
+    "/proc/x",
     "a/../../x",
     "",
     ".",
@@ -200,7 +200,7 @@ def test_a_root_that_is_a_link_is_the_users_own_choice(link: LocalLink, tmp_path
     assert (tmp_path / "disk" / "m" / "config.json").read_bytes() == BODY
 
 
-CLUSTERS = ["../x", "/x", "..", ".", "", "a/b", "a\nb", "-x", ".x", "x" * 64]
+CLUSTERS = ["../x", "/proc/x", "..", ".", "", "a/b", "a\nb", "-x", ".x", "x" * 64]
 
 
 @pytest.mark.parametrize(

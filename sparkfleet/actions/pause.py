@@ -11,6 +11,7 @@ from typing import Any
 from sparkfleet.actions.action import HostAction, Plan, arg
 from sparkfleet.actions.scene import Scene
 from sparkfleet.errors import PlaybookError
+from sparkfleet.report.visible import visible
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,5 +57,5 @@ class Pause(HostAction[PauseArgs]):
         for host in plans:
             args = self.args[host]
             if args.prompt:
-                input(f"{args.prompt} [Enter] ")
+                input(f"{visible(args.prompt)} [Enter] ")
             time.sleep(args.seconds + 60 * args.minutes)

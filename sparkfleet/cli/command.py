@@ -24,6 +24,7 @@ from sparkfleet.errors import (
     UsageError,
 )
 from sparkfleet.report import json
+from sparkfleet.report.visible import visible
 
 OPTIONS = {
     "inventory": "inventory file or folder; may be given more than once",
@@ -182,7 +183,7 @@ def _bug(error: Exception) -> str:
         with tempfile.NamedTemporaryFile(
             "w", prefix="sparkfleet-bug-", suffix=".log", delete=False, encoding="utf-8"
         ) as file:
-            traceback.print_exception(error, file=file)
+            file.write(visible("".join(traceback.format_exception(error))))
     except OSError as full:
         errors.line(f"  no file of it could be written: {full.strerror}")
     else:

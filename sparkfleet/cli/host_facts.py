@@ -8,13 +8,12 @@ from dataclasses import asdict
 from typing import Any
 
 from rich.table import Table
-from rich.text import Text
 
 from sparkfleet import facts
 from sparkfleet.cli.asked import Asked
 from sparkfleet.cli.inspection import exit_code
 from sparkfleet.cli.resolution import resolve, tell
-from sparkfleet.cli.tables import console, table
+from sparkfleet.cli.tables import cell, console, table
 from sparkfleet.facts import HostFacts
 from sparkfleet.facts.machine import Disk, Memory
 from sparkfleet.links.selection import qsfp_rails
@@ -42,7 +41,7 @@ def show_facts(asked: Asked) -> int:
     if answers.values:
         out.print(_table(answers.values))
     for error in answers.errors.values():
-        out.print(Text(str(error), style="red"), soft_wrap=True)
+        out.print(cell(str(error), "red"), soft_wrap=True)
     return code
 
 
@@ -62,7 +61,7 @@ def _table(seen: Mapping[str, HostFacts]) -> Table:
     for name in columns[0]:
         cells = [column[name] for column in columns]
         if any(cells):
-            found.add_row(Text(name, style="bold"), *map(Text, cells))
+            found.add_row(cell(name, "bold"), *cells)
     return found
 
 

@@ -17,6 +17,7 @@ from sparkfleet.remote.link import Link
 from sparkfleet.remote.open import open_link
 from sparkfleet.remote.pool import Answers, Pool
 from sparkfleet.report import lasting
+from sparkfleet.report.visible import log_text
 
 DEFAULT_LINES = 40
 EVERY = 1.0  # s between looks, with --follow
@@ -59,14 +60,14 @@ def _show(answers: Answers[dict[str, str]]) -> None:
     for name, texts in answers.values.items():
         for role, text in texts.items():
             out.line(f"==> {name} {role} <==", "bold")
-            out.line(text.rstrip())
+            out.line(log_text(text).rstrip())
     for name, error in answers.errors.items():
         out.line(f"==> {name}: {error.message}", "red")
 
 
 def _lines(answers: Answers[dict[str, str]]) -> Lines:
     return {
-        (name, role): text.splitlines()
+        (name, role): log_text(text).splitlines()
         for name, texts in answers.values.items()
         for role, text in texts.items()
     }

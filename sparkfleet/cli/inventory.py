@@ -7,6 +7,7 @@ from typing import Any
 
 from sparkfleet.cli.command import command
 from sparkfleet.cli.offline import graphed, hosted, listed, load
+from sparkfleet.report import screens
 
 REPEATED = ["inventory", "set"]
 
@@ -55,4 +56,4 @@ def host(
 
 
 def _print(text: str) -> None:
-    sys.stdout.write(text + "\n")
+    screens.write(sys.stdout, text + "\n")

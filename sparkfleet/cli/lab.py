@@ -41,9 +41,7 @@ def down(context: Any) -> int:
 @command()
 def status(context: Any) -> int:
     """Show the simulated Sparks and their addresses."""
-    from rich.text import Text  # noqa: PLC0415 - not for --list
-
-    from sparkfleet.cli.tables import console, table  # noqa: PLC0415 - the same
+    from sparkfleet.cli.tables import cell, console, table  # noqa: PLC0415 - not for --list
     from sparkfleet.lab import fleet  # noqa: PLC0415 - the same
 
     running = fleet.status()
@@ -53,7 +51,7 @@ def status(context: Any) -> int:
     found = table("host", "state", "management", "fabric", "faults")
     for host in running.hosts:
         fabric = ", ".join(f"{rail.interface} {rail.address}" for rail in host.rails)
-        state = Text(f"pid {host.pid1}") if host.alive else Text("off", style="red")
+        state = cell(f"pid {host.pid1}") if host.alive else cell("off", "red")
         found.add_row(host.name, state, host.address, fabric, ", ".join(host.faults))
     console().print(found)
     say(f"inventory {running.inventory}")

@@ -14,6 +14,7 @@ from sparkfleet import inventory as inventories
 from sparkfleet.cli import sources
 from sparkfleet.errors import SparkfleetError, UsageError
 from sparkfleet.model import Inventory
+from sparkfleet.report import screens
 
 
 def load(inventory: Sequence[str], given: Sequence[str]) -> Inventory:
@@ -56,7 +57,7 @@ def answer(words: Sequence[str]) -> bool:
         text = TASKS[words[0]](load(options["--inventory"], options["--set"]))
     except (SparkfleetError, OSError):
         return False
-    sys.stdout.write(text + "\n")
+    screens.write(sys.stdout, text + "\n")
     return True
 
 

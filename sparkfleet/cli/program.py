@@ -14,6 +14,7 @@ from invoke.program import Program
 from sparkfleet import __version__
 from sparkfleet.cli.mistyped import explain
 from sparkfleet.cli.tasks import namespace
+from sparkfleet.report import screens
 
 USAGE = 5  # the exit code of anything wrong before the first host is touched
 # invoke's other options are about commands that it would run itself: nothing here heeds them, and
@@ -64,9 +65,9 @@ class SparkfleetProgram(Program):
 
     def print_help(self) -> None:
         """Print what there is, and how to learn more."""
-        sys.stdout.write(f"Usage: {self.binary} TASK [--options]\n\n")
+        screens.write(sys.stdout, f"Usage: {self.binary} TASK [--options]\n\n")
         self.list_tasks()
-        sys.stdout.write(f"{self.binary} TASK --help explains one\n")
+        screens.write(sys.stdout, f"{self.binary} TASK --help explains one\n")
 
     def print_task_help(self, name: str) -> None:
         """Print how a task is typed, what it does, and its options."""
@@ -82,9 +83,11 @@ class SparkfleetProgram(Program):
             for flags, text in context.help_tuples()
         ]
         words = [self.binary, name, *needed, *(["[--options]"] if options else ())]
-        sys.stdout.write(f"Usage: {' '.join(words)}\n\n{inspect.getdoc(namespace[name])}\n\n")
+        screens.write(
+            sys.stdout, f"Usage: {' '.join(words)}\n\n{inspect.getdoc(namespace[name])}\n\n"
+        )
         if options:
-            sys.stdout.write("Options:\n\n")
+            screens.write(sys.stdout, "Options:\n\n")
             self.print_columns(options)
 
     def task_list_opener(self, extra: str = "") -> str:
@@ -93,7 +96,7 @@ class SparkfleetProgram(Program):
 
     def _refuse(self, message: str) -> NoReturn:
         text, hint = explain(message, self.argv[1:])
-        sys.stderr.write(f"{text}\n" + (f"  {hint}\n" if hint else ""))
+        screens.write(sys.stderr, f"{text}\n" + (f"  {hint}\n" if hint else ""))
         sys.exit(USAGE)
 
 

@@ -13,11 +13,12 @@ def screen(stream: TextIO) -> Screen:
     """Return the screen of `stream`; FORCE_COLOR makes any a terminal."""
     if not stream.isatty() and not os.environ.get("FORCE_COLOR"):
         return PlainScreen(stream)
-    from rich.console import Console  # noqa: PLC0415 - not for plain lines
+    from sparkfleet.report.terminal import (  # noqa: PLC0415 - Rich is not for plain lines
+        TerminalScreen,
+        VisibleConsole,
+    )
 
-    from sparkfleet.report.terminal import TerminalScreen  # noqa: PLC0415 - the same
-
-    return TerminalScreen(Console(file=stream, highlight=False))
+    return TerminalScreen(VisibleConsole(file=stream))
 
 
 def say(*lines: str) -> None:

@@ -17,7 +17,7 @@ from sparkfleet.cli.asked import Asked, command_line
 from sparkfleet.cli.inspection import exit_code
 from sparkfleet.cli.resolution import Resolved, resolve, tell
 from sparkfleet.cli.screen import say
-from sparkfleet.cli.tables import console, table
+from sparkfleet.cli.tables import cell, console, table
 from sparkfleet.errors import SparkfleetError, UnreachableError
 from sparkfleet.inventory.clusters import definitions
 from sparkfleet.launch import guards, processes
@@ -136,7 +136,7 @@ def _show(resolved: Resolved, scan: Scan, asked: Asked, *, watch: bool) -> None:
     for host in resolved.cluster.hosts:
         if host.name in scan.errors:
             reason = scan.errors[host.name].message
-            found.add_row(host.name, Text("unknown", style="red"), reason, "", "", "")
+            found.add_row(host.name, cell("unknown", "red"), reason, "", "", "")
         else:
             found.add_row(host.name, *_row(scan.looks[host.name]))
     console().print(found)
@@ -149,7 +149,7 @@ COLOURS = {"running": "green", "starting": "yellow", "stopped": "", "orphans": "
 def _row(look: Look) -> tuple[str | Text, ...]:
     survey, vitals = look.survey, look.vitals
     colour = COLOURS.get(look.state, "red")
-    state = Text(look.state, style=colour)
+    state = cell(look.state, colour)
     roles = ", ".join(_role(look, name) for name in survey.roles)
     memory = vitals.memory
     room = f"{memory.available / GIB:.1f} of {memory.total / GIB:.1f} GiB free" if memory else "?"

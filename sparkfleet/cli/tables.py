@@ -1,22 +1,41 @@
-"""Tables, and the console that they go to: nothing is lost where it is narrow."""
+"""Tables, and the console that they go to: nothing is lost where it is narrow, or obeyed."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
+
+from sparkfleet.report.terminal import VisibleConsole
+from sparkfleet.report.visible import visible
 
 WIDTH = 200  # of what is no terminal
 
 
+class _Table(Table):
+    """A table whose cells are text; one with a style is made by `cell`."""
+
+    def add_row(self, *cells: Any, **options: Any) -> None:
+        """Add a row; what a terminal would obey is shown."""
+        super().add_row(*(cell(one) if isinstance(one, str) else one for one in cells), **options)
+
+
 def console() -> Console:
     """Return where tables go; brackets in a cell are text, and not Rich's markup."""
-    plain = Console(highlight=False, markup=False)
-    return plain if plain.is_terminal else Console(highlight=False, markup=False, width=WIDTH)
+    plain = VisibleConsole()
+    return plain if plain.is_terminal else VisibleConsole(width=WIDTH)
+
+
+def cell(text: str, style: str = "") -> Text:
+    """Return text for a table, or for a console, with what a terminal would obey as escapes."""
+    return Text(visible(text), style=style)
 
 
 def table(*columns: str, title: str | None = None) -> Table:
     """Return a table without lines, whose cells are folded and never cut."""
-    made = Table(box=None, title=title)
+    made = _Table(box=None, title=title)
     for name in columns:
-        made.add_column(name, overflow="fold")
+        made.add_column(cell(name), overflow="fold")
     return made

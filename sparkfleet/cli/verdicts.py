@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
-from sparkfleet.cli.tables import table
+from sparkfleet.cli.tables import cell, table
 from sparkfleet.model import Severity, Verdict
 from sparkfleet.report.text import MARKS
 
@@ -26,7 +26,7 @@ def print_verdicts(console: Console, verdicts: Sequence[Verdict], *, verbose: bo
     console.print(f"{len(verdicts)} checks: {', '.join(parts)}", style="bold")
 
 
-def _cells(verdict: Verdict) -> list[Text]:
-    mark = Text(verdict.severity, style=MARKS[verdict.severity])
+def _cells(verdict: Verdict) -> list[str | Text]:
+    mark = cell(verdict.severity, MARKS[verdict.severity])
     texts = (verdict.host, verdict.check, verdict.subject, verdict.expected, verdict.seen)
-    return [mark, *map(Text, (*texts, verdict.fix))]
+    return [mark, *texts, verdict.fix]

@@ -9,14 +9,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from rich.console import Console
 from rich.live import Live
-from rich.text import Text
 
 from sparkfleet.cli.asked import Asked, duration, number
 from sparkfleet.cli.inspection import exit_code
 from sparkfleet.cli.screen import say
 from sparkfleet.cli.serving import Site, site
+from sparkfleet.cli.tables import cell, console
 from sparkfleet.errors import SparkfleetError
 from sparkfleet.launch import processes
 from sparkfleet.launch.load import Load, Sample, between
@@ -97,9 +96,8 @@ def _shower(asked: Asked) -> Iterator[Any]:
     if asked.output == "json":
         yield lambda view: json.write(_document(view), sys.stdout, in_line=True)
     elif sys.stdout.isatty():
-        console = Console(highlight=False)
-        with Live(console=console, auto_refresh=False, vertical_overflow="visible") as live:
-            yield lambda view: live.update(Text("\n".join(_lines(view))), refresh=True)
+        with Live(console=console(), auto_refresh=False, vertical_overflow="visible") as live:
+            yield lambda view: live.update(cell("\n".join(_lines(view))), refresh=True)
     else:
         yield lambda view: say("; ".join(_lines(view)))
 

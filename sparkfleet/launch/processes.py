@@ -12,6 +12,7 @@ from sparkfleet.launch.transaction import About
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.link import Link
 from sparkfleet.report import lasting
+from sparkfleet.report.visible import log_text
 
 STOP_GRACE = 20.0  # s that a rank gets to end by itself; vLLM and Ray need about one
 SETTLE = 0.5  # s that a script must live for its start to count
@@ -98,13 +99,16 @@ def _logs(link: Link, place: Mapping[str, str], role: str, lines: int) -> dict[s
 def save_logs(
     link: Link, place: Mapping[str, str], folder: Path, *, prefix: str = ""
 ) -> list[Path]:
-    """Save every log on the host into `folder`, as HOST-ROLE.log, as far as its disk takes them."""
+    """Save every log on the host into `folder`, as HOST-ROLE.log, as far as its disk takes them.
+
+    People `cat` them, so what a terminal would obey is an escape there.
+    """
     saved = []
     for role, text in read_logs(link, place).items():
         path = folder / f"{prefix}{link.host.name}-{role}.log"
         try:
             with lasting.text(path, asked=False) as file:
-                file.write(text)
+                file.write(log_text(text))
         except OSError as error:
             lasting.lose(str(path), error)
         saved.append(path)

@@ -10,6 +10,7 @@ from xml.etree import ElementTree as ET
 from sparkfleet.errors import UsageError
 from sparkfleet.model import Outcome, Status
 from sparkfleet.report import events, lasting
+from sparkfleet.report.visible import visible
 
 NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -67,7 +68,7 @@ class JunitReporter:
 
     def _stopped(self, event: events.RunStopped) -> None:
         if not len(self._root):
-            ET.SubElement(self._root, "testsuite", name=self._play)
+            ET.SubElement(self._root, "testsuite", name=_clean(self._play))
         case = ET.SubElement(
             self._root[-1], "testcase", name=_clean(self._task or "run"), classname="sparkfleet"
         )
@@ -89,8 +90,8 @@ def _child(case: ET.Element, name: str, message: str, text: str) -> None:
 
 
 def _clean(text: str) -> str:
-    """Return `text` without what XML cannot hold."""
-    return NOT_XML.sub("?", text)
+    """Return `text` without what XML cannot hold, and what a terminal obeys as escapes."""
+    return NOT_XML.sub("?", visible(text))
 
 
 def _lines(outcome: Outcome) -> list[str]:

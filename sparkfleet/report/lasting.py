@@ -11,6 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
+from sparkfleet.report.visible import visible
+
 GONE = (errno.EPIPE, errno.EIO)  # nobody reads any more: ``| head``, a closed terminal
 OUTPUT, ERRORS = 1, 2
 NAMES: Mapping[int | str, str] = {OUTPUT: "standard output", ERRORS: "standard error"}
@@ -108,5 +110,5 @@ def end() -> bool:
         with suppress(OSError, ValueError):
             stream.flush()
     for name, why in _lost.items():
-        sys.stderr.write(f"{name} could not be written: {why}\n")
+        sys.stderr.write(visible(f"{name} could not be written: {why}\n"))
     return not _asked.isdisjoint(_lost)

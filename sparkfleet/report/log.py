@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Self
 
 from sparkfleet.errors import UsageError
-from sparkfleet.report import lasting
+from sparkfleet.report import lasting, screens
 from sparkfleet.report.events import Event, RunStopped
 from sparkfleet.report.screens import PlainScreen
 from sparkfleet.report.text import TextReporter
@@ -51,5 +51,5 @@ class LogReporter:
     def handle(self, event: Event) -> None:
         """Write one event, at once."""
         if isinstance(event, RunStopped):  # on the screen it is the error itself
-            self._file.writelines(f"{problem}\n" for problem in event.problems)
+            screens.write(self._file, "".join(f"{problem}\n" for problem in event.problems))
         self._text.handle(event)

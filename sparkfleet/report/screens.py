@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Protocol, TextIO
 
 from sparkfleet.report import events
+from sparkfleet.report.visible import one_line, visible
 
 WIDTH = 78  # of a heading without a terminal
 EVERY = 5.0  # s between two lines on the bytes of a host
@@ -55,7 +56,7 @@ class PlainScreen:
             self._due[event.host] = self._clock() + EVERY
         if self._last.get(event.host) != event.text:
             self._last[event.host] = event.text
-            self.line(f"  ... [{event.host}] {event.text}")
+            self.line(f"  ... [{event.host}] {one_line(event.text)}")
 
     def clear(self) -> None:
         """Forget; lines stay."""
@@ -64,7 +65,7 @@ class PlainScreen:
 
 
 def write(stream: TextIO, text: str) -> None:
-    """Write `text`, at once; characters that `stream` cannot have become escapes."""
+    """Write `text`, at once; what a terminal obeys, or `stream` cannot have, becomes an escape."""
     encoding = stream.encoding or "utf-8"
-    stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+    stream.write(visible(text).encode(encoding, "backslashreplace").decode(encoding))
     stream.flush()

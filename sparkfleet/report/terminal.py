@@ -2,11 +2,37 @@
 
 from __future__ import annotations
 
-from rich.console import Console
-from rich.markup import escape
+from collections.abc import Iterable
+from typing import Any
+
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
+from rich.segment import Segment
 
 from sparkfleet.report import events
+from sparkfleet.report.visible import one_line, visible
+
+
+class VisibleConsole(Console):
+    """Rich's console that obeys no text: the styles and the moves of the cursor are ours alone.
+
+    Brackets are text, too, and no markup.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(highlight=False, markup=False, emoji=False, **options)
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print; text is escaped before Rich lays it out, and drops some of what it must show."""
+        shown = (visible(one) if isinstance(one, str) else one for one in objects)
+        super().print(*shown, **options)
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """Yield the pieces of a line; what is in a picture or a bar comes by here alone."""
+        for piece in super().render(renderable, options):
+            yield piece if piece.control else Segment(visible(piece.text), piece.style)
 
 
 class TerminalScreen:
@@ -25,7 +51,7 @@ class TerminalScreen:
     def line(self, text: str, style: str = "") -> None:
         """Print a line."""
         self._console.print(
-            text, style=style, markup=False, emoji=False, highlight=False, soft_wrap=True
+            visible(text), style=style, markup=False, emoji=False, highlight=False, soft_wrap=True
         )
 
     def progress(self, event: events.Progress) -> None:
@@ -37,7 +63,7 @@ class TerminalScreen:
             self._rows[event.host] = self._bars.add_task("", host=event.host, total=None, count="")
         self._bars.update(
             self._rows[event.host],
-            description=escape(event.text),
+            description=one_line(event.text),
             completed=event.done or 0,
             total=event.total,
             count=f"{event.done}/{event.total}" if event.total and not event.bytes else "",
@@ -54,8 +80,8 @@ class TerminalScreen:
 def _bars(console: Console) -> Progress:
     return Progress(
         SpinnerColumn(),
-        TextColumn("{task.fields[host]}", style="bold"),
-        TextColumn("{task.description}"),
+        TextColumn("{task.fields[host]}", style="bold", markup=False),
+        TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=20),
         TextColumn("{task.fields[count]}"),
         console=console,

@@ -146,7 +146,7 @@ def test_junit_has_a_case_for_each_task_and_host(tmp_path: Path) -> None:
     assert set(cases) == {"[a] t", "[b] t", "[c] t", "[d] t"}
     failure = cases["[b] t"].find("failure")
     assert failure is not None
-    assert failure.get("message") == "no ?[31m<&>"
+    assert failure.get("message") == "no \\x1b[31m<&>"
     assert "expected 9000, saw 1500" in str(failure.text)
     assert cases["[d] t"].find("error") is not None
     assert cases["[a] t"].find("system-out") is not None

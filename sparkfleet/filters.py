@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from sparkfleet.errors import TemplateError
+from sparkfleet.report.visible import one_line
+from sparkfleet.variables.names import is_variable
 
 if TYPE_CHECKING:
     from sparkfleet.commands import Command
@@ -49,6 +51,18 @@ def _word(value: Any) -> str:
     return shlex.quote(str(value))
 
 
+def _comment(value: Any) -> str:
+    """Return text that cannot leave a comment: what ends a line is an escape."""
+    return one_line(str(value))
+
+
+def _variable(name: Any) -> str:
+    """Return the name of a variable, to stand before ``=`` in a script."""
+    if not is_variable(name):
+        raise TemplateError(f"{name!r} is no name of a variable")
+    return str(name)
+
+
 def _told(result: Any, word: str) -> bool:
     """Return whether what a task has registered tells `word` of it."""
     if not isinstance(result, Mapping):
@@ -77,12 +91,14 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "bool": _bool,
     "combine": _combine,
     "command": _command,
+    "comment": _comment,
     "dirname": os.path.dirname,
     "from_json": json.loads,
     "quote": _word,
     "regex_replace": _regex_replace,
     "ternary": _ternary,
     "to_json": json.dumps,
+    "variable": _variable,
     "word": _word,
 }
 

@@ -14,7 +14,8 @@ from sparkfleet.inventory.membership import hosts_of_group
 from sparkfleet.model import Group, Host, Inventory, Value
 from sparkfleet.spelling import NEAR, NEARER, did_you_mean
 from sparkfleet.templating import holds_template
-from sparkfleet.variables import FAMILIES, VARIABLES
+from sparkfleet.variables import FAMILIES, VARIABLES, Kind, Variable
+from sparkfleet.variables.names import misnamed
 
 
 def check(inventory: Inventory) -> list[Problem]:
@@ -46,12 +47,23 @@ def check_variable(name: str, value: Value) -> Iterator[Problem]:
     if row is None:
         if FAMILIES.match(name):
             yield from _misspelt(name, value)
-    elif holds_template(value.data):
         return
-    elif wrong := complaint(row, value.data):
+    yield from _names(row, value)
+    if value.raw is None and holds_template(
+        value.data
+    ):  # what was rendered is text, whatever it is
+        return
+    if wrong := complaint(row, value.data, value.raw):
         yield Problem(message=f"{name} {wrong}", where=value.where, hint=row.help)
     elif name == "cluster_rank_vars":
         yield from _inner(value.data, value.where)
+
+
+def _names(row: Variable, value: Value) -> Iterator[Problem]:
+    """Yield the names of an environment that no variable can have, each at its place."""
+    for key, wrong in misnamed(value.data) if row.kind is Kind.ENVIRONMENT else ():
+        where = value.entries.get(key) or value.where
+        yield Problem(message=f"{row.name}: {wrong}", where=where, hint=row.help)
 
 
 def _inner(mappings: Iterable[Mapping[str, Any]], where: Where | None) -> Iterator[Problem]:

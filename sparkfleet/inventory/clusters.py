@@ -27,6 +27,7 @@ from sparkfleet.inventory.tree import layer
 from sparkfleet.model import EMPTY, Cluster, Host, Inventory, Value
 from sparkfleet.spelling import did_you_mean
 from sparkfleet.variables import default
+from sparkfleet.variables.names import CLUSTER_RULE, is_cluster
 
 KEYS = ("hosts", "head", "vars", "host_vars")
 
@@ -85,6 +86,10 @@ def definitions(inventory: Inventory) -> dict[str, Definition]:
             f"clusters must be a mapping of names to clusters, not {value.data!r}",
             where=value.where,
         )
+    for name in value.data:
+        if not is_cluster(name):
+            where = value.entries.get(name) or value.where
+            raise InventoryError(f"clusters: invalid name {name!r} ({CLUSTER_RULE})", where=where)
     return {name: _definition(name, data, value.where) for name, data in value.data.items()}
 
 

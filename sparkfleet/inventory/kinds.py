@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from sparkfleet.quantities import parse_seconds, parse_size
 from sparkfleet.variables import Kind, Variable
+from sparkfleet.variables.names import CLUSTER_RULE, is_cluster
 from sparkfleet.variables.secret import is_file, is_secret, veiled
 
 NETDEV = r"[A-Za-z0-9_.-]{1,15}"  # the kernel's IFNAMSIZ, less the final NUL
@@ -15,22 +16,27 @@ HCA = r"[A-Za-z0-9_]+(:\d+)?"
 HCA_PREFIX = r"\^?=?"
 PLACEHOLDER = r"[<>XYZ]"  # rocepXsYfZ, <interface>: left over from an example
 CABLE_END = r"[^\s:]+:[A-Za-z0-9_.-]{1,15}"
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # C0, DEL, C1; a byte that is no text
+LINES = {ord("\t"): None, ord("\n"): None}
 SHOWN = 60  # characters of a value that a message quotes
 
 
-def complaint(row: Variable, data: Any) -> str | None:
-    """Return what is wrong with `data` as a value of `row`, as the rest of a sentence, or None."""
+def complaint(row: Variable, data: Any, raw: Any = None) -> str | None:
+    """Return what is wrong with `data` as a value of `row`, as the rest of a sentence, or None.
+
+    `raw` is the same before its templates were rendered: it tells what is a secret.
+    """
     if data is None:
         return None
     wrong = KINDS[row.kind](data) if row.name not in SPECIAL else SPECIAL[row.name](data)
     if wrong is None and row.choices and data not in row.choices:
         wrong = f"must be {' or '.join(row.choices)}"
-    wrong = wrong or _beyond(row, data)
-    return f"{wrong}, not {_seen(row, data)}" if wrong else None
+    wrong = wrong or _beyond(row, data) or _control(row, data)
+    return f"{wrong}, not {_seen(row, data, raw)}" if wrong else None
 
 
-def _seen(row: Variable, data: Any) -> str:
-    text = "a secret of another form" if row.secret else repr(veiled(data))
+def _seen(row: Variable, data: Any, raw: Any) -> str:
+    text = "a secret of another form" if row.secret else repr(veiled(data, raw))
     return text if len(text) <= SHOWN else text[:SHOWN] + "..."
 
 
@@ -43,6 +49,27 @@ def _beyond(row: Variable, data: Any) -> str | None:
     return None
 
 
+def _control(row: Variable, data: Any) -> str | None:
+    if not any(
+        CONTROL.search(text.translate(LINES) if row.lines else text) for text in _texts(data)
+    ):
+        return None
+    return f"must hold no control characters{' but tabs and line ends' if row.lines else ''}"
+
+
+def _texts(data: Any) -> Iterator[str]:
+    """Yield every text in `data`."""
+    if isinstance(data, str):
+        yield data
+    elif isinstance(data, Mapping):
+        for name, item in data.items():
+            yield from _texts(name)
+            yield from _texts(item)
+    elif isinstance(data, list | tuple):
+        for item in data:
+            yield from _texts(item)
+
+
 def _text(data: Any) -> str | None:
     return None if isinstance(data, str) and data else "must be text"
 
@@ -52,6 +79,10 @@ def _host_folder(data: Any) -> str | None:
         return wrong
     # a host expands ~ and no variable; a container mounts no relative path
     return None if re.fullmatch(r"[/~][^$]*", data) else "must be a full path, or begin with ~"
+
+
+def _cluster(data: Any) -> str | None:
+    return None if is_cluster(data) else f"must be a name: {CLUSTER_RULE}"
 
 
 def _integer(data: Any) -> str | None:
@@ -185,6 +216,7 @@ KINDS: Mapping[Kind, Callable[[Any], str | None]] = {
 }
 
 SPECIAL: Mapping[str, Callable[[Any], str | None]] = {
+    "cluster_name": _cluster,
     "cluster_dir": _host_folder,
     "cluster_rank_vars": _rank_vars,
     "clusters": _clusters,

@@ -13,9 +13,14 @@ def read(path: Path, *, subject: str, where: Where | None, hint: str) -> str:
     Raises InventoryError, which names `subject` and nothing of what the file holds.
     """
     try:
-        return path.read_text(encoding="utf-8").rstrip("\r\n")
-    except (OSError, UnicodeDecodeError) as error:
+        text = path.read_text(encoding="utf-8").rstrip("\r\n")
+    except (OSError, ValueError) as error:  # no UTF-8, or no path
         reason = error.strerror if isinstance(error, OSError) else "it is no text"
         raise InventoryError(
             f"{subject} is to come from {path}: {reason}", where=where, hint=hint
         ) from None
+    if "\0" in text:
+        raise InventoryError(
+            f"{subject} is to come from {path}: it holds a NUL byte", where=where, hint=hint
+        )
+    return text

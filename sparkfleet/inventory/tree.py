@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NoReturn, TypeAlias
 
 from sparkfleet.errors import InventoryError, Problem, Where
@@ -178,4 +178,4 @@ def layer(below: Variables, above: Variables) -> None:
             below[name] = value
         else:
             shadowed = (*value.shadowed, Value(data=old.data, where=old.where), *old.shadowed)
-            below[name] = Value(data=value.data, where=value.where, shadowed=shadowed)
+            below[name] = replace(value, shadowed=shadowed)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from sparkfleet.errors import Where
 from sparkfleet.inventory.tree import GroupEntry, Tree, Variables, layer
-from sparkfleet.model import Value
+from sparkfleet.model import EMPTY, Value
 from sparkfleet.spelling import did_you_mean
+from sparkfleet.variables import VARIABLES
 from sparkfleet.yamlpos import Map, Node, Scalar
 
 SECTIONS = ("hosts", "vars", "children")
@@ -31,7 +34,9 @@ def read_variables(node: Node, tree: Tree) -> Variables:
         found: Variables = {}
         for key, value in node.items():
             if isinstance(key.data, str):
-                found[key.data] = Value(data=value.data, where=_place(key, value))
+                found[key.data] = Value(
+                    data=value.data, where=_place(key, value), entries=_entries(key.data, value)
+                )
             else:
                 tree.refuse(
                     f"a variable's name must be text, not {key.data!r}", key.where, "quote it"
@@ -50,6 +55,13 @@ def set_group_variables(group: GroupEntry, variables: Variables, tree: Tree) -> 
         elif value.where:
             tree.refuse(f"{PRIORITY} must be an integer, not {value.data!r}", value.where)
     layer(group.vars, variables)
+
+
+def _entries(name: str, value: Node) -> Mapping[str, Where]:
+    """Return the places of the names in a mapping of ours, which may be wrong one by one."""
+    if name not in VARIABLES or not isinstance(value, Map):
+        return EMPTY
+    return {key.data: key.where for key in value.names()}
 
 
 def _place(key: Scalar, value: Node) -> Where:

@@ -107,7 +107,7 @@ def _labelled(files: Mapping[str, str], hash_: str) -> dict[str, str]:
 
 
 def _without_comments(text: str) -> str:
-    lines = text.splitlines()
+    lines = text.split("\n")  # a line of the shell; Python knows more line ends
     return "\n".join(line for line in lines if line and not line.lstrip().startswith("#"))
 
 

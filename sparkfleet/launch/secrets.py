@@ -13,6 +13,7 @@ from typing import Any
 from sparkfleet.errors import InventoryError
 from sparkfleet.inventory import secret_files
 from sparkfleet.recipes.settings import Settings
+from sparkfleet.report.visible import one_line
 from sparkfleet.variables.secret import FROM_FILE, VEIL, is_file, is_secret
 
 MARK = "; a secret"  # at the end of a variable's reason
@@ -47,7 +48,7 @@ def reveal(settings: Settings, name: str, value: Any) -> Any:
 
 def reason(settings: Settings, name: str) -> str:
     """Return why a variable of `vllm_env` is there, marked if it is a secret."""
-    text = f"vllm_env, set at {settings.origin('vllm_env', name)}"
+    text = one_line(f"vllm_env, set at {settings.origin('vllm_env', name)}")
     return text + MARK if is_secret(name, settings.written("vllm_env", name)) else text
 
 

@@ -7,8 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from sparkfleet.errors import RecipeError, Where
+from sparkfleet.inventory.kinds import complaint
 from sparkfleet.model import Host, Value
 from sparkfleet.templating import holds_template, render
+from sparkfleet.variables import VARIABLES
 
 
 def rendered(variables: Mapping[str, Value], host: Host) -> dict[str, Value]:
@@ -32,6 +34,10 @@ def _value(name: str, value: Value, context: Mapping[str, Any]) -> Value:
         }
     else:
         data = _one(name, value.data, value.where, context)
+    row = VARIABLES.get(name)
+    if row and (wrong := complaint(row, data, value.data)):
+        message = f"{name} {wrong}, which its template gives"
+        raise RecipeError(message, where=value.where, hint=row.help)
     return replace(value, data=data, raw=value.data)
 
 

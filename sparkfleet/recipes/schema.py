@@ -25,7 +25,8 @@ from sparkfleet.recipes.reader import (
 )
 from sparkfleet.spelling import did_you_mean, similar
 from sparkfleet.templating import holds_template
-from sparkfleet.variables import VARIABLES
+from sparkfleet.variables import VARIABLES, Kind
+from sparkfleet.variables.names import misnamed
 from sparkfleet.yamlnodes import Map, Node
 
 PACKAGE = r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?"
@@ -188,6 +189,8 @@ def variables(tree: Map, reader: Reader) -> dict[str, Value]:
             reader.wrong(f"{row.name}: {node.data} is about the hosts", node.where, hint)
         names = node.names() if isinstance(node, Map) else ()
         places = {name.data: name.where for name in names}
+        for name, wrong in misnamed(node.data) if row.kind is Kind.ENVIRONMENT else ():
+            reader.wrong(f"{row.name}: {wrong}", places[name], row.help)
         found[row.name] = Value(data=node.data, where=key.where, entries=places)
     return found
 

@@ -15,11 +15,13 @@ ROWS = (
         name="clusters",
         kind=Kind.MAPPING,
         help="several clusters by name: hosts, head, vars, host_vars (docs/inventory.md)",
+        lines=True,  # of the variables inside, each of which is judged as such
     ),
     Variable(
         name="cluster_rank_vars",
         kind=Kind.LIST,
         help="variables by node rank, a list of mappings; the first is for the head",
+        lines=True,  # of the variables inside, each of which is judged as such
     ),
     Variable(
         name="cluster_kernel",

@@ -70,16 +70,19 @@ ROWS = (
         kind=Kind.MAPPING,
         help="options of `vllm serve` without the dashes: value, list, true, false, null, a "
         "mapping for JSON, {repeat: [...]} for an option given several times",
+        lines=True,
     ),
     Variable(
         name="vllm_raw_args",
         kind=Kind.LIST,
         help="more words of `vllm serve`, as they are, after all others",
+        lines=True,
     ),
     Variable(
         name="vllm_env",
         kind=Kind.ENVIRONMENT,
         help="environment of every rank; {from_file: PATH} reads a secret from a file here",
+        lines=True,
     ),
     Variable(
         name="vllm_accept",

@@ -23,7 +23,10 @@ class Kind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variable:
-    """A row of the table; `default` None means that the value is computed or not needed."""
+    """A row of the table; `default` None means that the value is computed or not needed.
+
+    Text holds no control characters; where it has `lines`, tabs and line ends are welcome.
+    """
 
     name: str
     kind: Kind
@@ -33,6 +36,7 @@ class Variable:
     minimum: float | None = None
     maximum: float | None = None
     secret: bool = False
+    lines: bool = False
 
 
 def port(name: str, default: int, help: str) -> Variable:  # noqa: A002 - as in Variable

@@ -116,7 +116,7 @@ def test_the_strongest_value_is_told_with_those_that_it_wins_over(
     assert "engine_image: own:1" in text
     assert "set at --set" in text
     assert "instead of nvcr.io/nvidia/vllm:26.04-py3 at" in text
-    assert "EXTRA: 5 set at inventory.yml:11:15" in text
+    assert "EXTRA: 5 set at inventory.yml:11:37" in text
     assert "On two vllm_port: 8002 (set at inventory.yml:10:16) --max-num-seqs: 1 (set at" in text
 
 

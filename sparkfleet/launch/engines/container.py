@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from sparkfleet.launch.engines.mods import Mod
 from sparkfleet.launch.engines.options import Mount
 from sparkfleet.links import EnvVar
+from sparkfleet.report.visible import one_line
 
 LABEL = "sparkfleet"  # .cluster, .role and .deployment
 WEIGHTS, FOLDER, CACHE = "/models", "/sparkfleet", "/cache"
@@ -61,12 +62,13 @@ class Container:
     @property
     def environment(self) -> tuple[EnvVar, ...]:
         """Where caches are kept, and what a user without an account in the image lacks."""
+        kept = one_line(f"kept in {self.cache} on the host")
         found = [
-            EnvVar(name=name, value=f"{CACHE}/{folder}", why=f"kept in {self.cache} on the host")
+            EnvVar(name=name, value=f"{CACHE}/{folder}", why=kept)
             for name, folder in CACHES.items()
         ]
         if self.user:
-            why = f"user {self.user} has no home in the image"
+            why = one_line(f"user {self.user} has no home in the image")
             found += [
                 EnvVar(name="HOME", value=CACHE, why=why),
                 EnvVar(name="USER", value="sparkfleet", why=why),

@@ -46,7 +46,7 @@ def _read(number: int, text: str, settings: Settings) -> Mod:
             }
             return Mod(name=name, program=_program(contents, path), contents=contents)
         return Mod(name=name, program=path.name, contents={path.name: path.read_text("utf-8")})
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:  # no UTF-8, or no path
         raise InventoryError(
             f"engine_mods: {path} cannot be read: {error}",
             where=settings.origin("engine_mods"),

@@ -21,7 +21,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from sparkfleet.inventory import load
+from sparkfleet.inventory import load_inventory
 from sparkfleet.lab.paths import INVENTORY
 
 COMMANDS = 10
@@ -86,7 +86,7 @@ def main() -> int:
     options = parser.parse_args()
     if not options.inventory.exists():
         sys.exit(f"there is no {options.inventory}: invoke lab.up --hosts 2")
-    hosts = len(load([str(options.inventory)]).hosts)
+    hosts = len(load_inventory([str(options.inventory)]).hosts)
     mine, theirs = measure(options.inventory, hosts, options.rounds)
     ratio, target = theirs / mine, TARGETS.get(hosts)
     judged = f" (target {target:.0f}x: {'met' if ratio >= target else 'MISSED'})" if target else ""

@@ -15,16 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from sparkfleet.fit import speed
-from sparkfleet.fit.cache import kept
-from sparkfleet.fit.config import Architecture, parse
-from sparkfleet.fit.memory import SPARK, Room, judge
-from sparkfleet.fit.model import Model
-from sparkfleet.fit.need import need
-from sparkfleet.fit.options import Speculation, Start
-from sparkfleet.fit.pool import pool
-from sparkfleet.fit.span import Span
-from sparkfleet.fit.terms import Sample, Terms, fitted
-from sparkfleet.fit.weights import from_shape
+from sparkfleet.fit.cache import list_layer_caches
+from sparkfleet.fit.config import Architecture, parse_model_config
+from sparkfleet.fit.cost_model import CostModel, Sample, fit_cost_model
+from sparkfleet.fit.interval import Interval
+from sparkfleet.fit.memory import SPARK, NodeMemory, evaluate_nodes
+from sparkfleet.fit.model import ModelProfile
+from sparkfleet.fit.options import ServeOptions, Speculation
+from sparkfleet.fit.pool import build_block_pool
+from sparkfleet.fit.requirements import estimate_requirements
+from sparkfleet.fit.weights import estimate_shape_weights
 
 CONFIGS = Path(__file__).parents[1] / "tests/configs"
 GIB = 1 << 30
@@ -41,7 +41,7 @@ class Published:
     low: float
     source: str
     high: float | None = None
-    start: Start = field(default_factory=Start)
+    start: ServeOptions = field(default_factory=ServeOptions)
     sequences: int = 1
     context: int = 0
     quantization: Mapping[str, Any] | None = None
@@ -52,27 +52,27 @@ class Published:
         """The figure, or the middle of what was seen."""
         return (self.low + (self.high or self.low)) / 2
 
-    def model(self) -> Model:
+    def model(self) -> ModelProfile:
         """Return the model as its config tells it."""
         return model_of(self.config, self.quantization, self.start.online)
 
 
 def shape_of(name: str, quantization: Mapping[str, Any] | None = None) -> Architecture:
-    shape = parse((CONFIGS / f"{name}.json").read_text(), file=name)
+    shape = parse_model_config((CONFIGS / f"{name}.json").read_text(), file=name)
     return replace(shape, quantization=quantization) if quantization else shape
 
 
 def model_of(
     name: str, quantization: Mapping[str, Any] | None = None, online: str | None = None
-) -> Model:
+) -> ModelProfile:
     shape = shape_of(name, quantization)
-    return Model(shape=shape, weights=from_shape(shape, online))
+    return ModelProfile(shape=shape, weights=estimate_shape_weights(shape, online))
 
 
-FP8 = Start(online="fp8", kv_dtype="fp8")
+FP8 = ServeOptions(online="fp8", kv_dtype="fp8")
 FP8_TP2 = replace(FP8, tp=2)
-NVFP4 = Start(kv_dtype="fp8")
-MTP4 = Start(online="fp8", kv_dtype="fp8", speculation=Speculation(method="mtp", tokens=4))
+NVFP4 = ServeOptions(kv_dtype="fp8")
+MTP4 = ServeOptions(online="fp8", kv_dtype="fp8", speculation=Speculation(method="mtp", tokens=4))
 G31, G26 = "gemma-4-31b-it", "gemma-4-26b-a4b-it"
 RESEARCH, TOKS, SINGLE, DUAL, GUIDE, FACTS = (
     "research 6",
@@ -237,7 +237,7 @@ SPEEDS = (
         source=f"{GUIDE} 13.3",
         quantization=ALL_NVFP4,
         fits=False,
-        start=Start(speculation=Speculation(method="dflash", tokens=15)),
+        start=ServeOptions(speculation=Speculation(method="dflash", tokens=15)),
     ),
     Published(name="gpt-oss-120b", config="gpt-oss-120b", low=60, source=FACTS, fits=False),
     Published(
@@ -246,7 +246,7 @@ SPEEDS = (
         low=37,
         source=FACTS,
         quantization=INT4,
-        start=Start(tp=4),
+        start=ServeOptions(tp=4),
         fits=False,
     ),
 )
@@ -259,7 +259,7 @@ class Size:
     name: str
     published: float
     unit: str
-    predicted: Span
+    predicted: Interval
     source: str
 
 
@@ -268,9 +268,9 @@ def sizes() -> Iterator[Size]:
     yield from _on_disk()
     plain = model_of(f"{G26}-nvfp4")
     asked = replace(NVFP4, length=131072, util=0.85)
-    spark = (Room(host="spark"),)
-    fit = judge(need(plain, asked), asked, spark)["spark"]
-    blocks = pool(kept(shape_of(f"{G26}-nvfp4"), "fp8"))
+    spark = (NodeMemory(host="spark"),)
+    fit = evaluate_nodes(estimate_requirements(plain, asked), asked, spark)["spark"]
+    blocks = build_block_pool(list_layer_caches(shape_of(f"{G26}-nvfp4"), "fp8"))
     assert plain.weights is not None
     assert fit.cache is not None
     assert fit.logged is not None
@@ -287,7 +287,7 @@ def sizes() -> Iterator[Size]:
         name="26B NVFP4, tokens in 81.8 GiB",
         published=714768,
         unit="tokens",
-        predicted=Span.of(blocks.logged(81.8 * GIB)),
+        predicted=Interval.of(blocks.logged(81.8 * GIB)),
         source=TOKS,
     )
     yield Size(
@@ -297,7 +297,7 @@ def sizes() -> Iterator[Size]:
         predicted=fit.logged,
         source=TOKS,
     )
-    taken = judge(need(plain, asked), asked, spark)["spark"].claim
+    taken = evaluate_nodes(estimate_requirements(plain, asked), asked, spark)["spark"].claim
     yield Size(
         name="31B FP8 TP=2, used on the head at util 0.85",
         published=105721,
@@ -309,7 +309,7 @@ def sizes() -> Iterator[Size]:
         name="what util 0.80 reserves",
         published=97,
         unit="GiB",
-        predicted=Span.of(0.8 * SPARK / GIB),
+        predicted=Interval.of(0.8 * SPARK / GIB),
         source=SINGLE,
     )
 
@@ -362,7 +362,9 @@ def _speeds_table() -> Iterator[str]:
     yield "| decode, tok/s | published | read a step | at most | predicted | error | source |"
     yield "|---|---|---|---|---|---|---|"
     for row in SPEEDS:
-        found = speed.rate(row.model(), row.start, context=row.context, sequences=row.sequences)
+        found = speed.predict_decode_rate(
+            row.model(), row.start, context=row.context, sequences=row.sequences
+        )
         assert found.likely is not None
         low, high = found.likely.low, found.likely.high
         yield (
@@ -387,20 +389,20 @@ def _error(low: float, high: float, seen: float) -> str:
     return f"{(low if seen < low else high) / seen - 1:+.0%}"
 
 
-def fitted_terms() -> Terms:
+def fitted_terms() -> CostModel:
     """Return the terms that fit the rows of one stream without speculation."""
     samples = []
     for row in SPEEDS:
         if row.fits:
             model = row.model()
             assert model.shape is not None
-            read = speed.rate(model, row.start, context=row.context).read.middle
-            step = speed.step(model.shape, row.start, read)
+            read = speed.predict_decode_rate(model, row.start, context=row.context).read.middle
+            step = speed.build_decode_step(model.shape, row.start, read)
             samples.append(Sample(step=step, seconds=1 / row.middle))
-    return fitted(samples, source=f"{len(samples)} rows")
+    return fit_cost_model(samples, source=f"{len(samples)} rows")
 
 
-def show_terms(made: Terms) -> None:
+def show_terms(made: CostModel) -> None:
     print(
         f"{made.source}: {made.bandwidth / 1e9:.1f} GB/s, {made.part * 1e6:.0f} us a part, "
         f"{made.reduce * 1e6:.0f} us an all-reduce, error {made.error:.1%}"

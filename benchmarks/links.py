@@ -16,14 +16,14 @@ from typing import TypeVar
 
 from sparkfleet import facts, links
 from sparkfleet.commands import Command
-from sparkfleet.inventory.clusters import cluster
-from sparkfleet.inventory.loading import load
+from sparkfleet.inventory.clusters import choose_cluster
+from sparkfleet.inventory.loading import load_inventory
 from sparkfleet.lab import fleet
 from sparkfleet.model import Host
 from sparkfleet.remote.channel import Channel
-from sparkfleet.remote.connection import connect
-from sparkfleet.remote.link import Link
-from sparkfleet.remote.pool import Pool
+from sparkfleet.remote.connection import Connection
+from sparkfleet.remote.pool import ConnectionPool
+from sparkfleet.remote.ssh import connect_ssh
 
 TARGET = 5.0  # s for facts and static checks of the largest fleet
 HEADINGS = ("hosts", "facts", "static", "active", "rates", "Gb/s", "channels")
@@ -44,9 +44,9 @@ class Counting:
     def __init__(self) -> None:
         self.channels: Counter[str] = Counter()
 
-    def connect(self, host: Host) -> Link:
+    def connect(self, host: Host) -> Connection:
         """Return a link to `host` that counts."""
-        link = connect(host)
+        link = connect_ssh(host)
         start = link._start
 
         def count(command: Command) -> Channel:
@@ -59,15 +59,15 @@ class Counting:
 
 def measure(count: int) -> float:
     """Run the gate over `count` hosts, print its row, and return facts and static seconds."""
-    lab = fleet.up(count, cables="crossed" if count == 2 else "switch")
-    hosts = cluster(load([str(lab.inventory)])).hosts
+    lab = fleet.start_fleet(count, cables="crossed" if count == 2 else "switch")
+    hosts = choose_cluster(load_inventory([str(lab.inventory)])).hosts
     counting = Counting()
-    with Pool(counting.connect) as pool:
-        gathering, seen = timed(lambda: pool.map(facts.gather, hosts).all())
-        fabric = links.fabric(seen, hosts)
-        checking, verdicts = timed(lambda: links.check(fabric, seen, hosts))
-        probing, more = timed(lambda: links.probe(pool, fabric, hosts))
-        sampling, samples = timed(lambda: links.sample(pool, fabric, hosts))
+    with ConnectionPool(counting.connect) as pool:
+        gathering, seen = timed(lambda: pool.map(facts.gather_facts, hosts).all())
+        fabric = links.select_fabric(seen, hosts)
+        checking, verdicts = timed(lambda: links.run_static_gate(fabric, seen, hosts))
+        probing, more = timed(lambda: links.run_active_gate(pool, fabric, hosts))
+        sampling, samples = timed(lambda: links.sample_rates(pool, fabric, hosts))
     assert not any(verdict.refuses for verdict in (*verdicts, *more))
     slowest = min(rate.gbps for rate in samples.rates)
     times = "".join(f" {x:>7.2f}s" for x in (gathering, checking, probing, sampling))
@@ -84,7 +84,7 @@ def main() -> int:
     try:
         took = [measure(size) for size in sizes]
     finally:
-        fleet.down()
+        fleet.remove_fleet()
     return 1 if took[-1] > TARGET else 0
 
 

@@ -21,15 +21,15 @@ from dataclasses import dataclass
 
 from sparkfleet.commands import Command
 from sparkfleet.lab import fleet
-from sparkfleet.lab.hub import Hub
 from sparkfleet.lab.plan import CONTROL
 from sparkfleet.model import Host, Value
-from sparkfleet.remote.connection import connect
-from sparkfleet.remote.link import Link
-from sparkfleet.weights import delivery, sources, stage
-from sparkfleet.weights.inspection import inspect
-from sparkfleet.weights.manifest import File, Manifest
-from sparkfleet.weights.routes import Ends
+from sparkfleet.remote.connection import Connection
+from sparkfleet.remote.ssh import connect_ssh
+from sparkfleet.weights.inspection import inspect_weights
+from sparkfleet.weights.manifest import Manifest, ModelFile
+from sparkfleet.weights.transfer import delivery, sources, stage
+from sparkfleet.weights.transfer.routes import Ends
+from tests.doubles.hub_server import HubServer
 
 ROOT = "/tmp/staging-benchmark"  # noqa: S108 - in a lab host, of its own user
 PORT = 18080
@@ -124,11 +124,11 @@ CASES = (
 class Lab:
     """Two lab hosts, and the three ways between them."""
 
-    def __init__(self, running: fleet.Fleet) -> None:
+    def __init__(self, running: fleet.LabFleet) -> None:
         self.running = running
         self.one, self.two = running.hosts[:2]
-        self.links: dict[str, Link] = {
-            host.name: connect(_host(running, host)) for host in (self.one, self.two)
+        self.links: dict[str, Connection] = {
+            host.name: connect_ssh(_host(running, host)) for host in (self.one, self.two)
         }
         self.ends = Ends(sender=self.one.rails[0].address, receiver=self.two.rails[0].address)
 
@@ -156,15 +156,15 @@ class Lab:
             self.one, "python3", "-c", MAKE, f"{ROOT}/model", str(case.count), str(case.size)
         )
         rows = [line.split() for line in text.splitlines()]
-        files = (File(path=name, size=int(size), sha256=known) for name, size, known in rows)
+        files = (ModelFile(path=name, size=int(size), sha256=known) for name, size, known in rows)
         return Manifest(name="model", files=tuple(files))
 
     def ours(self, manifest: Manifest) -> float:
         """Stage from the first host to the second; return the seconds."""
-        seen = {name: inspect(link, manifest, ROOT) for name, link in self.links.items()}
-        plans = stage.plan(manifest, seen)
+        seen = {name: inspect_weights(link, manifest, ROOT) for name, link in self.links.items()}
+        plans = stage.plan_staging(manifest, seen)
         start = time.perf_counter()
-        report = delivery.deliver(self.links, plans, lambda _one, _two: self.ends)
+        report = delivery.deliver_model(self.links, plans, lambda _one, _two: self.ends)
         took = time.perf_counter() - start
         assert report.landed[self.two.name].bytes == manifest.size
         return took
@@ -229,7 +229,7 @@ class Lab:
             self.links[self.one.name].run(command)
 
 
-def _host(running: fleet.Fleet, host: fleet.LabHost) -> Host:
+def _host(running: fleet.LabFleet, host: fleet.LabHost) -> Host:
     given = {
         "ansible_host": host.address,
         "ansible_user": "nvidia",
@@ -260,11 +260,11 @@ def overlap(lab: Lab) -> Mapping[str, float]:
     """Return the seconds of a download to one host, of its fan-out, and of both at once."""
     head = b'{"w": {"dtype": "U8", "shape": [%d], "data_offsets": [0, %d]}}' % (PART, PART)
     body = len(head).to_bytes(8, "little") + head + os.urandom(PART)
-    with Hub(address=CONTROL, rate=RATE) as server:
+    with HubServer(address=CONTROL, rate=RATE) as server:
         names = [f"shard-{number}.safetensors" for number in range(PARTS)]
         commit = server.add("org/model", {name: body + name.encode() for name in names})
         files = tuple(
-            File(path=entry.path, size=len(entry.body), sha256=entry.etag)
+            ModelFile(path=entry.path, size=len(entry.body), sha256=entry.etag)
             for entry in server.repositories["org/model"].entries.values()
         )
         manifest = Manifest(name="org/model", commit=commit, files=files)
@@ -275,9 +275,11 @@ def overlap(lab: Lab) -> Mapping[str, float]:
             if title != "fan-out":
                 lab.clear(lab.one, lab.two)
             lab.warm(manifest.size)
-            plans = stage.plan(manifest, {n: inspect(k, manifest, ROOT) for n, k in links.items()})
+            plans = stage.plan_staging(
+                manifest, {n: inspect_weights(k, manifest, ROOT) for n, k in links.items()}
+            )
             start = time.perf_counter()
-            delivery.deliver(links, plans, lambda _one, _two: lab.ends, source=source)
+            delivery.deliver_model(links, plans, lambda _one, _two: lab.ends, source=source)
             times[title] = time.perf_counter() - start
     return times
 
@@ -295,12 +297,14 @@ def chain(lab: Lab) -> int:
     times = []
     for count in (2, len(lab.running.hosts)):
         chosen = lab.running.hosts[:count]
-        links = {host.name: connect(_host(lab.running, host)) for host in chosen}
+        links = {host.name: connect_ssh(_host(lab.running, host)) for host in chosen}
         lab.links.update(links)
         lab.clear(*(host for host in chosen if host is not first))
-        plans = stage.plan(manifest, {n: inspect(k, manifest, ROOT) for n, k in links.items()})
+        plans = stage.plan_staging(
+            manifest, {n: inspect_weights(k, manifest, ROOT) for n, k in links.items()}
+        )
         start = time.perf_counter()
-        report = delivery.deliver(links, plans, ends)
+        report = delivery.deliver_model(links, plans, ends)
         times.append(time.perf_counter() - start)
         copies = [report.sent(host.name) / manifest.size for host in chosen]
         print(f"{count} hosts: {times[-1]:.2f} s, none sent more than {max(copies):.2f} copies")
@@ -317,7 +321,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--case", type=int, choices=range(len(CASES)), action="append")
     options = parser.parse_args()
-    running = fleet.status()
+    running = fleet.read_fleet()
     if running is None or len(running.hosts) < 2:
         sys.exit("no lab of two hosts runs: invoke lab.up")
     lab = Lab(running)

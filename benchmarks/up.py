@@ -19,8 +19,9 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable
 
-from sparkfleet.lab import engine, fleet, model
-from sparkfleet.lab.fleet import Fleet, LabHost
+from sparkfleet.lab import fleet
+from sparkfleet.lab.engine import install, model
+from sparkfleet.lab.fleet import LabFleet, LabHost
 from tests.commandline import chat, command_line
 
 TARGET = 1.10
@@ -36,7 +37,7 @@ def timed(work: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
-def run(lab: Fleet, *words: str) -> None:
+def run(lab: LabFleet, *words: str) -> None:
     """Run one of our own command lines to its end."""
     line = command_line(*words, "--inventory", str(lab.inventory))
     done = subprocess.run(line, capture_output=True, text=True, check=False)
@@ -44,7 +45,7 @@ def run(lab: Fleet, *words: str) -> None:
         sys.exit(f"{' '.join(words)} failed:\n{done.stdout}{done.stderr}")
 
 
-def ssh(lab: Fleet, host: LabHost, script: str) -> str:
+def ssh(lab: LabFleet, host: LabHost, script: str) -> str:
     """Run a script on a host with OpenSSH and return what it printed."""
     options = ("-i", str(lab.key), "-o", f"UserKnownHostsFile={lab.known_hosts}")
     done = subprocess.run(
@@ -56,7 +57,7 @@ def ssh(lab: Fleet, host: LabHost, script: str) -> str:
     return done.stdout
 
 
-def start(lab: Fleet, host: LabHost, script: str) -> None:
+def start(lab: LabFleet, host: LabHost, script: str) -> None:
     """Start a rendered script in the background."""
     log = f"{FOLDER}/logs/by-hand-{script}.log"
     ssh(lab, host, f"setsid bash {FOLDER}/{script} >{log} 2>&1 </dev/null &")
@@ -71,10 +72,10 @@ def wait(holds: Callable[[], bool]) -> None:
         time.sleep(TICK)
 
 
-def by_hand(lab: Fleet) -> None:
+def by_hand(lab: LabFleet) -> None:
     """Start what `cluster.up` rendered, and ask it the smoke prompt."""
     head, worker = lab.hosts
-    ray = f"{engine.venv_path()}/bin/ray status --address={head.rails[0].address}:6379"
+    ray = f"{install.venv_path()}/bin/ray status --address={head.rails[0].address}:6379"
     start(lab, head, "ray-head.sh")
     start(lab, worker, "ray-worker.sh")
     wait(lambda: ssh(lab, head, ray).count(" 1 node_") == 2)
@@ -98,11 +99,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=1)
     rounds = parser.parse_args().rounds
-    engine.install(print)
-    model.make(print)
+    install.install_engine(print)
+    model.ensure_model(print)
     hand, ours = [], []
     try:
-        lab = fleet.up(2)
+        lab = fleet.start_fleet(2)
         run(lab, "cluster.up", "--tp", "2")
         run(lab, "cluster.down")
         for _ in range(rounds):
@@ -112,7 +113,7 @@ def main() -> int:
             run(lab, "cluster.down")
             print(f"by hand {hand[-1]:6.1f} s   cluster.up {ours[-1]:6.1f} s", flush=True)
     finally:
-        fleet.down()
+        fleet.remove_fleet()
     ratio = statistics.median(ours) / statistics.median(hand)
     print(f"ratio {ratio:.3f}, at most {TARGET}")
     return 1 if ratio > TARGET else 0

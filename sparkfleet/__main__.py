@@ -6,7 +6,7 @@ import gc
 import sys
 
 from sparkfleet import __version__
-from sparkfleet.report import lasting
+from sparkfleet.report import output_streams
 
 INTERRUPTED = 130
 UNWRITTEN = 5  # this machine could not write what was asked for
@@ -14,15 +14,15 @@ UNWRITTEN = 5  # this machine could not write what was asked for
 
 def main(binary: str = "sparkfleet") -> None:
     """Run the command line; its exit status holds also where nobody reads the output any more."""
-    lasting.settle()
-    code = _code(binary)
+    output_streams.protect_standard_streams()
+    code = _run_for_exit_code(binary)
     gc.freeze()  # else the interpreter looks for garbage at its end: 60 ms
-    sys.exit(UNWRITTEN if lasting.end() and not code else code)
+    sys.exit(UNWRITTEN if output_streams.flush_streams() and not code else code)
 
 
-def _code(binary: str) -> int | str | None:
+def _run_for_exit_code(binary: str) -> int | str | None:
     try:
-        _run(binary)
+        _run_command_line(binary)
     except SystemExit as ended:
         return ended.code
     except KeyboardInterrupt:  # while modules are imported; tasks have their own word for it
@@ -31,18 +31,18 @@ def _code(binary: str) -> int | str | None:
     return 0
 
 
-def _run(binary: str) -> None:
+def _run_command_line(binary: str) -> None:
     if sys.argv[1:] in (["--version"], ["-V"]):
         sys.stdout.write(f"sparkfleet {__version__}\n")
         return
     if sys.argv[1:2] and sys.argv[1].startswith("inventory."):
-        from sparkfleet.cli.offline import answer  # noqa: PLC0415 - for these alone
+        from sparkfleet.cli.inventory.fast_path import try_fast_path  # noqa: PLC0415 - for these alone
 
-        if answer(sys.argv[1:]):
+        if try_fast_path(sys.argv[1:]):
             return
-    from sparkfleet.cli.program import program  # noqa: PLC0415 - invoke costs 0.1 s
+    from sparkfleet.cli.program import create_program  # noqa: PLC0415 - invoke costs 0.1 s
 
-    program(binary).run()
+    create_program(binary).run()
 
 
 if __name__ == "__main__":

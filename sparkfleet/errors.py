@@ -43,7 +43,7 @@ class Where:
         parts = [self.file, self.line, self.col]
         return ":".join(str(part) for part in parts if part is not None)
 
-    def picture(self) -> str:
+    def format_excerpt(self) -> str:
         """Return the excerpt with a caret under the column, or "" where nothing is to be seen."""
         if not (self.excerpt and self.excerpt.strip()):
             return ""
@@ -61,8 +61,8 @@ class Problem:
 
     def __str__(self) -> str:
         lines = [f"{self.where}: {self.message}" if self.where else self.message]
-        if self.where and (picture := self.where.picture()):
-            lines += [f"    {line}" for line in picture.splitlines()]
+        if self.where and (excerpt := self.where.format_excerpt()):
+            lines += [f"    {line}" for line in excerpt.splitlines()]
         lines += [f"  {line}" for line in (self.hint or "").splitlines()]  # some are a log's end
         return "\n".join(lines)
 
@@ -78,7 +78,7 @@ class SparkfleetError(Exception):
         super().__init__(message)
         self.problems: tuple[Problem, ...] = (Problem(message=message, where=where, hint=hint),)
         self.others: tuple[SparkfleetError, ...] = ()  # those of further hosts, that came with it
-        self.documented = False  # whether a JSON document has told it
+        self.reported = False  # whether a JSON document has told it
 
     @classmethod
     def of(cls, problems: Sequence[Problem]) -> SparkfleetError:

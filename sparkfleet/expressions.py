@@ -6,7 +6,7 @@ import re
 import warnings
 
 
-def compiled(text: str) -> re.Pattern[str]:
+def compile_regex(text: str) -> re.Pattern[str]:
     """Return `text` as this Python reads it, without a word on what a later one may read otherwise.
 
     Raises re.error, RecursionError and OverflowError, as `re.compile`.

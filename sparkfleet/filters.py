@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from sparkfleet.errors import TemplateError
-from sparkfleet.report.visible import one_line
-from sparkfleet.variables.names import is_variable
+from sparkfleet.report.visible import escape_line
+from sparkfleet.variables.names import is_variable_name
 
 if TYPE_CHECKING:
     from sparkfleet.commands import Command
@@ -27,7 +27,7 @@ def lookup(kind: str, *names: str, default: Any = "") -> Any:
     return values[0] if len(values) == 1 else ",".join(map(str, values))
 
 
-def _bool(value: Any) -> bool:
+def _to_bool(value: Any) -> bool:
     return str(value).lower() in TRUE
 
 
@@ -35,77 +35,77 @@ def _ternary(value: Any, yes: Any, no: Any) -> Any:
     return yes if value else no
 
 
-def _combine(first: Mapping[str, Any], *others: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: item for mapping in (first, *others) for key, item in mapping.items()}
+def _combine(first: Mapping[str, Any], *rest: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: item for mapping in (first, *rest) for key, item in mapping.items()}
 
 
 def _regex_replace(value: str, pattern: str, replacement: str = "") -> str:
     return re.sub(pattern, replacement, str(value))
 
 
-def _command(command: Command) -> str:
+def _format_command(command: Command) -> str:
     return command.line()
 
 
-def _word(value: Any) -> str:
+def _quote_word(value: Any) -> str:
     return shlex.quote(str(value))
 
 
-def _comment(value: Any) -> str:
+def _escape_comment(value: Any) -> str:
     """Return text that cannot leave a comment: what ends a line is an escape."""
-    return one_line(str(value))
+    return escape_line(str(value))
 
 
-def _variable(name: Any) -> str:
+def _check_variable_name(name: Any) -> str:
     """Return the name of a variable, to stand before ``=`` in a script."""
-    if not is_variable(name):
+    if not is_variable_name(name):
         raise TemplateError(f"{name!r} is no name of a variable")
     return str(name)
 
 
-def _told(result: Any, word: str) -> bool:
+def _read_task_flag(result: Any, flag: str) -> bool:
     """Return whether what a task has registered tells `word` of it."""
     if not isinstance(result, Mapping):
         raise TypeError(f"this test is for what a task has registered, not for {result!r}")
-    return bool(result.get(word))
+    return bool(result.get(flag))
 
 
-def _changed(result: Any) -> bool:
-    return _told(result, "changed")
+def _is_changed(result: Any) -> bool:
+    return _read_task_flag(result, "changed")
 
 
-def _failed(result: Any) -> bool:
-    return _told(result, "failed")
+def _is_failed(result: Any) -> bool:
+    return _read_task_flag(result, "failed")
 
 
-def _skipped(result: Any) -> bool:
-    return _told(result, "skipped")
+def _is_skipped(result: Any) -> bool:
+    return _read_task_flag(result, "skipped")
 
 
-def _succeeded(result: Any) -> bool:
-    return not _failed(result)
+def _is_succeeded(result: Any) -> bool:
+    return not _is_failed(result)
 
 
 FILTERS: Mapping[str, Callable[..., Any]] = {
     "basename": os.path.basename,
-    "bool": _bool,
+    "bool": _to_bool,
     "combine": _combine,
-    "command": _command,
-    "comment": _comment,
+    "command": _format_command,
+    "comment": _escape_comment,
     "dirname": os.path.dirname,
     "from_json": json.loads,
-    "quote": _word,
+    "quote": _quote_word,
     "regex_replace": _regex_replace,
     "ternary": _ternary,
     "to_json": json.dumps,
-    "variable": _variable,
-    "word": _word,
+    "variable": _check_variable_name,
+    "word": _quote_word,
 }
 
 TESTS: Mapping[str, Callable[..., bool]] = {
-    "changed": _changed,
-    "failed": _failed,
-    "skipped": _skipped,
-    "succeeded": _succeeded,
-    "success": _succeeded,
+    "changed": _is_changed,
+    "failed": _is_failed,
+    "skipped": _is_skipped,
+    "succeeded": _is_succeeded,
+    "success": _is_succeeded,
 }

@@ -48,12 +48,12 @@ def parse_seconds(value: object) -> float:
     return seconds
 
 
-def show_memory(count: float) -> str:
+def format_memory(count: float) -> str:
     """Return `count` bytes as memory is counted: ``118.2 GiB``."""
     return f"{count / BINARY['gi']:.1f} GiB"
 
 
-def show_size(count: float) -> str:
+def format_size(count: float) -> str:
     """Return `count` bytes as a person reads it: ``813 kB``, ``4.2 GB``."""
     for unit in ("B", "kB", "MB", "GB"):
         if count < 1000:
@@ -62,7 +62,7 @@ def show_size(count: float) -> str:
     return f"{count:.1f} TB"
 
 
-def show_seconds(seconds: float) -> str:
+def format_seconds(seconds: float) -> str:
     """Return a duration as a person reads it: ``9 s``, ``4 min``, ``1 h 20 min``."""
     if seconds < 99.5:
         return f"{seconds:.0f} s"
@@ -72,7 +72,7 @@ def show_seconds(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min"
 
 
-def show_count(count: float) -> str:
+def format_count(count: float) -> str:
     """Return `count` as a person reads it: ``512``, ``3.8B``, ``120B``."""
     for unit in ("", "K", "M", "B"):
         if count < 1000:

@@ -8,38 +8,38 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parent
 
 
-def folders(kind: str) -> Iterator[Path]:
+def iter_data_folders(kind: str) -> Iterator[Path]:
     """Yield the folders that may hold files of `kind` (``templates``), the strongest first.
 
     The current project's, then those shipped: inside an installed package, or beside it in a
     checkout.
     """
     places = (Path.cwd() / kind, PACKAGE / "_data" / kind, PACKAGE.parent / kind)
-    seen: set[Path] = set()
+    yielded: set[Path] = set()
     for place in places:
-        if place.is_dir() and place.resolve() not in seen:
-            seen.add(place.resolve())
+        if place.is_dir() and place.resolve() not in yielded:
+            yielded.add(place.resolve())
             yield place
 
 
-def find(kind: str, name: str) -> Path | None:
+def find_data_file(kind: str, name: str) -> Path | None:
     """Return the strongest file `name` of `kind`, or None."""
-    for folder in folders(kind):
+    for folder in iter_data_folders(kind):
         if (folder / name).is_file():
             return folder / name
     return None
 
 
-def listing(kind: str, suffix: str) -> dict[str, Path]:
+def list_data_files(kind: str, suffix: str) -> dict[str, Path]:
     """Return every file of `kind` that ends with `suffix`, by its name without it."""
-    found: dict[str, Path] = {}
-    for folder in folders(kind):
+    files: dict[str, Path] = {}
+    for folder in iter_data_folders(kind):
         for path in sorted(folder.glob(f"*{suffix}")):
-            found.setdefault(path.name.removesuffix(suffix), path)
-    return found
+            files.setdefault(path.name.removesuffix(suffix), path)
+    return files
 
 
-def shown(path: str | Path) -> str:
+def format_path(path: str | Path) -> str:
     """Return `path` as a person writes it: relative to here, if it is below."""
     whole = Path(path).resolve()
     here = Path.cwd()

@@ -8,17 +8,17 @@ from __future__ import annotations
 import string
 from typing import Any
 
-from sparkfleet.onhost.parts.paths import is_below, is_cluster, is_name, shortened
+from sparkfleet.onhost.shared.paths import is_below, is_cluster, is_name, shortened
 
 __all__ = [
     "GIT",
     "SHA256",
     "UnexpectedError",
-    "digits",
+    "check_hex_digits",
+    "check_relative_path",
     "is_below",
     "is_cluster",
     "is_name",
-    "safe_path",
     "shortened",
 ]
 
@@ -31,21 +31,21 @@ class UnexpectedError(ValueError):
 
     def __init__(self, what: str, value: Any, expected: str) -> None:
         self.what, self.value, self.expected = what, value, expected
-        super().__init__(self.told())
+        super().__init__(self.format_message())
 
-    def told(self, source: str = "") -> str:
+    def format_message(self, source: str = "") -> str:
         """Return it as a sentence, with the `source` that it came from."""
         return f"unexpected {self.what}{source}: {shortened(self.value)} (expected {self.expected})"
 
 
-def digits(what: str, value: Any, count: int) -> str:
+def check_hex_digits(what: str, value: Any, count: int) -> str:
     """Return `value` if it is `count` lowercase hex digits; raises UnexpectedError."""
     if isinstance(value, str) and len(value) == count and HEX.issuperset(value):
         return value
     raise UnexpectedError(what, value, f"{count} hex digits")
 
 
-def safe_path(what: str, value: Any) -> str:
+def check_relative_path(what: str, value: Any) -> str:
     """Return `value` if it is a relative path that stays below its root; raises UnexpectedError."""
     if is_below(value):
         return str(value)

@@ -9,23 +9,25 @@ NEARER = 0.85
 FEW = 8
 
 
-def did_you_mean(name: str, known: Iterable[str], *, ratio: float = NEAR) -> str | None:
+def did_you_mean(name: str, candidates: Iterable[str], *, ratio: float = NEAR) -> str | None:
     """Return a question with the one of `known` that is most alike, or None if none is near."""
     from difflib import get_close_matches  # noqa: PLC0415 - only where something is wrong
 
-    found = get_close_matches(name, list(known), 1, ratio)
-    return f"did you mean {found[0]!r}?" if found else None
+    matches = get_close_matches(name, list(candidates), 1, ratio)
+    return f"did you mean {matches[0]!r}?" if matches else None
 
 
-def similar(name: str, known: Iterable[str], *, lister: str = "") -> str:
+def suggest_similar(name: str, candidates: Iterable[str], *, lister: str = "") -> str:
     """Return a sentence with the names that hold `name`, the one closest to it, or all of them.
 
     Of more than a few all are named by the task `lister` only.
     """
-    names = sorted(known)
-    if len(name) > 1 and (holding := [one for one in names if name.lower() in one.lower()]):
+    names = sorted(candidates)
+    if len(name) > 1 and (
+        holding := [candidate for candidate in names if name.lower() in candidate.lower()]
+    ):
         return f"did you mean {' or '.join(map(repr, holding))}?"
-    told = "known: " + ", ".join(names) if names else "there are none"
+    hint = "known: " + ", ".join(names) if names else "there are none"
     if lister and len(names) > FEW:
-        told = f"{lister} shows those that there are"
-    return did_you_mean(name, names) or told
+        hint = f"{lister} shows those that there are"
+    return did_you_mean(name, names) or hint

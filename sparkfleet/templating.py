@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sparkfleet import source
 from sparkfleet.errors import InputError, TemplateError, Where
 from sparkfleet.filters import FILTERS, TESTS, lookup
-from sparkfleet.yamlnodes import Unsafe
+from sparkfleet.yaml import source
+from sparkfleet.yaml.nodes import Unsafe
 
 if TYPE_CHECKING:
     import jinja2
@@ -33,7 +33,7 @@ def holds_template(value: Any) -> bool:
     return isinstance(value, list | tuple) and any(map(holds_template, value))
 
 
-def render(
+def render_value(
     value: Any,
     variables: Mapping[str, Any],
     *,
@@ -46,17 +46,18 @@ def render(
     undefined variables and whatever else an expression fails with.
     """
     if isinstance(value, str) and holds_template(value):
-        return _guarded(_text, value, variables, where=where, error=error)
+        return _convert_errors(_render_text, value, variables, where=where, error=error)
     if isinstance(value, Mapping):
         return {
-            key: render(item, variables, where=where, error=error) for key, item in value.items()
+            key: render_value(item, variables, where=where, error=error)
+            for key, item in value.items()
         }
     if isinstance(value, list | tuple):
-        return [render(item, variables, where=where, error=error) for item in value]
+        return [render_value(item, variables, where=where, error=error) for item in value]
     return value
 
 
-def evaluate(
+def evaluate_expression(
     expression: str,
     variables: Mapping[str, Any],
     *,
@@ -64,25 +65,31 @@ def evaluate(
     error: type[InputError] = TemplateError,
 ) -> Any:
     """Return the value of a bare `expression`, as in ``when:``; raises `error` as `render` does."""
-    return _guarded(_expression, expression, variables, where=where, error=error)
+    return _convert_errors(_evaluate_compiled, expression, variables, where=where, error=error)
 
 
-def check(value: Any, *, where: Where | None, error: type[InputError] = TemplateError) -> None:
+def check_templates(
+    value: Any, *, where: Where | None, error: type[InputError] = TemplateError
+) -> None:
     """Raise `error` where a template inside `value` has wrong syntax, or calls what is unknown."""
     if isinstance(value, str) and holds_template(value):
-        _guarded(lambda text, _: _compiled(text), value, {}, where=where, error=error)
+        _convert_errors(
+            lambda text, _: _compile_template(text), value, {}, where=where, error=error
+        )
     elif isinstance(value, Mapping):
-        check(list(value.values()), where=where, error=error)
+        check_templates(list(value.values()), where=where, error=error)
     elif isinstance(value, list | tuple):
         for item in value:
-            check(item, where=where, error=error)
+            check_templates(item, where=where, error=error)
 
 
 def check_expression(
     expression: str, *, where: Where | None, error: type[InputError] = TemplateError
 ) -> None:
     """Raise `error` where a bare `expression` is none."""
-    _guarded(lambda text, _: _compiled_expression(text), expression, {}, where=where, error=error)
+    _convert_errors(
+        lambda text, _: _compile_expression(text), expression, {}, where=where, error=error
+    )
 
 
 def render_template(name: str, variables: Mapping[str, Any]) -> str:
@@ -92,26 +99,26 @@ def render_template(name: str, variables: Mapping[str, Any]) -> str:
     """
     from sparkfleet import resources, spelling  # noqa: PLC0415 - an inventory needs none
 
-    path = resources.find("templates", name)
+    path = resources.find_data_file("templates", name)
     if path is None:
-        known = list(resources.listing("templates", ".j2"))
-        raise TemplateError(f"no template {name!r}", hint=spelling.similar(name, known))
+        names = list(resources.list_data_files("templates", ".j2"))
+        raise TemplateError(f"no template {name!r}", hint=spelling.suggest_similar(name, names))
     return render_file(path, variables)
 
 
 def render_file(path: Path, variables: Mapping[str, Any]) -> str:
     """Return the file at `path` rendered; raises TemplateError as `render` does."""
-    text = source.read(path, error=TemplateError)
+    text = source.read_source_file(path, error=TemplateError)
     try:
-        return _compiled(text.text).render(_needed(text.text, variables))
-    except _failures() as failure:
-        line = _line(failure)
+        return _compile_template(text.text).render(_pick_variables(text.text, variables))
+    except _list_template_errors() as failure:
+        line = _find_failing_line(failure)
         where = text.where(line) if line else Where(file=text.file)
-        raise TemplateError(_reason(failure), where=where) from failure
+        raise TemplateError(_format_failure(failure), where=where) from failure
 
 
-def _guarded(
-    work: Callable[[str, Mapping[str, Any]], Any],
+def _convert_errors(
+    function: Callable[[str, Mapping[str, Any]], Any],
     text: str,
     variables: Mapping[str, Any],
     *,
@@ -119,14 +126,14 @@ def _guarded(
     error: type[InputError],
 ) -> Any:
     try:
-        return work(text, variables)
-    except _failures() as failure:
+        return function(text, variables)
+    except _list_template_errors() as failure:
         shown = text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
-        raise error(f"{shown!r}: {_reason(failure)}", where=where) from failure
+        raise error(f"{shown!r}: {_format_failure(failure)}", where=where) from failure
 
 
 @functools.cache
-def _failures() -> tuple[type[Exception], ...]:
+def _list_template_errors() -> tuple[type[Exception], ...]:
     """Return what an expression can fail with: Jinja's errors, and those of the code it calls."""
     import jinja2  # noqa: PLC0415 - only where there is a template
 
@@ -146,12 +153,12 @@ def _failures() -> tuple[type[Exception], ...]:
     )
 
 
-def _reason(failure: Exception) -> str:
+def _format_failure(failure: Exception) -> str:
     kind = "Jinja syntax: " if type(failure).__name__ == "TemplateSyntaxError" else ""
     return kind + (str(failure).split("\n")[0] or type(failure).__name__)
 
 
-def _line(failure: Exception) -> int | None:
+def _find_failing_line(failure: Exception) -> int | None:
     """Return the template's line that failed; Jinja puts it into the syntax error or the trace."""
     line: int | None = getattr(failure, "lineno", None)
     trace = failure.__traceback__
@@ -162,16 +169,16 @@ def _line(failure: Exception) -> int | None:
     return line
 
 
-def _text(text: str, variables: Mapping[str, Any]) -> Any:
-    needed = _needed(text, variables)
-    if expression := _sole_expression(text):
-        return _expression(expression, needed)
-    return _compiled(text).render(needed)
+def _render_text(text: str, variables: Mapping[str, Any]) -> Any:
+    needed = _pick_variables(text, variables)
+    if expression := _extract_sole_expression(text):
+        return _evaluate_compiled(expression, needed)
+    return _compile_template(text).render(needed)
 
 
-def _expression(expression: str, variables: Mapping[str, Any]) -> Any:
-    needed = _needed("{{" + expression + "}}", variables)
-    value = _compiled_expression(expression)(needed)
+def _evaluate_compiled(expression: str, variables: Mapping[str, Any]) -> Any:
+    needed = _pick_variables("{{" + expression + "}}", variables)
+    value = _compile_expression(expression)(needed)
     if isinstance(value, Iterator):
         return list(value)  # what `map` and `select` return
     if type(value).__name__.endswith("Undefined"):
@@ -179,42 +186,42 @@ def _expression(expression: str, variables: Mapping[str, Any]) -> Any:
     return value
 
 
-def _needed(text: str, variables: Mapping[str, Any]) -> dict[str, Any]:
+def _pick_variables(text: str, variables: Mapping[str, Any]) -> dict[str, Any]:
     """Return those of `variables` that `text` names.
 
     One whose own template fails counts as undefined, so that ``default`` works on it.
     """
-    found: dict[str, Any] = {}
-    for name in _names(text):
+    picked: dict[str, Any] = {}
+    for name in _find_variable_names(text):
         try:
-            found[name] = variables[name]
+            picked[name] = variables[name]
         except InputError as failure:
-            found[name] = _environment().undefined(hint=failure.message)
+            picked[name] = _create_environment().undefined(hint=failure.message)
         except KeyError:
             continue
-    return found
+    return picked
 
 
 @functools.cache
-def _names(text: str) -> frozenset[str]:
+def _find_variable_names(text: str) -> frozenset[str]:
     from jinja2 import meta  # noqa: PLC0415 - only where there is a template
 
-    return frozenset(meta.find_undeclared_variables(_environment().parse(text)))
+    return frozenset(meta.find_undeclared_variables(_create_environment().parse(text)))
 
 
 @functools.cache
-def _compiled(text: str) -> jinja2.Template:
-    return _environment().from_string(text)
+def _compile_template(text: str) -> jinja2.Template:
+    return _create_environment().from_string(text)
 
 
 @functools.cache
-def _compiled_expression(expression: str) -> Callable[..., Any]:
-    return _environment().compile_expression(expression, undefined_to_none=False)
+def _compile_expression(expression: str) -> Callable[..., Any]:
+    return _create_environment().compile_expression(expression, undefined_to_none=False)
 
 
 @functools.cache
-def _sole_expression(text: str) -> str | None:
-    tokens = list(_environment().lex(text))
+def _extract_sole_expression(text: str) -> str | None:
+    tokens = list(_create_environment().lex(text))
     kinds = [kind for _, kind, _ in tokens]
     if kinds[0] != "variable_begin" or kinds.index("variable_end") != len(kinds) - 1:
         return None
@@ -222,7 +229,7 @@ def _sole_expression(text: str) -> str | None:
 
 
 @functools.cache
-def _environment() -> jinja2.Environment:
+def _create_environment() -> jinja2.Environment:
     from jinja2 import StrictUndefined  # noqa: PLC0415 - only where there is a template
     from jinja2.sandbox import ImmutableSandboxedEnvironment  # noqa: PLC0415 - the same
 

@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from sparkfleet.launch.deployment import Deployment, Node, deploy
-from sparkfleet.launch.engines import Engine, choose
-from sparkfleet.launch.engines.daemon import Daemon
-from sparkfleet.launch.environment import environment
-from sparkfleet.launch.executor import Executor
-from sparkfleet.launch.images.image import Image, Probe
-from sparkfleet.launch.survey import Survey
+from sparkfleet.launch.deployment.deployment import Deployment, DeploymentNode, render_deployment
+from sparkfleet.launch.deployment.environment import build_rank_environment
+from sparkfleet.launch.deployment.executor import Executor
+from sparkfleet.launch.engines import Engine, create_engine
+from sparkfleet.launch.host.daemon import Daemon
+from sparkfleet.launch.host.image import ContainerImage, Probe
+from sparkfleet.launch.host.survey import Survey
 from sparkfleet.links import EnvVar
 from sparkfleet.model import Host, Value
 from sparkfleet.recipes.settings import Settings
@@ -37,7 +37,7 @@ PROBE = Probe(
     nodes=True,
     gpus="GPU 0: NVIDIA GB10 (UUID: GPU-1)\n",
 )
-WITH_IMAGE = Image(
+WITH_IMAGE = ContainerImage(
     name=IMAGE,
     id="sha256:1",
     key="abcdef123456",
@@ -79,7 +79,7 @@ def engine(group: bool = False, seen: Survey | None = None, **variables: Any) ->
     """Return the engine of the first of two Sparks."""
     facts = gb10.pair()[0].facts()
     seen = seen or survey()
-    return choose(settings(**variables), seen, facts, cluster="default", group=group)
+    return create_engine(settings(**variables), seen, facts, cluster="default", group=group)
 
 
 def words(role: str = "serve", *, group: bool = False, **variables: Any) -> tuple[str, ...]:
@@ -98,9 +98,11 @@ def deployed(
     for rank in range(hosts):
         mine = settings(f"spark-{rank + 1}", **own)
         ray = hosts > 1 and executor is Executor.RAY
-        runs = choose(mine, survey(), gb10.pair()[rank].facts(), cluster="default", group=ray)
+        runs = create_engine(
+            mine, survey(), gb10.pair()[rank].facts(), cluster="default", group=ray
+        )
         nodes.append(
-            Node(
+            DeploymentNode(
                 settings=mine,
                 rank=rank,
                 address=f"192.168.100.{rank + 1}" if hosts > 1 else None,
@@ -108,7 +110,7 @@ def deployed(
                 folder=survey().folder,
                 weights="/home/nvidia/vllm",
                 model="/home/nvidia/vllm/org/model",
-                environment=environment(
+                environment=build_rank_environment(
                     mine,
                     variables,
                     cluster="default",
@@ -119,7 +121,9 @@ def deployed(
                 ),
             )
         )
-    made = deploy("default", nodes, tp=hosts, pp=1, contents=["commit"], executor=executor)
+    made = render_deployment(
+        "default", nodes, tp=hosts, pp=1, contents=["commit"], executor=executor
+    )
     return made, made.files
 
 

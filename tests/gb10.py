@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sparkfleet import links
-from sparkfleet.facts import HostFacts, parse
+from sparkfleet.facts import HostFacts, parse_facts
 from sparkfleet.facts.host import GPU_QUERY
 from sparkfleet.links import Fabric
 from sparkfleet.model import Host, Severity, Value, Verdict
@@ -162,7 +162,7 @@ class Spark:
         if self.default_route:
             routes.append({"dst": "default", "gateway": "192.168.1.254", "dev": self.default_route})
         self.text("ip -j route", json.dumps([*routes, *self.extra_routes]))
-        return parse(self.name, {"facts": self.items})
+        return parse_facts(self.name, {"facts": self.items})
 
     def host(self) -> Host:
         """Return its inventory entry."""
@@ -182,13 +182,13 @@ class Cluster:
     def __init__(self, *sparks: Spark) -> None:
         self.hosts = [spark.host() for spark in sparks]
         self.facts = {spark.name: spark.facts() for spark in sparks}
-        self.fabric: Fabric = links.fabric(self.facts, self.hosts)
-        self.verdicts = links.check(self.fabric, self.facts, self.hosts)
+        self.fabric: Fabric = links.select_fabric(self.facts, self.hosts)
+        self.verdicts = links.run_static_gate(self.fabric, self.facts, self.hosts)
 
     def env(self, host: str) -> dict[str, str | None]:
         """Return the environment of a host's rank."""
         entry = next(x for x in self.hosts if x.name == host)
-        return {var.name: var.value for var in links.env(self.fabric, entry)}
+        return {var.name: var.value for var in links.compute_rank_env(self.fabric, entry)}
 
     def found(self, check: str, host: str | None = None) -> list[Verdict]:
         """Return the verdicts of one check."""

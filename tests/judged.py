@@ -9,11 +9,11 @@ from typing import Any
 
 import yaml
 
-from sparkfleet.launch.arguments import decided_by
+from sparkfleet.launch.deployment.arguments import find_option_owner
 from sparkfleet.model import Host, Value
-from sparkfleet.recipes.recipe import load
-from sparkfleet.recipes.rules import Judged, Known, judge, subject
-from sparkfleet.recipes.settings import Settings, overlay
+from sparkfleet.recipes.recipe import load_recipe
+from sparkfleet.recipes.rules import ObservedFacts, RuleResult, apply_rules, build_rule_context
+from sparkfleet.recipes.settings import Settings, overlay_recipe
 
 
 def judged(
@@ -21,16 +21,18 @@ def judged(
     content: str | Mapping[str, Any],
     *,
     tp: int = 1,
-    known: Known | None = None,
+    known: ObservedFacts | None = None,
     **own: Any,
-) -> list[Judged]:
+) -> list[RuleResult]:
     """Return what the rules find in a recipe; `own` are the inventory's variables."""
     path.write_text(content if isinstance(content, str) else yaml.safe_dump(dict(content)))
-    recipe = load(str(path))
+    recipe = load_recipe(str(path))
     host = Host(name="spark-01", vars={name: Value(data=data) for name, data in own.items()})
-    host = overlay(host, recipe) if own else replace(host, vars=recipe.vars)
-    looked_at = subject(recipe, Settings(host=host), known=known, decided_by=decided_by, tp=tp)
-    return list(judge(looked_at))
+    host = overlay_recipe(host, recipe) if own else replace(host, vars=recipe.vars)
+    looked_at = build_rule_context(
+        recipe, Settings(host=host), facts=known, decided_by=find_option_owner, tp=tp
+    )
+    return list(apply_rules(looked_at))
 
 
 class Recipes:
@@ -39,7 +41,7 @@ class Recipes:
     def __init__(self, folder: Path) -> None:
         self.path = folder / "made.yml"
 
-    def judged(self, content: str | Mapping[str, Any], **options: Any) -> list[Judged]:
+    def judged(self, content: str | Mapping[str, Any], **options: Any) -> list[RuleResult]:
         """Return everything that the rules find."""
         return judged(self.path, content, **options)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sparkfleet.links import Samples, judge_rates
-from sparkfleet.links.bandwidth import Row
-from sparkfleet.links.collective import Collective
-from sparkfleet.links.collective_verdicts import judge_collective
+from sparkfleet.links.bandwidth.collective import Collective
+from sparkfleet.links.bandwidth.collective_verdicts import judge_collective
+from sparkfleet.links.bandwidth.perftest import CollectiveRow
+from sparkfleet.links.bandwidth.rates import MeasuredRate, schedule_steps
 from sparkfleet.links.evidence import Evidence
-from sparkfleet.links.rates import Rate, steps
 from sparkfleet.model import Verdict
 from tests.gb10 import Cluster
 
@@ -24,7 +24,7 @@ def evidence(cluster: Cluster) -> Evidence:
 
 def busbw(cluster: Cluster, seen: float, *, backend: str = "nccl") -> Verdict:
     """Return the verdict on a collective whose largest message had a bus bandwidth, GB/s."""
-    rows = (Row(size=1024, busbw=0.1), Row(size=LARGE, busbw=seen))
+    rows = (CollectiveRow(size=1024, busbw=0.1), CollectiveRow(size=LARGE, busbw=seen))
     measured = Collective(
         backend=backend,
         torch="2.11",
@@ -35,12 +35,14 @@ def busbw(cluster: Cluster, seen: float, *, backend: str = "nccl") -> Verdict:
     return judge_collective(evidence(cluster), measured)
 
 
-def rates(cluster: Cluster, *, whole: float, alone: float, need: float = 0.3) -> Iterator[Rate]:
+def rates(
+    cluster: Cluster, *, whole: float, alone: float, need: float = 0.3
+) -> Iterator[MeasuredRate]:
     """Yield the rates of all ways of a pair, Gb/s: all rails at once, and one by one."""
     one, other = cluster.fabric.hosts
-    for step in steps(cluster.fabric, [(one, other)]):
+    for step in schedule_steps(cluster.fabric, [(one, other)]):
         for way in step:
-            yield Rate(
+            yield MeasuredRate(
                 host=way.host,
                 peer=way.peer,
                 rails=tuple(rail.name for rail, _ in way.rails),
@@ -50,6 +52,6 @@ def rates(cluster: Cluster, *, whole: float, alone: float, need: float = 0.3) ->
             )
 
 
-def judged(cluster: Cluster, *measured: Rate) -> tuple[Verdict, ...]:
+def judged(cluster: Cluster, *measured: MeasuredRate) -> tuple[Verdict, ...]:
     """Return the verdicts on rates."""
     return judge_rates(Samples(rates=measured), cluster.hosts)

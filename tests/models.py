@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from sparkfleet.fit.config import Architecture, parse
+from sparkfleet.fit.config import Architecture, parse_model_config
 from sparkfleet.fit.layers import FULL, SLIDING
 
 CONFIGS = Path(__file__).parent / "configs"
@@ -42,9 +42,9 @@ def config(name: str) -> str:
 
 def shape(name: str) -> Architecture:
     """Return the shape in a config in `tests/configs`."""
-    return parse(config(name))
+    return parse_model_config(config(name))
 
 
 def made(tree: dict[str, Any] = DENSE, **fields: Any) -> Architecture:
     """Return the shape of a made config, with `fields` over it."""
-    return parse(json.dumps({**tree, **fields}))
+    return parse_model_config(json.dumps({**tree, **fields}))

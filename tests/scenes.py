@@ -8,21 +8,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sparkfleet.actions.scene import Options, Scene
+from sparkfleet.actions.run_context import RunContext, RunOptions
 from sparkfleet.model import Cluster, Group, Host, Inventory, Outcome, Status, Value
-from sparkfleet.playbook.assignment import assign
-from sparkfleet.playbook.engine import Ended, Engine
-from sparkfleet.playbook.parse import load
-from sparkfleet.playbook.selection import ALL, Selection, select
-from sparkfleet.playbook.syntax import Assigned
+from sparkfleet.playbook.assignment import assign_hosts
+from sparkfleet.playbook.engine import PlaybookRunner, RunResult
+from sparkfleet.playbook.parse import load_playbook
+from sparkfleet.playbook.selection import ALL, Selection, select_tasks
+from sparkfleet.playbook.syntax import AssignedPlay
 from sparkfleet.recipes.recipe import Recipe
-from sparkfleet.remote.link import Link
-from sparkfleet.remote.local import LocalLink
-from sparkfleet.remote.pool import Pool
+from sparkfleet.remote.connection import Connection
+from sparkfleet.remote.local import LocalConnection
+from sparkfleet.remote.pool import ConnectionPool
 from sparkfleet.report.events import Event, HostEnded, Note, TaskStarted
 
 NAMES = ("spark-01", "spark-02")
-OPTIONS = Options()
+OPTIONS = RunOptions()
 
 
 @dataclass
@@ -73,13 +73,13 @@ def scene(
     folder: Path,
     *,
     hosts: Inventory | None = None,
-    options: Options = OPTIONS,
+    options: RunOptions = OPTIONS,
     given: Mapping[str, Any] | None = None,
-    open_link: Callable[[Host], Link] = LocalLink,
-) -> Iterator[Scene]:
+    open_link: Callable[[Host], Connection] = LocalConnection,
+) -> Iterator[RunContext]:
     known = hosts or inventory()
-    with Pool(open_link) as pool:
-        yield Scene(
+    with ConnectionPool(open_link) as pool:
+        yield RunContext(
             inventory=known,
             cluster=Cluster(name="test", hosts=tuple(known.hosts.values())),
             recipe=Recipe(name="none", path=folder),
@@ -99,7 +99,7 @@ def play(
     selection: Selection = ALL,
     limit: str | None = None,
     **settings: Any,
-) -> tuple[Ended, Told]:
+) -> tuple[RunResult, Told]:
     """Run the playbook `text`; without a `- hosts:` it is the tasks of one play on `sparks`."""
     if not text.lstrip().startswith(("- hosts:", "- name: play")):
         text = "- hosts: sparks\n  tasks:\n" + "".join(
@@ -108,17 +108,17 @@ def play(
     path = folder / "play.yml"
     path.write_text(text)
     with scene(folder, **settings) as made:
-        plays = assign(
-            select(load(path), selection),
+        plays = assign_hosts(
+            select_tasks(load_playbook(path), selection),
             made.inventory,
             made.cluster,
             limit=limit,
             given=made.given,
         )
         assert isinstance(made.reporter, Told)
-        return Engine(made).run(plays), made.reporter
+        return PlaybookRunner(made).run(plays), made.reporter
 
 
-def assigned(made: Scene, plays: Any) -> list[Assigned]:
+def assigned(made: RunContext, plays: Any) -> list[AssignedPlay]:
     """Return `plays` on every host of the scene."""
-    return [Assigned(play=one, hosts=made.cluster.hosts) for one in plays]
+    return [AssignedPlay(play=one, hosts=made.cluster.hosts) for one in plays]

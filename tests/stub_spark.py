@@ -8,19 +8,19 @@ from dataclasses import replace
 from typing import Any
 
 from sparkfleet.commands import Command
-from sparkfleet.inventory.loading import load
+from sparkfleet.inventory.loading import load_inventory
 from sparkfleet.lab import fleet, paths
-from sparkfleet.launch import processes
-from sparkfleet.launch.deployment import Deployment, Node, deploy
-from sparkfleet.launch.engines import Container, choose
-from sparkfleet.launch.environment import environment
-from sparkfleet.launch.survey import Survey, ask_survey
+from sparkfleet.launch.deployment.deployment import Deployment, DeploymentNode, render_deployment
+from sparkfleet.launch.deployment.environment import build_rank_environment
+from sparkfleet.launch.engines import ContainerEngine, create_engine
+from sparkfleet.launch.host import processes
+from sparkfleet.launch.host.survey import Survey, survey_host
 from sparkfleet.model import Value
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.channel import Channel
-from sparkfleet.remote.link import Link
-from sparkfleet.remote.local import LocalLink
-from sparkfleet.remote.open import open_link
+from sparkfleet.remote.connection import Connection
+from sparkfleet.remote.local import LocalConnection
+from sparkfleet.remote.open import open_connection
 from tests import gb10
 
 CLUSTER = "stub"
@@ -47,11 +47,11 @@ BAKED = [
 ]
 
 
-class RootLink(LocalLink):
+class RootLink(LocalConnection):
     """Root on a lab host, without SSH: the lab's hosts let only their user in."""
 
     def _start(self, command: Command) -> Channel:
-        booted = fleet.status()
+        booted = fleet.read_fleet()
         assert booted is not None
         pid = next(one.pid1 for one in booted.hosts if one.name == self.host.name)
         enter = ("nsenter", f"--target={pid}", "--mount", "--uts", "--ipc", "--net", "--pid", "--")
@@ -63,20 +63,20 @@ class Spark:
     """A lab host: the way to it as a user, its settings, and the root of it."""
 
     def __init__(self, name: str, *, root: bool = False, **own: Any) -> None:
-        host = load([str(paths.DOCKER_INVENTORY)]).hosts[name]
+        host = load_inventory([str(paths.DOCKER_INVENTORY)]).hosts[name]
         mine = {"engine_image": STUB, "vllm_model": "m", **own}
         values = {key: Value(data=value) for key, value in mine.items()}
         self.settings = Settings(host=replace(host, vars={**host.vars, **values}))
-        self.link: Link = RootLink(host) if root else open_link(host)
+        self.link: Connection = RootLink(host) if root else open_connection(host)
         self.name = name
         self.facts = gb10.pair()[0].facts()
 
     def survey(self) -> Survey:
-        return ask_survey(self.link, self.settings, CLUSTER)
+        return survey_host(self.link, self.settings, CLUSTER)
 
     @property
     def place(self) -> Mapping[str, str]:
-        return processes.place(self.settings, CLUSTER)
+        return processes.locate_deployment(self.settings, CLUSTER)
 
     def root(self, *words: str, check: bool = True) -> str:
         done = fleet.run_on(self.name, words, check=check)
@@ -87,9 +87,9 @@ class Spark:
         values = {key: Value(data=value) for key, value in own.items()}
         host = replace(self.settings.host, vars={**self.settings.host.vars, **values})
         mine, seen = Settings(host=host), self.survey()
-        runs = choose(mine, seen, self.facts, cluster=CLUSTER, group=False)
-        assert isinstance(runs, Container)
-        node = Node(
+        runs = create_engine(mine, seen, self.facts, cluster=CLUSTER, group=False)
+        assert isinstance(runs, ContainerEngine)
+        node = DeploymentNode(
             settings=mine,
             rank=0,
             address=None,
@@ -97,7 +97,7 @@ class Spark:
             folder=seen.folder,
             weights=seen.expand("~/vllm"),
             model=seen.expand("~/vllm/m"),
-            environment=environment(
+            environment=build_rank_environment(
                 mine,
                 (),
                 cluster=CLUSTER,
@@ -106,7 +106,7 @@ class Spark:
                 engine=runs.environment,
             ),
         )
-        return deploy(CLUSTER, [node], tp=1, pp=1, contents=[])
+        return render_deployment(CLUSTER, [node], tp=1, pp=1, contents=[])
 
     def write(self, deployment: Deployment) -> None:
         processes.write_files(self.link, self.place, deployment.files[self.name])
@@ -124,10 +124,10 @@ class Spark:
     def start(self, **own: Any) -> None:
         made = self.deployment(**{"vllm_env": {"STAY": "1"}, **own})
         self.write(made)
-        processes.start(self.link, self.place, "serve", "vllm-serve.sh", hash_=made.hash)
+        processes.start_process(self.link, self.place, "serve", "vllm-serve.sh", hash_=made.hash)
 
     def stop(self) -> int:
-        return processes.stop(self.link, self.place, grace=2)
+        return processes.stop_processes(self.link, self.place, grace=2)
 
     def running(self) -> list[str]:
         cli = self.settings.text("engine")

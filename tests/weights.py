@@ -19,15 +19,15 @@ import pytest
 from sparkfleet.commands import Command
 from sparkfleet.model import Host, Verdict
 from sparkfleet.remote.channel import Channel
-from sparkfleet.remote.link import Link
-from sparkfleet.remote.local import LocalLink
-from sparkfleet.weights import delivery, stage
-from sparkfleet.weights.delivery import Report
-from sparkfleet.weights.inspection import Inspection, inspect
-from sparkfleet.weights.manifest import Manifest, from_folder
-from sparkfleet.weights.routes import Ends
-from sparkfleet.weights.sources import FolderSource, Source
-from sparkfleet.weights.stage import StagePlan
+from sparkfleet.remote.connection import Connection
+from sparkfleet.remote.local import LocalConnection
+from sparkfleet.weights.inspection import Inspection, inspect_weights
+from sparkfleet.weights.manifest import Manifest, manifest_from_folder
+from sparkfleet.weights.transfer import delivery, stage
+from sparkfleet.weights.transfer.delivery import DeliveryReport
+from sparkfleet.weights.transfer.routes import Ends
+from sparkfleet.weights.transfer.sources import FolderSource, WeightsSource
+from sparkfleet.weights.transfer.stage import StagePlan
 
 SHARDS = 3
 LOOPBACK = Ends(sender="127.0.0.1", receiver="127.0.0.1")
@@ -78,10 +78,10 @@ class Sparks:
 
     folder: Path
     names: Sequence[str]
-    links: dict[str, Link] = field(default_factory=dict)
+    links: dict[str, Connection] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.links = {name: LocalLink(Host(name=name)) for name in self.names}
+        self.links = {name: LocalConnection(Host(name=name)) for name in self.names}
 
     def root(self, name: str) -> Path:
         """Return the weights folder of a host."""
@@ -90,26 +90,28 @@ class Sparks:
     def inspect(self, manifest: Manifest, **options: Any) -> dict[str, Inspection]:
         """Ask every host what it holds."""
         return {
-            name: inspect(link, manifest, str(self.root(name)), **options)
+            name: inspect_weights(link, manifest, str(self.root(name)), **options)
             for name, link in self.links.items()
         }
 
     def plan(self, manifest: Manifest) -> Mapping[str, StagePlan]:
         """Return what every host lacks."""
-        return stage.plan(manifest, self.inspect(manifest))
+        return stage.plan_staging(manifest, self.inspect(manifest))
 
-    def stage(self, manifest: Manifest, source: Source | Path | None = None) -> Report:
+    def stage(
+        self, manifest: Manifest, source: WeightsSource | Path | None = None
+    ) -> DeliveryReport:
         """Bring every host what it lacks."""
         if isinstance(source, Path):
             source = FolderSource(folder=source)
-        return delivery.deliver(
+        return delivery.deliver_model(
             self.links, self.plan(manifest), lambda _one, _two: LOOPBACK, source=source
         )
 
     def verify(self, manifest: Manifest, *, full: bool = False) -> dict[str, tuple[Verdict, ...]]:
         """Return the verdicts on every host."""
         return {
-            name: stage.verify(link, manifest, str(self.root(name)), full=full)
+            name: stage.verify_weights(link, manifest, str(self.root(name)), full=full)
             for name, link in self.links.items()
         }
 
@@ -119,7 +121,7 @@ class Sparks:
         return last == ["weights.complete"] * len(self.names)
 
 
-class UserLink(LocalLink):
+class UserLink(LocalConnection):
     """A host with an account of its own: another home, another PATH; it keeps what it was sent."""
 
     def __init__(self, name: str, **env: str) -> None:
@@ -153,7 +155,7 @@ def checks(verdicts: Sequence[Verdict]) -> list[str]:
 def bundle(folder: Path, size: int = 200_000) -> tuple[Path, Manifest]:
     """Write a model as a local folder and return it with its manifest."""
     source = write(folder / "gemma4-coder", files(size))
-    return source, from_folder(source)
+    return source, manifest_from_folder(source)
 
 
 def self_signed(folder: Path) -> Path:

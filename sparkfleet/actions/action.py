@@ -21,10 +21,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, TypeVar
 
-from sparkfleet.actions.scene import Scene
+from sparkfleet.actions.run_context import RunContext
 from sparkfleet.errors import Where
 from sparkfleet.model import EMPTY, Change, Host, Outcome, Status, Verdict
-from sparkfleet.remote.link import Link
+from sparkfleet.remote.connection import Connection
 from sparkfleet.remote.pool import Answers
 
 A = TypeVar("A")
@@ -94,64 +94,68 @@ class Action(Generic[A]):
         self.args = args
 
     @classmethod
-    def faults(cls, args: Any) -> Iterator[str]:  # noqa: ARG003 - most have none
+    def validate_args(cls, args: Any) -> Iterator[str]:  # noqa: ARG003 - most have none
         """Yield what is wrong with `args` beyond the type of each."""
         yield from ()
 
-    def hosts(self, scene: Scene) -> Sequence[Host]:
+    def hosts(self, run: RunContext) -> Sequence[Host]:
         """Return the hosts that this action concerns; all of the cluster by default."""
-        return scene.cluster.hosts
+        return run.cluster.hosts
 
-    def look(self, scene: Scene, hosts: tuple[Host, ...]) -> Answers[Any]:
+    def inspect_all(self, run: RunContext, hosts: tuple[Host, ...]) -> Answers[Any]:
         """Return what was seen on every host; `inspect` on all of them at once by default."""
         if type(self).inspect is Action.inspect:
             return Answers(values={host.name: None for host in hosts}, errors={})
-        return scene.pool.map(lambda link: self.inspect(scene, link), hosts)
+        return run.pool.map(lambda connection: self.inspect(run, connection), hosts)
 
-    def inspect(self, scene: Scene, link: Link) -> Any:
+    def inspect(self, run: RunContext, connection: Connection) -> Any:
         """Read what `plan` needs from one host; must not write."""
 
-    def plan(self, scene: Scene, seen: Mapping[str, Any]) -> Mapping[str, Plan]:
+    def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Mapping[str, Plan]:
         """Return a plan for each host, from what was seen on all of them."""
-        return {name: Plan() for name in seen}
+        return {name: Plan() for name in inspected}
 
-    def apply(self, scene: Scene, link: Link, plan: Plan) -> Plan:
+    def apply(self, run: RunContext, connection: Connection, plan: Plan) -> Plan:
         """Carry out `plan` on one host and return it, with what was learnt on the way."""
         return plan
 
-    def carry_out(
-        self, scene: Scene, hosts: tuple[Host, ...], plans: Mapping[str, Plan]
+    def apply_all(
+        self, run: RunContext, hosts: tuple[Host, ...], plans: Mapping[str, Plan]
     ) -> Answers[Plan]:
         """Carry out the plans of `hosts`; `apply` on all of them at once by default."""
-        return scene.pool.map(lambda link: self.apply(scene, link, plans[link.host.name]), hosts)
+        return run.pool.map(
+            lambda connection: self.apply(run, connection, plans[connection.host.name]), hosts
+        )
 
-    def settle(self, scene: Scene, plans: Mapping[str, Plan]) -> None:
+    def settle(self, run: RunContext, plans: Mapping[str, Plan]) -> None:
         """Remember what later tasks need, after every host was done."""
 
-    def salvage(self, scene: Scene, link: Link) -> None:
+    def salvage(self, run: RunContext, connection: Connection) -> None:
         """Save what `undo` would destroy; called only after `apply` was begun on that host."""
 
-    def take_back(
-        self, scene: Scene, hosts: tuple[Host, ...], plans: Mapping[str, Plan]
+    def roll_back(
+        self, run: RunContext, hosts: tuple[Host, ...], plans: Mapping[str, Plan]
     ) -> Answers[None]:
         """Take back what was carried out on `hosts`; `undo` on all of them at once by default."""
-        return scene.pool.map(lambda link: self.undo(scene, link, plans[link.host.name]), hosts)
+        return run.pool.map(
+            lambda connection: self.undo(run, connection, plans[connection.host.name]), hosts
+        )
 
-    def undo(self, scene: Scene, link: Link, plan: Plan) -> None:
+    def undo(self, run: RunContext, connection: Connection, plan: Plan) -> None:
         """Take back what `apply` did with `plan`, also where it was cut off in the middle."""
 
 
 class HostAction(Action[Mapping[str, A]]):
     """A word that each host of the play does by itself; `args` are by host name."""
 
-    def hosts(self, scene: Scene) -> Sequence[Host]:
+    def hosts(self, run: RunContext) -> Sequence[Host]:
         """Return the hosts of the play."""
-        return scene.hosts
+        return run.hosts
 
-    def plan(self, scene: Scene, seen: Mapping[str, Any]) -> Mapping[str, Plan]:
+    def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Mapping[str, Plan]:
         """Decide for each host alone."""
-        return {name: self.decide(scene, name, found) for name, found in seen.items()}
+        return {name: self.decide(run, name, state) for name, state in inspected.items()}
 
     @abstractmethod
-    def decide(self, scene: Scene, host: str, seen: Any) -> Plan:
+    def decide(self, run: RunContext, host: str, inspected: Any) -> Plan:
         """Return the plan of one host, from what was seen on it."""

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from sparkfleet.errors import PlaybookError
-from sparkfleet.inventory.passwords import sudo_password
+from sparkfleet.inventory.passwords import read_sudo_password
 from sparkfleet.model import EMPTY, Value
 from sparkfleet.recipes.settings import Settings
-from sparkfleet.templating import holds_template, render
+from sparkfleet.templating import holds_template, render_value
 from sparkfleet.variables import VARIABLES
 from sparkfleet.variables.secret import SUDO_PASSWORDS, VEIL
 
@@ -31,7 +31,7 @@ class HostVariables(Mapping[str, Any]):
         self._inventory = inventory
         self._run = run
         self._play: Mapping[str, Value] = EMPTY
-        self._own: dict[str, Any] = {}
+        self._registered: dict[str, Any] = {}
         self._open: list[str] = []
 
     def enter(self, play: Mapping[str, Value]) -> None:
@@ -40,36 +40,36 @@ class HostVariables(Mapping[str, Any]):
 
     def learn(self, variables: Mapping[str, Any]) -> None:
         """Keep what a task has registered or set, for the rest of the run."""
-        self._own.update(variables)
+        self._registered.update(variables)
 
     def settings(self) -> Settings:
         """Return the variables of ours, with those of the play and its tasks over the host's."""
         free = VARIABLES.keys() - self._settings.given.keys()
-        laid = {name: self._rendered(name) for name in self._play if name in free}
-        laid |= {name: Value(data=data) for name, data in self._own.items() if name in free}
-        return self._settings.over(laid)
+        laid = {name: self._render_variable(name) for name in self._play if name in free}
+        laid |= {name: Value(data=data) for name, data in self._registered.items() if name in free}
+        return self._settings.with_variables(laid)
 
     def sudo_password(self) -> str:
         """Return the password for sudo, "" where no variable gives one; raises InventoryError."""
         free = set(SUDO_PASSWORDS) - self._settings.given.keys()
-        laid = {name: self._rendered(name) for name in self._play if name in free}
-        return sudo_password({**self._settings.host.vars, **laid})
+        laid = {name: self._render_variable(name) for name in self._play if name in free}
+        return read_sudo_password({**self._settings.host.vars, **laid})
 
     def __getitem__(self, name: str) -> Any:
         value = self._read(name)
         return VEIL if name in SUDO_PASSWORDS else value
 
     def _read(self, name: str) -> Any:
-        for strong in (self._run, self._settings.given, self._own):
+        for strong in (self._run, self._settings.given, self._registered):
             if name in strong:
                 return strong[name]
         if name in self._play:
-            return self._rendered(name).data
+            return self._render_variable(name).data
         if name in VARIABLES and (value := self._settings.value(name)) is not None:
             return value
         return self._inventory[name]
 
-    def _rendered(self, name: str) -> Value:
+    def _render_variable(self, name: str) -> Value:
         value = self._play[name]
         if not holds_template(value.data):
             return value
@@ -78,13 +78,13 @@ class HostVariables(Mapping[str, Any]):
             raise PlaybookError(f"a variable that needs itself: {path}", where=value.where)
         self._open.append(name)
         try:
-            data = render(value.data, self, where=value.where, error=PlaybookError)
+            data = render_value(value.data, self, where=value.where, error=PlaybookError)
         finally:
             self._open.pop()
         return replace(value, data=data, raw=value.data)
 
     def __iter__(self) -> Iterator[str]:
-        layers = (self._run, self._settings.given, self._own, self._play, self._inventory)
+        layers = (self._run, self._settings.given, self._registered, self._play, self._inventory)
         yield from dict.fromkeys(name for layer in layers for name in layer)
 
     def __len__(self) -> int:

@@ -13,8 +13,8 @@ from typing import Any
 from invoke.parser.argument import Argument
 from invoke.tasks import Task, task
 
-from sparkfleet.cli import interrupts
-from sparkfleet.cli.screen import screen
+from sparkfleet.cli import signals
+from sparkfleet.cli.views.screen import create_screen
 from sparkfleet.errors import (
     HostError,
     MixedError,
@@ -24,7 +24,7 @@ from sparkfleet.errors import (
     UsageError,
 )
 from sparkfleet.report import json
-from sparkfleet.report.visible import visible
+from sparkfleet.report.visible import escape_control
 
 OPTIONS = {
     "inventory": "inventory file or folder; may be given more than once",
@@ -67,17 +67,17 @@ LETTERS = {
 }
 
 
-class _Task(Task[Any]):
+class _CommandTask(Task[Any]):
     """A task whose options have Ansible's letters, and need a value also where they repeat."""
 
     def get_arguments(self, ignore_unknown_help: bool | None = None) -> list[Argument]:  # noqa: FBT001 - invoke's
         """Return the arguments of the task."""
         arguments = super().get_arguments(ignore_unknown_help)
-        for one in arguments:
-            if one.kind is list:
-                one.raw_value = None  # invoke takes its [] for a value that was given
-            if one.name in LETTERS:
-                one.names = (*one.names, LETTERS[one.name])
+        for argument in arguments:
+            if argument.kind is list:
+                argument.raw_value = None  # invoke takes its [] for a value that was given
+            if argument.name in LETTERS:
+                argument.names = (*argument.names, LETTERS[argument.name])
         return arguments
 
 
@@ -91,36 +91,44 @@ def command(**settings: Any) -> Callable[[Callable[..., int | None]], Task[Any]]
     def decorate(function: Callable[..., int | None]) -> Task[Any]:
         @functools.wraps(function)
         def body(*args: Any, **kwargs: Any) -> None:
-            interrupts.listen()
-            if code := _guarded(function, args, kwargs):
+            signals.install_signal_handlers()
+            if code := _run_task(function, args, kwargs):
                 sys.exit(code)
 
         names = [name.replace("_", "-") for name in inspect.signature(function).parameters]
         texts = {name: OPTIONS[name] for name in names if name in OPTIONS} | helps
-        made: Task[Any] = task(klass=_Task, auto_shortflags=False, help=texts, **settings)(body)
-        return made
+        wrapped: Task[Any] = task(
+            klass=_CommandTask, auto_shortflags=False, help=texts, **settings
+        )(body)
+        return wrapped
 
     return decorate
 
 
-def _guarded(function: Callable[..., int | None], args: Any, kwargs: Any) -> int:
+def _run_task(function: Callable[..., int | None], args: Any, kwargs: Any) -> int:
     try:
-        _check_given(kwargs)
-        return _called(function, args, kwargs) or 0
+        _check_empty_options(kwargs)
+        return _call_task(function, args, kwargs) or 0
     except SparkfleetError as error:
-        show(error)
-        if error.documented:
+        print_error(error)
+        if error.reported:
             return error.exit_code
-        told = [one for each in (error, *error.others) for one in _problems(each)]
-        return _end(kwargs, told, exit_code(error))
+        problems = [
+            problem for each in (error, *error.others) for problem in _serialize_problems(each)
+        ]
+        return _write_error_document(kwargs, problems, compute_error_exit_code(error))
     except KeyboardInterrupt:
-        screen(sys.stderr).line("interrupted", "bold red")
-        return _end(kwargs, [json.problem(Problem(message="interrupted"))], 130)
+        create_screen(sys.stderr).line("interrupted", "bold red")
+        return _write_error_document(
+            kwargs, [json.serialize_problem(Problem(message="interrupted"))], 130
+        )
     except Exception as error:  # noqa: BLE001 - whatever else escapes is our bug, and is told as one
-        return _end(kwargs, [json.problem(Problem(message=_bug(error)))], 1)
+        return _write_error_document(
+            kwargs, [json.serialize_problem(Problem(message=_report_bug(error)))], 1
+        )
 
 
-def _called(function: Callable[..., int | None], args: Any, kwargs: Any) -> int | None:
+def _call_task(function: Callable[..., int | None], args: Any, kwargs: Any) -> int | None:
     """Call a task; what this machine refuses it is no bug, but raises UsageError."""
     try:
         return function(*args, **kwargs)
@@ -136,7 +144,7 @@ def _called(function: Callable[..., int | None], args: Any, kwargs: Any) -> int 
         raise UsageError("you have no home folder here", hint="name one: HOME=FOLDER") from error
 
 
-def _check_given(options: Mapping[str, Any]) -> None:
+def _check_empty_options(options: Mapping[str, Any]) -> None:
     """Raise UsageError for an option that was given nothing, as by a variable that is not set."""
     for name, value in options.items():
         if value == "" or (isinstance(value, list) and "" in value):
@@ -145,45 +153,50 @@ def _check_given(options: Mapping[str, Any]) -> None:
             )
 
 
-def _problems(error: SparkfleetError) -> Iterator[dict[str, Any]]:
+def _serialize_problems(error: SparkfleetError) -> Iterator[dict[str, Any]]:
     host = error.host if isinstance(error, HostError) else None
-    yield from ({**json.problem(one), "host": host} for one in error.problems)
+    yield from ({**json.serialize_problem(problem), "host": host} for problem in error.problems)
 
 
-def _end(options: Mapping[str, Any], errors: Sequence[Mapping[str, Any]], code: int) -> int:
+def _write_error_document(
+    options: Mapping[str, Any], errors: Sequence[Mapping[str, Any]], code: int
+) -> int:
     """Print the document of a task that ended before its own, where one was asked for."""
     if options.get("output") == "json":
-        json.write(json.document(errors=errors, exit_code=code), sys.stdout)
+        json.write_document(json.build_document(errors=errors, exit_code=code), sys.stdout)
     return code
 
 
-def exit_code(error: SparkfleetError) -> int:
+def compute_error_exit_code(error: SparkfleetError) -> int:
     """Return the exit code of `error` with those of further hosts."""
-    codes = {one.exit_code for one in (error, *error.others)}
+    codes = {failure.exit_code for failure in (error, *error.others)}
     both = {HostError.exit_code, UnreachableError.exit_code} <= codes
     return MixedError.exit_code if both else error.exit_code
 
 
-def show(error: SparkfleetError) -> None:
+def print_error(error: SparkfleetError) -> None:
     """Print `error`, and those of further hosts, with their places and hints."""
-    errors = screen(sys.stderr)
-    for one in (error, *error.others):
-        host = f"{one.host}: " if isinstance(one, HostError) else ""
-        for problem in one.problems:
+    errors = create_screen(sys.stderr)
+    for failure in (error, *error.others):
+        host = f"{failure.host}: " if isinstance(failure, HostError) else ""
+        for problem in failure.problems:
             errors.line(f"{host}{problem}", "red")
     if len(error.problems) > 1:
         errors.line(f"{len(error.problems)} problems", "bold red")
 
 
-def _bug(error: Exception) -> str:
+def _report_bug(error: Exception) -> str:
     """Tell a bug of ours, with its traceback in a file; return what it is."""
-    errors, text = screen(sys.stderr), f"a bug in sparkfleet: {type(error).__name__}: {error}"
+    errors, text = (
+        create_screen(sys.stderr),
+        f"a bug in sparkfleet: {type(error).__name__}: {error}",
+    )
     errors.line(text, "bold red")
     try:
         with tempfile.NamedTemporaryFile(
             "w", prefix="sparkfleet-bug-", suffix=".log", delete=False, encoding="utf-8"
         ) as file:
-            file.write(visible("".join(traceback.format_exception(error))))
+            file.write(escape_control("".join(traceback.format_exception(error))))
     except OSError as full:
         errors.line(f"  no file of it could be written: {full.strerror}")
     else:

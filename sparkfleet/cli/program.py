@@ -12,7 +12,7 @@ from invoke.parser.argument import Argument
 from invoke.program import Program
 
 from sparkfleet import __version__
-from sparkfleet.cli.mistyped import explain
+from sparkfleet.cli.suggestions import explain_parse_error
 from sparkfleet.cli.tasks import namespace
 from sparkfleet.report import screens
 
@@ -34,7 +34,7 @@ class SparkfleetProgram(Program):
         """Parse, then run the tasks."""
         try:
             self.config = Config(lazy=True)  # invoke's own files of settings are not ours
-            self.parse_core(_help_first(argv or sys.argv))
+            self.parse_core(_move_help_first(argv or sys.argv))
             self.parse_collection()
             self.parse_tasks()
             self.parse_cleanup()
@@ -54,7 +54,12 @@ class SparkfleetProgram(Program):
     def parse_tasks(self) -> None:
         """Parse the tasks and their options; an option is no value of a positional argument."""
         super().parse_tasks()
-        given = [one.value for task in self.tasks for one in task.args.values() if one.positional]
+        given = [
+            argument.value
+            for task in self.tasks
+            for argument in task.args.values()
+            if argument.positional
+        ]
         for value in given:
             if value != "-" and value.startswith("-"):
                 raise ParseError(f"No idea what '{value}' is!")
@@ -65,29 +70,29 @@ class SparkfleetProgram(Program):
 
     def print_help(self) -> None:
         """Print what there is, and how to learn more."""
-        screens.write(sys.stdout, f"Usage: {self.binary} TASK [--options]\n\n")
+        screens.write_escaped(sys.stdout, f"Usage: {self.binary} TASK [--options]\n\n")
         self.list_tasks()
-        screens.write(sys.stdout, f"{self.binary} TASK --help explains one\n")
+        screens.write_escaped(sys.stdout, f"{self.binary} TASK --help explains one\n")
 
     def print_task_help(self, name: str) -> None:
         """Print how a task is typed, what it does, and its options."""
         context = self.parser.contexts[name]
-        needed = [one.name.upper() for one in context.positional_args]
+        needed = [argument.name.upper() for argument in context.positional_args]
         lists = {
-            f"--{one.names[0].replace('_', '-')}"
-            for one in context.args.values()
-            if one.kind is list
+            f"--{argument.names[0].replace('_', '-')}"
+            for argument in context.args.values()
+            if argument.kind is list
         }
         options = [
             (f"{flags}=STRING" if flags.split()[-1] in lists else flags, text)
             for flags, text in context.help_tuples()
         ]
-        words = [self.binary, name, *needed, *(["[--options]"] if options else ())]
-        screens.write(
-            sys.stdout, f"Usage: {' '.join(words)}\n\n{inspect.getdoc(namespace[name])}\n\n"
+        usage = [self.binary, name, *needed, *(["[--options]"] if options else ())]
+        screens.write_escaped(
+            sys.stdout, f"Usage: {' '.join(usage)}\n\n{inspect.getdoc(namespace[name])}\n\n"
         )
         if options:
-            screens.write(sys.stdout, "Options:\n\n")
+            screens.write_escaped(sys.stdout, "Options:\n\n")
             self.print_columns(options)
 
     def task_list_opener(self, extra: str = "") -> str:
@@ -95,12 +100,12 @@ class SparkfleetProgram(Program):
         return str(super().task_list_opener(extra)).replace("Subcommands", "Available tasks")
 
     def _refuse(self, message: str) -> NoReturn:
-        text, hint = explain(message, self.argv[1:])
-        screens.write(sys.stderr, f"{text}\n" + (f"  {hint}\n" if hint else ""))
+        text, hint = explain_parse_error(message, self.argv[1:])
+        screens.write_escaped(sys.stderr, f"{text}\n" + (f"  {hint}\n" if hint else ""))
         sys.exit(USAGE)
 
 
-def program(binary: str = "sparkfleet") -> SparkfleetProgram:
+def create_program(binary: str = "sparkfleet") -> SparkfleetProgram:
     """Return the program, ready to run."""
     return SparkfleetProgram(
         name="sparkfleet",
@@ -111,7 +116,7 @@ def program(binary: str = "sparkfleet") -> SparkfleetProgram:
     )
 
 
-def _help_first(argv: list[str]) -> list[str]:
+def _move_help_first(argv: list[str]) -> list[str]:
     """Return `argv` with the help of a task asked for as invoke wants it.
 
     Else a task with a positional argument takes ``--help`` for that argument.

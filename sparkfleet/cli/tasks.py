@@ -7,22 +7,19 @@ from types import ModuleType
 from invoke.collection import Collection
 from invoke.tasks import Task
 
-from sparkfleet.cli import (
-    cluster,
-    deployments,
-    hosts,
-    inventory,
-    lab,
-    links,
-    playbook,
-    recipes,
-    serve,
-    weights,
-)
-from sparkfleet.cli.doctor import doctor
+from sparkfleet.cli import lab_tasks, playbook_tasks
+from sparkfleet.cli.cluster import deployment_tasks
+from sparkfleet.cli.cluster import tasks as cluster_tasks
+from sparkfleet.cli.doctor.tasks import doctor
+from sparkfleet.cli.hosts import tasks as hosts_tasks
+from sparkfleet.cli.inventory import tasks as inventory_tasks
+from sparkfleet.cli.links import tasks as links_tasks
+from sparkfleet.cli.recipes import tasks as recipes_tasks
+from sparkfleet.cli.serve import tasks as serve_tasks
+from sparkfleet.cli.weights import tasks as weights_tasks
 
 
-def _collection(name: str, *modules: ModuleType) -> Collection:
+def _build_collection(name: str, *modules: ModuleType) -> Collection:
     collection = Collection(name)
     for module in modules:
         for value in vars(module).values():
@@ -33,13 +30,13 @@ def _collection(name: str, *modules: ModuleType) -> Collection:
 
 namespace = Collection(
     doctor,
-    _collection("cluster", cluster, deployments),
-    _collection("hosts", hosts),
-    _collection("inventory", inventory),
-    _collection("lab", lab),
-    _collection("links", links),
-    _collection("playbook", playbook),
-    _collection("recipes", recipes),
-    _collection("serve", serve),
-    _collection("weights", weights),
+    _build_collection("cluster", cluster_tasks, deployment_tasks),
+    _build_collection("hosts", hosts_tasks),
+    _build_collection("inventory", inventory_tasks),
+    _build_collection("lab", lab_tasks),
+    _build_collection("links", links_tasks),
+    _build_collection("playbook", playbook_tasks),
+    _build_collection("recipes", recipes_tasks),
+    _build_collection("serve", serve_tasks),
+    _build_collection("weights", weights_tasks),
 )

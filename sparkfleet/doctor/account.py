@@ -13,7 +13,7 @@ _MOST_DETAILS = 8  # lines of a refusal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class RunFailure:
     """Where a run stopped: line `line` (from 1) of its log, and the lines that explain it."""
 
     host: str
@@ -27,31 +27,31 @@ def has_failed(log: str) -> bool:
     return _RECAP not in log or bool(_LOST.search(log))
 
 
-def refusals(log: str) -> tuple[Refusal, ...]:
+def find_run_failures(log: str) -> tuple[RunFailure, ...]:
     """Return what stopped the run, for each host on which it did; none for one that went well."""
     if not has_failed(log):
         return ()
     lines = log.splitlines()
     return tuple(
-        Refusal(
+        RunFailure(
             host=match["host"],
             line=number,
             text=match["text"] or "",
-            details=_details(lines[number:]),
+            details=_extract_details(lines[number:]),
         )
         for number, match in enumerate(map(_FATAL.match, lines), start=1)
         if match
     )
 
 
-def last_words(log: str) -> tuple[str, ...]:
+def find_last_lines(log: str) -> tuple[str, ...]:
     """Return the end of the log of a run that has no recap: the error that stopped it."""
     return () if _RECAP in log else tuple(filter(None, log.splitlines()))[-_MOST_DETAILS // 2 :]
 
 
-def _details(lines: list[str]) -> tuple[str, ...]:
+def _extract_details(lines: list[str]) -> tuple[str, ...]:
     end = next((i for i, line in enumerate(lines) if not line.startswith("    ")), len(lines))
-    found = [line.strip() for line in lines[:end] if _DETAIL.match(line)]
-    if len(found) > _MOST_DETAILS:  # the first check that refused, or the end of a log
-        found = [*found[: _MOST_DETAILS // 2], *found[-_MOST_DETAILS // 2 :]]
-    return tuple(found)
+    details = [line.strip() for line in lines[:end] if _DETAIL.match(line)]
+    if len(details) > _MOST_DETAILS:  # the first check that refused, or the end of a log
+        details = [*details[: _MOST_DETAILS // 2], *details[-_MOST_DETAILS // 2 :]]
+    return tuple(details)

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sparkfleet.doctor import account
-from sparkfleet.doctor.account import Refusal
-from sparkfleet.doctor.logs import Case
-from sparkfleet.doctor.matcher import NONE, Finding, diagnose, first_error
-from sparkfleet.doctor.signatures import Role
+from sparkfleet.doctor.account import RunFailure
+from sparkfleet.doctor.logs import LogBundle
+from sparkfleet.doctor.matcher import NO_NAMES, LogFinding, find_first_error, find_known_failures
+from sparkfleet.doctor.signatures import FailureRole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,35 +31,35 @@ class Diagnosis:
     the run itself said of its end.
     """
 
-    causes: tuple[Finding, ...]
-    warnings: tuple[Finding, ...]
+    causes: tuple[LogFinding, ...]
+    warnings: tuple[LogFinding, ...]
     errors: tuple[FirstError, ...]
-    refusals: tuple[Refusal, ...]
+    refusals: tuple[RunFailure, ...]
     last_words: tuple[str, ...]
 
 
-def examine(case: Case, *, addresses: Mapping[str, str] = NONE) -> Diagnosis:
+def diagnose_logs(bundle: LogBundle, *, addresses: Mapping[str, str] = NO_NAMES) -> Diagnosis:
     """Return what `case` shows; `addresses` gives the hosts of fabric addresses, where known."""
-    findings = diagnose(
-        {log.name: log.text for log in case.logs},
-        hosts={log.name: log.host for log in case.logs},
+    findings = find_known_failures(
+        {log.name: log.text for log in bundle.logs},
+        hosts={log.name: log.host for log in bundle.logs},
         addresses=addresses,
     )
-    causes = tuple(found for found in findings if found.explains)
+    causes = tuple(finding for finding in findings if finding.explains)
     return Diagnosis(
         causes=causes,
-        warnings=tuple(found for found in findings if found.role is Role.WARNING),
-        errors=() if causes else _first_errors(case),
-        refusals=account.refusals(case.account),
-        last_words=account.last_words(case.account),
+        warnings=tuple(finding for finding in findings if finding.role is FailureRole.WARNING),
+        errors=() if causes else _collect_first_errors(bundle),
+        refusals=account.find_run_failures(bundle.account),
+        last_words=account.find_last_lines(bundle.account),
     )
 
 
-def _first_errors(case: Case) -> tuple[FirstError, ...]:
-    found: dict[str, FirstError] = {}
-    for log in case.logs:
-        if error := first_error(log.text):
-            found[log.host] = FirstError(
+def _collect_first_errors(bundle: LogBundle) -> tuple[FirstError, ...]:
+    errors: dict[str, FirstError] = {}
+    for log in bundle.logs:
+        if error := find_first_error(log.text):
+            errors[log.host] = FirstError(
                 host=log.host, log=log.name, line=error.line, text=error.text
             )
-    return tuple(found.values())
+    return tuple(errors.values())

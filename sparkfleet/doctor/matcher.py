@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from sparkfleet.doctor.signatures import SIGNATURES, Clues, Role, Signature
-from sparkfleet.launch import milestones
-from sparkfleet.launch.milestones import LogLine
+from sparkfleet.doctor.signatures import SIGNATURES, Clues, FailureRole, Signature
 from sparkfleet.model import Severity
+from sparkfleet.vllm import milestones
+from sparkfleet.vllm.milestones import LogLine
 
-NONE: Mapping[str, str] = MappingProxyType({})
+NO_NAMES: Mapping[str, str] = MappingProxyType({})
 _RAY_NODE = re.compile(
     r"Local node IP: (?P<own>[^\s,]+)"
     r"|Connecting to existing Ray cluster at address: (?P<head>[^\s:]+):"
@@ -35,7 +35,7 @@ _UNKNOWN_TIME = "~"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class LogFinding:
     """A known failure: line `line` (from 1) of the log that is named `log` says `text`.
 
     `host` is where it happened: the host of the log, or the one of a worker whose line Ray showed
@@ -43,7 +43,7 @@ class Finding:
     """
 
     id: str
-    role: Role
+    role: FailureRole
     host: str
     log: str
     line: int
@@ -60,7 +60,7 @@ class Finding:
     @property
     def explains(self) -> bool:
         """Whether this tells why the start failed, not only that it did."""
-        return self.role in {Role.CAUSE, Role.SYMPTOM}
+        return self.role in {FailureRole.CAUSE, FailureRole.SYMPTOM}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,12 +71,12 @@ class ErrorLine:
     text: str
 
 
-def diagnose(
+def find_known_failures(
     logs: Mapping[str, str],
     *,
-    hosts: Mapping[str, str] = NONE,
-    addresses: Mapping[str, str] = NONE,
-) -> tuple[Finding, ...]:
+    hosts: Mapping[str, str] = NO_NAMES,
+    addresses: Mapping[str, str] = NO_NAMES,
+) -> tuple[LogFinding, ...]:
     """Return what is known about `logs` (name to text), causes first, then the earliest first.
 
     `hosts` gives the host of each log that is not named by its host; `addresses` the host of each
@@ -84,68 +84,68 @@ def diagnose(
     is told once a host. Times are compared between hosts, as far as the logs carry any.
     """
     hosts = {name: hosts.get(name, name) for name in logs}
-    clues, addresses = _clues(logs), {**_own_addresses(logs, hosts), **addresses}
+    clues, addresses = _collect_clues(logs), {**_map_ray_addresses(logs, hosts), **addresses}
     dated = [
-        (time, replace(found, host=found.host or hosts[name]))
+        (time, replace(item, host=item.host or hosts[name]))
         for name, log in logs.items()
-        for time, found in _findings(name, log, clues, addresses)
+        for time, item in _find_failures(name, log, clues, addresses)
     ]
     dated.sort(key=lambda pair: (pair[1].role, pair[0]))
-    told: dict[tuple[str, str], Finding] = {}
+    first: dict[tuple[str, str], LogFinding] = {}
     for _, finding in dated:
-        told.setdefault((finding.id, finding.host), finding)
-    return tuple(told.values())
+        first.setdefault((finding.id, finding.host), finding)
+    return tuple(first.values())
 
 
-def first_error(log: str) -> ErrorLine | None:
+def find_first_error(log: str) -> ErrorLine | None:
     """Return the exception that tells most about a failure that no signature knows.
 
     It is the last one that is no consequence of another, else the first line of level ERROR;
     None where the log has neither.
     """
-    entries = [(raw, milestones.read(raw).text) for raw in log.split("\n")]
-    own = [
+    entries = [(raw, milestones.parse_log_line(raw).text) for raw in log.split("\n")]
+    candidates = [
         (raw, ErrorLine(line=number, text=text))
         for number, (raw, text) in enumerate(entries, start=1)
         if text and not _is_consequence(text)
     ]
-    exceptions = [found for _, found in own if _EXCEPTION.match(found.text)]
-    errors = [found for raw, found in own if _ERROR.search(raw)]
+    exceptions = [error for _, error in candidates if _EXCEPTION.match(error.text)]
+    errors = [error for raw, error in candidates if _ERROR.search(raw)]
     return next(iter([*reversed(exceptions), *errors]), None)
 
 
-def _findings(
+def _find_failures(
     name: str, log: str, clues: Clues, addresses: Mapping[str, str]
-) -> Iterator[tuple[str, Finding]]:
+) -> Iterator[tuple[str, LogFinding]]:
     """Yield each known failure with the time of its line; its host is "" for that of the log."""
     raw = log.split("\n")
-    entries = [milestones.read(line) for line in raw]
+    entries = [milestones.parse_log_line(line) for line in raw]
     starts = [0, *itertools.accumulate(len(entry.text) + 1 for entry in entries)]
     text = "\n".join(entry.text for entry in entries)
-    times = _times(raw)
-    for signature, match in _matches(text, clues):
+    times = _list_line_times(raw)
+    for signature, match in _match_signatures(text, clues):
         index = bisect.bisect_right(starts, match.start()) - 1
-        words = match.groupdict("?") | {"ray": ", ".join(sorted(clues.ray)) or "other addresses"}
-        address = entries[index].address or _raised_at(entries, index)
-        if "rank" in words:
-            address = _address(log, words["rank"])
+        groups = match.groupdict("?") | {"ray": ", ".join(sorted(clues.ray)) or "other addresses"}
+        address = entries[index].address or _find_task_address(entries, index)
+        if "rank" in groups:
+            address = _find_rank_address(log, groups["rank"])
         yield (
             times[index],
-            Finding(
+            LogFinding(
                 id=signature.id,
                 role=signature.role,
                 host=addresses.get(address, address) if address else "",
                 log=name,
                 line=index + 1,
                 text=entries[index].text.strip(),
-                cause=signature.cause.format_map(words),
-                fix=signature.fix.format_map(words),
+                cause=signature.cause.format_map(groups),
+                fix=signature.fix.format_map(groups),
                 source=signature.source,
             ),
         )
 
 
-def _raised_at(entries: Sequence[LogLine], index: int) -> str | None:
+def _find_task_address(entries: Sequence[LogLine], index: int) -> str | None:
     """Return the address of the Ray task whose traceback ends at `index`, None where none does.
 
     The driver prints the exception of a remote task without the prefix of its host; the first line
@@ -159,41 +159,45 @@ def _raised_at(entries: Sequence[LogLine], index: int) -> str | None:
     return None
 
 
-def _matches(text: str, clues: Clues) -> Iterator[tuple[Signature, re.Match[str]]]:
+def _match_signatures(text: str, clues: Clues) -> Iterator[tuple[Signature, re.Match[str]]]:
     for signature in SIGNATURES:
         for match in signature.matches(text):
             if signature.holds(match, clues):
                 yield signature, match
 
 
-def _address(log: str, rank: str) -> str | None:
+def _find_rank_address(log: str, rank: str) -> str | None:
     """Return where Ray runs `rank`, None for the host of the log or an unknown one."""
-    return next((at.address for at in milestones.placement(log) if str(at.rank) == rank), None)
+    return next(
+        (at.address for at in milestones.find_rank_placements(log) if str(at.rank) == rank), None
+    )
 
 
-def _clues(logs: Mapping[str, str]) -> Clues:
-    found = [match for log in logs.values() for match in _RAY_NODE.finditer(log)]
-    return Clues(ray=frozenset(match["own"] or match["head"] or match["join"] for match in found))
+def _collect_clues(logs: Mapping[str, str]) -> Clues:
+    matches = [match for log in logs.values() for match in _RAY_NODE.finditer(log)]
+    return Clues(ray=frozenset(match["own"] or match["head"] or match["join"] for match in matches))
 
 
-def _own_addresses(logs: Mapping[str, str], hosts: Mapping[str, str]) -> dict[str, str]:
+def _map_ray_addresses(logs: Mapping[str, str], hosts: Mapping[str, str]) -> dict[str, str]:
     """Return the host of each address that Ray's own lines tell.
 
     `ray start` says its own; vLLM serves beside Ray's head, whose address it connects to.
     """
-    found = [(match, hosts[name]) for name in logs for match in _RAY_NODE.finditer(logs[name])]
-    heads = {match["head"]: host for match, host in found if match["head"]}
-    return heads | {match["own"]: host for match, host in found if match["own"]}
+    matches = [(match, hosts[name]) for name in logs for match in _RAY_NODE.finditer(logs[name])]
+    heads = {match["head"]: host for match, host in matches if match["head"]}
+    return heads | {match["own"]: host for match, host in matches if match["own"]}
 
 
-def _times(raw: list[str]) -> list[str]:
+def _list_line_times(raw: list[str]) -> list[str]:
     """Return for each line its `MM-DD hh:mm:ss`, or that of the nearest line before it."""
-    stamps = [_time(line) for line in raw]
+    stamps = [_parse_line_time(line) for line in raw]
     first = next(filter(None, stamps), _UNKNOWN_TIME)
-    return list(itertools.accumulate(stamps, lambda last, own: own or last, initial=first))[1:]
+    return list(itertools.accumulate(stamps, lambda last, current: current or last, initial=first))[
+        1:
+    ]
 
 
-def _time(line: str) -> str:
+def _parse_line_time(line: str) -> str:
     match = _STAMP.search(line)
     if match is None:
         return ""
@@ -206,5 +210,5 @@ def _is_consequence(text: str) -> bool:
     return any(
         re.search(signature.pattern, text)
         for signature in SIGNATURES
-        if signature.role is Role.CONSEQUENCE
+        if signature.role is FailureRole.CONSEQUENCE
     )

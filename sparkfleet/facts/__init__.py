@@ -1,5 +1,5 @@
 """What a host is: raw texts read in one round trip, parsed into values."""
 
-from sparkfleet.facts.host import HostFacts, gather, parse
+from sparkfleet.facts.host import HostFacts, gather_facts, parse_facts
 
-__all__ = ["HostFacts", "gather", "parse"]
+__all__ = ["HostFacts", "gather_facts", "parse_facts"]

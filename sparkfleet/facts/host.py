@@ -14,7 +14,7 @@ from sparkfleet.facts.rdma import Hca, PciFunction
 from sparkfleet.facts.readings import Reading, Readings
 
 if TYPE_CHECKING:
-    from sparkfleet.remote.link import Link
+    from sparkfleet.remote.connection import Connection
 
 GPU_FIELDS = "name,uuid,driver_version,compute_cap,memory.total,memory.used,clocks.sm"
 GPU_QUERY = f"nvidia-smi --query-gpu={GPU_FIELDS} --format=csv"  # as onhost/facts.py runs it
@@ -62,7 +62,12 @@ class HostFacts:
     def carrier_of(self, address: IPv4Address) -> Netdev | None:
         """Return the netdev that has `address`."""
         return next(
-            (dev for dev in self.netdevs if any(own.ip == address for own in dev.addresses)), None
+            (
+                dev
+                for dev in self.netdevs
+                if any(interface.ip == address for interface in dev.addresses)
+            ),
+            None,
         )
 
     def read(self, source: str) -> Reading:
@@ -81,8 +86,8 @@ class HostFacts:
         return min(defaults, key=lambda route: route.metric, default=None)
 
 
-def gather(
-    link: Link,
+def gather_facts(
+    connection: Connection,
     *,
     weights_dir: str = "~/vllm",
     ports: Collection[int] = (),
@@ -100,10 +105,10 @@ def gather(
         "files": list(files),
         "fabric": fabric,
     }
-    return parse(link.host.name, link.ask("facts", request))
+    return parse_facts(connection.host.name, connection.run_program("host/facts", request))
 
 
-def parse(host_name: str, raw: Mapping[str, Any]) -> HostFacts:
+def parse_facts(host_name: str, raw: Mapping[str, Any]) -> HostFacts:
     """Return the facts in `raw`, the answer of the program `onhost/facts.py`.
 
     What could not be read is absent: None, or empty; `HostFacts.read` says why.
@@ -112,22 +117,22 @@ def parse(host_name: str, raw: Mapping[str, Any]) -> HostFacts:
     return HostFacts(
         host=host_name,
         fabric=rdma.RDMA in raw["facts"],
-        netdevs=network.netdevs(readings),
-        routes=network.routes(readings),
-        neighbours=network.neighbours(readings),
-        hcas=rdma.hcas(readings),
-        functions=rdma.functions(readings),
-        rdma_devices=rdma.devices(readings),
-        memory=machine.memory(readings),
-        gpus=machine.gpus(readings.text(GPU_QUERY)),
-        gpu_processes=machine.gpu_processes(readings.text(GPU_PROCESSES)),
-        desktop=login.desktop(readings.text(GPU_TABLE)),
-        lingers=login.lingers(readings),
-        release=machine.release(readings),
-        system=machine.system(readings),
-        disk=machine.disk(readings.text("weights_dir")),
-        listeners=machine.listeners(readings),
-        environment=machine.assignments(readings.text("environment")),
-        nccl_conf=machine.assignments("\n".join(map(readings.text, NCCL_FILES))),
+        netdevs=network.parse_netdevs(readings),
+        routes=network.parse_routes(readings),
+        neighbours=network.parse_neighbours(readings),
+        hcas=rdma.parse_hcas(readings),
+        functions=rdma.parse_pci_functions(readings),
+        rdma_devices=rdma.parse_rdma_devices(readings),
+        memory=machine.parse_memory(readings),
+        gpus=machine.parse_gpus(readings.text(GPU_QUERY)),
+        gpu_processes=machine.parse_gpu_processes(readings.text(GPU_PROCESSES)),
+        desktop=login.parse_desktop_processes(readings.text(GPU_TABLE)),
+        lingers=login.has_persistent_ipc(readings),
+        release=machine.parse_release(readings),
+        system=machine.parse_system(readings),
+        disk=machine.parse_disk(readings.text("weights_dir")),
+        listeners=machine.parse_listeners(readings),
+        environment=machine.parse_assignments(readings.text("environment")),
+        nccl_conf=machine.parse_assignments("\n".join(map(readings.text, NCCL_FILES))),
         readings=readings,
     )

@@ -18,7 +18,7 @@ DRAWING = re.compile(
 )
 
 
-def desktop(table: str) -> tuple[GpuProcess, ...]:
+def parse_desktop_processes(table: str) -> tuple[GpuProcess, ...]:
     """Parse the processes that draw on the GPU from `nvidia-smi`; a long name begins with dots."""
     return tuple(
         GpuProcess(pid=int(row["pid"]), name=row["name"], memory=int(row["size"]) * MIB)
@@ -26,7 +26,7 @@ def desktop(table: str) -> tuple[GpuProcess, ...]:
     )
 
 
-def lingers(readings: Readings) -> bool | None:
+def has_persistent_ipc(readings: Readings) -> bool | None:
     """Whether semaphores and shared memory of this user outlive its last login.
 
     None where no logind runs, which would remove them (``RemoveIPC=yes`` is its default; facts,

@@ -104,24 +104,24 @@ class System:
     clock: float = 0.0
 
 
-def assignments(text: str) -> Mapping[str, str]:
+def parse_assignments(text: str) -> Mapping[str, str]:
     """Parse ``KEY="value"`` lines; the last one wins, since an update appends its own block."""
     pairs = (line.partition("=") for line in text.splitlines() if "=" in line)
     return {key.strip(): value.strip().strip("\"'") for key, _, value in pairs}
 
 
-def release(readings: Readings) -> Release:
+def parse_release(readings: Readings) -> Release:
     """Return what the release files say; empty where this is no DGX OS."""
-    dgx = assignments(readings.text("/etc/dgx-release"))
+    dgx = parse_assignments(readings.text("/etc/dgx-release"))
     return Release(
         name=dgx.get("DGX_NAME", ""),
         platform=dgx.get("DGX_PLATFORM", ""),
         version=dgx.get("DGX_OTA_VERSION") or dgx.get("DGX_SWBUILD_VERSION", ""),
-        os=assignments(readings.text("/etc/os-release")).get("PRETTY_NAME", ""),
+        os=parse_assignments(readings.text("/etc/os-release")).get("PRETTY_NAME", ""),
     )
 
 
-def system(readings: Readings) -> System:
+def parse_system(readings: Readings) -> System:
     """Return the system; of `uname` the words that all its forms share: release and machine."""
     uname = [word for word in readings.text("uname").split() if word != "GNU/Linux"]
     user, _, home = readings.text("user").partition(" ")
@@ -142,14 +142,14 @@ def system(readings: Readings) -> System:
     )
 
 
-def memory(readings: Readings) -> Memory | None:
+def parse_memory(readings: Readings) -> Memory | None:
     """Return the memory, or None where ``/proc/meminfo`` is unreadable."""
     rows: dict[str, int] = {}
     for line in readings.text("/proc/meminfo").splitlines():
         key, _, value = line.partition(":")
-        words = value.split()
-        if words and words[0].isdecimal():
-            rows[key.strip()] = int(words[0]) * KIB
+        fields = value.split()
+        if fields and fields[0].isdecimal():
+            rows[key.strip()] = int(fields[0]) * KIB
     if not {"MemTotal", "MemFree", "MemAvailable"} <= rows.keys():
         return None
     return Memory(
@@ -164,7 +164,7 @@ def memory(readings: Readings) -> Memory | None:
     )
 
 
-def gpus(text: str) -> tuple[Gpu, ...]:
+def parse_gpus(text: str) -> tuple[Gpu, ...]:
     """Parse ``nvidia-smi --query-gpu=... --format=csv`` by its header line.
 
     ``No devices were found`` comes with status 0 or 6 and has no header: no GPU.
@@ -175,28 +175,28 @@ def gpus(text: str) -> tuple[Gpu, ...]:
             uuid=row.get("uuid", ""),
             driver=row.get("driver_version", ""),
             capability=row.get("compute_cap", ""),
-            memory=_mebibytes(row.get("memory.total", "")),
-            clock=_amount(row.get("clocks.sm") or row.get("clocks.current.sm", "")),
+            memory=_parse_mebibytes(row.get("memory.total", "")),
+            clock=_parse_amount(row.get("clocks.sm") or row.get("clocks.current.sm", "")),
         )
-        for row in table(text)
+        for row in parse_csv_table(text)
         if row.get("name")
     )
 
 
-def gpu_processes(text: str) -> tuple[GpuProcess, ...]:
+def parse_gpu_processes(text: str) -> tuple[GpuProcess, ...]:
     """Parse ``nvidia-smi --query-compute-apps=pid,process_name,used_memory --format=csv``."""
     return tuple(
         GpuProcess(
             pid=int(row["pid"]),
             name=row.get("process_name", ""),
-            memory=_mebibytes(row.get("used_gpu_memory") or row.get("used_memory", "")),
+            memory=_parse_mebibytes(row.get("used_gpu_memory") or row.get("used_memory", "")),
         )
-        for row in table(text)
+        for row in parse_csv_table(text)
         if row.get("pid", "").isdecimal()
     )
 
 
-def table(text: str) -> Iterator[Mapping[str, str]]:
+def parse_csv_table(text: str) -> Iterator[Mapping[str, str]]:
     """Yield rows of nvidia-smi's CSV by column name, without the unit in the header."""
     rows = csv.reader(text.strip().splitlines(), skipinitialspace=True)
     columns = [cell.partition(" [")[0].strip() for cell in next(rows, [])]
@@ -204,37 +204,37 @@ def table(text: str) -> Iterator[Mapping[str, str]]:
         yield dict(zip(columns, (cell.strip() for cell in row), strict=False))
 
 
-def _amount(cell: str) -> int | None:
+def _parse_amount(cell: str) -> int | None:
     """Return the number of a cell; None for every way to say that there is none (C50)."""
     bare = cell.strip().strip("[]").lower()
     digits = bare.split(" ")[0]
     return None if bare in UNIFIED or not digits.isdecimal() else int(digits)
 
 
-def _mebibytes(cell: str) -> int | None:
-    amount = _amount(cell)
+def _parse_mebibytes(cell: str) -> int | None:
+    amount = _parse_amount(cell)
     return None if amount is None else amount * KIB * KIB
 
 
-def disk(text: str) -> Disk | None:
+def parse_disk(text: str) -> Disk | None:
     """Parse ``total available folder``."""
-    found = re.fullmatch(r"(\d+) (\d+) (.+)", text)
-    return found and Disk(folder=found[3], total=int(found[1]), available=int(found[2]))
+    match = re.fullmatch(r"(\d+) (\d+) (.+)", text)
+    return match and Disk(folder=match[3], total=int(match[1]), available=int(match[2]))
 
 
-def listeners(readings: Readings) -> tuple[Listener, ...]:
+def parse_listeners(readings: Readings) -> tuple[Listener, ...]:
     """Return the listening TCP sockets, with their holders where the host showed them."""
     held = {
         inode: (int(pid), name) for inode, pid, name in HOLDER.findall(readings.text("listeners"))
     }
     return tuple(
-        _listener(address, port, held.get(inode), user)
+        _build_listener(address, port, held.get(inode), user)
         for source in ("/proc/net/tcp", "/proc/net/tcp6")
         for address, port, inode, user in LISTENING.findall(readings.text(source))
     )
 
 
-def _listener(address: str, port: str, holder: tuple[int, str] | None, user: str) -> Listener:
+def _build_listener(address: str, port: str, holder: tuple[int, str] | None, user: str) -> Listener:
     words = [bytes.fromhex(address[at : at + 8])[::-1] for at in range(0, len(address), 8)]
     packed = b"".join(words)  # 32-bit words in host order
     pid, name = holder or (None, None)

@@ -11,7 +11,7 @@ from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 from typing import Any
 
 from sparkfleet.facts.readings import Readings
-from sparkfleet.facts.tools import ethtool
+from sparkfleet.facts.tools import parse_ethtool
 
 NET = "/sys/class/net"
 ADMIN_UP = 0x1  # IFF_UP in /sys/class/net/*/flags
@@ -69,13 +69,13 @@ class Neighbour:
     state: str
 
 
-def netdevs(readings: Readings) -> tuple[Netdev, ...]:
+def parse_netdevs(readings: Readings) -> tuple[Netdev, ...]:
     """Return all netdevs, in the order of their names."""
-    given = _addresses(readings)
-    return tuple(_netdev(readings, name, given.get(name, ())) for name in readings.names(NET))
+    given = _collect_addresses(readings)
+    return tuple(_build_netdev(readings, name, given.get(name, ())) for name in readings.names(NET))
 
 
-def _netdev(readings: Readings, name: str, addresses: tuple[IPv4Interface, ...]) -> Netdev:
+def _build_netdev(readings: Readings, name: str, addresses: tuple[IPv4Interface, ...]) -> Netdev:
     base = f"{NET}/{name}"
     speed = readings.number(f"{base}/speed")
     device = readings.text(f"{base}/device").rsplit("/", 1)[-1]
@@ -90,40 +90,40 @@ def _netdev(readings: Readings, name: str, addresses: tuple[IPv4Interface, ...])
         master=readings.text(f"{base}/master").rsplit("/", 1)[-1] or None,
         wireless=readings.read(f"{base}/phy80211").lack is None,
         loopback=readings.number(f"{base}/type") == LOOPBACK,
-        cable=ethtool(readings.text(f"ethtool {name}")).cable,
+        cable=parse_ethtool(readings.text(f"ethtool {name}")).cable,
         addresses=addresses,
     )
 
 
-def _addresses(readings: Readings) -> Mapping[str, tuple[IPv4Interface, ...]]:
-    found: dict[str, tuple[IPv4Interface, ...]] = {}
-    for name, address in (*_ip_addresses(readings), *_kernel_addresses(readings)):
-        found[name] = (*found.get(name, ()), address)
-    return found
+def _collect_addresses(readings: Readings) -> Mapping[str, tuple[IPv4Interface, ...]]:
+    addresses: dict[str, tuple[IPv4Interface, ...]] = {}
+    for name, address in (*_parse_ip_addresses(readings), *_parse_kernel_addresses(readings)):
+        addresses[name] = (*addresses.get(name, ()), address)
+    return addresses
 
 
-def _ip_addresses(readings: Readings) -> Iterator[tuple[str, IPv4Interface]]:
-    for netdev in _json(readings, "ip -j addr"):
+def _parse_ip_addresses(readings: Readings) -> Iterator[tuple[str, IPv4Interface]]:
+    for netdev in _load_json_entries(readings, "ip -j addr"):
         for address in netdev.get("addr_info", ()):
             if address.get("family") == "inet":
-                own = IPv4Interface(f"{address['local']}/{address['prefixlen']}")
-                yield str(netdev["ifname"]), own
+                interface = IPv4Interface(f"{address['local']}/{address['prefixlen']}")
+                yield str(netdev["ifname"]), interface
 
 
-def _kernel_addresses(readings: Readings) -> Iterator[tuple[str, IPv4Interface]]:
+def _parse_kernel_addresses(readings: Readings) -> Iterator[tuple[str, IPv4Interface]]:
     for name in readings.names(NET):
         address, _, mask = readings.text(f"SIOCGIFADDR {name}").partition(" ")
         with contextlib.suppress(ValueError):  # it has no IPv4 address
             yield name, IPv4Interface(f"{address}/{mask}")
 
 
-def routes(readings: Readings) -> tuple[Route, ...]:
+def parse_routes(readings: Readings) -> tuple[Route, ...]:
     """Return the IPv4 routes of the main table."""
-    return (*_ip_routes(readings), *_kernel_routes(readings))
+    return (*_parse_ip_routes(readings), *_parse_kernel_routes(readings))
 
 
-def _ip_routes(readings: Readings) -> Iterator[Route]:
-    for route in _json(readings, "ip -j route"):
+def _parse_ip_routes(readings: Readings) -> Iterator[Route]:
+    for route in _load_json_entries(readings, "ip -j route"):
         if "dev" not in route or "type" in route:  # unreachable, blackhole, multipath
             continue
         to = str(route["dst"])
@@ -136,21 +136,21 @@ def _ip_routes(readings: Readings) -> Iterator[Route]:
         )
 
 
-def _kernel_routes(readings: Readings) -> Iterator[Route]:
+def _parse_kernel_routes(readings: Readings) -> Iterator[Route]:
     for name, to, gateway, metric, mask in KERNEL_ROUTE.findall(readings.text("/proc/net/route")):
         yield Route(
-            network=IPv4Network(f"{_hex(to)}/{_hex(mask)}"),
+            network=IPv4Network(f"{_parse_hex_address(to)}/{_parse_hex_address(mask)}"),
             netdev=name,
-            gateway=_hex(gateway) if gateway.strip("0") else None,
+            gateway=_parse_hex_address(gateway) if gateway.strip("0") else None,
             metric=int(metric),
         )
 
 
-def _hex(word: str) -> IPv4Address:
+def _parse_hex_address(word: str) -> IPv4Address:
     return IPv4Address(bytes.fromhex(word)[::-1])  # /proc/net prints host order, little endian
 
 
-def neighbours(readings: Readings) -> tuple[Neighbour, ...]:
+def parse_neighbours(readings: Readings) -> tuple[Neighbour, ...]:
     """Return the IPv4 neighbours that have a MAC address."""
     return tuple(
         Neighbour(
@@ -159,12 +159,12 @@ def neighbours(readings: Readings) -> tuple[Neighbour, ...]:
             mac=str(entry["lladdr"]),
             state=",".join(entry.get("state", ())),
         )
-        for entry in _json(readings, "ip -j neigh")
+        for entry in _load_json_entries(readings, "ip -j neigh")
         if "lladdr" in entry and ":" not in entry["dst"]
     )
 
 
-def _json(readings: Readings, source: str) -> list[dict[str, Any]]:
+def _load_json_entries(readings: Readings, source: str) -> list[dict[str, Any]]:
     text = readings.text(source)
     try:
         answer = json.loads(text) if text else []

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address
 
 from sparkfleet.facts.readings import Readings
-from sparkfleet.facts.tools import active_mtu, ibdev2netdev, rdma_link
+from sparkfleet.facts.tools import parse_active_mtus, parse_ibdev2netdev, parse_rdma_link
 
 RDMA = "/sys/class/infiniband"
 PCI = "/sys/bus/pci/devices"
@@ -81,14 +81,17 @@ class PciFunction:
         return int(digit) if digit.isdecimal() else None
 
 
-def hcas(readings: Readings) -> tuple[Hca, ...]:
+def parse_hcas(readings: Readings) -> tuple[Hca, ...]:
     """Return every port of every RDMA device, in the order of their names."""
-    return tuple(_hcas(readings))
+    return tuple(_iterate_hcas(readings))
 
 
-def _hcas(readings: Readings) -> Iterator[Hca]:
-    told = {**ibdev2netdev(readings.text("ibdev2netdev")), **rdma_link(readings.text("rdma link"))}
-    mtus = active_mtu(readings.text("ibv_devinfo"))
+def _iterate_hcas(readings: Readings) -> Iterator[Hca]:
+    netdevs = {
+        **parse_ibdev2netdev(readings.text("ibdev2netdev")),
+        **parse_rdma_link(readings.text("rdma link")),
+    }
+    mtus = parse_active_mtus(readings.text("ibv_devinfo"))
     for name in readings.names(RDMA):
         base = f"{RDMA}/{name}"
         here = readings.names(f"{base}/device/net")
@@ -97,28 +100,28 @@ def _hcas(readings: Readings) -> Iterator[Hca]:
             yield Hca(
                 name=name,
                 port=int(port),
-                netdev=here[0] if here else told.get(name),
-                state=_word(readings.text(f"{at}/state")),
-                phys_state=_word(readings.text(f"{at}/phys_state")),
-                rate=_leading_number(readings.text(f"{at}/rate")),
+                netdev=here[0] if here else netdevs.get(name),
+                state=_parse_state(readings.text(f"{at}/state")),
+                phys_state=_parse_state(readings.text(f"{at}/phys_state")),
+                rate=_parse_leading_number(readings.text(f"{at}/rate")),
                 link_layer=readings.text(f"{at}/link_layer"),
                 firmware=readings.text(f"{base}/fw_ver"),
                 active_mtu=mtus.get(name),
-                gids=tuple(_gids(readings, at)),
-                counters=_counters(readings, at),
+                gids=tuple(_parse_gids(readings, at)),
+                counters=_parse_counters(readings, at),
             )
 
 
-def _word(text: str) -> str:
+def _parse_state(text: str) -> str:
     return text.rpartition(":")[2].strip()  # "4: ACTIVE"
 
 
-def _leading_number(text: str) -> int | None:
+def _parse_leading_number(text: str) -> int | None:
     digits = text.partition(" ")[0]  # "200 Gb/sec (4X HDR)"
     return int(digits) if digits.isdecimal() else None
 
 
-def _gids(readings: Readings, port: str) -> Iterator[Gid]:
+def _parse_gids(readings: Readings, port: str) -> Iterator[Gid]:
     kinds = readings.table(f"{port}/gid_attrs/types")
     netdevs = readings.table(f"{port}/gid_attrs/ndevs")
     for index, text in readings.table(f"{port}/gids").items():
@@ -131,12 +134,12 @@ def _gids(readings: Readings, port: str) -> Iterator[Gid]:
             )
 
 
-def _counters(readings: Readings, port: str) -> Mapping[str, int]:
-    found = {**readings.table(f"{port}/counters"), **readings.table(f"{port}/hw_counters")}
-    return {name: int(value) for name, value in found.items() if value.isdecimal()}
+def _parse_counters(readings: Readings, port: str) -> Mapping[str, int]:
+    values = {**readings.table(f"{port}/counters"), **readings.table(f"{port}/hw_counters")}
+    return {name: int(value) for name, value in values.items() if value.isdecimal()}
 
 
-def functions(readings: Readings) -> tuple[PciFunction, ...]:
+def parse_pci_functions(readings: Readings) -> tuple[PciFunction, ...]:
     """Return the PCI functions of ConnectX adapters; none means that the NIC left the bus."""
     return tuple(
         PciFunction(
@@ -150,6 +153,6 @@ def functions(readings: Readings) -> tuple[PciFunction, ...]:
     )
 
 
-def devices(readings: Readings) -> Mapping[str, bool]:
+def parse_rdma_devices(readings: Readings) -> Mapping[str, bool]:
     """Return name -> may be opened, of ``/dev/infiniband``."""
     return {name: may == "True" for name, may in readings.table("/dev/infiniband").items()}

@@ -54,7 +54,7 @@ class Readings:
 
     def number(self, source: str) -> int | None:
         """Return the text of `source` as a number, or None."""
-        return number(self.text(source))
+        return parse_hex_or_decimal(self.text(source))
 
     def table(self, folder: str) -> Mapping[str, str]:
         """Return lines ``name value`` as a mapping."""
@@ -66,7 +66,7 @@ class Readings:
             yield name, value.strip()
 
 
-def number(text: str) -> int | None:
+def parse_hex_or_decimal(text: str) -> int | None:
     """Return `text` as an integer (decimal or 0x), or None where it is none."""
     try:
         return int(text, 0)

@@ -20,7 +20,7 @@ class Ethtool:
     cable: bool | None = None
 
 
-def ethtool(text: str) -> Ethtool:
+def parse_ethtool(text: str) -> Ethtool:
     """Parse ``Speed: 200000Mb/s`` and ``Link detected: no (No cable)``."""
     speed = re.search(r"Speed:\s*(\d+)Mb/s", text)
     link = re.search(r"Link detected:\s*(yes|no)(.*)", text)
@@ -34,26 +34,26 @@ def ethtool(text: str) -> Ethtool:
     )
 
 
-def rdma_link(text: str) -> Mapping[str, str]:
+def parse_rdma_link(text: str) -> Mapping[str, str]:
     """Return HCA -> netdev of ``link rocep1s0f0/1 state ACTIVE ... netdev enp1s0f0np0``."""
-    found = re.findall(r"^link\s+(\S+?)/\d+\s.*?\bnetdev\s+(\S+)", text, re.MULTILINE)
-    return dict(found)
+    pairs = re.findall(r"^link\s+(\S+?)/\d+\s.*?\bnetdev\s+(\S+)", text, re.MULTILINE)
+    return dict(pairs)
 
 
-def ibdev2netdev(text: str) -> Mapping[str, str]:
+def parse_ibdev2netdev(text: str) -> Mapping[str, str]:
     """Return HCA -> netdev of ``rocep1s0f1 port 1 ==> enp1s0f1np1 (Up)``, in any order."""
     return dict(re.findall(r"^\s*(\S+)\s+port\s+\d+\s+==>\s+(\S+)\s+\(", text, re.MULTILINE))
 
 
-def active_mtu(text: str) -> Mapping[str, int]:
+def parse_active_mtus(text: str) -> Mapping[str, int]:
     """Return HCA -> active RDMA MTU, bytes, of `ibv_devinfo`.
 
     4096 goes with a netdev MTU of 9000; 1024 with 1500, or with a port that is down
     (facts/dgx-spark.md 1.4).
     """
-    found: dict[str, int] = {}
+    mtus: dict[str, int] = {}
     for block in re.split(r"^hca_id:", text, flags=re.MULTILINE)[1:]:
         mtu = re.search(r"active_mtu:\s*(\d+)", block)
         if mtu:
-            found[block.split()[0]] = int(mtu[1])
-    return found
+            mtus[block.split()[0]] = int(mtu[1])
+    return mtus

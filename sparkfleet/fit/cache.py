@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from sparkfleet.fit import layers as kinds
 from sparkfleet.fit.architecture import Architecture, Latent, Recurrent
-from sparkfleet.fit.span import CannotTellError
+from sparkfleet.fit.interval import CannotTellError
 
 BYTES = {  # of one element
     "float32": 4.0,
@@ -30,7 +30,7 @@ BYTES = {  # of one element
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class LayerCache:
     """What one layer keeps on one rank: bytes for each token, or for each sequence.
 
     With a `window` only that many tokens are kept.
@@ -47,23 +47,27 @@ class Kept:
         return self.token_bytes * kept + self.state_bytes
 
 
-def kept(
+def list_layer_caches(
     shape: Architecture, dtype: str, *, tp: int = 1, pp: int = 1, drafts: int = 0
-) -> tuple[Kept, ...]:
+) -> tuple[LayerCache, ...]:
     """Return what each layer of the fullest pipeline stage keeps on one rank.
 
     `dtype` is that of the KV cache as vLLM writes it, or auto; `drafts` counts layers of a built-in
     MTP head that are run too. Raises CannotTellError for what the config does not tell.
     """
-    words = _words(shape)
+    layer_types = _require_layer_types(shape)
     width = element_bytes(shape, dtype)
-    own = len(words) - shape.shared_kv_layers
-    rows = [row for word in words[:own] if (row := _layer(shape, word, width, tp=tp))]
-    rows += [_drafted(shape, rows, width, tp=tp)] * drafts
-    return max(_stages(tuple(rows), pp), key=lambda stage: sum(row.bytes(1) for row in stage))
+    cached = len(layer_types) - shape.shared_kv_layers
+    rows = [
+        row
+        for layer_type in layer_types[:cached]
+        if (row := _build_layer_cache(shape, layer_type, width, tp=tp))
+    ]
+    rows += [_build_draft_cache(shape, rows, width, tp=tp)] * drafts
+    return max(_split_stages(tuple(rows), pp), key=lambda stage: sum(row.bytes(1) for row in stage))
 
 
-def total(rows: tuple[Kept, ...], tokens: int) -> int:
+def sum_cache_bytes(rows: tuple[LayerCache, ...], tokens: int) -> int:
     """Return the bytes that a sequence of `tokens` leaves in all `rows`."""
     return sum(row.bytes(tokens) for row in rows)
 
@@ -76,7 +80,7 @@ def element_bytes(shape: Architecture, dtype: str) -> float:
     """
     name = dtype.removeprefix("torch.").lower()
     if name == "auto":
-        name = _checkpoints(shape) or (shape.dtype or "").lower()
+        name = _find_checkpoint_dtype(shape) or (shape.dtype or "").lower()
     if name not in BYTES:
         raise CannotTellError(
             f"cannot tell how many bytes an element of the KV cache has: {name or 'no dtype'!r}",
@@ -85,7 +89,7 @@ def element_bytes(shape: Architecture, dtype: str) -> float:
     return BYTES[name]
 
 
-def _checkpoints(shape: Architecture) -> str | None:
+def _find_checkpoint_dtype(shape: Architecture) -> str | None:
     scheme = shape.quantization.get("kv_cache_scheme")
     algorithm = shape.quantization.get("kv_cache_quant_algo")
     if isinstance(scheme, dict) and scheme.get("num_bits") == 8:
@@ -93,14 +97,14 @@ def _checkpoints(shape: Architecture) -> str | None:
     return algorithm.lower() if isinstance(algorithm, str) else None
 
 
-def _words(shape: Architecture) -> tuple[str, ...]:
+def _require_layer_types(shape: Architecture) -> tuple[str, ...]:
     if shape.layer_types is None:
         family = shape.model_type or shape.name or "this model"
         raise CannotTellError(
             f"cannot tell what kind the layers of {family} are: config.json has no list of them",
             hint="no layer is taken to need nothing; measure one start: its log has the KV cache",
         )
-    if unknown := sorted(set(shape.layer_types) - set(kinds.KNOWN)):
+    if unknown := sorted(set(shape.layer_types) - set(kinds.LAYER_TYPES)):
         raise CannotTellError(
             f"cannot tell what layers of the kind {', '.join(unknown)} keep",
             hint="no layer is taken to need nothing; measure one start: its log has the KV cache",
@@ -108,66 +112,93 @@ def _words(shape: Architecture) -> tuple[str, ...]:
     return shape.layer_types
 
 
-def _layer(shape: Architecture, word: str, width: float, *, tp: int) -> Kept | None:
-    if word in (kinds.EXPERTS, kinds.DENSE):
+def _build_layer_cache(
+    shape: Architecture, layer_type: str, width: float, *, tp: int
+) -> LayerCache | None:
+    if layer_type in (kinds.EXPERTS, kinds.DENSE):
         return None
-    if word == kinds.MAMBA:
-        return Kept(kind=word, state_bytes=_state(shape, shape.mamba, "mamba", tp))
-    if word == kinds.LINEAR:
-        return Kept(kind=word, state_bytes=_state(shape, shape.linear, "linear attention", tp))
-    if word == kinds.LATENT:
-        return Kept(kind=word, token_bytes=_latent(shape, width))
-    if word == kinds.SLIDING:
-        window = _needed(shape.window, "sliding_window")
-        return Kept(kind=word, token_bytes=_heads(shape, width, tp=tp), window=window)
-    return Kept(kind=word, token_bytes=_heads(shape, width, tp=tp, whole=True))
+    if layer_type == kinds.MAMBA:
+        return LayerCache(
+            kind=layer_type, state_bytes=_count_state_bytes(shape, shape.mamba, "mamba", tp)
+        )
+    if layer_type == kinds.LINEAR:
+        return LayerCache(
+            kind=layer_type,
+            state_bytes=_count_state_bytes(shape, shape.linear, "linear attention", tp),
+        )
+    if layer_type == kinds.LATENT:
+        return LayerCache(kind=layer_type, token_bytes=_count_latent_bytes(shape, width))
+    if layer_type == kinds.SLIDING:
+        window = _require_config_field(shape.window, "sliding_window")
+        return LayerCache(
+            kind=layer_type, token_bytes=_count_head_bytes(shape, width, tp=tp), window=window
+        )
+    return LayerCache(
+        kind=layer_type, token_bytes=_count_head_bytes(shape, width, tp=tp, whole=True)
+    )
 
 
-def _heads(shape: Architecture, width: float, *, tp: int, whole: bool = False) -> int:
+def _count_head_bytes(shape: Architecture, width: float, *, tp: int, whole: bool = False) -> int:
     """Return the bytes of a token's keys and values; vLLM keeps both also where they are equal."""
     heads, dim = shape.kv_heads, shape.head_dim
     if whole:
         heads, dim = shape.global_kv_heads or heads, shape.global_head_dim or dim
-    heads, dim = _needed(heads, "num_key_value_heads"), _needed(dim, "head_dim")
+    heads, dim = (
+        _require_config_field(heads, "num_key_value_heads"),
+        _require_config_field(dim, "head_dim"),
+    )
     return round(2 * max(1, heads // tp) * dim * width)
 
 
-def _latent(shape: Architecture, width: float) -> int:
+def _count_latent_bytes(shape: Architecture, width: float) -> int:
     latent = shape.latent or Latent(rank=None, rope_dim=None)
-    rank, rope = _needed(latent.rank, "kv_lora_rank"), _needed(latent.rope_dim, "qk_rope_head_dim")
+    rank, rope = (
+        _require_config_field(latent.rank, "kv_lora_rank"),
+        _require_config_field(latent.rope_dim, "qk_rope_head_dim"),
+    )
     return round((rank + rope) * width)
 
 
-def _state(shape: Architecture, state: Recurrent | None, name: str, tp: int) -> int:
+def _count_state_bytes(shape: Architecture, state: Recurrent | None, name: str, tp: int) -> int:
     """Return the bytes of a sequence's state: the last inputs of the convolution, and the sums."""
     if state is None:
         raise CannotTellError(f"cannot tell the state of the {name} layers: no such fields")
-    key_heads, key_dim = _needed(state.key_heads, name), _needed(state.key_dim, name)
-    heads, dim = _needed(state.value_heads, name), _needed(state.value_dim, name)
+    key_heads, key_dim = (
+        _require_config_field(state.key_heads, name),
+        _require_config_field(state.key_dim, name),
+    )
+    heads, dim = (
+        _require_config_field(state.value_heads, name),
+        _require_config_field(state.value_dim, name),
+    )
     key_heads += -key_heads % tp  # groups are copied until they divide
     channels = heads * dim + 2 * key_heads * key_dim
-    inputs = (_needed(state.kernel, name) - 1) * channels // tp
-    own = BYTES.get(shape.dtype or "")
-    summed = BYTES.get(state.dtype or "", own)
-    if own is None or summed is None:
+    inputs = (_require_config_field(state.kernel, name) - 1) * channels // tp
+    element = BYTES.get(shape.dtype or "")
+    summed = BYTES.get(state.dtype or "", element)
+    if element is None or summed is None:
         raise CannotTellError(f"cannot tell the bytes of a {name} state: no dtype")
-    return round(inputs * own + heads * dim * key_dim // tp * summed)
+    return round(inputs * element + heads * dim * key_dim // tp * summed)
 
 
-def _needed(value: int | None, name: str) -> int:
+def _require_config_field(value: int | None, name: str) -> int:
     if not value:
         raise CannotTellError(f"cannot tell {name}: config.json does not have it")
     return value
 
 
-def _drafted(shape: Architecture, rows: list[Kept], width: float, *, tp: int) -> Kept:
+def _build_draft_cache(
+    shape: Architecture, rows: list[LayerCache], width: float, *, tp: int
+) -> LayerCache:
     """Return what a layer of the MTP head keeps: what the last layer with attention does."""
     attending = [row for row in rows if row.token_bytes]
     if not attending:
-        return Kept(kind=kinds.FULL, token_bytes=_heads(shape, width, tp=tp, whole=True))
+        return LayerCache(
+            kind=kinds.FULL, token_bytes=_count_head_bytes(shape, width, tp=tp, whole=True)
+        )
     return replace(attending[-1], window=None)
 
 
-def _stages(rows: tuple[Kept, ...], pp: int) -> Iterator[tuple[Kept, ...]]:
+def _split_stages(rows: tuple[LayerCache, ...], pp: int) -> Iterator[tuple[LayerCache, ...]]:
     size = -(-len(rows) // pp) or 1
     yield from (rows[at : at + size] for at in range(0, max(len(rows), 1), size))

@@ -16,7 +16,7 @@ from sparkfleet.fit import layers
 from sparkfleet.fit.architecture import Architecture, Experts, Latent, Recurrent, Tower
 from sparkfleet.model import EMPTY
 
-__all__ = ["Architecture", "parse"]
+__all__ = ["Architecture", "parse_model_config"]
 
 MOST, MOST_LAYERS = 2**32, 10_000  # of what is counted; no model comes near
 AGAIN = "fetch that file again; no config.json that vLLM reads has such a value"
@@ -25,7 +25,7 @@ DRAFTS = ("num_nextn_predict_layers", "mtp_num_hidden_layers")
 NESTED = ("text_config", "llm_config", "language_config", "thinker_config")
 
 
-def parse(text: str, *, file: str = "config.json") -> Architecture:
+def parse_model_config(text: str, *, file: str = "config.json") -> Architecture:
     """Return the architecture in the text of a `config.json`.
 
     Raises InputError for a text that is no JSON object, and for a number that cannot be.
@@ -36,11 +36,11 @@ def parse(text: str, *, file: str = "config.json") -> Architecture:
         raise InputError(f"{file} is not JSON: {error}", hint="fetch that file again") from error
     if not isinstance(tree, dict):
         raise InputError(f"{file} is no JSON object", hint="name the config.json of the model")
-    return architecture(Fields(tree=tree, file=file))
+    return build_architecture(ConfigFields(tree=tree, file=file))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fields:
+class ConfigFields:
     """A config's fields, by the first of several names that is there; the language model's own."""
 
     tree: Mapping[str, Any]
@@ -49,8 +49,8 @@ class Fields:
     @property
     def text(self) -> Mapping[str, Any]:
         """The fields of the language model over those of the whole."""
-        found = [self.tree[key] for key in NESTED if isinstance(self.tree.get(key), dict)]
-        inner: dict[str, Any] = found[0] if found else {}
+        nested = [self.tree[key] for key in NESTED if isinstance(self.tree.get(key), dict)]
+        inner: dict[str, Any] = nested[0] if nested else {}
         inner = inner.get("text_config") or inner  # thinker_config nests once more
         return {**self.tree, **{key: value for key, value in inner.items() if value is not None}}
 
@@ -59,70 +59,70 @@ class Fields:
         text = self.text
         return next((text[name] for name in names if text.get(name) is not None), None)
 
-    def word(self, *names: str) -> str | None:
+    def string(self, *names: str) -> str | None:
         """Return a text; raises InputError for anything else."""
-        found = self.value(*names)
-        if found is not None and not isinstance(found, str):
-            raise InputError(f"{self.file}: {names[0]} is a text, not {found!r}", hint=AGAIN)
-        return found
+        value = self.value(*names)
+        if value is not None and not isinstance(value, str):
+            raise InputError(f"{self.file}: {names[0]} is a text, not {value!r}", hint=AGAIN)
+        return value
 
     def mapping(self, *names: str) -> Mapping[str, Any]:
         """Return a mapping, empty where there is none; raises InputError for anything else."""
-        found = self.value(*names)
-        if found is not None and not isinstance(found, dict):
-            raise InputError(f"{self.file}: {names[0]} is a mapping, not {found!r}", hint=AGAIN)
-        return found or EMPTY
+        value = self.value(*names)
+        if value is not None and not isinstance(value, dict):
+            raise InputError(f"{self.file}: {names[0]} is a mapping, not {value!r}", hint=AGAIN)
+        return value or EMPTY
 
     def number(self, *names: str, most: int = MOST) -> int | None:
         """Return a whole number from 0 to `most`; raises InputError for anything else."""
-        found = self.value(*names)
-        if isinstance(found, list):  # as written for models whose layers differ
-            found = found[0] if found and all(item == found[0] for item in found) else None
-        if found is None:
+        value = self.value(*names)
+        if isinstance(value, list):  # as written for models whose layers differ
+            value = value[0] if value and all(item == value[0] for item in value) else None
+        if value is None:
             return None
-        if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found <= most:
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
             raise InputError(
-                f"{self.file}: {names[0]} is a whole number from 0 to {most}, not {found!r}",
+                f"{self.file}: {names[0]} is a whole number from 0 to {most}, not {value!r}",
                 hint=AGAIN,
             )
-        return found
+        return value
 
 
-def architecture(fields: Fields) -> Architecture:
+def build_architecture(fields: ConfigFields) -> Architecture:
     """Return the architecture that `fields` describe."""
     number, value = fields.number, fields.value
     names, tied = value("architectures"), value("tie_word_embeddings")
     count = number("num_hidden_layers", "n_layer", most=MOST_LAYERS)
     return Architecture(
         name=str(names[0]) if isinstance(names, list) and names else None,
-        model_type=fields.word("model_type"),
-        dtype=_dtype(value("dtype", "torch_dtype")),
+        model_type=fields.string("model_type"),
+        dtype=_normalize_dtype(value("dtype", "torch_dtype")),
         layers=count,
-        layer_types=layers.types(fields.text, count),
+        layer_types=layers.read_layer_types(fields.text, count),
         intermediate=number("intermediate_size", "n_inner"),
         vocab=number("vocab_size"),
         context=number("max_position_embeddings", "model_max_length"),
         draft_layers=number(*DRAFTS, most=MOST_LAYERS) or 0,
         quantization=fields.mapping("quantization_config", "compression_config"),
-        code=_code(fields.tree.get("auto_map")),
+        code=_list_code_repositories(fields.tree.get("auto_map")),
         tied=tied if isinstance(tied, bool) else None,
-        activation=fields.word("mlp_hidden_act", "hidden_act", "hidden_activation"),
-        experts=_experts(fields) if number(*COUNTS) else None,
-        tower=_tower(fields.tree),
-        **_heads(fields),
-        **_attention(fields),
+        activation=fields.string("mlp_hidden_act", "hidden_act", "hidden_activation"),
+        experts=_parse_experts(fields) if number(*COUNTS) else None,
+        tower=_parse_tower(fields.tree),
+        **_parse_heads(fields),
+        **_parse_attention(fields),
     )
 
 
-def _code(auto_map: Any) -> tuple[str, ...]:
+def _list_code_repositories(auto_map: Any) -> tuple[str, ...]:
     """Return the repositories of ``REPOSITORY--module.Class``, once each."""
     values = auto_map.values() if isinstance(auto_map, dict) else ()
     lists = (value if isinstance(value, list) else [value] for value in values)
-    texts = [str(one) for value in lists for one in value]
+    texts = [str(item) for value in lists for item in value]
     return tuple(dict.fromkeys(text.partition("--")[0] for text in texts if "--" in text))
 
 
-def _heads(fields: Fields) -> dict[str, Any]:
+def _parse_heads(fields: ConfigFields) -> dict[str, Any]:
     number = fields.number
     hidden, heads = number("hidden_size", "n_embd", "dim"), number("num_attention_heads", "n_head")
     return {
@@ -134,7 +134,7 @@ def _heads(fields: Fields) -> dict[str, Any]:
     }
 
 
-def _attention(fields: Fields) -> dict[str, Any]:
+def _parse_attention(fields: ConfigFields) -> dict[str, Any]:
     number, value = fields.number, fields.value
     used = value("use_sliding_window") is not False
     return {
@@ -144,13 +144,13 @@ def _attention(fields: Fields) -> dict[str, Any]:
         "gated_attention": bool(value("attn_output_gate")),
         "window": number("sliding_window") if used else None,
         "shared_kv_layers": number("num_kv_shared_layers") or 0,
-        "latent": _latent(fields) if number("kv_lora_rank") else None,
-        "mamba": _mamba(fields) if number("mamba_num_heads", "mamba_n_heads") else None,
-        "linear": _linear(fields) if number("linear_num_value_heads") else None,
+        "latent": _parse_latent_attention(fields) if number("kv_lora_rank") else None,
+        "mamba": _parse_mamba(fields) if number("mamba_num_heads", "mamba_n_heads") else None,
+        "linear": _parse_linear_attention(fields) if number("linear_num_value_heads") else None,
     }
 
 
-def _latent(fields: Fields) -> Latent:
+def _parse_latent_attention(fields: ConfigFields) -> Latent:
     return Latent(
         rank=fields.number("kv_lora_rank"),
         rope_dim=fields.number("qk_rope_head_dim"),
@@ -160,29 +160,29 @@ def _latent(fields: Fields) -> Latent:
     )
 
 
-def _mamba(fields: Fields) -> Recurrent:
+def _parse_mamba(fields: ConfigFields) -> Recurrent:
     return Recurrent(
         key_heads=fields.number("n_groups", "mamba_n_groups", "mamba_num_groups"),
         key_dim=fields.number("ssm_state_size", "mamba_d_state", "mamba_state_dim"),
         value_heads=fields.number("mamba_num_heads", "mamba_n_heads"),
         value_dim=fields.number("mamba_head_dim", "mamba_d_head"),
         kernel=fields.number("conv_kernel", "mamba_d_conv"),
-        dtype=_dtype(fields.value("mamba_ssm_cache_dtype", "mamba_ssm_dtype")),
+        dtype=_normalize_dtype(fields.value("mamba_ssm_cache_dtype", "mamba_ssm_dtype")),
     )
 
 
-def _linear(fields: Fields) -> Recurrent:
+def _parse_linear_attention(fields: ConfigFields) -> Recurrent:
     return Recurrent(
         key_heads=fields.number("linear_num_key_heads"),
         key_dim=fields.number("linear_key_head_dim"),
         value_heads=fields.number("linear_num_value_heads"),
         value_dim=fields.number("linear_value_head_dim"),
         kernel=fields.number("linear_conv_kernel_dim"),
-        dtype=_dtype(fields.value("mamba_ssm_cache_dtype", "mamba_ssm_dtype")),
+        dtype=_normalize_dtype(fields.value("mamba_ssm_cache_dtype", "mamba_ssm_dtype")),
     )
 
 
-def _experts(fields: Fields) -> Experts:
+def _parse_experts(fields: ConfigFields) -> Experts:
     number = fields.number
     shared = number("shared_expert_intermediate_size", "moe_shared_expert_intermediate_size")
     count, width = number("n_shared_experts"), number("moe_intermediate_size")
@@ -197,11 +197,11 @@ def _experts(fields: Fields) -> Experts:
     )
 
 
-def _tower(tree: Mapping[str, Any]) -> Tower | None:
+def _parse_tower(tree: Mapping[str, Any]) -> Tower | None:
     inner = tree.get("vision_config")
     if not isinstance(inner, dict):
         return None
-    fields = Fields(tree=inner, file="vision_config")
+    fields = ConfigFields(tree=inner, file="vision_config")
     return Tower(
         layers=fields.number("num_hidden_layers", "depth"),
         hidden=fields.number("hidden_size"),
@@ -209,5 +209,5 @@ def _tower(tree: Mapping[str, Any]) -> Tower | None:
     )
 
 
-def _dtype(value: Any) -> str | None:
+def _normalize_dtype(value: Any) -> str | None:
     return None if value in (None, "auto") else str(value).removeprefix("torch.")

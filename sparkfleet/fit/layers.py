@@ -12,7 +12,7 @@ from typing import Any
 FULL, SLIDING, LATENT = "full_attention", "sliding_attention", "latent_attention"
 LINEAR, MAMBA = "linear_attention", "mamba"
 EXPERTS, DENSE = "moe", "mlp"
-KNOWN = (FULL, SLIDING, LATENT, LINEAR, MAMBA, EXPERTS, DENSE)
+LAYER_TYPES = (FULL, SLIDING, LATENT, LINEAR, MAMBA, EXPERTS, DENSE)
 
 NEMOTRON = {"M": MAMBA, "*": FULL, "E": EXPERTS, "-": DENSE}
 SAME = {"attention": FULL, "mamba2": MAMBA}
@@ -48,36 +48,36 @@ LATENT_FAMILIES = (
 )
 
 
-def types(fields: Mapping[str, Any], count: int | None) -> tuple[str, ...] | None:
+def read_layer_types(fields: Mapping[str, Any], count: int | None) -> tuple[str, ...] | None:
     """Return one word for each of `count` layers, or None where `fields` do not tell.
 
     A word that nobody here knows is returned as it is written.
     """
     written = fields.get("layer_types") or fields.get("layers_block_type")
     if isinstance(written, list):
-        found = tuple(SAME.get(str(word), str(word)) for word in written)
+        layer_types = tuple(SAME.get(str(layer_type), str(layer_type)) for layer_type in written)
     elif isinstance(pattern := fields.get("hybrid_override_pattern"), str):
-        found = tuple(NEMOTRON.get(letter, letter) for letter in pattern)
+        layer_types = tuple(NEMOTRON.get(letter, letter) for letter in pattern)
     else:
-        found = _by_rule(fields, count or 0)
-    return found if found and len(found) == count else None
+        layer_types = _derive_layer_types(fields, count or 0)
+    return layer_types if layer_types and len(layer_types) == count else None
 
 
-def _by_rule(fields: Mapping[str, Any], count: int) -> tuple[str, ...]:
+def _derive_layer_types(fields: Mapping[str, Any], count: int) -> tuple[str, ...]:
     interval = fields.get("full_attention_interval")
     pattern = fields.get("sliding_window_pattern") or fields.get("_sliding_window_pattern")
     if isinstance(interval, int) and interval > 0:
-        return _every(interval, count, others=LINEAR)
+        return _alternate_layer_types(interval, count, filler=LINEAR)
     if isinstance(pattern, int) and pattern > 0:
-        return _every(pattern, count, others=SLIDING)
-    return _alike(fields, count)
+        return _alternate_layer_types(pattern, count, filler=SLIDING)
+    return _repeat_layer_type(fields, count)
 
 
-def _every(interval: int, count: int, *, others: str) -> tuple[str, ...]:
-    return tuple(others if (at + 1) % interval else FULL for at in range(count))
+def _alternate_layer_types(interval: int, count: int, *, filler: str) -> tuple[str, ...]:
+    return tuple(filler if (at + 1) % interval else FULL for at in range(count))
 
 
-def _alike(fields: Mapping[str, Any], count: int) -> tuple[str, ...]:
+def _repeat_layer_type(fields: Mapping[str, Any], count: int) -> tuple[str, ...]:
     family = str(fields.get("model_type", "")).removesuffix("_text")
     if family in LATENT_FAMILIES:
         sparse = fields.get("index_head_dim") is not None  # an index cache of its own
@@ -86,11 +86,13 @@ def _alike(fields: Mapping[str, Any], count: int) -> tuple[str, ...]:
         return ()
     if not fields.get("sliding_window") or fields.get("use_sliding_window") is False:
         return (FULL,) * count
-    return (SLIDING,) * count if family in ("mistral", "mixtral") else _windowless(fields, count)
+    return (
+        (SLIDING,) * count if family in ("mistral", "mixtral") else _drop_wide_window(fields, count)
+    )
 
 
-def _windowless(fields: Mapping[str, Any], count: int) -> tuple[str, ...]:
+def _drop_wide_window(fields: Mapping[str, Any], count: int) -> tuple[str, ...]:
     """Return full layers where the window is no shorter than the context (Phi), else nothing."""
     context, window = fields.get("max_position_embeddings"), fields["sliding_window"]
-    known = isinstance(context, int) and isinstance(window, int)
-    return (FULL,) * count if known and window >= context else ()
+    comparable = isinstance(context, int) and isinstance(window, int)
+    return (FULL,) * count if comparable and window >= context else ()

@@ -12,17 +12,17 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sparkfleet.fit.need import GIB, Need
-from sparkfleet.fit.options import Start
-from sparkfleet.fit.pool import Pool
-from sparkfleet.fit.span import Span
-from sparkfleet.quantities import show_memory as gib
+from sparkfleet.fit.interval import Interval
+from sparkfleet.fit.options import ServeOptions
+from sparkfleet.fit.pool import BlockPool
+from sparkfleet.fit.requirements import GIB, MemoryRequirements
+from sparkfleet.quantities import format_memory as gib
 
 SPARK = 121.6 * GIB  # MemTotal of a Spark, facts section 1.5
 CLOSE = 2 * GIB  # by so much MemAvailable moves on a host that serves nothing
 
 
-class Answer(enum.StrEnum):
+class FitAnswer(enum.StrEnum):
     """Whether it fits."""
 
     FITS = "fits"
@@ -32,7 +32,7 @@ class Answer(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
+class NodeMemory:
     """A node's memory, bytes: all of it, and what is available once ours has stopped, if known.
 
     `kept` is set aside for its other services; below `guard` the memory guard ends the ranks.
@@ -63,106 +63,129 @@ class Fit:
     `logged` the tokens that vLLM's log will name.
     """
 
-    room: Room
-    answer: Answer
+    room: NodeMemory
+    answer: FitAnswer
     why: str
-    claim: Span
-    spare: Span
-    cache: Span | None = None
-    sequences: Span | None = None
-    longest: Span | None = None
-    logged: Span | None = None
+    claim: Interval
+    spare: Interval
+    cache: Interval | None = None
+    sequences: Interval | None = None
+    longest: Interval | None = None
+    logged: Interval | None = None
 
     @property
     def sentence(self) -> str:
         """The answer with its reason."""
-        return self.why if self.answer is Answer.UNKNOWN else f"it {self.answer}: {self.why}"
+        return self.why if self.answer is FitAnswer.UNKNOWN else f"it {self.answer}: {self.why}"
 
 
-def judge(need: Need, start: Start, rooms: Sequence[Room]) -> Mapping[str, Fit]:
+def evaluate_nodes(
+    requirements: MemoryRequirements, options: ServeOptions, nodes: Sequence[NodeMemory]
+) -> Mapping[str, Fit]:
     """Return the answer for each node."""
-    return {room.host: _judge(need, start, room) for room in rooms}
+    return {node.host: _evaluate_node(requirements, options, node) for node in nodes}
 
 
-def _judge(need: Need, start: Start, room: Room) -> Fit:
-    claim, cache = _claim(need, start, room)
-    spare = Span.of(room.free - claim.high, room.free - claim.low)
-    answer, why = _answer(need, start, room, claim)
-    counted = {} if cache is None or need.pool is None else _counts(need, need.pool, start, cache)
-    return Fit(room=room, answer=answer, why=why, claim=claim, spare=spare, cache=cache, **counted)
+def _evaluate_node(
+    requirements: MemoryRequirements, options: ServeOptions, node: NodeMemory
+) -> Fit:
+    claim, cache = _estimate_claim(requirements, options, node)
+    spare = Interval.of(node.free - claim.high, node.free - claim.low)
+    answer, why = _decide_answer(requirements, options, node, claim)
+    counted = (
+        {}
+        if cache is None or requirements.pool is None
+        else _estimate_capacity(requirements, requirements.pool, options, cache)
+    )
+    return Fit(room=node, answer=answer, why=why, claim=claim, spare=spare, cache=cache, **counted)
 
 
-def _claim(need: Need, start: Start, room: Room) -> tuple[Span, Span | None]:
+def _estimate_claim(
+    requirements: MemoryRequirements, options: ServeOptions, node: NodeMemory
+) -> tuple[Interval, Interval | None]:
     """Return what vLLM takes on a node, and how much of that is KV cache."""
-    if start.kv_bytes is not None:
-        fixed = need.fixed or Span.of(need.sure, room.total)
-        return fixed + Span.of(start.kv_bytes), Span.of(start.kv_bytes)
-    claim = start.util * room.total
-    if need.fixed is None:
-        return Span.of(claim), None
-    rest = Span.of(max(0, claim - need.fixed.high), max(0, claim - need.fixed.low))
-    return Span.of(claim), rest
+    if options.kv_bytes is not None:
+        fixed = requirements.fixed or Interval.of(requirements.sure, node.total)
+        return fixed + Interval.of(options.kv_bytes), Interval.of(options.kv_bytes)
+    claim = options.util * node.total
+    if requirements.fixed is None:
+        return Interval.of(claim), None
+    rest = Interval.of(
+        max(0, claim - requirements.fixed.high), max(0, claim - requirements.fixed.low)
+    )
+    return Interval.of(claim), rest
 
 
-def _counts(need: Need, blocks: Pool, start: Start, cache: Span) -> dict[str, Span]:
-    sizes, batched = (cache.low, cache.high), start.batched
-    found = {"logged": Span.of(*(blocks.logged(size) for size in sizes))}
-    if need.length:
-        counts = (blocks.sequences(size, need.length, batched) for size in sizes)
-        found["sequences"] = Span.of(*counts)
-    if need.most:
-        lengths = (blocks.longest(size, batched, most=need.most) for size in sizes)
-        found["longest"] = Span.of(*lengths)
-    return found
+def _estimate_capacity(
+    requirements: MemoryRequirements, pool: BlockPool, options: ServeOptions, cache: Interval
+) -> dict[str, Interval]:
+    sizes, batched = (cache.low, cache.high), options.batched
+    capacity = {"logged": Interval.of(*(pool.logged(size) for size in sizes))}
+    if requirements.length:
+        counts = (pool.sequences(size, requirements.length, batched) for size in sizes)
+        capacity["sequences"] = Interval.of(*counts)
+    if requirements.most:
+        lengths = (pool.longest(size, batched, most=requirements.most) for size in sizes)
+        capacity["longest"] = Interval.of(*lengths)
+    return capacity
 
 
-def _answer(need: Need, start: Start, room: Room, claim: Span) -> tuple[Answer, str]:
+def _decide_answer(
+    requirements: MemoryRequirements, options: ServeOptions, node: NodeMemory, claim: Interval
+) -> tuple[FitAnswer, str]:
     """Return the answer and its reason: sure refusals first, then what is unknown or close."""
-    if (refusal := _refusal(need, start, room, claim)) is not None:
-        return Answer.NOT, refusal
-    if need.unknown:
-        return Answer.UNKNOWN, "; ".join(need.unknown)
-    fixed, one = need.fixed, need.one or 0
-    if start.kv_bytes is None and fixed and claim.low < fixed.high + one:
-        return Answer.CLOSE, (
+    if (refusal := _explain_misfit(requirements, options, node, claim)) is not None:
+        return FitAnswer.NOT, refusal
+    if requirements.unknown:
+        return FitAnswer.UNKNOWN, "; ".join(requirements.unknown)
+    fixed, sequence_bytes = requirements.fixed, requirements.sequence_bytes or 0
+    if options.kv_bytes is None and fixed and claim.low < fixed.high + sequence_bytes:
+        return FitAnswer.CLOSE, (
             f"beside weights and running, {gib(claim.low - fixed.high)} to "
-            f"{gib(claim.low - fixed.low)} stay for a KV cache that needs {gib(one)}"
+            f"{gib(claim.low - fixed.low)} stay for a KV cache that needs {gib(sequence_bytes)}"
         )
-    left = room.free - (claim.high if start.kv_bytes is None else claim.low)
-    if room.available is not None and left < room.guard + CLOSE:
-        limit = f"; the memory guard acts at {gib(room.guard)}" if room.guard else ""
-        return Answer.CLOSE, f"only {gib(left)} would stay free{limit}"
-    return Answer.FITS, f"{gib(left)} stay free"
+    left = node.free - (claim.high if options.kv_bytes is None else claim.low)
+    if node.available is not None and left < node.guard + CLOSE:
+        limit = f"; the memory guard acts at {gib(node.guard)}" if node.guard else ""
+        return FitAnswer.CLOSE, f"only {gib(left)} would stay free{limit}"
+    return FitAnswer.FITS, f"{gib(left)} stay free"
 
 
-def _refusal(need: Need, start: Start, room: Room, claim: Span) -> str | None:
+def _explain_misfit(
+    requirements: MemoryRequirements, options: ServeOptions, node: NodeMemory, claim: Interval
+) -> str | None:
     """Return why it cannot fit, whatever is not known; None where that is not sure."""
-    sure = need.sure + (start.kv_bytes or 0)
-    if start.kv_bytes is None and claim.low > room.free:
+    sure = requirements.sure + (options.kv_bytes or 0)
+    if options.kv_bytes is None and claim.low > node.free:
         return (
-            f"util {start.util:g} takes {gib(claim.low)} of {gib(room.total)}, and "
-            f"{gib(room.free)} can be had{_kept(room)}"
+            f"util {options.util:g} takes {gib(claim.low)} of {gib(node.total)}, and "
+            f"{gib(node.free)} can be had{_format_reserved(node)}"
         )
-    if sure > room.free:
-        return f"it needs {gib(sure)} at least, and {gib(room.free)} can be had{_kept(room)}"
-    if start.kv_bytes is not None:
-        return _short(need, start.kv_bytes)
-    if sure + (need.one or 0) > claim.low:
+    if sure > node.free:
         return (
-            f"util {start.util:g} gives {gib(claim.low)}; the weights take {gib(need.sure)} and "
-            f"one sequence of {need.length} tokens {gib(need.one or 0)}"
+            f"it needs {gib(sure)} at least, and {gib(node.free)} can be "
+            f"had{_format_reserved(node)}"
+        )
+    if options.kv_bytes is not None:
+        return _explain_short_cache(requirements, options.kv_bytes)
+    if sure + (requirements.sequence_bytes or 0) > claim.low:
+        return (
+            f"util {options.util:g} gives {gib(claim.low)}; the weights take "
+            f"{gib(requirements.sure)} and "
+            f"one sequence of {requirements.length} tokens {gib(requirements.sequence_bytes or 0)}"
         )
     return None
 
 
-def _short(need: Need, given: int) -> str | None:
-    if (need.one or 0) <= given:
+def _explain_short_cache(requirements: MemoryRequirements, given: int) -> str | None:
+    if (requirements.sequence_bytes or 0) <= given:
         return None
     return (
-        f"one sequence of {need.length} tokens needs {gib(need.one or 0)} of KV cache, and "
+        f"one sequence of {requirements.length} tokens needs "
+        f"{gib(requirements.sequence_bytes or 0)} of KV cache, and "
         f"{gib(given)} are given"
     )
 
 
-def _kept(room: Room) -> str:
-    return f" ({gib(room.kept)} are kept for other services)" if room.kept else ""
+def _format_reserved(node: NodeMemory) -> str:
+    return f" ({gib(node.kept)} are kept for other services)" if node.kept else ""

@@ -9,7 +9,7 @@ from sparkfleet.fit.weights import Weights
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Model:
+class ModelProfile:
     """A model's shape and weights, and those of the draft that is loaded beside it.
 
     None is what nobody knows; `unknown` says why, a sentence each.

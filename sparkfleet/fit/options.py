@@ -45,7 +45,7 @@ class Speculation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Start:
+class ServeOptions:
     """A start of vLLM on ``tp * pp`` Sparks; `length` None is the longest that fits.
 
     `util` is a fraction of each node's memory; `kv_bytes`, where given, sets the KV cache of a rank
@@ -70,7 +70,7 @@ class Start:
         return self.tp * self.pp
 
 
-def start(args: Mapping[str, Any], *, tp: int = 1, pp: int = 1) -> Start:
+def parse_serve_options(args: Mapping[str, Any], *, tp: int = 1, pp: int = 1) -> ServeOptions:
     """Return the start that `args`, the options of `vllm serve`, describe.
 
     Raises InputError for a value that cannot be.
@@ -78,39 +78,41 @@ def start(args: Mapping[str, Any], *, tp: int = 1, pp: int = 1) -> Start:
     given = {name.lstrip("-").replace("_", "-"): value for name, value in args.items()}
     quantization = given.get("quantization")
     kv_bytes = given.get("kv-cache-memory-bytes")
-    return Start(
+    return ServeOptions(
         tp=tp,
         pp=pp,
-        length=tokens("max-model-len", given.get("max-model-len")),
-        sequences=_whole("max-num-seqs", given.get("max-num-seqs"), SEQUENCES),
-        batched=_whole("max-num-batched-tokens", given.get("max-num-batched-tokens"), BATCHED),
-        util=fraction("gpu-memory-utilization", given.get("gpu-memory-utilization")),
-        kv_bytes=None if kv_bytes is None else _size("kv-cache-memory-bytes", kv_bytes),
+        length=parse_token_limit("max-model-len", given.get("max-model-len")),
+        sequences=_parse_count("max-num-seqs", given.get("max-num-seqs"), SEQUENCES),
+        batched=_parse_count(
+            "max-num-batched-tokens", given.get("max-num-batched-tokens"), BATCHED
+        ),
+        util=parse_memory_fraction("gpu-memory-utilization", given.get("gpu-memory-utilization")),
+        kv_bytes=None if kv_bytes is None else _parse_byte_size("kv-cache-memory-bytes", kv_bytes),
         kv_dtype=str(given.get("kv-cache-dtype") or "auto"),
         eager=given.get("enforce-eager") is True,
         online=quantization if quantization and quantization not in STORED else None,
-        speculation=_speculation(given.get("speculative-config")),
+        speculation=_parse_speculation(given.get("speculative-config")),
     )
 
 
-def named(words: Sequence[str]) -> dict[str, Any]:
+def collect_named_options(arguments: Sequence[str]) -> dict[str, Any]:
     """Return the options in words of a command line, such as `vllm_raw_args`, by name."""
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     name = ""
-    for word in words:
-        if word.startswith("--"):
-            name, equals, value = word[2:].partition("=")
-            found[name] = value if equals else True
+    for argument in arguments:
+        if argument.startswith("--"):
+            name, equals, value = argument[2:].partition("=")
+            options[name] = value if equals else True
         elif name:
-            found[name] = word
-    return found
+            options[name] = argument
+    return options
 
 
-def tokens(name: str, value: Any) -> int | None:
+def parse_token_limit(name: str, value: Any) -> int | None:
     """Return a number of tokens: 65536, "64K", "1m"; None for none, "auto" and -1."""
     if value is None or str(value) in ("auto", "-1"):
         return None
-    count = _human(value) or 0
+    count = _parse_human_readable_int(value) or 0
     if isinstance(value, bool) or not 1 <= count <= MOST_TOKENS:
         typed = f"type: {name} 65536" if name.startswith("--") else f"write: {name}: 65536"
         raise InputError(
@@ -119,39 +121,39 @@ def tokens(name: str, value: Any) -> int | None:
     return count
 
 
-def fraction(name: str, value: Any) -> float:
+def parse_memory_fraction(name: str, value: Any) -> float:
     """Return a fraction of memory, above 0 and up to 1; vLLM's default for None."""
     if value is None:
         return UTIL
     try:
-        found = float(value)
+        share = float(value)
     except (TypeError, ValueError):
-        found = 0.0
-    if isinstance(value, bool) or not 0 < found <= 1:
+        share = 0.0
+    if isinstance(value, bool) or not 0 < share <= 1:
         raise InputError(
             f"{name} is a fraction of the memory, above 0 and up to 1, not {value!r}",
             hint="on a Spark 0.7 to 0.85 is usual, say 0.8",
         )
-    return found
+    return share
 
 
-def _whole(name: str, value: Any, default: int) -> int:
+def _parse_count(name: str, value: Any, default: int) -> int:
     if value is None:
         return default
-    found = tokens(name, value)
-    if found is None:
+    count = parse_token_limit(name, value)
+    if count is None:
         raise InputError(f"{name} is a whole number from 1, not {value!r}")
-    return found
+    return count
 
 
-def _human(value: Any) -> int | None:
+def _parse_human_readable_int(value: Any) -> int | None:
     match = HUMAN.fullmatch(str(value))
     return int(float(match[1]) * UNITS[match[2]]) if match else None
 
 
-def _size(name: str, value: Any) -> int:
+def _parse_byte_size(name: str, value: Any) -> int:
     try:
-        size = _human(value)
+        size = _parse_human_readable_int(value)
         size = parse_size(value) if size is None else size
     except ValueError as error:
         raise InputError(f"{name}: {error}") from error
@@ -160,7 +162,7 @@ def _size(name: str, value: Any) -> int:
     return size
 
 
-def _speculation(value: Any) -> Speculation | None:
+def _parse_speculation(value: Any) -> Speculation | None:
     if isinstance(value, str):
         try:
             value = json.loads(value)
@@ -173,6 +175,6 @@ def _speculation(value: Any) -> Speculation | None:
     model = value.get("model")
     return Speculation(
         method=str(value.get("method") or "draft_model"),
-        tokens=_whole("num_speculative_tokens", value.get("num_speculative_tokens"), 1),
+        tokens=_parse_count("num_speculative_tokens", value.get("num_speculative_tokens"), 1),
         model=str(model) if model else None,
     )

@@ -14,14 +14,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil
 
-from sparkfleet.fit.cache import Kept
+from sparkfleet.fit.cache import LayerCache
 
 BLOCK = 16  # tokens; vLLM's default on CUDA
 NEARLY_EQUAL = 1.25  # counts of layers of two types that are still given one depth
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class KVCacheGroup:
     """Layers that share blocks: `block` tokens in each, or one state if `state`."""
 
     block: int
@@ -38,10 +38,10 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pool:
+class BlockPool:
     """The groups, and the bytes of one block of any of them."""
 
-    groups: tuple[Group, ...]
+    groups: tuple[KVCacheGroup, ...]
     block_bytes: int
 
     def blocks(self, size: float) -> int:
@@ -57,13 +57,13 @@ class Pool:
         tokens = [group.block for group in self.groups if not group.state]
         return self.blocks(size) // len(self.groups) * min(tokens) if tokens else 0
 
-    def needed(self, tokens: int, batched: int) -> int:
+    def sequence_bytes(self, tokens: int, batched: int) -> int:
         """Return the bytes of the blocks of one sequence."""
         return self.block_bytes * sum(group.blocks(tokens, batched) for group in self.groups)
 
     def sequences(self, size: float, tokens: int, batched: int) -> int:
         """Return how many sequences of `tokens` fit in `size` bytes at once."""
-        needed = self.needed(tokens, batched)
+        needed = self.sequence_bytes(tokens, batched)
         return int(size // needed) if needed else 0
 
     def longest(self, size: float, batched: int, *, most: int) -> int:
@@ -71,35 +71,35 @@ class Pool:
         low, high = 0, most
         while low < high:
             middle = (low + high + 1) // 2
-            if self.needed(middle, batched) <= size:
+            if self.sequence_bytes(middle, batched) <= size:
                 low = middle
             else:
                 high = middle - 1
         return low
 
 
-def pool(rows: tuple[Kept, ...], *, block: int = BLOCK) -> Pool:
+def build_block_pool(rows: tuple[LayerCache, ...], *, block: int = BLOCK) -> BlockPool:
     """Return the pool for layers that keep `rows`, with `block` tokens in the smallest block."""
     types = Counter(rows)
     if not types:
-        return Pool(groups=(), block_bytes=0)
+        return BlockPool(groups=(), block_bytes=0)
     if len({(row.window, bool(row.state_bytes)) for row in types}) == 1:
-        return _alike(rows, block)
-    page = _page(types, block)
+        return _build_uniform_pool(rows, block)
+    page = _compute_page_bytes(types, block)
     fewest, most = min(types.values()), max(types.values())
     depth = most if most < fewest * NEARLY_EQUAL else fewest
-    groups = tuple(_groups(types, page, depth, block))
-    return Pool(groups=groups, block_bytes=page * depth)
+    groups = tuple(_split_cache_groups(types, page, depth, block))
+    return BlockPool(groups=groups, block_bytes=page * depth)
 
 
-def _alike(rows: tuple[Kept, ...], block: int) -> Pool:
+def _build_uniform_pool(rows: tuple[LayerCache, ...], block: int) -> BlockPool:
     state = bool(rows[0].state_bytes)
     size = sum(row.state_bytes or row.token_bytes * block for row in rows)
-    group = Group(block=1 if state else block, window=rows[0].window, state=state)
-    return Pool(groups=(group,), block_bytes=size)
+    group = KVCacheGroup(block=1 if state else block, window=rows[0].window, state=state)
+    return BlockPool(groups=(group,), block_bytes=size)
 
 
-def _page(types: Counter[Kept], block: int) -> int:
+def _compute_page_bytes(types: Counter[LayerCache], block: int) -> int:
     """Return the bytes of one layer's part of a block: the most that any type needs.
 
     Attention takes blocks of so many tokens that a state fits into one.
@@ -110,8 +110,10 @@ def _page(types: Counter[Kept], block: int) -> int:
     return max(widest * tokens, state)
 
 
-def _groups(types: Counter[Kept], page: int, depth: int, block: int) -> Iterator[Group]:
+def _split_cache_groups(
+    types: Counter[LayerCache], page: int, depth: int, block: int
+) -> Iterator[KVCacheGroup]:
     for row, count in types.items():
-        own = page // row.token_bytes // block * block if row.token_bytes else 1
-        group = Group(block=own, window=row.window, state=bool(row.state_bytes))
+        tokens = page // row.token_bytes // block * block if row.token_bytes else 1
+        group = KVCacheGroup(block=tokens, window=row.window, state=bool(row.state_bytes))
         yield from [group] * ceil(count / depth)

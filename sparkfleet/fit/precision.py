@@ -12,11 +12,11 @@ from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any
 
-from sparkfleet.expressions import compiled
+from sparkfleet.expressions import compile_regex
 from sparkfleet.fit.architecture import Architecture
 from sparkfleet.fit.cache import BYTES
-from sparkfleet.fit.parameters import Part, Role
-from sparkfleet.fit.span import CannotTellError, Span
+from sparkfleet.fit.interval import CannotTellError, Interval
+from sparkfleet.fit.parameters import ParameterRole, Part
 
 NVFP4 = 4 / 8 + 1 / 16  # four bits, and a scale of eight for every sixteen
 MXFP4 = 4 / 8 + 1 / 32
@@ -24,16 +24,16 @@ SCALE = 2.0  # bytes, for every group of AWQ, GPTQ and integer schemes
 NAMED = {"nvfp4": NVFP4, "fp8": 1.0, "mxfp4": MXFP4, "w4a16_nvfp4": NVFP4}
 ONLINE = {"fp8": 1.0}  # --quantization that converts weights of 16 bits while they load
 MODULES = {  # what checkpoints call a role's modules, below a layer
-    Role.ATTENTION: ("self_attn.q_proj", "mixer.q_proj"),
-    Role.LINEAR: ("linear_attn.in_proj_qkv", "linear_attn.in_proj_qkvz"),
-    Role.MAMBA: ("mixer.in_proj", "mamba.in_proj"),
-    Role.DENSE: ("mlp.down_proj", "mixer.down_proj"),
-    Role.SHARED: (
+    ParameterRole.ATTENTION: ("self_attn.q_proj", "mixer.q_proj"),
+    ParameterRole.LINEAR: ("linear_attn.in_proj_qkv", "linear_attn.in_proj_qkvz"),
+    ParameterRole.MAMBA: ("mixer.in_proj", "mamba.in_proj"),
+    ParameterRole.DENSE: ("mlp.down_proj", "mixer.down_proj"),
+    ParameterRole.SHARED: (
         "mlp.shared_expert.down_proj",
         "mlp.shared_experts.down_proj",
         "mixer.shared_experts.down_proj",
     ),
-    Role.ROUTED: (
+    ParameterRole.ROUTED: (
         "mlp.experts.0.down_proj",
         "experts.0.down_proj",
         "moe.experts.0.down_proj",
@@ -43,7 +43,7 @@ MODULES = {  # what checkpoints call a role's modules, below a layer
 ABOVE = ("model.layers", "model.language_model.layers", "language_model.model.layers", "backbone")
 
 
-def part_bytes(shape: Architecture, part: Part, online: str | None = None) -> Span:
+def estimate_part_bytes(shape: Architecture, part: Part, online: str | None = None) -> Interval:
     """Return the bytes of `part`; `online` is a ``--quantization`` that converts while loading.
 
     It halves only weights of 16 bits: what is stored in fewer stays as it is. Raises
@@ -53,14 +53,18 @@ def part_bytes(shape: Architecture, part: Part, online: str | None = None) -> Sp
     if plain is None:
         raise CannotTellError("cannot tell the bytes of a weight: config.json has no dtype")
     if part.role not in MODULES:
-        return Span.of(part.count * plain)
+        return Interval.of(part.count * plain)
     if shape.quantization:
-        left_out = _is_left_out(shape.quantization, part)
-        return Span.of(plain).times(part.count) if left_out else _quantized(shape, part, plain)
-    return Span.of(part.count * (converted(online) or plain))
+        left_out = _is_unquantized(shape.quantization, part)
+        return (
+            Interval.of(plain).times(part.count)
+            if left_out
+            else _estimate_quantized_bytes(shape, part, plain)
+        )
+    return Interval.of(part.count * (find_online_bytes(online) or plain))
 
 
-def converted(online: str | None) -> float | None:
+def find_online_bytes(online: str | None) -> float | None:
     """Return the bytes that `online` makes of a weight of 16 bits; None where it makes nothing.
 
     Raises CannotTellError.
@@ -75,17 +79,17 @@ def converted(online: str | None) -> float | None:
     return ONLINE[online]
 
 
-def _quantized(shape: Architecture, part: Part, plain: float) -> Span:
+def _estimate_quantized_bytes(shape: Architecture, part: Part, plain: float) -> Interval:
     method = str(shape.quantization.get("quant_method", "")).lower()
-    if method == "gpt_oss_mxfp4" or (method == "mxfp4" and part.role is not Role.ROUTED):
-        return Span.of(part.count * plain)  # OpenAI quantizes experts only
-    sizes = sorted(_sizes(shape.quantization))
+    if method == "gpt_oss_mxfp4" or (method == "mxfp4" and part.role is not ParameterRole.ROUTED):
+        return Interval.of(part.count * plain)  # OpenAI quantizes experts only
+    sizes = sorted(_list_scheme_bytes(shape.quantization))
     if not sizes:
         raise CannotTellError(f"cannot tell the bytes of weights quantized by {method or '?'!r}")
-    return Span.of(sizes[0], sizes[-1]).times(part.count)
+    return Interval.of(sizes[0], sizes[-1]).times(part.count)
 
 
-def _sizes(config: Mapping[str, Any]) -> Iterator[float]:
+def _list_scheme_bytes(config: Mapping[str, Any]) -> Iterator[float]:
     """Yield the bytes of a weight in every scheme of the config."""
     algorithm = str(config.get("quant_algo") or config.get("quant_method") or "").lower()
     groups = config.get("config_groups")
@@ -93,14 +97,18 @@ def _sizes(config: Mapping[str, Any]) -> Iterator[float]:
         yield from (NVFP4, BYTES["bfloat16"])
     elif isinstance(groups, Mapping):
         schemes = [group.get("weights") for group in groups.values() if isinstance(group, Mapping)]
-        yield from (_integer(scheme) for scheme in schemes if isinstance(scheme, Mapping))
+        yield from (
+            _compute_scheme_bytes(scheme) for scheme in schemes if isinstance(scheme, Mapping)
+        )
     elif algorithm in NAMED:
         yield NAMED[algorithm]
     elif isinstance(config.get("bits"), int):
-        yield _integer({"num_bits": config["bits"], "group_size": config.get("group_size")})
+        yield _compute_scheme_bytes(
+            {"num_bits": config["bits"], "group_size": config.get("group_size")}
+        )
 
 
-def _integer(scheme: Mapping[str, Any]) -> float:
+def _compute_scheme_bytes(scheme: Mapping[str, Any]) -> float:
     bits, group = scheme.get("num_bits"), scheme.get("group_size")
     if not isinstance(bits, int) or bits < 1:
         raise CannotTellError("cannot tell the bytes of a weight: the scheme has no num_bits")
@@ -109,27 +117,27 @@ def _integer(scheme: Mapping[str, Any]) -> float:
     return bits / 8 + (SCALE / group if isinstance(group, int) and group > 0 else 0)
 
 
-def _is_left_out(config: Mapping[str, Any], part: Part) -> bool:
+def _is_unquantized(config: Mapping[str, Any], part: Part) -> bool:
     names = ("ignore", "exclude_modules", "modules_to_not_convert", "ignored_layers")
     patterns = next((config[name] for name in names if config.get(name)), ())
     if part.layer is None or not isinstance(patterns, list):
         return False
-    modules = [f"{above}.{part.layer}.{own}" for above in ABOVE for own in MODULES[part.role]]
-    modules += [f"backbone.layers.{part.layer}.{own}" for own in MODULES[part.role]]
-    return any(_matches(str(pattern), module) for pattern in patterns for module in modules)
+    modules = [f"{above}.{part.layer}.{suffix}" for above in ABOVE for suffix in MODULES[part.role]]
+    modules += [f"backbone.layers.{part.layer}.{suffix}" for suffix in MODULES[part.role]]
+    return any(_matches_module(str(pattern), module) for pattern in patterns for module in modules)
 
 
-def _matches(pattern: str, module: str) -> bool:
+def _matches_module(pattern: str, module: str) -> bool:
     if pattern.startswith("re:"):
-        return _expression(pattern[3:]).match(module) is not None
+        return _compile_module_pattern(pattern[3:]).match(module) is not None
     if "*" in pattern:
         return fnmatchcase(module, pattern)
     return f".{pattern}." in f".{module}."
 
 
 @cache
-def _expression(text: str) -> re.Pattern[str]:
+def _compile_module_pattern(text: str) -> re.Pattern[str]:
     try:
-        return compiled(text)
+        return compile_regex(text)
     except re.error as error:
         raise CannotTellError(f"cannot tell what {text!r} of quantization_config means") from error

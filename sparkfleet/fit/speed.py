@@ -11,18 +11,18 @@ from dataclasses import dataclass
 
 from sparkfleet.fit import layers as kinds
 from sparkfleet.fit.architecture import Architecture
-from sparkfleet.fit.cache import kept, total
-from sparkfleet.fit.model import Model
-from sparkfleet.fit.options import Start
-from sparkfleet.fit.span import CannotTellError, Span
-from sparkfleet.fit.terms import PUBLISHED, Step, Terms
+from sparkfleet.fit.cache import list_layer_caches, sum_cache_bytes
+from sparkfleet.fit.cost_model import PUBLISHED, CostModel, DecodeStep
+from sparkfleet.fit.interval import CannotTellError, Interval
+from sparkfleet.fit.model import ModelProfile
+from sparkfleet.fit.options import ServeOptions
 
 BANDWIDTH = 273e9  # bytes/s of a Spark's memory, guide section 2
 ONE_PASS = ("dflash", "ngram")  # methods whose draft is made in one pass, or in none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rate:
+class DecodeRate:
     """Tokens/s of all sequences together.
 
     `ceiling` is what the bandwidth of memory allows if nothing else took time, `likely` what the
@@ -30,49 +30,61 @@ class Rate:
     `expected` has the terms' error on top.
     """
 
-    read: Span  # bytes, by each rank
-    ceiling: Span
-    likely: Span | None  # None where the model's shape is not known
-    terms: Terms
+    read: Interval  # bytes, by each rank
+    ceiling: Interval
+    likely: Interval | None  # None where the model's shape is not known
+    terms: CostModel
 
     @property
-    def expected(self) -> Span | None:
+    def expected(self) -> Interval | None:
         """The likely rate, and the terms' error twice to either side."""
         if self.likely is None:
             return None
         wide = 2 * self.terms.error
-        return Span.of(self.likely.low * max(0.0, 1 - wide), self.likely.high * (1 + wide))
+        return Interval.of(self.likely.low * max(0.0, 1 - wide), self.likely.high * (1 + wide))
 
 
-def rate(
-    model: Model, start: Start, *, context: int = 0, sequences: int = 1, terms: Terms = PUBLISHED
-) -> Rate:
+def predict_decode_rate(
+    model: ModelProfile,
+    options: ServeOptions,
+    *,
+    context: int = 0,
+    sequences: int = 1,
+    cost_model: CostModel = PUBLISHED,
+) -> DecodeRate:
     """Return the rate at which `sequences` decode with `context` tokens each in the cache.
 
     Raises CannotTellError.
     """
     shape = model.shape
-    drafted = start.speculation.tokens if start.speculation else 0
-    read = _read(model, start, sequences * (1 + drafted)) + _drafts(model, start)
+    drafted = options.speculation.tokens if options.speculation else 0
+    read = _estimate_weight_reads(
+        model, options, sequences * (1 + drafted)
+    ) + _estimate_draft_reads(model, options)
     if shape is not None and context:
-        read += Span.of(sequences * total(kept(shape, start.kv_dtype, tp=start.tp), context))
-    made = Span.of(sequences, sequences * (1 + drafted))
-    return Rate(
+        read += Interval.of(
+            sequences
+            * sum_cache_bytes(list_layer_caches(shape, options.kv_dtype, tp=options.tp), context)
+        )
+    tokens = Interval.of(sequences, sequences * (1 + drafted))
+    return DecodeRate(
         read=read,
-        ceiling=_per_second(made, read.times(1 / BANDWIDTH)),
-        likely=_per_second(made, _seconds(shape, start, read, terms)) if shape else None,
-        terms=terms,
+        ceiling=_per_second(tokens, read.times(1 / BANDWIDTH)),
+        likely=_per_second(tokens, _predict_step_seconds(shape, options, read, cost_model))
+        if shape
+        else None,
+        terms=cost_model,
     )
 
 
-def step(shape: Architecture, start: Start, read: float) -> Step:
+def build_decode_step(shape: Architecture, options: ServeOptions, read: float) -> DecodeStep:
     """Return a step that reads `read` bytes on every rank."""
-    count = layer_parts(shape)
-    hops = start.pp - 1  # from stage to stage
-    return Step(read=read, parts=count, reduces=(count if start.tp > 1 else 0) + hops)
+    count = count_layer_parts(shape)
+    hops = options.pp - 1  # from stage to stage
+    return DecodeStep(read=read, parts=count, reduces=(count if options.tp > 1 else 0) + hops)
 
 
-def layer_parts(shape: Architecture) -> int:
+def count_layer_parts(shape: Architecture) -> int:
     """Return the parts of all layers: two of each, one where a layer is a mixer or an MLP alone.
 
     Raises CannotTellError.
@@ -83,29 +95,36 @@ def layer_parts(shape: Architecture) -> int:
     return shape.layers * (1 if alone else 2)
 
 
-def _read(model: Model, start: Start, checked: int) -> Span:
+def _estimate_weight_reads(model: ModelProfile, options: ServeOptions, checked: int) -> Interval:
     """Return the bytes of weights that a rank reads to check so many tokens."""
     if model.weights is None:
         raise CannotTellError("cannot tell the speed: the model's files are not there to read")
-    read = model.weights.read(model.shape, checked).times(1 / start.tp)
+    read = model.weights.read(model.shape, checked).times(1 / options.tp)
     if not read.low:
         raise CannotTellError("cannot tell the speed: nobody says how many parameters are active")
     return read
 
 
-def _drafts(model: Model, start: Start) -> Span:
+def _estimate_draft_reads(model: ModelProfile, options: ServeOptions) -> Interval:
     """Return the bytes that drafting reads in a step."""
-    speculation, weights = start.speculation, model.weights
+    speculation, weights = options.speculation, model.weights
     if speculation is None or weights is None:
-        return Span.of(0)
+        return Interval.of(0)
     passes = 1 if speculation.method in ONE_PASS else speculation.tokens
-    own = model.draft.always if model.draft else weights.drafts
-    return own.times(passes / start.tp)
+    weights_read = model.draft.always if model.draft else weights.drafts
+    return weights_read.times(passes / options.tp)
 
 
-def _seconds(shape: Architecture, start: Start, read: Span, terms: Terms) -> Span:
-    return Span.of(*(terms.seconds(step(shape, start, size)) for size in (read.low, read.high)))
+def _predict_step_seconds(
+    shape: Architecture, options: ServeOptions, read: Interval, cost_model: CostModel
+) -> Interval:
+    return Interval.of(
+        *(
+            cost_model.seconds(build_decode_step(shape, options, size))
+            for size in (read.low, read.high)
+        )
+    )
 
 
-def _per_second(made: Span, seconds: Span) -> Span:
-    return Span.of(made.low / seconds.high, made.high / seconds.low)
+def _per_second(tokens: Interval, seconds: Interval) -> Interval:
+    return Interval.of(tokens.low / seconds.high, tokens.high / seconds.low)

@@ -6,15 +6,15 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
-from sparkfleet.fit.terms import Sample, Step
+from sparkfleet.fit.cost_model import DecodeStep, Sample
 
 FILE = "speeds.json"
-FORM = 1  # of the file; another one does not count
+FORMAT_VERSION = 1  # of the file; another one does not count
 MOST = 64  # measurements that are kept, the newest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class MeasuredStep:
     """A step of so many requests at once with so many tokens in the cache, and when it was."""
 
     recipe: str
@@ -30,32 +30,35 @@ class Measured:
         return (self.recipe, self.nodes, self.requests, self.context)
 
 
-def path(cluster_dir: str, cluster: str) -> str:
+def format_speeds_path(cluster_dir: str, cluster: str) -> str:
     """Return where the file is on the head; ``~`` is expanded there."""
     return f"{cluster_dir}/{cluster}/{FILE}"
 
 
-def write(known: Sequence[Measured], news: Iterable[Measured]) -> str:
+def format_measurements(earlier: Sequence[MeasuredStep], news: Iterable[MeasuredStep]) -> str:
     """Return the text of the file with `news`, each in the place of an older one of its kind."""
-    kept = {one.kind: one for one in sorted((*known, *news), key=lambda one: one.at)}
-    rows = [asdict(one) for one in list(kept.values())[-MOST:]]
-    return json.dumps({"form": FORM, "measured": rows}, indent=1) + "\n"
+    newest = {
+        measurement.kind: measurement
+        for measurement in sorted((*earlier, *news), key=lambda measurement: measurement.at)
+    }
+    rows = [asdict(measurement) for measurement in list(newest.values())[-MOST:]]
+    return json.dumps({"form": FORMAT_VERSION, "measured": rows}, indent=1) + "\n"
 
 
-def read(text: str) -> tuple[Measured, ...]:
+def parse_measurements(text: str) -> tuple[MeasuredStep, ...]:
     """Return what a file holds; nothing where it is none of ours, or of another form."""
     try:
         content = json.loads(text)
-        rows = content["measured"] if content["form"] == FORM else ()
-        found = tuple(_measured(row) for row in rows)
+        rows = content["measured"] if content["form"] == FORMAT_VERSION else ()
+        measurements = tuple(_parse_measurement(row) for row in rows)
     except (ValueError, TypeError, KeyError, AttributeError):
         return ()
-    return tuple(one for one in found if one.sample.seconds > 0)
+    return tuple(measurement for measurement in measurements if measurement.sample.seconds > 0)
 
 
-def _measured(row: dict[str, object]) -> Measured:
+def _parse_measurement(row: dict[str, object]) -> MeasuredStep:
     sample = row.pop("sample")
     if not isinstance(sample, dict):
         raise TypeError(sample)
     seconds = float(sample["seconds"])
-    return Measured(sample=Sample(step=Step(**sample["step"]), seconds=seconds), **row)  # type: ignore[arg-type] # JSON
+    return MeasuredStep(sample=Sample(step=DecodeStep(**sample["step"]), seconds=seconds), **row)  # type: ignore[arg-type] # JSON

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sparkfleet.fit.architecture import Architecture
-from sparkfleet.fit.parameters import Role, parts, share
-from sparkfleet.fit.precision import converted, part_bytes
-from sparkfleet.fit.span import NOTHING, CannotTellError, Span
+from sparkfleet.fit.interval import NOTHING, CannotTellError, Interval
+from sparkfleet.fit.parameters import ParameterRole, count_parameters, estimate_expert_share
+from sparkfleet.fit.precision import estimate_part_bytes, find_online_bytes
 
 SIXTEEN = ("BF16", "F16")
 SMALLEST_PLAIN = 1.5  # bytes a parameter; files with more are of 16 bits
@@ -26,7 +26,7 @@ ROUTER = re.compile(r"(router|\.gate)\.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tensors:
+class TensorGroup:
     """Tensors whose names differ in numbers only: `size` in bytes, as stored."""
 
     name: str
@@ -45,92 +45,96 @@ class Weights:
     what stays where weights are converted while they load. `source` says how it is known.
     """
 
-    resident: Span
-    always: Span
-    routed: Span
-    drafts: Span
-    stored: Span
+    resident: Interval
+    always: Interval
+    routed: Interval
+    drafts: Interval
+    stored: Interval
     source: str
 
-    def read(self, shape: Architecture | None, tokens: int = 1) -> Span:
+    def read(self, shape: Architecture | None, tokens: int = 1) -> Interval:
         """Return the bytes that one step reads to make or check `tokens` tokens at once.
 
         Raises CannotTellError where there are experts and nobody says how many a token takes.
         """
         if not self.routed.high:
             return self.always
-        taken = share(shape.experts if shape else None, tokens)
+        taken = estimate_expert_share(shape.experts if shape else None, tokens)
         return self.always + self.routed.times(taken)
 
 
-def from_tensors(
-    tensors: Sequence[Tensors], shape: Architecture, online: str | None = None
+def sum_tensor_weights(
+    tensors: Sequence[TensorGroup], shape: Architecture, online: str | None = None
 ) -> Weights:
     """Return the weights that `tensors` are; raises CannotTellError where there are none."""
     if not tensors:
         raise CannotTellError("cannot tell the weights: there are no safetensors to read")
-    tied = not any(role_of(row) is Role.HEAD for row in tensors)
+    tied = not any(classify_tensors(row) is ParameterRole.HEAD for row in tensors)
     sums = dict.fromkeys(("resident", "always", "routed", "drafts"), 0.0)
     for row in tensors:
-        role, size = role_of(row), _loaded(row, shape, online)
+        role, size = classify_tensors(row), _compute_loaded_bytes(row, shape, online)
         sums["resident"] += size
-        if role is Role.ROUTED:
+        if role is ParameterRole.ROUTED:
             sums["routed"] += size
-        elif role is Role.DRAFT:
+        elif role is ParameterRole.DRAFT:
             sums["drafts"] += size
-        elif role is not Role.TOWER and (role is not Role.EMBEDDING or tied):
+        elif role is not ParameterRole.TOWER and (role is not ParameterRole.EMBEDDING or tied):
             sums["always"] += size
     return Weights(
-        **{name: Span.of(total) for name, total in sums.items()},
-        stored=Span.of(sum(row.size for row in tensors)),
+        **{name: Interval.of(total) for name, total in sums.items()},
+        stored=Interval.of(sum(row.size for row in tensors)),
         source="the tensors",
     )
 
 
-def role_of(row: Tensors) -> Role:
+def classify_tensors(row: TensorGroup) -> ParameterRole:
     """Return the role of tensors, by their name; what is in no list is read for every token."""
     table = (
-        (Role.DRAFT, DRAFT),
-        (Role.TOWER, TOWER),
-        (Role.EMBEDDING, EMBEDDING),
-        (Role.HEAD, HEAD),
-        (Role.ROUTED, ROUTED),
-        (Role.ROUTER, ROUTER),
+        (ParameterRole.DRAFT, DRAFT),
+        (ParameterRole.TOWER, TOWER),
+        (ParameterRole.EMBEDDING, EMBEDDING),
+        (ParameterRole.HEAD, HEAD),
+        (ParameterRole.ROUTED, ROUTED),
+        (ParameterRole.ROUTER, ROUTER),
     )
-    return next((role for role, pattern in table if pattern.search(row.name)), Role.DENSE)
+    return next((role for role, pattern in table if pattern.search(row.name)), ParameterRole.DENSE)
 
 
-def _loaded(row: Tensors, shape: Architecture, online: str | None) -> float:
+def _compute_loaded_bytes(row: TensorGroup, shape: Architecture, online: str | None) -> float:
     """Return the bytes of tensors once loaded: those that --quantization converts are smaller."""
     plain = row.dtype not in SIXTEEN or row.dimensions < 2 or shape.quantization
-    if plain or role_of(row) not in (Role.DENSE, Role.ROUTED):
+    if plain or classify_tensors(row) not in (ParameterRole.DENSE, ParameterRole.ROUTED):
         return row.size
-    made = converted(online)
-    return row.size if made is None else row.elements * made
+    width = find_online_bytes(online)
+    return row.size if width is None else row.elements * width
 
 
-def from_shape(shape: Architecture, online: str | None = None) -> Weights:
+def estimate_shape_weights(shape: Architecture, online: str | None = None) -> Weights:
     """Return the weights of a model of this shape; raises CannotTellError."""
-    rows = [(part.role, part_bytes(shape, part, online)) for part in parts(shape)]
-    seldom = {Role.ROUTED, Role.DRAFT, Role.TOWER}
+    rows = [
+        (part.role, estimate_part_bytes(shape, part, online)) for part in count_parameters(shape)
+    ]
+    seldom = {ParameterRole.ROUTED, ParameterRole.DRAFT, ParameterRole.TOWER}
     if shape.tied is not True:
-        seldom.add(Role.EMBEDDING)
-    stored = sum((part_bytes(shape, part) for part in parts(shape)), NOTHING)
+        seldom.add(ParameterRole.EMBEDDING)
+    stored = sum((estimate_part_bytes(shape, part) for part in count_parameters(shape)), NOTHING)
     return Weights(
-        resident=_sum(rows, set(Role)),
-        always=_sum(rows, set(Role) - seldom),
-        routed=_sum(rows, {Role.ROUTED}),
-        drafts=_sum(rows, {Role.DRAFT}),
+        resident=_sum_roles(rows, set(ParameterRole)),
+        always=_sum_roles(rows, set(ParameterRole) - seldom),
+        routed=_sum_roles(rows, {ParameterRole.ROUTED}),
+        drafts=_sum_roles(rows, {ParameterRole.DRAFT}),
         stored=stored,
         source="the shape in config.json",
     )
 
 
-def _sum(rows: Sequence[tuple[Role, Span]], roles: set[Role]) -> Span:
+def _sum_roles(
+    rows: Sequence[tuple[ParameterRole, Interval]], roles: set[ParameterRole]
+) -> Interval:
     return sum((size for role, size in rows if role in roles), NOTHING)
 
 
-def from_figures(
+def estimate_figure_weights(
     size: int, parameters: int | None, active: int | None, online: str | None = None
 ) -> Weights:
     """Return the weights of which only the size on disk and the counts of parameters are known.
@@ -138,16 +142,16 @@ def from_figures(
     The active ones have at least the mean size, since what experts are not is quantized last;
     where they are converted while loading, as few bytes as that gives.
     """
-    made = converted(online) if parameters and size / parameters > SMALLEST_PLAIN else None
-    least = size if made is None else min(size, (parameters or 0) * made)
-    read = Span.of(0, size)
+    width = find_online_bytes(online) if parameters and size / parameters > SMALLEST_PLAIN else None
+    least = size if width is None else min(size, (parameters or 0) * width)
+    read = Interval.of(0, size)
     if parameters and active:
-        read = Span.of(least / parameters * active, min(size, 2.0 * active))
+        read = Interval.of(least / parameters * active, min(size, 2.0 * active))
     return Weights(
-        resident=Span.of(least, size),
+        resident=Interval.of(least, size),
         always=read,
         routed=NOTHING,
         drafts=NOTHING,
-        stored=Span.of(size),
+        stored=Interval.of(size),
         source="the recipe's figures",
     )

@@ -8,37 +8,37 @@ from typing import Any
 
 from sparkfleet.errors import InventoryError, Problem, Where
 from sparkfleet.inventory import clusters
-from sparkfleet.inventory.connections import check_connections
-from sparkfleet.inventory.kinds import complaint
-from sparkfleet.inventory.membership import hosts_of_group
+from sparkfleet.inventory.connections import check_connection_variables
+from sparkfleet.inventory.kinds import validate_value
+from sparkfleet.inventory.membership import list_group_hosts
 from sparkfleet.model import Group, Host, Inventory, Value
 from sparkfleet.spelling import NEAR, NEARER, did_you_mean
 from sparkfleet.templating import holds_template
 from sparkfleet.variables import FAMILIES, VARIABLES, Kind, Variable
-from sparkfleet.variables.names import misnamed
+from sparkfleet.variables.names import list_invalid_names
 
 
-def check(inventory: Inventory) -> list[Problem]:
+def check_inventory(inventory: Inventory) -> list[Problem]:
     """Return every problem with names, addresses, our variables and clusters."""
-    names = hosts_of_group(inventory, "sparks") if "sparks" in inventory.groups else ()
+    names = list_group_hosts(inventory, "sparks") if "sparks" in inventory.groups else ()
     sparks = [inventory.hosts[name] for name in names]
     return [
-        *_variables(inventory),
-        *check_connections(inventory.hosts.values(), sparks),
-        *(_clusters(inventory) if sparks else ()),
+        *_check_set_variables(inventory),
+        *check_connection_variables(inventory.hosts.values(), sparks),
+        *(_check_clusters(inventory) if sparks else ()),
     ]
 
 
-def _variables(inventory: Inventory) -> Iterator[Problem]:
+def _check_set_variables(inventory: Inventory) -> Iterator[Problem]:
     """Yield the problems of every value that any file sets, the shadowed ones included."""
-    seen: set[int] = set()
+    checked: set[int] = set()
     entities: tuple[Group | Host, ...] = (*inventory.groups.values(), *inventory.hosts.values())
     for entity in entities:
         for name, value in entity.vars.items():
-            for one in (value, *value.shadowed):
-                if id(one) not in seen:
-                    seen.add(id(one))
-                    yield from check_variable(name, one)
+            for candidate in (value, *value.shadowed):
+                if id(candidate) not in checked:
+                    checked.add(id(candidate))
+                    yield from check_variable(name, candidate)
 
 
 def check_variable(name: str, value: Value) -> Iterator[Problem]:
@@ -46,34 +46,36 @@ def check_variable(name: str, value: Value) -> Iterator[Problem]:
     row = VARIABLES.get(name)
     if row is None:
         if FAMILIES.match(name):
-            yield from _misspelt(name, value)
+            yield from _check_spelling(name, value)
         return
-    yield from _names(row, value)
+    yield from _check_environment_names(row, value)
     if value.raw is None and holds_template(
         value.data
     ):  # what was rendered is text, whatever it is
         return
-    if wrong := complaint(row, value.data, value.raw):
+    if wrong := validate_value(row, value.data, value.raw):
         yield Problem(message=f"{name} {wrong}", where=value.where, hint=row.help)
     elif name == "cluster_rank_vars":
-        yield from _inner(value.data, value.where)
+        yield from _check_nested_variables(value.data, value.where)
 
 
-def _names(row: Variable, value: Value) -> Iterator[Problem]:
+def _check_environment_names(row: Variable, value: Value) -> Iterator[Problem]:
     """Yield the names of an environment that no variable can have, each at its place."""
-    for key, wrong in misnamed(value.data) if row.kind is Kind.ENVIRONMENT else ():
+    for key, wrong in list_invalid_names(value.data) if row.kind is Kind.ENVIRONMENT else ():
         where = value.entries.get(key) or value.where
         yield Problem(message=f"{row.name}: {wrong}", where=where, hint=row.help)
 
 
-def _inner(mappings: Iterable[Mapping[str, Any]], where: Where | None) -> Iterator[Problem]:
+def _check_nested_variables(
+    mappings: Iterable[Mapping[str, Any]], where: Where | None
+) -> Iterator[Problem]:
     """Yield what is wrong with variables that stand inside a variable."""
     for mapping in mappings:
         for name, data in mapping.items():
             yield from check_variable(name, Value(data=data, where=where))
 
 
-def _misspelt(name: str, value: Value) -> Iterator[Problem]:
+def _check_spelling(name: str, value: Value) -> Iterator[Problem]:
     """Yield the problem of a name that looks like ours.
 
     Others use names with `cluster` too (k3s-ansible's `cluster_context`): there only a near miss
@@ -85,25 +87,29 @@ def _misspelt(name: str, value: Value) -> Iterator[Problem]:
     if hint is None and not shared:
         hint = f"names that start with {family}_ are sparkfleet's; rename yours"
     if hint:
-        yield Problem(message=f"unknown variable {name}", where=_of_name(name, value), hint=hint)
+        yield Problem(
+            message=f"unknown variable {name}", where=_locate_name(name, value), hint=hint
+        )
 
 
-def _of_name(name: str, value: Value) -> Where | None:
+def _locate_name(name: str, value: Value) -> Where | None:
     where = value.where
     if where is None or where.excerpt is None or name not in where.excerpt:
         return where
     return replace(where, col=where.excerpt.index(name) + 1)
 
 
-def _clusters(inventory: Inventory) -> Iterator[Problem]:
+def _check_clusters(inventory: Inventory) -> Iterator[Problem]:
     try:
-        found = clusters.definitions(inventory)
+        definitions = clusters.read_cluster_definitions(inventory)
     except InventoryError as failure:
         yield from failure.problems
         return
-    for definition in found.values():
+    for definition in definitions.values():
         try:
-            clusters.members(inventory, definition)
+            clusters.select_members(inventory, definition)
         except InventoryError as failure:
             yield from failure.problems
-        yield from _inner([definition.vars, *definition.host_vars.values()], definition.where)
+        yield from _check_nested_variables(
+            [definition.vars, *definition.host_vars.values()], definition.where
+        )

@@ -21,19 +21,19 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sparkfleet.errors import InventoryError, Where
-from sparkfleet.inventory.membership import hosts_of_group
-from sparkfleet.inventory.patterns import select
-from sparkfleet.inventory.tree import layer
+from sparkfleet.inventory.membership import list_group_hosts
+from sparkfleet.inventory.patterns import select_hosts
+from sparkfleet.inventory.tree import overlay_variables
 from sparkfleet.model import EMPTY, Cluster, Host, Inventory, Value
 from sparkfleet.spelling import did_you_mean
-from sparkfleet.variables import default
-from sparkfleet.variables.names import CLUSTER_RULE, is_cluster
+from sparkfleet.variables import find_default
+from sparkfleet.variables.names import CLUSTER_RULE, is_valid_cluster_name
 
 KEYS = ("hosts", "head", "vars", "host_vars")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Definition:
+class ClusterDefinition:
     """A cluster as the inventory describes it."""
 
     name: str
@@ -44,32 +44,34 @@ class Definition:
     host_vars: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: EMPTY)
 
 
-def cluster(inventory: Inventory, *, name: str | None = None, limit: str | None = None) -> Cluster:
+def choose_cluster(
+    inventory: Inventory, *, name: str | None = None, limit: str | None = None
+) -> Cluster:
     """Return the cluster `name`, or the only one; `limit` is a pattern that keeps a part of it.
 
     The head comes first, then the others in the order of the group or the list. Where `limit`
     leaves the head out, the first that is left takes its place. Raises InventoryError where there
     is no group `sparks`, more than one cluster and no name, a head outside, or nobody left.
     """
-    found = definitions(inventory)
-    if name is None and len(found) > 1:
-        raise InventoryError("there are several clusters", hint=f"name one: {', '.join(found)}")
-    chosen = found.get(name or next(iter(found)))
+    by_name = read_cluster_definitions(inventory)
+    if name is None and len(by_name) > 1:
+        raise InventoryError("there are several clusters", hint=f"name one: {', '.join(by_name)}")
+    chosen = by_name.get(name or next(iter(by_name)))
     if chosen is None:
-        hint = did_you_mean(str(name), found) or f"known: {', '.join(found)}"
+        hint = did_you_mean(str(name), by_name) or f"known: {', '.join(by_name)}"
         raise InventoryError(f"no cluster {name!r}", hint=hint)
-    hosts = members(inventory, chosen)
+    hosts = select_members(inventory, chosen)
     if limit is not None:
-        hosts = _limited(inventory, chosen, hosts, limit)
-    return Cluster(name=chosen.name, hosts=_with_ranks(_with_overrides(chosen, hosts)))
+        hosts = _limit_hosts(inventory, chosen, hosts, limit)
+    return Cluster(name=chosen.name, hosts=_apply_rank_vars(_apply_cluster_vars(chosen, hosts)))
 
 
-def definitions(inventory: Inventory) -> dict[str, Definition]:
+def read_cluster_definitions(inventory: Inventory) -> dict[str, ClusterDefinition]:
     """Return the clusters by name: those of the variable `clusters`, else one of all `sparks`.
 
     Raises InventoryError where there is no group `sparks`, and where `clusters` is malformed.
     """
-    names = hosts_of_group(inventory, "sparks") if "sparks" in inventory.groups else ()
+    names = list_group_hosts(inventory, "sparks") if "sparks" in inventory.groups else ()
     if not names:
         raise InventoryError(
             f"{', '.join(inventory.sources)}: no hosts in a group `sparks`",
@@ -79,21 +81,21 @@ def definitions(inventory: Inventory) -> dict[str, Definition]:
     first = inventory.hosts[names[0]]
     value = first.vars.get("clusters")
     if value is None or value.data is None:
-        name = str(first.get("cluster_name") or default("cluster_name"))
-        return {name: Definition(name=name)}
+        name = str(first.get("cluster_name") or find_default("cluster_name"))
+        return {name: ClusterDefinition(name=name)}
     if not _is_mapping(value.data) or not value.data:
         raise InventoryError(
             f"clusters must be a mapping of names to clusters, not {value.data!r}",
             where=value.where,
         )
     for name in value.data:
-        if not is_cluster(name):
+        if not is_valid_cluster_name(name):
             where = value.entries.get(name) or value.where
             raise InventoryError(f"clusters: invalid name {name!r} ({CLUSTER_RULE})", where=where)
-    return {name: _definition(name, data, value.where) for name, data in value.data.items()}
+    return {name: _parse_definition(name, data, value.where) for name, data in value.data.items()}
 
 
-def _definition(name: str, data: Any, where: Where | None) -> Definition:
+def _parse_definition(name: str, data: Any, where: Where | None) -> ClusterDefinition:
     if not isinstance(data, dict) or "hosts" not in data:
         raise InventoryError(
             f"cluster {name!r} must name its hosts", where=where, hint=f"{name}: {{hosts: sparks}}"
@@ -102,12 +104,12 @@ def _definition(name: str, data: Any, where: Where | None) -> Definition:
         if key not in KEYS:
             hint = did_you_mean(str(key), KEYS) or f"known: {', '.join(KEYS)}"
             raise InventoryError(f"cluster {name!r}: unknown key {key!r}", where=where, hint=hint)
-        if not _fits(key, item):
+        if not _is_valid_entry(key, item):
             raise InventoryError(f"cluster {name!r}: {key} cannot be {item!r}", where=where)
-    return Definition(name=name, where=where, **data)
+    return ClusterDefinition(name=name, where=where, **data)
 
 
-def _fits(key: str, item: Any) -> bool:
+def _is_valid_entry(key: str, item: Any) -> bool:
     match key:
         case "hosts":
             return isinstance(item, str | list)
@@ -122,61 +124,67 @@ def _is_mapping(item: Any) -> bool:
     return isinstance(item, dict) and all(isinstance(key, str) for key in item)
 
 
-def members(inventory: Inventory, definition: Definition) -> tuple[Host, ...]:
+def select_members(inventory: Inventory, definition: ClusterDefinition) -> tuple[Host, ...]:
     """Return the hosts of a cluster in rank order; raises InventoryError for one outside."""
     if isinstance(definition.hosts, str):
-        hosts = select(inventory, definition.hosts)
+        hosts = select_hosts(inventory, definition.hosts)
     else:
-        hosts = tuple(host for name in definition.hosts for host in select(inventory, str(name)))
+        hosts = tuple(
+            host for name in definition.hosts for host in select_hosts(inventory, str(name))
+        )
     names = [host.name for host in hosts]
-    sparks = frozenset(hosts_of_group(inventory, "sparks"))
+    sparks = frozenset(list_group_hosts(inventory, "sparks"))
     for name in [*names, *definition.host_vars]:
         if name not in sparks:
-            raise _wrong(definition, f"host {name!r} is not in the group `sparks`")
+            raise _make_cluster_error(definition, f"host {name!r} is not in the group `sparks`")
     if len(set(names)) < len(names):
-        raise _wrong(definition, f"a host is named twice: {', '.join(names)}")
-    head = _head(inventory, definition, names)
+        raise _make_cluster_error(definition, f"a host is named twice: {', '.join(names)}")
+    head = _choose_head(inventory, definition, names)
     return tuple(sorted(hosts, key=lambda host: host.name != head))
 
 
-def _head(inventory: Inventory, definition: Definition, names: list[str]) -> str:
+def _choose_head(inventory: Inventory, definition: ClusterDefinition, names: list[str]) -> str:
     if definition.head is not None:
         if definition.head not in names:
             hint = did_you_mean(definition.head, names) or f"its hosts: {', '.join(names)}"
-            raise _wrong(definition, f"its head {definition.head!r} is not one of its hosts", hint)
+            raise _make_cluster_error(
+                definition, f"its head {definition.head!r} is not one of its hosts", hint
+            )
         return definition.head
-    marked = hosts_of_group(inventory, "head") if "head" in inventory.groups else ()
-    sparks = frozenset(hosts_of_group(inventory, "sparks"))
+    marked = list_group_hosts(inventory, "head") if "head" in inventory.groups else ()
+    sparks = frozenset(list_group_hosts(inventory, "sparks"))
     if strays := [name for name in marked if name not in sparks]:
         hint = "add it to the group `sparks`, or take it out of the group `head`"
         raise InventoryError(f"head {strays[0]!r} is not in the group `sparks`", hint=hint)
-    wanted = frozenset(marked)
-    heads = [name for name in names if name in wanted]
+    marked_names = frozenset(marked)
+    heads = [name for name in names if name in marked_names]
     if len(heads) > 1:
-        raise _wrong(definition, f"there is more than one head: {', '.join(heads)}")
+        raise _make_cluster_error(definition, f"there is more than one head: {', '.join(heads)}")
     return heads[0] if heads else names[0]
 
 
-def _wrong(definition: Definition, message: str, hint: str | None = None) -> InventoryError:
+def _make_cluster_error(
+    definition: ClusterDefinition, message: str, hint: str | None = None
+) -> InventoryError:
     return InventoryError(
         f"cluster {definition.name!r}: {message}", where=definition.where, hint=hint
     )
 
 
-def _limited(
-    inventory: Inventory, definition: Definition, hosts: tuple[Host, ...], limit: str
+def _limit_hosts(
+    inventory: Inventory, definition: ClusterDefinition, hosts: tuple[Host, ...], limit: str
 ) -> tuple[Host, ...]:
-    wanted = {host.name for host in select(inventory, limit)}
-    kept = tuple(host for host in hosts if host.name in wanted)
+    selected = {host.name for host in select_hosts(inventory, limit)}
+    kept = tuple(host for host in hosts if host.name in selected)
     if not kept:
         hint = f"its hosts: {', '.join(host.name for host in hosts)}"
-        raise _wrong(definition, f"{limit!r} selects none of its hosts", hint)
+        raise _make_cluster_error(definition, f"{limit!r} selects none of its hosts", hint)
     return kept
 
 
-def _with_overrides(definition: Definition, hosts: Iterable[Host]) -> tuple[Host, ...]:
+def _apply_cluster_vars(definition: ClusterDefinition, hosts: Iterable[Host]) -> tuple[Host, ...]:
     return tuple(
-        _override(
+        _override_vars(
             host,
             {
                 "cluster_name": definition.name,
@@ -189,17 +197,20 @@ def _with_overrides(definition: Definition, hosts: Iterable[Host]) -> tuple[Host
     )
 
 
-def _with_ranks(hosts: tuple[Host, ...]) -> tuple[Host, ...]:
+def _apply_rank_vars(hosts: tuple[Host, ...]) -> tuple[Host, ...]:
     value = hosts[0].vars.get("cluster_rank_vars")
     if value is None or not value.data:
         return hosts
     by_rank = dict(enumerate(value.data))
     return tuple(
-        _override(host, by_rank.get(rank, EMPTY), value.where) for rank, host in enumerate(hosts)
+        _override_vars(host, by_rank.get(rank, EMPTY), value.where)
+        for rank, host in enumerate(hosts)
     )
 
 
-def _override(host: Host, data: Mapping[str, Any], where: Where | None) -> Host:
+def _override_vars(host: Host, data: Mapping[str, Any], where: Where | None) -> Host:
     variables = dict(host.vars)
-    layer(variables, {name: Value(data=item, where=where) for name, item in data.items()})
+    overlay_variables(
+        variables, {name: Value(data=item, where=where) for name, item in data.items()}
+    )
     return replace(host, vars=variables)

@@ -16,49 +16,51 @@ USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@\\-]*\$?")
 KINDS = ("ssh", "smart", "paramiko", "paramiko_ssh", "local")
 
 
-def check_connections(hosts: Iterable[Host], sparks: Iterable[Host]) -> Iterator[Problem]:
+def check_connection_variables(hosts: Iterable[Host], sparks: Iterable[Host]) -> Iterator[Problem]:
     """Yield what would reach SSH as an option, and what we cannot do for the hosts of `sparks`."""
     for host in hosts:
-        yield from _checked(host, EVERYWHERE)
-    mine = list(sparks)
-    for host in mine:
-        yield from _checked(host, OURS)
-    yield from _shared_addresses(mine)
+        yield from _check_host_variables(host, HOST_VALIDATORS)
+    spark_hosts = list(sparks)
+    for host in spark_hosts:
+        yield from _check_host_variables(host, SPARK_VALIDATORS)
+    yield from _check_shared_addresses(spark_hosts)
 
 
-def _checked(host: Host, checks: Mapping[str, Callable[[Any], str | None]]) -> Iterator[Problem]:
-    for name, wrong_with in checks.items():
+def _check_host_variables(
+    host: Host, validators: Mapping[str, Callable[[Any], str | None]]
+) -> Iterator[Problem]:
+    for name, validate in validators.items():
         value = host.vars.get(name)
         if value is None or value.data is None or holds_template(value.data):
             continue
-        if wrong := wrong_with(value.data):
-            seen = "" if name in SUDO_PASSWORDS else f", not {value.data!r}"
-            yield Problem(message=f"{name} {wrong}{seen}", where=value.where)
+        if wrong := validate(value.data):
+            quoted = "" if name in SUDO_PASSWORDS else f", not {value.data!r}"
+            yield Problem(message=f"{name} {wrong}{quoted}", where=value.where)
 
 
-def _address(data: Any) -> str | None:
+def _validate_host_address(data: Any) -> str | None:
     return None if ADDRESS.fullmatch(str(data)) else "must be a name or an address"
 
 
-def _port(data: Any) -> str | None:
+def _validate_ssh_port(data: Any) -> str | None:
     text = str(data)
     is_port = text.isascii() and text.isdigit() and len(text) < 6 and 1 <= int(text) <= 65535
     return None if is_port else "must be a port, 1 to 65535"
 
 
-def _user(data: Any) -> str | None:
+def _validate_ssh_user(data: Any) -> str | None:
     return None if isinstance(data, str) and USER.fullmatch(data) else "must be a user's name"
 
 
-def _kind(data: Any) -> str | None:
+def _validate_connection_kind(data: Any) -> str | None:
     return None if data in KINDS else "must be ssh or local"
 
 
-def _path(data: Any) -> str | None:
+def _validate_key_path(data: Any) -> str | None:
     return None if isinstance(data, str) and data else "must be the path of a file"
 
 
-def _words(data: Any) -> str | None:
+def _validate_ssh_arguments(data: Any) -> str | None:
     import shlex  # noqa: PLC0415 - few hosts need options
 
     try:
@@ -68,35 +70,39 @@ def _words(data: Any) -> str | None:
     return None
 
 
-def _password(data: Any) -> str | None:
+def _validate_sudo_password(data: Any) -> str | None:
     """Want text: YAML makes 83 of 0123."""
     if is_file(data) or (isinstance(data, str) and not {"\n", "\r", "\0"} & set(data)):
         return None
     return "must be one line of text, in quotes, or {from_file: PATH}"
 
 
-EVERYWHERE = {"ansible_host": _address, "ansible_port": _port, "ansible_user": _user}
-OURS = {
-    "ansible_connection": _kind,
-    "ansible_private_key_file": _path,
-    "ansible_ssh_common_args": _words,
-    "ansible_ssh_extra_args": _words,
-    "ansible_ssh_private_key_file": _path,
-    **dict.fromkeys(SUDO_PASSWORDS, _password),
+HOST_VALIDATORS = {
+    "ansible_host": _validate_host_address,
+    "ansible_port": _validate_ssh_port,
+    "ansible_user": _validate_ssh_user,
+}
+SPARK_VALIDATORS = {
+    "ansible_connection": _validate_connection_kind,
+    "ansible_private_key_file": _validate_key_path,
+    "ansible_ssh_common_args": _validate_ssh_arguments,
+    "ansible_ssh_extra_args": _validate_ssh_arguments,
+    "ansible_ssh_private_key_file": _validate_key_path,
+    **dict.fromkeys(SUDO_PASSWORDS, _validate_sudo_password),
 }
 
 
-def _shared_addresses(hosts: Iterable[Host]) -> Iterator[Problem]:
+def _check_shared_addresses(hosts: Iterable[Host]) -> Iterator[Problem]:
     first: dict[tuple[str, ...], str] = {}
     for host in hosts:
         if host.get("ansible_connection") == "local":
             continue
         way = (str(host.get(name)) for name in ("ansible_port", "ansible_ssh_common_args"))
-        other = first.setdefault((host.address, *way), host.name)
-        if other != host.name:
+        namesake = first.setdefault((host.address, *way), host.name)
+        if namesake != host.name:
             value = host.vars.get("ansible_host")
             yield Problem(
-                message=f"{host.name} and {other} have the same address {host.address}",
+                message=f"{host.name} and {namesake} have the same address {host.address}",
                 where=value.where if value else None,
                 hint="give each host its own ansible_host",
             )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sparkfleet import source, yamlpos
 from sparkfleet.errors import InventoryError, Where
-from sparkfleet.inventory.tree import Tree, Variables, layer
+from sparkfleet.inventory.tree import InventoryTree, Variables, overlay_variables
 from sparkfleet.inventory.yaml_file import PRIORITY, read_variables
+from sparkfleet.yaml import positions, source
 
 EXTENSIONS = (".yml", ".yaml", ".json")
 
@@ -15,7 +15,7 @@ EXTENSIONS = (".yml", ".yaml", ".json")
 class VariableFolder:
     """One ``group_vars`` or ``host_vars`` folder; every file in it is read at most once."""
 
-    def __init__(self, path: Path, tree: Tree) -> None:
+    def __init__(self, path: Path, tree: InventoryTree) -> None:
         self._path = path
         self._tree = tree
         self._names = (
@@ -28,30 +28,32 @@ class VariableFolder:
         if not self._names:
             return {}
         if name not in self._read:
-            found: Variables = {}
+            merged: Variables = {}
             for path in self._files(name):
-                layer(found, self._load(path))
-            self._read[name] = found
+                overlay_variables(merged, self._load(path))
+            self._read[name] = merged
         return self._read[name]
 
     def _files(self, name: str) -> list[Path]:
         present = [name + end for end in ("", *EXTENSIONS) if name + end in self._names]
         if len(present) > 1:
-            paths = " and ".join(str(self._path / one) for one in present)
+            paths = " and ".join(str(self._path / filename) for filename in present)
             where = Where(file=str(self._path / present[1]))
-            self._tree.refuse(f"{paths} are both there; Ansible reads only the first", where)
-        paths_found = [self._path / one for one in present[:1]]
-        return [file for path in paths_found for file in _expand(path)]
+            self._tree.add_problem(f"{paths} are both there; Ansible reads only the first", where)
+        paths_found = [self._path / filename for filename in present[:1]]
+        return [file for path in paths_found for file in _list_variable_files(path)]
 
     def _load(self, path: Path) -> Variables:
         try:
-            node = yamlpos.parse(source.read(path, error=InventoryError), error=InventoryError)
+            node = positions.parse_yaml(
+                source.read_source_file(path, error=InventoryError), error=InventoryError
+            )
         except InventoryError as failure:
             self._tree.problems += failure.problems
             return {}
         variables = read_variables(node, self._tree)
         if (priority := variables.get(PRIORITY)) and priority.where:
-            self._tree.refuse(
+            self._tree.add_problem(
                 f"{PRIORITY} has no effect here",
                 priority.where,
                 "set it among the group's vars in the inventory file",
@@ -59,16 +61,16 @@ class VariableFolder:
         return variables
 
 
-def _expand(path: Path) -> list[Path]:
+def _list_variable_files(path: Path) -> list[Path]:
     """Return the files of a folder in order, those of its folders included; a file is itself."""
     if not path.is_dir():
         return [path]
-    found: list[Path] = []
+    files: list[Path] = []
     for child in sorted(path.iterdir()):
         if child.name.startswith(".") or child.name.endswith("~"):
             continue
         if child.is_dir() and not child.suffix:
-            found += _expand(child)
+            files += _list_variable_files(child)
         elif child.is_file() and child.suffix in ("", *EXTENSIONS):
-            found.append(child)
-    return found
+            files.append(child)
+    return files

@@ -10,11 +10,11 @@ from dataclasses import replace
 
 from sparkfleet.errors import Where
 from sparkfleet.inventory.ini_values import parse_value
-from sparkfleet.inventory.tree import Tree, Variables, layer
+from sparkfleet.inventory.tree import InventoryTree, Variables, overlay_variables
 from sparkfleet.inventory.yaml_file import set_group_variables
 from sparkfleet.model import Value
-from sparkfleet.source import Source
 from sparkfleet.spelling import did_you_mean
+from sparkfleet.yaml.source import Source
 
 SECTION = re.compile(r"\[([^:\]\s]+)(?::(\w+))?\]\s*(?:#.*)?")
 CHILD = re.compile(r"([^:\]\s]+)\s*(?:#.*)?")
@@ -22,9 +22,9 @@ SHELL_SYNTAX = frozenset("'\"\\#")
 SECTIONS_HINT = "sections are [name], [name:children] and [name:vars]"
 
 
-def read_ini(source: Source, tree: Tree) -> None:
+def read_ini(source: Source, tree: InventoryTree) -> None:
     """Add the hosts, groups and variables of `source` to `tree`, which keeps the problems."""
-    reader = _Reader(source, tree)
+    reader = _IniReader(source, tree)
     for number, line in enumerate(source.lines, 1):
         text = line.strip()
         if text and text[0] not in ";#":
@@ -32,10 +32,10 @@ def read_ini(source: Source, tree: Tree) -> None:
     reader.finish()
 
 
-class _Reader:
+class _IniReader:
     """Takes one line after the other; what a line means depends on the section above it."""
 
-    def __init__(self, source: Source, tree: Tree) -> None:
+    def __init__(self, source: Source, tree: InventoryTree) -> None:
         self._source = source
         self._tree = tree
         self._group = "ungrouped"
@@ -49,23 +49,23 @@ class _Reader:
         if section := SECTION.fullmatch(text):
             self._section(section[1], section[2] or "hosts", where)
         elif text[0] == "[" and text[-1] == "]":
-            self._tree.refuse(f"{text} is not a section", where, SECTIONS_HINT)
+            self._tree.add_problem(f"{text} is not a section", where, SECTIONS_HINT)
         else:
             self._take(text, where)
 
     def finish(self) -> None:
         """Refuse the groups that were used and never declared."""
         for name, where in self._undeclared.items():
-            self._tree.refuse(f"[{name}:vars] is for a group that is not there", where)
+            self._tree.add_problem(f"[{name}:vars] is for a group that is not there", where)
         for name, parents in self._awaited.items():
             for parent, where in parents:
                 hint = did_you_mean(name, self._tree.groups) or f"add a section [{name}]"
-                self._tree.refuse(f"[{parent}:children] names no group {name!r}", where, hint)
+                self._tree.add_problem(f"[{parent}:children] names no group {name!r}", where, hint)
 
     def _section(self, name: str, kind: str, where: Where) -> None:
         takers = {"hosts": self._host, "children": self._child, "vars": self._variable}
         if kind not in takers:
-            self._tree.refuse(f"[{name}:{kind}] is of an unknown kind", where, SECTIONS_HINT)
+            self._tree.add_problem(f"[{name}:{kind}] is of an unknown kind", where, SECTIONS_HINT)
         self._group, self._take = name, takers.get(kind, self._skip)
         if kind == "vars" and name not in self._tree.groups and name not in self._awaited:
             self._undeclared[name] = where
@@ -81,64 +81,64 @@ class _Reader:
     def _child(self, text: str, where: Where) -> None:
         child = CHILD.fullmatch(text)
         if child is None:
-            self._tree.refuse(f"{text!r} is not the name of a group", where)
+            self._tree.add_problem(f"{text!r} is not the name of a group", where)
         elif child[1] in self._tree.groups:
             self._tree.add_child(self._group, child[1], where)
         else:
             self._awaited.setdefault(child[1], []).append((self._group, where))
 
     def _variable(self, text: str, where: Where) -> None:
-        name, found = self._assignment(text, where)
-        if found is None:
+        name, value = self._assignment(text, where)
+        if value is None:
             return
         if (first := self._set.get((self._group, name))) is not None:
-            self._tree.refuse(f"duplicate key {name!r}, first set on line {first}", where)
+            self._tree.add_problem(f"duplicate key {name!r}, first set on line {first}", where)
         self._set[self._group, name] = where.line
-        set_group_variables(self._tree.groups[self._group], {name: found}, self._tree)
+        set_group_variables(self._tree.groups[self._group], {name: value}, self._tree)
 
     def _host(self, text: str, where: Where) -> None:
         try:
-            words = list(_words(text))
+            tokens = list(_split_tokens(text))
         except ValueError as failure:
-            self._tree.refuse(f"cannot be split into words: {failure}", where)
+            self._tree.add_problem(f"cannot be split into words: {failure}", where)
             return
-        (pattern, _), *assignments = words
+        (pattern, _), *assignments = tokens
         if pattern.endswith(":") or pattern == "---":
-            self._tree.refuse(
+            self._tree.add_problem(
                 f"{pattern!r} is no host", where, "a YAML inventory needs a name that ends in .yml"
             )
             return
         variables = self._variables(assignments, where)
         for host in self._tree.add_hosts(pattern, self._group, where):
-            layer(host.vars, variables)
+            overlay_variables(host.vars, variables)
 
-    def _variables(self, words: list[tuple[str, int]], where: Where) -> Variables:
+    def _variables(self, tokens: list[tuple[str, int]], where: Where) -> Variables:
         variables: Variables = {}
-        for word, offset in words:
+        for token, offset in tokens:
             place = replace(where, col=(where.col or 1) + offset)
-            name, found = self._assignment(word, place)
-            if found is not None and name in variables:
-                self._tree.refuse(f"duplicate key {name!r} on one line", place)
-            elif found is not None:
-                variables[name] = found
+            name, value = self._assignment(token, place)
+            if value is not None and name in variables:
+                self._tree.add_problem(f"duplicate key {name!r} on one line", place)
+            elif value is not None:
+                variables[name] = value
         return variables
 
     def _assignment(self, text: str, where: Where) -> tuple[str, Value | None]:
         name, equals, written = text.partition("=")
         if not equals:
-            saw = "" if where.excerpt is None else f", saw {text!r}"  # it may be a password
-            self._tree.refuse(f"expected name=value{saw}", where)
+            shown = "" if where.excerpt is None else f", saw {text!r}"  # it may be a password
+            self._tree.add_problem(f"expected name=value{shown}", where)
             return name, None
         try:
             data = parse_value(written.strip())
         except ValueError as failure:
-            self._tree.refuse(f"{name.strip()}: {failure}", where)
+            self._tree.add_problem(f"{name.strip()}: {failure}", where)
             return name, None
         place = replace(where, col=(where.col or 1) + text.index("=") + 1)
         return name.strip(), Value(data=data, where=place)
 
 
-def _words(text: str) -> Iterator[tuple[str, int]]:
+def _split_tokens(text: str) -> Iterator[tuple[str, int]]:
     """Yield the words of a line as a shell sees them, and the offset of each."""
     if SHELL_SYNTAX.isdisjoint(text):
         for match in re.finditer(r"\S+", text):
@@ -148,6 +148,6 @@ def _words(text: str) -> Iterator[tuple[str, int]]:
     lexer = shlex.shlex(stream, posix=True)
     lexer.whitespace_split = True
     start = 0
-    while (word := lexer.get_token()) is not None:
-        yield word, start + len(text[start:]) - len(text[start:].lstrip())
+    while (token := lexer.get_token()) is not None:
+        yield token, start + len(text[start:]) - len(text[start:].lstrip())
         start = stream.tell()

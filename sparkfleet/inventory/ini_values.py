@@ -26,16 +26,16 @@ def parse_value(text: str) -> Any:
         return text
     except (TypeError, MemoryError, RecursionError) as failure:
         raise ValueError(f"{text[:40]!r} is no value: {failure}") from failure
-    return _plain(value)
+    return _simplify_literal(value)
 
 
-def _plain(value: Any) -> Any:
+def _simplify_literal(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.decode("utf-8", "surrogateescape")
     if isinstance(value, complex) or value is ...:
         return "..." if value is ... else str(value)
     if isinstance(value, list | tuple | set):
-        return [_plain(item) for item in value]
+        return [_simplify_literal(item) for item in value]
     if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: _simplify_literal(item) for key, item in value.items()}
     return value

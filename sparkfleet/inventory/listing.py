@@ -10,12 +10,12 @@ from itertools import islice
 from typing import Any
 
 from sparkfleet.errors import InventoryError
-from sparkfleet.inventory.membership import hosts_of_group
+from sparkfleet.inventory.membership import list_group_hosts
 from sparkfleet.model import Group, Inventory, Value
 from sparkfleet.spelling import did_you_mean
 from sparkfleet.variables import VARIABLES, Kind
-from sparkfleet.variables.secret import PASSWORDS, VEIL, is_file, veiled
-from sparkfleet.yamlpos import Unsafe
+from sparkfleet.variables.secret import PASSWORDS, VEIL, is_file, mask_secret
+from sparkfleet.yaml.positions import Unsafe
 
 MAX_LINES = 100_000
 LOOKUP = re.compile(
@@ -60,24 +60,24 @@ INTERNAL = frozenset(  # what Ansible keeps to itself, whoever set it
 )
 
 
-def dump(inventory: Inventory) -> dict[str, Any]:
+def dump_inventory(inventory: Inventory) -> dict[str, Any]:
     """Return what ``ansible-inventory --list`` prints: groups, and `_meta` with all variables."""
-    names = hosts_of_group(inventory, "all")
+    names = list_group_hosts(inventory, "all")
     shown = {
-        name: entry for name, group in inventory.groups.items() if (entry := _group_entry(group))
+        name: entry for name, group in inventory.groups.items() if (entry := _dump_group(group))
     }
-    variables = {name: host_vars(inventory, name) for name in names}
+    variables = {name: dump_host_vars(inventory, name) for name in names}
     hostvars = {name: values for name, values in variables.items() if values}
     return {**shown, "_meta": {"hostvars": hostvars, "profile": "inventory_legacy"}}
 
 
-def _group_entry(group: Group) -> dict[str, list[str]]:
+def _dump_group(group: Group) -> dict[str, list[str]]:
     hosts = () if group.name == "all" else group.hosts
     members = {"hosts": list(hosts), "children": list(group.children)}
     return {name: items for name, items in members.items() if items}
 
 
-def host_vars(inventory: Inventory, name: str) -> dict[str, Any]:
+def dump_host_vars(inventory: Inventory, name: str) -> dict[str, Any]:
     """Return what ``ansible-inventory --host NAME`` prints: every variable, Jinja unrendered.
 
     But no password: of those only how they are to be found.
@@ -86,22 +86,22 @@ def host_vars(inventory: Inventory, name: str) -> dict[str, Any]:
     if name not in inventory.hosts:
         raise InventoryError(f"no host {name!r}", hint=did_you_mean(name, inventory.hosts))
     return {
-        variable: _veiled(variable, value.data if value.raw is None else value.raw)
+        variable: _mask_secret(variable, value.data if value.raw is None else value.raw)
         for variable, value in inventory.hosts[name].vars.items()
         if variable not in INTERNAL
     }
 
 
-def _veiled(name: Any, data: Any) -> Any:
+def _mask_secret(name: Any, data: Any) -> Any:
     """Return what is written for a variable; a password is not shown, a way to one is."""
-    return VEIL if name in PASSWORDS and not _is_way(data) else _plain(data)
+    return VEIL if name in PASSWORDS and not _is_secret_reference(data) else _to_json_data(data)
 
 
-def _is_way(data: Any) -> bool:
+def _is_secret_reference(data: Any) -> bool:
     return data is None or is_file(data) or (isinstance(data, str) and bool(LOOKUP.fullmatch(data)))
 
 
-def _plain(data: Any) -> Any:
+def _to_json_data(data: Any) -> Any:
     if isinstance(data, Unsafe):
         return {"__ansible_unsafe": str(data)}
     if isinstance(data, date):
@@ -109,73 +109,73 @@ def _plain(data: Any) -> Any:
     if isinstance(data, bytes):
         return data.decode("utf-8", "backslashreplace")
     if isinstance(data, Mapping):
-        return {_key(key): _veiled(key, item) for key, item in data.items()}
-    return [_plain(item) for item in data] if isinstance(data, list | tuple) else data
+        return {_format_json_key(key): _mask_secret(key, item) for key, item in data.items()}
+    return [_to_json_data(item) for item in data] if isinstance(data, list | tuple) else data
 
 
-def _key(key: Any) -> str:
+def _format_json_key(key: Any) -> str:
     """Return a mapping's key as JSON writes it."""
     if isinstance(key, str):
         return str(key)
     return json.dumps(key) if isinstance(key, int | float | None) else str(key)
 
 
-def graph(inventory: Inventory) -> str:
+def format_group_graph(inventory: Inventory) -> str:
     """Return the tree of groups and hosts that ``ansible-inventory --graph`` prints.
 
     A group that several groups hold stands under each of them; raises InventoryError where that
     makes more than 100,000 lines.
     """
-    lines = list(islice(_branch(inventory, "all", 0), MAX_LINES + 1))
+    lines = list(islice(_format_branch(inventory, "all", 0), MAX_LINES + 1))
     if len(lines) > MAX_LINES:
         raise InventoryError(f"the graph has more than {MAX_LINES:,} lines")
     return "\n".join(lines)
 
 
-def _branch(inventory: Inventory, name: str, depth: int) -> Iterator[str]:
+def _format_branch(inventory: Inventory, name: str, depth: int) -> Iterator[str]:
     group = inventory.groups[name]
-    yield _twig(f"@{name}:", depth)
+    yield _format_graph_line(f"@{name}:", depth)
     for child in group.children:
-        yield from _branch(inventory, child, depth + 1)
+        yield from _format_branch(inventory, child, depth + 1)
     for host in () if name == "all" else group.hosts:
-        yield _twig(host, depth + 1)
+        yield _format_graph_line(host, depth + 1)
 
 
-def _twig(text: str, depth: int) -> str:
+def _format_graph_line(text: str, depth: int) -> str:
     return "  |" * depth + "--" + text if depth else text
 
 
-def explain(inventory: Inventory, host: str, variable: str) -> list[str]:
+def explain_host_variable(inventory: Inventory, host: str, variable: str) -> list[str]:
     """Return lines that say what `variable` is on `host`, which place set it, what it shadowed.
 
     Raises InventoryError for a host or a variable that is not there.
     """
     variables = inventory.hosts[host].vars if host in inventory.hosts else {}
-    host_vars(inventory, host)
+    dump_host_vars(inventory, host)
     row = VARIABLES.get(variable)
     if variable not in variables:
         if row is None:
-            known = [*variables, *VARIABLES]
-            hint = did_you_mean(variable, known)
+            names = [*variables, *VARIABLES]
+            hint = did_you_mean(variable, names)
             raise InventoryError(f"nothing sets {variable!r} for {host}", hint=hint)
-        return [f"{variable} on {host}: not set, default {_shown(variable, row.default)}"]
+        return [f"{variable} on {host}: not set, default {_format_value(variable, row.default)}"]
     value = variables[variable]
-    lines = [f"{variable} on {host}: {_shown(variable, value.data, value.raw)}"]
+    lines = [f"{variable} on {host}: {_format_value(variable, value.data, value.raw)}"]
     lines.append(f"  set at {value.where}")
     if value.raw is not None:
-        lines.append(f"  rendered from {_shown(variable, value.raw)}")
-    lines += [_shadow(variable, shadowed) for shadowed in value.shadowed]
+        lines.append(f"  rendered from {_format_value(variable, value.raw)}")
+    lines += [_format_shadowed(variable, shadowed) for shadowed in value.shadowed]
     return lines
 
 
-def _shadow(variable: str, value: Value) -> str:
-    return f"  shadows {_shown(variable, value.data, value.raw)} from {value.where}"
+def _format_shadowed(variable: str, value: Value) -> str:
+    return f"  shadows {_format_value(variable, value.data, value.raw)} from {value.where}"
 
 
-def _shown(variable: str, data: Any, raw: Any = None) -> str:
+def _format_value(variable: str, data: Any, raw: Any = None) -> str:
     row = VARIABLES.get(variable)
     if (row and row.secret) or (variable in PASSWORDS and not is_file(data)):
         return VEIL
     if row and row.kind is Kind.ENVIRONMENT:
-        data = veiled(data, raw)
-    return json.dumps(_plain(data), ensure_ascii=False)
+        data = mask_secret(data, raw)
+    return json.dumps(_to_json_data(data), ensure_ascii=False)

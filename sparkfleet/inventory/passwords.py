@@ -13,10 +13,10 @@ from sparkfleet.templating import holds_template
 from sparkfleet.variables.secret import FROM_FILE, SUDO_PASSWORDS, is_file
 
 COMMAND_LINE = "--set"
-OTHERS = 0o077  # permissions of a file that let others than its owner at it
+SHARED_MODE = 0o077  # permissions of a file that let others than its owner at it
 
 
-def sudo_password(values: Mapping[str, Value]) -> str:
+def read_sudo_password(values: Mapping[str, Value]) -> str:
     """Return the password that `values` give, "" for none.
 
     It is a text, in a file that nobody else may read, or ``{from_file: PATH}`` of such a file.
@@ -29,16 +29,16 @@ def sudo_password(values: Mapping[str, Value]) -> str:
     name = named[-1]
     value = values[name]
     if is_file(value.data):
-        return _content(name, Path(value.data[FROM_FILE]).expanduser(), value.where)
+        return _read_password_file(name, Path(value.data[FROM_FILE]).expanduser(), value.where)
     if value.raw is None:
-        _check_literal(name, value)
+        _check_password_literal(name, value)
     return str(value.data)
 
 
-def _content(name: str, path: Path, where: Where | None) -> str:
+def _read_password_file(name: str, path: Path, where: Where | None) -> str:
     hint = "the file holds the password alone, on this machine, with mode 0600"
-    text = secret_files.read(path, subject=name, where=where, hint=hint)
-    _check_private(name, path, where)
+    text = secret_files.read_secret_file(path, subject=name, where=where, hint=hint)
+    _check_password_mode(name, path, where)
     if not text or "\n" in text:
         lines = f"{text.count(chr(10)) + 1} lines" if text else "nothing"
         raise InventoryError(
@@ -49,7 +49,7 @@ def _content(name: str, path: Path, where: Where | None) -> str:
     return text
 
 
-def _check_literal(name: str, value: Value) -> None:
+def _check_password_literal(name: str, value: Value) -> None:
     if holds_template(value.data):
         raise InventoryError(
             f"{name} cannot be rendered here",
@@ -65,12 +65,12 @@ def _check_literal(name: str, value: Value) -> None:
             hint=f"type: --ask-become-pass, or --set '{name}={{from_file: PATH}}'",
         )
     if value.data:
-        _check_private(name, Path(value.where.file), value.where)
+        _check_password_mode(name, Path(value.where.file), value.where)
 
 
-def _check_private(name: str, path: Path, where: Where | None) -> None:
+def _check_password_mode(name: str, path: Path, where: Where | None) -> None:
     mode = stat.S_IMODE(path.stat().st_mode)
-    if mode & OTHERS:
+    if mode & SHARED_MODE:
         raise InventoryError(
             f"{name} is a password, and others may read {path} (mode {mode:04o})",
             where=where,

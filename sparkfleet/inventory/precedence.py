@@ -10,13 +10,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from sparkfleet.inventory.folders import VariableFolder
-from sparkfleet.inventory.tree import Tree, Variables, layer
+from sparkfleet.inventory.tree import InventoryTree, Variables, overlay_variables
 
 
 class Resolver:
     """Lays the variables of a finished tree over each other."""
 
-    def __init__(self, tree: Tree, folders: list[Path], extra: Variables) -> None:
+    def __init__(self, tree: InventoryTree, folders: list[Path], extra: Variables) -> None:
         self._tree = tree
         self._extra = extra
         self._group_folders = [VariableFolder(path / "group_vars", tree) for path in folders]
@@ -25,33 +25,33 @@ class Resolver:
 
     def group(self, name: str) -> Variables:
         """Return what the inventory and every ``group_vars`` set for the group itself."""
-        found = dict(self._tree.groups[name].vars)
+        variables = dict(self._tree.groups[name].vars)
         for folder in self._group_folders:
-            layer(found, folder.variables(name))
-        return found
+            overlay_variables(variables, folder.variables(name))
+        return variables
 
     def host(self, name: str, groups: frozenset[str]) -> Variables:
         """Return the winning value of every variable of the host `name`, a member of `groups`."""
         if groups not in self._bases:
             self._bases[groups] = self._base(groups)
-        found = dict(self._bases[groups])
-        layer(found, self._tree.hosts[name].vars)
+        variables = dict(self._bases[groups])
+        overlay_variables(variables, self._tree.hosts[name].vars)
         for folder in self._host_folders:
-            layer(found, folder.variables(name))
-        layer(found, self._extra)
-        return found
+            overlay_variables(variables, folder.variables(name))
+        overlay_variables(variables, self._extra)
+        return variables
 
     def _base(self, groups: frozenset[str]) -> Variables:
         order = sorted(groups - {"all"}, key=self._rank)
-        found: Variables = {}
+        variables: Variables = {}
         for name in ("all", *order):
-            layer(found, self._tree.groups[name].vars)
+            overlay_variables(variables, self._tree.groups[name].vars)
         for folder in self._group_folders:
-            layer(found, folder.variables("all"))
+            overlay_variables(variables, folder.variables("all"))
         for folder in self._group_folders:
             for name in order:
-                layer(found, folder.variables(name))
-        return found
+                overlay_variables(variables, folder.variables(name))
+        return variables
 
     def _rank(self, name: str) -> tuple[int, int, str]:
         return self._tree.depths[name], self._tree.groups[name].priority, name

@@ -15,7 +15,7 @@ WITH_PORT = r"((?:[^:\[\]]|\[[^\]]*\])*):([0-9]+)"
 BRACKETED = r"\[(.+)\]:([0-9]+)"
 
 
-def expand(pattern: str) -> tuple[list[str], int | None]:
+def expand_host_range(pattern: str) -> tuple[list[str], int | None]:
     """Return the names that `pattern` stands for, and its port if it has one.
 
     Raises ValueError with a sentence for a range that Ansible refuses, an empty one, and one of
@@ -25,8 +25,8 @@ def expand(pattern: str) -> tuple[list[str], int | None]:
     if name.count("[") > MAX_RANGES:
         raise ValueError(f"more than {MAX_RANGES} ranges in one name")
     names: list[str] = []
-    for found in _names(name):
-        names.append(found)
+    for expanded in _expand_names(name):
+        names.append(expanded)
         if len(names) > MAX_NAMES:
             raise ValueError(f"the range holds more than {MAX_NAMES} names")
     return names, port
@@ -52,7 +52,7 @@ def is_address(text: str) -> bool:
     return True
 
 
-def _names(pattern: str) -> Iterator[str]:
+def _expand_names(pattern: str) -> Iterator[str]:
     head, bracket, rest = pattern.partition("[")
     if not bracket:
         yield pattern
@@ -60,25 +60,25 @@ def _names(pattern: str) -> Iterator[str]:
     bounds, bracket, tail = rest.partition("]")
     if not bracket:
         raise ValueError("a range lacks its closing bracket ]")
-    for item in _items(bounds):
-        for name in _names(tail):
+    for item in _expand_bounds(bounds):
+        for name in _expand_names(tail):
             yield f"{head}{item}{name}"
 
 
-def _items(bounds: str) -> list[str] | Iterator[str]:
+def _expand_bounds(bounds: str) -> list[str] | Iterator[str]:
     first, *rest = bounds.split(":")
     if len(rest) not in (1, 2):
         raise ValueError(f"a range is [begin:end] or [begin:end:step], not [{bounds}]")
-    last, step = rest[0], _number(rest[1], bounds) if len(rest) == 2 else 1
+    last, step = rest[0], _parse_bound(rest[1], bounds) if len(rest) == 2 else 1
     first = first or "0"
     if step < 1:
         raise ValueError(f"the step in [{bounds}] must be 1 or more")
     if len(first) == len(last) == 1 and first in string.ascii_letters:
-        return _letters(first, last, step, bounds)
-    return _numbers(first, last, step, bounds)
+        return _expand_letters(first, last, step, bounds)
+    return _expand_numbers(first, last, step, bounds)
 
 
-def _letters(first: str, last: str, step: int, bounds: str) -> list[str]:
+def _expand_letters(first: str, last: str, step: int, bounds: str) -> list[str]:
     letters = string.ascii_letters
     if last not in letters:
         raise ValueError(f"{last!r} in the range [{bounds}] is not a letter")
@@ -87,8 +87,8 @@ def _letters(first: str, last: str, step: int, bounds: str) -> list[str]:
     return list(letters[letters.index(first) : letters.index(last) + 1 : step])
 
 
-def _numbers(first: str, last: str, step: int, bounds: str) -> Iterator[str]:
-    begin, end = _number(first, bounds), _number(last, bounds)
+def _expand_numbers(first: str, last: str, step: int, bounds: str) -> Iterator[str]:
+    begin, end = _parse_bound(first, bounds), _parse_bound(last, bounds)
     width = len(first) if first.startswith("0") and len(first) > 1 else 0
     if width and width != len(last):
         raise ValueError(f"begin and end of [{bounds}] must have the same length")
@@ -97,7 +97,7 @@ def _numbers(first: str, last: str, step: int, bounds: str) -> Iterator[str]:
     return (str(number).zfill(width) for number in range(begin, end + 1, step))
 
 
-def _number(text: str, bounds: str) -> int:
+def _parse_bound(text: str, bounds: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 19):
         raise ValueError(f"{text!r} in the range [{bounds}] is not a number")
     return int(text)

@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import Any
 
 from sparkfleet.errors import InventoryError, Problem
-from sparkfleet.inventory.membership import hosts_of_group
+from sparkfleet.inventory.membership import list_group_hosts
 from sparkfleet.model import Host, Inventory, Value
-from sparkfleet.templating import holds_template, render
+from sparkfleet.templating import holds_template, render_value
 from sparkfleet.variables import VARIABLES
 
 CONNECTION = frozenset(
@@ -34,34 +34,34 @@ CONNECTION = frozenset(
 )
 
 
-def rendered(inventory: Inventory) -> tuple[Inventory, list[Problem]]:
+def render_inventory(inventory: Inventory) -> tuple[Inventory, list[Problem]]:
     """Return `inventory` with its templates rendered, and what is wrong with those we need."""
     problems: list[Problem] = []
-    seen: dict[int, bool] = {}
+    checked: dict[int, bool] = {}
     hosts = dict(inventory.hosts)
-    everyone = _Everyone(inventory)
+    all_hosts = _AllHostVariables(inventory)
     for host in inventory.hosts.values():
-        names = [name for name, value in host.vars.items() if _is_template(value, seen)]
+        names = [name for name, value in host.vars.items() if _has_template(value, checked)]
         if names:
-            hosts[host.name] = _render_host(host, names, everyone[host.name], problems)
+            hosts[host.name] = _render_host(host, names, all_hosts[host.name], problems)
     return replace(inventory, hosts=hosts), problems
 
 
-def host_context(inventory: Inventory, name: str) -> Mapping[str, Any]:
+def build_host_context(inventory: Inventory, name: str) -> Mapping[str, Any]:
     """Return what a template on the host `name` sees: its variables, rendered when they are read.
 
     Beside them `inventory_hostname`, `inventory_hostname_short`, `group_names`, `groups` and
     `hostvars`. A variable that cannot be rendered raises InventoryError when it is read.
     """
-    return _Everyone(inventory)[name]
+    return _AllHostVariables(inventory)[name]
 
 
-def _is_template(value: Value, seen: dict[int, bool]) -> bool:
+def _has_template(value: Value, checked: dict[int, bool]) -> bool:
     if isinstance(value.data, str):
         return holds_template(value.data)
-    if id(value) not in seen:
-        seen[id(value)] = holds_template(value.data)
-    return seen[id(value)]
+    if id(value) not in checked:
+        checked[id(value)] = holds_template(value.data)
+    return checked[id(value)]
 
 
 def _render_host(
@@ -79,12 +79,12 @@ def _render_host(
     return replace(host, vars=variables)
 
 
-class _Everyone(Mapping[str, Mapping[str, Any]]):
+class _AllHostVariables(Mapping[str, Mapping[str, Any]]):
     """Every host's variables by name; Ansible's `hostvars`."""
 
     def __init__(self, inventory: Inventory) -> None:
         self.inventory = inventory
-        self._made: dict[str, _HostVariables] = {}
+        self._by_host: dict[str, _HostVariables] = {}
         self._groups: dict[str, list[str]] | None = None
 
     @property
@@ -92,14 +92,14 @@ class _Everyone(Mapping[str, Mapping[str, Any]]):
         """Every group's hosts; Ansible's `groups`."""
         if self._groups is None:
             self._groups = {
-                name: list(hosts_of_group(self.inventory, name)) for name in self.inventory.groups
+                name: list(list_group_hosts(self.inventory, name)) for name in self.inventory.groups
             }
         return self._groups
 
     def __getitem__(self, name: str) -> Mapping[str, Any]:
-        if name not in self._made:
-            self._made[name] = _HostVariables(self.inventory.hosts[name], self)
-        return self._made[name]
+        if name not in self._by_host:
+            self._by_host[name] = _HostVariables(self.inventory.hosts[name], self)
+        return self._by_host[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.inventory.hosts)
@@ -111,9 +111,9 @@ class _Everyone(Mapping[str, Mapping[str, Any]]):
 class _HostVariables(Mapping[str, Any]):
     """One host's variables; a template is rendered when its variable is read."""
 
-    def __init__(self, host: Host, everyone: _Everyone) -> None:
+    def __init__(self, host: Host, all_hosts: _AllHostVariables) -> None:
         self._host = host
-        self._everyone = everyone
+        self._all_hosts = all_hosts
         self._open: list[str] = []
 
     def __getitem__(self, name: str) -> Any:
@@ -127,7 +127,7 @@ class _HostVariables(Mapping[str, Any]):
             raise InventoryError(f"a template that needs itself: {path}", where=value.where)
         self._open.append(name)
         try:
-            return render(value.data, self, where=value.where, error=InventoryError)
+            return render_value(value.data, self, where=value.where, error=InventoryError)
         finally:
             self._open.pop()
 
@@ -140,8 +140,8 @@ class _HostVariables(Mapping[str, Any]):
             case "group_names":
                 return list(self._host.groups)
             case "groups":
-                return self._everyone.groups
-        return self._everyone
+                return self._all_hosts.groups
+        return self._all_hosts
 
     def __iter__(self) -> Iterator[str]:
         yield from {**dict.fromkeys(MAGIC), **self._host.vars}

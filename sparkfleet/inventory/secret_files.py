@@ -7,7 +7,7 @@ from pathlib import Path
 from sparkfleet.errors import InventoryError, Where
 
 
-def read(path: Path, *, subject: str, where: Where | None, hint: str) -> str:
+def read_secret_file(path: Path, *, subject: str, where: Where | None, hint: str) -> str:
     """Return what the file holds, without the end of its last line.
 
     Raises InventoryError, which names `subject` and nothing of what the file holds.

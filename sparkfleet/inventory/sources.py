@@ -6,13 +6,13 @@ import os
 import re
 from pathlib import Path
 
-from sparkfleet import source, yamlpos
 from sparkfleet.errors import InventoryError, Where
 from sparkfleet.inventory.ini_file import SECTION, read_ini
-from sparkfleet.inventory.tree import Tree
+from sparkfleet.inventory.tree import InventoryTree
 from sparkfleet.inventory.yaml_file import EXAMPLE, read_yaml
 from sparkfleet.model import Value
-from sparkfleet.source import Source
+from sparkfleet.yaml import positions, source
+from sparkfleet.yaml.source import Source
 
 FILE = re.compile(r"/|\.(ya?ml|json|ini)$")  # what no host's name looks like
 AGAIN = "name each by its own --inventory"
@@ -22,7 +22,7 @@ IGNORED = re.compile(  # what Ansible passes over in a folder
 )
 
 
-def read_source(name: str, tree: Tree) -> Path | None:
+def read_source(name: str, tree: InventoryTree) -> Path | None:
     """Add the inventory `name` to `tree`; return the folder where its group_vars would be."""
     path = Path(name)
     if "," in name and not os.path.lexists(name):
@@ -35,16 +35,16 @@ def read_source(name: str, tree: Tree) -> Path | None:
     return path.parent
 
 
-def _read_list(names: str, tree: Tree) -> None:
+def _read_list(names: str, tree: InventoryTree) -> None:
     tree.origin = {}
     for name in filter(None, map(str.strip, names.split(","))):
         if FILE.search(name) and Path(name).exists():
-            tree.refuse(f"{name} is a file, and commas join hosts", Where(file=names), AGAIN)
+            tree.add_problem(f"{name} is a file, and commas join hosts", Where(file=names), AGAIN)
             continue
         tree.add_hosts(name, "ungrouped", Where(file=names))
 
 
-def _read_folder(folder: Path, tree: Tree) -> None:
+def _read_folder(folder: Path, tree: InventoryTree) -> None:
     for path in sorted(folder.iterdir()):
         if IGNORED.search(path.name):
             continue
@@ -54,14 +54,14 @@ def _read_folder(folder: Path, tree: Tree) -> None:
             _read_file(path, tree)
 
 
-def _read_file(path: Path, tree: Tree) -> None:
+def _read_file(path: Path, tree: InventoryTree) -> None:
     where = Where(file=str(path))
     tree.origin = {
         "inventory_file": Value(data=os.path.abspath(path), where=where),  # noqa: PTH100 - links stay
         "inventory_dir": Value(data=os.path.abspath(path.parent), where=where),  # noqa: PTH100 - links stay
     }
     try:
-        _read_text(path.suffix, source.read(path, error=InventoryError), tree)
+        _read_text(path.suffix, source.read_source_file(path, error=InventoryError), tree)
     except InventoryError as failure:
         tree.problems += failure.problems
 
@@ -71,22 +71,22 @@ def _is_ini(suffix: str, first: str) -> bool:
     return bool(SECTION.fullmatch(first)) or (not suffix and first.startswith("["))
 
 
-def _read_text(suffix: str, text: Source, tree: Tree) -> None:
+def _read_text(suffix: str, text: Source, tree: InventoryTree) -> None:
     first = next((line for line in text.lines if line.strip() and line.lstrip()[0] not in "#;"), "")
     if text.text.startswith("#!"):
-        tree.refuse(
+        tree.add_problem(
             "inventory scripts are not run",
             text.where(1, 1),
             "save its output: ./script --list > hosts.json, then convert it to YAML",
         )
     elif not first:
-        tree.refuse("the inventory is empty", text.where(1, 1), EXAMPLE)
+        tree.add_problem("the inventory is empty", text.where(1, 1), EXAMPLE)
     elif suffix == ".toml":
-        tree.refuse("TOML inventories are not supported", text.where(1), "use YAML or INI")
+        tree.add_problem("TOML inventories are not supported", text.where(1), "use YAML or INI")
     elif suffix not in YAML_SUFFIXES or _is_ini(suffix, first.strip()):
         read_ini(text, tree)
     else:
-        root = yamlpos.parse(text, error=InventoryError)
+        root = positions.parse_yaml(text, error=InventoryError)
         if isinstance(root.data, str):
             read_ini(text, tree)
         else:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import NoReturn, TypeAlias
 
 from sparkfleet.errors import InventoryError, Problem, Where
-from sparkfleet.inventory.ranges import expand
+from sparkfleet.inventory.ranges import expand_host_range
 from sparkfleet.model import Value
 
 MAX_HOSTS = 65536
@@ -38,7 +38,7 @@ class GroupEntry:
     priority: int = 1
 
 
-class Tree:
+class InventoryTree:
     """What has been read so far. Like Ansible's, it starts with `all` and its child `ungrouped`."""
 
     def __init__(self) -> None:
@@ -51,9 +51,9 @@ class Tree:
         self.origin: Variables = {}  # what every host of the file being read knows of it
         self.add_group("all")
         self.add_group("ungrouped")
-        self._link("all", "ungrouped")
+        self._attach_child("all", "ungrouped")
 
-    def refuse(self, message: str, where: Where, hint: str | None = None) -> None:
+    def add_problem(self, message: str, where: Where, hint: str | None = None) -> None:
         """Keep a problem, so that all of them are told at once."""
         self.problems.append(Problem(message=message, where=where, hint=hint))
 
@@ -67,12 +67,12 @@ class Tree:
     def add_hosts(self, pattern: str, group: str, where: Where) -> list[HostEntry]:
         """Put the hosts of `pattern` (``spark[01:16]``, ``name:2222``) into `group`."""
         try:
-            names, port = expand(pattern)
+            names, port = expand_host_range(pattern)
         except ValueError as failure:
-            self.refuse(f"host {pattern!r}: {failure}", where)
+            self.add_problem(f"host {pattern!r}: {failure}", where)
             return []
         if len(self.hosts) + len(names) > MAX_HOSTS:
-            self.refuse(f"more than {MAX_HOSTS} hosts", where)
+            self.add_problem(f"more than {MAX_HOSTS} hosts", where)
             return []
         self.groups[group].hosts.update(dict.fromkeys(names))
         return [self._host(name, port, where) for name in names]
@@ -81,7 +81,7 @@ class Tree:
         if name not in self.hosts:
             if not ADDRESS.fullmatch(name):
                 message = f"{name!r} is no name of a host: letters, digits and . _ - make one"
-                self.refuse(message, where, "put the address into ansible_host")
+                self.add_problem(message, where, "put the address into ansible_host")
             self.hosts[name] = HostEntry(name=name, where=where, vars=dict(self.origin))
             if port:
                 self.hosts[name].vars["ansible_port"] = Value(data=port, where=where)
@@ -90,24 +90,24 @@ class Tree:
     def add_child(self, parent: str, child: str, where: Where) -> None:
         """Make the group `child` a child of `parent`; `finish` finds loops."""
         if child in (parent, "all"):
-            self.refuse(f"group {child!r} cannot be a child of {parent!r}", where)
+            self.add_problem(f"group {child!r} cannot be a child of {parent!r}", where)
         else:
-            self._link(parent, child)
+            self._attach_child(parent, child)
             self._edges.setdefault((parent, child), where)
 
-    def _link(self, parent: str, child: str) -> None:
+    def _attach_child(self, parent: str, child: str) -> None:
         self.groups[parent].children[child] = None
         self.parents[child].add(parent)
 
     def ancestors(self, name: str) -> set[str]:
         """Return the groups that `name` is in, however far up."""
-        found: set[str] = set()
+        ancestors: set[str] = set()
         waiting = [name]
         while waiting:
-            fresh = self.parents[waiting.pop()] - found
-            found |= fresh
+            fresh = self.parents[waiting.pop()] - ancestors
+            ancestors |= fresh
             waiting += fresh
-        return found
+        return ancestors
 
     def finish(self) -> None:
         """Hang every loose group under `all` and every loose host under `ungrouped`.
@@ -117,16 +117,16 @@ class Tree:
         """
         for name in self.groups:
             if name != "all" and not self.parents[name]:
-                self._link("all", name)
-        self.depths = self._measured()
+                self._attach_child("all", name)
+        self.depths = self._measure_depths()
         if len(self.depths) < len(self.groups):
             self._refuse_loop()
         elif max(self.depths.values()) > MAX_DEPTH:
             message = f"groups are nested more than {MAX_DEPTH} deep"
             raise InventoryError.of([*self.problems, Problem(message=message)])
-        self._hang_hosts()
+        self._attach_loose_hosts()
 
-    def _measured(self) -> dict[str, int]:
+    def _measure_depths(self) -> dict[str, int]:
         """Return the longest way from `all` to each group, but those in or below a loop."""
         depths: dict[str, int] = {"all": 0}
         left = {name: len(parents) for name, parents in self.parents.items()}
@@ -151,10 +151,10 @@ class Tree:
         walked = list(path)
         loop = [name, *reversed(walked[walked.index(name) :])]
         shown = " > ".join(loop if len(loop) < 9 else [*loop[:4], "...", *loop[-4:]])
-        self.refuse(f"groups are in each other: {shown}", self._edges[loop[0], loop[1]])
+        self.add_problem(f"groups are in each other: {shown}", self._edges[loop[0], loop[1]])
         raise InventoryError.of(self.problems)
 
-    def _hang_hosts(self) -> None:
+    def _attach_loose_hosts(self) -> None:
         ungrouped = self.groups["ungrouped"]
         grouped = set(self._grouped())
         for host in self.hosts:
@@ -170,7 +170,7 @@ class Tree:
                 yield from group.hosts
 
 
-def layer(below: Variables, above: Variables) -> None:
+def overlay_variables(below: Variables, above: Variables) -> None:
     """Lay variables `above` over those `below`, in place; a mapping replaces a mapping whole."""
     for name, value in above.items():
         old = below.get(name)

@@ -12,7 +12,7 @@ from sparkfleet.errors import UsageError
 
 
 @contextlib.contextmanager
-def alone(path: Path) -> Iterator[None]:
+def hold_path_lock(path: Path) -> Iterator[None]:
     """Wait until no other process makes `path`; raise UsageError without access to its folder.
 
     Children inherit the lock, so that a pip which outlives us is waited for.

@@ -14,13 +14,15 @@ from pathlib import Path
 
 import sparkfleet
 from sparkfleet.errors import UsageError
-from sparkfleet.lab import build, engine, faults, model, requirements, teardown
 from sparkfleet.lab import state as states
+from sparkfleet.lab.engine import install, model, requirements
+from sparkfleet.lab.faults import catalogue
+from sparkfleet.lab.faults.settle import wait_until_settled
+from sparkfleet.lab.faults.steps import StepTarget, run_in_host, run_steps
+from sparkfleet.lab.host import build, teardown
 from sparkfleet.lab.paths import INVENTORY, KEY, KNOWN_HOSTS, RUN
-from sparkfleet.lab.plan import FleetPlan, HostPlan, plan
-from sparkfleet.lab.settle import settle
-from sparkfleet.lab.state import State
-from sparkfleet.lab.steps import Site, run_inside, take
+from sparkfleet.lab.plan import FleetPlan, HostPlan, plan_fleet
+from sparkfleet.lab.state import LabState
 
 BOOT_PATIENCE = 60.0  # s until a host's sshd must have answered
 CONNECT_PATIENCE = 0.1  # s; the first packet over a fresh link may be lost
@@ -50,7 +52,7 @@ class LabHost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fleet:
+class LabFleet:
     """The fleet that runs, and the files that lead to it."""
 
     hosts: tuple[LabHost, ...]
@@ -61,103 +63,103 @@ class Fleet:
     run_dir: Path = RUN
 
 
-def up(hosts: int = 2, *, cables: str = "crossed") -> Fleet:
+def start_fleet(hosts: int = 2, *, cables: str = "crossed") -> LabFleet:
     """Boot `hosts` Sparks cabled in shape `cables` (see `plan.SHAPES`) and return the fleet.
 
     A fleet of that size and shape that runs is returned as it is, faults and all; another one is
     replaced. Raises UsageError.
     """
-    wanted = plan(hosts, cables)
-    if state := _running_as(wanted):
-        return _fleet(state)
-    requirements.check()
-    with states.locked() as lock:
-        if state := _running_as(wanted):
-            return _fleet(state)
-        teardown.remove()
+    target = plan_fleet(hosts, cables)
+    if state := _find_running_fleet(target):
+        return _build_lab_fleet(state)
+    requirements.check_requirements()
+    with states.hold_lab_lock() as lock:
+        if state := _find_running_fleet(target):
+            return _build_lab_fleet(state)
+        teardown.remove_lab()
         try:
-            build.build(wanted, engine.venv_path(), model.model_path())
-            state = State(plan=wanted, running={})
-            state = boot(state, wanted.hosts, lock)
+            build.build_fleet(target, install.venv_path(), model.model_path())
+            state = LabState(plan=target, running={})
+            state = boot_hosts(state, target.hosts, lock)
         except BaseException:  # a signal too
-            teardown.remove()
+            teardown.remove_lab()
             states.remove_lock()
             raise
-        return _fleet(state)
+        return _build_lab_fleet(state)
 
 
-def down() -> None:
+def remove_fleet() -> None:
     """Remove the lab: nothing of it is left on this machine, also after a crash."""
     requirements.check_root()
-    with states.locked():
-        teardown.remove()
+    with states.hold_lab_lock():
+        teardown.remove_lab()
         states.remove_lock()
 
 
-def status() -> Fleet | None:
+def read_fleet() -> LabFleet | None:
     """Return the fleet as it is now, None if there is none; needs no root."""
-    state = states.load()
-    return _fleet(state) if state else None
+    state = states.load_lab_state()
+    return _build_lab_fleet(state) if state else None
 
 
-def fault(host: str, kind: str, *, clear: bool = False) -> None:
+def set_fault(host: str, kind: str, *, clear: bool = False) -> None:
     """Break a host in the way `kind` (see `faults.FAULTS`), or mend that; done when it shows.
 
     Raises UsageError for an unknown kind or host, or a tool that the kind needs.
     """
-    chosen = faults.find(kind)
+    chosen = catalogue.find_fault(kind)
     requirements.check_root()
     requirements.check_tools({tool: requirements.FAULT_PACKAGES[tool] for tool in chosen.needs})
-    with states.locked() as lock:
-        state = _running()
+    with states.hold_lab_lock() as lock:
+        state = _load_running_state()
         target = state.plan.host(host)
-        faults.check_rails(kind, target)
+        catalogue.check_rail_count(kind, target)
         alive = state.running[host].alive
         if not (alive or chosen.stops):
-            raise _off(host)
-        if _is_on(state, host, kind) is not clear:
+            raise _host_off_error(host)
+        if _has_fault(state, host, kind) is not clear:
             return
-        take(chosen.mend if clear else chosen.inject, Site.of(state, target))
+        run_steps(chosen.mend if clear else chosen.inject, StepTarget.of(state, target))
         if chosen.stops and clear:
-            state = _boot_again(state, target, lock)
+            state = _reboot_host(state, target, lock)
         state.with_fault(host, kind, clear=clear).save()
-        settle(state, target)
+        wait_until_settled(state, target)
 
 
-def _is_on(state: State, host: str, kind: str) -> bool:
+def _has_fault(state: LabState, host: str, kind: str) -> bool:
     """Whether a host has a fault: it was injected, or its PID 1 was killed by other means."""
-    dead = faults.FAULTS[kind].stops and not state.running[host].alive
+    dead = catalogue.FAULTS[kind].stops and not state.running[host].alive
     return dead or kind in state.faults.get(host, ())
 
 
-def _boot_again(state: State, host: HostPlan, lock: int) -> State:
+def _reboot_host(state: LabState, host: HostPlan, lock: int) -> LabState:
     """Boot a host whose disk and wires are there; faults that live in memory come back."""
     build.renew_sys(host)
-    state = boot(state, (host,), lock)
+    state = boot_hosts(state, (host,), lock)
     for kind in state.faults.get(host.name, ()):
-        take(faults.FAULTS[kind].inject, Site.of(state, host), lost_at_boot=True)
+        run_steps(catalogue.FAULTS[kind].inject, StepTarget.of(state, host), lost_at_boot=True)
     return state
 
 
-def power_off(host: str) -> None:
+def power_off_host(host: str) -> None:
     """Cut a host's power: every process of it dies at once, then its cables go dark."""
-    fault(host, "power-off")
+    set_fault(host, "power-off")
 
 
 def run_on(
     host: str, argv: Sequence[str], *, check: bool = True
 ) -> subprocess.CompletedProcess[str]:
     """Run a program as root inside a host, in its root folder, and return what it said."""
-    state = _running()
+    state = _load_running_state()
     state.plan.host(host)
     if not state.running[host].alive:
-        raise _off(host)
-    return run_inside(state.running[host], argv, check=check)
+        raise _host_off_error(host)
+    return run_in_host(state.running[host], argv, check=check)
 
 
-def boot(state: State, hosts: Sequence[HostPlan], lock: int) -> State:
+def boot_hosts(state: LabState, hosts: Sequence[HostPlan], lock: int) -> LabState:
     """Boot hosts that are built, wait for their sshd, and return the state, saved."""
-    state = state.booted(_start(state, [host.name for host in hosts], lock))
+    state = state.booted(_run_boot_program(state, [host.name for host in hosts], lock))
     state.save()
     deadline = time.monotonic() + BOOT_PATIENCE
     for host in hosts:
@@ -165,11 +167,11 @@ def boot(state: State, hosts: Sequence[HostPlan], lock: int) -> State:
     return state
 
 
-def _start(state: State, names: Sequence[str], lock: int) -> dict[str, int]:
-    """Run `sparkfleet.lab.boot` and return the PID of each host's PID 1."""
+def _run_boot_program(state: LabState, names: Sequence[str], lock: int) -> dict[str, int]:
+    """Run `sparkfleet.lab.host.boot` and return the PID of each host's PID 1."""
     fleet = (str(len(state.plan.hosts)), state.plan.cables)
     done = subprocess.run(
-        [sys.executable, "-m", "sparkfleet.lab.boot", *fleet, *names],
+        [sys.executable, "-m", "sparkfleet.lab.host.boot", *fleet, *names],
         stdin=lock,
         capture_output=True,
         text=True,
@@ -182,15 +184,15 @@ def _start(state: State, names: Sequence[str], lock: int) -> dict[str, int]:
     return {name: int(pid) for name, pid in answer.items()}
 
 
-def _await_sshd(state: State, host: HostPlan, deadline: float) -> None:
-    while not _greets(host.address):
+def _await_sshd(state: LabState, host: HostPlan, deadline: float) -> None:
+    while not _is_sshd_up(host.address):
         if not state.running[host.name].alive or time.monotonic() > deadline:
             log = run_on(host.name, ["cat", "/run/sshd.log"], check=False).stdout
             raise UsageError(f"{host.name}: its sshd does not answer: {log}")
         time.sleep(0.004)
 
 
-def _greets(address: str) -> bool:
+def _is_sshd_up(address: str) -> bool:
     try:
         with socket.create_connection((address, SSH_PORT), timeout=CONNECT_PATIENCE) as connection:
             connection.settimeout(GREETING_PATIENCE)
@@ -199,33 +201,34 @@ def _greets(address: str) -> bool:
         return False
 
 
-def _running_as(wanted: FleetPlan) -> State | None:
+def _find_running_fleet(target: FleetPlan) -> LabState | None:
     """Return the state of the fleet that runs, if it is the wanted one and no host is off."""
-    state = states.load()
-    if state is None or state.plan != wanted:
+    state = states.load_lab_state()
+    if state is None or state.plan != target:
         return None
     alive = [name for name, process in state.running.items() if process.alive]
-    return state if len(alive) == len(wanted.hosts) else None
+    return state if len(alive) == len(target.hosts) else None
 
 
-def _running() -> State:
-    state = states.load()
+def _load_running_state() -> LabState:
+    state = states.load_lab_state()
     if state is None:
         raise UsageError("no lab runs on this machine", hint="sudo invoke lab.up")
     return state
 
 
-def _off(host: str) -> UsageError:
+def _host_off_error(host: str) -> UsageError:
     return UsageError(f"{host} is off", hint=f"sudo invoke lab.fault {host} power-off --clear")
 
 
-def _fleet(state: State) -> Fleet:
-    return Fleet(
-        cables=state.plan.cables, hosts=tuple(_host(state, host) for host in state.plan.hosts)
+def _build_lab_fleet(state: LabState) -> LabFleet:
+    return LabFleet(
+        cables=state.plan.cables,
+        hosts=tuple(_build_lab_host(state, host) for host in state.plan.hosts),
     )
 
 
-def _host(state: State, host: HostPlan) -> LabHost:
+def _build_lab_host(state: LabState, host: HostPlan) -> LabHost:
     process = state.running.get(host.name)
     rails = tuple(
         LabRail(interface=port.netdev, hca=port.function.hca, address=port.address or "")

@@ -37,20 +37,20 @@ VARS = """\
 """
 
 
-def inventory(plan: FleetPlan, venv: Path, model: Path) -> str:
+def format_lab_inventory(plan: FleetPlan, venv: Path, model: Path) -> str:
     """Return the Ansible inventory of a fleet whose engine is in `venv` and serves `model`."""
-    hosts = "".join(_host(host) for host in plan.hosts)
-    words = {
+    hosts = "".join(_format_inventory_host(host) for host in plan.hosts)
+    values = {
         "user": USER,
         "key": KEY,
         "known_hosts": KNOWN_HOSTS,
         "venv": venv,
         "model": model,
     }
-    return HEAD + hosts + VARS.format_map(words)
+    return HEAD + hosts + VARS.format_map(values)
 
 
-def known_hosts(plan: FleetPlan, keys: Mapping[str, str]) -> str:
+def format_known_hosts(plan: FleetPlan, keys: Mapping[str, str]) -> str:
     """Return known_hosts, from the public host key of each host by name."""
     lines = []
     for host in plan.hosts:
@@ -59,7 +59,7 @@ def known_hosts(plan: FleetPlan, keys: Mapping[str, str]) -> str:
     return "".join(lines)
 
 
-def _host(host: HostPlan) -> str:
+def _format_inventory_host(host: HostPlan) -> str:
     text = HOST.format(name=host.name, address=host.address)
     rails = ", ".join(port.netdev for port in host.rails)
     return text + (RAILS.format(rails=rails) if rails else "")

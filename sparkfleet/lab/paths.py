@@ -23,8 +23,8 @@ COMMON = LAYERS / "common"  # the layer that all hosts share
 CACHE = Path("/var/cache/sparkfleet")
 
 INSIDE = Path("/run/sparkfleet-lab")  # in a host: what PID 1 and the faults tell each other
-ASK = INSIDE / "ask"  # a token put here comes back in DONE, once /sys shows what is
-DONE = INSIDE / "done"
+REFRESH_REQUEST = INSIDE / "ask"  # a token put here comes back in DONE, once /sys shows what is
+REFRESH_DONE = INSIDE / "done"
 CMA = INSIDE / "cma"  # the Cma lines of /proc/meminfo
 SCARCE = INSIDE / "scarce"  # its lines about free memory, where that is short
 MEMINFO = INSIDE / "meminfo"
@@ -41,6 +41,6 @@ IMAGES = Path("/var/lib/docker")  # its overlays cannot lie on the host's own
 DOCKER_ENABLED = Path("/etc/docker/enabled")  # while this is there, a boot starts Docker
 
 
-def layer(host: str) -> Path:
+def layer_path(host: str) -> Path:
     """Return the folder on this machine that holds the layers of a host."""
     return LAYERS / host

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from sparkfleet.errors import UsageError
-from sparkfleet.lab import hardware
-from sparkfleet.lab.hardware import FUNCTIONS, Function
-from sparkfleet.spelling import did_you_mean, similar
+from sparkfleet.lab.host import hardware
+from sparkfleet.lab.host.hardware import FUNCTIONS, NicFunction
+from sparkfleet.spelling import did_you_mean, suggest_similar
 
 MAX_HOSTS = 64
 NETWORK = "10.78"  # management is .0, the wire of a rail .1 and up, Wi-Fi .200; all /24
@@ -41,7 +41,7 @@ class Wire:
 class Port:
     """A function of a host's ConnectX-7; one without a wire has no cable and no address."""
 
-    function: Function
+    function: NicFunction
     mac: str
     wire: Wire | None = None
     address: str | None = None
@@ -77,7 +77,7 @@ class HostPlan:
     @property
     def address(self) -> str:
         """The management address."""
-        return address(MANAGEMENT_NET, self.number)
+        return format_address(MANAGEMENT_NET, self.number)
 
     @property
     def machine_id(self) -> str:
@@ -130,17 +130,19 @@ class FleetPlan:
     def neighbours(self, host: HostPlan) -> tuple[HostPlan, ...]:
         """Return the hosts at the other ends of direct cables of `host`."""
         far = {
-            other.number: other for port in host.rails for other, _ in self.dark_ends(host, port)
+            neighbour.number: neighbour
+            for port in host.rails
+            for neighbour, _ in self.dark_ends(host, port)
         }
-        return tuple(other for number, other in far.items() if number != host.number)
+        return tuple(neighbour for number, neighbour in far.items() if number != host.number)
 
 
-def address(net: int, host: int) -> str:
+def format_address(net: int, host: int) -> str:
     """Return the address of host number `host` in subnet `net`."""
     return f"{NETWORK}.{net}.{host}"
 
 
-def plan(hosts: int, cables: str = "crossed") -> FleetPlan:
+def plan_fleet(hosts: int, cables: str = "crossed") -> FleetPlan:
     """Return the plan of a fleet of `hosts` Sparks, cabled in the shape `cables` (see `SHAPES`).
 
     More than two hosts cannot share one cable, so `crossed`, the default, becomes `switch`;
@@ -150,19 +152,21 @@ def plan(hosts: int, cables: str = "crossed") -> FleetPlan:
         raise UsageError(f"a lab of {hosts} hosts", hint=f"1 to {MAX_HOSTS} hosts are possible")
     shape = SHAPES.get(cables)
     if shape is None:
-        raise UsageError(f"no cable shape is called {cables!r}", hint=similar(cables, SHAPES))
+        raise UsageError(
+            f"no cable shape is called {cables!r}", hint=suggest_similar(cables, SHAPES)
+        )
     if hosts == 1 or (cables == "crossed" and hosts > PAIR):
         cables = "switch" if hosts > 1 else "none"
     elif hosts not in shape.sizes:
         sizes = " or ".join(map(str, shape.sizes))
         raise UsageError(f"{hosts} hosts cabled {cables!r}", hint=f"that shape is of {sizes} hosts")
-    wires = tuple(_wires(SHAPES[cables].cables(hosts)))
-    members = tuple(_host(number, wires) for number in range(1, hosts + 1))
+    wires = tuple(_plan_wires(SHAPES[cables].cables(hosts)))
+    members = tuple(_plan_host(number, wires) for number in range(1, hosts + 1))
     return FleetPlan(cables=cables, hosts=members, wires=wires)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cable:
+class CablePlan:
     """What is plugged together: (host number, cage) of every end, two unless it is a switch."""
 
     ends: tuple[tuple[int, int], ...]
@@ -174,35 +178,35 @@ class Shape:
     """A way to cable a fleet: the sizes that it fits, and its cables for a size."""
 
     sizes: tuple[int, ...] | range
-    cables: Callable[[int], Iterable[Cable]]
+    cables: Callable[[int], Iterable[CablePlan]]
 
 
 PAIR = 2
-_CROSSED = (Cable(ends=((1, 1), (2, 0))),)
-_STRAIGHT = (Cable(ends=((1, 1), (2, 1))),)
-_BOTH = (Cable(ends=((1, 0), (2, 0))), Cable(ends=((1, 1), (2, 1))))
+_CROSSED = (CablePlan(ends=((1, 1), (2, 0))),)
+_STRAIGHT = (CablePlan(ends=((1, 1), (2, 1))),)
+_BOTH = (CablePlan(ends=((1, 0), (2, 0))), CablePlan(ends=((1, 1), (2, 1))))
 
 
-def _switch(hosts: int) -> Iterator[Cable]:
-    yield Cable(ends=tuple((number, 1) for number in range(1, hosts + 1)), direct=False)
+def _switch_cables(hosts: int) -> Iterator[CablePlan]:
+    yield CablePlan(ends=tuple((number, 1) for number in range(1, hosts + 1)), direct=False)
 
 
-def _ring(hosts: int) -> Iterator[Cable]:
+def _ring_cables(hosts: int) -> Iterator[CablePlan]:
     for number in range(1, hosts + 1):
-        yield Cable(ends=((number, 0), (number % hosts + 1, 1)))
+        yield CablePlan(ends=((number, 0), (number % hosts + 1, 1)))
 
 
 SHAPES: Mapping[str, Shape] = {
     "crossed": Shape(sizes=(PAIR,), cables=lambda _: _CROSSED),
     "straight": Shape(sizes=(PAIR,), cables=lambda _: _STRAIGHT),
     "both": Shape(sizes=(PAIR,), cables=lambda _: _BOTH),
-    "switch": Shape(sizes=range(2, MAX_HOSTS + 1), cables=_switch),
-    "ring": Shape(sizes=(3, 4), cables=_ring),
+    "switch": Shape(sizes=range(2, MAX_HOSTS + 1), cables=_switch_cables),
+    "ring": Shape(sizes=(3, 4), cables=_ring_cables),
     "none": Shape(sizes=range(1, MAX_HOSTS + 1), cables=lambda _: ()),
 }
 
 
-def _wires(cables: Iterable[Cable]) -> Iterator[Wire]:
+def _plan_wires(cables: Iterable[CablePlan]) -> Iterator[Wire]:
     """Yield two wires a cable: one for each function of a cage."""
     net = 0
     for cable in cables:
@@ -212,18 +216,20 @@ def _wires(cables: Iterable[Cable]) -> Iterator[Wire]:
             yield Wire(net=net, direct=cable.direct, ends=ends)
 
 
-def _host(number: int, wires: Iterable[Wire]) -> HostPlan:
+def _plan_host(number: int, wires: Iterable[Wire]) -> HostPlan:
     plugged = {index: wire for wire in wires for end, index in wire.ends if end == number}
     return HostPlan(
         number=number,
-        ports=tuple(_port(number, index, plugged.get(index)) for index in range(len(FUNCTIONS))),
+        ports=tuple(
+            _plan_port(number, index, plugged.get(index)) for index in range(len(FUNCTIONS))
+        ),
     )
 
 
-def _port(number: int, index: int, wire: Wire | None) -> Port:
+def _plan_port(number: int, index: int, wire: Wire | None) -> Port:
     return Port(
         function=FUNCTIONS[index],
-        mac=hardware.mac(number, FUNCTIONS[index].mac_offset),
+        mac=hardware.format_mac(number, FUNCTIONS[index].mac_offset),
         wire=wire,
-        address=address(wire.net, number) if wire else None,
+        address=format_address(wire.net, number) if wire else None,
     )

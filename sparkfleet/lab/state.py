@@ -12,13 +12,13 @@ from pathlib import Path
 from types import MappingProxyType
 
 from sparkfleet.lab.paths import LOCK, STATE
-from sparkfleet.lab.plan import FleetPlan, plan
+from sparkfleet.lab.plan import FleetPlan, plan_fleet
 
 _NO_FAULTS: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Process:
+class InitProcess:
     """A process by id and start time (clock ticks since boot), so that ids may be reused."""
 
     pid: int
@@ -27,25 +27,28 @@ class Process:
     @property
     def alive(self) -> bool:
         """Whether it still runs."""
-        return started(self.pid) == self.started
+        return read_start_ticks(self.pid) == self.started
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class LabState:
     """A fleet that was booted: its plan, each host's PID 1 and the faults that are on."""
 
     plan: FleetPlan
-    running: Mapping[str, Process]
+    running: Mapping[str, InitProcess]
     faults: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: _NO_FAULTS)
 
-    def booted(self, pids: Mapping[str, int]) -> State:
+    def booted(self, pids: Mapping[str, int]) -> LabState:
         """Return the state in which those hosts run with those PIDs of their PID 1."""
-        fresh = {name: Process(pid=pid, started=started(pid) or 0) for name, pid in pids.items()}
+        fresh = {
+            name: InitProcess(pid=pid, started=read_start_ticks(pid) or 0)
+            for name, pid in pids.items()
+        }
         return replace(self, running={**self.running, **fresh})
 
-    def with_fault(self, host: str, kind: str, *, clear: bool) -> State:
+    def with_fault(self, host: str, kind: str, *, clear: bool) -> LabState:
         """Return the state with a fault of a host on, or off."""
-        kinds = tuple(one for one in self.faults.get(host, ()) if one != kind)
+        kinds = tuple(active for active in self.faults.get(host, ()) if active != kind)
         return replace(self, faults={**self.faults, host: kinds if clear else (*kinds, kind)})
 
     def save(self) -> None:
@@ -53,7 +56,9 @@ class State:
         data = {
             "hosts": len(self.plan.hosts),
             "cables": self.plan.cables,
-            "running": {name: [one.pid, one.started] for name, one in self.running.items()},
+            "running": {
+                name: [process.pid, process.started] for name, process in self.running.items()
+            },
             "faults": {name: list(kinds) for name, kinds in self.faults.items() if kinds},
         }
         fresh = STATE.with_suffix(".new")
@@ -61,13 +66,13 @@ class State:
         fresh.replace(STATE)
 
 
-def load() -> State | None:
+def load_lab_state() -> LabState | None:
     """Return what the state file says, or None where there is none or a broken one."""
     try:
         data = json.loads(STATE.read_text())
-        running = {name: Process(pid=p, started=s) for name, (p, s) in data["running"].items()}
-        return State(
-            plan=plan(data["hosts"], data["cables"]),
+        running = {name: InitProcess(pid=p, started=s) for name, (p, s) in data["running"].items()}
+        return LabState(
+            plan=plan_fleet(data["hosts"], data["cables"]),
             running=running,
             faults={name: tuple(kinds) for name, kinds in data["faults"].items()},
         )
@@ -75,7 +80,7 @@ def load() -> State | None:
         return None
 
 
-def started(pid: int) -> int | None:
+def read_start_ticks(pid: int) -> int | None:
     """Return when a process started, None if it is gone or a zombie."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -85,7 +90,7 @@ def started(pid: int) -> int | None:
 
 
 @contextlib.contextmanager
-def locked() -> Iterator[int]:
+def hold_lab_lock() -> Iterator[int]:
     """Hold the lab's lock; yields its descriptor, which children must inherit.
 
     They hold the lock too, so that nothing of an `up` that was killed goes on behind the back of

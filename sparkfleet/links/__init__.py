@@ -1,16 +1,16 @@
 """The links gate: which rails carry a cluster, each rank's environment, and whether it holds."""
 
-from sparkfleet.links.active_gate import probe
-from sparkfleet.links.checks import check, check_machines
-from sparkfleet.links.environment import EnvVar, env
-from sparkfleet.links.gate import prove, sample
-from sparkfleet.links.measurement import measure
+from sparkfleet.links.bandwidth.measurement import measure_rates
+from sparkfleet.links.bandwidth.rates import Samples
+from sparkfleet.links.bandwidth.verdicts import judge_rates
+from sparkfleet.links.checks.static_gate import check_machines, run_static_gate
+from sparkfleet.links.environment import EnvVar, compute_rank_env
+from sparkfleet.links.gate import run_gate, sample_rates
 from sparkfleet.links.model import Cable, Cage, Fabric, Rail, Topology
-from sparkfleet.links.rate_verdicts import judge_rates
-from sparkfleet.links.rates import Samples
-from sparkfleet.links.reach import reach_plan
-from sparkfleet.links.reach_verdicts import judge_reach
-from sparkfleet.links.selection import fabric
+from sparkfleet.links.reachability.active_gate import run_active_gate
+from sparkfleet.links.reachability.plan import plan_reachability
+from sparkfleet.links.reachability.verdicts import judge_reach
+from sparkfleet.links.selection import select_fabric
 
 __all__ = [
     "Cable",
@@ -20,15 +20,15 @@ __all__ = [
     "Rail",
     "Samples",
     "Topology",
-    "check",
     "check_machines",
-    "env",
-    "fabric",
+    "compute_rank_env",
     "judge_rates",
     "judge_reach",
-    "measure",
-    "probe",
-    "prove",
-    "reach_plan",
-    "sample",
+    "measure_rates",
+    "plan_reachability",
+    "run_active_gate",
+    "run_gate",
+    "run_static_gate",
+    "sample_rates",
+    "select_fabric",
 ]

@@ -26,21 +26,21 @@ class EnvVar:
     why: str
 
 
-def env(fabric: Fabric, host: Host) -> tuple[EnvVar, ...]:
+def compute_rank_env(fabric: Fabric, host: Host) -> tuple[EnvVar, ...]:
     """Return the environment of `host`'s rank: computed from its facts, `nccl_env` laid over."""
-    computed = {var.name: var for var in _computed(fabric, host)}
-    return tuple((computed | {var.name: var for var in _given(host, computed)}).values())
+    computed = {var.name: var for var in _derive_variables(fabric, host)}
+    return tuple((computed | {var.name: var for var in _read_nccl_env(host, computed)}).values())
 
 
-def _computed(fabric: Fabric, host: Host) -> Iterator[EnvVar]:
+def _derive_variables(fabric: Fabric, host: Host) -> Iterator[EnvVar]:
     rail = fabric.rendezvous(host.name)
     if rail is not None:
-        yield from _sockets(fabric, rail)
-    yield from _hcas(fabric, host)
-    yield from _gid_index(host)
+        yield from _derive_socket_variables(fabric, rail)
+    yield from _derive_hca_variables(fabric, host)
+    yield from _derive_gid_index(host)
     if fabric.topology is Topology.RING:
-        yield from _ring(fabric, host)
-    elif _twins_share_a_subnet(fabric):
+        yield from _derive_ring_variables(fabric, host)
+    elif _has_twins_in_one_subnet(fabric):
         yield EnvVar(
             name="NCCL_IB_SUBNET_AWARE_ROUTING",
             value="1",
@@ -48,7 +48,7 @@ def _computed(fabric: Fabric, host: Host) -> Iterator[EnvVar]:
         )
 
 
-def _sockets(fabric: Fabric, rail: Rail) -> Iterator[EnvVar]:
+def _derive_socket_variables(fabric: Fabric, rail: Rail) -> Iterator[EnvVar]:
     if fabric.topology is Topology.RING:
         meet = f"the ring has no subnet for all; {rail.network} joins every node"
     else:
@@ -58,7 +58,7 @@ def _sockets(fabric: Fabric, rail: Rail) -> Iterator[EnvVar]:
         yield EnvVar(name=name, value=rail.name, why=f"the interface that has {rail.ip}")
 
 
-def _hcas(fabric: Fabric, host: Host) -> Iterator[EnvVar]:
+def _derive_hca_variables(fabric: Fabric, host: Host) -> Iterator[EnvVar]:
     chosen = fabric.hcas(host.name)
     if not chosen:
         return
@@ -67,8 +67,8 @@ def _hcas(fabric: Fabric, host: Host) -> Iterator[EnvVar]:
     wish = host.get("nccl_ib_hca")
     yield EnvVar(
         name="NCCL_IB_HCA",
-        value=str(wish or hca_filter.render(chosen, every)),
-        why=_origin(host, "nccl_ib_hca") if wish else f"the rails in use: {pairs}",
+        value=str(wish or hca_filter.format_hca_filter(chosen, every)),
+        why=_format_variable_origin(host, "nccl_ib_hca") if wish else f"the rails in use: {pairs}",
     )
     given = host.get("nccl_env") or {}
     if str(given.get("NCCL_IB_DISABLE")) != "1":
@@ -76,15 +76,15 @@ def _hcas(fabric: Fabric, host: Host) -> Iterator[EnvVar]:
         yield EnvVar(name="NCCL_NET", value="IB", why=why)
 
 
-def _gid_index(host: Host) -> Iterator[EnvVar]:
+def _derive_gid_index(host: Host) -> Iterator[EnvVar]:
     wish = str(host.get("nccl_ib_gid_index", "auto"))
     if wish != "auto":
         value = None if wish == "unset" else wish
-        why = _origin(host, "nccl_ib_gid_index")
+        why = _format_variable_origin(host, "nccl_ib_gid_index")
         yield EnvVar(name="NCCL_IB_GID_INDEX", value=value, why=why)
 
 
-def _ring(fabric: Fabric, host: Host) -> Iterator[EnvVar]:
+def _derive_ring_variables(fabric: Fabric, host: Host) -> Iterator[EnvVar]:
     rails = fabric.rails[host.name]
     prefixes = sorted({rail.network.prefixlen for rail in rails if rail.network})
     yield EnvVar(
@@ -108,7 +108,7 @@ def _ring(fabric: Fabric, host: Host) -> Iterator[EnvVar]:
         yield EnvVar(name="NCCL_CUMEM_ENABLE", value="1", why="NCCL_RUNTIME_CONNECT needs it")
 
 
-def _twins_share_a_subnet(fabric: Fabric) -> bool:
+def _has_twins_in_one_subnet(fabric: Fabric) -> bool:
     return any(
         len({rail.network for rail in cage.rails}) < len(cage.rails)
         for host in fabric.hosts
@@ -116,14 +116,14 @@ def _twins_share_a_subnet(fabric: Fabric) -> bool:
     )
 
 
-def _given(host: Host, computed: Mapping[str, EnvVar]) -> Iterator[EnvVar]:
+def _read_nccl_env(host: Host, computed: Mapping[str, EnvVar]) -> Iterator[EnvVar]:
     for name, data in (host.get("nccl_env") or {}).items():
-        why = _origin(host, "nccl_env")
+        why = _format_variable_origin(host, "nccl_env")
         if name in computed:
             why += f" (instead of {computed[name].value})"
         yield EnvVar(name=name, value=None if data is None else str(data), why=why)
 
 
-def _origin(host: Host, name: str) -> str:
+def _format_variable_origin(host: Host, name: str) -> str:
     value = host.vars.get(name)
     return f"{name}, {value.where}" if value and value.where else name

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from sparkfleet.facts import HostFacts
-from sparkfleet.links.environment import env
+from sparkfleet.links.environment import compute_rank_env
 from sparkfleet.links.model import Cage, Fabric, Rail
 from sparkfleet.model import Host, Verdict
 
@@ -28,7 +28,7 @@ class Evidence:
         """Return the QSFP rails of a host, in use or not."""
         return (*self.fabric.rails[host], *self.fabric.spare[host])
 
-    def named(self, host: str) -> tuple[str, ...]:
+    def named_interfaces(self, host: str) -> tuple[str, ...]:
         """Return the interfaces that the inventory names as fabric of `host`."""
         return tuple(map(str, self.hosts[host].get("link_interfaces") or ()))
 
@@ -38,21 +38,23 @@ class Evidence:
         None where the inventory names the interfaces or says how many: then it is on purpose (C13).
         """
         ports = {rail.port for rail in self.fabric.rails[host] if rail.port is not None}
-        if not self.named(host) and self.hosts[host].get("link_rails") is None:
+        if not self.named_interfaces(host) and self.hosts[host].get("link_rails") is None:
             yield from (rail for rail in self.fabric.spare[host] if rail.port in ports)
 
     def whole_cages(self, host: str) -> Iterator[Cage]:
         """Yield the cages of `host` that are in use, with all their rails, in use or not."""
         for port in dict.fromkeys(rail.port for rail in self.fabric.rails[host]):
-            if port is not None and not self.named(host):
-                own = tuple(rail for rail in self.every_rail(host) if rail.port == port)
-                yield Cage(host=host, port=port, rails=own)
+            if port is not None and not self.named_interfaces(host):
+                rails = tuple(rail for rail in self.every_rail(host) if rail.port == port)
+                yield Cage(host=host, port=port, rails=rails)
 
     def environment(self, host: str) -> Mapping[str, str | None]:
         """Return the variables of the rank on `host`, `vllm_env` included; None means unset."""
         given = self.hosts[host].get("vllm_env") or {}
         over = {name: None if data is None else str(data) for name, data in given.items()}
-        return {var.name: var.value for var in env(self.fabric, self.hosts[host])} | over
+        return {
+            var.name: var.value for var in compute_rank_env(self.fabric, self.hosts[host])
+        } | over
 
 
 Check = Callable[[Evidence], Iterator[Verdict]]

@@ -7,47 +7,50 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sparkfleet.facts import HostFacts
-from sparkfleet.links.active_gate import probe
-from sparkfleet.links.checks import check
-from sparkfleet.links.measurement import measure
+from sparkfleet.links.bandwidth.measurement import measure_rates
+from sparkfleet.links.bandwidth.rates import Pair, Samples, schedule_next_pairs
+from sparkfleet.links.bandwidth.verdicts import judge_rates
+from sparkfleet.links.checks.static_gate import run_static_gate
 from sparkfleet.links.model import Fabric
-from sparkfleet.links.rate_verdicts import judge_rates
-from sparkfleet.links.rates import Pair, Samples, next_pairs
+from sparkfleet.links.reachability.active_gate import run_active_gate
 from sparkfleet.model import Host, Verdict
 
 if TYPE_CHECKING:
-    from sparkfleet.remote.pool import Pool
+    from sparkfleet.remote.pool import ConnectionPool
 
 MOMENT = 0.2  # s that each way is measured before a start
 LONGER = 1.0  # s that it is measured again where the moment would refuse it
 
 
-def prove(
-    pool: Pool, fabric: Fabric, facts: Mapping[str, HostFacts], hosts: Sequence[Host]
+def run_gate(
+    pool: ConnectionPool, fabric: Fabric, facts: Mapping[str, HostFacts], hosts: Sequence[Host]
 ) -> tuple[Verdict, ...]:
     """Return the verdicts of the static gate, and where it does not refuse of the active one."""
-    verdicts = check(fabric, facts, hosts)
+    verdicts = run_static_gate(fabric, facts, hosts)
     if any(verdict.refuses for verdict in verdicts):
         return verdicts
-    return verdicts + probe(pool, fabric, hosts)
+    return verdicts + run_active_gate(pool, fabric, hosts)
 
 
-def sample(pool: Pool, fabric: Fabric, hosts: Sequence[Host]) -> Samples:
+def sample_rates(pool: ConnectionPool, fabric: Fabric, hosts: Sequence[Host]) -> Samples:
     """Measure every port of every host for a moment, both ways: each host with the next one.
 
     A moment can be an unlucky one: pairs that it would refuse are measured again, for longer.
     """
-    rounds = list(next_pairs(fabric.order or fabric.hosts))
-    first = measure(pool, fabric, hosts, rounds=rounds, seconds=MOMENT)
-    again = [tuple(x for x in pairs if _doubtful(x, first, hosts)) for pairs in rounds]
+    rounds = list(schedule_next_pairs(fabric.order or fabric.hosts))
+    first = measure_rates(pool, fabric, hosts, rounds=rounds, seconds=MOMENT)
+    again = [
+        tuple(candidate for candidate in pairs if _is_doubtful(candidate, first, hosts))
+        for pairs in rounds
+    ]
     if not any(again):
         return first
-    second = measure(pool, fabric, hosts, rounds=filter(None, again), seconds=LONGER)
+    second = measure_rates(pool, fabric, hosts, rounds=filter(None, again), seconds=LONGER)
     anew = {frozenset(pair) for pairs in again for pair in pairs}
     kept = (rate for rate in first.rates if frozenset((rate.host, rate.peer)) not in anew)
     return replace(first, rates=(*kept, *second.rates))
 
 
-def _doubtful(pair: Pair, samples: Samples, hosts: Sequence[Host]) -> bool:
+def _is_doubtful(pair: Pair, samples: Samples, hosts: Sequence[Host]) -> bool:
     rates = tuple(rate for rate in samples.rates if {rate.host, rate.peer} == set(pair))
-    return any(x.refuses for x in judge_rates(Samples(rates=rates), hosts))
+    return any(verdict.refuses for verdict in judge_rates(Samples(rates=rates), hosts))

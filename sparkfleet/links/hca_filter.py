@@ -36,23 +36,25 @@ class HcaFilter:
         return tuple(hca for hca in every if (hca.name in named) != self.exclude)
 
 
-def parse(value: str) -> HcaFilter:
+def parse_hca_filter(value: str) -> HcaFilter:
     """Parse a value of NCCL_IB_HCA; empty members are dropped, as NCCL does."""
     rest = value.strip()
     exclude = rest.startswith("^")
     rest = rest.removeprefix("^")
     exact = rest.startswith("=")
     members = []
-    for word in rest.removeprefix("=").split(","):
-        name, _, port = word.strip().partition(":")
+    for member in rest.removeprefix("=").split(","):
+        name, _, port = member.strip().partition(":")
         if name:
             members.append((name, int(port) if port.isdecimal() else None))
     return HcaFilter(members=tuple(members), exact=exact, exclude=exclude)
 
 
-def render(chosen: Iterable[Hca], every: Iterable[Hca]) -> str:
+def format_hca_filter(chosen: Iterable[Hca], every: Iterable[Hca]) -> str:
     """Return the value that selects exactly `chosen`: plain names, exact (``=``) where needed."""
     names = [hca.name for hca in chosen]
-    others = [hca.name for hca in every if hca.name not in names]
-    ambiguous = any(other.startswith(tuple(names)) for other in others) if names else False
+    unselected = [hca.name for hca in every if hca.name not in names]
+    ambiguous = (
+        any(candidate.startswith(tuple(names)) for candidate in unselected) if names else False
+    )
     return ("=" if ambiguous else "") + ",".join(names)

@@ -44,7 +44,7 @@ class Rail:
     @property
     def address(self) -> IPv4Interface | None:
         """Its first IPv4 address, one that somebody gave before one that it gave itself."""
-        given = [own for own in self.netdev.addresses if not own.is_link_local]
+        given = [address for address in self.netdev.addresses if not address.is_link_local]
         return next(iter((*given, *self.netdev.addresses)), None)
 
     @property
@@ -86,13 +86,13 @@ class Cable:
     def rails(self, host: str, peer: str) -> tuple[tuple[Rail, Rail], ...]:
         """Return its rails, each as that of `host` and that of `peer` in one subnet."""
         left = list(self.end(peer).rails)
-        found = []
+        pairs = []
         for mine in self.end(host).rails:
             theirs = next((rail for rail in left if rail.network == mine.network), None)
             if theirs is not None:
                 left.remove(theirs)  # twins may share a subnet
-                found.append((mine, theirs))
-        return tuple(found)
+                pairs.append((mine, theirs))
+        return tuple(pairs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,15 +151,17 @@ class Fabric:
     @property
     def cables(self) -> tuple[Cable, ...]:
         """Every pair of cages that share a subnet; behind a switch that is each with each."""
-        found = []
+        cables = []
         for at, host in enumerate(self.hosts):
             for peer in self.hosts[at + 1 :]:
                 for mine in self.cages(host):
                     for theirs in self.cages(peer):
                         networks = {rail.network for rail in theirs.rails}
                         shared = [
-                            x.network for x in mine.rails if x.network and x.network in networks
+                            candidate.network
+                            for candidate in mine.rails
+                            if candidate.network and candidate.network in networks
                         ]
                         if shared:
-                            found.append(Cable(ends=(mine, theirs), networks=tuple(shared)))
-        return tuple(found)
+                            cables.append(Cable(ends=(mine, theirs), networks=tuple(shared)))
+        return tuple(cables)

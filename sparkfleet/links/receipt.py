@@ -11,12 +11,12 @@ from typing import Any
 
 from sparkfleet import __version__
 from sparkfleet.facts import HostFacts
-from sparkfleet.links.collective import Collective
+from sparkfleet.links.bandwidth.collective import Collective
+from sparkfleet.links.bandwidth.rates import Samples
 from sparkfleet.links.model import Fabric, Rail
-from sparkfleet.links.rates import Samples
 from sparkfleet.model import Host, Severity, Verdict
 from sparkfleet.quantities import parse_seconds
-from sparkfleet.variables import default
+from sparkfleet.variables import find_default
 
 FILE = "links.json"
 FORM = 1  # of the file; another one does not count
@@ -24,7 +24,7 @@ RATES = ("link_expected_gbps", "link_speed")  # what the verdicts on rates were 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Receipt:
+class LinksReceipt:
     """What a receipt on a node says that counts: of which facts, when, and whether all was well."""
 
     facts: str
@@ -32,38 +32,38 @@ class Receipt:
     refused: bool
 
 
-def path(cluster_dir: str, cluster: str) -> str:
+def build_receipt_path(cluster_dir: str, cluster: str) -> str:
     """Return where the receipt is on a node; ``~`` is expanded there."""
     return f"{cluster_dir}/{cluster}/{FILE}"
 
 
-def fingerprint(fabric: Fabric, facts: Mapping[str, HostFacts], hosts: Sequence[Host]) -> str:
+def hash_facts(fabric: Fabric, facts: Mapping[str, HostFacts], hosts: Sequence[Host]) -> str:
     """Return a hash of what the rates depend on; equal from run to run: no counter, no clock."""
-    seen = [_host(fabric, facts[host.name], host) for host in hosts]
-    text = json.dumps(seen, sort_keys=True, default=str)
+    content = [_describe_host(fabric, facts[host.name], host) for host in hosts]
+    text = json.dumps(content, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _host(fabric: Fabric, facts: HostFacts, host: Host) -> dict[str, Any]:
+def _describe_host(fabric: Fabric, facts: HostFacts, host: Host) -> dict[str, Any]:
     return {
         "host": host.name,
         "machine": facts.system.machine_id,
         "kernel": f"{facts.system.kernel} {facts.system.command_line}",
         "driver": facts.driver,
         "release": facts.release.version,
-        "rails": [_rail(rail) for rail in fabric.rails[host.name]],
+        "rails": [_describe_rail(rail) for rail in fabric.rails[host.name]],
         "lanes": [(function.address, function.width) for function in facts.functions],
         "expected": [host.get(name) for name in RATES],
     }
 
 
-def _rail(rail: Rail) -> tuple[Any, ...]:
+def _describe_rail(rail: Rail) -> tuple[Any, ...]:
     netdev, hca = rail.netdev, rail.hca
     device = hca and (hca.name, hca.port, hca.rate, hca.firmware, hca.active_mtu)
     return (netdev.name, netdev.mac, netdev.mtu, netdev.speed, netdev.pci, rail.address, device)
 
 
-def write(
+def format_receipt(
     facts: str,
     hosts: Sequence[Host],
     verdicts: Sequence[Verdict],
@@ -73,15 +73,15 @@ def write(
     degraded: str = "",
 ) -> str:
     """Return the text of a receipt of now; verdicts that found nothing are only counted."""
-    told = [x for x in verdicts if x.severity is not Severity.OK]
+    problems = [entry for entry in verdicts if entry.severity is not Severity.OK]
     content = {
         "form": FORM,
         "sparkfleet": __version__,
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "hosts": [host.name for host in hosts],
         "facts": facts,
-        "passed": len(verdicts) - len(told),
-        "verdicts": [asdict(verdict) for verdict in told],
+        "passed": len(verdicts) - len(problems),
+        "verdicts": [asdict(verdict) for verdict in problems],
         "degraded": degraded,
         **asdict(samples),
         "collective": collective and asdict(collective),
@@ -89,23 +89,23 @@ def write(
     return json.dumps(content, indent=1) + "\n"
 
 
-def read(text: str) -> Receipt | None:
+def parse_receipt(text: str) -> LinksReceipt | None:
     """Return the receipt in a file's text; None where there is none that counts."""
     try:
         content = json.loads(text)
         if content["form"] != FORM:
             return None
-        return Receipt(
+        return LinksReceipt(
             facts=content["facts"],
             at=datetime.fromisoformat(content["at"]).astimezone(UTC),
-            refused=any(x["severity"] == Severity.ERROR for x in content["verdicts"]),
+            refused=any(verdict["severity"] == Severity.ERROR for verdict in content["verdicts"]),
         )
     except (ValueError, TypeError, KeyError):
         return None
 
 
-def lapse(
-    receipts: Mapping[str, Receipt | None], facts: str, hosts: Sequence[Host], now: datetime
+def explain_expiry(
+    receipts: Mapping[str, LinksReceipt | None], facts: str, hosts: Sequence[Host], now: datetime
 ) -> str:
     """Return why the links have to be measured again; empty while the receipts hold.
 
@@ -114,7 +114,7 @@ def lapse(
     for host in hosts:
         receipt = receipts[host.name]
         stated = host.get("link_receipt_max_age")
-        age = default("link_receipt_max_age") if stated is None else stated
+        age = find_default("link_receipt_max_age") if stated is None else stated
         if receipt is None:
             return f"{host.name} has no receipt of them"
         if receipt.facts != facts:

@@ -16,22 +16,23 @@ from sparkfleet.links.model import Fabric, Rail
 from sparkfleet.model import Host
 
 
-def neighbours(fabric: Fabric, host: str) -> tuple[str, ...]:
+def find_cable_neighbours(fabric: Fabric, host: str) -> tuple[str, ...]:
     """Return the hosts at the other ends of `host`'s cables; port 0 first."""
     peers = (
         peer
         for rail in fabric.rails[host]
         for peer in fabric.hosts
-        if peer != host and any(other.network == rail.network for other in fabric.rails[peer])
+        if peer != host
+        and any(candidate.network == rail.network for candidate in fabric.rails[peer])
     )
     return tuple(dict.fromkeys(peers))
 
 
-def ring_order(fabric: Fabric) -> tuple[str, ...]:
+def find_ring_order(fabric: Fabric) -> tuple[str, ...]:
     """Return the hosts along the ring from the head, or nothing where the cables make no ring."""
     order = [fabric.hosts[0]]
     while len(order) <= len(fabric.hosts):
-        around = neighbours(fabric, order[-1])
+        around = find_cable_neighbours(fabric, order[-1])
         if len(around) != 2:
             return ()
         onward = next(peer for peer in around if len(order) == 1 or peer != order[-2])
@@ -41,26 +42,30 @@ def ring_order(fabric: Fabric) -> tuple[str, ...]:
     return tuple(order) if len(order) == len(fabric.hosts) else ()
 
 
-def with_control(fabric: Fabric, facts: Mapping[str, HostFacts], hosts: Sequence[Host]) -> Fabric:
+def add_control_network(
+    fabric: Fabric, facts: Mapping[str, HostFacts], hosts: Sequence[Host]
+) -> Fabric:
     """Return `fabric` with the one wired network outside it that all hosts are in, if there is."""
-    offers = {host.name: _offers(fabric, facts[host.name], host) for host in hosts}
-    joined = control_networks(fabric, facts, hosts)
+    offers = {host.name: _list_control_rails(fabric, facts[host.name], host) for host in hosts}
+    joined = find_control_networks(fabric, facts, hosts)
     if len(joined) != 1:
         return fabric
-    return replace(fabric, control={name: _in(offers[name], joined[0]) for name in offers})
+    return replace(
+        fabric, control={name: _find_rail_in(offers[name], joined[0]) for name in offers}
+    )
 
 
-def control_networks(
+def find_control_networks(
     fabric: Fabric, facts: Mapping[str, HostFacts], hosts: Sequence[Host]
 ) -> tuple[IPv4Network, ...]:
     """Return the networks outside the fabric that every host is in with an address of its own."""
-    offers = [_offers(fabric, facts[host.name], host) for host in hosts]
+    offers = [_list_control_rails(fabric, facts[host.name], host) for host in hosts]
     networks = dict.fromkeys(rail.network for rail in offers[0] if rail.network)
-    return tuple(network for network in networks if _joins(offers, network))
+    return tuple(network for network in networks if _is_joint_network(offers, network))
 
 
-def _offers(fabric: Fabric, facts: HostFacts, host: Host) -> tuple[Rail, ...]:
-    wanted = host.get("link_control_interface")
+def _list_control_rails(fabric: Fabric, facts: HostFacts, host: Host) -> tuple[Rail, ...]:
+    interface = host.get("link_control_interface")
     taken = {rail.name for rail in (*fabric.rails[host.name], *fabric.spare[host.name])}
     return tuple(
         Rail(host=host.name, netdev=netdev)
@@ -68,15 +73,15 @@ def _offers(fabric: Fabric, facts: HostFacts, host: Host) -> tuple[Rail, ...]:
         if netdev.addresses
         and netdev.name not in taken
         and not netdev.loopback
-        and (netdev.name == wanted if wanted else not netdev.wireless)
+        and (netdev.name == interface if interface else not netdev.wireless)
     )
 
 
-def _joins(offers: Sequence[tuple[Rail, ...]], network: IPv4Network) -> bool:
+def _is_joint_network(offers: Sequence[tuple[Rail, ...]], network: IPv4Network) -> bool:
     """Return whether all are in `network` with distinct addresses (docker0 has one for all)."""
-    inside = [rail.ip for own in offers for rail in own if rail.network == network]
+    inside = [rail.ip for offer in offers for rail in offer if rail.network == network]
     return len(inside) == len(set(inside)) == len(offers)
 
 
-def _in(rails: tuple[Rail, ...], network: IPv4Network) -> Rail:
+def _find_rail_in(rails: tuple[Rail, ...], network: IPv4Network) -> Rail:
     return next(rail for rail in rails if rail.network == network)

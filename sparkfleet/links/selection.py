@@ -8,13 +8,13 @@ from ipaddress import IPv4Network
 
 from sparkfleet.facts import HostFacts
 from sparkfleet.links.model import Fabric, Rail, Topology
-from sparkfleet.links.ring import ring_order, with_control
+from sparkfleet.links.ring import add_control_network, find_ring_order
 from sparkfleet.model import Host
 
 Rails = Mapping[str, tuple[Rail, ...]]
 
 
-def fabric(facts: Mapping[str, HostFacts], hosts: Sequence[Host]) -> Fabric:
+def select_fabric(facts: Mapping[str, HostFacts], hosts: Sequence[Host]) -> Fabric:
     """Return the fabric that joins `hosts`; the first is the head.
 
     A host's `link_interfaces` decides where the inventory gives it. Elsewhere the rails are those
@@ -22,32 +22,36 @@ def fabric(facts: Mapping[str, HostFacts], hosts: Sequence[Host]) -> Fabric:
     `check` says why (C16): nothing is guessed.
     """
     named = {host.name: tuple(map(str, host.get("link_interfaces") or ())) for host in hosts}
-    found = {host.name: qsfp_rails(facts[host.name]) for host in hosts}
-    usable = {name: _usable(facts[name], found[name], named[name]) for name in found}
-    everywhere = _chosen(usable, _shared(usable, len(hosts)))
-    told = next((host.get("link_topology") for host in hosts if host.get("link_topology")), None)
-    if len(hosts) > 2 and told in (None, Topology.RING):  # two neighbours are a pair (C17)
-        ring = _fabric(found, _chosen(usable, _shared(usable, 2)), Topology.RING)
-        order = ring_order(ring)
-        if told or (order and not any(everywhere.values())):
-            return with_control(replace(ring, order=order), facts, hosts)
-    topology = Topology.DIRECT if len(hosts) <= 2 and told != "switch" else Topology.SWITCH
-    return _fabric(found, everywhere, topology)
+    rails = {host.name: find_qsfp_rails(facts[host.name]) for host in hosts}
+    usable = {name: _select_usable(facts[name], rails[name], named[name]) for name in rails}
+    everywhere = _select_rails(usable, _find_shared_networks(usable, len(hosts)))
+    stated = next((host.get("link_topology") for host in hosts if host.get("link_topology")), None)
+    if len(hosts) > 2 and stated in (None, Topology.RING):  # two neighbours are a pair (C17)
+        ring = _build_fabric(
+            rails, _select_rails(usable, _find_shared_networks(usable, 2)), Topology.RING
+        )
+        order = find_ring_order(ring)
+        if stated or (order and not any(everywhere.values())):
+            return add_control_network(replace(ring, order=order), facts, hosts)
+    topology = Topology.DIRECT if len(hosts) <= 2 and stated != "switch" else Topology.SWITCH
+    return _build_fabric(rails, everywhere, topology)
 
 
-def _fabric(found: Rails, chosen: Rails, topology: Topology) -> Fabric:
+def _build_fabric(rails: Rails, chosen: Rails, topology: Topology) -> Fabric:
     head = next(iter(chosen))
     meets = topology is not Topology.RING and chosen[head]
     return Fabric(
         hosts=tuple(chosen),
         topology=topology,
         rails=chosen,
-        spare={name: tuple(x for x in found[name] if x not in chosen[name]) for name in found},
+        spare={
+            name: tuple(rail for rail in rails[name] if rail not in chosen[name]) for name in rails
+        },
         network=chosen[head][0].network if meets else None,
     )
 
 
-def qsfp_rails(facts: HostFacts) -> tuple[Rail, ...]:
+def find_qsfp_rails(facts: HostFacts) -> tuple[Rail, ...]:
     """Return the rails of a host: netdevs with an HCA, or on a ConnectX function; port 0 first."""
     ports = {function.address: function.port for function in facts.functions}
     rails = (
@@ -61,22 +65,26 @@ def qsfp_rails(facts: HostFacts) -> tuple[Rail, ...]:
         if facts.hca_of(netdev.name) or netdev.pci in ports
     )
     return tuple(
-        sorted(rails, key=lambda x: (-1 if x.port is None else x.port, x.netdev.pci or ""))
+        sorted(
+            rails, key=lambda rail: (-1 if rail.port is None else rail.port, rail.netdev.pci or "")
+        )
     )
 
 
-def _usable(facts: HostFacts, found: tuple[Rail, ...], named: tuple[str, ...]) -> tuple[Rail, ...]:
+def _select_usable(
+    facts: HostFacts, rails: tuple[Rail, ...], named: tuple[str, ...]
+) -> tuple[Rail, ...]:
     if not named:
-        return found
-    others = {dev.name: Rail(host=facts.host, netdev=dev) for dev in facts.netdevs}
-    known = others | {rail.name: rail for rail in found}
-    return tuple(known[name] for name in named if name in known)
+        return rails
+    bare = {dev.name: Rail(host=facts.host, netdev=dev) for dev in facts.netdevs}
+    by_name = bare | {rail.name: rail for rail in rails}
+    return tuple(by_name[name] for name in named if name in by_name)
 
 
-def _shared(rails: Rails, least: int) -> frozenset[IPv4Network]:
+def _find_shared_networks(rails: Rails, least: int) -> frozenset[IPv4Network]:
     owners: dict[IPv4Network, set[str]] = {}
-    for host, own in rails.items():
-        for rail in own:
+    for host, host_rails in rails.items():
+        for rail in host_rails:
             if rail.network is not None:
                 owners.setdefault(rail.network, set()).add(host)
     shared = {network for network, hosts in owners.items() if len(hosts) >= max(least, 2)}
@@ -84,5 +92,8 @@ def _shared(rails: Rails, least: int) -> frozenset[IPv4Network]:
     return frozenset(given or shared)
 
 
-def _chosen(usable: Rails, networks: frozenset[IPv4Network]) -> Rails:
-    return {name: tuple(x for x in own if x.network in networks) for name, own in usable.items()}
+def _select_rails(usable: Rails, networks: frozenset[IPv4Network]) -> Rails:
+    return {
+        name: tuple(rail for rail in host_rails if rail.network in networks)
+        for name, host_rails in usable.items()
+    }

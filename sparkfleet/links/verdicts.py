@@ -9,7 +9,7 @@ from functools import partial
 from sparkfleet.model import Severity, Verdict
 
 
-def verdict(
+def build_verdict(
     severity: Severity,
     check: str,
     host: str,
@@ -33,12 +33,15 @@ def verdict(
     )
 
 
-error = partial(verdict, Severity.ERROR)
-warning = partial(verdict, Severity.WARNING)
-info = partial(verdict, Severity.INFO)
-ok = partial(verdict, Severity.OK)
+error = partial(build_verdict, Severity.ERROR)
+warning = partial(build_verdict, Severity.WARNING)
+info = partial(build_verdict, Severity.INFO)
+ok = partial(build_verdict, Severity.OK)
 
 
-def allowed(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
+def downgrade_refusals(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
     """Return `verdicts` with refusals as warnings: what `--allow-degraded` makes of them."""
-    return tuple(replace(x, severity=Severity.WARNING) if x.refuses else x for x in verdicts)
+    return tuple(
+        replace(verdict, severity=Severity.WARNING) if verdict.refuses else verdict
+        for verdict in verdicts
+    )

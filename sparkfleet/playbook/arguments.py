@@ -26,18 +26,20 @@ class Argument:
     @property
     def kind(self) -> str:
         """The type as a user would say it."""
-        return _kind(self.hint)
+        return _format_type(self.hint)
 
 
-def arguments(args_type: type[Any]) -> Mapping[str, Argument]:
+def list_arguments(args_type: type[Any]) -> Mapping[str, Argument]:
     """Return the arguments of `args_type`: those that are needed first, then its own."""
-    hints, own = get_type_hints(args_type), inspect.get_annotations(args_type)
-    found = [_argument(field, hints[field.name]) for field in dataclasses.fields(args_type)]
-    found.sort(key=lambda one: (not one.needed, one.name not in own))
-    return {one.name: one for one in found}
+    hints, declared = get_type_hints(args_type), inspect.get_annotations(args_type)
+    arguments = [
+        _read_argument(field, hints[field.name]) for field in dataclasses.fields(args_type)
+    ]
+    arguments.sort(key=lambda argument: (not argument.needed, argument.name not in declared))
+    return {argument.name: argument for argument in arguments}
 
 
-def _argument(field: dataclasses.Field[Any], hint: Any) -> Argument:
+def _read_argument(field: dataclasses.Field[Any], hint: Any) -> Argument:
     needed = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
     return Argument(
         name=field.name,
@@ -48,54 +50,56 @@ def _argument(field: dataclasses.Field[Any], hint: Any) -> Argument:
     )
 
 
-def convert(value: Any, hint: Any) -> Any:
+def convert_argument(value: Any, hint: Any) -> Any:
     """Return `value` as `hint` wants it; raises ValueError with the rest of a sentence."""
     origin = get_origin(hint)
     if origin in (Union, types.UnionType):
-        return convert(value, next(one for one in get_args(hint) if one is not types.NoneType))
+        return convert_argument(
+            value, next(option for option in get_args(hint) if option is not types.NoneType)
+        )
     if origin is Literal:
-        return _choice(value, get_args(hint))
+        return _convert_choice(value, get_args(hint))
     if origin is tuple:
         items = value if isinstance(value, list | tuple) else [value]
-        return tuple(convert(item, get_args(hint)[0]) for item in items)
+        return tuple(convert_argument(item, get_args(hint)[0]) for item in items)
     if isinstance(origin, type) and issubclass(origin, Mapping):
-        return _mapping(value)
+        return _convert_mapping(value)
     return CONVERSIONS[hint](value)
 
 
-def _choice(value: Any, known: tuple[str, ...]) -> str:
-    if value in known:
+def _convert_choice(value: Any, choices: tuple[str, ...]) -> str:
+    if value in choices:
         return str(value)
-    raise ValueError(f"is one of {', '.join(known)}, not {value!r}")
+    raise ValueError(f"is one of {', '.join(choices)}, not {value!r}")
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
+def _convert_mapping(value: Any) -> Mapping[str, Any]:
     if isinstance(value, Mapping):
         return value
     raise ValueError(f"is a mapping, not {value!r}")
 
 
-def _text(value: Any) -> str:
+def _convert_text(value: Any) -> str:
     if isinstance(value, str):
         return value
     raise ValueError(f"is a text, not {value!r}: put it in quotes")
 
 
-def _flag(value: Any) -> bool:
+def _convert_flag(value: Any) -> bool:
     text = str(value).lower()
     if isinstance(value, bool | str) and text in (*TRUE, *FALSE):
         return text in TRUE
     raise ValueError(f"is true or false, not {value!r}")
 
 
-def _integer(value: Any) -> int:
+def _convert_integer(value: Any) -> int:
     is_number = isinstance(value, int) and not isinstance(value, bool)
     if is_number or (isinstance(value, str) and value.isascii() and value.isdigit()):
         return int(value)
     raise ValueError(f"is a whole number, not {value!r}")
 
 
-def _number(value: Any) -> float:
+def _convert_number(value: Any) -> float:
     if isinstance(value, int | float | str) and not isinstance(value, bool):
         try:
             number = float(value)
@@ -108,21 +112,23 @@ def _number(value: Any) -> float:
 
 CONVERSIONS = {
     object: lambda value: value,
-    str: _text,
-    bool: _flag,
-    int: _integer,
-    float: _number,
+    str: _convert_text,
+    bool: _convert_flag,
+    int: _convert_integer,
+    float: _convert_number,
 }
 
 
-def _kind(hint: Any) -> str:
+def _format_type(hint: Any) -> str:
     origin = get_origin(hint)
     if origin in (Union, types.UnionType):
-        return _kind(next(one for one in get_args(hint) if one is not types.NoneType))
+        return _format_type(
+            next(option for option in get_args(hint) if option is not types.NoneType)
+        )
     if origin is Literal:
         return ", ".join(get_args(hint))
     if origin is tuple:
-        return f"{_kind(get_args(hint)[0])}, or a list of them"
+        return f"{_format_type(get_args(hint)[0])}, or a list of them"
     if isinstance(origin, type):
         return "mapping"
     names = {object: "anything", str: "text", bool: "true or false", int: "whole number"}

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from sparkfleet.errors import InventoryError, PlaybookError
-from sparkfleet.inventory.membership import hosts_of_group
-from sparkfleet.inventory.patterns import select
+from sparkfleet.inventory.membership import list_group_hosts
+from sparkfleet.inventory.patterns import select_hosts
 from sparkfleet.model import Cluster, Host, Inventory
-from sparkfleet.playbook.syntax import Assigned, Play, Task, every_task
+from sparkfleet.playbook.syntax import AssignedPlay, Play, Task, every_task
 from sparkfleet.playbook.vocabulary import takes_become, works_on_cluster
-from sparkfleet.templating import render
+from sparkfleet.templating import render_value
 
 STARTING = frozenset({"preflight", "image", "stage_weights", "render", "serve", "smoke"})
 
@@ -21,72 +21,74 @@ def uses_cluster(plays: Sequence[Play]) -> bool:
     return any(works_on_cluster(task.action) for play in plays for task in every_task(play.tasks))
 
 
-def starts(plays: Sequence[Play]) -> bool:
+def starts_deployment(plays: Sequence[Play]) -> bool:
     """Return whether any task has to know what is to be served."""
     tasks = (task for play in plays for task in every_task(play.tasks))
     return any(task.action in STARTING for task in tasks)
 
 
-def becoming(plays: Sequence[Assigned]) -> tuple[Host, ...]:
+def find_become_hosts(plays: Sequence[AssignedPlay]) -> tuple[Host, ...]:
     """Return the hosts on which a task needs sudo, as far as that is known before it runs."""
     needy = {
         host.name: host
-        for one in plays
-        for task in every_task(one.play.tasks)
-        for host in one.hosts
-        if _becomes(task, host)
+        for assigned in plays
+        for task in every_task(assigned.play.tasks)
+        for host in assigned.hosts
+        if _needs_become(task, host)
     }
     return tuple(needy.values())
 
 
-def _becomes(task: Task, host: Host) -> bool:
+def _needs_become(task: Task, host: Host) -> bool:
     if task.action == "drop_caches":
         return bool(host.get("drop_caches"))
-    own = task.args.get("become")
-    return takes_become(task.action) and bool(host.get("ansible_become", own and own.data))
+    become = task.args.get("become")
+    return takes_become(task.action) and bool(host.get("ansible_become", become and become.data))
 
 
-def assign(
+def assign_hosts(
     plays: Sequence[Play], inventory: Inventory, cluster: Cluster, *, limit: str | None, given: Any
-) -> tuple[Assigned, ...]:
+) -> tuple[AssignedPlay, ...]:
     """Return the plays that have hosts, each with its own: the cluster's by rank, then others.
 
     A Spark that the cluster leaves out (`--tp`, another cluster) is left out of every play. Raises
     PlaybookError for a pattern that matches nothing and a cluster that is not whole in a play that
     works on it, InventoryError where `limit` leaves nobody.
     """
-    allowed = None if limit is None else {host.name for host in select(inventory, limit)}
-    found = []
+    allowed = None if limit is None else {host.name for host in select_hosts(inventory, limit)}
+    assigned = []
     for play in plays:
-        hosts = _hosts(play, inventory, cluster, given)
+        hosts = _match_play_hosts(play, inventory, cluster, given)
         if allowed is not None:
             hosts = tuple(host for host in hosts if host.name in allowed)
         if hosts:
-            _check_whole(play, cluster, hosts)
-            found.append(Assigned(play=play, hosts=hosts))
-    if not found:
+            _check_whole_cluster(play, cluster, hosts)
+            assigned.append(AssignedPlay(play=play, hosts=hosts))
+    if not assigned:
         raise InventoryError(
             f"--limit {limit}: none of these hosts has a play" if limit else "no play has a host",
             hint="see --list-hosts",
         )
-    return tuple(found)
+    return tuple(assigned)
 
 
-def _hosts(play: Play, inventory: Inventory, cluster: Cluster, given: Any) -> tuple[Host, ...]:
-    pattern = str(render(play.hosts, given, where=play.where, error=PlaybookError))
+def _match_play_hosts(
+    play: Play, inventory: Inventory, cluster: Cluster, given: Any
+) -> tuple[Host, ...]:
+    pattern = str(render_value(play.hosts, given, where=play.where, error=PlaybookError))
     try:
-        chosen = select(inventory, pattern)
+        chosen = select_hosts(inventory, pattern)
     except InventoryError as error:
         raise PlaybookError(f"hosts: {error.message}", where=play.where, hint=error.hint) from error
     members = {host.name: host for host in cluster.hosts}
-    sparks = hosts_of_group(inventory, "sparks") if "sparks" in inventory.groups else ()
+    sparks = list_group_hosts(inventory, "sparks") if "sparks" in inventory.groups else ()
     kept = [members.get(host.name, host) for host in chosen
             if host.name in members or host.name not in sparks]  # fmt: skip
     order = {name: rank for rank, name in enumerate(members)}
     return tuple(sorted(kept, key=lambda host: order.get(host.name, len(order))))
 
 
-def _check_whole(play: Play, cluster: Cluster, hosts: Sequence[Host]) -> None:
+def _check_whole_cluster(play: Play, cluster: Cluster, hosts: Sequence[Host]) -> None:
     missing = {host.name for host in cluster.hosts} - {host.name for host in hosts}
     if not missing:
         return

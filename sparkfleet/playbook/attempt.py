@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparkfleet.actions.action import Action, Plan
-from sparkfleet.actions.scene import Scene
+from sparkfleet.actions.run_context import RunContext
 from sparkfleet.errors import (
     HostError,
     InputError,
@@ -30,7 +30,7 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Applied(Turn):
+class AppliedTurn(Turn):
     """What was begun with `plans`, and can be taken back."""
 
     plans: Mapping[str, Plan]
@@ -39,38 +39,38 @@ class Applied(Turn):
 Planned = tuple[Mapping[str, Plan], Mapping[str, SparkfleetError]]
 
 
-def attempt_once(scene: Scene, turn: Turn, applied: list[Applied]) -> Mapping[str, Outcome]:
+def attempt_once(run: RunContext, turn: Turn, applied: list[AppliedTurn]) -> Mapping[str, Outcome]:
     """Take `turn` once and return the outcome of each host; what is begun is noted in `applied`.
 
     Raises LockHeldError, and InputError for what is written wrongly: both end the run.
     """
     try:
-        plans, errors = _planned(scene, turn)
-        if not (errors and turn.fatal) and not scene.options.check:
-            plans, more = _carried_out(scene, turn, plans, applied)
+        plans, errors = _plan_turn(run, turn)
+        if not (errors and turn.fatal) and not run.options.check:
+            plans, more = _apply_plans(run, turn, plans, applied)
             errors = {**errors, **more}
         if not (errors and turn.fatal):
-            turn.action.settle(scene, plans)
-            _learn(scene, turn.task, plans)
+            turn.action.settle(run, plans)
+            _register_variables(run, turn.task, plans)
     except HostError as error:
         plans, errors = {}, {error.host: error}
     outcomes = {name: plan.outcome(name) for name, plan in plans.items()}
-    outcomes |= {name: _failed(name, error) for name, error in errors.items()}
+    outcomes |= {name: _failed_outcome(name, error) for name, error in errors.items()}
     return {
         host.name: outcomes.get(host.name) or Outcome(host=host.name, status=Status.OK)
         for host in turn.hosts
     }
 
 
-def _planned(scene: Scene, turn: Turn) -> Planned:
-    answers = turn.action.look(scene, turn.hosts)
+def _plan_turn(run: RunContext, turn: Turn) -> Planned:
+    answers = turn.action.inspect_all(run, turn.hosts)
     if answers.errors and (turn.fatal or not answers.values):
         return {}, answers.errors
-    return turn.action.plan(scene, answers.values), answers.errors
+    return turn.action.plan(run, answers.values), answers.errors
 
 
-def _carried_out(
-    scene: Scene, turn: Turn, plans: Mapping[str, Plan], applied: list[Applied]
+def _apply_plans(
+    run: RunContext, turn: Turn, plans: Mapping[str, Plan], applied: list[AppliedTurn]
 ) -> Planned:
     if any(plan.outcome("").status is Status.FAILED for plan in plans.values()):
         return plans, {}
@@ -78,19 +78,19 @@ def _carried_out(
     busy = tuple(h for h in turn.hosts if h.name in plans and plans[h.name].needs_apply)
     if not busy:
         return plans, {}
-    applied.append(Applied(task=turn.task, action=action, hosts=busy, plans=plans))
-    answers = action.carry_out(scene, busy, plans)
+    applied.append(AppliedTurn(task=turn.task, action=action, hosts=busy, plans=plans))
+    answers = action.apply_all(run, busy, plans)
     return {**plans, **answers.values}, answers.errors
 
 
-def _learn(scene: Scene, task: Task, plans: Mapping[str, Plan]) -> None:
+def _register_variables(run: RunContext, task: Task, plans: Mapping[str, Plan]) -> None:
     for name, plan in plans.items():
-        for host in scene.hosts if task.run_once else ():
-            scene.variables[host.name].learn(plan.variables)
-        scene.variables[name].learn(plan.variables)
+        for host in run.hosts if task.run_once else ():
+            run.variables[host.name].learn(plan.variables)
+        run.variables[name].learn(plan.variables)
 
 
-def _failed(name: str, error: SparkfleetError) -> Outcome:
+def _failed_outcome(name: str, error: SparkfleetError) -> Outcome:
     if isinstance(error, LockHeldError | InputError):
         raise error
     status = Status.UNREACHABLE if isinstance(error, UnreachableError) else Status.FAILED

@@ -6,29 +6,31 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from sparkfleet.actions.host_variables import HostVariables
-from sparkfleet.actions.scene import Scene
-from sparkfleet.inventory.rendering import host_context
-from sparkfleet.playbook.syntax import Assigned
-from sparkfleet.recipes.settings import Settings, overlay
+from sparkfleet.actions.run_context import RunContext
+from sparkfleet.inventory.rendering import build_host_context
+from sparkfleet.playbook.syntax import AssignedPlay
+from sparkfleet.recipes.settings import Settings, overlay_recipe
 
 
-def variables(scene: Scene, plays: Sequence[Assigned]) -> dict[str, HostVariables]:
+def build_variables(run: RunContext, plays: Sequence[AssignedPlay]) -> dict[str, HostVariables]:
     """Return the variables of every host that a template can name, by host name."""
-    playing = {host.name: host for one in plays for host in one.hosts}
-    serving = {host.name: host for host in scene.cluster.hosts}
-    hosts = {**scene.inventory.hosts, **playing, **serving}
-    inventory = replace(scene.inventory, hosts=hosts)
-    found: dict[str, HostVariables] = {}
-    run = {
-        "ansible_check_mode": scene.options.check,
-        "hostvars": found,
-        "nodes": scene.options.nodes,
-        "pp": scene.options.pp,
-        "tp": scene.options.tp,
+    playing = {host.name: host for assigned in plays for host in assigned.hosts}
+    serving = {host.name: host for host in run.cluster.hosts}
+    hosts = {**run.inventory.hosts, **playing, **serving}
+    inventory = replace(run.inventory, hosts=hosts)
+    variables: dict[str, HostVariables] = {}
+    run_variables = {
+        "ansible_check_mode": run.options.check,
+        "hostvars": variables,
+        "nodes": run.options.nodes,
+        "pp": run.options.pp,
+        "tp": run.options.tp,
     }
     for name, host in hosts.items():
-        own = host if name in serving else overlay(host, scene.recipe)
-        ranked = {"rank": scene.cluster.rank(name)} if name in serving else {}
-        settings = Settings(host=own, given=scene.given)
-        found[name] = HostVariables(settings, host_context(inventory, name), {**run, **ranked})
-    return found
+        layered = host if name in serving else overlay_recipe(host, run.recipe)
+        ranked = {"rank": run.cluster.rank(name)} if name in serving else {}
+        settings = Settings(host=layered, given=run.given)
+        variables[name] = HostVariables(
+            settings, build_host_context(inventory, name), {**run_variables, **ranked}
+        )
+    return variables

@@ -5,57 +5,65 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator
 
-from sparkfleet.playbook.arguments import Argument, arguments
+from sparkfleet.playbook.arguments import Argument, list_arguments
 from sparkfleet.playbook.vocabulary import ACTIONS, works_on_cluster
 
 
-def text(names: list[str]) -> Iterator[str]:
+def format_manual(names: list[str]) -> Iterator[str]:
     """Yield the manual of the actions `names` as lines for a terminal."""
     for name in names:
-        yield f"{name}: {_summary(name)}"
-        for argument in _arguments(name):
-            yield f"    {argument.name} ({argument.kind}; {_default(argument)}): {argument.help}"
+        yield f"{name}: {_read_summary(name)}"
+        for argument in _list_documented_arguments(name):
+            yield (
+                f"    {argument.name} ({argument.kind}; {_format_default(argument)}): "
+                f"{argument.help}"
+            )
         yield ""
 
 
-def markdown() -> str:
+def format_markdown_manual() -> str:
     """Return the manual of all actions for ``docs/playbooks.md``: those of each host first."""
-    users = sorted(name for name in ACTIONS if not works_on_cluster(name))
-    ours = sorted(name for name in ACTIONS if works_on_cluster(name))
-    parts = [_section(name) for name in users]
-    parts += ["### Actions of the cluster\n\nEach is for the cluster as a whole; together they are "
-              "`cluster_up`.\n\n| action | what it does |\n|---|---|\n"
-              + "".join(f"| `{name}` | {_row(name)} |\n" for name in ours)]  # fmt: skip
+    host_actions = sorted(name for name in ACTIONS if not works_on_cluster(name))
+    cluster_actions = sorted(name for name in ACTIONS if works_on_cluster(name))
+    parts = [_format_section(name) for name in host_actions]
+    rows = "".join(f"| `{name}` | {_format_action_row(name)} |\n" for name in cluster_actions)
+    parts.append(
+        "### Actions of the cluster\n\nEach is for the cluster as a whole; together they are "
+        f"`cluster_up`.\n\n| action | what it does |\n|---|---|\n{rows}"
+    )
     return "\n".join(parts)
 
 
-def _section(name: str) -> str:
+def _format_section(name: str) -> str:
     rows = "".join(
-        f"| `{one.name}` | {one.kind} | {_default(one)} | {one.help} |\n"
-        for one in _arguments(name)
+        f"| `{argument.name}` | {argument.kind} | {_format_default(argument)} | {argument.help} |\n"
+        for argument in _list_documented_arguments(name)
     )
     table = "| argument | type | default | |\n|---|---|---|---|\n" + rows
-    return f"### `{name}`\n\n{_summary(name)}\n\n{table}"
+    return f"### `{name}`\n\n{_read_summary(name)}\n\n{table}"
 
 
-def _row(name: str) -> str:
-    takes = "".join(f" `{one.name}` ({one.kind}): {one.help}." for one in _arguments(name))
-    return _summary(name) + takes
+def _format_action_row(name: str) -> str:
+    takes = "".join(
+        f" `{argument.name}` ({argument.kind}): {argument.help}."
+        for argument in _list_documented_arguments(name)
+    )
+    return _read_summary(name) + takes
 
 
-def _summary(name: str) -> str:
+def _read_summary(name: str) -> str:
     return " ".join(inspect.cleandoc(ACTIONS[name].__doc__ or "").split("\n\n")[0].split())
 
 
-def _arguments(name: str) -> Iterator[Argument]:
-    for one in arguments(ACTIONS[name].args_type).values():
-        if one.name == ACTIONS[name].rest:
-            yield Argument(name="NAME", hint=object, help=one.help, needed=True)
+def _list_documented_arguments(name: str) -> Iterator[Argument]:
+    for argument in list_arguments(ACTIONS[name].args_type).values():
+        if argument.name == ACTIONS[name].rest:
+            yield Argument(name="NAME", hint=object, help=argument.help, needed=True)
         else:
-            yield one
+            yield argument
 
 
-def _default(argument: Argument) -> str:
+def _format_default(argument: Argument) -> str:
     if argument.needed:
         return "needed"
     if argument.default in (None, "", ()):

@@ -5,50 +5,50 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from sparkfleet import source, yamlpos
 from sparkfleet.errors import PlaybookError
 from sparkfleet.inventory.checks import check_variable
 from sparkfleet.model import Value
 from sparkfleet.playbook.keywords import BLOCK_KEYS, INCLUDED_KEYS, PLAY_KEYS
-from sparkfleet.playbook.reader import Wrong
-from sparkfleet.playbook.syntax import Block, Play, Step
-from sparkfleet.playbook.task_reader import INCLUDED, Around, TaskReader
-from sparkfleet.resources import find
+from sparkfleet.playbook.reader import InvalidNode
+from sparkfleet.playbook.syntax import Block, Play, TaskOrBlock
+from sparkfleet.playbook.task_reader import INCLUDED, Inherited, TaskReader
+from sparkfleet.resources import find_data_file
+from sparkfleet.yaml import positions, source
 
 
-def load(path: Path) -> tuple[Play, ...]:
+def load_playbook(path: Path) -> tuple[Play, ...]:
     """Return the plays of the file at `path`; raises PlaybookError with all of its problems."""
-    parser = _Parser()
-    plays = parser.file(path, Around())
+    parser = _PlaybookParser()
+    plays = parser.parse_file(path, Inherited())
     if parser.problems:
         raise PlaybookError.of(tuple(dict.fromkeys(parser.problems)))
     return plays
 
 
-class _Parser(TaskReader):
+class _PlaybookParser(TaskReader):
     """Reads a playbook, and those that its words stand for."""
 
     def __init__(self) -> None:
         super().__init__()
         self._open: list[str] = []  # the words whose playbooks are being read
 
-    def file(self, path: Path, around: Around) -> tuple[Play, ...]:
+    def parse_file(self, path: Path, inherited: Inherited) -> tuple[Play, ...]:
         """Return the plays of a file."""
-        text = source.read(path, error=PlaybookError)
-        tree = yamlpos.parse(text, error=PlaybookError)
-        if isinstance(tree, yamlpos.List) and tree.items:
-            return tuple(self._plays(tree.items, around))
+        text = source.read_source_file(path, error=PlaybookError)
+        tree = positions.parse_yaml(text, error=PlaybookError)
+        if isinstance(tree, positions.List) and tree.items:
+            return tuple(self._plays(tree.items, inherited))
         self.note("a playbook is a list of plays", tree.where, "begin with: - name: ...")
         return ()
 
-    def _plays(self, nodes: Sequence[yamlpos.Node], around: Around) -> Iterator[Play]:
+    def _plays(self, nodes: Sequence[positions.Node], inherited: Inherited) -> Iterator[Play]:
         for node in nodes:
             try:
-                yield self._play(self.mapping(node, "a play"), around)
-            except Wrong:
+                yield self._play(self.mapping(node, "a play"), inherited)
+            except InvalidNode:
                 continue
 
-    def _play(self, node: yamlpos.Map, around: Around) -> Play:
+    def _play(self, node: positions.Map, inherited: Inherited) -> Play:
         self.keys(node, PLAY_KEYS, "a play")
         for key in ("hosts", "tasks"):
             if (value := node.get(key)) is None or value.data in (None, "", []):
@@ -56,8 +56,8 @@ class _Parser(TaskReader):
         if self.flag(node, "gather_facts"):
             where = node.key("gather_facts").where
             self.note("facts are gathered by a task", where, "write a task `gather_facts:`")
-        hosts = ",".join(self.words(node, "hosts"))
-        inside = self.within(node, around)
+        hosts = ",".join(self.strings(node, "hosts"))
+        inside = self.within(node, inherited)
         return Play(
             name=self.text(node, "name") or hosts,
             hosts=hosts,
@@ -68,47 +68,49 @@ class _Parser(TaskReader):
             where=(node.get("hosts") or node).where,
         )
 
-    def _variables(self, node: yamlpos.Map) -> dict[str, Value]:
-        found: dict[str, Value] = {}
+    def _variables(self, node: positions.Map) -> dict[str, Value]:
+        variables: dict[str, Value] = {}
         given = node.get("vars")
         if given is None or given.data is None:
-            return found
+            return variables
         if self._open:
             hint = "put them into the play that names it"
             self.note("a playbook that a word stands for has no vars", given.where, hint)
         for key, value in self.mapping(given, "vars").items():
             self.template(value)
             name = str(key.data)
-            found[name] = Value(data=value.data, where=value.where)
-            self.problems += check_variable(name, found[name])
+            variables[name] = Value(data=value.data, where=value.where)
+            self.problems += check_variable(name, variables[name])
             if not name.isidentifier():
                 self.note(f"{name!r} is no name for a variable", key.where, "letters, digits and _")
-        return found
+        return variables
 
-    def _steps(self, node: yamlpos.Node | None, around: Around) -> tuple[Step, ...]:
+    def _steps(self, node: positions.Node | None, inherited: Inherited) -> tuple[TaskOrBlock, ...]:
         if node is None or node.data is None:
             return ()
-        if isinstance(node, yamlpos.List):
-            return tuple(self._each_step(node.items, around))
+        if isinstance(node, positions.List):
+            return tuple(self._each_step(node.items, inherited))
         self.note("tasks are a list", node.where, "begin each with: - name: ...")
         return ()
 
-    def _each_step(self, nodes: Sequence[yamlpos.Node], around: Around) -> Iterator[Step]:
+    def _each_step(
+        self, nodes: Sequence[positions.Node], inherited: Inherited
+    ) -> Iterator[TaskOrBlock]:
         for node in nodes:
             try:
                 step = self.mapping(node, "a task")
                 if "block" in step.entries:
-                    yield self._block(step, around)
+                    yield self._block(step, inherited)
                 elif word := next((word for word in INCLUDED if word in step.entries), ""):
-                    yield self._included(step, word, around)
+                    yield self._included(step, word, inherited)
                 else:
-                    yield self.task(step, around)
-            except Wrong:
+                    yield self.task(step, inherited)
+            except InvalidNode:
                 continue
 
-    def _block(self, node: yamlpos.Map, around: Around) -> Block:
+    def _block(self, node: positions.Map, inherited: Inherited) -> Block:
         self.keys(node, BLOCK_KEYS, "a block")
-        inside = self.within(node, around)
+        inside = self.within(node, inherited)
         return Block(
             name=self.text(node, "name"),
             block=self._steps(node.get("block"), inside),
@@ -116,17 +118,17 @@ class _Parser(TaskReader):
             always=self._steps(node.get("always"), inside),
         )
 
-    def _included(self, node: yamlpos.Map, word: str, around: Around) -> Block:
+    def _included(self, node: positions.Map, word: str, inherited: Inherited) -> Block:
         self.keys(node, (*INCLUDED_KEYS, word), f"{word}, which stands for many tasks,")
-        given, path = node.get(word), find("playbooks", INCLUDED[word])
+        given, path = node.get(word), find_data_file("playbooks", INCLUDED[word])
         if given is not None and given.data is not None:
             self.note(f"{word} takes no arguments", given.where)
         if word in self._open or path is None:
             why = "names itself" if path else "is not there"
             self.note(f"the playbook {INCLUDED[word]} {why}", node.key(word).where)
-            raise Wrong
+            raise InvalidNode
         self._open.append(word)
-        plays = self.file(path, self.within(node, around))
+        plays = self.parse_file(path, self.within(node, inherited))
         self._open.pop()
         tasks = tuple(step for play in plays for step in play.tasks)
         return Block(name=self.text(node, "name") or word, block=tasks)

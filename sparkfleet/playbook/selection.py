@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from sparkfleet.errors import UsageError
-from sparkfleet.playbook.syntax import Block, Play, Step, Task, every_task
-from sparkfleet.spelling import similar
+from sparkfleet.playbook.syntax import Block, Play, Task, TaskOrBlock, every_task
+from sparkfleet.spelling import suggest_similar
 
 SPECIAL = frozenset({"all", "always", "never", "tagged", "untagged"})
 
@@ -25,72 +25,79 @@ class Selection:
 ALL = Selection()
 
 
-def select(plays: Sequence[Play], selection: Selection) -> tuple[Play, ...]:
+def select_tasks(plays: Sequence[Play], selection: Selection) -> tuple[Play, ...]:
     """Return `plays` with the tasks that run; those left empty are gone.
 
     Raises UsageError for a tag that no task has, a task that is not there, and where none is left.
     """
     _check_tags(plays, selection)
-    chosen = _filtered(plays, lambda task: wanted(task.tags, selection))
+    chosen = _filter_plays(plays, lambda task: is_selected(task.tags, selection))
     if selection.start_at:
-        chosen = _started(chosen, selection.start_at)
+        chosen = _start_at_task(chosen, selection.start_at)
     if not chosen:
         raise UsageError("no task is left to run", hint="see --list-tasks")
     return chosen
 
 
-def wanted(tags: frozenset[str], selection: Selection) -> bool:
+def is_selected(tags: frozenset[str], selection: Selection) -> bool:
     """Return whether a task with `tags` runs (ansible-core 2.19, Taggable.evaluate_tags)."""
-    own, only, skip = tags or frozenset({"untagged"}), selection.tags, selection.skip_tags
+    effective, only, skip = tags or frozenset({"untagged"}), selection.tags, selection.skip_tags
     runs = (
-        "always" in own
-        or bool(own & only)
-        or ("never" not in own and (not only or "all" in only or ("tagged" in only and bool(tags))))
+        "always" in effective
+        or bool(effective & only)
+        or (
+            "never" not in effective
+            and (not only or "all" in only or ("tagged" in only and bool(tags)))
+        )
     )
     if "all" in skip:
-        return runs and "always" in own and "always" not in skip
-    return runs and not own & skip and not ("tagged" in skip and tags)
+        return runs and "always" in effective and "always" not in skip
+    return runs and not effective & skip and not ("tagged" in skip and tags)
 
 
 def _check_tags(plays: Sequence[Play], selection: Selection) -> None:
-    known = {tag for play in plays for task in every_task(play.tasks) for tag in task.tags}
-    for tag in sorted((selection.tags | selection.skip_tags) - SPECIAL - known):
-        raise UsageError(f"no task has the tag {tag!r}", hint=similar(tag, sorted(known)))
+    existing = {tag for play in plays for task in every_task(play.tasks) for tag in task.tags}
+    for tag in sorted((selection.tags | selection.skip_tags) - SPECIAL - existing):
+        raise UsageError(
+            f"no task has the tag {tag!r}", hint=suggest_similar(tag, sorted(existing))
+        )
 
 
-def _filtered(plays: Iterable[Play], keep: Callable[[Task], bool]) -> tuple[Play, ...]:
-    found = (replace(play, tasks=tuple(_kept(play.tasks, keep))) for play in plays)
-    return tuple(play for play in found if play.tasks)
+def _filter_plays(plays: Iterable[Play], keep: Callable[[Task], bool]) -> tuple[Play, ...]:
+    filtered = (replace(play, tasks=tuple(_keep_steps(play.tasks, keep))) for play in plays)
+    return tuple(play for play in filtered if play.tasks)
 
 
-def _kept(steps: Sequence[Step], keep: Callable[[Task], bool]) -> Iterator[Step]:
+def _keep_steps(
+    steps: Sequence[TaskOrBlock], keep: Callable[[Task], bool]
+) -> Iterator[TaskOrBlock]:
     for step in steps:
         if isinstance(step, Task):
             if keep(step):
                 yield step
             continue
-        block = tuple(_kept(step.block, keep))
-        always = tuple(_kept(step.always, keep))
+        block = tuple(_keep_steps(step.block, keep))
+        always = tuple(_keep_steps(step.always, keep))
         if block or always:
-            rescue = tuple(_kept(step.rescue, keep))
+            rescue = tuple(_keep_steps(step.rescue, keep))
             yield Block(name=step.name, block=block, rescue=rescue, always=always)
 
 
-def _started(plays: Sequence[Play], name: str) -> tuple[Play, ...]:
+def _start_at_task(plays: Sequence[Play], name: str) -> tuple[Play, ...]:
     """Drop what comes before the task `name`, which may be a glob."""
-    tasks = [task for play in plays for task in _in_course(play.tasks)]
+    tasks = [task for play in plays for task in _normal_course(play.tasks)]
     index = next((i for i, task in enumerate(tasks) if fnmatch.fnmatchcase(task.name, name)), None)
     if index is None:
         names = [task.name for task in tasks]
-        raise UsageError(f"no task is called {name!r}", hint=similar(name, names))
+        raise UsageError(f"no task is called {name!r}", hint=suggest_similar(name, names))
     before = {id(task) for task in tasks[:index]}
-    return _filtered(plays, lambda task: id(task) not in before)
+    return _filter_plays(plays, lambda task: id(task) not in before)
 
 
-def _in_course(steps: Sequence[Step]) -> Iterator[Task]:
+def _normal_course(steps: Sequence[TaskOrBlock]) -> Iterator[Task]:
     """Yield the tasks that run where nothing fails."""
     for step in steps:
         if isinstance(step, Task):
             yield step
         else:
-            yield from _in_course((*step.block, *step.always))
+            yield from _normal_course((*step.block, *step.always))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sparkfleet.actions.conditions import Condition
+from sparkfleet.actions.builtin.conditions import Condition
 from sparkfleet.errors import Where
 from sparkfleet.model import EMPTY, Host, Value
 
@@ -37,12 +37,12 @@ class Block:
     """Tasks that are rescued together and cleaned up after, as in Ansible."""
 
     name: str
-    block: tuple[Step, ...]
-    rescue: tuple[Step, ...] = ()
-    always: tuple[Step, ...] = ()
+    block: tuple[TaskOrBlock, ...]
+    rescue: tuple[TaskOrBlock, ...] = ()
+    always: tuple[TaskOrBlock, ...] = ()
 
 
-Step = Task | Block
+TaskOrBlock = Task | Block
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class Play:
 
     name: str
     hosts: str
-    tasks: tuple[Step, ...]
+    tasks: tuple[TaskOrBlock, ...]
     fatal: bool = True
     vars: Mapping[str, Value] = field(default_factory=lambda: EMPTY)
     tags: frozenset[str] = frozenset()
@@ -62,14 +62,14 @@ class Play:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Assigned:
+class AssignedPlay:
     """A play and the hosts that its pattern stands for in this run."""
 
     play: Play
     hosts: tuple[Host, ...]
 
 
-def every_task(steps: Sequence[Step]) -> Iterator[Task]:
+def every_task(steps: Sequence[TaskOrBlock]) -> Iterator[Task]:
     """Yield the tasks in `steps` and in their blocks, in the order of the file."""
     for step in steps:
         if isinstance(step, Task):
@@ -78,6 +78,6 @@ def every_task(steps: Sequence[Step]) -> Iterator[Task]:
             yield from every_task((*step.block, *step.rescue, *step.always))
 
 
-def plain(args: Mapping[str, Value]) -> dict[str, Any]:
+def strip_positions(args: Mapping[str, Value]) -> dict[str, Any]:
     """Return arguments without their places."""
     return {name: value.data for name, value in args.items()}

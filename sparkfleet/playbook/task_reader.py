@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from sparkfleet import yamlpos
-from sparkfleet.actions.conditions import Condition
+from sparkfleet.actions.builtin.conditions import Condition
 from sparkfleet.model import Value
-from sparkfleet.playbook.arguments import arguments
+from sparkfleet.playbook.arguments import list_arguments
 from sparkfleet.playbook.keywords import FQCN, TASK_KEYS
-from sparkfleet.playbook.reader import Reader, Wrong
+from sparkfleet.playbook.reader import InvalidNode, PlaybookReader
 from sparkfleet.playbook.syntax import Task
-from sparkfleet.playbook.vocabulary import ACTIONS, check, works_on_cluster
-from sparkfleet.spelling import similar
+from sparkfleet.playbook.vocabulary import ACTIONS, check_arguments, works_on_cluster
+from sparkfleet.spelling import suggest_similar
+from sparkfleet.yaml import positions
 
 INCLUDED = {"cluster_up": "cluster-up.yml"}  # words that stand for the tasks of a playbook
 RETRIES = 3  # after the first attempt, where `until` is given and `retries` is not; Ansible's
@@ -20,7 +20,7 @@ DELAY = 5.0  # s; Ansible's
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Around:
+class Inherited:
     """What a task takes over from the blocks and the play around it."""
 
     when: tuple[Condition, ...] = ()
@@ -28,25 +28,25 @@ class Around:
     become: bool | None = None
 
 
-class TaskReader(Reader):
+class TaskReader(PlaybookReader):
     """Reads tasks."""
 
-    def within(self, node: yamlpos.Map, around: Around) -> Around:
+    def within(self, node: positions.Map, inherited: Inherited) -> Inherited:
         """Return `around` with what `node` adds for itself and all inside it."""
         become = self.flag(node, "become")
         return replace(
-            around,
-            when=around.when + self.conditions(node, "when"),
-            tags=around.tags | frozenset(self.words(node, "tags")),
-            become=around.become if become is None else become,
+            inherited,
+            when=inherited.when + self.conditions(node, "when"),
+            tags=inherited.tags | frozenset(self.strings(node, "tags")),
+            become=inherited.become if become is None else become,
         )
 
-    def task(self, node: yamlpos.Map, around: Around) -> Task:
+    def task(self, node: positions.Map, inherited: Inherited) -> Task:
         """Return a task; raises Wrong where it has no action that is known."""
         key, action = self._action(node)
-        inside = self.within(node, around)
+        inside = self.within(node, inherited)
         args = self._arguments(node, key, action, inside)
-        self.problems += check(action, args, node.key(key).where)
+        self.problems += check_arguments(action, args, node.key(key).where)
         until = self.conditions(node, "until")
         return Task(
             name=self.text(node, "name") or action,
@@ -63,49 +63,51 @@ class TaskReader(Reader):
             where=node.where,
         )
 
-    def _action(self, node: yamlpos.Map) -> tuple[str, str]:
+    def _action(self, node: positions.Map) -> tuple[str, str]:
         """Return the key of the task's action as it is written, and its name."""
         names = {str(key): str(key).removeprefix(FQCN) for key in node.entries}
-        found = {key: name for key, name in names.items() if name in ACTIONS}
-        self.keys(node, (*TASK_KEYS, *INCLUDED, *ACTIONS, *found), "a task")
-        if len(found) == 1:
-            return next(iter(found.items()))
-        if found:
-            self.note(f"a task has one action, this one has {' and '.join(found)}", node.where)
+        actions = {key: name for key, name in names.items() if name in ACTIONS}
+        self.keys(node, (*TASK_KEYS, *INCLUDED, *ACTIONS, *actions), "a task")
+        if len(actions) == 1:
+            return next(iter(actions.items()))
+        if actions:
+            self.note(f"a task has one action, this one has {' and '.join(actions)}", node.where)
         elif all(key in TASK_KEYS for key in names):
-            self.note("this task has no action", node.where, similar("", list(ACTIONS)))
-        raise Wrong
+            self.note("this task has no action", node.where, suggest_similar("", list(ACTIONS)))
+        raise InvalidNode
 
     def _arguments(
-        self, node: yamlpos.Map, key: str, action: str, around: Around
+        self, node: positions.Map, key: str, action: str, inherited: Inherited
     ) -> dict[str, Value]:
-        kind, found = ACTIONS[action], dict[str, Value]()
+        kind, values = ACTIONS[action], dict[str, Value]()
         given, extra = node.get(key), node.get("args")
-        if isinstance(given, yamlpos.Map) and kind.rest:
-            found[kind.rest] = _value(given)
-        elif isinstance(given, yamlpos.Map):
-            found |= self._entries(given)
+        if isinstance(given, positions.Map) and kind.rest:
+            values[kind.rest] = _node_value(given)
+        elif isinstance(given, positions.Map):
+            values |= self._entries(given)
         elif given is not None and given.data is not None:
-            found[self._bare(given, action)] = _value(given)
+            values[self._bare(given, action)] = _node_value(given)
         if extra is not None and extra.data is not None:
-            found |= self._entries(self.mapping(extra, "args"))
+            values |= self._entries(self.mapping(extra, "args"))
         for node_of in (given, extra):
             if node_of is not None:
                 self.template(node_of)
-        if "become" in arguments(kind.args_type):
-            if around.become is not None:
-                found.setdefault("become", Value(data=around.become, where=node.where))
+        if "become" in list_arguments(kind.args_type):
+            if inherited.become is not None:
+                values.setdefault("become", Value(data=inherited.become, where=node.where))
         elif self.flag(node, "become"):
             where = node.key("become").where
             self.note(f"{action} does its work as the inventory's user", where)
-        return found
+        return values
 
-    def _entries(self, node: yamlpos.Map) -> dict[str, Value]:
+    def _entries(self, node: positions.Map) -> dict[str, Value]:
         return {
-            str(key.data): _value(value) for key, value in node.items() if value.data is not None
+            str(key.data): _node_value(value)
+            for key, value in node.items()
+            if value.data is not None
         }
 
-    def _bare(self, node: yamlpos.Node, action: str) -> str:
+    def _bare(self, node: positions.Node, action: str) -> str:
         """Return the argument that a text or a list after the action stands for."""
         bare = ACTIONS[action].bare
         for kind, name in bare.items():
@@ -116,16 +118,16 @@ class TaskReader(Reader):
             self.note(f"the arguments of {action} are a mapping", node.where, hint)
         else:
             self.note(f"{action}: {node.data!r} is no text", node.where, "put it in quotes")
-        raise Wrong
+        raise InvalidNode
 
-    def _register(self, node: yamlpos.Map) -> str | None:
+    def _register(self, node: positions.Map) -> str | None:
         name = self.text(node, "register")
         if name and not name.isidentifier():
             where = node.key("register").where
             self.note(f"{name!r} is no name for a variable", where, "letters, digits and _")
         return name or None
 
-    def _run_once(self, node: yamlpos.Map, action: str) -> bool:
+    def _run_once(self, node: positions.Map, action: str) -> bool:
         once = bool(self.flag(node, "run_once"))
         if once and works_on_cluster(action):
             where = node.key("run_once").where
@@ -133,5 +135,5 @@ class TaskReader(Reader):
         return once
 
 
-def _value(node: yamlpos.Node) -> Value:
+def _node_value(node: positions.Node) -> Value:
     return Value(data=node.data, where=node.where)

@@ -10,14 +10,14 @@ from dataclasses import replace
 from typing import Any
 
 from sparkfleet.actions.action import Action
-from sparkfleet.actions.scene import Scene
+from sparkfleet.actions.run_context import RunContext
 from sparkfleet.errors import InputError, PlaybookError
 from sparkfleet.model import Host, Outcome, Status
-from sparkfleet.playbook.attempt import Applied, Turn, attempt_once
+from sparkfleet.playbook.attempt import AppliedTurn, Turn, attempt_once
 from sparkfleet.playbook.syntax import Task
-from sparkfleet.playbook.vocabulary import build, runs_once, works_on_cluster
+from sparkfleet.playbook.vocabulary import build_action, runs_once, works_on_cluster
 from sparkfleet.report import events
-from sparkfleet.templating import render
+from sparkfleet.templating import render_value
 
 BAD = (Status.FAILED, Status.UNREACHABLE)
 CENSORED = "(no_log)"
@@ -34,20 +34,20 @@ class TaskFailed(Exception):  # noqa: N818 - a signal between engine functions, 
     @property
     def lost(self) -> bool:
         """Whether a host did not answer, which nothing can rescue."""
-        return any(one.status is Status.UNREACHABLE for one in self.outcomes.values())
+        return any(outcome.status is Status.UNREACHABLE for outcome in self.outcomes.values())
 
 
 class TaskRunner:
     """Runs tasks, and keeps the run's ledger: counts by host, lost hosts, what was applied."""
 
-    def __init__(self, scene: Scene) -> None:
-        self._scene = scene
+    def __init__(self, run: RunContext) -> None:
+        self._run_context = run
         self.counts: dict[str, Counter[Status]] = {}
         self.lost: set[str] = set()
-        self.out: set[str] = set()  # hosts that a play goes on without
+        self.excluded: set[str] = set()  # hosts that a play goes on without
         self.fatal = True
         self.phases: list[tuple[str, float]] = []
-        self.applied: list[Applied] = []
+        self.applied: list[AppliedTurn] = []
 
     def run(self, task: Task) -> None:
         """Run `task`; raises TaskFailed, and PlaybookError for what is written wrongly."""
@@ -58,14 +58,16 @@ class TaskRunner:
             self.phases.append((task.name, time.monotonic() - began))
 
     def _run(self, task: Task) -> None:
-        with _censored(task):
+        with _censor_errors(task):
             concerned, action = self._concerned(task)
             names = tuple(host.name for host in concerned)
             title = self._title(task)
-            self._scene.tell(events.TaskStarted(name=title, action=task.action, hosts=names))
+            self._run_context.report(
+                events.TaskStarted(name=title, action=task.action, hosts=names)
+            )
             outcomes: Mapping[str, Outcome] = {}
             if hosts := self._chosen(task, concerned):
-                action = action or build(task, self._variables(hosts))
+                action = action or build_action(task, self._variables(hosts))
                 turn = Turn(task=task, action=action, hosts=hosts, fatal=self.fatal)
                 outcomes = self._attempts(turn)
         for host in concerned:
@@ -73,19 +75,21 @@ class TaskRunner:
         bad = {name for name, outcome in outcomes.items() if outcome.status in BAD}
         if bad and (self.fatal or bad == set(outcomes)):
             raise TaskFailed(task, outcomes)
-        self.out |= bad
+        self.excluded |= bad
 
-    def tell_failure(self, failure: TaskFailed) -> None:
+    def register_failure(self, failure: TaskFailed) -> None:
         """Let a `rescue` see what failed, under Ansible's names."""
         for name, outcome in failure.outcomes.items():
-            result = {} if failure.task.no_log else _result(outcome, 1)
-            known = {
+            result = {} if failure.task.no_log else _build_result(outcome, 1)
+            failed_task = {
                 "ansible_failed_task": {"name": failure.task.name, "action": failure.task.action}
             }
             if outcome.status is Status.FAILED:
-                self._scene.variables[name].learn({**known, "ansible_failed_result": result})
+                self._run_context.variables[name].learn(
+                    {**failed_task, "ansible_failed_result": result}
+                )
 
-    def forgive(self, failure: TaskFailed) -> None:
+    def count_rescued(self, failure: TaskFailed) -> None:
         """Count a failure that was rescued as that."""
         for name, outcome in failure.outcomes.items():
             if outcome.status is Status.FAILED:
@@ -96,31 +100,37 @@ class TaskRunner:
         if task.no_log:
             return task.name
         try:
-            return str(render(task.name, self._scene.variables[self._scene.hosts[0].name]))
+            return str(
+                render_value(
+                    task.name, self._run_context.variables[self._run_context.hosts[0].name]
+                )
+            )
         except InputError:
             return task.name
 
     def _concerned(self, task: Task) -> tuple[Sequence[Host], Action[Any] | None]:
         """Return the hosts of `task`, and its action if that is what names them."""
-        scene = self._scene
+        run = self._run_context
         if works_on_cluster(task.action):
-            action = build(task, self._variables(scene.cluster.hosts[:1]))
-            return self._reachable(action.hosts(scene)), action
-        concerned = self._reachable(scene.hosts)
+            action = build_action(task, self._variables(run.cluster.hosts[:1]))
+            return self._reachable(action.hosts(run)), action
+        concerned = self._reachable(run.hosts)
         alone = task.run_once or runs_once(task.action)
         return concerned[:1] if alone else concerned, None
 
     def _variables(self, hosts: Sequence[Host]) -> dict[str, Mapping[str, Any]]:
-        return {host.name: self._scene.variables[host.name] for host in hosts}
+        return {host.name: self._run_context.variables[host.name] for host in hosts}
 
     def _reachable(self, hosts: Sequence[Host]) -> list[Host]:
-        return [host for host in hosts if host.name not in self.lost | self.out]
+        return [host for host in hosts if host.name not in self.lost | self.excluded]
 
     def _chosen(self, task: Task, hosts: Sequence[Host]) -> tuple[Host, ...]:
         return tuple(
             host
             for host in hosts
-            if all(one.holds(self._scene.variables[host.name]) for one in task.when)
+            if all(
+                condition.holds(self._run_context.variables[host.name]) for condition in task.when
+            )
         )
 
     def _attempts(self, turn: Turn) -> Mapping[str, Outcome]:
@@ -129,41 +139,45 @@ class TaskRunner:
         for attempt in range(1, task.retries + 2):
             if attempt > 1:
                 time.sleep(task.delay)
-            now = attempt_once(self._scene, replace(turn, hosts=pending), self.applied)
+            now = attempt_once(self._run_context, replace(turn, hosts=pending), self.applied)
             outcomes |= now
             self._register(task, now, attempt)
             pending = self._unsatisfied(task, pending, now)
-            if not pending or any(one.status is Status.UNREACHABLE for one in now.values()):
+            if not pending or any(outcome.status is Status.UNREACHABLE for outcome in now.values()):
                 return outcomes
             if works_on_cluster(task.action):
                 pending = turn.hosts
-            self._tell_retry(pending, task.retries + 1 - attempt)
-        never = {host.name: _never(task, outcomes[host.name]) for host in pending}
+            self._report_retry(pending, task.retries + 1 - attempt)
+        never = {host.name: _unsatisfied_outcome(task, outcomes[host.name]) for host in pending}
         self._register(task, never, attempt)
         return outcomes | never
 
     def _unsatisfied(
         self, task: Task, hosts: Sequence[Host], outcomes: Mapping[str, Outcome]
     ) -> tuple[Host, ...]:
-        if self._scene.options.check:
+        if self._run_context.options.check:
             return ()
         if not task.until:
             return tuple(host for host in hosts if outcomes[host.name].status in BAD)
-        variables = self._scene.variables
+        variables = self._run_context.variables
         return tuple(
-            host for host in hosts if not all(one.holds(variables[host.name]) for one in task.until)
+            host
+            for host in hosts
+            if not all(condition.holds(variables[host.name]) for condition in task.until)
         )
 
-    def _tell_retry(self, hosts: Sequence[Host], left: int) -> None:
+    def _report_retry(self, hosts: Sequence[Host], left: int) -> None:
         for host in hosts if left else ():
-            self._scene.tell(events.Progress(host=host.name, text=f"not yet; {left} retries left"))
+            self._run_context.report(
+                events.Progress(host=host.name, text=f"not yet; {left} retries left")
+            )
 
     def _register(self, task: Task, outcomes: Mapping[str, Outcome], attempts: int) -> None:
         for name, outcome in outcomes.items() if task.register else ():
-            result = {str(task.register): _result(outcome, attempts)}
-            for host in self._scene.hosts if task.run_once else ():
-                self._scene.variables[host.name].learn(result)
-            self._scene.variables[name].learn(result)
+            result = {str(task.register): _build_result(outcome, attempts)}
+            for host in self._run_context.hosts if task.run_once else ():
+                self._run_context.variables[host.name].learn(result)
+            self._run_context.variables[name].learn(result)
 
     def _skipped(self, task: Task, host: Host) -> Outcome:
         outcome = Outcome(host=host.name, status=Status.SKIPPED)
@@ -176,11 +190,11 @@ class TaskRunner:
             self.lost.add(outcome.host)
         if task.no_log:
             outcome = Outcome(host=outcome.host, status=outcome.status, message=CENSORED)
-        self._scene.tell(events.HostEnded(task=task.name, outcome=outcome))
+        self._run_context.report(events.HostEnded(task=task.name, outcome=outcome))
 
 
 @contextmanager
-def _censored(task: Task) -> Iterator[None]:
+def _censor_errors(task: Task) -> Iterator[None]:
     """Keep what an error quotes to ourselves, if the task says so."""
     try:
         yield
@@ -191,16 +205,16 @@ def _censored(task: Task) -> Iterator[None]:
         raise PlaybookError(message, where=task.where) from None
 
 
-def _never(task: Task, outcome: Outcome) -> Outcome:
+def _unsatisfied_outcome(task: Task, outcome: Outcome) -> Outcome:
     """Return the outcome of a host on which `until` did not become true."""
     if not task.until or outcome.status in BAD:
         return outcome
-    conditions = " and ".join(one.text for one in task.until)
+    conditions = " and ".join(condition.text for condition in task.until)
     message = f"after {task.retries + 1} attempts still not true: {conditions}"
     return replace(outcome, status=Status.FAILED, message=message)
 
 
-def _result(outcome: Outcome, attempts: int) -> dict[str, Any]:
+def _build_result(outcome: Outcome, attempts: int) -> dict[str, Any]:
     """Return what `register` keeps."""
     return {
         "msg": outcome.message,

@@ -9,49 +9,49 @@ from typing import Any
 from sparkfleet.actions.action import Action, HostAction
 from sparkfleet.errors import PlaybookError, Problem, Where
 from sparkfleet.model import Value
-from sparkfleet.playbook.arguments import Argument, arguments, convert
-from sparkfleet.playbook.syntax import Task, plain
-from sparkfleet.spelling import similar
-from sparkfleet.templating import holds_template, render
+from sparkfleet.playbook.arguments import Argument, convert_argument, list_arguments
+from sparkfleet.playbook.syntax import Task, strip_positions
+from sparkfleet.spelling import suggest_similar
+from sparkfleet.templating import holds_template, render_value
 
 CLASSES = {  # by the word of each: its module under `sparkfleet.actions`, and its name there
-    "arm_guard": ("arm_guard", "ArmGuard"),
-    "assert": ("assert_", "Assert"),
-    "check_logs": ("check_logs", "CheckLogs"),
-    "command": ("command", "RunCommand"),
-    "copy": ("copy", "Copy"),
-    "debug": ("debug", "Debug"),
-    "drift": ("drift", "Drift"),
-    "drop_caches": ("drop_caches", "DropCaches"),
-    "file": ("file", "File"),
-    "gather_facts": ("gather_facts", "GatherFacts"),
-    "gpu_clock": ("gpu_clock", "GpuClock"),
-    "image": ("images", "Image"),
-    "join_gate": ("join_gate", "JoinGate"),
-    "links_gate": ("links_gate", "LinksGate"),
-    "lock": ("lock", "Lock"),
-    "memory_fit": ("memory_fit", "MemoryFit"),
-    "model_shape": ("model_shape", "ModelShape"),
-    "pause": ("pause", "Pause"),
-    "preflight": ("preflight", "Preflight"),
-    "prewarm": ("prewarm", "Prewarm"),
-    "receipt": ("receipt", "Receipt"),
-    "recover": ("recover", "Recover"),
-    "render": ("render", "Render"),
-    "replace_deployment": ("replace_deployment", "ReplaceDeployment"),
-    "serve": ("serve", "Serve"),
-    "set": ("set_", "Set"),
-    "shell": ("shell", "RunShell"),
-    "smoke": ("smoke", "Smoke"),
-    "stage_weights": ("stage_weights", "StageWeights"),
-    "start_ray": ("start_ray", "StartRay"),
-    "stop_deployment": ("stop_deployment", "StopDeployment"),
-    "survey": ("survey", "LookAtDeployment"),
-    "template": ("template", "Template"),
-    "user": ("user", "User"),
-    "wait_http": ("wait_http", "WaitHttp"),
-    "wait_ready": ("wait_ready", "WaitReady"),
-    "wait_tcp": ("wait_tcp", "WaitTcp"),
+    "arm_guard": ("deploy.arm_guard", "ArmGuard"),
+    "assert": ("builtin.assert_", "Assert"),
+    "check_logs": ("check.check_logs", "CheckLogs"),
+    "command": ("builtin.command", "RunCommand"),
+    "copy": ("builtin.copy", "Copy"),
+    "debug": ("builtin.debug", "Debug"),
+    "drift": ("check.drift", "Drift"),
+    "drop_caches": ("deploy.drop_caches", "DropCaches"),
+    "file": ("builtin.file", "ManageFile"),
+    "gather_facts": ("run.gather_facts", "GatherFacts"),
+    "gpu_clock": ("check.gpu_clock", "GpuClock"),
+    "image": ("stage.image", "StageImage"),
+    "join_gate": ("deploy.join_gate", "JoinGate"),
+    "links_gate": ("check.links_gate", "LinksGate"),
+    "lock": ("run.lock", "Lock"),
+    "memory_fit": ("check.memory_fit", "MemoryFit"),
+    "model_shape": ("check.model_shape", "ModelShape"),
+    "pause": ("builtin.pause", "Pause"),
+    "preflight": ("check.preflight", "Preflight"),
+    "prewarm": ("deploy.prewarm", "Prewarm"),
+    "receipt": ("run.receipt", "WriteReceipt"),
+    "recover": ("run.recover", "Recover"),
+    "render": ("deploy.render", "Render"),
+    "replace_deployment": ("deploy.replace_deployment", "ReplaceDeployment"),
+    "serve": ("deploy.serve", "Serve"),
+    "set": ("builtin.set_", "Set"),
+    "shell": ("builtin.shell", "RunShell"),
+    "smoke": ("check.smoke", "Smoke"),
+    "stage_weights": ("stage.stage_weights", "StageWeights"),
+    "start_ray": ("deploy.start_ray", "StartRay"),
+    "stop_deployment": ("deploy.stop_deployment", "StopDeployment"),
+    "survey": ("run.survey", "SurveyHosts"),
+    "template": ("builtin.template", "Template"),
+    "user": ("builtin.user", "User"),
+    "wait_http": ("builtin.wait_http", "WaitHttp"),
+    "wait_ready": ("deploy.wait_ready", "WaitReady"),
+    "wait_tcp": ("builtin.wait_tcp", "WaitTcp"),
 }
 
 
@@ -86,7 +86,7 @@ def works_on_cluster(action: str) -> bool:
 
 def takes_become(action: str) -> bool:
     """Return whether an action can do its work as another user."""
-    return "become" in arguments(ACTIONS[action].args_type)
+    return "become" in list_arguments(ACTIONS[action].args_type)
 
 
 def runs_once(action: str) -> bool:
@@ -94,68 +94,77 @@ def runs_once(action: str) -> bool:
     return ACTIONS[action].once
 
 
-def check(action: str, args: Mapping[str, Value], where: Where | None) -> list[Problem]:
+def check_arguments(action: str, args: Mapping[str, Value], where: Where | None) -> list[Problem]:
     """Return what is wrong with the arguments of a task, as far as that shows before the run."""
     late = {name for name, value in args.items() if holds_template(value.data)}
-    return _read(action, args, where, late)[1]
+    return _read_arguments(action, args, where, late)[1]
 
 
-def _read(
+def _read_arguments(
     action: str, args: Mapping[str, Value], where: Where | None, late: set[str]
 ) -> tuple[Any, list[Problem]]:
     """Return the action's arguments and what is wrong; those named in `late` are not known yet."""
     kind = ACTIONS[action]
-    known = arguments(kind.args_type)
-    problems = list(_names(action, args, known, where))
+    declared = list_arguments(kind.args_type)
+    problems = list(_check_argument_names(action, args, declared, where))
     ready = {}
-    for name in args.keys() & known.keys() - late:
+    for name in args.keys() & declared.keys() - late:
         try:
-            ready[name] = convert(args[name].data, known[name].hint)
+            ready[name] = convert_argument(args[name].data, declared[name].hint)
         except ValueError as error:
             problems.append(Problem(message=f"{action}: {name} {error}", where=args[name].where))
     if problems or late:
         return None, problems
-    made = kind.args_type(**ready)
-    return made, [Problem(message=f"{action}: {text}", where=where) for text in kind.faults(made)]
+    instance = kind.args_type(**ready)
+    return instance, [
+        Problem(message=f"{action}: {text}", where=where) for text in kind.validate_args(instance)
+    ]
 
 
-def _names(
-    action: str, args: Mapping[str, Value], known: Mapping[str, Argument], where: Where | None
+def _check_argument_names(
+    action: str, args: Mapping[str, Value], declared: Mapping[str, Argument], where: Where | None
 ) -> Iterator[Problem]:
     for name, value in args.items():
-        if name not in known:
-            hint = similar(str(name), list(known)) if known else f"{action} takes no arguments"
+        if name not in declared:
+            hint = (
+                suggest_similar(str(name), list(declared))
+                if declared
+                else f"{action} takes no arguments"
+            )
             message = f"{action} has no argument {name!r}"
             yield Problem(message=message, where=value.where or where, hint=hint)
-    for argument in known.values():
+    for argument in declared.values():
         if argument.needed and argument.name not in args:
             message = f"{action} needs the argument {argument.name!r}"
             yield Problem(message=message, where=where, hint=argument.help)
 
 
-def build(task: Task, variables: Mapping[str, Mapping[str, Any]]) -> Action[Any]:
+def build_action(task: Task, variables: Mapping[str, Mapping[str, Any]]) -> Action[Any]:
     """Return the action of `task` with its arguments rendered; raises PlaybookError.
 
     For an action of each host, `variables` are those of every host by its name; for one of the
     whole cluster, those of its head.
     """
     kind = ACTIONS[task.action]
-    if holds_template(plain(task.args)):
-        rendered = {host: _arguments(task, own) for host, own in variables.items()}
+    if holds_template(strip_positions(task.args)):
+        rendered = {
+            host: _render_arguments(task, host_variables)
+            for host, host_variables in variables.items()
+        }
     else:
-        rendered = dict.fromkeys(variables, _arguments(task, {}))
+        rendered = dict.fromkeys(variables, _render_arguments(task, {}))
     action = kind(rendered if issubclass(kind, HostAction) else next(iter(rendered.values())))
     action.where = task.where
     return action
 
 
-def _arguments(task: Task, variables: Mapping[str, Any]) -> Any:
+def _render_arguments(task: Task, variables: Mapping[str, Any]) -> Any:
     args = {}
     for name, value in task.args.items():
-        data = render(value.data, variables, where=value.where, error=PlaybookError)
+        data = render_value(value.data, variables, where=value.where, error=PlaybookError)
         if data is not None:
             args[name] = Value(data=data, where=value.where)
-    made, problems = _read(task.action, args, task.where, set())
+    instance, problems = _read_arguments(task.action, args, task.where, set())
     if problems:
         raise PlaybookError.of(problems)
-    return made
+    return instance

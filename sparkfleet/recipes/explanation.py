@@ -55,44 +55,60 @@ class Setting:
         return self.value if isinstance(self.value, str) else json.dumps(self.value)
 
 
-def settings_of(recipe: Recipe, host: Host | None = None) -> tuple[Setting, ...]:
+def list_settings(recipe: Recipe, host: Host | None = None) -> tuple[Setting, ...]:
     """Return what is set: by the recipe alone, or with what the inventory has for `host` over it.
 
     Of the inventory all that belongs to engines, weights, Ray and vLLM counts. Values are as
     written, templates too.
     """
-    own: Mapping[str, Value] = {} if host is None else host.vars
-    names = [name for name in VARIABLES if name in recipe.vars or _counts(name, own)]
-    return tuple(one for name in names for one in _settings(recipe, name, own.get(name)))
-
-
-def _counts(name: str, own: Mapping[str, Value]) -> bool:
-    return name in own and name.partition("_")[0] in ("engine", "weights", "ray", "vllm", "nccl")
-
-
-def _settings(recipe: Recipe, name: str, own: Value | None) -> Iterator[Setting]:
-    layers = [layer for layer in (own, recipe.vars.get(name)) if layer is not None]
-    if VARIABLES[name].kind in (Kind.MAPPING, Kind.ENVIRONMENT):
-        keys = {key: None for layer in reversed(layers) for key in layer.data or {}}
-        yield from (_entry(recipe, name, str(key), layers) for key in keys)
-        return
-    first, *others = [layer for top in layers for layer in (top, *top.shadowed)]
-    yield Setting(
-        variable=name,
-        key=None,
-        value=_written(first),
-        where=first.where,
-        over=tuple((_written(layer), layer.where) for layer in others),
-        meaning=VARIABLES[name].help,
-        why=recipe.why.get(name, "") if own is None else "",
+    inventory_vars: Mapping[str, Value] = {} if host is None else host.vars
+    names = [
+        name
+        for name in VARIABLES
+        if name in recipe.vars or _is_serving_variable(name, inventory_vars)
+    ]
+    return tuple(
+        setting
+        for name in names
+        for setting in _expand_settings(recipe, name, inventory_vars.get(name))
     )
 
 
-def _entry(recipe: Recipe, name: str, key: str, layers: list[Value]) -> Setting:
+def _is_serving_variable(name: str, inventory_vars: Mapping[str, Value]) -> bool:
+    return name in inventory_vars and name.partition("_")[0] in (
+        "engine",
+        "weights",
+        "ray",
+        "vllm",
+        "nccl",
+    )
+
+
+def _expand_settings(recipe: Recipe, name: str, inventory_value: Value | None) -> Iterator[Setting]:
+    layers = [layer for layer in (inventory_value, recipe.vars.get(name)) if layer is not None]
+    if VARIABLES[name].kind in (Kind.MAPPING, Kind.ENVIRONMENT):
+        keys = {key: None for layer in reversed(layers) for key in layer.data or {}}
+        yield from (_build_entry_setting(recipe, name, str(key), layers) for key in keys)
+        return
+    first, *weaker = [layer for top in layers for layer in (top, *top.shadowed)]
+    yield Setting(
+        variable=name,
+        key=None,
+        value=_as_written(first),
+        where=first.where,
+        over=tuple((_as_written(layer), layer.where) for layer in weaker),
+        meaning=VARIABLES[name].help,
+        why=recipe.why.get(name, "") if inventory_value is None else "",
+    )
+
+
+def _build_entry_setting(recipe: Recipe, name: str, key: str, layers: list[Value]) -> Setting:
     holders = [layer for layer in layers if key in (layer.data or {})]
-    own = recipe.vars.get(name)
-    told = [(_written(layer)[key], layer.entries.get(key) or layer.where) for layer in holders]
-    (value, where), *over = told
+    recipe_value = recipe.vars.get(name)
+    entries = [
+        (_as_written(layer)[key], layer.entries.get(key) or layer.where) for layer in holders
+    ]
+    (value, where), *over = entries
     return Setting(
         variable=name,
         key=key,
@@ -100,9 +116,9 @@ def _entry(recipe: Recipe, name: str, key: str, layers: list[Value]) -> Setting:
         where=where,
         over=tuple(over),
         meaning=OPTIONS.get(key, "") if name == "vllm_args" else "",
-        why=recipe.why.get(key, "") if holders[0] is own else "",
+        why=recipe.why.get(key, "") if holders[0] is recipe_value else "",
     )
 
 
-def _written(value: Value) -> Any:
+def _as_written(value: Value) -> Any:
     return value.data if value.raw is None else value.raw

@@ -15,12 +15,12 @@ from packaging.specifiers import SpecifierSet
 from sparkfleet.errors import RecipeError, Where
 from sparkfleet.model import EMPTY, Value
 from sparkfleet.recipes import schema
-from sparkfleet.recipes.about import Checkpoint, LogLines, Question, Speed
-from sparkfleet.recipes.extends import FOLDER, chain, locate, merged
-from sparkfleet.recipes.reader import Reader
-from sparkfleet.yamlnodes import List, Map, Node
+from sparkfleet.recipes.extends import FOLDER, load_chain, locate_recipe, merge_chain
+from sparkfleet.recipes.metadata import Checkpoint, LogLines, SmokePrompt, Speed
+from sparkfleet.recipes.reader import RecipeReader
+from sparkfleet.yaml.nodes import List, Map, Node
 
-__all__ = ["FOLDER", "Checkpoint", "LogLines", "Question", "Recipe", "Speed", "load"]
+__all__ = ["FOLDER", "Checkpoint", "LogLines", "Recipe", "SmokePrompt", "Speed", "load_recipe"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class Recipe:
     request: tuple[str, ...] = ()
     speeds: tuple[Speed, ...] = ()
     advice: tuple[str, ...] = ()
-    smoke: tuple[Question, ...] = ()
+    smoke: tuple[SmokePrompt, ...] = ()
     tp_min: int | None = None
     tp_max: int | None = None
     extends: tuple[str, ...] = ()
@@ -57,37 +57,45 @@ class Recipe:
     @property
     def fastest(self) -> Speed | None:
         """The best published decode speed of one request, if there is one."""
-        single = [one for one in self.speeds if one.decode and one.requests == 1]
-        return max(single, key=lambda one: one.decode or 0, default=None)
+        single = [speed for speed in self.speeds if speed.decode and speed.requests == 1]
+        return max(single, key=lambda speed: speed.decode or 0, default=None)
 
 
-def load(name: str) -> Recipe:
+def load_recipe(name: str) -> Recipe:
     """Return the recipe `name`: one of the catalogue, or a path to a file.
 
     Raises RecipeError with everything that is wrong in it and in what it extends.
     """
-    path = locate(name)
-    trees = chain(path)
-    tree, reader = merged(trees), Reader()
-    variables, about = schema.variables(tree, reader), schema.about(tree, reader)
+    path = locate_recipe(name)
+    trees = load_chain(path)
+    tree, reader = merge_chain(trees), RecipeReader()
+    variables, metadata = (
+        schema.read_recipe_variables(tree, reader),
+        schema.read_metadata(tree, reader),
+    )
     if reader.problems:
         raise RecipeError.of(reader.problems)
-    names = tuple(Path(one.source.file).stem for one in trees[1:])
+    names = tuple(Path(base.source.file).stem for base in trees[1:])
     return Recipe(
-        name=path.stem, path=path, vars=variables, extends=names, places=_places(tree), **about
+        name=path.stem,
+        path=path,
+        vars=variables,
+        extends=names,
+        places=_index_places(tree),
+        **metadata,
     )
 
 
-def _places(tree: Map) -> Mapping[str, Where]:
-    found = {}
+def _index_places(tree: Map) -> Mapping[str, Where]:
+    places = {}
     for key, node in tree.items():
-        found[str(key.data)] = key.where
-        if key.data in schema.ABOUT:
-            found.update({f"{key.data}.{name}": where for name, where in _inner(node)})
-    return found
+        places[str(key.data)] = key.where
+        if key.data in schema.METADATA_READERS:
+            places.update({f"{key.data}.{name}": where for name, where in _list_inner_places(node)})
+    return places
 
 
-def _inner(node: Node) -> list[tuple[str, Where]]:
+def _list_inner_places(node: Node) -> list[tuple[str, Where]]:
     if isinstance(node, Map):
         return [(str(key.data), key.where) for key in node.names()]
     items = node.items if isinstance(node, List) else ()

@@ -16,26 +16,28 @@ from sparkfleet.errors import InventoryError, Where
 from sparkfleet.model import EMPTY, Host, Value
 from sparkfleet.quantities import parse_seconds, parse_size
 from sparkfleet.recipes.recipe import Recipe
-from sparkfleet.recipes.rendering import rendered
+from sparkfleet.recipes.rendering import render_recipe_variables
 from sparkfleet.variables import VARIABLES, Kind
 
 T = TypeVar("T")
 LAID_OVER = (Kind.MAPPING, Kind.ENVIRONMENT)
 DEFAULT = Where(file="default")
-OWN = "~/.local/state/sparkfleet/clusters"  # beside what a control machine keeps
+UNSHARED_CLUSTER_DIR = "~/.local/state/sparkfleet/clusters"  # beside what a control machine keeps
 
 
-def overlay(host: Host, recipe: Recipe, *, as_written: bool = False) -> Host:
+def overlay_recipe(host: Host, recipe: Recipe, *, as_written: bool = False) -> Host:
     """Return `host` with the recipe's variables beneath its own.
 
     Their templates are rendered, unless wanted `as_written`. Raises RecipeError where one fails.
     """
-    variables = recipe.vars if as_written else rendered(recipe.vars, host)
-    below = {name: _laid(name, host.vars.get(name), value) for name, value in variables.items()}
+    variables = recipe.vars if as_written else render_recipe_variables(recipe.vars, host)
+    below = {
+        name: _merge_values(name, host.vars.get(name), value) for name, value in variables.items()
+    }
     return replace(host, vars={**host.vars, **below})
 
 
-def _laid(name: str, strong: Value | None, weak: Value | None) -> Value:
+def _merge_values(name: str, strong: Value | None, weak: Value | None) -> Value:
     """Return `strong` over `weak`, one of which is there."""
     if strong is None or weak is None:
         return strong or weak or Value(data=None)
@@ -43,11 +45,11 @@ def _laid(name: str, strong: Value | None, weak: Value | None) -> Value:
     if VARIABLES[name].kind not in LAID_OVER:
         return replace(strong, shadowed=shadowed)
     data = {**(weak.data or {}), **(strong.data or {})}
-    entries = {**_places(weak), **_places(strong)}
+    entries = {**_locate_entries(weak), **_locate_entries(strong)}
     return replace(strong, data=data, shadowed=(strong, *shadowed), entries=entries)
 
 
-def _places(value: Value) -> dict[str, Where]:
+def _locate_entries(value: Value) -> dict[str, Where]:
     return {key: value.entries.get(key) or value.where or DEFAULT for key in value.data or {}}
 
 
@@ -61,11 +63,14 @@ class Settings:
     host: Host
     given: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
 
-    def over(self, variables: Mapping[str, Value]) -> Settings:
+    def with_variables(self, variables: Mapping[str, Value]) -> Settings:
         """Return these settings with `variables` of ours laid over them."""
-        own = self.host.vars
-        laid = {name: _laid(name, value, own.get(name)) for name, value in variables.items()}
-        return replace(self, host=replace(self.host, vars={**own, **laid}))
+        host_vars = self.host.vars
+        merged = {
+            name: _merge_values(name, value, host_vars.get(name))
+            for name, value in variables.items()
+        }
+        return replace(self, host=replace(self.host, vars={**host_vars, **merged}))
 
     def value(self, name: str) -> Any:
         """Return the value that wins, or None where nobody gave one."""
@@ -80,7 +85,7 @@ class Settings:
         if stated := self.text("cluster_dir"):
             return stated
         shared = self.text("weights_strategy") == "shared"
-        return OWN if shared else f"{self.text('weights_dir')}/.sparkfleet"
+        return UNSHARED_CLUSTER_DIR if shared else f"{self.text('weights_dir')}/.sparkfleet"
 
     @property
     def brings_weights(self) -> bool:

@@ -33,7 +33,7 @@ class ChannelTimeoutError(Exception):
 
 
 @contextlib.contextmanager
-def telling_breaks() -> Iterator[None]:
+def translate_eof() -> Iterator[None]:
     """Raise OSError where a library has EOFError for a connection that it cannot write to."""
     try:
         yield

@@ -1,245 +1,182 @@
-"""A host that commands can be sent to; the only module that imports Fabric and Paramiko.
-
-What Fabric and Paramiko do not do by themselves, and this module does (engineering.md, "Measured
-traps"): check host keys on the host and on every jump host, switch Nagle's algorithm off (50 ms ->
-16 ms a command), bound every wait, and notice a machine that lost power.
-"""
+"""What every way to a host offers: run a command, or open one and talk to it."""
 
 from __future__ import annotations
 
-import contextlib
-import logging
-import os
-import time
-from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+import json
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, Self
+from weakref import WeakSet
 
-import fabric
-import paramiko
-
-from sparkfleet.errors import UnreachableError
-from sparkfleet.remote import ping, refusals
-from sparkfleet.remote.channel import PIECE, Channel, ChannelTimeoutError, telling_breaks
-from sparkfleet.remote.link import Link
-from sparkfleet.remote.refusals import Target
-from sparkfleet.remote.sockets import CONNECT_TIMEOUT, dial
-from sparkfleet.remote.ssh_config import complete
-from sparkfleet.remote.ssh_options import SshOptions, ssh_options
+from sparkfleet.commands import Command, build_multiplexer_command, build_script_command
+from sparkfleet.errors import CommandError, UnreachableError
+from sparkfleet.remote.channel import Channel, ChannelTimeoutError, Result
+from sparkfleet.remote.multiplexer import MultiplexerClient
 
 if TYPE_CHECKING:
-    from sparkfleet.commands import Command
     from sparkfleet.model import Host
 
-# Paramiko logs a traceback for every host that hangs up; what happened is told by our own errors.
-logging.getLogger("paramiko").addHandler(logging.NullHandler())
+DEFAULT_TIMEOUT = 60.0  # s
+START_TIMEOUT = 15.0  # s, as for a channel
+TAIL_LINES = 5  # lines of stderr that a message quotes
 
-KEEPALIVE = 5  # s between keepalive packets
 
+class Connection(ABC):
+    """A host that commands can be sent to. One thread at a time owns it."""
 
-class SshLink(Link):
-    """A host behind SSH. One thread at a time may use it: `open()` is not thread-safe in Fabric."""
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        self.refused_password = ""  # by sudo there
+        self._channels: WeakSet[Channel] = WeakSet()
+        self._kept: list[Channel] = []
+        self._aborted = False
+        self._multiplexer: MultiplexerClient | None = None
+        self._starting = threading.Lock()
 
-    def __init__(self, host: Host, connection: fabric.Connection) -> None:
-        super().__init__(host)
-        self._connection = connection
+    def open(self, command: Command, *, alone: bool = False) -> Channel:
+        """Start `command`; its `stdin` is not sent yet. Raises UnreachableError, CommandError.
 
-    def _start(self, command: Command) -> Channel:
+        Programs of ours share one channel, unless `alone`, as for one that much is sent to.
+        """
+        shared = command.program and not alone
+        channel = self._multiplexed(command) if shared else self._start(command)
+        self._channels.add(channel)
+        if self._aborted:
+            channel.close()
+        return channel
+
+    def _multiplexed(self, command: Command) -> Channel:
+        with self._starting:
+            if self._multiplexer is None or self._multiplexer.over:
+                loader = build_multiplexer_command()
+                channel = self._start(loader)
+                channel.send(loader.stdin)
+                self._multiplexer = MultiplexerClient(channel)
         try:
-            session = self._connection.transport.open_session(timeout=CONNECT_TIMEOUT)
-            session.exec_command(command.line().encode())
-        except (paramiko.SSHException, OSError, EOFError) as error:
+            return self._multiplexer.start(command.program, timeout=START_TIMEOUT)
+        except (ChannelTimeoutError, OSError) as error:
             raise UnreachableError(
-                f"the SSH connection was lost ({_reason(error)})",
+                "the host does not start programs any more",
                 host=self.host.name,
-                hint="is the machine up? try: ssh " + self.host.address,
+                hint=f"is it up, and has it memory left? try: ssh {self.host.address}",
             ) from error
-        return SshChannel(session)
 
-    def lost(self) -> bool:
-        """Return whether the SSH connection broke."""
-        return not self._connection.transport.is_active()
+    def keep(self, channel: Channel) -> None:
+        """Let `channel` outlive `abort`; it ends with the link."""
+        self._channels.discard(channel)
+        self._kept.append(channel)
 
-    def close(self) -> None:
-        """Close the connection and those to its jump hosts."""
-        super().close()
-        _close(self._connection)
+    def abort(self) -> None:
+        """Drop every channel that is open, or opened until `resume`; who waits for one sees it end.
 
+        A thread that was about to open one would wait for it in vain.
+        """
+        self._aborted = True
+        for channel in tuple(self._channels):
+            channel.close()
 
-class SshChannel(Channel):
-    """A command behind a Paramiko channel."""
+    def resume(self) -> None:
+        """Let channels be opened again, once no thread of what was aborted uses the link."""
+        self._aborted = False
 
-    def __init__(self, session: paramiko.Channel) -> None:
-        self._session = session
-        super().__init__()
-
-    def send(self, data: bytes) -> None:
-        """Write `data` to the command's standard input."""
-        with telling_breaks():
-            self._session.sendall(data)
-
-    def end_input(self) -> None:
-        """Close the command's standard input."""
-        with telling_breaks():
-            self._session.shutdown_write()
-
-    def receive(self, deadline: float | None = None) -> bytes:
-        """Return the next bytes of standard output, or ``b""`` at its end."""
-        wait = None if deadline is None else max(deadline - time.monotonic(), 0.001)
-        self._session.settimeout(wait)
-        try:
-            return self._session.recv(PIECE)
-        except TimeoutError as error:
-            raise ChannelTimeoutError from error
-
-    def wait(self) -> int:
-        """Return the exit status; 255, as ssh(1) says it, where the connection died before it."""
-        status = self._session.recv_exit_status()
-        return 255 if status < 0 else status
+    @abstractmethod
+    def _start(self, command: Command) -> Channel: ...
 
     def close(self) -> None:
-        """Drop the channel; the command sees its standard input end."""
-        with contextlib.suppress(EOFError):  # it is gone with its connection
-            self._session.close()
+        """Give the way to the host back."""
+        for channel in self._kept:
+            channel.close()
+        if self._multiplexer is not None:
+            self._multiplexer.close()
 
-    def _read_stderr(self) -> bytes:
-        with contextlib.suppress(OSError):
-            return self._session.recv_stderr(PIECE)
-        return b""
+    def __enter__(self) -> Self:
+        return self
 
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
-def connect(host: Host) -> SshLink:
-    """Open the SSH connection that `host`'s variables, then ssh's configuration, describe.
+    def run(
+        self,
+        command: Command,
+        *,
+        payload: Iterable[bytes] = (),
+        timeout: float = DEFAULT_TIMEOUT,
+        hold: bool = False,
+    ) -> Result:
+        """Run `command` to its end, with its `stdin` and then `payload` as standard input.
 
-    Raises UnreachableError, or its HostKeyError and AuthenticationError; UsageError where the
-    configuration cannot be followed.
-    """
-    options = complete(ssh_options(host))
-    config = fabric.Config(ssh_config=paramiko.SSHConfig())
-    connection, way = False, options.jumps or ()
-    password = any(host.get(name) for name in ("ansible_password", "ansible_ssh_pass"))
-    for at, hop in enumerate((*way, options)):
-        connection, last = _behind(hop, config, connection), hop is options
-        seen = replace(hop, jumps=way[:at])
-        target = Target(host=host.name, options=seen, jump=not last, password=last and password)
-        try:
-            _open(connection, target)
-        except UnreachableError:
-            _close(connection)
-            raise
-    return SshLink(host, connection)
+        With `hold` the input stays open until the command has ended: one that watches its input
+        then ends when this run is cut. The exit status is the caller's to judge. Raises
+        UnreachableError if the host is lost.
+        """
+        channel = self.open(command, alone=bool(payload))
+        channel.feed(_join_input(command.stdin, payload), end=not hold)
+        result = channel.finish(timeout)
+        if hold:
+            channel.close()
+        if self.is_lost():
+            raise UnreachableError(
+                "the connection was lost while a command ran",
+                host=self.host.name,
+                hint=f"is the machine up? try: ping {self.host.address}",
+            )
+        return result
 
+    def is_lost(self) -> bool:
+        """Return whether the way to the host broke since it was opened."""
+        return False
 
-def _close(connection: fabric.Connection) -> None:
-    hop: Any = connection
-    while isinstance(hop, fabric.Connection):
-        hop.close()
-        hop = hop.gateway
+    def run_program(
+        self,
+        program: str,
+        request: Mapping[str, Any],
+        *,
+        payload: Iterable[bytes] = (),
+        timeout: float = DEFAULT_TIMEOUT,
+        python: Sequence[str] = ("python3",),
+    ) -> dict[str, Any]:
+        """Run the program `onhost/<program>.py` with `request` and return its one-line answer.
 
+        Raises CommandError if it fails; a program refuses with ``{"error": ..., "hint": ...}``.
+        """
+        result = self.run(
+            build_script_command(program, request, python=python), payload=payload, timeout=timeout
+        )
+        return self.parse_answer(program, result)
 
-def _behind(
-    options: SshOptions, config: fabric.Config, gateway: fabric.Connection | Literal[False]
-) -> fabric.Connection:
-    keys = {"key_filename": list(options.identity_files)} if options.identity_files else {}
-    connection = fabric.Connection(
-        options.address,
-        user=options.user,
-        port=options.port,
-        config=config,
-        gateway=gateway,
-        connect_timeout=CONNECT_TIMEOUT,
-        connect_kwargs={
-            "banner_timeout": CONNECT_TIMEOUT,
-            "auth_timeout": CONNECT_TIMEOUT,
-            "channel_timeout": CONNECT_TIMEOUT,
-            **keys,
-        },
-    )
-    _check_host_keys(connection, options)
-    return connection
+    def parse_answer(self, program: str, result: Result) -> dict[str, Any]:
+        """Return the JSON object in the last line of `result`, or raise the CommandError it is."""
+        last = result.stdout.rstrip(b"\n").rsplit(b"\n", 1)[-1]
+        reply: Any = None
+        if last.startswith(b"{"):
+            try:
+                reply = json.loads(last)
+            except ValueError:
+                reply = None
+        if result.returncode == 0 and isinstance(reply, dict) and "error" not in reply:
+            return reply
+        raise self._failure(program, result, reply)
 
-
-def _check_host_keys(connection: fabric.Connection, options: SshOptions) -> None:
-    names = ("/dev/null" if name.lower() == "none" else name for name in options.known_hosts)
-    files = [Path(name).expanduser() for name in names]
-    keys = paramiko.HostKeys()
-    for file in files:
-        if os.access(file, os.R_OK):
-            keys.load(str(file))
-    standard = connection.port == paramiko.config.SSH_PORT
-    target = connection.host if standard else f"[{connection.host}]:{connection.port}"
-    name = options.key_alias or target
-    for kind, key in (keys.lookup(name) or {}).items():
-        connection.client.get_host_keys().add(target, kind, key)
-    accepts = options.key_checking == "accept-new"
-    policy = AcceptNew(name, files[0]) if accepts else paramiko.RejectPolicy()
-    connection.client.set_missing_host_key_policy(policy)
-
-
-class AcceptNew(paramiko.MissingHostKeyPolicy):
-    """Trusts a host on first contact, and writes its key down so that the next is no first."""
-
-    def __init__(self, name: str, file: Path) -> None:
-        self._name = name
-        self._file = file
-
-    def missing_host_key(
-        self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey
-    ) -> None:
-        """Add the key to the file of known hosts; raises OSError."""
-        del client, hostname
-        self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        known = self._file.read_text() if self._file.exists() else ""
-        end = "" if known.endswith("\n") or not known else "\n"
-        with self._file.open("a") as file:
-            file.write(f"{end}{self._name} {key.get_name()} {key.get_base64()}\n")
+    def _failure(self, program: str, result: Result, reply: Any) -> CommandError:
+        if isinstance(reply, dict) and "error" in reply:
+            return CommandError(str(reply["error"]), host=self.host.name, hint=reply.get("hint"))
+        if result.returncode == 127:
+            return CommandError(
+                "python3 was not found",
+                host=self.host.name,
+                hint="install it on that host: sudo apt-get install -y python3",
+            )
+        tail = "\n".join(result.stderr.strip().splitlines()[-TAIL_LINES:])
+        return CommandError(
+            f"the {PurePosixPath(program).name} program ended with status {result.returncode}"
+            + (f":\n{tail}" if tail else ""),
+            host=self.host.name,
+        )
 
 
-def _open(connection: fabric.Connection, target: Target) -> None:
-    """Open the connection, those before it being open; raises UnreachableError."""
-    began = time.monotonic()
-    try:
-        _call(connection)
-    except UnreachableError:
-        raise
-    except (paramiko.SSHException, OSError, EOFError) as error:
-        waited_out = time.monotonic() - began > CONNECT_TIMEOUT * 0.9  # Paramiko names it variously
-        if waited_out and connection.gateway is False and ping.answers(connection.host):
-            raise refusals.starved(target, ping.STARVED) from error
-        raise _refusal(target, error) from error
-
-
-def _call(connection: fabric.Connection) -> None:
-    if isinstance(connection.gateway, fabric.Connection):
-        connection.open()
-    else:
-        with contextlib.ExitStack() as opened:
-            sock = opened.enter_context(dial(connection.host, connection.port))
-            connection.connect_kwargs["sock"] = sock
-            connection.open()
-            opened.pop_all()  # it is the connection's now
-    connection.transport.set_keepalive(KEEPALIVE)
-
-
-def _refusal(target: Target, error: Exception) -> UnreachableError:
-    keys, unchecked = target.options.identity_files, target.options.key_checking == "no"
-    match error:
-        case paramiko.BadHostKeyException():
-            return refusals.wrong_key(target, unchecked=unchecked)
-        case paramiko.PasswordRequiredException():
-            return refusals.locked_key(target)
-        case paramiko.AuthenticationException():
-            return refusals.no_login(target)
-        case paramiko.SSHException() if "not found in known_hosts" in str(error):
-            return refusals.unknown_key(target, unchecked=unchecked)
-        case paramiko.SSHException() if "private key file" in str(error):
-            return refusals.no_key(target, " ".join(keys), str(error))
-        case paramiko.SSHException():
-            return refusals.failed(target, _reason(error))
-        case OSError(filename=str(file)) if file in keys:
-            return refusals.no_key(target, file, error.strerror or str(error))
-    return refusals.no_connection(target, _reason(error))
-
-
-def _reason(error: Exception) -> str:
-    return str(error) or type(error).__name__
+def _join_input(first: bytes, rest: Iterable[bytes]) -> Iterator[bytes]:
+    if first:
+        yield first
+    yield from rest

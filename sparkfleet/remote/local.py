@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from sparkfleet.errors import CommandError
 from sparkfleet.remote.channel import PIECE, Channel, ChannelTimeoutError
-from sparkfleet.remote.link import Link
+from sparkfleet.remote.connection import Connection
 
 if TYPE_CHECKING:
     from sparkfleet.commands import Command
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 PATIENCE = 1.0  # s that a command gets to end when its input has
 
 
-class LocalLink(Link):
+class LocalConnection(Connection):
     """Runs commands here, without SSH, in the user's home directory as SSH would."""
 
     def _start(self, command: Command) -> Channel:

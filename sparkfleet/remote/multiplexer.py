@@ -22,7 +22,7 @@ LOST = 255  # the exit status that ssh(1) gives when the connection ended first
 GRACE = 1.0  # s that the other end gets to go
 
 
-class Multiplexer:
+class MultiplexerClient:
     """The programs of one host; `channel` leads to `onhost/multiplexer.py` there."""
 
     def __init__(self, channel: Channel) -> None:
@@ -98,11 +98,11 @@ class Multiplexer:
 class Stream(Channel):
     """One program behind a multiplexer."""
 
-    def __init__(self, multiplexer: Multiplexer, number: int) -> None:
+    def __init__(self, multiplexer: MultiplexerClient, number: int) -> None:
         self.number = number
         self._multiplexer = multiplexer
         self._output: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-        self._said: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._stderr_queue: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._started = threading.Event()
         self._status: int | None = None
         super().__init__()
@@ -112,11 +112,11 @@ class Stream(Channel):
         if kind == OUTPUT:
             self._output.put(data)
         elif kind == ERRORS:
-            self._said.put(data)
+            self._stderr_queue.put(data)
         elif kind == STATUS:
             self._status = int(data)
             self._output.put(b"")
-            self._said.put(b"")
+            self._stderr_queue.put(b"")
         self._started.set()
 
     def await_start(self, timeout: float) -> None:
@@ -156,7 +156,7 @@ class Stream(Channel):
         """Drop the program at once; it sees its standard input end."""
         self._multiplexer.forget(self.number)
         self._output.put(b"")
-        self._said.put(b"")
+        self._stderr_queue.put(b"")
 
     def _read_stderr(self) -> bytes:
-        return self._said.get()
+        return self._stderr_queue.get()

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from sparkfleet.errors import InventoryError
 from sparkfleet.model import Host
-from sparkfleet.remote.link import Link
-from sparkfleet.remote.local import LocalLink
+from sparkfleet.remote.connection import Connection
+from sparkfleet.remote.local import LocalConnection
 
 
-def open_link(host: Host) -> Link:
+def open_connection(host: Host) -> Connection:
     """Return a link to `host` by its `ansible_connection`: ssh (the default) or local.
 
     Raises UnreachableError, or InventoryError for another kind of connection.
     """
     kind = str(host.get("ansible_connection", "ssh"))
     if kind == "local":
-        return LocalLink(host)
+        return LocalConnection(host)
     if kind in ("ssh", "smart", "paramiko", "paramiko_ssh"):
-        from sparkfleet.remote.connection import connect  # noqa: PLC0415 - Fabric costs 0.5 s
+        from sparkfleet.remote.ssh import connect_ssh  # noqa: PLC0415 - Fabric costs 0.5 s
 
-        return connect(host)
+        return connect_ssh(host)
     value = host.vars["ansible_connection"]
     raise InventoryError(
         f"host {host.name}: ansible_connection {kind!r} is not supported",

@@ -11,14 +11,14 @@ STARVED = (
 )
 
 
-def hint(address: str) -> str:
+def suggest_recovery(address: str) -> str:
     """Return what to do about a host whose SSH fell silent."""
-    if answers(address):
+    if answers_ping(address):
         return f"it answers a ping: {STARVED}"
     return f"is it up? try: ping {address}"
 
 
-def answers(address: str) -> bool:
+def answers_ping(address: str) -> bool:
     """Whether `address` answers a ping in time; False also where this machine has no `ping`.
 
     A host that is starved of memory still does, while its SSH is silent (facts, row 75; case C46).

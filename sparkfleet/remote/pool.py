@@ -11,7 +11,7 @@ from sparkfleet.errors import SparkfleetError
 
 if TYPE_CHECKING:
     from sparkfleet.model import Host
-    from sparkfleet.remote.link import Link
+    from sparkfleet.remote.connection import Connection
 
 T = TypeVar("T")
 DEFAULT_FORKS = 32
@@ -28,19 +28,21 @@ class Answers(Generic[T]):
     def all(self) -> Mapping[str, T]:
         """Return every host's answer; raise the first error, with those of further hosts in it."""
         if self.errors:
-            first, *others = self.errors.values()
-            first.others = tuple(others)
+            first, *rest = self.errors.values()
+            first.others = tuple(rest)
             raise first
         return self.values
 
 
-class Pool:
+class ConnectionPool:
     """Links to hosts, opened when first needed and kept for the whole run."""
 
-    def __init__(self, open_link: Callable[[Host], Link], *, forks: int = DEFAULT_FORKS) -> None:
-        self._open_link = open_link
+    def __init__(
+        self, open_connection: Callable[[Host], Connection], *, forks: int = DEFAULT_FORKS
+    ) -> None:
+        self._open_connection = open_connection
         self._threads = ThreadPoolExecutor(forks, thread_name_prefix="host")
-        self._links: dict[str, Link] = {}
+        self._connections: dict[str, Connection] = {}
         self._busy: set[Future[Any]] = set()
 
     def __enter__(self) -> Self:
@@ -49,13 +51,13 @@ class Pool:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def link(self, host: Host) -> Link:
+    def connect(self, host: Host) -> Connection:
         """Return the link to `host`, opening it the first time; raises UnreachableError."""
-        if host.name not in self._links:
-            self._links[host.name] = self._open_link(host)
-        return self._links[host.name]
+        if host.name not in self._connections:
+            self._connections[host.name] = self._open_connection(host)
+        return self._connections[host.name]
 
-    def map(self, work: Callable[[Link], T], hosts: Iterable[Host]) -> Answers[T]:
+    def map(self, work: Callable[[Connection], T], hosts: Iterable[Host]) -> Answers[T]:
         """Do `work` on all `hosts` at once and wait for all of them."""
         futures: dict[str, Future[T]] = {
             host.name: self._threads.submit(self._on, host, work) for host in hosts
@@ -70,21 +72,21 @@ class Pool:
                 errors[name] = error
         return Answers(values=values, errors=errors)
 
-    def _on(self, host: Host, work: Callable[[Link], T]) -> T:
-        return work(self.link(host))
+    def _on(self, host: Host, work: Callable[[Connection], T]) -> T:
+        return work(self.connect(host))
 
     def abort(self) -> None:
         """Drop every running command, and wait until no thread uses a link any more."""
-        links = tuple(self._links.values())
-        for link in links:
-            link.abort()
+        connections = tuple(self._connections.values())
+        for connection in connections:
+            connection.abort()
         wait(self._busy, timeout=ABORT_TIMEOUT)
-        for link in links:
-            link.resume()
+        for connection in connections:
+            connection.resume()
 
     def close(self) -> None:
         """Close every link; commands that still run see their input end."""
         self._threads.shutdown(wait=True, cancel_futures=True)
-        for link in self._links.values():
-            link.close()
-        self._links.clear()
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()

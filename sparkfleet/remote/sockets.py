@@ -25,10 +25,10 @@ class PromptSocket(socket.socket):
         return data
 
 
-def dial(address: str, port: int) -> PromptSocket:
+def dial_tcp(address: str, port: int) -> PromptSocket:
     """Return a TCP connection that notices a machine that lost power; raises OSError."""
-    found = socket.create_connection((address, port), timeout=CONNECT_TIMEOUT)
-    prompt = PromptSocket(found.family, found.type, found.proto, fileno=found.detach())
+    sock = socket.create_connection((address, port), timeout=CONNECT_TIMEOUT)
+    prompt = PromptSocket(sock.family, sock.type, sock.proto, fileno=sock.detach())
     prompt.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     prompt.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, DEAD_AFTER * 1000)
     prompt.settimeout(CONNECT_TIMEOUT)

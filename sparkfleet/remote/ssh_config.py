@@ -18,68 +18,76 @@ from pathlib import Path
 
 from sparkfleet.errors import UsageError
 from sparkfleet.remote.sockets import CONNECT_TIMEOUT
-from sparkfleet.remote.ssh_options import SshOptions, jump_hosts
+from sparkfleet.remote.ssh_options import SshOptions, parse_jump_hosts
 
 MOST_JUMPS = 8  # one behind the other
-OWN_CONFIG = "~/.ssh/config"
-OWN_KNOWN_HOSTS = "~/.ssh/known_hosts"
+USER_CONFIG = "~/.ssh/config"
+USER_KNOWN_HOSTS = "~/.ssh/known_hosts"
 # Paramiko tries these by itself, after the agent's keys.
 USUAL_KEYS = re.compile(r"~/\.ssh/id_(rsa|dsa|xmss|(ecdsa|ed25519)(_sk)?)")
 CHECKING = {"true": "yes", "ask": "yes", "false": "no", "off": "no"}  # as `ssh -G` prints it
 NO_PROXY = "use ProxyJump; or for this host, ansible_ssh_common_args: -o ProxyCommand=none"
-NOT_OURS = {
+UNSUPPORTED = {
     "proxycommand": NO_PROXY,
     "revokedhostkeys": "leave it out for this host",
     "bindaddress": "leave it out for this host",
     "bindinterface": "leave it out for this host",
 }
 
-Said = Mapping[str, Sequence[str]]  # the values of each option in lower case, in their order
+ConfigValues = Mapping[
+    str, Sequence[str]
+]  # the values of each option in lower case, in their order
 
 
-def complete(options: SshOptions, *, most_jumps: int = MOST_JUMPS) -> SshOptions:
+def complete_ssh_options(options: SshOptions, *, most_jumps: int = MOST_JUMPS) -> SshOptions:
     """Return `options` with all that they leave open as ssh's configuration has it.
 
     The jump hosts on the way are complete too. Raises UsageError for a configuration that ssh
     refuses, that asks for a way or a check that we do not have, or that there is no ssh to read.
     """
-    said = _ask(options)
-    for name, hint in NOT_OURS.items():
-        if name in said and (name != "proxycommand" or options.jumps is None):
-            raise _refusal(options, f"{name} {_one(said, name)}", hint)
+    config = _query_ssh_config(options)
+    for name, hint in UNSUPPORTED.items():
+        if name in config and (name != "proxycommand" or options.jumps is None):
+            raise _build_unsupported_error(options, f"{name} {_first_value(config, name)}", hint)
     way: list[SshOptions] = []
-    for hop in _jumps(options, said):
+    for hop in _resolve_jumps(options, config):
         if most_jumps == 0:
-            raise _refusal(options, f"more than {MOST_JUMPS} jump hosts", "do they loop?")
-        there = complete(hop, most_jumps=most_jumps - 1)
+            raise _build_unsupported_error(
+                options, f"more than {MOST_JUMPS} jump hosts", "do they loop?"
+            )
+        there = complete_ssh_options(hop, most_jumps=most_jumps - 1)
         way += [*(there.jumps or ()), replace(there, jumps=())]
-    return replace(combine(options, said), jumps=tuple(way))
+    return replace(merge_ssh_config(options, config), jumps=tuple(way))
 
 
-def combine(options: SshOptions, said: Said) -> SshOptions:
+def merge_ssh_config(options: SshOptions, config: ConfigValues) -> SshOptions:
     """Return `options`, and what ``ssh -G`` said where they say nothing.
 
     The jump hosts it said are left to a look of their own.
     """
-    tokens = _tokens(options, said)
-    checking = _one(said, "stricthostkeychecking", "yes")
+    tokens = _resolve_tokens(options, config)
+    checking = _first_value(config, "stricthostkeychecking", "yes")
     return replace(
         options,
         address=tokens["h"],
         user=tokens["r"],
         port=int(tokens["p"]),
-        identity_files=(*options.identity_files, *_keys(said, tokens)),
+        identity_files=(*options.identity_files, *_select_identity_files(config, tokens)),
         known_hosts=(
-            *(options.known_hosts or _files(said, "userknownhostsfile") or (OWN_KNOWN_HOSTS,)),
-            *_files(said, "globalknownhostsfile"),
+            *(
+                options.known_hosts
+                or _split_files(config, "userknownhostsfile")
+                or (USER_KNOWN_HOSTS,)
+            ),
+            *_split_files(config, "globalknownhostsfile"),
         ),
         key_checking=options.key_checking or CHECKING.get(checking, checking),
-        key_alias=options.key_alias or _one(said, "hostkeyalias") or None,
+        key_alias=options.key_alias or _first_value(config, "hostkeyalias") or None,
     )
 
 
 @functools.cache  # asked before a host is touched, and again to connect
-def _ask(options: SshOptions) -> Said:
+def _query_ssh_config(options: SshOptions) -> ConfigValues:
     given = (("-F", options.config_file), ("-l", options.user), ("-p", options.port))
     flags = [word for flag, value in given if value for word in (flag, str(value))]
     try:
@@ -92,21 +100,21 @@ def _ask(options: SshOptions) -> Said:
             check=False,
         )
     except FileNotFoundError as error:
-        return _without_ssh(options, error)
+        return _check_ssh_needed(options, error)
     except subprocess.TimeoutExpired as error:
-        raise _refusal(options, "a Match exec that does not end", None) from error
+        raise _build_unsupported_error(options, "a Match exec that does not end", None) from error
     if done.returncode:
         reason = "; ".join(done.stderr.strip().splitlines())
         raise UsageError(f"ssh refuses its configuration for {options.address}: {reason}")
-    said: dict[str, list[str]] = {}
+    config: dict[str, list[str]] = {}
     for line in done.stdout.splitlines():
         name, _, value = line.partition(" ")
-        said.setdefault(name, []).append(value)
-    return said
+        config.setdefault(name, []).append(value)
+    return config
 
 
-def _without_ssh(options: SshOptions, error: FileNotFoundError) -> Said:
-    file = Path(options.config_file or OWN_CONFIG).expanduser()
+def _check_ssh_needed(options: SshOptions, error: FileNotFoundError) -> ConfigValues:
+    file = Path(options.config_file or USER_CONFIG).expanduser()
     if not file.exists():
         return {}
     raise UsageError(
@@ -115,30 +123,35 @@ def _without_ssh(options: SshOptions, error: FileNotFoundError) -> Said:
     ) from error
 
 
-def _refusal(options: SshOptions, seen: str, hint: str | None) -> UsageError:
+def _build_unsupported_error(options: SshOptions, setting: str, hint: str | None) -> UsageError:
     return UsageError(
-        f"ssh's configuration has for {options.address} {seen}, which is not supported", hint=hint
+        f"ssh's configuration has for {options.address} {setting}, which is not supported",
+        hint=hint,
     )
 
 
-def _jumps(options: SshOptions, said: Said) -> Sequence[SshOptions]:
+def _resolve_jumps(options: SshOptions, config: ConfigValues) -> Sequence[SshOptions]:
     if options.jumps is not None:
         return options.jumps
-    text = _expanded(_one(said, "proxyjump", "none"), _tokens(options, said))
-    hops = jump_hosts(text)
+    text = _expand_tokens(
+        _first_value(config, "proxyjump", "none"), _resolve_tokens(options, config)
+    )
+    hops = parse_jump_hosts(text)
     if hops is None:
-        raise _refusal(options, f"ProxyJump {text}", "known: user@host:port, also a list")
+        raise _build_unsupported_error(
+            options, f"ProxyJump {text}", "known: user@host:port, also a list"
+        )
     return [replace(hop, config_file=options.config_file) for hop in hops]
 
 
-def _tokens(options: SshOptions, said: Said) -> Mapping[str, str]:
+def _resolve_tokens(options: SshOptions, config: ConfigValues) -> Mapping[str, str]:
     """Return the tokens of ssh_config(5) that ``ssh -G`` leaves as they are."""
     login = pwd.getpwuid(os.getuid()).pw_name
-    user = _one(said, "user", login)
+    user = _first_value(config, "user", login)
     return {
-        "h": _one(said, "hostname", options.address),
+        "h": _first_value(config, "hostname", options.address),
         "n": options.address,
-        "p": str(options.port or _one(said, "port", "22")),
+        "p": str(options.port or _first_value(config, "port", "22")),
         "r": options.user or (options.fallback_user if user == login else None) or user,
         "u": login,
         "d": str(Path.home()),
@@ -146,20 +159,20 @@ def _tokens(options: SshOptions, said: Said) -> Mapping[str, str]:
     }
 
 
-def _keys(said: Said, tokens: Mapping[str, str]) -> list[str]:
-    named = [name for name in said.get("identityfile", ()) if not USUAL_KEYS.fullmatch(name)]
-    files = [Path(_expanded(name, tokens)).expanduser() for name in named]
+def _select_identity_files(config: ConfigValues, tokens: Mapping[str, str]) -> list[str]:
+    named = [name for name in config.get("identityfile", ()) if not USUAL_KEYS.fullmatch(name)]
+    files = [Path(_expand_tokens(name, tokens)).expanduser() for name in named]
     return [str(file) for file in files if file.is_file()]
 
 
-def _expanded(text: str, tokens: Mapping[str, str]) -> str:
-    return re.sub("%(.)", lambda found: tokens.get(found[1], found[0]), os.path.expandvars(text))
+def _expand_tokens(text: str, tokens: Mapping[str, str]) -> str:
+    return re.sub("%(.)", lambda match: tokens.get(match[1], match[0]), os.path.expandvars(text))
 
 
-def _files(said: Said, name: str) -> list[str]:
-    return re.split(r" (?=[/~])", _one(said, name)) if name in said else []
+def _split_files(config: ConfigValues, name: str) -> list[str]:
+    return re.split(r" (?=[/~])", _first_value(config, name)) if name in config else []
 
 
-def _one(said: Said, name: str, otherwise: str = "") -> str:
-    first, *_ = said.get(name, (otherwise,))
+def _first_value(config: ConfigValues, name: str, otherwise: str = "") -> str:
+    first, *_ = config.get(name, (otherwise,))
     return first

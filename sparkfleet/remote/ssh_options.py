@@ -45,10 +45,10 @@ class SshOptions:
     fallback_user: str | None = None  # of a jump host, where ssh's configuration names none
 
 
-UNSAID = SshOptions(address="")
+UNSET = SshOptions(address="")
 
 
-def ssh_options(host: Host) -> SshOptions:
+def parse_ssh_options(host: Host) -> SshOptions:
     """Return the SSH options of `host`; of two values for one the first counts, as with ssh.
 
     Reads `ansible_host`, `ansible_user`, `ansible_port`, `ansible_ssh_private_key_file`, then the
@@ -63,21 +63,21 @@ def ssh_options(host: Host) -> SshOptions:
         identity_files=(str(key),) if key else (),
     )
     for variable in ("ansible_ssh_common_args", "ansible_ssh_extra_args"):
-        for name, value in _pairs(host, variable):
-            options = _add(options, _fields(host, name, value))
-    return replace(options, jumps=_jumps(options))
+        for name, value in _split_ssh_args(host, variable):
+            options = _merge_ssh_fields(options, _parse_ssh_arg(host, name, value))
+    return replace(options, jumps=_inherit_jump_options(options))
 
 
-def jump_hosts(text: str) -> tuple[SshOptions, ...] | None:
+def parse_jump_hosts(text: str) -> tuple[SshOptions, ...] | None:
     """Return the jump hosts in a list of ``[ssh://][user@]host[:port]``; None if one is not.
 
     The way to the first is its own affair; to each other it leads through the one before.
     """
     if text.lower() == "none":
         return ()
-    found = [JUMP.fullmatch(hop.strip()) for hop in text.split(",")]
-    hops = [hop for hop in found if hop and int(hop[3] or 22) in PORTS]
-    if len(hops) < len(found):
+    matches = [JUMP.fullmatch(hop.strip()) for hop in text.split(",")]
+    hops = [hop for hop in matches if hop and int(hop[3] or 22) in PORTS]
+    if len(hops) < len(matches):
         return None
     return tuple(
         SshOptions(
@@ -90,20 +90,20 @@ def jump_hosts(text: str) -> tuple[SshOptions, ...] | None:
     )
 
 
-def _pairs(host: Host, variable: str) -> Iterator[tuple[str, str]]:
-    words = iter(shlex.split(str(host.get(variable) or "")))
-    for word in words:
-        flag, attached = word[:2], word[2:]
+def _split_ssh_args(host: Host, variable: str) -> Iterator[tuple[str, str]]:
+    args = iter(shlex.split(str(host.get(variable) or "")))
+    for arg in args:
+        flag, attached = arg[:2], arg[2:]
         if flag == "-o":
-            name, _, value = (attached or next(words, "")).partition("=")
+            name, _, value = (attached or next(args, "")).partition("=")
             yield name.strip().lower(), value.strip()
         elif flag in VALUE_FLAGS:
-            yield VALUE_FLAGS[flag], attached or next(words, "")
+            yield VALUE_FLAGS[flag], attached or next(args, "")
         else:
-            yield word, ""
+            yield arg, ""
 
 
-def _fields(host: Host, name: str, value: str) -> dict[str, Any]:
+def _parse_ssh_arg(host: Host, name: str, value: str) -> dict[str, Any]:
     match name:
         case "userknownhostsfile":
             return {"known_hosts": tuple(shlex.split(value))}
@@ -117,42 +117,42 @@ def _fields(host: Host, name: str, value: str) -> dict[str, Any]:
             return {"port": int(value)}
         case "user" | "hostkeyalias" | "configfile" if value:
             return {FIELDS[name]: value}
-        case "proxyjump" if (jumps := jump_hosts(value)) is not None:
+        case "proxyjump" if (jumps := parse_jump_hosts(value)) is not None:
             return {"jumps": jumps}
         case "proxycommand" if value.lower() == "none":
             return {"jumps": ()}
         case "batchmode" | "identitiesonly" | "connecttimeout":
             return {}
-    raise _unknown(host, name, value)
+    raise _build_option_error(host, name, value)
 
 
-def _add(options: SshOptions, fields: dict[str, Any]) -> SshOptions:
+def _merge_ssh_fields(options: SshOptions, fields: dict[str, Any]) -> SshOptions:
     for name, value in fields.items():
-        known = getattr(options, name)
+        current = getattr(options, name)
         if name == "identity_files":
-            options = replace(options, identity_files=(*known, *value))
-        elif known == getattr(UNSAID, name):
+            options = replace(options, identity_files=(*current, *value))
+        elif current == getattr(UNSET, name):
             options = replace(options, **{name: value})
     return options
 
 
-def _unknown(host: Host, name: str, value: str) -> InventoryError:
-    seen = f"{name}={value}" if value else name
+def _build_option_error(host: Host, name: str, value: str) -> InventoryError:
+    option = f"{name}={value}" if value else name
     hint = (
         "known: UserKnownHostsFile, IdentityFile, ProxyJump (-J), Port, User, HostKeyAlias, "
         "accept-new, -F"
     )
     if name == "stricthostkeychecking":
         hint = "host keys are always checked; use accept-new to trust a host on first contact"
-    value_of = host.vars.get("ansible_ssh_common_args") or host.vars.get("ansible_ssh_extra_args")
+    source = host.vars.get("ansible_ssh_common_args") or host.vars.get("ansible_ssh_extra_args")
     return InventoryError(
-        f"host {host.name}: SSH option {seen!r} is not supported",
-        where=value_of.where if value_of else None,
+        f"host {host.name}: SSH option {option!r} is not supported",
+        where=source.where if source else None,
         hint=hint,
     )
 
 
-def _jumps(target: SshOptions) -> tuple[SshOptions, ...] | None:
+def _inherit_jump_options(target: SshOptions) -> tuple[SshOptions, ...] | None:
     if target.jumps is None:
         return None
     return tuple(

@@ -6,16 +6,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sparkfleet.commands import Command, script, shell_script
+from sparkfleet.commands import Command, build_script_command, build_shell_command
 from sparkfleet.errors import CommandError
 from sparkfleet.remote.channel import Result
-from sparkfleet.remote.link import DEFAULT_TIMEOUT, Link
+from sparkfleet.remote.connection import DEFAULT_TIMEOUT, Connection
 
 REFUSED = 116  # the exit status of become.sh where sudo refuses
 MARK = "sparkfleet: "  # what our shell programs write before words of theirs
 BEGIN = "sparkfleet: input begins"  # the line between a password and a command's own input
 MISSING = "sudo is not installed"
-GIVE = (
+BECOME_HINT = (
     "give it: --ask-become-pass, or ansible_become_password (docs/inventory.md); "
     "or let that user have NOPASSWD in /etc/sudoers.d"
 )
@@ -36,18 +36,18 @@ class Sudo:
 NO_SUDO = Sudo()
 
 
-def elevated(command: Command, sudo: Sudo) -> Command:
+def wrap_in_sudo(command: Command, sudo: Sudo) -> Command:
     """Return the command that runs `command` by `sudo`; itself where that is the login."""
     if not sudo.user:
         return command
     mark = BEGIN if sudo.password else ""
     first = f"{sudo.password}\n{sudo.password}\n{BEGIN}\n".encode() if mark else b""
-    argv = shell_script("become", sudo.user, mark, *command.argv).argv
+    argv = build_shell_command("transport/become", sudo.user, mark, *command.argv).argv
     return replace(command, argv=argv, stdin=first + command.stdin)
 
 
-def run(
-    link: Link,
+def run_with_sudo(
+    connection: Connection,
     command: Command,
     sudo: Sudo,
     *,
@@ -60,16 +60,18 @@ def run(
     Raises CommandError where sudo refuses. A password that it refused is not sent to that host
     again in this run: a few tries lock an account (pam_faillock).
     """
-    if sudo.password and sudo.password == link.refused_password:
-        raise _wrong(link)
-    result = link.run(elevated(command, sudo), payload=payload, timeout=timeout, hold=hold)
-    if said := own_words(result, REFUSED):
-        raise _refusal(link, said, sudo)
+    if sudo.password and sudo.password == connection.refused_password:
+        raise _build_password_error(connection)
+    result = connection.run(
+        wrap_in_sudo(command, sudo), payload=payload, timeout=timeout, hold=hold
+    )
+    if message := parse_script_message(result, REFUSED):
+        raise _build_sudo_error(connection, message, sudo)
     return result
 
 
-def ask(
-    link: Link,
+def run_program_with_sudo(
+    connection: Connection,
     program: str,
     request: Mapping[str, Any],
     *,
@@ -78,34 +80,36 @@ def ask(
     timeout: float = DEFAULT_TIMEOUT,
 ) -> dict[str, Any]:
     """Return the answer of a program on the host, as `Link.ask` does, run there by `sudo`."""
-    result = run(link, script(program, request), sudo, payload=payload, timeout=timeout)
-    return link.answer(program, result)
+    result = run_with_sudo(
+        connection, build_script_command(program, request), sudo, payload=payload, timeout=timeout
+    )
+    return connection.parse_answer(program, result)
 
 
-def own_words(result: Result, status: int) -> str:
+def parse_script_message(result: Result, status: int) -> str:
     """Return what a shell program of ours says with `status`, "" if `result` is the command's."""
-    ours = result.returncode == status and result.stderr.startswith(MARK)
-    return result.stderr.removeprefix(MARK).strip() if ours else ""
+    from_script = result.returncode == status and result.stderr.startswith(MARK)
+    return result.stderr.removeprefix(MARK).strip() if from_script else ""
 
 
-def _refusal(link: Link, said: str, sudo: Sudo) -> CommandError:
-    host = link.host.name
-    if said == MISSING:
+def _build_sudo_error(connection: Connection, message: str, sudo: Sudo) -> CommandError:
+    host = connection.host.name
+    if message == MISSING:
         return CommandError(MISSING, host=host, hint="as root there: apt-get install -y sudo")
-    if sudo.password and "incorrect password" in said:
-        link.refused_password = sudo.password
-        return _wrong(link)
-    *_, reason = said.split("\n\n")  # sudo's lecture may come before
-    if "password" in said and not sudo.password:
-        return CommandError(f"sudo asks for a password ({reason})", host=host, hint=GIVE)
+    if sudo.password and "incorrect password" in message:
+        connection.refused_password = sudo.password
+        return _build_password_error(connection)
+    *_, reason = message.split("\n\n")  # sudo's lecture may come before
+    if "password" in message and not sudo.password:
+        return CommandError(f"sudo asks for a password ({reason})", host=host, hint=BECOME_HINT)
     return CommandError(
         f"sudo is not possible ({reason})", host=host, hint="what may that user do? sudo -l"
     )
 
 
-def _wrong(link: Link) -> CommandError:
+def _build_password_error(connection: Connection) -> CommandError:
     return CommandError(
         "sudo refuses the password, which was tried once",
-        host=link.host.name,
+        host=connection.host.name,
         hint="is it that user's own? type it again: --ask-become-pass",
     )

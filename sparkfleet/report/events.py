@@ -111,7 +111,7 @@ class Reporters:
             reporter.handle(event)
 
 
-class Silent:
+class NullReporter:
     """A reporter that says nothing."""
 
     def handle(self, event: Event) -> None:

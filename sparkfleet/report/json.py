@@ -16,29 +16,33 @@ from sparkfleet import __version__
 from sparkfleet.errors import Problem
 from sparkfleet.model import Outcome
 from sparkfleet.report import events, screens
-from sparkfleet.report.recap import recap
+from sparkfleet.report.recap import count_recap
 
-FORM = 1
+FORMAT_VERSION = 1
 
 
-def document(**content: Any) -> dict[str, Any]:
+def build_document(**content: Any) -> dict[str, Any]:
     """Return a document of our form with `content`."""
-    return {"sparkfleet": FORM, "version": __version__, **content}
+    return {"sparkfleet": FORMAT_VERSION, "version": __version__, **content}
 
 
-def write(content: Mapping[str, Any], stream: TextIO, *, in_line: bool = False) -> None:
+def write_document(content: Mapping[str, Any], stream: TextIO, *, in_line: bool = False) -> None:
     """Print a document, on one line where more follow; what JSON cannot hold is shown as text."""
     indent = None if in_line else 2
-    screens.write(stream, json.dumps(_finite(content), indent=indent, default=str) + "\n")
+    screens.write_escaped(
+        stream, json.dumps(_replace_nonfinite(content), indent=indent, default=str) + "\n"
+    )
 
 
-def _finite(value: Any) -> Any:
+def _replace_nonfinite(value: Any) -> Any:
     """Return `value` with text for the numbers that JSON does not know: nan, inf."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, dict):
-        return {name: _finite(one) for name, one in value.items()}
-    return [_finite(one) for one in value] if isinstance(value, list | tuple) else value
+        return {name: _replace_nonfinite(item) for name, item in value.items()}
+    return (
+        [_replace_nonfinite(item) for item in value] if isinstance(value, list | tuple) else value
+    )
 
 
 class JsonReporter:
@@ -47,7 +51,7 @@ class JsonReporter:
     def __init__(self, stream: TextIO, *, task: str = "", check: bool = False) -> None:
         self._stream = stream
         self._plays: list[dict[str, Any]] = []
-        self._content = document(
+        self._content = build_document(
             task=task, check=check, sources={}, plays=self._plays, notes=[], errors=[]
         )
 
@@ -64,7 +68,7 @@ class JsonReporter:
                 self._plays[-1]["tasks"].append(task)
             case events.HostEnded():
                 task = self._plays[-1]["tasks"][-1]
-                task["hosts"][event.outcome.host] = _outcome(event.outcome)
+                task["hosts"][event.outcome.host] = _serialize_outcome(event.outcome)
             case events.Note():
                 self._content["notes"].append({"level": event.level, "text": event.text})
             case events.RunEnded() | events.RunStopped():
@@ -72,10 +76,10 @@ class JsonReporter:
 
     def _end(self, event: events.RunEnded | events.RunStopped) -> None:
         if isinstance(event, events.RunStopped):
-            self._content["errors"] = [problem(one) for one in event.problems]
+            self._content["errors"] = [serialize_problem(entry) for entry in event.problems]
         else:
             self._content |= {
-                "recap": {host: recap(counts) for host, counts in event.recap.items()},
+                "recap": {host: count_recap(counts) for host, counts in event.recap.items()},
                 "answer": list(event.answer),
                 "seconds": round(event.seconds, 3),
                 "phases": [
@@ -83,10 +87,10 @@ class JsonReporter:
                 ],
                 "log": event.log,
             }
-        write({**self._content, "exit_code": event.exit_code}, self._stream)
+        write_document({**self._content, "exit_code": event.exit_code}, self._stream)
 
 
-def _outcome(outcome: Outcome) -> dict[str, Any]:
+def _serialize_outcome(outcome: Outcome) -> dict[str, Any]:
     return {
         "status": outcome.status,
         "message": outcome.message,
@@ -97,13 +101,13 @@ def _outcome(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def problem(told: Problem) -> dict[str, Any]:
+def serialize_problem(problem: Problem) -> dict[str, Any]:
     """Return a problem as our form has it."""
-    where = told.where
+    where = problem.where
     return {
-        "message": told.message,
+        "message": problem.message,
         "file": where.file if where else None,
         "line": where.line if where else None,
         "col": where.col if where else None,
-        "hint": told.hint,
+        "hint": problem.hint,
     }

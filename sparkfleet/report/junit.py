@@ -9,8 +9,8 @@ from xml.etree import ElementTree as ET
 
 from sparkfleet.errors import UsageError
 from sparkfleet.model import Outcome, Status
-from sparkfleet.report import events, lasting
-from sparkfleet.report.visible import visible
+from sparkfleet.report import events, output_streams
+from sparkfleet.report.visible import escape_control
 
 NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -36,7 +36,7 @@ class JunitReporter:
         match event:
             case events.PlayStarted():
                 self._play = event.name
-                ET.SubElement(self._root, "testsuite", name=_clean(event.name))
+                ET.SubElement(self._root, "testsuite", name=_replace_invalid_xml(event.name))
             case events.TaskStarted():
                 self._task, self._began = event.name, time.monotonic()
             case events.HostEnded():
@@ -51,29 +51,32 @@ class JunitReporter:
         case = ET.SubElement(
             self._root[-1],
             "testcase",
-            name=_clean(f"[{outcome.host}] {self._task}"),
-            classname=_clean(f"{self._play}.{outcome.host}"),
+            name=_replace_invalid_xml(f"[{outcome.host}] {self._task}"),
+            classname=_replace_invalid_xml(f"{self._play}.{outcome.host}"),
             time=f"{time.monotonic() - self._began:.3f}",
         )
-        text = "\n".join(_lines(outcome))
+        text = "\n".join(_list_outcome_lines(outcome))
         match outcome.status:
             case Status.FAILED:
-                _child(case, "failure", outcome.message, text)
+                _add_child(case, "failure", outcome.message, text)
             case Status.UNREACHABLE:
-                _child(case, "error", outcome.message, text)
+                _add_child(case, "error", outcome.message, text)
             case Status.SKIPPED:
-                _child(case, "skipped", outcome.message, "")
+                _add_child(case, "skipped", outcome.message, "")
             case _ if text:
-                ET.SubElement(case, "system-out").text = _clean(text)
+                ET.SubElement(case, "system-out").text = _replace_invalid_xml(text)
 
     def _stopped(self, event: events.RunStopped) -> None:
         if not len(self._root):
-            ET.SubElement(self._root, "testsuite", name=_clean(self._play))
+            ET.SubElement(self._root, "testsuite", name=_replace_invalid_xml(self._play))
         case = ET.SubElement(
-            self._root[-1], "testcase", name=_clean(self._task or "run"), classname="sparkfleet"
+            self._root[-1],
+            "testcase",
+            name=_replace_invalid_xml(self._task or "run"),
+            classname="sparkfleet",
         )
         text = "\n".join(str(problem) for problem in event.problems)
-        _child(case, "error", event.problems[0].message, text)
+        _add_child(case, "error", event.problems[0].message, text)
 
     def _write(self) -> None:
         for suite in self._root:
@@ -81,20 +84,22 @@ class JunitReporter:
             for kind, name in (("failure", "failures"), ("error", "errors"), ("skipped",) * 2):
                 suite.set(name, str(len(suite.findall(f"testcase/{kind}"))))
         ET.indent(self._root)
-        with lasting.text(self._path, asked=True) as file:
+        with output_streams.open_stream(self._path, required=True) as file:
             ET.ElementTree(self._root).write(file, encoding="unicode", xml_declaration=True)
 
 
-def _child(case: ET.Element, name: str, message: str, text: str) -> None:
-    ET.SubElement(case, name, message=_clean(message)).text = _clean(text) or None
+def _add_child(case: ET.Element, name: str, message: str, text: str) -> None:
+    ET.SubElement(case, name, message=_replace_invalid_xml(message)).text = (
+        _replace_invalid_xml(text) or None
+    )
 
 
-def _clean(text: str) -> str:
+def _replace_invalid_xml(text: str) -> str:
     """Return `text` without what XML cannot hold, and what a terminal obeys as escapes."""
-    return NOT_XML.sub("?", visible(text))
+    return NOT_XML.sub("?", escape_control(text))
 
 
-def _lines(outcome: Outcome) -> list[str]:
+def _list_outcome_lines(outcome: Outcome) -> list[str]:
     return [
         line
         for line in (

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Self
 
 from sparkfleet.errors import UsageError
-from sparkfleet.report import lasting, screens
+from sparkfleet.report import output_streams, screens
 from sparkfleet.report.events import Event, RunStopped
 from sparkfleet.report.screens import PlainScreen
 from sparkfleet.report.text import TextReporter
@@ -19,7 +19,7 @@ def state_folder() -> Path:
     return Path(state) / "sparkfleet"
 
 
-def log_folder(run_id: str) -> Path:
+def create_log_folder(run_id: str) -> Path:
     """Make and return the folder of a run, `runs/ID` of the state folder; mode 0700.
 
     Raises UsageError where it cannot be made.
@@ -39,7 +39,7 @@ class LogReporter:
     """Writes every event to a file; a disk that is full ends the log and not the run."""
 
     def __init__(self, path: Path) -> None:
-        self._file = lasting.text(path, asked=False)
+        self._file = output_streams.open_stream(path, required=False)
         self._text = TextReporter(PlainScreen(self._file), diff=True, verbose=True)
 
     def __enter__(self) -> Self:
@@ -51,5 +51,5 @@ class LogReporter:
     def handle(self, event: Event) -> None:
         """Write one event, at once."""
         if isinstance(event, RunStopped):  # on the screen it is the error itself
-            screens.write(self._file, "".join(f"{problem}\n" for problem in event.problems))
+            screens.write_escaped(self._file, "".join(f"{problem}\n" for problem in event.problems))
         self._text.handle(event)

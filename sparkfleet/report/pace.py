@@ -6,32 +6,32 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 
-from sparkfleet.quantities import show_seconds, show_size
+from sparkfleet.quantities import format_seconds, format_size
 from sparkfleet.report import events
 
 WINDOW = 10.0  # s over which the rate is taken: older bytes say little of what is to come
 TOO_SHORT = 0.2  # s in which no rate can be told
 
 
-class Paces:
+class RateTracker:
     """The last seconds of each host's work; `clock` returns seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._marks: dict[str, deque[tuple[float, int]]] = {}
 
-    def told(self, event: events.Progress) -> events.Progress:
+    def annotate(self, event: events.Progress) -> events.Progress:
         """Return `event` with its bytes, MB/s and the time that is left at the end of its text."""
         if not event.bytes or event.done is None:
             return event
-        parts = [show_size(event.done)]
+        parts = [format_size(event.done)]
         if event.total:
-            parts = [f"{parts[0]} of {show_size(event.total)}"]
+            parts = [f"{parts[0]} of {format_size(event.total)}"]
         rate = self._rate(event.host, event.done)
         if rate:
             parts.append(f"{rate / 1e6:.0f} MB/s")
         if rate and event.total:
-            parts.append(f"{show_seconds((event.total - event.done) / rate)} left")
+            parts.append(f"{format_seconds((event.total - event.done) / rate)} left")
         return replace(event, text=f"{event.text}: {', '.join(parts)}")
 
     def _rate(self, host: str, done: int) -> float | None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Protocol, TextIO
 
 from sparkfleet.report import events
-from sparkfleet.report.visible import one_line, visible
+from sparkfleet.report.visible import escape_control, escape_line
 
 WIDTH = 78  # of a heading without a terminal
 EVERY = 5.0  # s between two lines on the bytes of a host
@@ -46,7 +46,7 @@ class PlainScreen:
 
     def line(self, text: str, style: str = "") -> None:  # noqa: ARG002 - no colours here
         """Print a line, at once."""
-        write(self._stream, text + "\n")
+        write_escaped(self._stream, text + "\n")
 
     def progress(self, event: events.Progress) -> None:
         """Print what is new."""
@@ -56,7 +56,7 @@ class PlainScreen:
             self._due[event.host] = self._clock() + EVERY
         if self._last.get(event.host) != event.text:
             self._last[event.host] = event.text
-            self.line(f"  ... [{event.host}] {one_line(event.text)}")
+            self.line(f"  ... [{event.host}] {escape_line(event.text)}")
 
     def clear(self) -> None:
         """Forget; lines stay."""
@@ -64,8 +64,8 @@ class PlainScreen:
         self._due.clear()
 
 
-def write(stream: TextIO, text: str) -> None:
+def write_escaped(stream: TextIO, text: str) -> None:
     """Write `text`, at once; what a terminal obeys, or `stream` cannot have, becomes an escape."""
     encoding = stream.encoding or "utf-8"
-    stream.write(visible(text).encode(encoding, "backslashreplace").decode(encoding))
+    stream.write(escape_control(text).encode(encoding, "backslashreplace").decode(encoding))
     stream.flush()

@@ -10,7 +10,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 from rich.segment import Segment
 
 from sparkfleet.report import events
-from sparkfleet.report.visible import one_line, visible
+from sparkfleet.report.visible import escape_control, escape_line
 
 
 class VisibleConsole(Console):
@@ -24,7 +24,7 @@ class VisibleConsole(Console):
 
     def print(self, *objects: Any, **options: Any) -> None:
         """Print; text is escaped before Rich lays it out, and drops some of what it must show."""
-        shown = (visible(one) if isinstance(one, str) else one for one in objects)
+        shown = (escape_control(item) if isinstance(item, str) else item for item in objects)
         super().print(*shown, **options)
 
     def render(
@@ -32,7 +32,7 @@ class VisibleConsole(Console):
     ) -> Iterable[Segment]:
         """Yield the pieces of a line; what is in a picture or a bar comes by here alone."""
         for piece in super().render(renderable, options):
-            yield piece if piece.control else Segment(visible(piece.text), piece.style)
+            yield piece if piece.control else Segment(escape_control(piece.text), piece.style)
 
 
 class TerminalScreen:
@@ -51,19 +51,24 @@ class TerminalScreen:
     def line(self, text: str, style: str = "") -> None:
         """Print a line."""
         self._console.print(
-            visible(text), style=style, markup=False, emoji=False, highlight=False, soft_wrap=True
+            escape_control(text),
+            style=style,
+            markup=False,
+            emoji=False,
+            highlight=False,
+            soft_wrap=True,
         )
 
     def progress(self, event: events.Progress) -> None:
         """Move the line of one host."""
         if self._bars is None:
-            self._bars = _bars(self._console)
+            self._bars = _create_progress_bars(self._console)
             self._bars.start()
         if event.host not in self._rows:
             self._rows[event.host] = self._bars.add_task("", host=event.host, total=None, count="")
         self._bars.update(
             self._rows[event.host],
-            description=one_line(event.text),
+            description=escape_line(event.text),
             completed=event.done or 0,
             total=event.total,
             count=f"{event.done}/{event.total}" if event.total and not event.bytes else "",
@@ -77,7 +82,7 @@ class TerminalScreen:
         self._rows.clear()
 
 
-def _bars(console: Console) -> Progress:
+def _create_progress_bars(console: Console) -> Progress:
     return Progress(
         SpinnerColumn(),
         TextColumn("{task.fields[host]}", style="bold", markup=False),

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from sparkfleet.model import Change, Outcome, Severity, Status
 from sparkfleet.report import events
-from sparkfleet.report.pace import Paces
-from sparkfleet.report.recap import recap
+from sparkfleet.report.pace import RateTracker
+from sparkfleet.report.recap import count_recap
 from sparkfleet.report.screens import Screen
 
 COLOURS = {
@@ -38,7 +38,7 @@ class TextReporter:
         self._diff = diff
         self._verbose = verbose
         self._lock = threading.Lock()
-        self._paces = Paces(time.monotonic)
+        self._rates = RateTracker(time.monotonic)
 
     def handle(self, event: events.Event) -> None:
         """Print one event."""
@@ -51,7 +51,7 @@ class TextReporter:
                 case events.TaskStarted() if event.hosts:
                     self._heading(f"TASK [{event.name}]")
                 case events.Progress():
-                    self._screen.progress(self._paces.told(event))
+                    self._screen.progress(self._rates.annotate(event))
                 case events.HostEnded():
                     self._ended(event)
                 case events.Note():
@@ -66,7 +66,7 @@ class TextReporter:
 
     def _heading(self, title: str, tail: str = "") -> None:
         self._screen.clear()
-        self._paces.clear()
+        self._rates.clear()
         stars = "*" * max(self._screen.width - len(title) - 2, 3)
         self._screen.line(f"\n{title} {stars}")
         if tail:
@@ -92,7 +92,7 @@ class TextReporter:
         for change in outcome.changes:
             yield f"    {change.summary}", ""
             if self._diff:
-                yield from _diff(change)
+                yield from _format_diff(change)
         for name in ("stdout_lines", "stderr_lines") if self._verbose else ():
             for line in outcome.data.get(name, ()):
                 yield f"    {name.removesuffix('_lines')}: {line}", ""
@@ -100,7 +100,7 @@ class TextReporter:
     def _recap(self, event: events.RunEnded) -> None:
         self._heading("PLAY RECAP")
         for host, counts in event.recap.items():
-            numbers = " ".join(f"{name}={count}" for name, count in recap(counts).items())
+            numbers = " ".join(f"{name}={count}" for name, count in count_recap(counts).items())
             bad = counts.get(Status.FAILED, 0) + counts.get(Status.UNREACHABLE, 0)
             changed = counts.get(Status.CHANGED, 0)
             style = "red" if bad else "yellow" if changed else "green"
@@ -114,7 +114,7 @@ class TextReporter:
         self._screen.line(ending)
 
 
-def _diff(change: Change) -> Iterator[tuple[str, str]]:
+def _format_diff(change: Change) -> Iterator[tuple[str, str]]:
     if change.before is None and change.after is None:
         return
     path = change.path or change.summary

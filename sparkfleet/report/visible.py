@@ -13,29 +13,29 @@ BREAKS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")  # and all 
 COLOUR = re.compile("\x1b\\[[0-9;:]*m")
 
 
-def visible(text: str) -> str:
+def escape_control(text: str) -> str:
     r"""Return `text` with what a terminal would obey as escapes, as ``\x1b``; lines stay lines.
 
     CR LF is a line end. A carriage return alone is an escape: it would write over what is there.
     """
-    return ORDERS.sub(_escape, text.replace("\r\n", "\n"))
+    return ORDERS.sub(_format_escape, text.replace("\r\n", "\n"))
 
 
-def one_line(text: str) -> str:
+def escape_line(text: str) -> str:
     """Return `text` as it may stand in one line, such as a comment: line ends and tabs escaped."""
-    return BREAKS.sub(_escape, text)
+    return BREAKS.sub(_format_escape, text)
 
 
-def log_text(text: str) -> str:
+def clean_log_text(text: str) -> str:
     """Return a program's log as a person may see it.
 
     Its colours are left out, and each state of a progress bar, that ends with a carriage return,
     is a line.
     """
     lines = COLOUR.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
-    return visible(lines)
+    return escape_control(lines)
 
 
-def _escape(match: re.Match[str]) -> str:
+def _format_escape(match: re.Match[str]) -> str:
     code = ord(match[0])
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"

@@ -13,12 +13,12 @@ from typing import Any
 from sparkfleet.variables import fabric, health, serving, storage
 from sparkfleet.variables.variable import Kind, Variable
 
-__all__ = ["FAMILIES", "VARIABLES", "Kind", "Variable", "default"]
+__all__ = ["FAMILIES", "VARIABLES", "Kind", "Variable", "find_default"]
 
 FAMILIES = re.compile(r"^(link|nccl|ray|vllm|weights|engine|cluster|guard)(_|$)")
 VARIABLES = {row.name: row for rows in (fabric, serving, storage, health) for row in rows.ROWS}
 
 
-def default(name: str) -> Any:
+def find_default(name: str) -> Any:
     """Return the default of variable `name`; KeyError for a name that is not in the table."""
     return VARIABLES[name].default

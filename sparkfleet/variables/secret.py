@@ -33,16 +33,16 @@ def is_file(written: Any) -> bool:
     )
 
 
-def veiled(environment: Any, written: Any = None) -> Any:
+def mask_secret(environment: Any, written: Any = None) -> Any:
     """Return an environment as it may be shown; `written` is the same before it was rendered."""
     if not isinstance(environment, Mapping):
         return environment
     raw = written if isinstance(written, Mapping) else {}
     return {
-        name: VEIL if _hides(str(name), value, raw.get(name)) else value
+        name: VEIL if _is_masked(str(name), value, raw.get(name)) else value
         for name, value in environment.items()
     }
 
 
-def _hides(name: str, value: Any, raw: Any) -> bool:
+def _is_masked(name: str, value: Any, raw: Any) -> bool:
     return value is not None and not is_file(value) and is_secret(name, raw)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from sparkfleet.variables.variable import Kind, Variable, port
+from sparkfleet.variables.variable import Kind, Variable, port_variable
 
 ROWS = (
-    port("ray_port", 6379, "port of Ray's head (GCS)"),
-    port("ray_node_manager_port", 6380, "port of each raylet"),
-    port("ray_object_manager_port", 6381, "port of each node's object manager"),
-    port("ray_worker_port_min", 20000, "first port of Ray's worker processes"),
-    port("ray_worker_port_max", 20099, "last port of Ray's worker processes"),
+    port_variable("ray_port", 6379, "port of Ray's head (GCS)"),
+    port_variable("ray_node_manager_port", 6380, "port of each raylet"),
+    port_variable("ray_object_manager_port", 6381, "port of each node's object manager"),
+    port_variable("ray_worker_port_min", 20000, "first port of Ray's worker processes"),
+    port_variable("ray_worker_port_max", 20099, "last port of Ray's worker processes"),
     Variable(
         name="ray_cpus",
         kind=Kind.INTEGER,
@@ -30,7 +30,7 @@ ROWS = (
         help="run Ray's dashboard, on the head's loopback address",
         default=False,
     ),
-    port("ray_dashboard_port", 8265, "port of Ray's dashboard on the head"),
+    port_variable("ray_dashboard_port", 8265, "port of Ray's dashboard on the head"),
     Variable(
         name="ray_join_timeout",
         kind=Kind.DURATION,
@@ -40,7 +40,7 @@ ROWS = (
     Variable(name="vllm_recipe", kind=Kind.TEXT, help="recipe to serve when none is asked for"),
     Variable(name="vllm_model", kind=Kind.TEXT, help="hub id, or a folder under weights_dir"),
     Variable(name="vllm_served_name", kind=Kind.TEXT, help="model name that clients send"),
-    port("vllm_port", 8000, "port of the endpoint on the head"),
+    port_variable("vllm_port", 8000, "port of the endpoint on the head"),
     Variable(
         name="vllm_executor",
         kind=Kind.TEXT,
@@ -48,7 +48,7 @@ ROWS = (
         default="ray",
         choices=("ray", "mp", "auto"),
     ),
-    port("vllm_master_port", 29501, "port on the head at which the ranks meet (mp)"),
+    port_variable("vllm_master_port", 29501, "port on the head at which the ranks meet (mp)"),
     Variable(
         name="vllm_join_timeout",
         kind=Kind.DURATION,

@@ -28,26 +28,26 @@ from sparkfleet.safe_paths import (
     GIT,
     SHA256,
     UnexpectedError,
-    digits,
+    check_hex_digits,
+    check_relative_path,
     is_below,
-    safe_path,
     shortened,
 )
 from sparkfleet.weights import manifest as manifests
-from sparkfleet.weights.manifest import Chosen, File, Manifest
-from sparkfleet.weights.refusals import (
-    FAULTS,
+from sparkfleet.weights.hub_errors import (
+    CLIENT_ERRORS,
     NO_NETWORK,
     NO_TOKEN,
     NOT_HUB,
-    SEE,
-    fault,
-    proxy,
-    refusal,
-    rest,
-    status_of,
+    PROXY_HINT,
+    explain_client_error,
+    explain_hub_error,
+    find_proxy,
+    http_status,
+    parse_retry_after,
 )
-from sparkfleet.weights.sources import HubSource
+from sparkfleet.weights.manifest import FileFilter, Manifest, ModelFile
+from sparkfleet.weights.transfer.sources import HubSource
 
 T = TypeVar("T")
 WAITS = (0.5, 1, 2)  # s, between tries
@@ -67,29 +67,29 @@ def is_offline() -> bool:
     return bool(constants.HF_HUB_OFFLINE)
 
 
-def resolve(
+def resolve_manifest(
     name: str, revision: str = "main", *, token: str | None = None, offline: bool = False
 ) -> Manifest:
     """Return the manifest of ``ORG/NAME`` at the commit that `revision` is now.
 
     Raises HubError, in offline mode also for a revision that was never resolved here.
     """
-    _check_name(name, revision)
+    _check_repo_id(name, revision)
     offline = offline or is_offline()
-    known = kept(name, revision)
-    if known is not None and (offline or revision == known.commit):
-        return known
+    cached = load_cached_manifest(name, revision)
+    if cached is not None and (offline or revision == cached.commit):
+        return cached
     if offline:
         raise HubError(
             f"{name}@{revision} is not known here, and offline mode asks nobody",
             hint="run once with the network, or name a local folder: weights_source",
         )
-    found = _fetch(name, revision, token)
-    keep(found)
-    return found
+    manifest = _fetch_manifest(name, revision, token)
+    cache_manifest(manifest)
+    return manifest
 
 
-def _check_name(name: str, revision: str) -> None:
+def _check_repo_id(name: str, revision: str) -> None:
     if not is_below(revision):
         raise HubError(
             f"{shortened(revision)} is no revision of {name}",
@@ -105,22 +105,22 @@ def _check_name(name: str, revision: str) -> None:
         ) from error
 
 
-def select(
+def select_files(
     manifest: Manifest, *, allow: Collection[str] = (), ignore: Collection[str] = ()
 ) -> Manifest:
     """Return `manifest` with only the files that match `allow` (all, if empty) and not `ignore`.
 
     Raises HubError if that leaves none.
     """
-    wanted = chooser(allow, ignore)
-    chosen = replace(manifest, files=tuple(file for file in manifest.files if wanted(file.path)))
+    matches = make_file_filter(allow, ignore)
+    chosen = replace(manifest, files=tuple(file for file in manifest.files if matches(file.path)))
     if not chosen.files:
         patterns = ", ".join(allow) or "any name"
         raise HubError(f"{manifest.name} has no file like {patterns} at {manifest.revision}")
     return chosen
 
 
-def chooser(allow: Collection[str], ignore: Collection[str]) -> Chosen:
+def make_file_filter(allow: Collection[str], ignore: Collection[str]) -> FileFilter:
     """Return what says whether a file matches `allow` (any does, if empty) and not `ignore`."""
 
     def chosen(path: str) -> bool:
@@ -138,9 +138,11 @@ def check_access(source: HubSource, path: str) -> None:
     name = source.url.removeprefix(f"{constants.ENDPOINT}/").partition("/resolve/")[0]
     url, token = source.url + quote(path), source.token
     try:
-        ask(lambda: huggingface_hub.get_hf_file_metadata(url, token=token or False), name, token)
+        query_hub(
+            lambda: huggingface_hub.get_hf_file_metadata(url, token=token or False), name, token
+        )
     except HubError as error:
-        if status_of(error.__cause__) not in NO_HEAD:
+        if http_status(error.__cause__) not in NO_HEAD:
             raise
 
 
@@ -149,94 +151,109 @@ def resolve_url(manifest: Manifest) -> str:
     return f"{constants.ENDPOINT}/{quote(manifest.name)}/resolve/{manifest.commit}/"
 
 
-def token() -> str | None:
+def read_token() -> str | None:
     """Return the user's token: HF_TOKEN, or what `hf auth login` saved.
 
     Raises HubError for a file that cannot be read, and for what cannot be a token.
     """
     try:
-        found = huggingface_hub.get_token()
+        token = huggingface_hub.get_token()
     except (OSError, ValueError) as error:
         problem = f"cannot read the token in {constants.HF_TOKEN_PATH}: {error}"
         raise HubError(problem, hint=NO_TOKEN) from error
-    if found and not (found.isascii() and found.isprintable()):
+    if token and not (token.isascii() and token.isprintable()):
         raise HubError("HF_TOKEN holds signs that no token has", hint=NO_TOKEN)
-    return found
+    return token
 
 
-def kept(name: str, revision: str) -> Manifest | None:
+def load_cached_manifest(name: str, revision: str) -> Manifest | None:
     """Return the manifest that was last resolved for `revision`, if any was."""
     with contextlib.suppress(OSError, ValueError):  # none, or what a power cut left of it
-        return manifests.parse(_path(name, revision).read_text())
+        return manifests.parse_manifest(_manifest_cache_path(name, revision).read_text())
     return None
 
 
-def keep(manifest: Manifest) -> None:
+def cache_manifest(manifest: Manifest) -> None:
     """Remember `manifest` under its revision and its commit, if this user's cache can take it."""
     for revision in {manifest.revision, manifest.commit or ""} - {""}:
-        path = _path(manifest.name, revision)
+        path = _manifest_cache_path(manifest.name, revision)
         with contextlib.suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
             partial = path.with_name(f"{path.name}.{os.getpid()}")
-            partial.write_text(manifests.text(replace(manifest, revision=revision)))
+            partial.write_text(manifests.dump_manifest(replace(manifest, revision=revision)))
             partial.replace(path)
 
 
-def _path(name: str, revision: str) -> Path:
-    return manifests.cache() / "manifests" / quote(name, safe="") / quote(revision, safe="")
+def _manifest_cache_path(name: str, revision: str) -> Path:
+    return (
+        manifests.user_cache_folder()
+        / "manifests"
+        / quote(name, safe="")
+        / quote(revision, safe="")
+    )
 
 
-def _fetch(name: str, revision: str, token: str | None) -> Manifest:
+def _fetch_manifest(name: str, revision: str, token: str | None) -> Manifest:
     api = huggingface_hub.HfApi(token=token or False)
-    info = ask(lambda: api.model_info(name, revision=revision, files_metadata=True), name, token)
+    info = query_hub(
+        lambda: api.model_info(name, revision=revision, files_metadata=True), name, token
+    )
     if not info.sha or not info.siblings:
         raise HubError(f"{constants.ENDPOINT} tells no commit or no files of {name}", hint=NOT_HUB)
     try:
-        commit = digits("commit id", info.sha, GIT)  # before anything is asked by it
-        files = tuple(_file(api, name, commit, row) for row in info.siblings)
+        commit = check_hex_digits("commit id", info.sha, GIT)  # before anything is asked by it
+        files = tuple(_parse_sibling(api, name, commit, row) for row in info.siblings)
         return Manifest(name=name, commit=commit, revision=revision, files=files)
     except UnexpectedError as error:
-        problem = error.told(f" of {name} from {constants.ENDPOINT}")
+        problem = error.format_message(f" of {name} from {constants.ENDPOINT}")
         raise HubError(problem, hint=NOT_HUB) from error
 
 
-def _file(api: huggingface_hub.HfApi, name: str, commit: str, row: RepoSibling) -> File:
+def _parse_sibling(
+    api: huggingface_hub.HfApi, name: str, commit: str, row: RepoSibling
+) -> ModelFile:
     if row.size is None or not (row.lfs or row.blob_id):
-        return _ask_for(api, name, commit, safe_path("file name", row.rfilename))
-    known = {"sha256": row.lfs.sha256} if row.lfs else {"git_sha1": row.blob_id}
-    return File(path=row.rfilename, size=row.size, **known)
+        return _fetch_file_metadata(
+            api, name, commit, check_relative_path("file name", row.rfilename)
+        )
+    hashes = {"sha256": row.lfs.sha256} if row.lfs else {"git_sha1": row.blob_id}
+    return ModelFile(path=row.rfilename, size=row.size, **hashes)
 
 
-def _ask_for(api: huggingface_hub.HfApi, name: str, commit: str, path: str) -> File:
+def _fetch_file_metadata(
+    api: huggingface_hub.HfApi, name: str, commit: str, path: str
+) -> ModelFile:
     """Ask for the size and the hash of one file, which the listing of a mirror does not tell."""
     url = resolve_url(Manifest(name=name, commit=commit, files=())) + quote(path)
-    found = ask(lambda: api.get_hf_file_metadata(url=url), name, str(api.token or ""))
-    kind = KINDS.get(len(found.etag or ""))
-    if found.size is None or kind is None:
+    metadata = query_hub(lambda: api.get_hf_file_metadata(url=url), name, str(api.token or ""))
+    kind = KINDS.get(len(metadata.etag or ""))
+    if metadata.size is None or kind is None:
         raise HubError(f"{constants.ENDPOINT} tells no size or no hash of {path}", hint=NOT_HUB)
-    return File(path=path, size=found.size, **{kind: found.etag})
+    return ModelFile(path=path, size=metadata.size, **{kind: metadata.etag})
 
 
-def ask(question: Callable[[], T], name: str, token: str | None) -> T:
+def query_hub(question: Callable[[], T], name: str, token: str | None) -> T:
     """Return the answer to `question`, asked again while the Hub is busy; raises HubError."""
     try:
-        proxy()
+        find_proxy()
     except ValueError as error:
-        raise HubError(f"a proxy of this environment is no address: {error}", hint=SEE) from error
+        raise HubError(
+            f"a proxy of this environment is no address: {error}", hint=PROXY_HINT
+        ) from error
     for wait in (*WAITS, None):
         try:
             return question()
         except errors.OfflineModeIsEnabled as error:
             raise HubError("HF_HUB_OFFLINE is set, and offline mode asks nobody") from error
         except errors.HTTPError as error:  # type: ignore[attr-defined] # the same
-            asked = rest(error)
-            if wait is None or status_of(error) not in (None, *BUSY) or asked > PATIENCE:
-                problem, hint = refusal(error, name, has_token=bool(token))
-                if hint == NO_NETWORK and _path(name, "main").parent.is_dir():
+            retry_after = parse_retry_after(error)
+            if wait is None or http_status(error) not in (None, *BUSY) or retry_after > PATIENCE:
+                problem, hint = explain_hub_error(error, name, has_token=bool(token))
+                if hint == NO_NETWORK and _manifest_cache_path(name, "main").parent.is_dir():
                     hint = KEPT
                 raise HubError(problem, hint=hint) from error
-            time.sleep(max(wait, asked))
-        except FAULTS as error:
-            problem, hint = fault(error, name)
+            time.sleep(max(wait, retry_after))
+        except CLIENT_ERRORS as error:
+            problem, hint = explain_client_error(error, name)
             raise HubError(problem, hint=hint) from error
     raise AssertionError  # the last attempt returned or raised

@@ -8,14 +8,14 @@ from typing import Any
 
 from sparkfleet.model import EMPTY
 from sparkfleet.recipes.settings import Settings
-from sparkfleet.remote.link import Link
+from sparkfleet.remote.connection import Connection
 from sparkfleet.weights import layout
-from sparkfleet.weights.conversation import Conversation
 from sparkfleet.weights.manifest import Manifest
+from sparkfleet.weights.transfer.session import ProgramSession
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class IncompleteFile:
     """A file that is not complete on a host.
 
     `state` is missing, size, hash, header, dangling, unreadable, outside or kind; `have` is a file
@@ -67,37 +67,37 @@ class Inspection:
 
     host: str
     storage: Storage
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[IncompleteFile, ...] = ()
     hashed: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
+class RequiredSpace:
     """What is to be made on a host: files of so many bytes, and links."""
 
     sizes: tuple[int, ...] = ()
     links: int = 0
 
-    def __add__(self, other: Room) -> Room:
-        return Room(sizes=self.sizes + other.sizes, links=self.links + other.links)
+    def __add__(self, other: RequiredSpace) -> RequiredSpace:
+        return RequiredSpace(sizes=self.sizes + other.sizes, links=self.links + other.links)
 
 
-Hashed = Callable[[int], None]
+HashedCallback = Callable[[int], None]
 """Takes the bytes that were hashed so far, again and again."""
 
 
-def untold(_: int) -> None:
+def ignore_hashed(_: int) -> None:
     """Take how far the hashing is, and drop it."""
 
 
-def inspect(
-    link: Link,
+def inspect_weights(
+    connection: Connection,
     manifest: Manifest,
     root: str,
     *,
     full: bool = False,
     record: bool = True,
-    hashed: Hashed = untold,
+    on_hashed: HashedCallback = ignore_hashed,
 ) -> Inspection:
     """Ask the host of `link` what it holds of `manifest` below `root` (its `weights_dir`).
 
@@ -105,39 +105,39 @@ def inspect(
     With `record` off nothing is written there, not even the ledger. While it reads for long, it
     tells `hashed`.
     """
-    settings = Settings(host=link.host)
+    settings = Settings(host=connection.host)
     request = {
         "root": root,
-        "files": [place.item() for place in layout.places(manifest)],
+        "files": [location.item() for location in layout.list_file_locations(manifest)],
         "caches": settings.value("weights_caches") if settings.brings_weights else [],
         "full": full,
-        "ledger": layout.ledger(settings, root),
+        "ledger": layout.ledger_path(settings, root),
         "record": record,
     }
-    with Conversation(link, "weights", request, little=True) as hashing:
-        storage = link.ask("storage", _question(manifest, root))
-        files = hashing.answer(lambda progress: hashed(progress["hashed"]))
+    with ProgramSession(connection, "weights/tree", request, little=True) as hashing:
+        storage = connection.run_program("weights/storage", _storage_request(manifest, root))
+        files = hashing.answer(lambda progress: on_hashed(progress["hashed"]))
     return Inspection(
-        host=link.host.name,
-        storage=_storage(storage),
-        findings=tuple(Finding(**finding) for finding in files["files"]),
+        host=connection.host.name,
+        storage=_parse_storage(storage),
+        findings=tuple(IncompleteFile(**finding) for finding in files["files"]),
         hashed=files["hashed"],
     )
 
 
-def _question(manifest: Manifest, root: str) -> dict[str, Any]:
-    places = layout.places(manifest)
+def _storage_request(manifest: Manifest, root: str) -> dict[str, Any]:
+    locations = layout.list_file_locations(manifest)
     return {
         "root": root,
-        "folder": layout.home(manifest),
-        "served": layout.served(manifest),
-        "expected": [name for place in places for name in {place.path, place.blob}],
-        "refs": list(layout.texts(manifest)),
-        "indexes": layout.indexes(manifest),
+        "folder": layout.model_folder(manifest),
+        "served": layout.served_folder(manifest),
+        "expected": [name for location in locations for name in {location.path, location.blob}],
+        "refs": list(layout.build_metadata_files(manifest)),
+        "indexes": layout.list_shard_indexes(manifest),
     }
 
 
-def _storage(reply: Mapping[str, Any]) -> Storage:
+def _parse_storage(reply: Mapping[str, Any]) -> Storage:
     values: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in reply.items()
     }

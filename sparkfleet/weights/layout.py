@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparkfleet.recipes.settings import Settings
-from sparkfleet.weights.manifest import INDEX, File, Manifest, text
+from sparkfleet.weights.manifest import INDEX, Manifest, ModelFile, dump_manifest
 
 RECORDS = ".sparkfleet/manifests"
 LEDGER = "ledger.jsonl"
@@ -25,10 +25,10 @@ LOOSE = "."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class FileLocation:
     """Where one file stands: `path` is what the engine reads, `blob` where the bytes live."""
 
-    file: File
+    file: ModelFile
     path: str
     blob: str
 
@@ -42,62 +42,65 @@ class Place:
         }
 
 
-def home(manifest: Manifest) -> str:
+def model_folder(manifest: Manifest) -> str:
     """Return the folder that holds all of the model, below the weights folder."""
     if manifest.commit is None:
         return manifest.name
     return "hub/models--" + manifest.name.replace("/", "--")
 
 
-def served(manifest: Manifest) -> str:
+def served_folder(manifest: Manifest) -> str:
     """Return the folder that the engine reads, below the weights folder."""
-    folder = home(manifest)
+    folder = model_folder(manifest)
     return folder if manifest.commit is None else f"{folder}/snapshots/{manifest.commit}"
 
 
-def places(manifest: Manifest) -> tuple[Place, ...]:
+def list_file_locations(manifest: Manifest) -> tuple[FileLocation, ...]:
     """Return the place of every file."""
-    return tuple(_place(manifest, file) for file in manifest.files)
+    return tuple(_locate_file(manifest, file) for file in manifest.files)
 
 
-def _place(manifest: Manifest, file: File) -> Place:
-    folder = served(manifest)
+def _locate_file(manifest: Manifest, file: ModelFile) -> FileLocation:
+    folder = served_folder(manifest)
     path = file.path if folder == LOOSE else f"{folder}/{file.path}"
     if manifest.commit is None:
-        return Place(file=file, path=path, blob=path)
-    return Place(
-        file=file, path=path, blob=f"{home(manifest)}/blobs/{file.sha256 or file.git_sha1}"
+        return FileLocation(file=file, path=path, blob=path)
+    return FileLocation(
+        file=file, path=path, blob=f"{model_folder(manifest)}/blobs/{file.sha256 or file.git_sha1}"
     )
 
 
-def indexes(manifest: Manifest) -> dict[str, bool]:
+def list_shard_indexes(manifest: Manifest) -> dict[str, bool]:
     """Return each index of shards, and whether it stands in a folder below the model's own."""
-    paths = [place.path for place in places(manifest)]
+    paths = [location.path for location in list_file_locations(manifest)]
     top = min((path.count("/") for path in paths), default=0)
     return {path: path.count("/") > top for path in paths if path.endswith(INDEX)}
 
 
-def record(manifest: Manifest) -> str | None:
+def staged_manifest_path(manifest: Manifest) -> str | None:
     """Return the file that keeps the manifest of what was staged: the proof for later runs."""
-    folder = home(manifest)
+    folder = model_folder(manifest)
     name = folder.removeprefix("hub/").replace("/", "--")
     return None if folder == LOOSE else f"{RECORDS}/{name}.json"
 
 
-def ref(manifest: Manifest) -> str | None:
+def ref_path(manifest: Manifest) -> str | None:
     """Return the file that tells `huggingface_hub` which commit a branch or tag is."""
     if manifest.commit is None or manifest.revision == manifest.commit:
         return None
-    return f"{home(manifest)}/refs/{manifest.revision}"
+    return f"{model_folder(manifest)}/refs/{manifest.revision}"
 
 
-def texts(manifest: Manifest) -> dict[str, str]:
+def build_metadata_files(manifest: Manifest) -> dict[str, str]:
     """Return the small files that are written once all others are in place."""
-    found = {ref(manifest): manifest.commit or "", record(manifest): text(manifest)}
-    return {path: content for path, content in found.items() if path}
+    files = {
+        ref_path(manifest): manifest.commit or "",
+        staged_manifest_path(manifest): dump_manifest(manifest),
+    }
+    return {path: content for path, content in files.items() if path}
 
 
-def ledger(settings: Settings, root: str) -> str:
+def ledger_path(settings: Settings, root: str) -> str:
     """Return the file in which a host keeps what it has proven below its weights folder `root`.
 
     It stands beside weights that we bring. A store that we do not write to may be that of several

@@ -13,10 +13,10 @@ from pathlib import Path, PurePosixPath
 
 from sparkfleet import safe_paths
 from sparkfleet.errors import InputError
-from sparkfleet.onhost.parts.hashes import digest
-from sparkfleet.onhost.parts.ledger import Ledger
-from sparkfleet.onhost.parts.safetensors import header_problem, index_problem
-from sparkfleet.onhost.weights import PARTIAL
+from sparkfleet.onhost.shared.hashes import hash_file
+from sparkfleet.onhost.shared.ledger import Ledger
+from sparkfleet.onhost.shared.safetensors import header_problem, index_problem
+from sparkfleet.onhost.weights.tree import PARTIAL
 
 HASHES = "hashes.jsonl"
 INDEX = (".safetensors.index.json", ".bin.index.json")  # which shards a model has
@@ -33,7 +33,7 @@ SKIPPED_FOLDERS = (".cache", ".git")  # `hf download --local-dir` keeps its own 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class File:
+class ModelFile:
     """A file of a model. The Hub knows the SHA-256 of large files and Git's SHA-1 of small ones.
 
     Raises UnexpectedError for a path or a hash that could lead out of the model's folder.
@@ -45,13 +45,13 @@ class File:
     git_sha1: str | None = None
 
     def __post_init__(self) -> None:
-        safe_paths.safe_path("file name", self.path)
+        safe_paths.check_relative_path("file name", self.path)
         if type(self.size) is not int or self.size < 0:
             raise safe_paths.UnexpectedError(f"size of {self.path}", self.size, "a number of bytes")
         if self.sha256 is not None:
-            safe_paths.digits(f"SHA-256 of {self.path}", self.sha256, safe_paths.SHA256)
+            safe_paths.check_hex_digits(f"SHA-256 of {self.path}", self.sha256, safe_paths.SHA256)
         if self.git_sha1 is not None:
-            safe_paths.digits(f"blob id of {self.path}", self.git_sha1, safe_paths.GIT)
+            safe_paths.check_hex_digits(f"blob id of {self.path}", self.git_sha1, safe_paths.GIT)
 
     @property
     def hash(self) -> str:
@@ -68,16 +68,16 @@ class Manifest:
     """
 
     name: str
-    files: tuple[File, ...]
+    files: tuple[ModelFile, ...]
     commit: str | None = None
     revision: str = "main"
 
     def __post_init__(self) -> None:
         if self.name != ".":
-            safe_paths.safe_path("model name", self.name)
+            safe_paths.check_relative_path("model name", self.name)
         if self.commit is not None:
-            safe_paths.digits("commit id", self.commit, safe_paths.GIT)
-        safe_paths.safe_path("revision", self.revision)
+            safe_paths.check_hex_digits("commit id", self.commit, safe_paths.GIT)
+        safe_paths.check_relative_path("revision", self.revision)
 
     @property
     def size(self) -> int:
@@ -85,71 +85,73 @@ class Manifest:
         return sum(file.size for file in self.files)
 
 
-Progress = Callable[[int, int], None]
+HashingCallback = Callable[[int, int], None]
 """Called with the bytes done and the bytes in all."""
 
 
-def text(manifest: Manifest) -> str:
+def dump_manifest(manifest: Manifest) -> str:
     """Return `manifest` as the text that `parse` reads back."""
     return json.dumps(asdict(manifest), indent=1) + "\n"
 
 
-def parse(text: str) -> Manifest:
+def parse_manifest(text: str) -> Manifest:
     """Return the manifest that `text` is; raises ValueError if it is none."""
     try:
         tree = json.loads(text)
-        files = tuple(File(**file) for file in tree.pop("files"))
+        files = tuple(ModelFile(**file) for file in tree.pop("files"))
         return Manifest(**tree, files=files)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"no manifest: {error}") from error
 
 
-Chosen = Callable[[str], bool]
+FileFilter = Callable[[str], bool]
 """Says whether a file of this path is wanted."""
 
 
-def silent(_done: int, _size: int) -> None:
+def ignore_hashing(_done: int, _size: int) -> None:
     """Say nothing about progress."""
 
 
-def every(_path: str) -> bool:
+def accept_every_file(_path: str) -> bool:
     """Want every file."""
     return True
 
 
-def from_folder(path: Path, progress: Progress = silent, chosen: Chosen = every) -> Manifest:
+def manifest_from_folder(
+    path: Path, progress: HashingCallback = ignore_hashing, chosen: FileFilter = accept_every_file
+) -> Manifest:
     """Return the manifest of the `chosen` files of a model in a local folder; links are followed.
 
     Hashes are kept in the user's cache, so that a file is hashed again only after it changed.
     Raises InputError for a folder that does not hold a whole model.
     """
-    _check_folder(path)
+    _check_source_folder(path)
     if not safe_paths.is_below(name := path.resolve().name):
         raise InputError(f"{safe_paths.shortened(str(path))} is no folder of a model", hint=NAME_IT)
-    names = {file.relative_to(path).as_posix(): file for file in _files(path)}
+    names = {file.relative_to(path).as_posix(): file for file in _walk_source_files(path)}
     files = {name: file for name, file in names.items() if chosen(name)}
     if not files:
         raise InputError(f"{path} holds no files" + " that are chosen" * bool(names), hint=NAME_IT)
-    _check_numbers(path, files)
-    return Manifest(name=name, files=_rows(files, progress))
+    _check_shard_numbers(path, files)
+    return Manifest(name=name, files=_list_hashed_files(files, progress))
 
 
-def _check_folder(path: Path) -> None:
+def _check_source_folder(path: Path) -> None:
     """Refuse a folder above the one that is meant, and one whose download has not ended."""
     snapshots = [*path.glob("snapshots/*"), *path.glob("models--*/snapshots/*")]
     if snapshots:
         raise InputError(f"{path} is a cache of the Hub's client", hint=f"name {snapshots[0]}")
-    inside = sorted({found.parent.name for mark in MARKS for found in path.glob(f"*/{mark}")})
+    inside = sorted({child.parent.name for mark in MARKS for child in path.glob(f"*/{mark}")})
     if inside and not any(True for mark in MARKS for _ in path.glob(mark)):
         raise InputError(
             f"{path} is no model, but a folder of models", hint=f"name {path}/{inside[0]}"
         )
-    begun = sorted((*path.rglob("*" + ARIA2), *_locked(path)))
+    begun = sorted((*path.rglob("*" + ARIA2), *_find_unfinished_downloads(path)))
     if begun:
         raise InputError(f"the download of {begun[0].with_suffix('')} has not ended", hint=BROKEN)
 
 
-def _locked(path: Path) -> Iterator[Path]:
+def _find_unfinished_downloads(path: Path) -> Iterator[Path]:
     """Yield ``NAME.lock`` for each file that `hf download --local-dir` began and did not end."""
     for lock in (path / BOOKS).rglob("*.lock"):
         beside = path / lock.relative_to(path / BOOKS)
@@ -157,24 +159,24 @@ def _locked(path: Path) -> Iterator[Path]:
             yield beside
 
 
-def _check_numbers(path: Path, names: Collection[str]) -> None:
+def _check_shard_numbers(path: Path, names: Collection[str]) -> None:
     """Refuse files that count themselves (``-00001-of-00002``) with gaps, where no index does."""
     listed = {PurePosixPath(name).parent for name in names if name.endswith(INDEX)}
     loose = (name for name in names if PurePosixPath(name).parent not in listed)
-    sets = Counter(found.group("set", "count") for found in map(NUMBERED.fullmatch, loose) if found)
+    sets = Counter(match.group("set", "count") for match in map(NUMBERED.fullmatch, loose) if match)
     for (name, count), there in sets.items():
         if there < int(count):
             raise InputError(f"{path}: {name} has {there} of {int(count)} files", hint=BROKEN)
 
 
-def of_file(path: Path) -> Manifest:
+def manifest_from_file(path: Path) -> Manifest:
     """Return the manifest of one loose file, which stands right below the weights folder."""
     if not path.is_file():
         raise InputError(f"there is no file {path} on this machine")
-    return Manifest(name=".", files=_rows({path.name: path}, silent))
+    return Manifest(name=".", files=_list_hashed_files({path.name: path}, ignore_hashing))
 
 
-def check_name(name: str) -> None:
+def check_folder_name(name: str) -> None:
     """Raise InputError for what cannot be the name of a folder below the weights folder."""
     if name.startswith("~") or not safe_paths.is_below(name):
         raise InputError(
@@ -183,52 +185,56 @@ def check_name(name: str) -> None:
         )
 
 
-def _files(folder: Path) -> Iterator[Path]:
+def _walk_source_files(folder: Path) -> Iterator[Path]:
     for parent, folders, names in os.walk(folder, followlinks=True):
         folders[:] = sorted(name for name in folders if name not in SKIPPED_FOLDERS)
         kept = (name for name in sorted(names) if not name.startswith(OF_MAC))
         yield from (Path(parent, name) for name in kept if not name.endswith(PARTIAL))
 
 
-def _rows(files: Mapping[str, Path], progress: Progress) -> tuple[File, ...]:
+def _list_hashed_files(
+    files: Mapping[str, Path], progress: HashingCallback
+) -> tuple[ModelFile, ...]:
     """Return `files` with their hashes, those that are known and those that are hashed now."""
-    ledger = Ledger(cache() / HASHES, writable=True)
+    ledger = Ledger(user_cache_folder() / HASHES, writable=True)
     try:
         for name, file in files.items():
-            if problem := _problem(file, name, file.stat().st_size):
+            if problem := _find_file_problem(file, name, file.stat().st_size):
                 raise InputError(f"{file}: {problem}", hint=BROKEN)
-        _hash([file for file in files.values() if not _known(file, ledger)], ledger, progress)
-        return tuple(_row(name, file, ledger) for name, file in files.items())
+        _hash_files(
+            [file for file in files.values() if not _lookup_hash(file, ledger)], ledger, progress
+        )
+        return tuple(_make_model_file(name, file, ledger) for name, file in files.items())
     except OSError as error:
         raise InputError(f"{error.filename}: {error.strerror}", hint=BROKEN) from error
     except safe_paths.UnexpectedError as error:
         raise InputError(str(error), hint="give that file another name") from error
 
 
-def _hash(files: Sequence[Path], ledger: Ledger, progress: Progress) -> None:
+def _hash_files(files: Sequence[Path], ledger: Ledger, progress: HashingCallback) -> None:
     """Hash `files`, one on each core."""
     sizes = [file.stat().st_size for file in files]
     done = 0
     with ThreadPoolExecutor(min(os.cpu_count() or 1, CORES)) as threads:
-        hashes = threads.map(lambda file: digest(file, "sha256"), files)
-        for file, size, known in zip(files, sizes, hashes, strict=True):
-            ledger.record(str(file.resolve()), file.stat(), known)
+        hashes = threads.map(lambda file: hash_file(file, "sha256"), files)
+        for file, size, file_hash in zip(files, sizes, hashes, strict=True):
+            ledger.record(str(file.resolve()), file.stat(), file_hash)
             done += size
             progress(done, sum(sizes))
 
 
-def _known(file: Path, ledger: Ledger) -> str | None:
+def _lookup_hash(file: Path, ledger: Ledger) -> str | None:
     return ledger.lookup(str(file.resolve()), file.stat(), "sha256")
 
 
-def _row(name: str, file: Path, ledger: Ledger) -> File:
-    size, known = file.stat().st_size, _known(file, ledger)
-    if known is None:
+def _make_model_file(name: str, file: Path, ledger: Ledger) -> ModelFile:
+    size, file_hash = file.stat().st_size, _lookup_hash(file, ledger)
+    if file_hash is None:
         raise InputError(f"{file} changes while it is read", hint="run again once it is whole")
-    return File(path=name, size=size, sha256=known.partition(":")[2])
+    return ModelFile(path=name, size=size, sha256=file_hash.partition(":")[2])
 
 
-def _problem(file: Path, name: str, size: int) -> str | None:
+def _find_file_problem(file: Path, name: str, size: int) -> str | None:
     with file.open("rb") as opened:
         if opened.read(len(LFS)) == LFS:
             return "a pointer of Git LFS, not the file itself; in its folder: git lfs pull"
@@ -239,7 +245,7 @@ def _problem(file: Path, name: str, size: int) -> str | None:
     return None
 
 
-def cache() -> Path:
+def user_cache_folder() -> Path:
     """Return the folder in which this user's runs remember what is slow to find out again."""
     home = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
     return Path(home, "sparkfleet")

@@ -10,12 +10,12 @@ from typing import Any
 from huggingface_hub import HfApi
 
 from sparkfleet.errors import InputError
-from sparkfleet.onhost import shape as onhost
-from sparkfleet.remote.link import Link
+from sparkfleet.onhost.weights import shape as onhost
+from sparkfleet.remote.connection import Connection
 from sparkfleet.weights import hub
 
 
-def from_folder(folder: Path) -> dict[str, Any]:
+def read_folder_shape(folder: Path) -> dict[str, Any]:
     """Return what the model in a folder of this machine is made of; raises InputError."""
     if not folder.is_dir():
         raise InputError(
@@ -23,46 +23,54 @@ def from_folder(folder: Path) -> dict[str, Any]:
             hint="name the folder that holds config.json and the safetensors shards",
         )
     try:
-        return onhost.read(folder)
+        return onhost.read_shape(folder)
     except (OSError, ValueError, KeyError) as error:
         raise InputError(f"{folder}: cannot read the model: {error}") from error
 
 
-def from_host(link: Link, folder: str) -> dict[str, Any]:
+def fetch_host_shape(connection: Connection, folder: str) -> dict[str, Any]:
     """Return what the model in `folder` of the host behind `link` is made of.
 
     A folder that is not there has no files. Raises CommandError and UnreachableError.
     """
-    return link.ask("shape", {"folder": folder})
+    return connection.run_program("weights/shape", {"folder": folder})
 
 
-def staged(link: Link, root: str, model: str, revision: str) -> dict[str, Any]:
+def fetch_staged_shape(
+    connection: Connection, root: str, model: str, revision: str
+) -> dict[str, Any]:
     """Return what `model` below the weights folder `root` of a host is made of."""
-    return link.ask("shape", {"root": root, "model": model, "revision": revision})
+    return connection.run_program(
+        "weights/shape", {"root": root, "model": model, "revision": revision}
+    )
 
 
-def from_hub(name: str, revision: str) -> dict[str, Any]:
+def fetch_hub_shape(name: str, revision: str) -> dict[str, Any]:
     """Return what ``ORG/NAME`` is made of; of the Hub only configs and headers are asked.
 
     Raises HubError.
     """
-    token = hub.token()
-    manifest = hub.resolve(name, revision, token=token)  # says at once if the Hub cannot be had
+    token = hub.read_token()
+    manifest = hub.resolve_manifest(
+        name, revision, token=token
+    )  # says at once if the Hub cannot be had
     commit, api = manifest.commit or revision, HfApi(token=token or False)
     listed = {file.path for file in manifest.files}
 
-    def text(file: str) -> str:
+    def read_text(file: str) -> str:
         path = api.hf_hub_download(name, file, revision=commit)
         return Path(path).read_text(encoding="utf-8")
 
-    def header(file: str) -> dict[str, Any]:
-        found = api.parse_safetensors_file_metadata(name, file, revision=commit)
-        return {tensor: asdict(info) for tensor, info in found.tensors.items()}
+    def read_header(file: str) -> dict[str, Any]:
+        metadata = api.parse_safetensors_file_metadata(name, file, revision=commit)
+        return {tensor: asdict(info) for tensor, info in metadata.tensors.items()}
 
     shards = [file for file in listed if "/" not in file and file.endswith(".safetensors")]
     texts = [file for file in onhost.TEXTS if file in listed]
     return {
-        "files": {file: hub.ask(partial(text, file), name, token) for file in texts},
-        "tensors": onhost.rows([hub.ask(partial(header, file), name, token) for file in shards]),
+        "files": {file: hub.query_hub(partial(read_text, file), name, token) for file in texts},
+        "tensors": onhost.group_tensors(
+            [hub.query_hub(partial(read_header, file), name, token) for file in shards]
+        ),
         "drafts": {},
     }

@@ -6,10 +6,10 @@ import shlex
 from collections.abc import Callable, Iterator
 
 from sparkfleet.model import Severity, Verdict
-from sparkfleet.quantities import show_size
+from sparkfleet.quantities import format_size
 from sparkfleet.weights import layout
-from sparkfleet.weights.inspection import Finding, Inspection, Room, Storage
-from sparkfleet.weights.manifest import File, Manifest
+from sparkfleet.weights.inspection import IncompleteFile, Inspection, RequiredSpace, Storage
+from sparkfleet.weights.manifest import Manifest, ModelFile
 
 STAGE = "stage it: sparkfleet weights.stage"
 FAT_LIMIT = 2**32 - 1  # bytes of a file on FAT
@@ -22,7 +22,7 @@ FIXES = {
     "kind": "move it away; then stage again",
     "outside": STAGE + "; or move the whole folder below weights_dir",
 }
-EXPECTED: dict[str, Callable[[File], str]] = {
+EXPECTED: dict[str, Callable[[ModelFile], str]] = {
     "missing": lambda file: f"{file.size} bytes",
     "size": lambda file: f"{file.size} bytes",
     "hash": lambda file: file.hash,
@@ -34,49 +34,54 @@ EXPECTED: dict[str, Callable[[File], str]] = {
 }
 
 
-def on_files(inspection: Inspection, manifest: Manifest) -> tuple[Verdict, ...]:
+def check_model_files(inspection: Inspection, manifest: Manifest) -> tuple[Verdict, ...]:
     """Return the verdicts on the files of `manifest`: an error for each that is not complete."""
-    files = {place.path: place.file for place in layout.places(manifest)}
-    if len(files) > 1 and _absent(inspection, len(files)):
-        return (_nothing(inspection, manifest),)
+    files = {location.path: location.file for location in layout.list_file_locations(manifest)}
+    if len(files) > 1 and _is_absent(inspection, len(files)):
+        return (_make_missing_verdict(inspection, manifest),)
     return (
-        *(_file(inspection, finding, files[finding.path]) for finding in inspection.findings),
-        *_indexes(inspection),
-        *_revision(inspection, manifest),
+        *(
+            _make_file_verdict(inspection, finding, files[finding.path])
+            for finding in inspection.findings
+        ),
+        *_check_shard_indexes(inspection),
+        *_check_revision(inspection, manifest),
     )
 
 
-def _absent(inspection: Inspection, count: int) -> bool:
+def _is_absent(inspection: Inspection, count: int) -> bool:
     absent = [f for f in inspection.findings if (f.state, f.offset) == ("missing", 0)]
     return len(absent) == count and not inspection.storage.commits
 
 
-def _nothing(inspection: Inspection, manifest: Manifest) -> Verdict:
-    return _verdict(
+def _make_missing_verdict(inspection: Inspection, manifest: Manifest) -> Verdict:
+    return _make_weights_verdict(
         inspection,
         "missing",
-        f"{inspection.storage.root}/{layout.served(manifest)}",
-        expected=f"{len(manifest.files)} files, {show_size(manifest.size)}",
+        f"{inspection.storage.root}/{layout.served_folder(manifest)}",
+        expected=f"{len(manifest.files)} files, {format_size(manifest.size)}",
         seen="none of them",
         fix=STAGE,
     )
 
 
-def complete(inspection: Inspection, manifest: Manifest) -> Verdict:
+def make_complete_verdict(inspection: Inspection, manifest: Manifest) -> Verdict:
     """Return the verdict on a host that holds all of `manifest`."""
-    read = f", {show_size(inspection.hashed)} hashed now" if inspection.hashed else ""
-    whole = f"{len(manifest.files)} files, {show_size(manifest.size)}"
-    return _verdict(
+    read = f", {format_size(inspection.hashed)} hashed now" if inspection.hashed else ""
+    whole = f"{len(manifest.files)} files, {format_size(manifest.size)}"
+    return _make_weights_verdict(
         inspection,
         "complete",
-        f"{inspection.storage.root}/{layout.served(manifest)}",
+        f"{inspection.storage.root}/{layout.served_folder(manifest)}",
         severity=Severity.OK,
         expected=whole,
         seen=f"all of them, proven{read}",
     )
 
 
-def _verdict(inspection: Inspection, check: str, subject: str, **texts: str) -> Verdict:
+def _make_weights_verdict(
+    inspection: Inspection, check: str, subject: str, **texts: str
+) -> Verdict:
     return Verdict(
         check=f"weights.{check}",
         severity=Severity(texts.pop("severity", Severity.ERROR)),
@@ -86,25 +91,25 @@ def _verdict(inspection: Inspection, check: str, subject: str, **texts: str) -> 
     )
 
 
-def _file(inspection: Inspection, finding: Finding, file: File) -> Verdict:
-    seen = finding.seen
+def _make_file_verdict(inspection: Inspection, finding: IncompleteFile, file: ModelFile) -> Verdict:
+    actual = finding.seen
     if finding.offset:
-        seen += f" and {finding.offset} bytes of an earlier run"
-    return _verdict(
+        actual += f" and {finding.offset} bytes of an earlier run"
+    return _make_weights_verdict(
         inspection,
         finding.state,
         f"{inspection.storage.root}/{finding.path}",
         expected=EXPECTED[finding.state](file),
-        seen=seen,
+        seen=actual,
         fix=FIXES.get(finding.state, STAGE),
     )
 
 
-def _indexes(inspection: Inspection) -> Iterator[Verdict]:
+def _check_shard_indexes(inspection: Inspection) -> Iterator[Verdict]:
     damaged = {finding.path for finding in inspection.findings}
     indexes = inspection.storage.indexes.items()
-    for path, problem in (one for one in indexes if one[0] not in damaged):
-        yield _verdict(
+    for path, problem in (entry for entry in indexes if entry[0] not in damaged):
+        yield _make_weights_verdict(
             inspection,
             "index",
             f"{inspection.storage.root}/{path}",
@@ -115,40 +120,40 @@ def _indexes(inspection: Inspection) -> Iterator[Verdict]:
         )
 
 
-def _revision(inspection: Inspection, manifest: Manifest) -> Iterator[Verdict]:
-    path = layout.ref(manifest)
-    seen = inspection.storage.refs.get(path or "")
-    if path and seen != manifest.commit:
-        others = ", ".join(inspection.storage.commits) or "no commit"
-        yield _verdict(
+def _check_revision(inspection: Inspection, manifest: Manifest) -> Iterator[Verdict]:
+    path = layout.ref_path(manifest)
+    actual = inspection.storage.refs.get(path or "")
+    if path and actual != manifest.commit:
+        commits = ", ".join(inspection.storage.commits) or "no commit"
+        yield _make_weights_verdict(
             inspection,
             "revision",
             f"{inspection.storage.root}/{path}",
             expected=str(manifest.commit),
-            seen=seen or f"no {manifest.revision}; {others} is there",
+            seen=actual or f"no {manifest.revision}; {commits} is there",
             fix=STAGE,
         )
 
 
-def on_storage(inspection: Inspection, room: Room) -> Iterator[Verdict]:
+def check_storage(inspection: Inspection, space: RequiredSpace) -> Iterator[Verdict]:
     """Yield what keeps a host from giving `room`."""
     storage = inspection.storage
     if not storage.folder or not storage.writable:
-        yield _verdict(
+        yield _make_weights_verdict(
             inspection,
             "root",
             storage.root,
             expected=f"a folder that {storage.user} can write",
             seen=f"{storage.base} of {storage.owner}",
-            fix=_root_fix(storage),
+            fix=_suggest_root_fix(storage),
         )
     if storage.locked:
-        yield _paths(inspection, "locked", storage.locked, Severity.ERROR)
-    yield from _space(inspection, sum(room.sizes))
-    yield from _filesystem(inspection, room)
+        yield _make_paths_verdict(inspection, "locked", storage.locked, Severity.ERROR)
+    yield from _check_space(inspection, sum(space.sizes))
+    yield from _check_filesystem(inspection, space)
 
 
-def _root_fix(storage: Storage) -> str:
+def _suggest_root_fix(storage: Storage) -> str:
     if storage.base.endswith(READ_ONLY):
         return f"mount it for writing, or set weights_dir: findmnt --target {storage.root}"
     if A_LINK in storage.base:
@@ -156,10 +161,10 @@ def _root_fix(storage: Storage) -> str:
     return f"sudo mkdir -p {storage.root} && sudo chown {storage.user} {storage.root}"
 
 
-def _filesystem(inspection: Inspection, room: Room) -> Iterator[Verdict]:
-    storage, inodes = inspection.storage, len(room.sizes) + room.links
+def _check_filesystem(inspection: Inspection, space: RequiredSpace) -> Iterator[Verdict]:
+    storage, inodes = inspection.storage, len(space.sizes) + space.links
     if storage.free_inodes is not None and storage.free_inodes < inodes:
-        yield _verdict(
+        yield _make_weights_verdict(
             inspection,
             "inodes",
             storage.base,
@@ -167,8 +172,8 @@ def _filesystem(inspection: Inspection, room: Room) -> Iterator[Verdict]:
             seen=str(storage.free_inodes),
             fix="remove small files from that filesystem: df -i",
         )
-    if storage.filesystem in NO_LINKS and (room.links or max(room.sizes, default=0) > FAT_LIMIT):
-        yield _verdict(
+    if storage.filesystem in NO_LINKS and (space.links or max(space.sizes, default=0) > FAT_LIMIT):
+        yield _make_weights_verdict(
             inspection,
             "filesystem",
             storage.base,
@@ -178,32 +183,32 @@ def _filesystem(inspection: Inspection, room: Room) -> Iterator[Verdict]:
         )
 
 
-def _space(inspection: Inspection, size: int) -> Iterator[Verdict]:
+def _check_space(inspection: Inspection, size: int) -> Iterator[Verdict]:
     storage = inspection.storage
     left = {"space": storage.free, "quota": storage.quota_left}
     for check, free in left.items():
         if free is not None and free < size:
-            yield _verdict(
+            yield _make_weights_verdict(
                 inspection,
                 check,
                 storage.base,
-                expected=f"{show_size(size)} beside what is there already",
-                seen=f"{show_size(free)} left",
-                fix=f"make room for {show_size(size - free)} more: sparkfleet weights.prune",
+                expected=f"{format_size(size)} beside what is there already",
+                seen=f"{format_size(free)} left",
+                fix=f"make room for {format_size(size - free)} more: sparkfleet weights.prune",
             )
 
 
-def on_folder(inspection: Inspection) -> Iterator[Verdict]:
+def check_model_folder(inspection: Inspection) -> Iterator[Verdict]:
     """Yield what is odd about a model's folder, though the engine can read the model."""
     storage = inspection.storage
     if storage.foreign:
-        yield _paths(inspection, "owner", storage.foreign, Severity.WARNING)
+        yield _make_paths_verdict(inspection, "owner", storage.foreign, Severity.WARNING)
     if storage.strays:
-        yield _paths(inspection, "stray", storage.strays, Severity.WARNING)
+        yield _make_paths_verdict(inspection, "stray", storage.strays, Severity.WARNING)
     if storage.extra:
-        yield _paths(inspection, "extra", storage.extra, Severity.WARNING)
+        yield _make_paths_verdict(inspection, "extra", storage.extra, Severity.WARNING)
     if storage.filesystem in ("tmpfs", "ramfs"):
-        yield _verdict(
+        yield _make_weights_verdict(
             inspection,
             "memory",
             storage.base,
@@ -225,14 +230,14 @@ PATHS = {
 }
 
 
-def _paths(
+def _make_paths_verdict(
     inspection: Inspection, check: str, paths: tuple[str, ...], severity: Severity
 ) -> Verdict:
     storage = inspection.storage
     expected, fix = PATHS[check]
     bare = [path.split(" (")[0] for path in paths]
     more = f" and {len(paths) - NAMED} more" if len(paths) > NAMED else ""
-    return _verdict(
+    return _make_weights_verdict(
         inspection,
         check,
         bare[0],

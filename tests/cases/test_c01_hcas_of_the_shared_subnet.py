@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from sparkfleet.facts.tools import ibdev2netdev
+from sparkfleet.facts.tools import parse_ibdev2netdev
 from tests.gb10 import F0, F1, P2F0, P2F1, Cluster, Spark, output
 
 RECORDED = "eugr-autodetect.bad-all-four-hcas-second-port-goes-to-a-pc.txt"
@@ -31,7 +31,7 @@ def test_the_recorded_choice_of_all_four_is_refused() -> None:
     listed = re.search(r"Detected IB_IF: (\S+)", output(RECORDED))
     assert listed is not None
     assert set(listed[1].split(",")) == set(
-        ibdev2netdev(output("ibdev2netdev.good-two-cables.txt"))
+        parse_ibdev2netdev(output("ibdev2netdev.good-two-cables.txt"))
     )
     head = Spark(
         "spark-1",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from sparkfleet.launch.placement import complaint
+from sparkfleet.launch.startup.placement_group import check_placement_group
 from tests.engines import deployed
 from tests.gb10 import MANAGEMENT, Cluster, output, pair
 
@@ -34,7 +34,7 @@ def test_the_ethernet_address_that_the_recorded_log_waits_for_never_appears() ->
 def test_the_wait_of_the_recorded_log_ends_the_start_with_both_addresses() -> None:
     made, _ = deployed(hosts=2)
     lines = output(RECORDED).splitlines()
-    (told,) = [text for line in lines if (text := complaint(made, line))]
+    (told,) = [text for line in lines if (text := check_placement_group(made, line))]
     assert told == (
         "vLLM waits for a GPU at 192.168.50.192, which is no Ray node; "
         "Ray has 192.168.100.1, 192.168.100.2"
@@ -44,5 +44,5 @@ def test_the_wait_of_the_recorded_log_ends_the_start_with_both_addresses() -> No
 def test_a_wait_for_a_node_that_ray_has_is_bounded_too_and_told_apart() -> None:
     made, _ = deployed(hosts=2)
     line = output(RECORDED).splitlines()[-1].replace("192.168.50.192", "192.168.100.1")
-    assert "gives vLLM no GPU on one of them for 70 s" in complaint(made, line)
-    assert complaint(made, line.replace("for 70 seconds", "for 30 seconds")) == ""
+    assert "gives vLLM no GPU on one of them for 70 s" in check_placement_group(made, line)
+    assert check_placement_group(made, line.replace("for 70 seconds", "for 30 seconds")) == ""

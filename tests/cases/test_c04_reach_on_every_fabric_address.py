@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from sparkfleet import links
-from sparkfleet.links.reach import FREE_PORT, PORTS, Report
+from sparkfleet.links.reachability.plan import FREE_PORT, PORTS, ReachReport
 from tests.gb10 import Cluster, pair
 
 GOOD = {"sent": 50, "received": 50, "why": ""}
 
 
 def _roles(cluster: Cluster) -> Any:
-    return links.reach_plan(cluster.fabric, cluster.hosts)
+    return links.plan_reachability(cluster.fabric, cluster.hosts)
 
 
 def test_host_ip_is_set_on_every_rank() -> None:
@@ -45,7 +45,7 @@ def test_a_silent_peer_is_an_error_that_names_both_ends() -> None:
     roles = _roles(cluster)
     dead = {"connected": False, "why": "timed out"}
     reports = {
-        name: Report(
+        name: ReachReport(
             nonce="n",
             connections=(dead,) * len(role.calls),
             pings=({"small": GOOD, "large": GOOD},) * len(role.pings),

@@ -27,14 +27,14 @@ MLX5 = [Hca(name=x) for x in ("mlx5_0", "mlx5_1", "mlx5_10", "mlx5_2")]
     ],
 )
 def test_a_value_selects(value: str, hcas: list[Hca], selected: list[str]) -> None:
-    assert [x.name for x in hca_filter.parse(value).selected(hcas)] == selected
+    assert [x.name for x in hca_filter.parse_hca_filter(value).selected(hcas)] == selected
 
 
 def test_the_rendered_value_selects_exactly_what_was_chosen() -> None:
     for hcas in (SPARK, MLX5):
         for chosen in hcas:
-            value = hca_filter.render([chosen], hcas)
-            assert hca_filter.parse(value).selected(hcas) == (chosen,)
+            value = hca_filter.format_hca_filter([chosen], hcas)
+            assert hca_filter.parse_hca_filter(value).selected(hcas) == (chosen,)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import ipaddress
 
 import yaml
 
-from sparkfleet.links.transport import transports
+from sparkfleet.links.bandwidth.nccl_transport import parse_transports
 from sparkfleet.model import Severity
 from tests.gb10 import F0, F1, Cluster, Spark, output
 
@@ -32,7 +32,7 @@ def test_differing_ports_are_accepted_with_names_per_host() -> None:
 
 def test_the_hcas_are_those_that_nccl_itself_used() -> None:
     log = output("nccl-info.good-ports-differ-linklocal.txt")
-    used = [",".join(rank.devices) for rank in transports(log).values()]
+    used = [",".join(rank.devices) for rank in parse_transports(log).values()]
     cluster = _cluster()
     assert [cluster.env(host.name)["NCCL_IB_HCA"] for host in cluster.hosts] == used
 

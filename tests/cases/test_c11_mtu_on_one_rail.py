@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sparkfleet import links
-from sparkfleet.links.reach import Report
+from sparkfleet.links.reachability.plan import ReachReport
 from sparkfleet.model import Severity
 from tests.gb10 import P2F1, Cluster, pair
 from tests.measured import busbw
@@ -35,7 +35,7 @@ def test_1500_everywhere_is_only_a_warning() -> None:
 
 def test_the_ping_carries_mtu_less_28_on_every_rail_in_both_directions() -> None:
     cluster = Cluster(*pair())
-    roles = links.reach_plan(cluster.fabric, cluster.hosts)
+    roles = links.plan_reachability(cluster.fabric, cluster.hosts)
     for host, peer in (("spark-1", "spark-2"), ("spark-2", "spark-1")):
         pings = roles[host].pings
         assert {ping.rail.name for ping in pings} == {"enp1s0f1np1", P2F1}
@@ -44,12 +44,12 @@ def test_the_ping_carries_mtu_less_28_on_every_rail_in_both_directions() -> None
 
 def test_a_black_hole_for_large_packets_is_an_error() -> None:
     cluster = Cluster(*pair())
-    roles = links.reach_plan(cluster.fabric, cluster.hosts)
+    roles = links.plan_reachability(cluster.fabric, cluster.hosts)
     lost = {"sent": 3, "received": 0, "why": "ping: local error: message too long, mtu=1500"}
     fine_ping = {"sent": 5, "received": 5, "why": ""}
     fine = {"connected": True, "answer": ""}
     reports = {
-        name: Report(
+        name: ReachReport(
             nonce="n",
             connections=(fine,) * len(role.calls),
             pings=({"small": fine_ping, "large": lost},) * len(role.pings),

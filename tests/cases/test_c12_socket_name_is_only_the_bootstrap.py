@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sparkfleet.links.bandwidth import largest_message
-from sparkfleet.links.transport import transports
+from sparkfleet.links.bandwidth.nccl_transport import parse_transports
+from sparkfleet.links.bandwidth.perftest import limit_message_size
 from sparkfleet.model import Severity
 from tests.gb10 import MANAGEMENT, OUTPUTS, Cluster, pair
 from tests.measured import busbw
@@ -28,7 +28,7 @@ def test_a_note_says_what_the_variable_does_not_do() -> None:
 
 
 def test_the_size_of_a_measurement_is_bound_by_the_memory_that_is_free() -> None:
-    sizes = [largest_message([gib * GIB, 110 * GIB]) for gib in (1, 8, 32, 110)]
+    sizes = [limit_message_size([gib * GIB, 110 * GIB]) for gib in (1, 8, 32, 110)]
     assert sizes == sorted(sizes)
     assert sizes[-1] == GIB
     assert all(size * 4 <= gib * GIB / 16 for size, gib in zip(sizes, (1, 8, 32, 110), strict=True))
@@ -42,4 +42,4 @@ def test_3_gb_s_is_named() -> None:
 
 def test_the_nccl_version_is_shown() -> None:
     log = (OUTPUTS / "vllm-0.20.2-mp-tp2-nccl-good-head.log").read_text()
-    assert {rank.version for rank in transports(log).values()} == {"2.28.9+cuda13.0"}
+    assert {rank.version for rank in parse_transports(log).values()} == {"2.28.9+cuda13.0"}

@@ -7,7 +7,7 @@ from collections import defaultdict
 from typing import Any
 
 from sparkfleet import links
-from sparkfleet.links.reach import Report
+from sparkfleet.links.reachability.plan import ReachReport
 from sparkfleet.model import Severity
 from tests.gb10 import F1, Cluster, output, pair
 
@@ -49,9 +49,9 @@ def test_the_recorded_deltas_are_shown() -> None:
     for rank, name, by in rows:
         deltas[rank][name] = int(by)
     cluster = Cluster(*pair())
-    roles = links.reach_plan(cluster.fabric, cluster.hosts)
+    roles = links.plan_reachability(cluster.fabric, cluster.hosts)
     reports = {
-        host: Report(
+        host: ReachReport(
             nonce="n",
             connections=({"connected": True, "answer": ""},) * len(roles[host].calls),
             pings=({"small": GOOD, "large": GOOD},) * len(roles[host].pings),

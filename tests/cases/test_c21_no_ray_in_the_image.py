@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sparkfleet.launch.images.verdicts import inside
+from sparkfleet.launch.images.checks import check_image_contents
 from tests.engines import PROBE, WITH_IMAGE, settings
 
 WITHOUT = replace(WITH_IMAGE, probe=replace(PROBE, programs=("vllm", "nvidia-smi"), packages={}))
 
 
 def _refused(nodes: int) -> list[str]:
-    return [str(one) for one in inside(WITHOUT, settings(), (), nodes=nodes) if one.refuses]
+    return [
+        str(one)
+        for one in check_image_contents(WITHOUT, settings(), (), nodes=nodes)
+        if one.refuses
+    ]
 
 
 def test_an_image_without_ray_is_refused_before_anything_starts() -> None:

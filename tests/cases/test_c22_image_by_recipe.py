@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from sparkfleet.doctor.matcher import diagnose
-from sparkfleet.launch.images.verdicts import inside
+from sparkfleet.doctor.matcher import find_known_failures
+from sparkfleet.launch.images.checks import check_image_contents
 from tests.engines import PROBE, WITH_IMAGE, settings
 
 OLD = replace(
@@ -20,7 +20,7 @@ NEW = replace(
 
 
 def _refused(image: Any, **needs: Any) -> list[str]:
-    found = inside(image, settings(**needs), (), nodes=1)
+    found = check_image_contents(image, settings(**needs), (), nodes=1)
     return [one.check for one in found if one.refuses]
 
 
@@ -31,7 +31,7 @@ def test_a_recipe_says_which_vllm_and_transformers_it_needs() -> None:
 
 
 def test_the_refusal_says_what_is_there_and_what_is_needed() -> None:
-    found = inside(OLD, settings(vllm_min_version="0.21.0"), (), nodes=1)
+    found = check_image_contents(OLD, settings(vllm_min_version="0.21.0"), (), nodes=1)
     (verdict,) = [one for one in found if one.refuses]
     assert (verdict.seen, verdict.expected) == ("0.19.0", "0.21.0 or later")
 
@@ -42,6 +42,6 @@ def test_both_messages_of_the_case_have_plain_causes() -> None:
         "spark-2": "The checkpoint you are trying to load has model type `gemma4` but Transformers "
         "does not recognize this architecture.\n",
     }
-    causes = {finding.host: finding.cause for finding in diagnose(logs)}
+    causes = {finding.host: finding.cause for finding in find_known_failures(logs)}
     assert "no Ray" in causes["spark-1"]
     assert "older than the model" in causes["spark-2"]

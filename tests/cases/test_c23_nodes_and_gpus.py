@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from sparkfleet.launch.join import judge
+from sparkfleet.launch.startup.join import check_ray_nodes
 from tests.gb10 import output
 
 WANTED = {"spark-1": "192.168.100.1", "spark-2": "192.168.100.2"}
@@ -25,11 +25,11 @@ def _recorded(name: str) -> dict[str, float]:
 
 
 def test_the_recorded_pair_is_a_group() -> None:
-    assert judge(_recorded("ray-status.good-two-gb10.txt"), WANTED) == ""
+    assert check_ray_nodes(_recorded("ray-status.good-two-gb10.txt"), WANTED) == ""
 
 
 def test_the_recorded_head_alone_is_none() -> None:
-    text = judge(_recorded("ray-status.bad-head-only.txt"), WANTED)
+    text = check_ray_nodes(_recorded("ray-status.bad-head-only.txt"), WANTED)
     assert text == ("spark-2 (192.168.100.2) did not join Ray, which has 192.168.100.1 (1 GPU)")
 
 
@@ -46,4 +46,4 @@ def test_the_recorded_head_alone_is_none() -> None:
 def test_enough_gpus_are_not_enough_nodes_and_the_reverse(
     nodes: dict[str, float], told: str
 ) -> None:
-    assert told in judge(nodes, WANTED)
+    assert told in check_ray_nodes(nodes, WANTED)

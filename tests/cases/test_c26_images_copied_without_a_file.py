@@ -17,13 +17,13 @@ OWN = {name: settings(name) for name in ("spark-1", "spark-2")}
 
 def test_an_old_image_of_that_name_is_replaced() -> None:
     fleet = {"spark-1": survey(image=BIG), "spark-2": survey(image=OLD)}
-    assert plan.spread(fleet, OWN)["spark-2"].source == "spark-1"
+    assert plan.plan_distribution(fleet, OWN)["spark-2"].source == "spark-1"
 
 
 def test_a_disk_that_is_too_small_is_known_before_a_byte_moves() -> None:
     small = replace(DOCKER, free=34_000_000_000)
     fleet = {"spark-1": survey(image=BIG), "spark-2": survey(image=OLD, daemon=small)}
-    (verdict,) = plan.space(fleet, plan.spread(fleet, OWN))
+    (verdict,) = plan.check_image_space(fleet, plan.plan_distribution(fleet, OWN))
     assert verdict.refuses
     assert (verdict.host, verdict.subject, verdict.seen) == (
         "spark-2",
@@ -33,6 +33,7 @@ def test_a_disk_that_is_too_small_is_known_before_a_byte_moves() -> None:
 
 
 def test_a_copy_makes_no_file_and_uses_no_folder_for_temporary_ones() -> None:
-    source = (Path(onhost).parent / "images.py").read_text()
-    body = source.partition("def send(")[2].partition("def probe(")[0]
+    source = (Path(onhost).parent / "deployment/images.py").read_text()
+    body = source.partition("def save_to_peer(")[2].partition("def run_probe_program(")[0]
+    assert body
     assert re.findall(r"open\(|tempfile|/tmp|write_(?:bytes|text)", body) == []

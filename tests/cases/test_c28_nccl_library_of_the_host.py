@@ -11,10 +11,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from sparkfleet.commands import script
-from sparkfleet.launch import nccl
-from sparkfleet.launch.environment import environment
-from sparkfleet.launch.nccl import Library, judge
+from sparkfleet.commands import build_script_command
+from sparkfleet.launch.deployment.environment import build_rank_environment
+from sparkfleet.launch.host import nccl_library
+from sparkfleet.launch.host.nccl_library import NcclLibrary, check_nccl_libraries
 from tests.engines import engine, settings
 
 PATH = "/usr/lib/aarch64-linux-gnu/libnccl.so.2"
@@ -25,10 +25,10 @@ NAMES = ("spark-1", "spark-2")
 def _judged(first: str, second: str, **variables: str) -> dict[str, str]:
     own = {name: settings(name, nccl_library=PATH, **variables) for name in NAMES}
     found = {
-        name: Library(digest=digest, why="" if digest else "No such file or directory")
+        name: NcclLibrary(digest=digest, why="" if digest else "No such file or directory")
         for name, digest in zip(NAMES, (first, second), strict=True)
     }
-    verdicts = judge(found, own)
+    verdicts = check_nccl_libraries(found, own)
     return {one.host: f"{one.expected} | {one.seen}" for one in verdicts if one.refuses}
 
 
@@ -57,12 +57,12 @@ def test_containers_have_it_mounted_and_preloaded_also_where_the_image_names_ano
     words = runs.wrap("serve", ("vllm",), {})
     seen = "/opt/sparkfleet/libnccl.so.2"
     assert f"--mount=type=bind,source={PATH},target={seen},readonly" in words
-    made = environment(
+    made = build_rank_environment(
         own,
         (),
         cluster="default",
         hf_home="/models",
-        engine=(*runs.environment, *nccl.variables(own, runs.inside(PATH))),
+        engine=(*runs.environment, *nccl_library.build_preload_variables(own, runs.inside(PATH))),
     )
     found = {one.name: one.value for one in made}
     assert (found["LD_PRELOAD"], found["VLLM_NCCL_SO_PATH"]) == (seen, seen)
@@ -76,6 +76,6 @@ def test_the_host_tells_the_digest_of_the_file(tmp_path: Path) -> None:
 
 
 def _told(path: Path) -> object:
-    command = script("digest", {"path": str(path)}, python=(sys.executable,))
+    command = build_script_command("host/digest", {"path": str(path)}, python=(sys.executable,))
     done = subprocess.run(command.argv, input=command.stdin, capture_output=True, check=True)
     return json.loads(done.stdout)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from sparkfleet import links
-from sparkfleet.actions.replace_deployment import changes
-from sparkfleet.launch.survey import Survey
+from sparkfleet.actions.deploy.replace_deployment import list_file_changes
+from sparkfleet.launch.host.survey import Survey
 from tests.engines import deployed, survey
 from tests.gb10 import Cluster, pair
 
@@ -19,7 +19,7 @@ LINES = {
 def _text(host: str) -> str:
     cluster = Cluster(*pair(nccl_env=GIVEN))
     chosen = next(own for own in cluster.hosts if own.name == host)
-    return deployed(links.env(cluster.fabric, chosen))[1]["spark-1"]["nccl.env"]
+    return deployed(links.compute_rank_env(cluster.fabric, chosen))[1]["spark-1"]["nccl.env"]
 
 
 def test_every_rank_has_it_as_it_is_written() -> None:
@@ -30,7 +30,7 @@ def test_every_rank_has_it_as_it_is_written() -> None:
 def test_a_dry_run_shows_it_before_anything_is_changed() -> None:
     wanted = {"nccl.env": _text("spark-1")}
     seen: Survey = survey(files={"nccl.env": None})
-    (change,) = changes(wanted, seen)
+    (change,) = list_file_changes(wanted, seen)
     assert change.summary.startswith("write ")
     assert change.after is not None
     assert set(change.after.splitlines()) >= LINES

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from sparkfleet.errors import LaunchError
-from sparkfleet.launch import milestones
-from sparkfleet.launch.ranks import News, Ranks
-from sparkfleet.launch.watch import Post, Watch
+from sparkfleet.launch.startup.ranks import RankTracker, RankUpdate
+from sparkfleet.launch.startup.watch import Watch, WatchTarget
 from sparkfleet.model import Host
-from sparkfleet.remote.local import LocalLink
+from sparkfleet.remote.local import LocalConnection
+from sparkfleet.vllm import milestones
 from tests.gb10 import output
 
 SOLO = "vllm-log.good-solo-ready.txt"
@@ -36,27 +36,27 @@ def rank(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
         child.kill()
 
 
-def _watch(folder: Path, *, limit: float) -> list[News]:
-    seen: list[News] = []
+def _watch(folder: Path, *, limit: float) -> list[RankUpdate]:
+    seen: list[RankUpdate] = []
     place = {"cluster_dir": str(folder / ".sparkfleet"), "cluster": "c"}
-    post = Post(place=place, folder=str(folder), roles=("serve",), port=1, limit=limit)
-    Watch(Ranks(), seen.append).follow(LocalLink(Host(name="spark-01")), post)
+    post = WatchTarget(location=place, folder=str(folder), roles=("serve",), port=1, limit=limit)
+    Watch(RankTracker(), seen.append).follow(LocalConnection(Host(name="spark-01")), post)
     return seen
 
 
 @pytest.mark.parametrize("name", [SOLO, RAY])
 def test_a_log_that_is_cut_anywhere_tells_the_last_milestone_before(name: str) -> None:
-    ranks = Ranks()
+    ranks = RankTracker()
     for line in output(name).splitlines():
-        list(ranks.take("spark-01", [line[: len(line) // 2]]))
-        list(ranks.take("spark-01", [line]))
-        if told := milestones.parse(line):
+        list(ranks.feed("spark-01", [line[: len(line) // 2]]))
+        list(ranks.feed("spark-01", [line]))
+        if told := milestones.parse_milestone(line):
             assert str(told) in str(ranks)
 
 
 def test_each_rank_has_its_own_last_milestone_and_host() -> None:
-    ranks = Ranks({"192.168.100.11": "spark-02"})
-    news = list(ranks.take("spark-01", output(RAY).splitlines()))
+    ranks = RankTracker({"192.168.100.11": "spark-02"})
+    news = list(ranks.feed("spark-01", output(RAY).splitlines()))
     assert {(one.rank, one.host) for one in news if one.rank is not None} == {
         (0, "spark-01"),
         (1, "spark-02"),

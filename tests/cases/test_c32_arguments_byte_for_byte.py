@@ -19,12 +19,12 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from sparkfleet.commands import script
-from sparkfleet.launch.arguments import flags
-from sparkfleet.launch.deployment import Node, deploy
-from sparkfleet.launch.engines import Container, Engine, Native
-from sparkfleet.launch.environment import environment
-from sparkfleet.launch.executor import Executor
+from sparkfleet.commands import build_script_command
+from sparkfleet.launch.deployment.arguments import format_vllm_args
+from sparkfleet.launch.deployment.deployment import DeploymentNode, render_deployment
+from sparkfleet.launch.deployment.environment import build_rank_environment
+from sparkfleet.launch.deployment.executor import Executor
+from sparkfleet.launch.engines import ContainerEngine, Engine, NativeEngine
 from tests.engines import settings
 from tests.gb10 import output
 
@@ -59,8 +59,8 @@ def _args(values: list[str]) -> Mapping[str, Any]:
 
 def _engine(kind: str, root: Path, folder: Path) -> Engine:
     if kind == "native":
-        return Native(venv=str(root / "venv"))
-    return Container(
+        return NativeEngine(venv=str(root / "venv"))
+    return ContainerEngine(
         cli=str(root / "docker"),
         cluster="default",
         image="image",
@@ -82,9 +82,11 @@ def _files(kind: str, root: Path, values: list[str], rank: int) -> Mapping[str, 
             vllm_raw_args=["--raw", f"{{{values[0]}"],
         )
         runs = _engine(kind, root, root / ".sparkfleet" / "default")
-        made = environment(own, (), cluster="default", hf_home="/m", engine=runs.environment)
+        made = build_rank_environment(
+            own, (), cluster="default", hf_home="/m", engine=runs.environment
+        )
         nodes.append(
-            Node(
+            DeploymentNode(
                 settings=own,
                 rank=number,
                 address=f"192.168.100.{number + 1}",
@@ -95,7 +97,9 @@ def _files(kind: str, root: Path, values: list[str], rank: int) -> Mapping[str, 
                 environment=made,
             )
         )
-    files = deploy("default", nodes, tp=2, pp=1, contents=["commit"], executor=Executor.MP).files
+    files = render_deployment(
+        "default", nodes, tp=2, pp=1, contents=["commit"], executor=Executor.MP
+    ).files
     return files[f"spark-{rank + 1}"]
 
 
@@ -107,7 +111,7 @@ def _send(root: Path, files: Mapping[str, str]) -> None:
         "cluster": "default",
         "contents": files,
     }
-    command = script("deployment", request)
+    command = build_script_command("deployment/processes", request)
     subprocess.run(["/bin/sh", "-c", command.line()], input=command.stdin, check=True,
                    stdout=subprocess.DEVNULL)  # fmt: skip
 
@@ -140,7 +144,7 @@ def test_every_value_arrives_byte_for_byte(
     kind: str, rank: int, values: list[str], tmp_path: Path
 ) -> None:
     words, odd = _ran(kind, tmp_path, values, rank)
-    wanted = [*flags(_args(values)), "--raw", f"{{{values[0]}"]
+    wanted = [*format_vllm_args(_args(values)), "--raw", f"{{{values[0]}"]
     assert words[-len(wanted) :] == wanted
     assert odd == values[0]
 
@@ -150,7 +154,7 @@ def test_what_comes_back_after_a_failure_is_what_was_there(tmp_path: Path) -> No
     _send(tmp_path, files)
     request = {"do": "survey", "cluster_dir": str(tmp_path / ".sparkfleet"), "cluster": "default",
                "files": ["nccl.env"], "venv": None}  # fmt: skip
-    command = script("deployment", request)
+    command = build_script_command("deployment/processes", request)
     done = subprocess.run(command.argv, input=command.stdin, capture_output=True, check=True)
     assert json.loads(done.stdout)["files"] == files
 

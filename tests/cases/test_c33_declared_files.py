@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from sparkfleet.errors import InputError, RecipeError
-from sparkfleet.launch import declared
-from sparkfleet.launch.preflight import check_settings
-from sparkfleet.weights.wanted import stocks_of
+from sparkfleet.launch import staged_paths
+from sparkfleet.launch.preflight.preflight import check_engine_settings
+from sparkfleet.weights.required_models import resolve_required_models
 from tests.engines import deployed, executed, settings
 
 
@@ -54,7 +54,7 @@ def test_a_file_that_is_not_there_is_an_error_at_plan_time(tmp_path: Path) -> No
         weights_source=str(tmp_path / "model"), weights_files=[str(tmp_path / "none.jinja")]
     )
     with pytest.raises(InputError, match=r"none\.jinja"):
-        stocks_of(own)
+        resolve_required_models(own)
 
 
 def test_a_file_that_is_not_declared_is_an_error_at_plan_time() -> None:
@@ -88,7 +88,7 @@ def test_a_model_that_is_declared_is_named_by_its_folder_of_one_commit(
     option: str, value: object, words: list[str]
 ) -> None:
     own = settings(weights_drafts=[f"{DRAFT}@9f1c"], vllm_args={option: value})
-    found = declared.words(own, "/models", "/models/org/model", {DRAFT: FOLDER})
+    found = staged_paths.build_user_arguments(own, "/models", "/models/org/model", {DRAFT: FOLDER})
     assert list(found[1:]) == words
 
 
@@ -103,6 +103,6 @@ def test_a_model_that_is_declared_is_named_by_its_folder_of_one_commit(
 )
 def test_a_model_that_is_not_declared_is_an_error_at_plan_time(option: str, value: object) -> None:
     with pytest.raises(RecipeError, match=f"names the model {DRAFT}") as caught:
-        check_settings(settings(vllm_args={option: value}))
+        check_engine_settings(settings(vllm_args={option: value}))
     assert f"weights_drafts: [{DRAFT}]" in str(caught.value.hint)
-    check_settings(settings(weights_drafts=[DRAFT], vllm_args={option: value}))
+    check_engine_settings(settings(weights_drafts=[DRAFT], vllm_args={option: value}))

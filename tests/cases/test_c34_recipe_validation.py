@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from sparkfleet.errors import RecipeError
-from sparkfleet.recipes.recipe import load
-from sparkfleet.recipes.rules import Known
+from sparkfleet.recipes.recipe import load_recipe
+from sparkfleet.recipes.rules import ObservedFacts
 from tests.judged import Recipes
 
 TOKEN = "hf_" + "Zz09" * 8
@@ -31,7 +31,7 @@ def recipes(tmp_path: Path) -> Recipes:
 
 
 def test_each_mistake_of_the_recipe_is_told_at_its_own_line(recipes: Recipes) -> None:
-    judged = recipes.judged(WRITTEN, known=Known(vllm="0.21.0"))
+    judged = recipes.judged(WRITTEN, known=ObservedFacts(vllm="0.21.0"))
     assert {(one.rule.id, one.finding.where.line) for one in judged} == {
         ("continuation", 3),
         ("owned", 4),
@@ -59,7 +59,7 @@ def test_unknown_keys_are_told_all_at_once(tmp_path: Path) -> None:
     path = tmp_path / "r.yml"
     path.write_text("vllm_model: a\nvllm_arg: {}\nmodel: b\ncontainer: c\n")
     with pytest.raises(RecipeError) as caught:
-        load(str(path))
+        load_recipe(str(path))
     assert [problem.where.line for problem in caught.value.problems if problem.where] == [2, 3, 4]
     assert caught.value.problems[0].hint == "did you mean 'vllm_args'?"
 
@@ -70,4 +70,4 @@ def test_the_same_recipe_put_right_is_accepted(recipes: Recipes) -> None:
         "vllm_args": {"max-model-len": 65536, "reasoning-parser": "qwen3"},
         "vllm_env": {"HF_TOKEN": "{{ lookup('env', 'HF_TOKEN') }}"},
     }
-    assert recipes.judged(right, known=Known(vllm="0.21.0")) == []
+    assert recipes.judged(right, known=ObservedFacts(vllm="0.21.0")) == []

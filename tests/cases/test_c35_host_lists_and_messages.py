@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from sparkfleet.cli.asked import ask
-from sparkfleet.inventory.clusters import cluster
-from sparkfleet.inventory.loading import load
-from sparkfleet.inventory.patterns import select
+from sparkfleet.cli.options import parse_options
+from sparkfleet.inventory.clusters import choose_cluster
+from sparkfleet.inventory.loading import load_inventory
+from sparkfleet.inventory.patterns import select_hosts
 from sparkfleet.model import Status
 from tests import scenes
 from tests.engines import deployed, executed, option
@@ -29,22 +29,25 @@ def test_the_recorded_split_is_into_letters() -> None:
 def test_commas_repeated_use_and_a_list_are_one(limit: Any, tmp_path: Path) -> None:
     path = tmp_path / "hosts.yml"
     path.write_text(HOSTS)
-    pattern = ask("cluster.down", {"limit": limit}).limit
+    pattern = parse_options("cluster.down", {"limit": limit}).limit
     assert pattern is not None
-    assert [host.name for host in select(load([str(path)]), pattern)] == ["spark1", "spark2"]
+    assert [host.name for host in select_hosts(load_inventory([str(path)]), pattern)] == [
+        "spark1",
+        "spark2",
+    ]
 
 
 @pytest.mark.parametrize("hosts", ['"spark1,spark2"', "[spark1, spark2]", "'spark1:spark2'"])
 def test_so_are_those_of_a_cluster(hosts: str, tmp_path: Path) -> None:
     path = tmp_path / "hosts.yml"
     path.write_text(f"{HOSTS}  vars:\n    clusters: {{desk: {{hosts: {hosts}}}}}\n")
-    chosen = cluster(load([str(path)]), name="desk")
+    chosen = choose_cluster(load_inventory([str(path)]), name="desk")
     assert [host.name for host in chosen.hosts] == ["spark1", "spark2"]
 
 
 def test_no_limit_is_none() -> None:
-    assert ask("cluster.down", {"limit": []}).limit is None
-    assert ask("cluster.down", {}).limit is None
+    assert parse_options("cluster.down", {"limit": []}).limit is None
+    assert parse_options("cluster.down", {}).limit is None
 
 
 def test_a_step_that_fails_shows_its_stderr(tmp_path: Path) -> None:

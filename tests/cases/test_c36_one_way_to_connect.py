@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 import sparkfleet
-from sparkfleet.remote.ssh_options import ssh_options
+from sparkfleet.remote.ssh_options import parse_ssh_options
 from tests.scenes import inventory
 
 PACKAGE = Path(sparkfleet.__file__).parent
-FACTORY = "open_link"
+FACTORY = "open_connection"
 
 
 def _calls() -> Iterator[tuple[str, ast.Call]]:
@@ -28,22 +28,18 @@ def _name(node: ast.expr) -> str:
 
 
 def test_every_pool_of_every_task_opens_links_by_the_one_factory() -> None:
-    pools = [
-        (file, call)
-        for file, call in _calls()
-        if _name(call.func) == "Pool" and not file.startswith("fit/")  # a pool of KV blocks
-    ]
+    pools = [(file, call) for file, call in _calls() if _name(call.func) == "ConnectionPool"]
     assert len({file for file, _ in pools}) >= 5
     assert [file for file, call in pools if _name(call.args[0]) != FACTORY] == []
 
 
 def test_nothing_else_makes_a_connection() -> None:
     made = {(file, _name(call.func)) for file, call in _calls() if not file.startswith("onhost/")}
-    makers = {one for one in made if one[1] in ("connect", "LocalLink", "SshLink")}
+    makers = {one for one in made if one[1] in ("connect_ssh", "LocalConnection", "SshConnection")}
     assert makers == {
-        ("remote/open.py", "connect"),
-        ("remote/open.py", "LocalLink"),
-        ("remote/connection.py", "SshLink"),
+        ("remote/open.py", "connect_ssh"),
+        ("remote/open.py", "LocalConnection"),
+        ("remote/ssh.py", "SshConnection"),
     }
 
 
@@ -59,7 +55,7 @@ def test_user_key_port_and_jump_host_are_the_inventorys_whoever_asks(
         ansible_ssh_private_key_file="/keys/spark",
         ansible_ssh_common_args="-J bob@jump",
     )
-    options = ssh_options(known.hosts["spark-01"])
+    options = parse_ssh_options(known.hosts["spark-01"])
     assert (options.address, options.user, options.port) == ("10.0.0.5", "nvidia", 2222)
     assert options.identity_files == ("/keys/spark",)
     assert [(jump.user, jump.address) for jump in options.jumps or ()] == [("bob", "jump")]

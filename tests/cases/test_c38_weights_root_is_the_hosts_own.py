@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkfleet.weights import stage
+from sparkfleet.weights.transfer import stage
 from tests.gb10 import OUTPUTS
 from tests.weights import Sparks, UserLink, bundle, isolate
 
@@ -52,7 +52,7 @@ def test_no_path_of_the_control_machine_is_sent_to_a_host(
     source, manifest = bundle(tmp_path / "Users" / "alice")
     spark.stage(manifest, source)
     for link in spark.links.values():
-        stage.verify(link, manifest, "~/vllm")
+        stage.verify_weights(link, manifest, "~/vllm")
         assert isinstance(link, UserLink)
         assert b"/vllm" in link.sent
         assert str(source).encode() not in link.sent

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from sparkfleet.lab.hub import Hub
 from sparkfleet.weights import hub
-from sparkfleet.weights.sources import HubSource
+from sparkfleet.weights.transfer.sources import HubSource
+from tests.doubles.hub_server import HubServer
 from tests.weights import COMMIT, Sparks, UserLink, bundle, files, isolate
 
 
@@ -38,9 +38,9 @@ def test_complete_weights_need_no_tool_whether_model_or_draft(
 
 
 def test_even_a_download_needs_only_python(spark: Sparks, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Hub() as server:
+    with HubServer() as server:
         monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", server.url)
         server.add("org/gemma", files())
-        manifest = hub.resolve("org/gemma")
+        manifest = hub.resolve_manifest("org/gemma")
         spark.stage(manifest, HubSource(url=hub.resolve_url(manifest)))
     assert spark.complete(manifest)

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from sparkfleet.weights import delivery, layout
+from sparkfleet.weights import layout
 from sparkfleet.weights import manifest as manifests
-from sparkfleet.weights.routes import Ends
+from sparkfleet.weights.transfer import delivery
+from sparkfleet.weights.transfer.routes import Ends
 from tests.weights import COMMIT, Sparks, UserLink, bundle, isolate, one
 
 OTHER = "1" * 40
@@ -35,7 +36,7 @@ def test_the_marker_holds_revision_sizes_and_hashes(tmp_path: Path) -> None:
     spark = one(tmp_path / "hosts")
     spark.stage(manifest, source)
     marker = spark.root("spark-01") / ".sparkfleet" / "manifests" / "models--org--gemma.json"
-    assert manifests.parse(marker.read_text()) == manifest
+    assert manifests.parse_manifest(marker.read_text()) == manifest
 
 
 def test_a_marker_of_another_revision_does_not_hide_what_lacks(tmp_path: Path) -> None:
@@ -46,8 +47,8 @@ def test_a_marker_of_another_revision_does_not_hide_what_lacks(tmp_path: Path) -
     assert spark.plan(manifest)["spark-01"].changes
     assert spark.stage(manifest, source).landed["spark-01"].bytes == 0  # the bytes are the same
     assert spark.complete(manifest)
-    marker = spark.root("spark-01") / str(layout.record(manifest))
-    assert manifests.parse(marker.read_text()).commit == COMMIT
+    marker = spark.root("spark-01") / str(layout.staged_manifest_path(manifest))
+    assert manifests.parse_manifest(marker.read_text()).commit == COMMIT
 
 
 def test_a_marker_alone_proves_nothing(tmp_path: Path) -> None:
@@ -55,7 +56,7 @@ def test_a_marker_alone_proves_nothing(tmp_path: Path) -> None:
     spark = one(tmp_path / "hosts")
     spark.stage(manifest, source)
     (spark.root("spark-01") / manifest.name / "config.json").unlink()
-    assert [send.place.file.path for send in spark.plan(manifest)["spark-01"].sends] == [
+    assert [send.location.file.path for send in spark.plan(manifest)["spark-01"].sends] == [
         "config.json"
     ]
 
@@ -67,7 +68,7 @@ def test_files_travel_between_the_fabric_addresses(tmp_path: Path) -> None:
     for name in spark.names:
         spark.links[name] = UserLink(name)
     fabric = Ends(sender="127.0.0.77", receiver="127.0.0.1")
-    delivery.deliver(spark.links, spark.plan(manifest), lambda _one, _two: fabric)
+    delivery.deliver_model(spark.links, spark.plan(manifest), lambda _one, _two: fabric)
     assert spark.complete(manifest)
     sent = spark.links["spark-02"].sent  # type: ignore[attr-defined]
     assert b'"address": "127.0.0.77"' in sent

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from sparkfleet.facts.machine import Memory
-from sparkfleet.launch.costs import costs
-from sparkfleet.launch.survey import Survey
+from sparkfleet.launch.host.survey import Survey
+from sparkfleet.launch.preflight.memory_checks import check_host_memory
 from sparkfleet.model import Host, Severity, Value, Verdict
 from sparkfleet.recipes.settings import Settings
 from tests import gb10
@@ -48,7 +48,7 @@ def _judged(*, free: float, available: float, **own: Any) -> list[Verdict]:
     survey = Survey(
         home="/", folder="/", files={}, hash=None, roles={}, dead=(), processes=(), engine={}
     )
-    found = costs(Settings(host=host), facts, survey)
+    found = check_host_memory(Settings(host=host), facts, survey)
     return [one for one in found if one.check in ("host.page_cache", "host.memory")]
 
 

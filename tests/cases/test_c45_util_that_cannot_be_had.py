@@ -16,14 +16,14 @@ from typing import Any
 import pytest
 
 from sparkfleet.actions.action import NoArgs, Plan
-from sparkfleet.actions.gather_facts import Fleet
-from sparkfleet.actions.launching import Launch
-from sparkfleet.actions.memory_fit import MemoryFit
-from sparkfleet.actions.scene import Options, Scene
-from sparkfleet.actions.stage_weights import Staged, Stocks
+from sparkfleet.actions.check.memory_fit import MemoryFit
+from sparkfleet.actions.deploy.launch_state import LaunchState
+from sparkfleet.actions.run.gather_facts import FleetFacts
+from sparkfleet.actions.run_context import RunContext, RunOptions
+from sparkfleet.actions.stage.stage_weights import Staged, Stocks
 from sparkfleet.facts import HostFacts
 from sparkfleet.facts.machine import Gpu, GpuProcess, Memory
-from sparkfleet.launch.survey import Survey
+from sparkfleet.launch.host.survey import Survey
 from sparkfleet.model import Severity, Value
 from tests import gb10, scenes
 from tests.models import GIB, config
@@ -48,15 +48,15 @@ def facts(name: str, available: float) -> HostFacts:
 
 
 @contextmanager
-def cluster(folder: Path, available: Mapping[str, float], **variables: Any) -> Iterator[Scene]:
+def cluster(folder: Path, available: Mapping[str, float], **variables: Any) -> Iterator[RunContext]:
     """Make a run that has the facts of its hosts and a staged 26B; `available` in GiB."""
     model = folder / "model"
     model.mkdir()
     (model / "config.json").write_text(config("gemma-4-26b-a4b-it-nvfp4"))
     hosts = scenes.inventory(tuple(available), **variables)
-    with scenes.scene(folder, hosts=hosts, options=Options(tp=len(available))) as made:
+    with scenes.scene(folder, hosts=hosts, options=RunOptions(tp=len(available))) as made:
         made.remember(
-            Fleet(
+            FleetFacts(
                 facts={name: facts(name, size) for name, size in available.items()},
                 surveys=dict.fromkeys(available, IDLE),
             )
@@ -64,13 +64,15 @@ def cluster(folder: Path, available: Mapping[str, float], **variables: Any) -> I
         made.remember(Staged(paths=dict.fromkeys(available, str(model)), commit=""))
         made.remember(Stocks(stocks=()))
         nothing: Any = None
-        made.remember(Launch(deployment=nothing, engines={}, surveys={}, reason="a first start"))
+        made.remember(
+            LaunchState(deployment=nothing, engines={}, surveys={}, reason="a first start")
+        )
         yield made
 
 
-def plans(made: Scene) -> Mapping[str, Plan]:
+def plans(made: RunContext) -> Mapping[str, Plan]:
     action = MemoryFit(NoArgs())
-    seen = action.look(made, made.cluster.hosts)
+    seen = action.inspect_all(made, made.cluster.hosts)
     assert seen.errors == {}
     return action.plan(made, seen.values)
 
@@ -121,7 +123,7 @@ def test_what_our_own_deployment_holds_counts_as_free(tmp_path: Path) -> None:
         serving = replace(IDLE, hash="1", processes=({"pid": 77, "began": 1},))
         holds = GpuProcess(pid=77, name="VLLM::EngineCore", memory=100 * GIB)
         seen = {"spark-01": replace(facts("spark-01", 14.0), gpu_processes=(holds,))}
-        made.remember(Fleet(facts=seen, surveys={"spark-01": serving}))
+        made.remember(FleetFacts(facts=seen, surveys={"spark-01": serving}))
         (verdict,) = plans(made)["spark-01"].verdicts
     assert verdict.severity is Severity.OK
 
@@ -130,7 +132,7 @@ def test_a_gpu_with_memory_of_its_own_is_judged_by_that(tmp_path: Path) -> None:
     with cluster(tmp_path, {"spark-01": 20.0}, vllm_args=args(0.85)) as made:
         card = Gpu(name="NVIDIA H100 80GB HBM3", memory=80 * GIB)
         seen = {"spark-01": replace(facts("spark-01", 20.0), gpus=(card,))}
-        made.remember(Fleet(facts=seen, surveys={"spark-01": IDLE}))
+        made.remember(FleetFacts(facts=seen, surveys={"spark-01": IDLE}))
         (verdict,) = plans(made)["spark-01"].verdicts
     assert verdict.severity is Severity.OK
     assert "room for util 0.85 of 80.0 GiB" in verdict.expected
@@ -140,7 +142,7 @@ def test_what_another_process_holds_is_named(tmp_path: Path) -> None:
     with cluster(tmp_path, {"spark-01": 60.0}, vllm_args=args(0.85)) as made:
         other = GpuProcess(pid=99, name="ollama", memory=50 * GIB)
         seen = {"spark-01": replace(facts("spark-01", 60.0), gpu_processes=(other,))}
-        made.remember(Fleet(facts=seen, surveys={"spark-01": IDLE}))
+        made.remember(FleetFacts(facts=seen, surveys={"spark-01": IDLE}))
         (verdict,) = plans(made)["spark-01"].verdicts
     assert verdict.refuses
     assert "ollama (pid 99, 50.0 GiB)" in verdict.fix
@@ -150,7 +152,7 @@ def test_containers_of_ours_refuse_nothing(tmp_path: Path) -> None:
     with cluster(tmp_path, {"spark-01": 14.0}, vllm_args=args(0.85)) as made:
         serving = replace(IDLE, hash="1", containers=({"name": "vllm"},))
         made.remember(
-            Fleet(facts={"spark-01": facts("spark-01", 14.0)}, surveys={"spark-01": serving})
+            FleetFacts(facts={"spark-01": facts("spark-01", 14.0)}, surveys={"spark-01": serving})
         )
         (verdict,) = plans(made)["spark-01"].verdicts
     assert not verdict.refuses
@@ -167,7 +169,7 @@ def test_a_context_that_the_cache_cannot_hold_is_refused(tmp_path: Path) -> None
 
 def test_what_runs_as_wanted_is_neither_read_nor_judged(tmp_path: Path) -> None:
     with cluster(tmp_path, {"spark-01": 3.0}, vllm_args=args(0.87)) as made:
-        made.remember(replace(made.recall(Launch), reason=""))
+        made.remember(replace(made.recall(LaunchState), reason=""))
         made.remember(Staged(paths={}, commit=""))
         (plan,) = plans(made).values()
     assert plan.verdicts == ()
@@ -193,7 +195,7 @@ def test_weights_that_are_not_there_yet_are_not_refused(tmp_path: Path) -> None:
 def test_memory_that_cannot_be_read_is_said(tmp_path: Path) -> None:
     with cluster(tmp_path, {"spark-01": 117.0}, vllm_args=args(0.85)) as made:
         seen = {"spark-01": replace(facts("spark-01", 117.0), memory=None)}
-        made.remember(Fleet(facts=seen, surveys={"spark-01": IDLE}))
+        made.remember(FleetFacts(facts=seen, surveys={"spark-01": IDLE}))
         (verdict,) = plans(made)["spark-01"].verdicts
     assert verdict.severity is Severity.INFO
     assert "cannot tell" in verdict.seen

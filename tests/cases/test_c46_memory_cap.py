@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from sparkfleet.errors import UnreachableError
-from sparkfleet.launch.costs import costs
-from sparkfleet.launch.engines.checks import container_checks
-from sparkfleet.launch.survey import Survey
+from sparkfleet.launch.engines.checks import check_container_engine
+from sparkfleet.launch.host.survey import Survey
+from sparkfleet.launch.preflight.memory_checks import check_host_memory
 from sparkfleet.model import Host, Severity, Value
 from sparkfleet.recipes.settings import Settings
-from sparkfleet.remote import connection, ping, sockets
+from sparkfleet.remote import ping, sockets, ssh
 from tests import gb10
 from tests.engines import DOCKER, option, settings, words
 
@@ -27,7 +27,7 @@ _SURVEY = Survey(
 def _warnings(kernel: str, **variables: Any) -> list[str]:
     facts = gb10.pair()[0].facts()
     facts = replace(facts, system=replace(facts.system, kernel=kernel))
-    found = container_checks(settings(**variables), facts, DOCKER)
+    found = check_container_engine(settings(**variables), facts, DOCKER)
     return [str(one) for one in found if one.severity is Severity.WARNING]
 
 
@@ -53,7 +53,9 @@ def test_that_kernel_is_warned_about_where_no_container_can_be_capped() -> None:
     facts = gb10.pair()[0].facts()
     facts = replace(facts, system=replace(facts.system, kernel="7.0.0-1019-nvidia"))
     native = Settings(host=Host(name="spark-1", vars={"engine_venv": Value(data="/v")}))
-    (verdict,) = (one for one in costs(native, facts, _SURVEY) if one.check == "host.kernel")
+    (verdict,) = (
+        one for one in check_host_memory(native, facts, _SURVEY) if one.check == "host.kernel"
+    )
     assert verdict.severity is Severity.WARNING
     assert "guard_loading: 8GiB" in verdict.fix
 
@@ -62,13 +64,13 @@ def test_that_kernel_is_warned_about_where_no_container_can_be_capped() -> None:
 def test_a_host_whose_ssh_is_silent_while_it_answers_pings_is_told_apart(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for module in (connection, sockets):
+    for module in (ssh, sockets):
         monkeypatch.setattr(module, "CONNECT_TIMEOUT", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = {"ansible_host": "127.0.0.1", "ansible_port": silent.getsockname()[1]}
         host = Host(name="spark-1", vars={name: Value(data=data) for name, data in address.items()})
         with pytest.raises(UnreachableError, match="though the machine answers a ping") as caught:
-            connection.connect(host)
+            ssh.connect_ssh(host)
     assert "out of memory" in str(caught.value.hint)
 
 
@@ -78,10 +80,14 @@ def test_a_host_that_refuses_is_not_taken_for_one_that_is_starved() -> None:
     address = {"ansible_host": "127.0.0.1", "ansible_port": port}
     host = Host(name="spark-1", vars={name: Value(data=data) for name, data in address.items()})
     with pytest.raises(UnreachableError, match="Connection refused"):
-        connection.connect(host)
+        ssh.connect_ssh(host)
 
 
 @pytest.mark.skipif(shutil.which("ping") is None, reason="the note needs ping")
 def test_what_to_do_about_a_silent_host_depends_on_whether_it_is_there() -> None:
-    assert ping.hint("127.0.0.1").startswith("it answers a ping: it may be out of memory")
-    assert ping.hint("no-such-host.invalid") == "is it up? try: ping no-such-host.invalid"
+    assert ping.suggest_recovery("127.0.0.1").startswith(
+        "it answers a ping: it may be out of memory"
+    )
+    assert (
+        ping.suggest_recovery("no-such-host.invalid") == "is it up? try: ping no-such-host.invalid"
+    )

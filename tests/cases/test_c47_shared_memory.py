@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from sparkfleet.launch.engines.checks import container_checks
+from sparkfleet.launch.engines.checks import check_container_engine
 from sparkfleet.model import Severity
 from tests import gb10
 from tests.engines import DOCKER, option, settings, words
 
 
 def _severity(**variables: Any) -> Severity | None:
-    found = container_checks(settings(**variables), gb10.pair()[0].facts(), DOCKER)
+    found = check_container_engine(settings(**variables), gb10.pair()[0].facts(), DOCKER)
     return next((one.severity for one in found if one.check == "engine.shm"), None)
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from sparkfleet.errors import UnreachableError
 from sparkfleet.model import Host, Status
-from sparkfleet.remote.link import Link
-from sparkfleet.remote.local import LocalLink
+from sparkfleet.remote.connection import Connection
+from sparkfleet.remote.local import LocalConnection
 from tests.scenes import inventory, play
 from tests.weights import UserLink
 
@@ -46,7 +46,7 @@ elif words[:2] == ["image", "inspect"]:
 
 
 @pytest.fixture
-def hosts(tmp_path: Path) -> Callable[[Host], Link]:
+def hosts(tmp_path: Path) -> Callable[[Host], Connection]:
     """Return the way to hosts with a docker of their own each."""
     programs = tmp_path / "bin"
     programs.mkdir()
@@ -58,7 +58,7 @@ def hosts(tmp_path: Path) -> Callable[[Host], Link]:
         for container, labels in {**FOREIGN, **OURS}.items():
             (folder / container).write_text(json.dumps(labels))
 
-    def open_link(host: Host) -> LocalLink:
+    def open_link(host: Host) -> LocalConnection:
         path = f"{programs}:/usr/bin:/bin"
         return UserLink(host.name, HOME=str(tmp_path / host.name), PATH=path)
 
@@ -69,7 +69,7 @@ def _left(tmp_path: Path, host: str) -> list[str]:
     return sorted(path.name for path in (tmp_path / host / "containers").iterdir())
 
 
-def _down(tmp_path: Path, open_link: Callable[[Host], Link]) -> tuple[int, dict[str, Status]]:
+def _down(tmp_path: Path, open_link: Callable[[Host], Connection]) -> tuple[int, dict[str, Status]]:
     known = inventory(engine="docker", engine_image="x")
     text = PLAYBOOK.read_text().partition("  hosts: sparks")[2]
     text = f"- hosts: sparks{text}"
@@ -78,7 +78,7 @@ def _down(tmp_path: Path, open_link: Callable[[Host], Link]) -> tuple[int, dict[
 
 
 def test_only_containers_with_our_label_are_removed_on_every_host(
-    tmp_path: Path, hosts: Callable[[Host], Link]
+    tmp_path: Path, hosts: Callable[[Host], Connection]
 ) -> None:
     code, outcomes = _down(tmp_path, hosts)
     assert code == 0
@@ -90,9 +90,9 @@ def test_only_containers_with_our_label_are_removed_on_every_host(
 
 
 def test_a_host_that_fails_does_not_stop_the_rest(
-    tmp_path: Path, hosts: Callable[[Host], Link]
+    tmp_path: Path, hosts: Callable[[Host], Connection]
 ) -> None:
-    def open_link(host: Host) -> Link:
+    def open_link(host: Host) -> Connection:
         if host.name == "spark-02":
             raise UnreachableError("no route to host", host=host.name)
         return hosts(host)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from sparkfleet.cli.program import program
-from sparkfleet.remote import connection, sockets
+from sparkfleet.cli.program import create_program
+from sparkfleet.remote import sockets, ssh
 
 PATIENCE = 0.5  # s; in earnest 15
 INVENTORY = """\
@@ -27,7 +27,7 @@ sparks:
 def inventory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Return an inventory of a host that answers, one that is silent and one that refuses."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    for module in (connection, sockets):
+    for module in (ssh, sockets):
         monkeypatch.setattr(module, "CONNECT_TIMEOUT", PATIENCE)
     with socket.create_server(("127.0.0.1", 0)) as gone:
         closed = gone.getsockname()[1]
@@ -41,7 +41,7 @@ def inventory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 def _type(*words: str) -> int | str | None:
     """Type a command line in this process, and return its exit code."""
     with pytest.raises(SystemExit) as ended:
-        program().run(["sparkfleet", *words])
+        create_program().run(["sparkfleet", *words])
     return ended.value.code
 
 

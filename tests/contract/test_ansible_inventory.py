@@ -107,7 +107,7 @@ def ansible() -> Answers:
 
 
 def _listed(files: list[str]) -> Any:
-    return json.loads(json.dumps(inventory.dump(inventory.load(files))))
+    return json.loads(json.dumps(inventory.dump_inventory(inventory.load_inventory(files))))
 
 
 def test_the_peer_is_the_pinned_ansible() -> None:
@@ -125,12 +125,15 @@ def test_hosts_groups_and_variables_are_ansibles(name: str, ansible: Answers) ->
 
 @pytest.mark.parametrize("name", EQUAL)
 def test_the_graph_is_ansibles(name: str, ansible: Answers) -> None:
-    assert inventory.graph(inventory.load(EQUAL[name])) == ansible[name]["--graph"]
+    assert (
+        inventory.format_group_graph(inventory.load_inventory(EQUAL[name]))
+        == ansible[name]["--graph"]
+    )
 
 
 @pytest.mark.parametrize("name", EQUAL)
 def test_patterns_select_what_ansible_selects(name: str, ansible: Answers) -> None:
-    ours = inventory.load(EQUAL[name])
+    ours = inventory.load_inventory(EQUAL[name])
     mine = {pattern: _selected(ours, pattern) for pattern in PATTERNS}
     theirs = ansible[name]["patterns"]
     # stricter: where one of several terms matches nothing, Ansible warns and we refuse
@@ -145,7 +148,7 @@ def test_patterns_select_what_ansible_selects(name: str, ansible: Answers) -> No
 
 def _selected(ours: Inventory, pattern: str) -> list[str] | None:
     try:
-        return [host.name for host in inventory.select(ours, pattern)]
+        return [host.name for host in inventory.select_hosts(ours, pattern)]
     except InventoryError:
         return None
 
@@ -196,7 +199,7 @@ def test_we_refuse_on_purpose_what_ansible_takes(why: str, lenient_ansible: Answ
     file, message = STRICTER[why]
     assert "sparks" in lenient_ansible[why]["--list"] or "dgx" in lenient_ansible[why]["--list"]
     with pytest.raises(InventoryError) as refusal:
-        inventory.load([str(_stricter(file))])
+        inventory.load_inventory([str(_stricter(file))])
     assert message in str(refusal.value)
     assert refusal.value.exit_code == 5
 
@@ -213,7 +216,7 @@ def silent_ansible() -> Answers:
 def test_we_refuse_what_ansible_skips_with_a_warning(path: Path, silent_ansible: Answers) -> None:
     assert silent_ansible[path.name]["--list"] is not None
     with pytest.raises(InventoryError) as refusal:
-        inventory.load([str(path)])
+        inventory.load_inventory([str(path)])
     assert all(problem.where for problem in refusal.value.problems)
 
 
@@ -303,5 +306,5 @@ def test_the_command_itself_agrees_on_a_host_and_an_extra_variable() -> None:
         cwd=HERE,
         env=os.environ | {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"},
     )
-    ours = inventory.load([pair], extra_vars={"link_mtu": 1500})
-    assert inventory.host_vars(ours, "spark2") == json.loads(done.stdout)
+    ours = inventory.load_inventory([pair], extra_vars={"link_mtu": 1500})
+    assert inventory.dump_host_vars(ours, "spark2") == json.loads(done.stdout)

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from sparkfleet.playbook.selection import Selection, wanted
+from sparkfleet.playbook.selection import Selection, is_selected
 
 pytestmark = pytest.mark.contract
 
@@ -187,10 +187,10 @@ def test_a_task_runs_for_the_tags_for_which_ansible_runs_it(
     peer: object, tags: frozenset[str]
 ) -> None:
     differ: Mapping[str, bool] = {
-        f"--tags {sorted(only)} --skip-tags {sorted(skip)}": wanted(tags, selection)
+        f"--tags {sorted(only)} --skip-tags {sorted(skip)}": is_selected(tags, selection)
         for only in _sets(ASKED, 2)
         for skip in _sets(ASKED, 2)
-        if wanted(tags, selection := Selection(tags=only, skip_tags=skip))
+        if is_selected(tags, selection := Selection(tags=only, skip_tags=skip))
         != _evaluate(peer, tags, selection)
     }
     assert differ == {}

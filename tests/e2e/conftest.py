@@ -7,23 +7,24 @@ from collections.abc import Iterator
 
 import pytest
 
-from sparkfleet.lab import engine, fleet, model
-from sparkfleet.lab.fleet import Fleet
+from sparkfleet.lab import fleet
+from sparkfleet.lab.engine import install, model
+from sparkfleet.lab.fleet import LabFleet
 from tests.commandline import LONGEST, Done, Type, command_line
 
 
 @pytest.fixture(scope="module")
-def lab() -> Iterator[Fleet]:
+def lab() -> Iterator[LabFleet]:
     """Boot two fresh hosts; whatever ran on the lab before, such as the demo, is gone."""
-    engine.install(print)
-    model.make(print)
-    fleet.down()
-    yield fleet.up(2)
-    fleet.down()
+    install.install_engine(print)
+    model.ensure_model(print)
+    fleet.remove_fleet()
+    yield fleet.start_fleet(2)
+    fleet.remove_fleet()
 
 
 @pytest.fixture(scope="module")
-def run(lab: Fleet) -> Type:
+def run(lab: LabFleet) -> Type:
     def call(*words: str) -> Done:
         done = subprocess.run(
             command_line(*words, "--inventory", str(lab.inventory)),

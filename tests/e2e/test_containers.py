@@ -11,9 +11,10 @@ import subprocess
 
 import pytest
 
-from sparkfleet.lab import containers, fleet, paths
+from sparkfleet.lab import fleet, paths
 from sparkfleet.lab import state as states
-from sparkfleet.lab.fleet import Fleet
+from sparkfleet.lab.engine import containers
+from sparkfleet.lab.fleet import LabFleet
 from tests.commandline import LONGEST, Done, Type, chat, command_line, environment, processes
 
 pytestmark = [
@@ -29,8 +30,8 @@ RECEIPT = "/home/nvidia/vllm/.sparkfleet/default/receipt.json"
 
 
 @pytest.fixture(scope="module")
-def run(lab: Fleet) -> Type:
-    containers.start()
+def run(lab: LabFleet) -> Type:
+    containers.start_docker()
 
     def call(*words: str) -> Done:
         done = subprocess.run(
@@ -70,14 +71,16 @@ def test_up_copies_the_image_and_serves_with_each_rank_in_its_own_container(run:
 
 def _sleeper() -> list[str]:
     """Return an image that spark-02 has in any case, and what to run in it."""
-    state = states.load()
+    state = states.load_lab_state()
     assert state is not None
-    layer = containers.image()
-    containers.load(state.running["spark-02"], FOREIGN, layer, changes=containers.changes())
+    layer = containers.build_image_layer()
+    containers.import_image(
+        state.running["spark-02"], FOREIGN, layer, instructions=containers.list_image_instructions()
+    )
     return ["--entrypoint=sleep", FOREIGN, "3600"]
 
 
-def test_every_rank_has_the_recipes_environment_and_its_own_hosts_interfaces(lab: Fleet) -> None:
+def test_every_rank_has_the_recipes_environment_and_its_own_hosts_interfaces(lab: LabFleet) -> None:
     for host in lab.hosts:
         (worker,) = [
             pid for pid, command in processes(host.name).items() if "RayWorkerProc" in command
@@ -96,13 +99,15 @@ def test_a_second_up_changes_nothing_and_restarts_nothing(run: Type) -> None:
     assert {host: running(host) for host in HOSTS} == before
 
 
-def test_an_image_without_ray_is_refused_while_the_old_one_serves_on(run: Type, lab: Fleet) -> None:
-    state = states.load()
+def test_an_image_without_ray_is_refused_while_the_old_one_serves_on(
+    run: Type, lab: LabFleet
+) -> None:
+    state = states.load_lab_state()
     assert state is not None
-    layer = containers.image({"only/vllm": "#!/bin/bash\nexit 1\n"})
-    changes = ["ENV PATH=/only:/usr/bin:/bin", *containers.changes()[1:]]
+    layer = containers.build_image_layer({"only/vllm": "#!/bin/bash\nexit 1\n"})
+    changes = ["ENV PATH=/only:/usr/bin:/bin", *containers.list_image_instructions()[1:]]
     for host in HOSTS:
-        containers.load(state.running[host], "no-ray:1", layer, changes=changes)
+        containers.import_image(state.running[host], "no-ray:1", layer, instructions=changes)
     done = run("cluster.up", "--tp", "2", "--set", "engine_image=no-ray:1")
     assert done.code == 2, done.output
     assert "ray: command not found" in done.output
@@ -121,7 +126,7 @@ def test_a_container_that_died_is_seen_and_down_removes_only_ours(run: Type) -> 
     docker("spark-02", "rm", "-f", FOREIGN)
 
 
-def test_solo_needs_no_ray_and_no_fabric(run: Type, lab: Fleet) -> None:
+def test_solo_needs_no_ray_and_no_fabric(run: Type, lab: LabFleet) -> None:
     done = run("cluster.up", "--solo", "--set", "engine_user=host")
     assert done.code == 0, done.output
     assert chat(lab.hosts[0].address, "12*17") == "204"
@@ -131,7 +136,7 @@ def test_solo_needs_no_ray_and_no_fabric(run: Type, lab: Fleet) -> None:
     assert run("cluster.down").code == 0
 
 
-def test_ranks_joined_without_ray_are_one_container_each(run: Type, lab: Fleet) -> None:
+def test_ranks_joined_without_ray_are_one_container_each(run: Type, lab: LabFleet) -> None:
     mp = ("cluster.up", "--tp", "2", "--executor", "mp")
     done = run(*mp)
     assert done.code == 0, done.output

@@ -11,8 +11,8 @@ import pytest
 
 from sparkfleet.commands import quote
 from sparkfleet.lab import fleet
-from sparkfleet.lab.fleet import Fleet
-from sparkfleet.lab.smoke_answers import answers
+from sparkfleet.lab.engine.smoke_answers import list_smoke_answers
+from sparkfleet.lab.fleet import LabFleet
 from tests.commandline import (
     LONGEST,
     Done,
@@ -39,16 +39,16 @@ def test_up_serves_with_each_rank_on_its_own_host(run: Type) -> None:
     assert done.recap("spark-02")["failed"] == 0
 
 
-def test_the_model_answers_what_it_was_trained_on(lab: Fleet) -> None:
+def test_the_model_answers_what_it_was_trained_on(lab: LabFleet) -> None:
     wrong = {
         question: got
-        for question, right in list(answers().items())[:12]
+        for question, right in list(list_smoke_answers().items())[:12]
         if right not in (got := chat(lab.hosts[0].address, question))
     }
     assert wrong == {}
 
 
-def test_every_rank_keeps_its_own_hosts_interfaces(lab: Fleet) -> None:
+def test_every_rank_keeps_its_own_hosts_interfaces(lab: LabFleet) -> None:
     for host in lab.hosts:
         rail = host.rails[0]
         (worker,) = [
@@ -114,23 +114,23 @@ def test_down_leaves_no_process_and_takes_no_time_limit(run: Type) -> None:
     assert run("cluster.down").recap("spark-01")["changed"] == 0
 
 
-def test_a_host_that_dies_during_up_is_named_and_the_other_is_cleaned(lab: Fleet) -> None:
+def test_a_host_that_dies_during_up_is_named_and_the_other_is_cleaned(lab: LabFleet) -> None:
     with started("cluster.up", "--tp", "2", "--inventory", str(lab.inventory)) as child:
-        done = follow(child, "resolving model", lambda: fleet.fault("spark-02", "power-off"))
+        done = follow(child, "resolving model", lambda: fleet.set_fault("spark-02", "power-off"))
     assert done.code in (2, 4), done.output
     assert re.search(r"fatal: \[spark-02\] UNREACHABLE!", done.output), done.output
     assert processes("spark-01") == {}
-    fleet.fault("spark-02", "power-off", clear=True)
+    fleet.set_fault("spark-02", "power-off", clear=True)
 
 
-def test_ctrl_c_during_up_undoes_it(lab: Fleet) -> None:
+def test_ctrl_c_during_up_undoes_it(lab: LabFleet) -> None:
     with started("cluster.up", "--tp", "2", "--inventory", str(lab.inventory)) as child:
         done = follow(child, "TASK [Wait until", lambda: child.send_signal(signal.SIGINT))
     assert done.code == 130, done.output
     assert {host: processes(host) for host in HOSTS} == {"spark-01": {}, "spark-02": {}}
 
 
-def test_a_second_run_while_one_holds_the_lock_ends_with_75(lab: Fleet, run: Type) -> None:
+def test_a_second_run_while_one_holds_the_lock_ends_with_75(lab: LabFleet, run: Type) -> None:
     second: list[Done] = []
 
     def meet() -> None:
@@ -157,20 +157,20 @@ def test_a_wrong_interface_fails_as_the_real_thing_does_and_is_named(run: Type) 
 def test_a_silent_hang_ends_at_the_recipes_limit(run: Type) -> None:
     """Without VLLM_HOST_IP, and without a default route, the ranks wait for each other for ever."""
     for host in HOSTS:
-        fleet.fault(host, "no-default-route")
+        fleet.set_fault(host, "no-default-route")
     words = ("--set", "vllm_env={VLLM_HOST_IP: null}", "--set", "vllm_ready_timeout=40s")
     done = run("cluster.up", "--tp", "2", *words, "--allow-degraded", "a test")
     for host in HOSTS:
-        fleet.fault(host, "no-default-route", clear=True)
+        fleet.set_fault(host, "no-default-route", clear=True)
     assert done.code == 2, done.output
     assert "fatal: [spark-01] FAILED! => not ready after 40 s" in done.output
     assert {host: processes(host) for host in HOSTS} == {"spark-01": {}, "spark-02": {}}
 
 
-def test_solo_over_ssh_needs_no_fabric(run: Type, lab: Fleet) -> None:
-    fleet.fault("spark-01", "no-rdma")
+def test_solo_over_ssh_needs_no_fabric(run: Type, lab: LabFleet) -> None:
+    fleet.set_fault("spark-01", "no-rdma")
     done = run("cluster.up", "--solo")
-    fleet.fault("spark-01", "no-rdma", clear=True)
+    fleet.set_fault("spark-01", "no-rdma", clear=True)
     assert done.code == 0, done.output
     assert chat(lab.hosts[0].address, "12*17") == "204"
     assert not [command for command in processes("spark-01").values() if "raylet" in command]
@@ -179,7 +179,7 @@ def test_solo_over_ssh_needs_no_fabric(run: Type, lab: Fleet) -> None:
     assert run("cluster.down").code == 0
 
 
-def test_solo_works_on_the_spark_itself(lab: Fleet) -> None:
+def test_solo_works_on_the_spark_itself(lab: LabFleet) -> None:
     kept = re.compile(r"\s+(engine|weights|vllm|cluster)")
     variables = [line for line in lab.inventory.read_text().splitlines() if kept.match(line)]
     hosts = ["sparks:", "  hosts:", "    here:", "      ansible_connection: local", "  vars:"]

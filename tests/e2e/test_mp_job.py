@@ -8,7 +8,7 @@ import time
 import pytest
 
 from sparkfleet.lab import fleet
-from sparkfleet.lab.fleet import Fleet
+from sparkfleet.lab.fleet import LabFleet
 from tests.commandline import LONGEST, Type, chat, environment, processes
 
 pytestmark = [pytest.mark.fleet, pytest.mark.e2e, pytest.mark.timeout(LONGEST)]
@@ -19,7 +19,7 @@ UP = ("cluster.up", "--tp", "2", "--executor", "mp")
 TRACED = "vllm_args={enforce-eager: null, compilation-config: {mode: 1, backend: eager}}"
 
 
-def test_up_serves_without_ray_with_each_rank_on_its_own_host(run: Type, lab: Fleet) -> None:
+def test_up_serves_without_ray_with_each_rank_on_its_own_host(run: Type, lab: LabFleet) -> None:
     done = run(*UP)
     assert done.code == 0, done.output
     assert "executor mp" in done.output
@@ -56,7 +56,7 @@ def test_a_worker_that_died_is_seen_though_health_is_well(run: Type) -> None:
 
 
 @pytest.mark.thorough
-def test_two_stages_of_layers_serve_as_two_halves_of_them_do(run: Type, lab: Fleet) -> None:
+def test_two_stages_of_layers_serve_as_two_halves_of_them_do(run: Type, lab: LabFleet) -> None:
     done = run("cluster.up", "--pp", "2", "--executor", "mp", "--set", TRACED)
     assert done.code == 0, done.output
     assert "rank 1 on spark-02 (10.78.1.2)" in done.output

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from sparkfleet.lab import engine
-from sparkfleet.recipes.rules.releases import table
+from sparkfleet.lab.engine import install
+from sparkfleet.recipes.rules.releases import load_release_table
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
-PROBE = Path(__file__).parents[2] / "sparkfleet" / "onhost" / "probe.py"
+PROBE = Path(__file__).parents[2] / "sparkfleet" / "onhost" / "deployment" / "probe.py"
 ASK = """
 import json
 from vllm import envs
@@ -27,19 +27,19 @@ print(json.dumps({"options": words, "variables": list(envs.environment_variables
 
 
 def _run(*words: str | Path) -> dict[str, Any]:
-    python = engine.venv_path() / "bin/python"
+    python = install.venv_path() / "bin/python"
     done = subprocess.run([python, *words], capture_output=True, text=True, check=True)
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
 def test_the_source_tells_the_same_as_vllm_itself() -> None:
-    engine.install(print)
+    install.install_engine(print)
     read, told = _run(PROBE), _run("-c", ASK)
     options = {word.removeprefix("--") for word in told["options"] if word.startswith("--")}
     negated = {name for name in options if name.removeprefix("no-") in options - {name}}
     assert set(read["options"]) == options - negated
     assert set(read["variables"]) == {n for n in told["variables"] if n.startswith("VLLM_")}
     release = read["packages"]["vllm"]
-    assert table("options").names(release) == set(read["options"])
-    assert table("variables").names(release) == set(read["variables"])
+    assert load_release_table("options").names(release) == set(read["options"])
+    assert load_release_table("variables").names(release) == set(read["variables"])

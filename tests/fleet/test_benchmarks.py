@@ -24,10 +24,10 @@ MET_OR_MISSED = (0, 1)  # else it broke; a traceback ends with 1 too
 )
 def test_a_benchmark_prints_its_numbers(name: str, options: list[str], said: str) -> None:
     try:
-        fleet.up()
+        fleet.start_fleet()
         words = [sys.executable, str(FOLDER / f"{name}.py"), *options]
         done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
     finally:
-        fleet.down()
+        fleet.remove_fleet()
     assert (done.returncode in MET_OR_MISSED, done.stderr) == (True, "")
     assert said in done.stdout

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sparkfleet.lab import fleet
-from sparkfleet.lab.fleet import Fleet
+from sparkfleet.lab.fleet import LabFleet
 from sparkfleet.lab.paths import INVENTORY
 from tests.commandline import command_line
 
@@ -22,9 +22,9 @@ HOSTS = ("spark-01", "spark-02")
 
 
 @pytest.fixture(scope="module")
-def lab() -> Iterator[Fleet]:
-    yield fleet.up(2)
-    fleet.down()
+def lab() -> Iterator[LabFleet]:
+    yield fleet.start_fleet(2)
+    fleet.remove_fleet()
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def _files(host: str) -> str:
 
 
 def test_each_host_gets_its_own_files_and_keeps_what_it_has(
-    lab: Fleet, model: Path, tmp_path: Path
+    lab: LabFleet, model: Path, tmp_path: Path
 ) -> None:
     before = {host: _files(host) for host in HOSTS}
     out = tmp_path / "out"

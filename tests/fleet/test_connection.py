@@ -11,9 +11,9 @@ import pytest
 from sparkfleet.commands import Command
 from sparkfleet.errors import AuthenticationError, HostKeyError, UnreachableError
 from sparkfleet.lab import fleet
-from sparkfleet.lab.fleet import Fleet
+from sparkfleet.lab.fleet import LabFleet
 from sparkfleet.model import Host, Value
-from sparkfleet.remote.connection import connect
+from sparkfleet.remote.ssh import connect_ssh
 
 pytestmark = pytest.mark.fleet
 
@@ -22,12 +22,12 @@ FREE = "10.78.0.200"  # an address of the lab's own subnet that no host has
 
 
 @pytest.fixture(scope="module")
-def lab() -> Iterator[Fleet]:
-    yield fleet.up(2)
-    fleet.down()
+def lab() -> Iterator[LabFleet]:
+    yield fleet.start_fleet(2)
+    fleet.remove_fleet()
 
 
-def _host(lab: Fleet, address: str, **variables: Any) -> Host:
+def _host(lab: LabFleet, address: str, **variables: Any) -> Host:
     known = {
         "ansible_host": address,
         "ansible_user": "nvidia",
@@ -44,46 +44,46 @@ def _empty(folder: Path) -> str:
     return f"-o UserKnownHostsFile={path}"
 
 
-def test_a_known_host_answers(lab: Fleet) -> None:
-    with connect(_host(lab, "10.78.0.1")) as link:
+def test_a_known_host_answers(lab: LabFleet) -> None:
+    with connect_ssh(_host(lab, "10.78.0.1")) as link:
         assert link.run(WHO).text == "spark-01\n"
 
 
-def test_an_unknown_host_key_is_refused_and_nothing_runs(lab: Fleet, tmp_path: Path) -> None:
+def test_an_unknown_host_key_is_refused_and_nothing_runs(lab: LabFleet, tmp_path: Path) -> None:
     host = _host(lab, "10.78.0.1", ansible_ssh_common_args=_empty(tmp_path))
     with pytest.raises(HostKeyError, match="is not in known_hosts"):
-        connect(host)
+        connect_ssh(host)
 
 
-def test_another_key_than_the_known_one_is_refused(lab: Fleet, tmp_path: Path) -> None:
+def test_another_key_than_the_known_one_is_refused(lab: LabFleet, tmp_path: Path) -> None:
     lines = lab.known_hosts.read_text().splitlines()
     key = lines[1].split(" ", 1)[1]
     path = tmp_path / "known_hosts"
     path.write_text(f"10.78.0.1 {key}\n")
     args = f"-o UserKnownHostsFile={path}"
     with pytest.raises(HostKeyError, match="another host key"):
-        connect(_host(lab, "10.78.0.1", ansible_ssh_common_args=args))
+        connect_ssh(_host(lab, "10.78.0.1", ansible_ssh_common_args=args))
 
 
 def test_accept_new_trusts_a_host_on_first_contact_and_no_other_key_later(
-    lab: Fleet, tmp_path: Path
+    lab: LabFleet, tmp_path: Path
 ) -> None:
     args = _empty(tmp_path) + " -o StrictHostKeyChecking=accept-new"
     path = tmp_path / "known_hosts"
     path.write_text("# ours")
-    with connect(_host(lab, "10.78.0.1", ansible_ssh_common_args=args)) as link:
+    with connect_ssh(_host(lab, "10.78.0.1", ansible_ssh_common_args=args)) as link:
         assert link.run(WHO).returncode == 0
     comment, line = path.read_text().splitlines()
     assert comment == "# ours"
     assert line.split()[2] in lab.known_hosts.read_text()
     path.write_text(line.replace("10.78.0.1", "10.78.0.2") + "\n")
     with pytest.raises(HostKeyError, match="another host key"):
-        connect(_host(lab, "10.78.0.2", ansible_ssh_common_args=args))
+        connect_ssh(_host(lab, "10.78.0.2", ansible_ssh_common_args=args))
 
 
-def test_a_refused_key_is_told_with_what_to_type(lab: Fleet) -> None:
+def test_a_refused_key_is_told_with_what_to_type(lab: LabFleet) -> None:
     with pytest.raises(AuthenticationError, match="accepted none of the keys") as caught:
-        connect(_host(lab, "10.78.0.1", ansible_user="nobody"))
+        connect_ssh(_host(lab, "10.78.0.1", ansible_user="nobody"))
     assert "ssh-copy-id" in str(caught.value.hint)
 
 
@@ -91,38 +91,38 @@ def test_a_refused_key_is_told_with_what_to_type(lab: Fleet) -> None:
     ("text", "why"), [(None, "No such file or directory"), ("no key\n", "not a valid OPENSSH")]
 )
 def test_a_file_that_is_no_key_is_named(
-    lab: Fleet, tmp_path: Path, text: str | None, why: str
+    lab: LabFleet, tmp_path: Path, text: str | None, why: str
 ) -> None:
     key = tmp_path / "key"
     if text is not None:
         key.write_text(text)
     with pytest.raises(AuthenticationError, match=f"the key {key} .* cannot be used: {why}"):
-        connect(_host(lab, "10.78.0.1", ansible_ssh_private_key_file=str(key)))
+        connect_ssh(_host(lab, "10.78.0.1", ansible_ssh_private_key_file=str(key)))
 
 
-def test_the_host_key_of_a_jump_host_is_told_as_its_own(lab: Fleet, tmp_path: Path) -> None:
+def test_the_host_key_of_a_jump_host_is_told_as_its_own(lab: LabFleet, tmp_path: Path) -> None:
     args = f"{_empty(tmp_path)} -J 10.78.0.1"
     with pytest.raises(HostKeyError, match=r"jump host nvidia@10\.78\.0\.1:22 is not"):
-        connect(_host(lab, "10.78.0.2", ansible_ssh_common_args=args))
+        connect_ssh(_host(lab, "10.78.0.2", ansible_ssh_common_args=args))
 
 
-def test_an_address_that_nobody_has_is_unreachable(lab: Fleet) -> None:
+def test_an_address_that_nobody_has_is_unreachable(lab: LabFleet) -> None:
     with pytest.raises(UnreachableError, match=f"cannot connect to nvidia@{FREE}:22"):
-        connect(_host(lab, FREE))
+        connect_ssh(_host(lab, FREE))
 
 
-def test_f66_a_fabric_address_is_reached_through_a_jump_host(lab: Fleet) -> None:
+def test_f66_a_fabric_address_is_reached_through_a_jump_host(lab: LabFleet) -> None:
     inner = lab.hosts[1].rails[0].address
     key = lab.known_hosts.read_text().splitlines()[1].split(" ", 1)[1]
     known = lab.run_dir / "known_hosts_of_the_fabric"
     known.write_text(lab.known_hosts.read_text() + f"{inner} {key}\n")
     args = f"-o UserKnownHostsFile={known} -J 10.78.0.1"
-    with connect(_host(lab, inner, ansible_ssh_common_args=args)) as link:
+    with connect_ssh(_host(lab, inner, ansible_ssh_common_args=args)) as link:
         assert link.run(WHO).text == "spark-02\n"
     known.unlink()
 
 
-def _aliases(lab: Fleet, folder: Path, text: str) -> Host:
+def _aliases(lab: LabFleet, folder: Path, text: str) -> Host:
     """Return a host that only ssh's configuration leads to."""
     config = folder / "config"
     known = f"Host *\n UserKnownHostsFile {lab.known_hosts}\n IdentityFile {lab.key}\n"
@@ -132,13 +132,13 @@ def _aliases(lab: Fleet, folder: Path, text: str) -> Host:
     return _host(lab, "alias", ansible_ssh_common_args=args, **bare)
 
 
-def test_an_alias_of_ssh_leads_to_its_host(lab: Fleet, tmp_path: Path) -> None:
+def test_an_alias_of_ssh_leads_to_its_host(lab: LabFleet, tmp_path: Path) -> None:
     host = _aliases(lab, tmp_path, "Host alias\n HostName 10.78.0.2\n User nvidia\n")
-    with connect(host) as link:
+    with connect_ssh(host) as link:
         assert link.run(WHO).text == "spark-02\n"
 
 
-def test_an_alias_of_ssh_leads_through_its_jump_host(lab: Fleet, tmp_path: Path) -> None:
+def test_an_alias_of_ssh_leads_through_its_jump_host(lab: LabFleet, tmp_path: Path) -> None:
     inner = lab.hosts[1].rails[0].address
     text = f"""
         Host alias
@@ -150,17 +150,17 @@ def test_an_alias_of_ssh_leads_through_its_jump_host(lab: Fleet, tmp_path: Path)
         Match host {inner},10.78.0.1
           User nvidia
     """
-    with connect(_aliases(lab, tmp_path, text)) as link:
+    with connect_ssh(_aliases(lab, tmp_path, text)) as link:
         assert link.run(WHO).text == "spark-02\n"
 
 
-def test_the_key_of_another_name_is_not_the_key_of_a_host(lab: Fleet, tmp_path: Path) -> None:
+def test_the_key_of_another_name_is_not_the_key_of_a_host(lab: LabFleet, tmp_path: Path) -> None:
     text = "Host alias\n HostName 10.78.0.2\n User nvidia\n HostKeyAlias 10.78.0.1\n"
     with pytest.raises(HostKeyError, match="another host key"):
-        connect(_aliases(lab, tmp_path, text))
+        connect_ssh(_aliases(lab, tmp_path, text))
 
 
-def test_checks_that_ssh_would_leave_out_are_made_and_told(lab: Fleet, tmp_path: Path) -> None:
+def test_checks_that_ssh_would_leave_out_are_made_and_told(lab: LabFleet, tmp_path: Path) -> None:
     text = """
         Host alias
           HostName 10.78.0.2
@@ -169,23 +169,23 @@ def test_checks_that_ssh_would_leave_out_are_made_and_told(lab: Fleet, tmp_path:
           UserKnownHostsFile /dev/null
     """
     with pytest.raises(HostKeyError) as caught:
-        connect(_aliases(lab, tmp_path, text))
+        connect_ssh(_aliases(lab, tmp_path, text))
     assert "StrictHostKeyChecking no does not count here" in str(caught.value.hint)
 
 
-def test_a_jump_host_whose_key_is_unknown_is_refused_too(lab: Fleet, tmp_path: Path) -> None:
+def test_a_jump_host_whose_key_is_unknown_is_refused_too(lab: LabFleet, tmp_path: Path) -> None:
     inner = lab.hosts[1].rails[0].address
     key = lab.known_hosts.read_text().splitlines()[1].split(" ", 1)[1]
     path = tmp_path / "known_hosts"
     path.write_text(f"{inner} {key}\n")
     args = f"-o UserKnownHostsFile={path} -J 10.78.0.1"
     with pytest.raises(HostKeyError):
-        connect(_host(lab, inner, ansible_ssh_common_args=args))
+        connect_ssh(_host(lab, inner, ansible_ssh_common_args=args))
 
 
-def test_a_host_that_loses_power_is_noticed(lab: Fleet) -> None:
-    with connect(_host(lab, "10.78.0.2")) as link:
-        fleet.fault("spark-02", "power-off")
+def test_a_host_that_loses_power_is_noticed(lab: LabFleet) -> None:
+    with connect_ssh(_host(lab, "10.78.0.2")) as link:
+        fleet.set_fault("spark-02", "power-off")
         with pytest.raises(UnreachableError):
             link.run(WHO, timeout=30)
-        fleet.fault("spark-02", "power-off", clear=True)
+        fleet.set_fault("spark-02", "power-off", clear=True)

@@ -17,14 +17,15 @@ from hypothesis import HealthCheck, example, given
 from hypothesis import settings as bounds
 from hypothesis import strategies as st
 
-from sparkfleet.actions.drift import programs
+from sparkfleet.actions.check.drift import find_role_processes
 from sparkfleet.commands import Command
 from sparkfleet.errors import CommandError, LaunchError
-from sparkfleet.lab import containers, fleet
+from sparkfleet.lab import fleet
 from sparkfleet.lab import state as states
-from sparkfleet.launch import guards, processes
+from sparkfleet.lab.engine import containers
+from sparkfleet.launch.host import memory_guard, processes
 from sparkfleet.launch.images import transfer
-from sparkfleet.weights.routes import Ends
+from sparkfleet.weights.transfer.routes import Ends
 from tests.stub_spark import BAKED, PROGRAMS, STUB, Spark
 
 pytestmark = [
@@ -37,19 +38,24 @@ WORDS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=
 
 
 @pytest.fixture(scope="module")
-def lab() -> Iterator[fleet.Fleet]:
-    booted = fleet.up(2)
-    containers.start()
-    state = states.load()
+def lab() -> Iterator[fleet.LabFleet]:
+    booted = fleet.start_fleet(2)
+    containers.start_docker()
+    state = states.load_lab_state()
     assert state is not None
-    changes = [*containers.changes("/stub"), *BAKED]
-    containers.load(state.running["spark-01"], STUB, containers.image(PROGRAMS), changes=changes)
+    changes = [*containers.list_image_instructions("/stub"), *BAKED]
+    containers.import_image(
+        state.running["spark-01"],
+        STUB,
+        containers.build_image_layer(PROGRAMS),
+        instructions=changes,
+    )
     yield booted
-    fleet.down()
+    fleet.remove_fleet()
 
 
 @pytest.fixture(scope="module")
-def here(lab: fleet.Fleet) -> Spark:
+def here(lab: fleet.LabFleet) -> Spark:
     spark = Spark("spark-01")
     spark.root("sh", "-c", "mkdir -p /home/nvidia/vllm && chown nvidia: /home/nvidia/vllm")
     return spark
@@ -125,7 +131,7 @@ def test_no_secret_shows_in_what_docker_tells_of_a_container(spark: Spark) -> No
 def test_a_container_of_ours_lives_and_ends_with_its_role(spark: Spark) -> None:
     spark.start()
     seen = spark.survey()
-    assert (seen.dead, seen.running, seen.runs) == ((), "1 container", True)
+    assert (seen.dead, seen.running_summary, seen.runs) == ((), "1 container", True)
     assert seen.containers[0]["deployment"] == seen.hash
     assert spark.stop() == 1
     assert spark.running() == []
@@ -145,7 +151,7 @@ def test_a_container_whose_client_was_killed_is_dead_and_is_removed(spark: Spark
     spark.root("kill", "-9", str(client["pid"]))
     seen = spark.survey()
     assert seen.dead == ("serve",)
-    assert seen.running == "1 container"
+    assert seen.running_summary == "1 container"
     assert spark.stop() == 1
     assert spark.running() == []
 
@@ -163,13 +169,13 @@ def test_what_does_not_carry_our_label_stays(spark: Spark) -> None:
 def test_the_memory_guard_ends_the_container_and_not_only_its_client(spark: Spark) -> None:
     foreign = ("docker", "run", "-d", "--network=none", "--name=theirs", "--entrypoint=sleep")
     spark.root(*foreign, STUB, "60")
-    guards.arm(spark.link, spark.place, spark.settings)
+    memory_guard.arm_guard(spark.link, spark.place, spark.settings)
     spark.start()
-    fleet.fault(spark.name, "memory")
+    fleet.set_fault(spark.name, "memory")
     deadline = time.monotonic() + 15
     while spark.running() != ["theirs"] and time.monotonic() < deadline:
         time.sleep(0.1)
-    fleet.fault(spark.name, "memory", clear=True)
+    fleet.set_fault(spark.name, "memory", clear=True)
     assert spark.running() == ["theirs"]
     seen = spark.survey()
     assert seen.dead == ("serve",)
@@ -233,11 +239,11 @@ def test_the_environment_inside_is_compared_with_its_file(
     spark: Spark, own: dict[str, str]
 ) -> None:
     spark.start(**own)
-    asked = {**spark.place, **programs(spark.survey())}
+    asked = {**spark.place, **find_role_processes(spark.survey())}
     assert list(asked["pids"]) == ["serve"]
-    assert spark.link.ask("environment", asked)["differ"] == {}
+    assert spark.link.run_program("host/environment", asked)["differ"] == {}
     spark.root("sh", "-c", f"echo 'export NCCL_DEBUG=TRACE' >>{spark.survey().folder}/nccl.env")
-    assert spark.link.ask("environment", asked)["differ"] == {"serve": ["NCCL_DEBUG"]}
+    assert spark.link.run_program("host/environment", asked)["differ"] == {"serve": ["NCCL_DEBUG"]}
 
 
 def test_a_user_of_the_host_owns_what_the_container_writes(spark: Spark) -> None:
@@ -251,12 +257,14 @@ def test_an_image_goes_from_engine_to_engine_over_the_fabric(here: Spark, lab: A
     there = Spark("spark-02")
     there.root("sh", "-c", "mkdir -p /home/nvidia/vllm && chown nvidia: /home/nvidia/vllm")
     seen = here.survey()
-    source = transfer.Node(link=here.link, settings=here.settings, survey=seen)
-    target = transfer.Node(link=there.link, settings=there.settings, survey=there.survey())
+    source = transfer.ImageHost(connection=here.link, settings=here.settings, survey=seen)
+    target = transfer.ImageHost(
+        connection=there.link, settings=there.settings, survey=there.survey()
+    )
     assert target.survey.image is None
     ends = Ends(sender=lab.hosts[0].rails[0].address, receiver=lab.hosts[1].rails[0].address)
-    transfer.copy(source, target, ends, lambda *_: None)
-    copied = transfer.look(target).image
+    transfer.copy_image(source, target, ends, lambda *_: None)
+    copied = transfer.inspect_images(target).image
     assert copied is not None
     assert seen.image is not None
     assert copied.same_as(seen.image)
@@ -265,19 +273,19 @@ def test_an_image_goes_from_engine_to_engine_over_the_fabric(here: Spark, lab: A
 
 def test_only_the_one_who_knows_the_key_gets_an_image(here: Spark, lab: Any) -> None:
     there = Spark("spark-02")
-    node = transfer.Node(link=there.link, settings=there.settings, survey=there.survey())
+    node = transfer.ImageHost(connection=there.link, settings=there.settings, survey=there.survey())
     request = {"do": "receive", "cli": "docker", "address": "127.0.0.1", "port": 9, "key": "x"}
     request["own"] = "127.0.0.1"
     with pytest.raises(CommandError, match="Connection refused"):
-        node.link.ask("images", request)
+        node.connection.run_program("deployment/images", request)
 
 
 def test_a_look_inside_is_kept_by_what_the_image_holds(here: Spark) -> None:
     seen = here.survey()
-    node = transfer.Node(link=here.link, settings=here.settings, survey=seen)
+    node = transfer.ImageHost(connection=here.link, settings=here.settings, survey=seen)
     assert seen.image is not None
     assert seen.image.probe is None
-    transfer.probe(node, seen.image, ["--gpus=all"])
+    transfer.probe_image(node, seen.image, ["--gpus=all"])
     found = here.survey().image
     assert found is not None
     assert found.probe is not None
@@ -288,10 +296,10 @@ def test_a_look_inside_is_kept_by_what_the_image_holds(here: Spark) -> None:
 
 def test_more_packages_make_an_image_named_by_what_it_is_made_of(here: Spark) -> None:
     wants = Spark("spark-01", engine_pip=["scipy", "ray[default]>=2.40"])
-    node = transfer.Node(link=wants.link, settings=wants.settings, survey=wants.survey())
+    node = transfer.ImageHost(connection=wants.link, settings=wants.settings, survey=wants.survey())
     assert node.survey.image is None
     assert node.survey.base is not None
-    transfer.build(node)
+    transfer.build_image(node)
     seen = wants.survey()
     assert seen.image is not None
     assert seen.image_name == node.survey.image_name
@@ -302,9 +310,9 @@ def test_more_packages_make_an_image_named_by_what_it_is_made_of(here: Spark) ->
 
 def test_a_package_that_cannot_be_had_shows_pips_words(here: Spark) -> None:
     wants = Spark("spark-01", engine_pip=["broken"])
-    node = transfer.Node(link=wants.link, settings=wants.settings, survey=wants.survey())
+    node = transfer.ImageHost(connection=wants.link, settings=wants.settings, survey=wants.survey())
     with pytest.raises(CommandError, match="no such package: broken"):
-        transfer.build(node)
+        transfer.build_image(node)
 
 
 def test_an_image_is_pulled_with_its_layers_counted(here: Spark) -> None:
@@ -315,22 +323,22 @@ def test_an_image_is_pulled_with_its_layers_counted(here: Spark) -> None:
     )
     registry = Path(__file__).parents[1] / "registry.py"
     shown = Path("/run/registry.py")
-    state = states.load()
+    state = states.load_lab_state()
     assert state is not None
     pid = state.running["spark-01"].pid
     shutil.copy(registry, f"/proc/{pid}/root{shown}")
     here.root("sh", "-c", script.format(stub=STUB, registry=shown, name=name, port=port))
     wants = Spark("spark-01", engine_image=f"127.0.0.1:{port}/{name}:1")
-    node = transfer.Node(link=wants.link, settings=wants.settings, survey=wants.survey())
+    node = transfer.ImageHost(connection=wants.link, settings=wants.settings, survey=wants.survey())
     assert node.survey.image is None
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
         try:
-            transfer.pull(node, lambda *_: None)
+            transfer.pull_image(node, lambda *_: None)
             break
         except CommandError:
             time.sleep(0.2)
-    image = transfer.look(node).image
+    image = transfer.inspect_images(node).image
     assert image is not None
     assert image.digest.startswith("sha256:")
     stub = here.survey().image
@@ -340,9 +348,9 @@ def test_an_image_is_pulled_with_its_layers_counted(here: Spark) -> None:
 
 def test_a_registry_that_is_out_of_reach_is_said_with_another_way() -> None:
     wants = Spark("spark-01", engine_image="registry.invalid/vllm:1")
-    node = transfer.Node(link=wants.link, settings=wants.settings, survey=wants.survey())
+    node = transfer.ImageHost(connection=wants.link, settings=wants.settings, survey=wants.survey())
     with pytest.raises(CommandError, match="docker cannot pull") as caught:
-        transfer.pull(node, lambda *_: None)
+        transfer.pull_image(node, lambda *_: None)
     assert "engine_image_source: copy" in str(caught.value.hint)
 
 
@@ -353,14 +361,14 @@ def test_a_daemon_that_is_down_is_told_and_nothing_is_taken_for_stopped(spark: S
     assert "Cannot connect to the Docker daemon" in seen.daemon.error
     with pytest.raises(CommandError, match="docker ps"):
         spark.stop()
-    containers.start()
+    containers.start_docker()
     assert spark.survey().daemon == replace(spark.survey().daemon or seen.daemon, error="")
 
 
 def test_docker_comes_back_with_a_host_that_lost_its_power(lab: Any) -> None:
-    fleet.fault("spark-02", "power-off")
-    fleet.fault("spark-02", "power-off", clear=True)
-    containers.start()
+    fleet.set_fault("spark-02", "power-off")
+    fleet.set_fault("spark-02", "power-off", clear=True)
+    containers.start_docker()
     there = Spark("spark-02")
     assert containers.image_name() in there.root(
         "docker", "image", "ls", "--format", "{{.Repository}}:{{.Tag}}"
@@ -372,7 +380,7 @@ def test_nothing_of_docker_is_left_when_the_lab_is_gone(here: Spark) -> None:
     here.start()
     found = [*groups.glob("sparkfleet-lab"), *groups.glob("*/sparkfleet-lab")]
     assert bool(found) == any(groups.iterdir())  # a machine may show none
-    fleet.down()
+    fleet.remove_fleet()
     assert [path for path in found if path.exists()] == []
     names = [(path / "comm").read_text() for path in Path("/proc").glob("[0-9]*")]
     assert not {"dockerd\n", "containerd\n", "containerd-shim\n"} & set(names)

@@ -103,10 +103,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     folder = tmp_path_factory.mktemp("matrix")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(folder / "state"))
-        lab = fleet.up(2)
+        lab = fleet.start_fleet(2)
         engine.install(*HOSTS)
         yield Cluster(lab=lab, inventory=engine.inventory(lab, folder))
-        fleet.down()
+        fleet.remove_fleet()
 
 
 @pytest.fixture(autouse=True)
@@ -198,7 +198,7 @@ UNTOUCHED = (
     ),
     Case(
         name="lock: ssh is dead on the worker",
-        before=lambda: fleet.fault(WORKER, "ssh-dead"),
+        before=lambda: fleet.set_fault(WORKER, "ssh-dead"),
         mend=faults.mended(WORKER, "ssh-dead"),
         code=4,
         says=(unreachable(WORKER, "cannot connect to nvidia@10.78.0.2:22"),),
@@ -243,21 +243,21 @@ UNTOUCHED = (
     ),
     Case(
         name="links: a rail with MTU 1500",
-        before=lambda: fleet.fault(WORKER, "mtu"),
+        before=lambda: fleet.set_fault(WORKER, "mtu"),
         mend=faults.mended(WORKER, "mtu"),
         code=2,
         says=(failed(WORKER, "checks refuse"),),
     ),
     Case(
         name="links: a firewall on the fabric",
-        before=lambda: fleet.fault(WORKER, "firewall"),
+        before=lambda: fleet.set_fault(WORKER, "firewall"),
         mend=faults.mended(WORKER, "firewall"),
         code=2,
         says=(r"FAILED!", "spark-02"),
     ),
     Case(
         name="links: the cable is out",
-        before=lambda: fleet.fault(WORKER, "link-down"),
+        before=lambda: fleet.set_fault(WORKER, "link-down"),
         mend=faults.mended(WORKER, "link-down"),
         code=2,
         says=(failed(WORKER, ""), "enp1s0f0np0"),
@@ -267,14 +267,14 @@ UNTOUCHED = (
     Case(
         name="weights: the worker's disk is full",
         set=("weights_source={models}/other", "vllm_model=other"),
-        before=lambda: fleet.fault(WORKER, "disk-full"),
+        before=lambda: fleet.set_fault(WORKER, "disk-full"),
         mend=faults.mended(WORKER, "disk-full"),
         code=2,
         says=(failed(WORKER, ""),),
     ),
     Case(
         name="preflight: the worker's disk is full",
-        before=lambda: fleet.fault(WORKER, "disk-full"),
+        before=lambda: fleet.set_fault(WORKER, "disk-full"),
         mend=faults.mended(WORKER, "disk-full"),
         code=2,
         says=(failed(WORKER, ".*No space left on device"),),

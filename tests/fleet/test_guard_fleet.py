@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from sparkfleet.inventory.loading import load
+from sparkfleet.inventory.loading import load_inventory
 from sparkfleet.lab import fleet, paths
-from sparkfleet.launch import guards, processes
+from sparkfleet.launch.host import memory_guard, processes
 from sparkfleet.recipes.settings import Settings
-from sparkfleet.remote.open import open_link
+from sparkfleet.remote.open import open_connection
 from tests.commandline import Done, follow, started
 from tests.commandline import processes as engines
 from tests.standin import engine
@@ -48,22 +48,22 @@ class Cluster:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    lab = fleet.up(2)
+    lab = fleet.start_fleet(2)
     engine.install(HEAD, WORKER)
     yield Cluster(engine.inventory(lab, tmp_path_factory.mktemp("guard")))
-    fleet.down()
+    fleet.remove_fleet()
 
 
 @pytest.fixture(autouse=True)
 def whole(cluster: Cluster) -> Iterator[None]:
     yield
     engine.behave(HEAD, WORKER)
-    fleet.fault(WORKER, "memory", clear=True)
+    fleet.set_fault(WORKER, "memory", clear=True)
     cluster.type("cluster.down")
 
 
 def _fall() -> None:
-    fleet.fault(WORKER, "memory")
+    fleet.set_fault(WORKER, "memory")
 
 
 def _sleeps() -> list[str]:
@@ -78,17 +78,17 @@ def _soon(holds: Callable[[], bool]) -> bool:
 
 
 def test_what_is_ours_ends_though_nobody_is_connected_and_the_disk_is_full() -> None:
-    host = load([str(paths.INVENTORY)]).hosts[WORKER]
+    host = load_inventory([str(paths.INVENTORY)]).hosts[WORKER]
     fleet.run_on(WORKER, ["sh", "-c", "sleep 999 >/dev/null 2>&1 &"])
-    with open_link(host) as link:
+    with open_connection(host) as link:
         processes.write_files(link, PLACE, {"serve.sh": RANK})
-        guards.arm(link, PLACE, Settings(host=host))
-        processes.start(link, PLACE, "serve", "serve.sh", hash_="h")
+        memory_guard.arm_guard(link, PLACE, Settings(host=host))
+        processes.start_process(link, PLACE, "serve", "serve.sh", hash_="h")
     assert len(_sleeps()) == 3
-    fleet.fault(WORKER, "disk-full")
+    fleet.set_fault(WORKER, "disk-full")
     _fall()
     assert _soon(lambda: len(_sleeps()) == 1), _sleeps()
-    fleet.fault(WORKER, "disk-full", clear=True)
+    fleet.set_fault(WORKER, "disk-full", clear=True)
     assert "sleep 999" in _sleeps()[0]
 
 
@@ -123,7 +123,7 @@ def test_a_rank_that_was_ended_while_it_served_shows_why_and_is_started_again(
     status = cluster.type("cluster.status")
     assert "spark-02: memory guard: 0.1 GiB were available" in status.output
     assert "while serving" in status.output
-    fleet.fault(WORKER, "memory", clear=True)
+    fleet.set_fault(WORKER, "memory", clear=True)
     assert cluster.type("cluster.up", "--tp", "2").code == 0
     down = cluster.type("cluster.down")
     assert len(re.findall(r"GiB available, .* came back in \d+ s", down.output)) == 2, down.output

@@ -15,9 +15,9 @@ import pytest
 
 from sparkfleet.commands import quote
 from sparkfleet.lab import fleet
-from sparkfleet.lab.fleet import Fleet
+from sparkfleet.lab.fleet import LabFleet
 from sparkfleet.lab.paths import INVENTORY
-from sparkfleet.launch.memory import EMPTY
+from sparkfleet.launch.preflight.page_cache import DROP_COMMAND
 from tests.commandline import command_line
 
 pytestmark = [
@@ -40,9 +40,9 @@ HOLD = (
 
 
 @pytest.fixture(scope="module")
-def lab() -> Iterator[Fleet]:
-    yield fleet.up(2)
-    fleet.down()
+def lab() -> Iterator[LabFleet]:
+    yield fleet.start_fleet(2)
+    fleet.remove_fleet()
 
 
 def _type(*words: str) -> subprocess.CompletedProcess[str]:
@@ -119,13 +119,13 @@ def test_the_rule_for_drop_caches_allows_that_command_only() -> None:
     _changed("--yes", "--tags", "caches,linger,docker", "--set", "engine=docker")
     assert _changed("--yes", "--tags", "caches,docker") == [0, 0]
     fleet.run_on("spark-01", ["rm", "/etc/sudoers.d/90-nvidia"])
-    for words, code in ((EMPTY, 0), (("sh", "-c", "id"), 1), ((*EMPTY, "id"), 1)):
+    for words, code in ((DROP_COMMAND, 0), (("sh", "-c", "id"), 1), ((*DROP_COMMAND, "id"), 1)):
         allowed = ["su", "nvidia", "-s", "/bin/sh", "-c", quote(("sudo", "-n", "-l", *words))]
         assert fleet.run_on("spark-01", allowed, check=False).returncode == code
 
 
 @pytest.fixture
-def password(lab: Fleet, tmp_path: Path) -> Iterator[str]:
+def password(lab: LabFleet, tmp_path: Path) -> Iterator[str]:
     """Let sudo on all hosts ask for a password; yields the value of the variable for it."""
     kept = tmp_path / "kept"
     kept.write_text("two words, ąćé")

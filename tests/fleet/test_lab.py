@@ -16,7 +16,7 @@ import yaml
 
 from sparkfleet.errors import UsageError
 from sparkfleet.lab import fleet, paths
-from sparkfleet.lab.plan import plan
+from sparkfleet.lab.plan import plan_fleet
 
 pytestmark = [
     pytest.mark.fleet,
@@ -28,12 +28,12 @@ JUMBO = ["ping", "-c", "1", "-W", "1", "-M", "do", "-s", "8972"]
 
 
 @pytest.fixture
-def pair() -> Iterator[fleet.Fleet]:
-    yield fleet.up()
-    fleet.down()
+def pair() -> Iterator[fleet.LabFleet]:
+    yield fleet.start_fleet()
+    fleet.remove_fleet()
 
 
-def _ssh(running: fleet.Fleet, host: int, command: str) -> subprocess.CompletedProcess[str]:
+def _ssh(running: fleet.LabFleet, host: int, command: str) -> subprocess.CompletedProcess[str]:
     options = (f"UserKnownHostsFile={running.known_hosts}", "StrictHostKeyChecking=yes",
                "BatchMode=yes", "LogLevel=ERROR")  # fmt: skip
     flags = [word for option in options for word in ("-o", option)]
@@ -68,20 +68,20 @@ def _traces() -> dict[str, object]:
     }
 
 
-def test_a_plain_ssh_client_gets_in_as_the_user(pair: fleet.Fleet) -> None:
+def test_a_plain_ssh_client_gets_in_as_the_user(pair: fleet.LabFleet) -> None:
     said = _ssh(pair, 1, "id -un; hostname; pwd; echo $SSH_CONNECTION; ls -A")
     assert said.stdout.splitlines()[:3] == ["nvidia", "spark-02", "/home/nvidia"], said.stderr
     assert said.stdout.splitlines()[4:] == [".ssh"]
 
 
-def test_the_root_user_and_other_keys_stay_out(pair: fleet.Fleet, tmp_path: Path) -> None:
+def test_the_root_user_and_other_keys_stay_out(pair: fleet.LabFleet, tmp_path: Path) -> None:
     key = tmp_path / "key"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
-    other = fleet.Fleet(hosts=pair.hosts, cables="", known_hosts=pair.known_hosts, key=key)
+    other = fleet.LabFleet(hosts=pair.hosts, cables="", known_hosts=pair.known_hosts, key=key)
     assert "Permission denied (publickey)" in _ssh(other, 0, "true").stderr
 
 
-def test_interfaces_read_like_those_of_a_spark(pair: fleet.Fleet) -> None:
+def test_interfaces_read_like_those_of_a_spark(pair: fleet.LabFleet) -> None:
     lines = _ssh(pair, 0, "ip -br link").stdout.splitlines()
     seen = [(line.split()[0].split("@")[0], line.split()[1], line.split()[3]) for line in lines]
     up, dark = "<BROADCAST,MULTICAST,UP,LOWER_UP>", "<NO-CARRIER,BROADCAST,MULTICAST,UP>"
@@ -97,7 +97,7 @@ def test_interfaces_read_like_those_of_a_spark(pair: fleet.Fleet) -> None:
     ]
 
 
-def test_the_default_pair_has_its_cable_in_different_cages(pair: fleet.Fleet) -> None:
+def test_the_default_pair_has_its_cable_in_different_cages(pair: fleet.LabFleet) -> None:
     rails = [[(rail.interface, rail.address) for rail in host.rails] for host in pair.hosts]
     assert rails == [
         [("enp1s0f1np1", "10.78.1.1"), ("enP2p1s0f1np1", "10.78.2.1")],
@@ -109,7 +109,7 @@ def test_the_default_pair_has_its_cable_in_different_cages(pair: fleet.Fleet) ->
             assert f"{rail.address}/24" in said
 
 
-def test_hosts_have_names_ids_and_host_keys_of_their_own(pair: fleet.Fleet) -> None:
+def test_hosts_have_names_ids_and_host_keys_of_their_own(pair: fleet.LabFleet) -> None:
     ask = "hostname; cat /etc/machine-id /etc/hostname; grep SERIAL /etc/dgx-release; nvidia-smi -L"
     first, second = (_ssh(pair, number, ask).stdout.splitlines() for number in (0, 1))
     assert len(first) == len(second) == 5
@@ -118,61 +118,61 @@ def test_hosts_have_names_ids_and_host_keys_of_their_own(pair: fleet.Fleet) -> N
     assert len(keys) == 2
 
 
-def test_hosts_see_their_own_processes_and_memory_only(pair: fleet.Fleet) -> None:
+def test_hosts_see_their_own_processes_and_memory_only(pair: fleet.LabFleet) -> None:
     said = _ssh(pair, 0, "touch /dev/shm/a /tmp/a; ls -d /proc/[0-9]* | wc -l; cat /proc/1/comm")
     assert int(said.stdout.split()[0]) < 12
     assert said.stdout.split()[1] == "sfl-init"
     assert " a" not in _ssh(pair, 1, "echo $(ls -A /dev/shm /tmp)").stdout
 
 
-def test_orphans_are_reaped(pair: fleet.Fleet) -> None:
+def test_orphans_are_reaped(pair: fleet.LabFleet) -> None:
     _ssh(pair, 0, "for i in 1 2 3; do (setsid sleep 0.1 &) ; done")
     time.sleep(0.5)
     states = _ssh(pair, 0, "cat /proc/[0-9]*/stat").stdout.splitlines()
     assert [line for line in states if line.rpartition(")")[2].split()[0] == "Z"] == []
 
 
-def test_the_outside_world_is_unreachable_at_once(pair: fleet.Fleet) -> None:
+def test_the_outside_world_is_unreachable_at_once(pair: fleet.LabFleet) -> None:
     said = _ssh(pair, 0, "ping -c 1 -W 5 192.0.2.1")
     assert "Destination Host Unreachable" in said.stdout
 
 
-def test_the_machines_python_and_a_cached_engine_run_for_the_user(pair: fleet.Fleet) -> None:
+def test_the_machines_python_and_a_cached_engine_run_for_the_user(pair: fleet.LabFleet) -> None:
     venvs = sorted(paths.CACHE.glob("engine-*/bin/python"))
     for python in ("python3", Path(sys.executable).resolve(), *venvs):
         said = _ssh(pair, 0, f"{python} -c 'print(6 * 7)'")
         assert said.stdout == "42\n", said.stderr
 
 
-def test_the_key_is_the_callers_alone(pair: fleet.Fleet) -> None:
+def test_the_key_is_the_callers_alone(pair: fleet.LabFleet) -> None:
     assert pair.key.stat().st_mode & 0o777 == 0o600
     assert pair.key.stat().st_uid == os.getuid()
 
 
-def test_the_inventory_leads_to_the_hosts(pair: fleet.Fleet) -> None:
+def test_the_inventory_leads_to_the_hosts(pair: fleet.LabFleet) -> None:
     sparks = yaml.safe_load(pair.inventory.read_text())["sparks"]
     addresses = {name: values["ansible_host"] for name, values in sparks["hosts"].items()}
     assert addresses == {host.name: host.address for host in pair.hosts}
 
 
-def test_up_again_changes_nothing(pair: fleet.Fleet) -> None:
-    assert fleet.up() == pair == fleet.status()
+def test_up_again_changes_nothing(pair: fleet.LabFleet) -> None:
+    assert fleet.start_fleet() == pair == fleet.read_fleet()
 
 
-def test_up_of_another_size_replaces_the_fleet(pair: fleet.Fleet) -> None:
-    grown = fleet.up(3)
+def test_up_of_another_size_replaces_the_fleet(pair: fleet.LabFleet) -> None:
+    grown = fleet.start_fleet(3)
     assert [host.name for host in grown.hosts] == ["spark-01", "spark-02", "spark-03"]
     assert grown.cables == "switch"
     assert not {host.pid1 for host in pair.hosts} & {host.pid1 for host in grown.hosts}
 
 
-def test_up_replaces_a_fleet_that_has_lost_a_host(pair: fleet.Fleet) -> None:
+def test_up_replaces_a_fleet_that_has_lost_a_host(pair: fleet.LabFleet) -> None:
     os.kill(pair.hosts[0].pid1, signal.SIGKILL)
     time.sleep(0.1)
-    seen = fleet.status()
+    seen = fleet.read_fleet()
     assert seen is not None
     assert [host.alive for host in seen.hosts] == [False, True]
-    assert all(host.alive for host in fleet.up().hosts)
+    assert all(host.alive for host in fleet.start_fleet().hosts)
 
 
 @pytest.mark.parametrize(
@@ -181,8 +181,8 @@ def test_up_replaces_a_fleet_that_has_lost_a_host(pair: fleet.Fleet) -> None:
 )
 def test_every_wire_of_a_shape_carries_jumbo_frames(hosts: int, cables: str) -> None:
     try:
-        running = fleet.up(hosts, cables=cables)
-        shape = plan(hosts, cables)
+        running = fleet.start_fleet(hosts, cables=cables)
+        shape = plan_fleet(hosts, cables)
         assert sum(len(host.rails) for host in running.hosts) == sum(
             len(wire.ends) for wire in shape.wires
         )
@@ -191,76 +191,76 @@ def test_every_wire_of_a_shape_carries_jumbo_frames(hosts: int, cables: str) -> 
             for _, port in others:
                 assert " 1 received" in fleet.run_on(near.name, [*JUMBO, str(port.address)]).stdout
     finally:
-        fleet.down()
+        fleet.remove_fleet()
 
 
 def test_a_single_spark_has_no_cable() -> None:
     try:
-        (host,) = fleet.up(1).hosts
+        (host,) = fleet.start_fleet(1).hosts
         assert host.rails == ()
         states = fleet.run_on(
             host.name, ["bash", "-c", "cat /sys/class/infiniband/*/ports/1/state"]
         )
         assert states.stdout == "1: DOWN\n" * 4
         with pytest.raises(UsageError, match="mtu needs 1 cabled rails, and spark-01 has 0"):
-            fleet.fault("spark-01", "mtu")
+            fleet.set_fault("spark-01", "mtu")
     finally:
-        fleet.down()
+        fleet.remove_fleet()
 
 
 def test_down_leaves_nothing() -> None:
-    fleet.down()
+    fleet.remove_fleet()
     before = _traces()
-    fleet.up(3)
-    fleet.fault("spark-02", "link-local")
+    fleet.start_fleet(3)
+    fleet.set_fault("spark-02", "link-local")
     assert _traces() != before
-    fleet.down()
+    fleet.remove_fleet()
     assert _traces() == before
-    assert fleet.status() is None
-    fleet.down()
+    assert fleet.read_fleet() is None
+    fleet.remove_fleet()
     assert _traces() == before
 
 
 @pytest.mark.parametrize("after", [0.08, 0.12, 0.16, 0.2, 0.26, 0.34])
 def test_down_leaves_nothing_of_a_boot_that_was_killed(after: float) -> None:
-    fleet.down()
+    fleet.remove_fleet()
     before = _traces()
     boot = "from sparkfleet.lab import fleet; fleet.up(8)"
     with subprocess.Popen([sys.executable, "-c", boot], cwd=Path(__file__).parents[2]) as process:
         time.sleep(after)
         process.kill()
-    fleet.down()
+    fleet.remove_fleet()
     assert _traces() == before
 
 
 def test_down_leaves_nothing_of_a_lab_that_is_half_gone() -> None:
-    fleet.down()
+    fleet.remove_fleet()
     before = _traces()
-    running = fleet.up(3)
+    running = fleet.start_fleet(3)
     os.kill(running.hosts[0].pid1, signal.SIGKILL)
     subprocess.run(["ip", "netns", "delete", "sfl02"], check=True)
     subprocess.run(["ip", "link", "delete", "sflctl"], check=True)
     (paths.RUN / "fleet.json").write_text("{")
-    fleet.down()
+    fleet.remove_fleet()
     assert _traces() == before
 
 
 def test_a_failed_boot_says_why_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    fleet.down()
+    fleet.remove_fleet()
     before = _traces()
-    monkeypatch.setattr("sparkfleet.lab.build._answer_unreachable", lambda: 1 / 0)
+    monkeypatch.setattr("sparkfleet.lab.host.build._answer_unreachable", lambda: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        fleet.up()
+        fleet.start_fleet()
     assert _traces() == before
 
 
 def test_thirty_two_hosts_boot_and_answer() -> None:
     try:
-        running = fleet.up(32)
+        running = fleet.start_fleet(32)
         assert _ssh(running, 31, "hostname").stdout == "spark-32\n"
         assert " 1 received" in fleet.run_on("spark-32", [*JUMBO, "10.78.2.1"]).stdout
     finally:
-        fleet.down()
+        fleet.remove_fleet()
 
 
 @pytest.mark.parametrize(
@@ -283,7 +283,7 @@ def test_thirty_two_hosts_boot_and_answer() -> None:
         ),
     ],
 )
-def test_tools_say_what_was_recorded(pair: fleet.Fleet, command: str, recorded: str) -> None:
+def test_tools_say_what_was_recorded(pair: fleet.LabFleet, command: str, recorded: str) -> None:
     said = _ssh(pair, 0, command).stdout
     lines = (OUTPUTS / recorded).read_text().splitlines()
     wanted = [line.split() for line in lines if not line.startswith("#")]
@@ -301,7 +301,7 @@ def test_tools_say_what_was_recorded(pair: fleet.Fleet, command: str, recorded: 
     ],
 )
 def test_long_outputs_have_the_recorded_lines(
-    pair: fleet.Fleet, command: str, recorded: str
+    pair: fleet.LabFleet, command: str, recorded: str
 ) -> None:
     said = {_shape(line) for line in _ssh(pair, 0, command).stdout.splitlines()}
     lines = (OUTPUTS / recorded).read_text().splitlines()

@@ -15,7 +15,7 @@ import pytest
 
 from sparkfleet.errors import UsageError
 from sparkfleet.lab import fleet
-from sparkfleet.lab.faults import FAULTS
+from sparkfleet.lab.faults.catalogue import FAULTS
 
 pytestmark = [
     pytest.mark.fleet,
@@ -161,9 +161,9 @@ BY_HAND = {"ssh-dead", "power-off"}
 
 
 @pytest.fixture(scope="module", autouse=True)
-def pair() -> Iterator[fleet.Fleet]:
-    yield fleet.up()
-    fleet.down()
+def pair() -> Iterator[fleet.LabFleet]:
+    yield fleet.start_fleet()
+    fleet.remove_fleet()
 
 
 def _shows(sign: str, command: str, *, within: float = 2.5) -> None:
@@ -187,21 +187,21 @@ def test_a_fault_shows_and_clears(kind: str) -> None:
         pytest.skip(f"this machine has no {missing[0]}")
     sign = SIGNS[kind]
     _shows(sign.whole, sign.command)
-    fleet.fault("spark-01", kind)
+    fleet.set_fault("spark-01", kind)
     try:
         _shows(sign.broken, sign.command)
         assert _first().faults == (kind,)
     finally:
-        fleet.fault("spark-01", kind, clear=True)
+        fleet.set_fault("spark-01", kind, clear=True)
     _shows(sign.whole, sign.command)
     assert _first().faults == ()
 
 
 def test_a_pulled_cable_is_dark_at_both_ends() -> None:
     peer = ["cat", "/sys/class/infiniband/rocep1s0f0/ports/1/state"]
-    fleet.fault("spark-01", "link-down")
+    fleet.set_fault("spark-01", "link-down")
     assert fleet.run_on("spark-02", peer).stdout == "1: DOWN\n"
-    fleet.fault("spark-01", "link-down", clear=True)
+    fleet.set_fault("spark-01", "link-down", clear=True)
     assert fleet.run_on("spark-02", peer).stdout == "4: ACTIVE\n"
 
 
@@ -217,26 +217,26 @@ def test_a_firewall_drops_new_connections_on_the_fabric_only() -> None:
     time.sleep(0.3)
     try:
         assert (reached("10.78.1.1"), reached("10.78.0.1")) == ("open", "open")
-        fleet.fault("spark-01", "firewall")
+        fleet.set_fault("spark-01", "firewall")
         assert (reached("10.78.1.1"), reached("10.78.0.1")) == ("shut", "open")
     finally:
-        fleet.fault("spark-01", "firewall", clear=True)
+        fleet.set_fault("spark-01", "firewall", clear=True)
         fleet.run_on("spark-01", ["kill", pid])
 
 
 def test_a_dead_sshd_refuses_while_the_host_answers_pings() -> None:
-    fleet.fault("spark-01", "ssh-dead")
+    fleet.set_fault("spark-01", "ssh-dead")
     with pytest.raises(ConnectionRefusedError):
         _greeting()
     assert "1 received" in fleet.run_on("spark-02", ["ping", "-c1", "-W1", "10.78.0.1"]).stdout
-    fleet.fault("spark-01", "ssh-dead", clear=True)
+    fleet.set_fault("spark-01", "ssh-dead", clear=True)
     assert _greeting() == b"SSH-"
 
 
 def test_a_host_without_power_is_gone_and_keeps_its_disk() -> None:
     fleet.run_on("spark-01", ["touch", "/home/nvidia/kept", "/etc/kept"])
-    fleet.power_off("spark-01")
-    fleet.power_off("spark-01")
+    fleet.power_off_host("spark-01")
+    fleet.power_off_host("spark-01")
     assert _first().alive is False
     ping = fleet.run_on("spark-02", ["ping", "-c1", "-W0.2", "10.78.0.1"], check=False)
     assert "0 received" in ping.stdout
@@ -244,7 +244,7 @@ def test_a_host_without_power_is_gone_and_keeps_its_disk() -> None:
     assert state.stdout == "1: DOWN\n"
     with pytest.raises(UsageError, match="spark-01 is off"):
         fleet.run_on("spark-01", ["true"])
-    fleet.fault("spark-01", "power-off", clear=True)
+    fleet.set_fault("spark-01", "power-off", clear=True)
     assert _greeting() == b"SSH-"
     fleet.run_on("spark-01", ["ls", "/home/nvidia/kept", "/etc/kept"])
     state = fleet.run_on("spark-02", ["cat", "/sys/class/infiniband/rocep1s0f0/ports/1/state"])
@@ -254,15 +254,15 @@ def test_a_host_without_power_is_gone_and_keeps_its_disk() -> None:
 def test_faults_outlive_a_reboot() -> None:
     kinds = ("no-rdma", "mtu", "gid-moved")
     for kind in kinds:
-        fleet.fault("spark-01", kind)
-    fleet.power_off("spark-01")
-    fleet.fault("spark-01", "power-off", clear=True)
+        fleet.set_fault("spark-01", kind)
+    fleet.power_off_host("spark-01")
+    fleet.set_fault("spark-01", "power-off", clear=True)
     assert _first().faults == kinds
     _shows(SIGNS["no-rdma"].broken, SIGNS["no-rdma"].command)
-    fleet.fault("spark-01", "no-rdma", clear=True)
+    fleet.set_fault("spark-01", "no-rdma", clear=True)
     for kind in kinds[1:]:
         _shows(SIGNS[kind].broken.replace("1024", r"\d+"), SIGNS[kind].command)
-        fleet.fault("spark-01", kind, clear=True)
+        fleet.set_fault("spark-01", kind, clear=True)
         _shows(SIGNS[kind].whole, SIGNS[kind].command)
 
 
@@ -270,19 +270,19 @@ def test_a_host_whose_first_process_was_killed_boots_again() -> None:
     os.kill(_first().pid1, signal.SIGKILL)
     time.sleep(0.1)
     with pytest.raises(UsageError, match="spark-01 is off"):
-        fleet.fault("spark-01", "mtu")
-    fleet.fault("spark-01", "power-off", clear=True)
+        fleet.set_fault("spark-01", "mtu")
+    fleet.set_fault("spark-01", "power-off", clear=True)
     assert _greeting() == b"SSH-"
 
 
 def test_breaking_twice_and_mending_twice_is_as_good_as_once() -> None:
     for clear in (False, False, True, True):
-        fleet.fault("spark-01", "link-local", clear=clear)
+        fleet.set_fault("spark-01", "link-local", clear=clear)
     _shows(SIGNS["link-local"].whole, SIGNS["link-local"].command)
 
 
 def _first() -> fleet.LabHost:
-    running = fleet.status()
+    running = fleet.read_fleet()
     assert running is not None
     return running.hosts[0]
 

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from sparkfleet.lab import engine, fleet
-from sparkfleet.lab.fleet import Fleet
+from sparkfleet.lab import fleet
+from sparkfleet.lab.engine import install
+from sparkfleet.lab.fleet import LabFleet
 from sparkfleet.lab.paths import INVENTORY
 from tests.commandline import command_line
 
@@ -33,9 +34,9 @@ GATE = """\
 
 
 @pytest.fixture(scope="module")
-def lab() -> Iterator[Fleet]:
-    yield fleet.up(2)
-    fleet.down()
+def lab() -> Iterator[LabFleet]:
+    yield fleet.start_fleet(2)
+    fleet.remove_fleet()
 
 
 def _type(*words: str) -> subprocess.CompletedProcess[str]:
@@ -70,7 +71,7 @@ def playbook(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_show_draws_who_is_joined_to_whom(lab: Fleet, tmp_path: Path) -> None:
+def test_show_draws_who_is_joined_to_whom(lab: LabFleet, tmp_path: Path) -> None:
     drawing = tmp_path / "cables.svg"
     done = _type("links.show", "--svg", str(drawing))
     assert done.returncode == 0, done.stderr
@@ -84,7 +85,7 @@ def test_show_draws_who_is_joined_to_whom(lab: Fleet, tmp_path: Path) -> None:
     assert drawing.read_text().startswith("<svg")
 
 
-def test_show_as_json(lab: Fleet) -> None:
+def test_show_as_json(lab: LabFleet) -> None:
     code, content = _json("links.show")
     assert code == 0
     assert content["topology"] == "direct"
@@ -97,14 +98,14 @@ def test_show_as_json(lab: Fleet) -> None:
     assert content["addresses"] == {"spark-01": "10.78.1.1", "spark-02": "10.78.1.2"}
 
 
-def test_verify_ends_with_2_for_a_fault_and_with_0_where_that_is_allowed(lab: Fleet) -> None:
+def test_verify_ends_with_2_for_a_fault_and_with_0_where_that_is_allowed(lab: LabFleet) -> None:
     assert _type("links.verify").returncode == 0
-    fleet.fault("spark-01", "mtu")
+    fleet.set_fault("spark-01", "mtu")
     try:
         done = _type("links.verify")
         code, allowed = _json("links.verify", "--allow-degraded", "until Monday")
     finally:
-        fleet.fault("spark-01", "mtu", clear=True)
+        fleet.set_fault("spark-01", "mtu", clear=True)
     assert done.returncode == 2
     assert "link.mtu" in done.stdout
     assert code == 0
@@ -112,7 +113,7 @@ def test_verify_ends_with_2_for_a_fault_and_with_0_where_that_is_allowed(lab: Fl
     assert {x["severity"] for x in allowed["verdicts"] if x["check"] == "link.mtu"} == {"warning"}
 
 
-def test_bench_leaves_a_receipt_on_every_node(lab: Fleet, tmp_path: Path) -> None:
+def test_bench_leaves_a_receipt_on_every_node(lab: LabFleet, tmp_path: Path) -> None:
     _forget()
     plot = tmp_path / "rates.svg"
     words = ("--no-collective", "--seconds", "0.1", "--svg", str(plot))
@@ -128,8 +129,8 @@ def test_bench_leaves_a_receipt_on_every_node(lab: Fleet, tmp_path: Path) -> Non
     assert "rates: proven" in _type("links.verify").stdout
 
 
-@pytest.mark.skipif(not engine.is_complete(), reason="the lab's engine is not installed")
-def test_a_collective_runs_in_the_engine_with_each_ranks_environment(lab: Fleet) -> None:
+@pytest.mark.skipif(not install.is_complete(), reason="the lab's engine is not installed")
+def test_a_collective_runs_in_the_engine_with_each_ranks_environment(lab: LabFleet) -> None:
     code, content = _json("links.bench", "--seconds", "0.05")
     assert code == 0, content["verdicts"]
     assert content["collective"]["backend"] == "gloo"
@@ -137,7 +138,7 @@ def test_a_collective_runs_in_the_engine_with_each_ranks_environment(lab: Fleet)
     assert all(row["busbw"] > 0 for row in content["collective"]["rows"]["all_reduce"])
 
 
-def test_the_gate_measures_once_and_the_receipt_holds(lab: Fleet, playbook: str) -> None:
+def test_the_gate_measures_once_and_the_receipt_holds(lab: LabFleet, playbook: str) -> None:
     _forget()
     first = _type("playbook.run", playbook)
     assert first.returncode == 0, first.stdout
@@ -148,14 +149,14 @@ def test_the_gate_measures_once_and_the_receipt_holds(lab: Fleet, playbook: str)
     assert _receipts() == kept
 
 
-def test_the_gate_measures_again_when_the_facts_changed(lab: Fleet, playbook: str) -> None:
+def test_the_gate_measures_again_when_the_facts_changed(lab: LabFleet, playbook: str) -> None:
     _type("playbook.run", playbook)
     kept = _receipts()
     assert _type("playbook.run", playbook, "--set", "link_expected_gbps=7").returncode == 0
     assert [x["facts"] for x in _receipts()] != [x["facts"] for x in kept]
 
 
-def test_check_measures_nothing_and_says_so(lab: Fleet, playbook: str) -> None:
+def test_check_measures_nothing_and_says_so(lab: LabFleet, playbook: str) -> None:
     _forget()
     done = _type("playbook.run", playbook, "--check", "--verbose")
     assert done.returncode == 0
@@ -164,7 +165,7 @@ def test_check_measures_nothing_and_says_so(lab: Fleet, playbook: str) -> None:
 
 
 def test_a_cluster_that_runs_is_not_measured_with_its_own_traffic(
-    lab: Fleet, playbook: str
+    lab: LabFleet, playbook: str
 ) -> None:
     _forget()
     labelled = "SPARKFLEET_CLUSTER=default sleep 60 >/dev/null 2>&1 & echo $!"
@@ -176,7 +177,9 @@ def test_a_cluster_that_runs_is_not_measured_with_its_own_traffic(
     assert _receipts() == []
 
 
-def test_rates_that_are_refused_leave_no_receipt_unless_allowed(lab: Fleet, playbook: str) -> None:
+def test_rates_that_are_refused_leave_no_receipt_unless_allowed(
+    lab: LabFleet, playbook: str
+) -> None:
     _forget()
     rail = lab.hosts[0].rails[0].interface
     shape = f"tc qdisc replace dev {rail} root tbf rate 50mbit burst 256kb latency 50ms"
@@ -198,17 +201,17 @@ def test_rates_that_are_refused_leave_no_receipt_unless_allowed(lab: Fleet, play
     assert {x["degraded"] for x in _receipts()} == {""}
 
 
-def test_no_rescue_gets_past_a_gate_that_refused(lab: Fleet, tmp_path: Path) -> None:
+def test_no_rescue_gets_past_a_gate_that_refused(lab: LabFleet, tmp_path: Path) -> None:
     path = tmp_path / "rescue.yml"
     tasks = "".join(f"    - {word}:\n" for word in ("gather_facts", "preflight"))
     path.write_text(
         f"- name: The links\n  hosts: sparks\n  tasks:\n{tasks}"
         "    - block:\n        - links_gate:\n      rescue:\n        - render:\n"
     )
-    fleet.fault("spark-01", "no-address")
+    fleet.set_fault("spark-01", "no-address")
     try:
         done = _type("playbook.run", str(path), "--tp", "2", "--recipe", "lab-tiny")
     finally:
-        fleet.fault("spark-01", "no-address", clear=True)
+        fleet.set_fault("spark-01", "no-address", clear=True)
     assert done.returncode == 5
     assert "this task needs what Fabric holds" in done.stdout + done.stderr

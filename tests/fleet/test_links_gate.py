@@ -14,16 +14,16 @@ import pytest
 from sparkfleet import facts, links
 from sparkfleet.commands import Command
 from sparkfleet.lab import fleet
-from sparkfleet.lab.fleet import Fleet, LabRail
+from sparkfleet.lab.fleet import LabFleet, LabRail
 from sparkfleet.links import Fabric, Samples, Topology
+from sparkfleet.links.bandwidth.rates import schedule_steps
+from sparkfleet.links.bandwidth.verdicts import NO_IDLE
 from sparkfleet.links.environment import SOCKETS
-from sparkfleet.links.rate_verdicts import NO_IDLE
-from sparkfleet.links.rates import steps
 from sparkfleet.model import Host, Severity, Value, Verdict
 from sparkfleet.remote.channel import Channel
-from sparkfleet.remote.connection import connect
-from sparkfleet.remote.link import Link
-from sparkfleet.remote.pool import Pool
+from sparkfleet.remote.connection import Connection
+from sparkfleet.remote.pool import ConnectionPool
+from sparkfleet.remote.ssh import connect_ssh
 
 pytestmark = [
     pytest.mark.fleet,
@@ -53,7 +53,7 @@ class Gate:
         return any(x.refuses for x in self.verdicts)
 
 
-def _hosts(lab: Fleet, **more: Any) -> tuple[Host, ...]:
+def _hosts(lab: LabFleet, **more: Any) -> tuple[Host, ...]:
     """Return hosts whose inventory names no interface: the gate has to find them."""
     variables: dict[str, Any] = {
         "link_expected_gbps": 8,
@@ -73,19 +73,19 @@ def _hosts(lab: Fleet, **more: Any) -> tuple[Host, ...]:
     )
 
 
-def _gate(lab: Fleet, **variables: Any) -> Gate:
+def _gate(lab: LabFleet, **variables: Any) -> Gate:
     hosts = _hosts(lab, **variables)
-    with Pool(connect) as pool:
-        seen = pool.map(facts.gather, hosts).all()
-        fabric = links.fabric(seen, hosts)
-        verdicts = links.prove(pool, fabric, seen, hosts)
+    with ConnectionPool(connect_ssh) as pool:
+        seen = pool.map(facts.gather_facts, hosts).all()
+        fabric = links.select_fabric(seen, hosts)
+        verdicts = links.run_gate(pool, fabric, seen, hosts)
     return Gate(fabric=fabric, hosts=hosts, verdicts=verdicts)
 
 
 @pytest.fixture(scope="module")
-def lab() -> Iterator[Fleet]:
-    yield fleet.up(2)
-    fleet.down()
+def lab() -> Iterator[LabFleet]:
+    yield fleet.start_fleet(2)
+    fleet.remove_fleet()
 
 
 FAULTS: Mapping[str, tuple[set[tuple[str, str, str]], bool]] = {
@@ -130,66 +130,66 @@ FAULTS: Mapping[str, tuple[set[tuple[str, str, str]], bool]] = {
 }
 
 
-def test_a_healthy_pair_passes(lab: Fleet) -> None:
+def test_a_healthy_pair_passes(lab: LabFleet) -> None:
     gate = _gate(lab)
     assert gate.said() == set()
     assert {x.host for x in gate.verdicts if x.check == "link.reach"} == {"spark-01", "spark-02"}
 
 
-def test_what_the_facts_choose_is_what_was_cabled(lab: Fleet) -> None:
+def test_what_the_facts_choose_is_what_was_cabled(lab: LabFleet) -> None:
     gate = _gate(lab)
     for host in lab.hosts:
         chosen = [(x.name, x.hca.name, str(x.ip)) for x in gate.fabric.rails[host.name] if x.hca]
         assert chosen == [(x.interface, x.hca, x.address) for x in host.rails]
 
 
-def test_loss_is_told_by_the_end_that_saw_it(lab: Fleet) -> None:
+def test_loss_is_told_by_the_end_that_saw_it(lab: LabFleet) -> None:
     """Loss is a matter of chance: of a few pings, one end may have lost none."""
-    fleet.fault("spark-01", "loss")
+    fleet.set_fault("spark-01", "loss")
     try:
         gate = _gate(lab)
     finally:
-        fleet.fault("spark-01", "loss", clear=True)
+        fleet.set_fault("spark-01", "loss", clear=True)
     ends = {("link.loss", "spark-01", RAIL), ("link.loss", "spark-02", PEER_RAIL)}
     assert ends & gate.said()
     assert gate.refuses()
 
 
 @pytest.mark.parametrize("kind", FAULTS)
-def test_a_fault_ends_in_its_own_verdict(lab: Fleet, kind: str) -> None:
+def test_a_fault_ends_in_its_own_verdict(lab: LabFleet, kind: str) -> None:
     expected, refuses = FAULTS[kind]
-    fleet.fault("spark-01", kind)
+    fleet.set_fault("spark-01", kind)
     try:
         gate = _gate(lab)
     finally:
-        fleet.fault("spark-01", kind, clear=True)
+        fleet.set_fault("spark-01", kind, clear=True)
     assert expected <= gate.said()
     assert gate.refuses() is refuses
 
 
-def test_every_fault_that_is_mended_leaves_nothing(lab: Fleet) -> None:
+def test_every_fault_that_is_mended_leaves_nothing(lab: LabFleet) -> None:
     assert _gate(lab).said() == set()
 
 
-def test_indexes_that_moved_are_noted_and_pass(lab: Fleet) -> None:
-    fleet.fault("spark-01", "gid-moved")
+def test_indexes_that_moved_are_noted_and_pass(lab: LabFleet) -> None:
+    fleet.set_fault("spark-01", "gid-moved")
     try:
         notes = [x for x in _gate(lab).verdicts if x.check == "rdma.gid_indexes"]
     finally:
-        fleet.fault("spark-01", "gid-moved", clear=True)
+        fleet.set_fault("spark-01", "gid-moved", clear=True)
     assert {x.host: x.seen.partition(",")[0] for x in notes} == {
         "spark-01": "rocep1s0f1: 5",
         "spark-02": "rocep1s0f0: 3",
     }
 
 
-def test_one_connection_and_one_channel_a_host(lab: Fleet) -> None:
+def test_one_connection_and_one_channel_a_host(lab: LabFleet) -> None:
     opened: Counter[str] = Counter()
     channels: Counter[str] = Counter()
 
-    def counting(host: Host) -> Link:
+    def counting(host: Host) -> Connection:
         opened[host.name] += 1
-        link = connect(host)
+        link = connect_ssh(host)
         start = link._start
 
         def count(command: Command) -> Channel:
@@ -200,17 +200,17 @@ def test_one_connection_and_one_channel_a_host(lab: Fleet) -> None:
         return link
 
     hosts = _hosts(lab)
-    with Pool(counting) as pool:
-        seen = pool.map(facts.gather, hosts).all()
-        fabric = links.fabric(seen, hosts)
-        links.prove(pool, fabric, seen, hosts)
-        samples = links.sample(pool, fabric, hosts)
+    with ConnectionPool(counting) as pool:
+        seen = pool.map(facts.gather_facts, hosts).all()
+        fabric = links.select_fabric(seen, hosts)
+        links.run_gate(pool, fabric, seen, hosts)
+        samples = links.sample_rates(pool, fabric, hosts)
     assert opened == {"spark-01": 1, "spark-02": 1}
     assert channels == {"spark-01": 1, "spark-02": 1}
     assert len(samples.rates) == 6
 
 
-def test_a_firewall_names_the_ports_that_do_not_answer(lab: Fleet) -> None:
+def test_a_firewall_names_the_ports_that_do_not_answer(lab: LabFleet) -> None:
     rule = "tcp dport 6379 drop"
     chain = "add chain inet t input { type filter hook input priority 0; }"
     script = f"add table inet t; {chain}; add rule inet t input {rule}"
@@ -226,7 +226,7 @@ def test_a_firewall_names_the_ports_that_do_not_answer(lab: Fleet) -> None:
     assert all("port 6379" in x.expected for x in found)
 
 
-def test_a_port_that_something_else_serves_is_no_refusal(lab: Fleet) -> None:
+def test_a_port_that_something_else_serves_is_no_refusal(lab: LabFleet) -> None:
     """As in a second `cluster.up`: Ray listens, on every address, and does not know our proof."""
     serve = "import socket, time; socket.create_server(('', 6379)); print('up'); time.sleep(60)"
     with subprocess.Popen(
@@ -240,18 +240,18 @@ def test_a_port_that_something_else_serves_is_no_refusal(lab: Fleet) -> None:
     assert gate.said() == set()
 
 
-def test_a_cable_in_the_other_cage_is_named(lab: Fleet) -> None:
-    fleet.fault("spark-01", "swapped-cages")
+def test_a_cable_in_the_other_cage_is_named(lab: LabFleet) -> None:
+    fleet.set_fault("spark-01", "swapped-cages")
     try:
         gate = _gate(lab)
     finally:
-        fleet.fault("spark-01", "swapped-cages", clear=True)
+        fleet.set_fault("spark-01", "swapped-cages", clear=True)
     found = next(x for x in gate.verdicts if x.check == "link.down")
     assert found.seen.startswith(f"no carrier, while {PEER_RAIL}, {PEER_TWIN} of the other cage")
     assert f"give its address to {PEER_RAIL}" in found.fix
 
 
-def test_swapped_cages_are_told_by_what_the_inventory_says_of_cables(lab: Fleet) -> None:
+def test_swapped_cages_are_told_by_what_the_inventory_says_of_cables(lab: LabFleet) -> None:
     gate = _gate(lab, link_cables={RAIL: f"spark-02:{RAIL}"})
     (found,) = [x for x in gate.verdicts if x.refuses and x.host == "spark-01"]
     assert (found.check, found.subject) == ("link.expected_cable", RAIL)
@@ -259,27 +259,27 @@ def test_swapped_cages_are_told_by_what_the_inventory_says_of_cables(lab: Fleet)
     assert found.seen == f"spark-02:{PEER_RAIL}"
 
 
-def _rates(lab: Fleet) -> tuple[Samples, tuple[Verdict, ...]]:
+def _rates(lab: LabFleet) -> tuple[Samples, tuple[Verdict, ...]]:
     hosts = _hosts(lab)
-    with Pool(connect) as pool:
-        seen = pool.map(facts.gather, hosts).all()
-        samples = links.sample(pool, links.fabric(seen, hosts), hosts)
+    with ConnectionPool(connect_ssh) as pool:
+        seen = pool.map(facts.gather_facts, hosts).all()
+        samples = links.sample_rates(pool, links.select_fabric(seen, hosts), hosts)
     return samples, links.judge_rates(samples, hosts)
 
 
-def test_healthy_rails_are_not_refused_whatever_else_this_machine_does(lab: Fleet) -> None:
+def test_healthy_rails_are_not_refused_whatever_else_this_machine_does(lab: LabFleet) -> None:
     samples, verdicts = _rates(lab)
     assert not any(x.refuses for x in verdicts)
     assert all(rate.gbps > 0 and not rate.why for rate in samples.rates)
     assert len(samples.delays) == 2
 
 
-def test_a_shaped_rail_is_told_from_its_twin(lab: Fleet) -> None:
-    fleet.fault("spark-01", "shape")
+def test_a_shaped_rail_is_told_from_its_twin(lab: LabFleet) -> None:
+    fleet.set_fault("spark-01", "shape")
     try:
         samples, verdicts = _rates(lab)
     finally:
-        fleet.fault("spark-01", "shape", clear=True)
+        fleet.set_fault("spark-01", "shape", clear=True)
     refused = {(x.check, x.host, x.subject) for x in verdicts if x.refuses}
     expected = {
         ("link.uneven", "spark-01", f"{RAIL} to spark-02"),
@@ -297,12 +297,12 @@ def test_a_shaped_rail_is_told_from_its_twin(lab: Fleet) -> None:
 )
 def test_larger_fabrics_pass(size: int, cables: str, topology: Topology) -> None:
     try:
-        gate = _gate(fleet.up(size, cables=cables))
+        gate = _gate(fleet.start_fleet(size, cables=cables))
         assert gate.said() == set()
         assert gate.fabric.topology is topology
         _check_environments(gate, ring=topology is Topology.RING)
     finally:
-        fleet.down()
+        fleet.remove_fleet()
 
 
 @pytest.mark.parametrize(
@@ -316,38 +316,38 @@ def test_cables_in_each_others_cage_are_told_by_where_they_end(
     size: int, cables: str, end: str
 ) -> None:
     try:
-        lab = fleet.up(size, cables=cables)
+        lab = fleet.start_fleet(size, cables=cables)
         every = [rail.interface for rail in lab.hosts[0].rails]
-        fleet.fault("spark-01", "swapped-cages")
+        fleet.set_fault("spark-01", "swapped-cages")
         gate = _gate(lab, link_interfaces=every)
-        fleet.fault("spark-01", "swapped-cages", clear=True)
+        fleet.set_fault("spark-01", "swapped-cages", clear=True)
         assert {check for check, _, _ in gate.said()} == {"link.misplugged"}
         found = next(x for x in gate.verdicts if x.subject == f"{PEER_RAIL} 10.78.1.1")
         assert found.seen == f"it ends at {end}"
         assert _gate(lab, link_interfaces=every).said() == set()
     finally:
-        fleet.down()
+        fleet.remove_fleet()
 
 
 def test_two_cables_are_a_choice_that_the_inventory_makes() -> None:
     try:
-        lab = fleet.up(2, cables="both")
+        lab = fleet.start_fleet(2, cables="both")
         assert {x.check for x in _gate(lab).verdicts if x.refuses} == {"link.choice"}
         every = [rail.interface for rail in lab.hosts[0].rails]
         gate = _gate(lab, link_interfaces=every)
         assert gate.said() == set()
         _check_environments(gate, ring=False)
-        assert len(list(steps(gate.fabric, [("spark-01", "spark-02")]))) == 12
+        assert len(list(schedule_steps(gate.fabric, [("spark-01", "spark-02")]))) == 12
     finally:
-        fleet.down()
+        fleet.remove_fleet()
 
 
 def _check_environments(gate: Gate, *, ring: bool) -> None:
     """Compare each rank's variables with what the lab has planned for its host."""
-    lab = fleet.status()
+    lab = fleet.read_fleet()
     assert lab is not None
     for planned, host in zip(lab.hosts, gate.hosts, strict=True):
-        seen = {var.name: var.value for var in links.env(gate.fabric, host)}
+        seen = {var.name: var.value for var in links.compute_rank_env(gate.fabric, host)}
         assert sorted((seen["NCCL_IB_HCA"] or "").split(",")) == sorted(
             rail.hca for rail in planned.rails
         )
@@ -364,12 +364,12 @@ def _first(rails: tuple[LabRail, ...]) -> tuple[str, str]:
 
 def test_the_gate_passes_32_hosts() -> None:
     try:
-        hosts = _hosts(fleet.up(32))
-        with Pool(connect) as pool:
-            seen = pool.map(facts.gather, hosts).all()
-            fabric = links.fabric(seen, hosts)
-            verdicts = links.check(fabric, seen, hosts)
-            verdicts += links.probe(pool, fabric, hosts)
+        hosts = _hosts(fleet.start_fleet(32))
+        with ConnectionPool(connect_ssh) as pool:
+            seen = pool.map(facts.gather_facts, hosts).all()
+            fabric = links.select_fabric(seen, hosts)
+            verdicts = links.run_static_gate(fabric, seen, hosts)
+            verdicts += links.run_active_gate(pool, fabric, hosts)
         assert not any(verdict.refuses for verdict in verdicts)
     finally:
-        fleet.down()
+        fleet.remove_fleet()

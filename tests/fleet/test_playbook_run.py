@@ -15,13 +15,14 @@ from pathlib import Path
 import pytest
 
 from sparkfleet.commands import Command
-from sparkfleet.inventory import load
-from sparkfleet.lab import engine, fleet, model
-from sparkfleet.lab.fleet import Fleet
+from sparkfleet.inventory import load_inventory
+from sparkfleet.lab import fleet
+from sparkfleet.lab.engine import install, model
+from sparkfleet.lab.fleet import LabFleet
 from sparkfleet.model import Host
 from sparkfleet.remote.channel import Channel
-from sparkfleet.remote.connection import SshLink, connect
-from sparkfleet.remote.link import Link
+from sparkfleet.remote.connection import Connection
+from sparkfleet.remote.ssh import SshConnection, connect_ssh
 from tests.commandline import command_line, started
 from tests.scenes import play
 
@@ -34,35 +35,35 @@ NAMES = ("spark-01", "spark-02")
 
 
 @pytest.fixture(scope="module")
-def lab() -> Iterator[Fleet]:
+def lab() -> Iterator[LabFleet]:
     """Return the lab that runs, or one of our own."""
-    running = fleet.status()
-    yield running or fleet.up(2)
+    running = fleet.read_fleet()
+    yield running or fleet.start_fleet(2)
     if running is None:
-        fleet.down()
+        fleet.remove_fleet()
 
 
-def _counting(channels: Counter[str], connections: Counter[str]) -> Callable[[Host], Link]:
-    class Counted(SshLink):
+def _counting(channels: Counter[str], connections: Counter[str]) -> Callable[[Host], Connection]:
+    class Counted(SshConnection):
         def _start(self, command: Command) -> Channel:
             channels[self.host.name] += 1
             return super()._start(command)
 
-    def open_link(host: Host) -> Link:
+    def open_link(host: Host) -> Connection:
         connections[host.name] += 1
-        return Counted(host, connect(host)._connection)
+        return Counted(host, connect_ssh(host)._connection)
 
     return open_link
 
 
 def test_ten_commands_cost_one_connection_a_host_and_a_channel_each(
-    lab: Fleet, tmp_path: Path
+    lab: LabFleet, tmp_path: Path
 ) -> None:
     channels, connections = Counter[str](), Counter[str]()
     ended, _ = play(
         tmp_path,
         "- command: 'true'\n" * 10,
-        hosts=load([str(lab.inventory)]),
+        hosts=load_inventory([str(lab.inventory)]),
         open_link=_counting(channels, connections),
     )
     assert ended.exit_code == 0
@@ -89,7 +90,7 @@ def _until(holds: Callable[[], bool], seconds: float = 20) -> bool:
 
 
 @pytest.fixture
-def slow(lab: Fleet, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], str, Path]]:
+def slow(lab: LabFleet, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], str, Path]]:
     """Start a run that makes a folder and then sleeps; return it, the mark and the folder."""
     mark, made = f"4{os.getpid()}", Path(f"/tmp/sparkfleet-test-{os.getpid()}")
     (tmp_path / "slow.yml").write_text(
@@ -135,10 +136,10 @@ def test_ctrl_c_ends_the_commands_and_undoes_the_rest(
     assert _exists(made) == []
 
 
-def test_becoming_root_is_tried_first(lab: Fleet, tmp_path: Path) -> None:
-    hosts = load([str(lab.inventory)])
+def test_becoming_root_is_tried_first(lab: LabFleet, tmp_path: Path) -> None:
+    hosts = load_inventory([str(lab.inventory)])
     _, told = play(tmp_path, "- name: it\n  command: id -un\n  become: true\n", hosts=hosts,
-                   open_link=connect)  # fmt: skip
+                   open_link=connect_ssh)  # fmt: skip
     outcome = told.outcomes("it")["spark-01"]
     if shutil.which("sudo"):  # a lab host has the programs of this machine
         assert outcome.data["stdout"] == "root"
@@ -147,9 +148,9 @@ def test_becoming_root_is_tried_first(lab: Fleet, tmp_path: Path) -> None:
 
 
 @pytest.mark.e2e
-@pytest.mark.skipif(not engine.is_complete(), reason="the lab's engine is not installed")
-def test_the_example_can_be_checked(lab: Fleet, tmp_path: Path) -> None:
-    model.make(print)
+@pytest.mark.skipif(not install.is_complete(), reason="the lab's engine is not installed")
+def test_the_example_can_be_checked(lab: LabFleet, tmp_path: Path) -> None:
+    model.ensure_model(print)
     words = ["playbook.run", str(EXAMPLE), "--tp", "2", "--check", "--diff", "--output", "json"]
     done = subprocess.run(
         command_line(*words, "--inventory", str(lab.inventory)),

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from sparkfleet.lab import containers, fleet, paths
-from sparkfleet.launch import processes
+from sparkfleet.lab import fleet, paths
+from sparkfleet.lab.engine import containers
+from sparkfleet.launch.host import processes
 from sparkfleet.launch.images import transfer
 from tests.stub_spark import BAKED, PROGRAMS, STUB, Spark
 
@@ -51,20 +52,24 @@ END
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[Spark]:
-    fleet.up(1, cables="none")
-    containers.start()
+    fleet.start_fleet(1, cables="none")
+    containers.start_docker()
     made = Spark("spark-01", root=True, engine="podman")
     made.facts = replace(made.facts, rdma_devices={})  # Podman sees through the lab's stand-ins
     made.root("bash", "-c", CONFIGURATION)
-    booted = fleet.status()
+    booted = fleet.read_fleet()
     assert booted is not None
     layer = paths.INSIDE / "stub.tar"
     inside = Path(f"/proc/{booted.hosts[0].pid1}/root{layer}")
-    inside.write_bytes(containers.image(PROGRAMS))
-    options = [w for line in [*containers.changes("/stub"), *BAKED] for w in ("--change", line)]
+    inside.write_bytes(containers.build_image_layer(PROGRAMS))
+    options = [
+        w
+        for line in [*containers.list_image_instructions("/stub"), *BAKED]
+        for w in ("--change", line)
+    ]
     made.root("podman", "import", *options, str(layer), STUB)
     yield made
-    fleet.down()
+    fleet.remove_fleet()
 
 
 def test_podman_tells_what_it_is_and_what_it_has(spark: Spark) -> None:
@@ -89,7 +94,7 @@ def test_arguments_and_environment_arrive_and_null_is_unset(spark: Spark) -> Non
 def test_a_container_lives_and_ends_with_its_role(spark: Spark) -> None:
     spark.start()
     seen = spark.survey()
-    assert (seen.runs, seen.running) == (True, "1 container")
+    assert (seen.runs, seen.running_summary) == (True, "1 container")
     assert seen.containers[0]["deployment"] == seen.hash
     assert processes.read_log(spark.link, spark.place, "serve")
     assert spark.stop() >= 1
@@ -99,8 +104,8 @@ def test_a_container_lives_and_ends_with_its_role(spark: Spark) -> None:
 def test_the_gpu_comes_by_cdi(spark: Spark) -> None:
     seen = spark.survey()
     assert seen.image is not None
-    node = transfer.Node(link=spark.link, settings=spark.settings, survey=seen)
-    transfer.probe(node, seen.image, ["--device=nvidia.com/gpu=all"])
+    node = transfer.ImageHost(connection=spark.link, settings=spark.settings, survey=seen)
+    transfer.probe_image(node, seen.image, ["--device=nvidia.com/gpu=all"])
     found = spark.survey().image
     assert found is not None
     assert found.probe is not None
@@ -109,6 +114,6 @@ def test_the_gpu_comes_by_cdi(spark: Spark) -> None:
 
 def test_more_packages_make_an_image(spark: Spark) -> None:
     wants = Spark("spark-01", root=True, engine="podman", engine_pip=["scipy"])
-    node = transfer.Node(link=wants.link, settings=wants.settings, survey=wants.survey())
-    transfer.build(node)
+    node = transfer.ImageHost(connection=wants.link, settings=wants.settings, survey=wants.survey())
+    transfer.build_image(node)
     assert wants.survey().image is not None

@@ -25,10 +25,10 @@ SERVER = "class FrontendArgs:\n    host: str\n    port: int\n"
 
 @pytest.fixture(scope="module")
 def inventory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    found = fleet.up(1)
+    found = fleet.start_fleet(1)
     engine.install(HOST)
     yield engine.inventory(found, tmp_path_factory.mktemp("standin"))
-    fleet.down()
+    fleet.remove_fleet()
 
 
 def _up(inventory: Path, recipe: str, *words: str) -> Done:

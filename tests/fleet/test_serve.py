@@ -30,10 +30,10 @@ Run = Callable[..., Done]
 
 @pytest.fixture(scope="module")
 def inventory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    lab = fleet.up(2)
+    lab = fleet.start_fleet(2)
     engine.install(*HOSTS)
     yield str(engine.inventory(lab, tmp_path_factory.mktemp("standin")))
-    fleet.down()
+    fleet.remove_fleet()
 
 
 @pytest.fixture

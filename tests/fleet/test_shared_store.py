@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sparkfleet.lab import fleet
-from sparkfleet.lab.fleet import Fleet
+from sparkfleet.lab.fleet import LabFleet
 from tests.commandline import Done, chat, command_line, processes
 from tests.standin import engine, store
 
@@ -29,15 +29,15 @@ Run = Callable[..., Done]
 
 
 @pytest.fixture(scope="module")
-def lab() -> Iterator[Fleet]:
-    found = fleet.up(2)
+def lab() -> Iterator[LabFleet]:
+    found = fleet.start_fleet(2)
     engine.install(*HOSTS)
     yield found
-    fleet.down()
+    fleet.remove_fleet()
 
 
 @pytest.fixture(scope="module")
-def weights(lab: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def weights(lab: LabFleet, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Mount a folder of root's, which the hosts' user cannot write to, on both hosts."""
     folder = tmp_path_factory.mktemp("store")
     folder.chmod(0o755)
@@ -47,7 +47,7 @@ def weights(lab: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def run(lab: Fleet, weights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+def run(lab: LabFleet, weights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     limits = {"vllm_ready_timeout": "60s", "ray_join_timeout": "30s"}  # other tests run too
     path = engine.inventory(
@@ -74,7 +74,7 @@ def own(host: str, name: str) -> str:
 
 
 def test_one_store_serves_both_hosts_and_nothing_is_written_there(
-    run: Run, weights: Path, lab: Fleet
+    run: Run, weights: Path, lab: LabFleet
 ) -> None:
     before = sorted(weights.rglob("*"))
     up = run(*UP)

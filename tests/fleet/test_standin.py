@@ -14,7 +14,7 @@ import pytest
 
 from sparkfleet.commands import quote
 from sparkfleet.lab import fleet
-from sparkfleet.lab.fleet import Fleet
+from sparkfleet.lab.fleet import LabFleet
 from tests.commandline import chat, command_line, environment, processes
 from tests.standin import engine
 
@@ -27,7 +27,7 @@ MODEL = "standin"
 COUNTED = """
 import sys
 from sparkfleet.__main__ import main
-from sparkfleet.remote.connection import SshLink
+from sparkfleet.remote.ssh import SshLink
 
 start = SshLink._start
 
@@ -41,15 +41,15 @@ main()
 
 
 @pytest.fixture(scope="module")
-def lab() -> Iterator[Fleet]:
-    found = fleet.up(2)
+def lab() -> Iterator[LabFleet]:
+    found = fleet.start_fleet(2)
     engine.install(*HOSTS)
     yield found
-    fleet.down()
+    fleet.remove_fleet()
 
 
 @pytest.fixture(scope="module")
-def up(lab: Fleet, tmp_path_factory: pytest.TempPathFactory) -> str:
+def up(lab: LabFleet, tmp_path_factory: pytest.TempPathFactory) -> str:
     inventory = engine.inventory(lab, tmp_path_factory.mktemp("standin"))
     words = command_line("cluster.up", "--tp", "2", "--inventory", str(inventory))
     done = subprocess.run(words, capture_output=True, text=True, check=False)
@@ -96,7 +96,7 @@ def refuses(address: str) -> bool:
 
 
 def test_ranks_are_processes_of_their_own_hosts_with_their_own_environment(
-    up: str, lab: Fleet
+    up: str, lab: LabFleet
 ) -> None:
     assert "rank 1 on spark-02 (10.78.1.2)" in up
     for host in lab.hosts:
@@ -132,7 +132,7 @@ def test_a_dead_rank_ends_the_server(up: str) -> None:
     assert within(3, lambda: not any(map(processes, HOSTS)))
 
 
-def test_mp_notices_a_dead_rank_only_when_it_is_asked(lab: Fleet) -> None:
+def test_mp_notices_a_dead_rank_only_when_it_is_asked(lab: LabFleet) -> None:
     vllm = [f"{engine.ROOT}/bin/vllm", "serve", MODEL, "--served-model-name=tiny-spark"]
     group = ["--tensor-parallel-size=2", "--distributed-executor-backend=mp", "--nnodes=2"]
     group += ["--master-addr=10.78.1.1", "--master-port=29501"]
@@ -150,7 +150,7 @@ def test_mp_notices_a_dead_rank_only_when_it_is_asked(lab: Fleet) -> None:
     assert within(3, lambda: processes("spark-01") == {})
 
 
-def test_it_misbehaves_where_and_when_it_is_told_to(lab: Fleet, tmp_path: Path) -> None:
+def test_it_misbehaves_where_and_when_it_is_told_to(lab: LabFleet, tmp_path: Path) -> None:
     words = f"{engine.ROOT}/bin/vllm serve {MODEL}"
     engine.misbehave("spark-01", "serve", at="Loading weights", exit=3, say=["boom"], only="b")
     done = fleet.run_on("spark-01", ["sh", "-c", f"STANDIN=b {words}"], check=False)

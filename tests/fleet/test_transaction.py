@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from sparkfleet.lab import fleet
-from sparkfleet.lab.fleet import Fleet
+from sparkfleet.lab.fleet import LabFleet
 from tests.commandline import Done, command_line, follow, processes, started
 from tests.standin import engine
 from tests.standin.cluster import within
@@ -32,15 +32,15 @@ Run = Callable[..., Done]
 
 
 @pytest.fixture(scope="module")
-def lab() -> Iterator[Fleet]:
-    found = fleet.up(2)
+def lab() -> Iterator[LabFleet]:
+    found = fleet.start_fleet(2)
     engine.install(*HOSTS)
     yield found
-    fleet.down()
+    fleet.remove_fleet()
 
 
 @pytest.fixture(scope="module")
-def inventory(lab: Fleet, tmp_path_factory: pytest.TempPathFactory) -> str:
+def inventory(lab: LabFleet, tmp_path_factory: pytest.TempPathFactory) -> str:
     limits = {"vllm_ready_timeout": "60s", "ray_join_timeout": "30s"}  # other tests run too
     return str(engine.inventory(lab, tmp_path_factory.mktemp("standin"), **limits))
 
@@ -61,7 +61,7 @@ def run(inventory: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
 
     yield call
     engine.behave(*HOSTS)
-    fleet.fault("spark-02", "power-off", clear=True)
+    fleet.set_fault("spark-02", "power-off", clear=True)
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def deployment(host: str) -> str:
     return str(json.loads(record)["hash"]) if record else ""
 
 
-def serves(lab: Fleet) -> bool:
+def serves(lab: LabFleet) -> bool:
     try:
         url = f"http://{lab.hosts[0].address}:8000/health"
         with urllib.request.urlopen(url, timeout=5) as reply:
@@ -106,7 +106,7 @@ def saved(done: Done) -> list[str]:
 
 
 def test_the_previous_deployment_serves_again_after_a_failed_start(
-    run: Run, serving: str, lab: Fleet
+    run: Run, serving: str, lab: LabFleet
 ) -> None:
     engine.misbehave("spark-01", "serve", at="Starting to load", exit=1, only="second")
     done = run(*UP, *SECOND)
@@ -139,7 +139,7 @@ def test_a_previous_deployment_that_does_not_come_back_is_told(run: Run, serving
 
 
 def test_a_killed_run_is_told_taken_back_and_the_new_one_serves(
-    run: Run, inventory: str, lab: Fleet
+    run: Run, inventory: str, lab: LabFleet
 ) -> None:
     killed(inventory, "TASK [Wait until", *SECOND)
     done = run("cluster.status")
@@ -154,7 +154,7 @@ def test_a_killed_run_is_told_taken_back_and_the_new_one_serves(
 
 
 def test_the_last_good_deployment_comes_back_when_the_next_run_fails_too(
-    run: Run, serving: str, inventory: str, lab: Fleet
+    run: Run, serving: str, inventory: str, lab: LabFleet
 ) -> None:
     killed(inventory, "TASK [Join gate]", *SECOND)
     engine.misbehave("spark-01", "serve", at="Starting to load", exit=1, only="second")
@@ -166,7 +166,7 @@ def test_the_last_good_deployment_comes_back_when_the_next_run_fails_too(
 
 
 def test_it_comes_back_too_when_the_next_run_is_refused_before_it_begins(
-    run: Run, serving: str, inventory: str, lab: Fleet
+    run: Run, serving: str, inventory: str, lab: LabFleet
 ) -> None:
     killed(inventory, "TASK [Join gate]", *SECOND)
     done = run(*UP, *SECOND, "--set", "vllm_port=22")
@@ -190,7 +190,7 @@ def test_only_the_receipt_is_missing_after_a_run_that_was_killed_last(
 
 
 def test_a_second_interrupt_leaves_the_rest_to_the_next_run(
-    run: Run, serving: str, inventory: str, lab: Fleet
+    run: Run, serving: str, inventory: str, lab: LabFleet
 ) -> None:
     engine.misbehave("spark-01", "serve", at="start", hang=True)
     marks, lines = ["TASK [Join gate]", "is started again"], []
@@ -239,7 +239,7 @@ def test_status_tells_roles_memory_ray_and_the_endpoint(run: Run, serving: str) 
 
 def test_a_lost_host_is_unknown_until_it_answers(run: Run, serving: str, inventory: str) -> None:
     with started(*UP, *SECOND, "--inventory", inventory) as child:
-        done = follow(child, "TASK [Join gate]", lambda: fleet.power_off("spark-02"))
+        done = follow(child, "TASK [Join gate]", lambda: fleet.power_off_host("spark-02"))
     assert done.code in (2, 4, 6), done.output
     assert "previous deployment stays down: spark-02 cannot be reached" in done.output
     assert within(3, lambda: processes("spark-01") == {})  # who asked Ray a question ends soon
@@ -248,14 +248,14 @@ def test_a_lost_host_is_unknown_until_it_answers(run: Run, serving: str, invento
     assert re.search(r"spark-01 +interrupted", status.output), status.output
     assert re.search(r"spark-02 +unknown", status.output)
     assert "spark-02 has not answered since" in status.output
-    fleet.fault("spark-02", "power-off", clear=True)
+    fleet.set_fault("spark-02", "power-off", clear=True)
     done = run(*UP)
     assert "spark-02 has not answered since" in done.output
     assert done.code == 0, done.output
     assert "has not answered" not in run("cluster.status").output
 
 
-def test_ranks_that_mp_joins_come_back_too(run: Run, lab: Fleet) -> None:
+def test_ranks_that_mp_joins_come_back_too(run: Run, lab: LabFleet) -> None:
     up = (*UP, "--executor", "mp")
     assert run(*up).code == 0
     engine.misbehave("spark-02", "serve", at="start", exit=1, only="second")
@@ -297,7 +297,7 @@ def test_drift_tells_each_difference_and_writes_nothing(run: Run, serving: str) 
 
 
 def test_a_switch_serves_the_new_recipe_or_comes_back(
-    run: Run, serving: str, tmp_path: Path, lab: Fleet
+    run: Run, serving: str, tmp_path: Path, lab: LabFleet
 ) -> None:
     done = run("cluster.switch", recipe(tmp_path, "new", "vllm_env: {STANDIN: second}\n"))
     assert done.code == 0, done.output
@@ -312,7 +312,7 @@ def test_a_switch_serves_the_new_recipe_or_comes_back(
 
 
 def test_log_lines_that_a_recipe_expects_or_forbids_refuse(
-    run: Run, serving: str, tmp_path: Path, lab: Fleet
+    run: Run, serving: str, tmp_path: Path, lab: LabFleet
 ) -> None:
     text = "vllm_env: {STANDIN: log}\nlog: {expect: [Using MARLIN], forbid: []}\n"
     done = run(*UP, "--recipe", recipe(tmp_path, "expects", text))
@@ -345,7 +345,7 @@ def test_orphans_are_shown_refused_and_ended_and_nothing_else(run: Run) -> None:
 
 
 def test_solo_ends_the_ranks_of_the_hosts_it_leaves_and_they_come_back_with_it(
-    run: Run, lab: Fleet
+    run: Run, lab: LabFleet
 ) -> None:
     assert run(*UP).code == 0
     engine.misbehave("spark-01", "serve", at="start", exit=1, only="second")

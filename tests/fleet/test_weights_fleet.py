@@ -14,19 +14,20 @@ import pytest
 from sparkfleet.commands import Command
 from sparkfleet.errors import HostError
 from sparkfleet.lab import fleet
-from sparkfleet.lab.fleet import Fleet
-from sparkfleet.lab.hub import Hub
+from sparkfleet.lab.fleet import LabFleet
 from sparkfleet.lab.plan import CONTROL
 from sparkfleet.model import Host, Value
-from sparkfleet.remote.connection import connect
-from sparkfleet.remote.link import Link
-from sparkfleet.weights import delivery, hub, layout, stage
-from sparkfleet.weights.arrival import Arriving, Moved, silent
-from sparkfleet.weights.delivery import Report
-from sparkfleet.weights.inspection import inspect
+from sparkfleet.remote.connection import Connection
+from sparkfleet.remote.ssh import connect_ssh
+from sparkfleet.weights import hub, layout
+from sparkfleet.weights.inspection import inspect_weights
 from sparkfleet.weights.manifest import Manifest
-from sparkfleet.weights.routes import Ends
-from sparkfleet.weights.sources import FolderSource, HubSource, Source
+from sparkfleet.weights.transfer import delivery, stage
+from sparkfleet.weights.transfer.delivery import DeliveryReport
+from sparkfleet.weights.transfer.progress import TransferCallback, TransferProgress, ignore_transfer
+from sparkfleet.weights.transfer.routes import Ends
+from sparkfleet.weights.transfer.sources import FolderSource, HubSource, WeightsSource
+from tests.doubles.hub_server import HubServer
 from tests.weights import bundle, files, isolate
 
 pytestmark = [
@@ -41,21 +42,25 @@ NAME = "org/gemma"
 class Pair:
     """Two lab hosts and the links to them."""
 
-    lab: Fleet
-    links: dict[str, Link]
+    lab: LabFleet
+    links: dict[str, Connection]
 
     def shared(self, sender: str, receiver: str) -> Ends:
         address = {host.name: host.rails[0].address for host in self.lab.hosts}
         return Ends(sender=address[sender], receiver=address[receiver])
 
-    def stage(self, manifest: Manifest, source: Source, moved: Moved = silent) -> Report:
-        seen = {name: inspect(link, manifest, ROOT) for name, link in self.links.items()}
-        plans = stage.plan(manifest, seen)
-        return delivery.deliver(self.links, plans, self.shared, source=source, moved=moved)
+    def stage(
+        self, manifest: Manifest, source: WeightsSource, moved: TransferCallback = ignore_transfer
+    ) -> DeliveryReport:
+        seen = {name: inspect_weights(link, manifest, ROOT) for name, link in self.links.items()}
+        plans = stage.plan_staging(manifest, seen)
+        return delivery.deliver_model(
+            self.links, plans, self.shared, source=source, on_progress=moved
+        )
 
     def complete(self, manifest: Manifest) -> bool:
         return all(
-            stage.verify(link, manifest, ROOT, full=True)[-1].check == "weights.complete"
+            stage.verify_weights(link, manifest, ROOT, full=True)[-1].check == "weights.complete"
             for link in self.links.values()
         )
 
@@ -63,7 +68,7 @@ class Pair:
         return self.links[host].run(Command(argv=argv)).text
 
 
-def _host(lab: Fleet, host: fleet.LabHost) -> Host:
+def _host(lab: LabFleet, host: fleet.LabHost) -> Host:
     given = {
         "ansible_host": host.address,
         "ansible_user": "nvidia",
@@ -74,15 +79,15 @@ def _host(lab: Fleet, host: fleet.LabHost) -> Host:
 
 
 @pytest.fixture(scope="module")
-def lab() -> Iterator[Fleet]:
-    yield fleet.up(2)
-    fleet.down()
+def lab() -> Iterator[LabFleet]:
+    yield fleet.start_fleet(2)
+    fleet.remove_fleet()
 
 
 @pytest.fixture
-def pair(lab: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pair]:
+def pair(lab: LabFleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pair]:
     isolate(tmp_path, monkeypatch)
-    pair = Pair(lab, {host.name: connect(_host(lab, host)) for host in lab.hosts})
+    pair = Pair(lab, {host.name: connect_ssh(_host(lab, host)) for host in lab.hosts})
     for name in pair.links:
         pair.run(name, "rm", "-rf", "vllm")
     yield pair
@@ -91,8 +96,8 @@ def pair(lab: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
-    with Hub(address=CONTROL) as running:
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServer]:
+    with HubServer(address=CONTROL) as running:
         monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", running.url)
         running.add(NAME, files(1_500_000))
         yield running
@@ -114,12 +119,12 @@ def test_one_copy_goes_over_ssh_and_one_over_the_fabric(pair: Pair, tmp_path: Pa
     assert [landed.bytes for landed in again.landed.values()] == [0, 0]
 
 
-def test_once_the_copy_runs_nothing_listens_any_more(pair: Pair, server: Hub) -> None:
-    manifest = hub.resolve(NAME)
+def test_once_the_copy_runs_nothing_listens_any_more(pair: Pair, server: HubServer) -> None:
+    manifest = hub.resolve_manifest(NAME)
     server.rate = 500_000
     before, during = listening("spark-01"), list[set[str]]()
 
-    def look(now: Arriving) -> None:
+    def look(now: TransferProgress) -> None:
         if now.host == "spark-02" and now.done:
             during.append(listening("spark-01"))
 
@@ -136,22 +141,22 @@ def listening(host: str) -> set[str]:
 
 
 def test_a_cable_that_is_pulled_in_the_middle_ends_in_an_error_and_the_next_run_goes_on(
-    pair: Pair, server: Hub
+    pair: Pair, server: HubServer
 ) -> None:
-    manifest = hub.resolve(NAME)
+    manifest = hub.resolve_manifest(NAME)
     server.rate = 300_000
     pulled: list[str] = []
 
-    def pull(now: Arriving) -> None:
+    def pull(now: TransferProgress) -> None:
         if now.host == "spark-02" and now.done and not pulled:
             pulled.append(now.host)
-            fleet.fault("spark-01", "link-down")
+            fleet.set_fault("spark-01", "link-down")
 
     try:
         with pytest.raises(HostError) as caught:
             pair.stage(manifest, from_hub(manifest), pull)
     finally:
-        fleet.fault("spark-01", "link-down", clear=True)
+        fleet.set_fault("spark-01", "link-down", clear=True)
     assert caught.value.host == "spark-02"
     server.rate = None
     report = pair.stage(manifest, from_hub(manifest))
@@ -159,12 +164,12 @@ def test_a_cable_that_is_pulled_in_the_middle_ends_in_an_error_and_the_next_run_
     assert pair.complete(manifest)
 
 
-def test_the_engine_finds_the_model_below_the_mounted_folder(pair: Pair, server: Hub) -> None:
-    manifest = hub.resolve(NAME)
+def test_the_engine_finds_the_model_below_the_mounted_folder(pair: Pair, server: HubServer) -> None:
+    manifest = hub.resolve_manifest(NAME)
     pair.stage(manifest, from_hub(manifest))
     links = pair.run("spark-02", "find", "vllm", "-type", "l", "-lname", "/*")
     assert links == ""  # an absolute link leads nowhere once ~/vllm is mounted at /models
-    assert pair.run("spark-02", "cat", f"vllm/{layout.ref(manifest)}") == manifest.commit
+    assert pair.run("spark-02", "cat", f"vllm/{layout.ref_path(manifest)}") == manifest.commit
 
 
 def test_a_killed_control_machine_leaves_no_program_on_the_hosts(
@@ -176,14 +181,14 @@ def test_a_killed_control_machine_leaves_no_program_on_the_hosts(
         "from tests.fleet.test_weights_fleet import Pair, _host\n"
         "from pathlib import Path\n"
         "from sparkfleet.lab import fleet\n"
-        "from sparkfleet.remote.connection import connect\n"
-        "from sparkfleet.weights.delivery import FolderSource\n"
-        "from sparkfleet.weights.manifest import from_folder\n"
+        "from sparkfleet.remote.ssh import connect_ssh\n"
+        "from sparkfleet.weights.transfer.sources import FolderSource\n"
+        "from sparkfleet.weights.manifest import manifest_from_folder\n"
         "lab = fleet.status()\n"
-        "pair = Pair(lab, {host.name: connect(_host(lab, host)) for host in lab.hosts})\n"
+        "pair = Pair(lab, {host.name: connect_ssh(_host(lab, host)) for host in lab.hosts})\n"
         "source = Path(sys.argv[1])\n"
         "print('begin', flush=True)\n"
-        "pair.stage(from_folder(source), FolderSource(folder=source),\n"
+        "pair.stage(manifest_from_folder(source), FolderSource(folder=source),\n"
         "           lambda *_: print('moved', flush=True))\n"
     )
     words = [sys.executable, "-c", program, str(source)]

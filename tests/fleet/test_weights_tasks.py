@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from sparkfleet.lab import fleet
-from sparkfleet.lab.hub import Hub
 from sparkfleet.lab.plan import CONTROL
 from tests.commandline import Done, command_line
+from tests.doubles.hub_server import HubServer
 
 pytestmark = pytest.mark.fleet
 
@@ -63,8 +63,8 @@ class Type:
 
 @pytest.fixture(scope="module")
 def run(source: Path) -> Iterator[Type]:
-    yield Type(fleet.up(2).inventory, source)
-    fleet.down()
+    yield Type(fleet.start_fleet(2).inventory, source)
+    fleet.remove_fleet()
 
 
 def _in(host: str, script: str) -> str:
@@ -164,7 +164,7 @@ def test_push_needs_something_to_send(run: Type) -> None:
 def test_a_gated_model_is_refused_before_a_host_starts_and_offline_asks_nobody(
     run: Type, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    with Hub(address=CONTROL) as server:
+    with HubServer(address=CONTROL) as server:
         server.add("meta/gated", {"config.json": b"[1]", "w.bin": b"w"}, gated=True)
         monkeypatch.setenv("HF_ENDPOINT", server.url)
         monkeypatch.setenv("HF_HOME", str(tmp_path))
@@ -192,7 +192,7 @@ def test_ctrl_c_in_the_middle_keeps_what_arrived_and_says_so(
         return {one["host"]: one["lacks"] for one in plans}
 
     given = ("--set", "weights_source=", "--set", "vllm_model=org/slow")
-    with Hub(address=CONTROL, rate=2_000_000) as server:
+    with HubServer(address=CONTROL, rate=2_000_000) as server:
         server.add("org/slow", {"config.json": b"{}", "w.bin": bytes(6_000_000)})
         monkeypatch.setenv("HF_ENDPOINT", server.url)
         monkeypatch.setenv("HF_HOME", str(tmp_path))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkfleet.launch.executor import Executor
+from sparkfleet.launch.deployment.executor import Executor
 from sparkfleet.links import EnvVar
 from tests.engines import deployed
 

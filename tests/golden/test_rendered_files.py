@@ -15,15 +15,20 @@ import pytest
 
 from sparkfleet import links
 from sparkfleet.facts import HostFacts
-from sparkfleet.inventory.clusters import cluster
-from sparkfleet.inventory.loading import load
-from sparkfleet.launch.deployment import Deployment, Node, deploy, hash_of
-from sparkfleet.launch.engines import Native
-from sparkfleet.launch.environment import environment
-from sparkfleet.launch.executor import Executor
+from sparkfleet.inventory.clusters import choose_cluster
+from sparkfleet.inventory.loading import load_inventory
+from sparkfleet.launch.deployment.deployment import (
+    Deployment,
+    DeploymentNode,
+    hash_deployment,
+    render_deployment,
+)
+from sparkfleet.launch.deployment.environment import build_rank_environment
+from sparkfleet.launch.deployment.executor import Executor
+from sparkfleet.launch.engines import NativeEngine
 from sparkfleet.model import Cluster, Host
-from sparkfleet.recipes.recipe import load as load_recipe
-from sparkfleet.recipes.settings import Settings, overlay
+from sparkfleet.recipes.recipe import load_recipe
+from sparkfleet.recipes.settings import Settings, overlay_recipe
 from tests import gb10
 
 HERE = Path(__file__).parent
@@ -34,9 +39,11 @@ WRITE = bool(os.environ.get("SPARKFLEET_WRITE_GOLDEN"))
 
 
 def _cluster(name: str) -> Cluster:
-    chosen = cluster(load([str(INVENTORIES / f"{name.removesuffix('-mp')}.yml")]))
+    chosen = choose_cluster(load_inventory([str(INVENTORIES / f"{name.removesuffix('-mp')}.yml")]))
     recipe = load_recipe("lab-tiny")
-    return Cluster(name=chosen.name, hosts=tuple(overlay(host, recipe) for host in chosen.hosts))
+    return Cluster(
+        name=chosen.name, hosts=tuple(overlay_recipe(host, recipe) for host in chosen.hosts)
+    )
 
 
 def _facts(chosen: Cluster) -> Mapping[str, HostFacts]:
@@ -62,19 +69,19 @@ def _deployment(name: str) -> Deployment:
     chosen = _cluster(name)
     size = len(chosen.hosts)
     executor = Executor.MP if name == MP else Executor.RAY
-    fabric = links.fabric(_facts(chosen), chosen.hosts) if size > 1 else None
+    fabric = links.select_fabric(_facts(chosen), chosen.hosts) if size > 1 else None
     nodes = [
-        Node(
+        DeploymentNode(
             settings=Settings(host=host),
             rank=rank,
             address=str(fabric.address(host.name)) if fabric else None,
-            engine=Native(venv="/home/nvidia/vllm-env"),
+            engine=NativeEngine(venv="/home/nvidia/vllm-env"),
             folder="/home/nvidia/vllm/.sparkfleet/default",
             weights="/home/nvidia/vllm",
             model="/home/nvidia/vllm/tiny-spark",
-            environment=environment(
+            environment=build_rank_environment(
                 Settings(host=host),
-                links.env(fabric, host) if fabric else (),
+                links.compute_rank_env(fabric, host) if fabric else (),
                 cluster=chosen.name,
                 hf_home="/home/nvidia/vllm",
                 executor=executor,
@@ -82,7 +89,9 @@ def _deployment(name: str) -> Deployment:
         )
         for rank, host in enumerate(chosen.hosts)
     ]
-    return deploy(chosen.name, nodes, tp=size, pp=1, contents=["commit"], executor=executor)
+    return render_deployment(
+        chosen.name, nodes, tp=size, pp=1, contents=["commit"], executor=executor
+    )
 
 
 def _rows() -> list[tuple[str, str, str]]:
@@ -126,9 +135,9 @@ def test_a_comment_that_changed_is_no_other_deployment() -> None:
         for host, own in files.items()
     }
     assert moved != files
-    assert hash_of(moved, ["x"]) == hash_of(files, ["x"])
+    assert hash_deployment(moved, ["x"]) == hash_deployment(files, ["x"])
     other = {**files, "spark2": {"nccl.env": files["spark2"]["nccl.env"].replace("=IB", "=Socket")}}
-    assert hash_of(other, ["x"]) != hash_of(files, ["x"])
+    assert hash_deployment(other, ["x"]) != hash_deployment(files, ["x"])
 
 
 def test_the_same_input_makes_the_same_hash() -> None:

@@ -18,15 +18,15 @@ from pathlib import Path
 import pytest
 
 from sparkfleet import links
-from sparkfleet.launch.deployment import Node, deploy
-from sparkfleet.launch.engines import choose
-from sparkfleet.launch.environment import environment
-from sparkfleet.launch.preflight import check_settings
+from sparkfleet.launch.deployment.deployment import DeploymentNode, render_deployment
+from sparkfleet.launch.deployment.environment import build_rank_environment
+from sparkfleet.launch.engines import create_engine
+from sparkfleet.launch.preflight.preflight import check_engine_settings
 from sparkfleet.links import Fabric
 from sparkfleet.model import Host, Value
-from sparkfleet.recipes.recipe import Recipe, load
-from sparkfleet.recipes.settings import Settings, overlay
-from sparkfleet.resources import listing
+from sparkfleet.recipes.recipe import Recipe, load_recipe
+from sparkfleet.recipes.settings import Settings, overlay_recipe
+from sparkfleet.resources import list_data_files
 from tests import gb10
 from tests.engines import WITH_IMAGE, survey
 
@@ -35,7 +35,7 @@ WRITE = bool(os.environ.get("SPARKFLEET_WRITE_GOLDEN"))
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 HOME = "/home/nvidia"
 KEY = "a key of this machine"
-NAMES = [name for name in listing("playbooks/recipes", ".yml") if name != "lab-tiny"]
+NAMES = [name for name in list_data_files("playbooks/recipes", ".yml") if name != "lab-tiny"]
 
 
 def _sizes(recipe: Recipe) -> Iterator[int]:
@@ -44,7 +44,7 @@ def _sizes(recipe: Recipe) -> Iterator[int]:
     yield from (size for size in (1, 2, 4) if least <= size <= most)
 
 
-ROWS = [(name, size) for name in NAMES for size in _sizes(load(name))]
+ROWS = [(name, size) for name in NAMES for size in _sizes(load_recipe(name))]
 
 
 @pytest.fixture
@@ -68,24 +68,26 @@ def _hosts(recipe: Recipe, size: int, mods: Path) -> tuple[Host, ...]:
         names = [Path(one).name for one in recipe.vars["engine_mods"].data]
         own["engine_mods"] = Value(data=[str(mods / name) for name in names])
     names = [f"spark-{number}" for number in range(1, size + 1)]
-    return tuple(overlay(Host(name=name, vars=own), recipe) for name in names)
+    return tuple(overlay_recipe(Host(name=name, vars=own), recipe) for name in names)
 
 
 def _snapshot(name: str) -> str:
     return f"hub/models--{name.replace('/', '--')}/snapshots/{COMMIT}"
 
 
-def _node(host: Host, rank: int, spark: gb10.Spark, fabric: Fabric | None) -> Node:
+def _node(host: Host, rank: int, spark: gb10.Spark, fabric: Fabric | None) -> DeploymentNode:
     settings = Settings(host=host)
     name = settings.text("engine_image")
     if settings.value("engine_pip"):
         name = "sparkfleet-derived:0123456789ab"
     image = replace(WITH_IMAGE, name=name, program=("/entrypoint.sh",))
     seen = survey(image=image, image_name=name, base=image)
-    engine = choose(settings, seen, spark.facts(), cluster="default", group=fabric is not None)
+    engine = create_engine(
+        settings, seen, spark.facts(), cluster="default", group=fabric is not None
+    )
     folder = _snapshot(settings.text("vllm_model"))
     model, weights = f"{HOME}/vllm/{folder}", f"{HOME}/vllm"
-    return Node(
+    return DeploymentNode(
         settings=settings,
         rank=rank,
         address=str(fabric.address(host.name)) if fabric else None,
@@ -94,9 +96,9 @@ def _node(host: Host, rank: int, spark: gb10.Spark, fabric: Fabric | None) -> No
         weights=weights,
         model=model,
         drafts={name: _snapshot(name) for name in settings.value("weights_drafts") or ()},
-        environment=environment(
+        environment=build_rank_environment(
             settings,
-            links.env(fabric, host) if fabric else (),
+            links.compute_rank_env(fabric, host) if fabric else (),
             cluster="default",
             hf_home=engine.inside(weights),
             model=engine.inside(model),
@@ -106,8 +108,8 @@ def _node(host: Host, rank: int, spark: gb10.Spark, fabric: Fabric | None) -> No
 
 
 def _rendered(name: str, size: int, mods: Path) -> Mapping[str, Mapping[str, str]]:
-    hosts = _hosts(load(name), size, mods)
-    check_settings(Settings(host=hosts[0]))
+    hosts = _hosts(load_recipe(name), size, mods)
+    check_engine_settings(Settings(host=hosts[0]))
     sparks = [
         gb10.Spark(
             host.name,
@@ -119,14 +121,14 @@ def _rendered(name: str, size: int, mods: Path) -> Mapping[str, Mapping[str, str
         for number, host in enumerate(hosts, 1)
     ]
     facts = {spark.name: spark.facts() for spark in sparks}
-    fabric = links.fabric(facts, hosts) if size > 1 else None
+    fabric = links.select_fabric(facts, hosts) if size > 1 else None
     pairs = zip(hosts, sparks, strict=True)
     nodes = [_node(host, rank, spark, fabric) for rank, (host, spark) in enumerate(pairs)]
-    return deploy("default", nodes, tp=size, pp=1, contents=[COMMIT]).files
+    return render_deployment("default", nodes, tp=size, pp=1, contents=[COMMIT]).files
 
 
 def _told(name: str, files: Mapping[str, Mapping[str, str]]) -> str:
-    parts = [f"# {load(name).source}\n"]
+    parts = [f"# {load_recipe(name).source}\n"]
     parts += [
         f"==> {host}/{file} <==\n{text}"
         for host, own in files.items()

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sparkfleet.lab import fleet
-from sparkfleet.lab.fleet import Fleet
+from sparkfleet.lab.fleet import LabFleet
 from tests.commandline import Done, chat, command_line, follow, processes, started
 from tests.standin import engine
 
@@ -58,7 +58,7 @@ class Seen:
 class Cluster:
     """The command line and the hosts behind it."""
 
-    lab: Fleet
+    lab: LabFleet
     inventory: Path
     first: dict[str, str] = field(default_factory=dict)  # the previous deployment's hash, by host
 
@@ -117,7 +117,7 @@ class Cluster:
 
     def look(self) -> dict[str, Seen]:
         """Return what is on every host that is on."""
-        current = fleet.status()
+        current = fleet.read_fleet()
         assert current is not None
         return {host.name: look(host.name) for host in current.hosts if host.alive}
 
@@ -164,5 +164,5 @@ def within(seconds: float, holds: Callable[[], bool]) -> bool:
 
 def boot(host: str) -> None:
     """Turn a host on again, with its engine."""
-    fleet.fault(host, "power-off", clear=True)
+    fleet.set_fault(host, "power-off", clear=True)
     engine.install(host)

@@ -16,8 +16,8 @@ from typing import Any
 import yaml
 
 from sparkfleet.lab import state as states
-from sparkfleet.lab.fleet import Fleet
-from sparkfleet.lab.steps import inside
+from sparkfleet.lab.faults.steps import host_path
+from sparkfleet.lab.fleet import LabFleet
 
 ROOT = Path("/opt/standin")  # on every host
 BEHAVIOUR = ROOT / "behaviour.json"
@@ -78,7 +78,7 @@ def behave(*hosts: str) -> None:
         on(host, BEHAVIOUR).unlink(missing_ok=True)
 
 
-def inventory(lab: Fleet, folder: Path, **variables: Any) -> Path:
+def inventory(lab: LabFleet, folder: Path, **variables: Any) -> Path:
     """Write, into `folder`, the lab's inventory with this engine; return the file.
 
     Beside it are two models, standin and other.
@@ -98,9 +98,9 @@ def inventory(lab: Fleet, folder: Path, **variables: Any) -> Path:
 
 def on(host: str, path: Path) -> Path:
     """Return the path by which this machine reaches a file of a host."""
-    state = states.load()
+    state = states.load_lab_state()
     assert state is not None
-    return inside(state.running[host], path)
+    return host_path(state.running[host], path)
 
 
 def _python(root: Path) -> None:

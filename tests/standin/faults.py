@@ -50,12 +50,12 @@ def twice(number: signal.Signals) -> Deed:
 
 def fault(host: str, kind: str) -> Deed:
     """Return the deed that breaks a host in a way that the lab knows."""
-    return lambda _: fleet.fault(host, kind)
+    return lambda _: fleet.set_fault(host, kind)
 
 
 def mended(host: str, kind: str) -> Callable[[], None]:
     """Return what mends that again."""
-    return lambda: fleet.fault(host, kind, clear=True)
+    return lambda: fleet.set_fault(host, kind, clear=True)
 
 
 def shell(host: str, script: str) -> Deed:

@@ -8,9 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from sparkfleet.lab import fleet, kernel
+from sparkfleet.lab import fleet
 from sparkfleet.lab import state as states
-from sparkfleet.lab.kernel import Namespace
+from sparkfleet.lab.host import kernel
+from sparkfleet.lab.host.kernel import Namespace
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 OPEN_TREE, MOVE_MOUNT = 428, 429  # of every architecture; glibc has names for them since 2.36
@@ -20,7 +21,7 @@ HERE, CLONE, EMPTY_PATH = -100, 1, 4
 def mount(folder: Path, host: str, target: Path) -> None:
     """Show `folder` at `target` of a host: a bind mount, which bind(2) gives no other namespace."""
     fleet.run_on(host, ["mkdir", "-p", str(target)])
-    state = states.load()
+    state = states.load_lab_state()
     assert state is not None
     program = [
         sys.executable,
@@ -35,7 +36,7 @@ def mount(folder: Path, host: str, target: Path) -> None:
 
 def _move(folder: str, pid: str, target: str) -> None:
     tree = _called(OPEN_TREE, HERE, folder.encode(), CLONE)
-    kernel.join(f"/proc/{pid}/ns/mnt", Namespace.MOUNT)
+    kernel.enter_namespace(f"/proc/{pid}/ns/mnt", Namespace.MOUNT)
     _called(MOVE_MOUNT, tree, b"", HERE, target.encode(), EMPTY_PATH)
 
 

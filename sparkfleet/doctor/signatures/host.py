@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from sparkfleet.doctor.signatures.row import Clues, Role, Signature
+from sparkfleet.doctor.signatures.row import Clues, FailureRole, Signature
 
 
 def _shows_no_connectx(match: re.Match[str], _clues: Clues) -> bool:
@@ -85,7 +85,7 @@ ROWS = (
         cause="{name} is a name that mDNS made up for a second address of the host.",
         fix="Set ansible_host to an address instead of a .local name.",
         source="facts/dgx-spark.md failure 64",
-        role=Role.WARNING,
+        role=FailureRole.WARNING,
         recorded=False,
     ),
     Signature(
@@ -103,7 +103,7 @@ ROWS = (
         cause="The host shows no interface of its ConnectX-7, only {name}: it was powered off.",
         fix="Plug the QSFP cable in and reboot that host; `invoke links.show` must then list it.",
         source="case C20; facts/dgx-spark.md failure 9",
-        role=Role.WARNING,
+        role=FailureRole.WARNING,
     ),
     Signature(
         id="C45-free",
@@ -111,6 +111,6 @@ ROWS = (
         cause="Only {free} of the one memory pool are available.",
         fix="Lower gpu-memory-utilization in vllm_args; `invoke cluster.status` tells who has it.",
         source="facts/dgx-spark.md failure 25 (8 GiB); case C45",
-        role=Role.WARNING,
+        role=FailureRole.WARNING,
     ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparkfleet.doctor.signatures.row import Role, Signature
+from sparkfleet.doctor.signatures.row import FailureRole, Signature
 
 _DROP = "`sudo sh -c 'sync; echo 3 > /proc/sys/vm/drop_caches'` on that host"
 _FILES = "Raise it: `--ulimit nofile=1048576` for a container, else `ulimit -n 1048576`."
@@ -84,7 +84,7 @@ ROWS = (
         cause="The process was killed: too many compile jobs, or too little memory.",
         fix="Set MAX_JOBS low in vllm_env, or lower gpu-memory-utilization in vllm_args.",
         source="facts/dgx-spark.md failure 32",
-        role=Role.SYMPTOM,
+        role=FailureRole.SYMPTOM,
         recorded=False,
     ),
     Signature(
@@ -100,6 +100,6 @@ ROWS = (
         cause="At most {limit} files can be open.",
         fix=_FILES,
         source="facts/dgx-spark.md failure 33; lab.md",
-        role=Role.WARNING,
+        role=FailureRole.WARNING,
     ),
 )

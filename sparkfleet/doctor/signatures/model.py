@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparkfleet.doctor.signatures.row import Role, Signature
+from sparkfleet.doctor.signatures.row import FailureRole, Signature
 
 ROWS = (
     Signature(
@@ -47,7 +47,7 @@ ROWS = (
         cause="The InstantTensor loader can let a worker die silently with several hosts.",
         fix="Set load-format: safetensors in vllm_args.",
         source="facts/dgx-spark.md failure 73",
-        role=Role.WARNING,
+        role=FailureRole.WARNING,
     ),
     Signature(
         id="S5-quantization",
@@ -90,7 +90,7 @@ ROWS = (
         cause="The MoE layers run the CUTLASS FP4 kernel, which answers garbage on a GB10.",
         fix="Set moe-backend: marlin in vllm_args; the log must say MARLIN.",
         source="seed 2",
-        role=Role.WARNING,
+        role=FailureRole.WARNING,
         recorded=False,
     ),
     Signature(
@@ -150,6 +150,6 @@ ROWS = (
         cause="Driver 590 deadlocks with CUDA graphs.",
         fix="Install driver 580.",
         source="facts/dgx-spark.md failure 50",
-        role=Role.WARNING,
+        role=FailureRole.WARNING,
     ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparkfleet.doctor.signatures.row import Role, Signature
+from sparkfleet.doctor.signatures.row import FailureRole, Signature
 
 ROWS = (
     Signature(
@@ -25,7 +25,7 @@ ROWS = (
         cause="vLLM refuses its options: {what}",
         fix="Correct vllm_args in the recipe.",
         source="cases/outputs/vllm-log.bad-speculative-config-backslashes.txt",
-        role=Role.SYMPTOM,
+        role=FailureRole.SYMPTOM,
     ),
     Signature(
         id="C33",
@@ -50,6 +50,6 @@ ROWS = (
         cause="This vLLM ignores {name}.",
         fix="Take {name} out of vllm_env, or use its option in vllm_args.",
         source="seed 3, bring-up",
-        role=Role.WARNING,
+        role=FailureRole.WARNING,
     ),
 )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from sparkfleet.model import Severity
 
 
-class Role(enum.IntEnum):
+class FailureRole(enum.IntEnum):
     """What a message is to a failure; the order is that of an answer.
 
     A symptom says what failed, but the reason stands elsewhere: in an earlier line, on another
@@ -25,7 +25,7 @@ class Role(enum.IntEnum):
     @property
     def severity(self) -> Severity:
         """Only a warning can stand in the log of a good start."""
-        return Severity.WARNING if self is Role.WARNING else Severity.ERROR
+        return Severity.WARNING if self is FailureRole.WARNING else Severity.ERROR
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class Clues:
     ray: frozenset[str] = frozenset()
 
 
-def _always(_match: re.Match[str], _clues: Clues) -> bool:
+def _always_holds(_match: re.Match[str], _clues: Clues) -> bool:
     return True
 
 
@@ -54,9 +54,9 @@ class Signature:
     cause: str
     fix: str
     source: str
-    role: Role = Role.CAUSE
+    role: FailureRole = FailureRole.CAUSE
     recorded: bool = True
-    holds: Callable[[re.Match[str], Clues], bool] = _always
+    holds: Callable[[re.Match[str], Clues], bool] = _always_holds
 
     def matches(self, text: str) -> Iterator[re.Match[str]]:
         """Yield where `text`, a log without prefixes, shows this failure."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparkfleet.doctor.signatures.row import Role, Signature
+from sparkfleet.doctor.signatures.row import FailureRole, Signature
 
 ROWS = (
     Signature(
@@ -64,7 +64,7 @@ ROWS = (
         cause="The image or the recipe sets NCCL_IB_{name}, which fits its author's network.",
         fix="Set NCCL_IB_{name}: null in nccl_env: it is then unset inside the container.",
         source="facts/dgx-spark.md failure 81",
-        role=Role.WARNING,
+        role=FailureRole.WARNING,
         recorded=False,
     ),
     Signature(
@@ -96,7 +96,7 @@ ROWS = (
         cause="NCCL 2.30.4 can hang with NVLS.",
         fix="Use an image with NCCL 2.30.3 or 2.30.6a0.",
         source="facts/dgx-spark.md failure 36",
-        role=Role.WARNING,
+        role=FailureRole.WARNING,
         recorded=False,
     ),
     Signature(
@@ -105,7 +105,7 @@ ROWS = (
         cause="NCCL could not form the group: {what}.",
         fix="Read the `NCCL WARN` line before it; with none, set NCCL_DEBUG: INFO in nccl_env.",
         source="lab.md; cases C06 and C08",
-        role=Role.SYMPTOM,
+        role=FailureRole.SYMPTOM,
     ),
     Signature(
         id="F37",
@@ -113,7 +113,7 @@ ROWS = (
         cause="A collective waited 600 s: the other rank compiled a kernel, or is dead.",
         fix="Look at the other rank's log; keep the Triton cache and warm up after a start.",
         source="facts/dgx-spark.md failure 37",
-        role=Role.SYMPTOM,
+        role=FailureRole.SYMPTOM,
         recorded=False,
     ),
     Signature(
@@ -122,7 +122,7 @@ ROWS = (
         cause="A barrier waited 1800 s: one rank tuned its kernels, the other had them.",
         fix="Keep the compile caches of all hosts, or clear them on all, then start again.",
         source="facts/dgx-spark.md failure 38",
-        role=Role.SYMPTOM,
+        role=FailureRole.SYMPTOM,
         recorded=False,
     ),
     Signature(
@@ -131,7 +131,7 @@ ROWS = (
         cause="Only {joined} of {all} ranks came: a worker is down, or its port is blocked.",
         fix="Look at the worker's log first, then `invoke links.verify` for the port.",
         source="facts/dgx-spark.md failure 67",
-        role=Role.SYMPTOM,
+        role=FailureRole.SYMPTOM,
     ),
     Signature(
         id="V-rendezvous",
@@ -139,6 +139,6 @@ ROWS = (
         cause="A rank could not reach the head: it is down, or the port is blocked.",
         fix="Look at the head's log first, then `invoke links.verify` for the port.",
         source="PyTorch's TCP store; facts/dgx-spark.md failure 67",
-        role=Role.SYMPTOM,
+        role=FailureRole.SYMPTOM,
     ),
 )

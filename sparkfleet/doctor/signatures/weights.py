@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparkfleet.doctor.signatures.row import Role, Signature
+from sparkfleet.doctor.signatures.row import FailureRole, Signature
 
 ROWS = (
     Signature(
@@ -68,7 +68,7 @@ ROWS = (
         cause="vLLM's cache of model facts belongs to root, so that an old verdict is reused.",
         fix="Remove that cache folder on the host, and run the container as the user.",
         source="facts/dgx-spark.md failure 85",
-        role=Role.WARNING,
+        role=FailureRole.WARNING,
         recorded=False,
     ),
     Signature(

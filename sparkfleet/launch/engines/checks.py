@@ -6,10 +6,10 @@ import fnmatch
 from collections.abc import Iterator
 
 from sparkfleet.facts import HostFacts
-from sparkfleet.launch.engines.daemon import Daemon
-from sparkfleet.launch.engines.options import HOOK, gpu
+from sparkfleet.launch.engines.docker_options import HOOK, build_gpu_options
+from sparkfleet.launch.host.daemon import Daemon
 from sparkfleet.model import Severity, Verdict
-from sparkfleet.quantities import show_size
+from sparkfleet.quantities import format_size
 from sparkfleet.recipes.settings import Settings
 
 SHM_SHARE = 4  # a quarter of unified memory: more has cost a power-off (case C47)
@@ -24,19 +24,21 @@ REMEDIES = (
 )
 
 
-def container_checks(settings: Settings, facts: HostFacts, daemon: Daemon) -> Iterator[Verdict]:
+def check_container_engine(
+    settings: Settings, facts: HostFacts, daemon: Daemon
+) -> Iterator[Verdict]:
     """Yield verdicts on the engine of one host; nothing more where it does not answer."""
-    yield _answers(settings, daemon)
+    yield _check_daemon(settings, daemon)
     if daemon.error:
         return
-    yield _gpu(settings, daemon)
-    yield from _cgroups(settings, daemon)
-    yield from _shared_memory(settings, facts)
-    yield from _kernel(settings, facts)
-    yield from _user(settings)
+    yield _check_container_gpu(settings, daemon)
+    yield from _check_cgroup_driver(settings, daemon)
+    yield from _check_shared_memory(settings, facts)
+    yield from _check_memory_cap(settings, facts)
+    yield from _check_engine_user(settings)
 
 
-def _answers(settings: Settings, daemon: Daemon) -> Verdict:
+def _check_daemon(settings: Settings, daemon: Daemon) -> Verdict:
     error = daemon.error.lower()
     remedies = (text for mark, text in REMEDIES if mark in error)
     fix = next(remedies, f"on that host: {daemon.cli} info")
@@ -52,10 +54,10 @@ def _answers(settings: Settings, daemon: Daemon) -> Verdict:
     )
 
 
-def _gpu(settings: Settings, daemon: Daemon) -> Verdict:
-    wanted = settings.text("engine_gpus")
-    found = gpu(wanted, daemon)
-    lacking = not found and wanted != "none"
+def _check_container_gpu(settings: Settings, daemon: Daemon) -> Verdict:
+    mode = settings.text("engine_gpus")
+    flags = build_gpu_options(mode, daemon)
+    lacking = not flags and mode != "none"
     toolkit = "install nvidia-container-toolkit on that host"
     if daemon.cli == "podman":
         toolkit += "; sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"
@@ -65,15 +67,15 @@ def _gpu(settings: Settings, daemon: Daemon) -> Verdict:
         host=settings.host.name,
         subject=f"GPU in containers of {daemon.cli}",
         expected="NVIDIA's hook, or a CDI specification",
-        seen=" ".join(found) or ("neither" if lacking else "none asked for"),
+        seen=" ".join(flags) or ("neither" if lacking else "none asked for"),
         source=f"{daemon.cli} info, /etc/cdi",
         fix=toolkit if lacking else "",
     )
 
 
-def _cgroups(settings: Settings, daemon: Daemon) -> Iterator[Verdict]:
+def _check_cgroup_driver(settings: Settings, daemon: Daemon) -> Iterator[Verdict]:
     """Tell of failure 48; CDI is free of it."""
-    by_hook = gpu(settings.text("engine_gpus"), daemon) == (HOOK,)
+    by_hook = build_gpu_options(settings.text("engine_gpus"), daemon) == (HOOK,)
     if not by_hook or daemon.cgroups != "systemd":
         return
     yield Verdict(
@@ -88,7 +90,7 @@ def _cgroups(settings: Settings, daemon: Daemon) -> Iterator[Verdict]:
     )
 
 
-def _shared_memory(settings: Settings, facts: HostFacts) -> Iterator[Verdict]:
+def _check_shared_memory(settings: Settings, facts: HostFacts) -> Iterator[Verdict]:
     if settings.value("engine_shm_size") is None or facts.memory is None:
         return
     size, most = settings.size("engine_shm_size"), facts.memory.total // SHM_SHARE
@@ -97,14 +99,14 @@ def _shared_memory(settings: Settings, facts: HostFacts) -> Iterator[Verdict]:
         severity=Severity.WARNING if size > most else Severity.OK,
         host=settings.host.name,
         subject="engine_shm_size",
-        expected=f"at most a quarter of the memory, {show_size(most)}",
-        seen=show_size(size),
+        expected=f"at most a quarter of the memory, {format_size(most)}",
+        seen=format_size(size),
         source=str(settings.origin("engine_shm_size")),
         fix="it is memory of the GPU too: leave it out, or 16GiB" if size > most else "",
     )
 
 
-def _kernel(settings: Settings, facts: HostFacts) -> Iterator[Verdict]:
+def _check_memory_cap(settings: Settings, facts: HostFacts) -> Iterator[Verdict]:
     risky = fnmatch.fnmatchcase(facts.system.kernel, NO_MEMORY_KERNEL)
     if not risky or settings.value("engine_memory") is not None:
         return
@@ -120,7 +122,7 @@ def _kernel(settings: Settings, facts: HostFacts) -> Iterator[Verdict]:
     )
 
 
-def _user(settings: Settings) -> Iterator[Verdict]:
+def _check_engine_user(settings: Settings) -> Iterator[Verdict]:
     user = settings.text("engine_user")
     if user in ("", "host", "root", "0", "0:0"):
         return

@@ -7,69 +7,71 @@ from typing import TYPE_CHECKING
 
 from sparkfleet.errors import InventoryError
 from sparkfleet.facts import HostFacts
-from sparkfleet.launch import declared
-from sparkfleet.launch.engines import mods, options
-from sparkfleet.launch.engines.container import Container
-from sparkfleet.launch.engines.daemon import Daemon
+from sparkfleet.launch import staged_paths
+from sparkfleet.launch.engines import docker_options, mods
+from sparkfleet.launch.engines.container import ContainerEngine
 from sparkfleet.launch.engines.engine import Engine
-from sparkfleet.launch.engines.native import Native
+from sparkfleet.launch.engines.native import NativeEngine
+from sparkfleet.launch.host.daemon import Daemon
 from sparkfleet.recipes.settings import Settings
 
 if TYPE_CHECKING:
-    from sparkfleet.launch.survey import Survey
+    from sparkfleet.launch.host.survey import Survey
 
 NATIVE = "native"
 IMAGE = "image"
 RDMA = "/dev/infiniband"
 
 
-def kind(settings: Settings) -> str:
+def read_engine_kind(settings: Settings) -> str:
     """Return native, docker or podman; unset, a Python environment means native."""
     return settings.text("engine") or (NATIVE if settings.text("engine_venv") else "docker")
 
 
-def choose(
+def create_engine(
     settings: Settings, survey: Survey, facts: HostFacts, *, cluster: str, group: bool
 ) -> Engine:
     """Return the engine of one host; with `group` Ray joins it to others.
 
     Raises InventoryError for what is not set or is no option.
     """
-    cli = kind(settings)
+    cli = read_engine_kind(settings)
     if cli == NATIVE:
-        return _native(settings, survey)
+        return _create_native_engine(settings, survey)
     user = survey.user if settings.text("engine_user") == "host" else settings.text("engine_user")
     weights = survey.expand(settings.text("weights_dir"))
     daemon = survey.daemon or Daemon(cli=cli)
     devices = [RDMA] if facts.rdma_devices else []
-    return Container(
+    return ContainerEngine(
         cli=cli,
         cluster=cluster,
         image=survey.image_name or settings.needed("engine_image"),
         folder=survey.folder,
         weights=weights,
-        cache=cache(settings, survey, user),
-        options=options.words(settings, daemon, devices, user),
-        mounts=options.mounts(settings, survey.home, declared.files(settings, weights)),
+        cache=build_cache_path(settings, survey, user),
+        options=docker_options.build_docker_options(settings, daemon, devices, user),
+        mounts=docker_options.parse_mounts(
+            settings, survey.home, staged_paths.map_staged_files(settings, weights)
+        ),
         extra=tuple(settings.value("engine_args") or ()),
         shm_size=settings.size("engine_shm_size") if settings.value("engine_shm_size") else None,
         group=group,
         user=user,
         read_only=bool(settings.value("engine_weights_readonly")),
-        mods=mods.read(settings),
-        own_program=_own_program(settings, survey),
+        mods=mods.read_mods(settings),
+        own_program=_find_image_program(settings, survey),
     )
 
 
-def _native(settings: Settings, survey: Survey) -> Native:
+def _create_native_engine(settings: Settings, survey: Survey) -> NativeEngine:
     shared = settings.text("weights_strategy") == "shared"
-    return Native(
+    return NativeEngine(
         venv=survey.expand(settings.needed("engine_venv")),
         modules=survey.expand(f"{settings.text('engine_cache_dir')}/modules") if shared else "",
     )
 
 
-def _own_program(settings: Settings, survey: Survey) -> tuple[str, ...]:
+def _find_image_program(settings: Settings, survey: Survey) -> tuple[str, ...]:
     """Return the image's program, where `engine_program` asks for it.
 
     Raises InventoryError for options that would then go nowhere.
@@ -93,7 +95,7 @@ def _own_program(settings: Settings, survey: Survey) -> tuple[str, ...]:
     return survey.image.program
 
 
-def cache(settings: Settings, survey: Survey, user: str) -> str:
+def build_cache_path(settings: Settings, survey: Survey, user: str) -> str:
     """Return the folder of the host for compiled kernels.
 
     One for each image and user: what another made is stale, or cannot be overwritten (failure 85).

@@ -12,15 +12,17 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from sparkfleet.launch.engines.docker_options import BindMount
 from sparkfleet.launch.engines.mods import Mod
-from sparkfleet.launch.engines.options import Mount
 from sparkfleet.links import EnvVar
-from sparkfleet.report.visible import one_line
+from sparkfleet.report.visible import escape_line
 
 LABEL = "sparkfleet"  # .cluster, .role and .deployment
 WEIGHTS, FOLDER, CACHE = "/models", "/sparkfleet", "/cache"
-START = "container.sh"
-DEPLOYMENT = "@SPARKFLEET_DEPLOYMENT@"  # stands for the hash in the files that it is the hash of
+START_SCRIPT = "container.sh"
+HASH_PLACEHOLDER = (
+    "@SPARKFLEET_DEPLOYMENT@"  # stands for the hash in the files that it is the hash of
+)
 # Where each compiler keeps what it made; the names are vLLM's, PyTorch's, Triton's, FlashInfer's,
 # TileLang's and transformers' own. Node-local: on a shared disk they collide (failure 61).
 CACHES = {
@@ -34,7 +36,7 @@ CACHES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Container:
+class ContainerEngine:
     """How containers are run on one host.
 
     `image` is the name that the host's daemon knows; `cache` is a folder of the host; `options`
@@ -50,7 +52,7 @@ class Container:
     weights: str
     cache: str
     options: tuple[str, ...] = ()
-    mounts: tuple[Mount, ...] = ()
+    mounts: tuple[BindMount, ...] = ()
     extra: tuple[str, ...] = ()
     shm_size: int | None = None
     group: bool = False
@@ -62,18 +64,18 @@ class Container:
     @property
     def environment(self) -> tuple[EnvVar, ...]:
         """Where caches are kept, and what a user without an account in the image lacks."""
-        kept = one_line(f"kept in {self.cache} on the host")
-        found = [
+        kept = escape_line(f"kept in {self.cache} on the host")
+        variables = [
             EnvVar(name=name, value=f"{CACHE}/{folder}", why=kept)
             for name, folder in CACHES.items()
         ]
         if self.user:
-            why = one_line(f"user {self.user} has no home in the image")
-            found += [
+            why = escape_line(f"user {self.user} has no home in the image")
+            variables += [
                 EnvVar(name="HOME", value=CACHE, why=why),
                 EnvVar(name="USER", value="sparkfleet", why=why),
             ]
-        return tuple(found)
+        return tuple(variables)
 
     @property
     def context(self) -> Mapping[str, object]:
@@ -96,9 +98,7 @@ class Container:
         """Return `name`: the image's own PATH finds it."""
         return name
 
-    def wrap(
-        self, role: str, words: Sequence[str], variables: Mapping[str, str]
-    ) -> tuple[str, ...]:
+    def wrap(self, role: str, argv: Sequence[str], variables: Mapping[str, str]) -> tuple[str, ...]:
         """Return the words of `docker run` around `words`."""
         return (
             self.cli,
@@ -109,19 +109,19 @@ class Container:
             f"--name={self.name(role)}",
             f"--label={LABEL}.cluster={self.cluster}",
             f"--label={LABEL}.role={role}",
-            f"--label={LABEL}.deployment={DEPLOYMENT}",
+            f"--label={LABEL}.deployment={HASH_PLACEHOLDER}",
             "--network=host",
-            *self._processes(role),
-            *self._memory(role),
+            *self._pid_options(role),
+            *self._memory_options(role),
             *self.options,
-            *(word for mount in self._mounts() for word in mount.words),
-            *self._shared_folder(role),
+            *(argument for mount in self._mounts() for argument in mount.options),
+            *self._tmp_options(role),
             *(f"--env={name}={value}" for name, value in variables.items()),
             *self.extra,
             "--entrypoint=bash",
             self.image,
-            f"{FOLDER}/{START}",
-            *words,
+            f"{FOLDER}/{START_SCRIPT}",
+            *argv,
         )
 
     def python(self, role: str) -> tuple[str, ...]:
@@ -132,16 +132,16 @@ class Container:
         """Return the name of a role's container."""
         return f"sparkfleet-{re.sub(r'[^a-zA-Z0-9_.-]', '-', self.cluster)}-{role}"
 
-    def _mounts(self) -> tuple[Mount, ...]:
+    def _mounts(self) -> tuple[BindMount, ...]:
         """Return all mounts; of those that hold a path the first is where it is shown."""
-        ours = (
-            Mount(source=self.folder, target=FOLDER, read_only=True),
-            Mount(source=self.cache, target=CACHE),
-            Mount(source=self.weights, target=WEIGHTS, read_only=self.read_only),
+        managed = (
+            BindMount(source=self.folder, target=FOLDER, read_only=True),
+            BindMount(source=self.cache, target=CACHE),
+            BindMount(source=self.weights, target=WEIGHTS, read_only=self.read_only),
         )
-        return (*self.mounts, *ours)
+        return (*self.mounts, *managed)
 
-    def _processes(self, role: str) -> tuple[str, ...]:
+    def _pid_options(self, role: str) -> tuple[str, ...]:
         """Return who is process 1: one that passes signals on, or Ray's container's.
 
         A driver finds the Ray of its host in the list of processes.
@@ -150,7 +150,7 @@ class Container:
             return (f"--pid=container:{self.name('ray')}",)
         return ("--init",)
 
-    def _memory(self, role: str) -> tuple[str, ...]:
+    def _memory_options(self, role: str) -> tuple[str, ...]:
         """Return how the containers of a host share memory.
 
         A rank in Ray's container and the server beside it talk through /dev/shm.
@@ -161,7 +161,7 @@ class Container:
             return (f"--ipc=container:{self.name('ray')}",)
         return ("--ipc=shareable", f"--shm-size={self.shm_size}")
 
-    def _shared_folder(self, role: str) -> tuple[str, ...]:
+    def _tmp_options(self, role: str) -> tuple[str, ...]:
         """Return the /tmp that Ray's container shares with the server: their sockets are there.
 
         It has no name, so it goes with the last of the two.

@@ -33,9 +33,7 @@ class Engine(Protocol):
     def program(self, name: str) -> str:
         """Return the word that starts `ray`, `vllm` or `python3`."""
 
-    def wrap(
-        self, role: str, words: Sequence[str], variables: Mapping[str, str]
-    ) -> tuple[str, ...]:
+    def wrap(self, role: str, argv: Sequence[str], variables: Mapping[str, str]) -> tuple[str, ...]:
         """Return the words that a role's script execs to run `words`, with more variables set."""
 
     def python(self, role: str) -> tuple[str, ...]:

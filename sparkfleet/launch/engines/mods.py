@@ -28,13 +28,13 @@ class Mod:
         return {f"{FOLDER}/{self.name}/{path}": text for path, text in self.contents.items()}
 
 
-def read(settings: Settings) -> tuple[Mod, ...]:
+def read_mods(settings: Settings) -> tuple[Mod, ...]:
     """Return `engine_mods` of this machine; raises InventoryError for one that is not there."""
-    found = enumerate(settings.value("engine_mods") or (), 1)
-    return tuple(_read(number, str(text), settings) for number, text in found)
+    entries = enumerate(settings.value("engine_mods") or (), 1)
+    return tuple(_read_mod(number, str(text), settings) for number, text in entries)
 
 
-def _read(number: int, text: str, settings: Settings) -> Mod:
+def _read_mod(number: int, text: str, settings: Settings) -> Mod:
     path = Path(text).expanduser()
     name = f"{number:02d}-{re.sub(r'[^A-Za-z0-9_.-]', '-', path.name)}"
     try:
@@ -44,7 +44,7 @@ def _read(number: int, text: str, settings: Settings) -> Mod:
                 for file in sorted(path.rglob("*"))
                 if file.is_file()
             }
-            return Mod(name=name, program=_program(contents, path), contents=contents)
+            return Mod(name=name, program=_find_mod_program(contents, path), contents=contents)
         return Mod(name=name, program=path.name, contents={path.name: path.read_text("utf-8")})
     except (OSError, ValueError) as error:  # no UTF-8, or no path
         raise InventoryError(
@@ -54,7 +54,7 @@ def _read(number: int, text: str, settings: Settings) -> Mod:
         ) from error
 
 
-def _program(contents: Mapping[str, str], path: Path) -> str:
+def _find_mod_program(contents: Mapping[str, str], path: Path) -> str:
     if PROGRAM not in contents:
         raise FileNotFoundError(f"there is no {path / PROGRAM}")
     return PROGRAM

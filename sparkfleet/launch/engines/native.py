@@ -9,7 +9,7 @@ from sparkfleet.links import EnvVar
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Native:
+class NativeEngine:
     """The environment at `venv`, an absolute path.
 
     `modules` is a folder of the host for the code that models bring; "" leaves it in HF_HOME.
@@ -52,11 +52,11 @@ class Native:
     def wrap(
         self,
         role: str,  # noqa: ARG002 - a process needs no name
-        words: Sequence[str],
+        argv: Sequence[str],
         variables: Mapping[str, str],  # noqa: ARG002 - the script exports them
     ) -> tuple[str, ...]:
         """Return `words`."""
-        return tuple(words)
+        return tuple(argv)
 
     def python(self, role: str) -> tuple[str, ...]:  # noqa: ARG002 - it needs no role to run
         """Return the environment's Python."""

@@ -10,10 +10,10 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from sparkfleet.launch.images.image import Image
-from sparkfleet.launch.survey import Survey
+from sparkfleet.launch.host.image import ContainerImage
+from sparkfleet.launch.host.survey import Survey
 from sparkfleet.model import Severity, Verdict
-from sparkfleet.quantities import show_size
+from sparkfleet.quantities import format_size
 from sparkfleet.recipes.settings import Settings
 
 LOAD_NEEDS = 2  # times the size: an engine unpacks what it loads beside what it keeps
@@ -22,7 +22,7 @@ STREAMING = "overlayfs"  # the storage driver's name where containerd keeps imag
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Obtain:
+class AcquirePlan:
     """What one host does so that there is an image at all."""
 
     pull: bool = False
@@ -35,14 +35,16 @@ class Obtain:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spread:
+class DistributePlan:
     """What one host does to have the image of all: copy it from `source`, look inside it."""
 
     source: str = ""
     probe: bool = False
 
 
-def obtain(surveys: Mapping[str, Survey], settings: Mapping[str, Settings]) -> dict[str, Obtain]:
+def plan_acquisition(
+    surveys: Mapping[str, Survey], settings: Mapping[str, Settings]
+) -> dict[str, AcquirePlan]:
     """Return what each host does first; the hosts come in rank order."""
     head = next(iter(surveys))
     way = settings[head].text("engine_image_source")
@@ -51,7 +53,7 @@ def obtain(surveys: Mapping[str, Survey], settings: Mapping[str, Settings]) -> d
     builder = (owners or [head])[0]
     wants_build = bool(settings[head].value("engine_pip")) and not derived
     return {
-        name: Obtain(
+        name: AcquirePlan(
             pull=survey.base is None
             and (way == "pull" or (way == "copy" and not owners and name == head)),
             build=wants_build and name == builder,
@@ -60,7 +62,9 @@ def obtain(surveys: Mapping[str, Survey], settings: Mapping[str, Settings]) -> d
     }
 
 
-def absent(surveys: Mapping[str, Survey], settings: Mapping[str, Settings]) -> Iterator[Verdict]:
+def check_missing_images(
+    surveys: Mapping[str, Survey], settings: Mapping[str, Settings]
+) -> Iterator[Verdict]:
     """Yield errors for images that are nowhere, and that nobody may bring."""
     head = next(iter(surveys))
     way = settings[head].text("engine_image_source")
@@ -81,67 +85,81 @@ def absent(surveys: Mapping[str, Survey], settings: Mapping[str, Settings]) -> I
         )
 
 
-def spread(surveys: Mapping[str, Survey], settings: Mapping[str, Settings]) -> dict[str, Spread]:
+def plan_distribution(
+    surveys: Mapping[str, Survey], settings: Mapping[str, Settings]
+) -> dict[str, DistributePlan]:
     """Return what each host does once one has the image; a host without a source cannot copy."""
     head = next(iter(surveys))
     copies = settings[head].text("engine_image_source") == "copy" or bool(
         settings[head].value("engine_pip")
     )
-    source = owner(surveys)
-    found = {}
+    source = find_image_owner(surveys)
+    plans = {}
     for name, survey in surveys.items():
-        lacks = source is not None and differs(survey.image, surveys[source].image)
-        found[name] = Spread(
+        lacks = source is not None and is_different_image(survey.image, surveys[source].image)
+        plans[name] = DistributePlan(
             source=source if source and lacks and copies else "",
             probe=lacks or survey.image is None or survey.image.probe is None,
         )
-    return found
+    return plans
 
 
-def owner(surveys: Mapping[str, Survey]) -> str | None:
+def find_image_owner(surveys: Mapping[str, Survey]) -> str | None:
     """Return the first host, in rank order, that has the image that shall run."""
     return next((name for name, survey in surveys.items() if survey.image), None)
 
 
-def differs(image: Image | None, wanted: Image | None) -> bool:
+def is_different_image(image: ContainerImage | None, target: ContainerImage | None) -> bool:
     """Whether a host has another image than the wanted one, or none."""
-    return image is None or (wanted is not None and not image.same_as(wanted))
+    return image is None or (target is not None and not image.same_as(target))
 
 
-def unequal(surveys: Mapping[str, Survey], settings: Mapping[str, Settings]) -> Iterator[Verdict]:
+def check_unequal_images(
+    surveys: Mapping[str, Survey], settings: Mapping[str, Settings]
+) -> Iterator[Verdict]:
     """Yield errors for hosts whose image is not that of the first, where none is copied."""
-    source = owner(surveys)
-    plans = spread(surveys, settings)
+    source = find_image_owner(surveys)
+    plans = plan_distribution(surveys, settings)
     for name, survey in surveys.items():
-        if source is None or plans[name].source or not differs(survey.image, surveys[source].image):
+        if (
+            source is None
+            or plans[name].source
+            or not is_different_image(survey.image, surveys[source].image)
+        ):
             continue
         yield Verdict(
             check="image.same",
             severity=Severity.ERROR,
             host=name,
             subject=survey.image_name or settings[name].text("engine_image"),
-            expected=f"{_shown(surveys[source].image)}, as on {source}",
-            seen=_shown(survey.image),
+            expected=f"{_format_image_digest(surveys[source].image)}, as on {source}",
+            seen=_format_image_digest(survey.image),
             source="RepoDigests and RootFS.Layers",
             fix="name it by digest, NAME@sha256:..., or set engine_image_source: copy",
         )
 
 
-def _shown(image: Image | None) -> str:
+def _format_image_digest(image: ContainerImage | None) -> str:
     return "absent" if image is None else image.digest or f"layers {image.key}"
 
 
-def space(surveys: Mapping[str, Survey], plans: Mapping[str, Spread]) -> Iterator[Verdict]:
+def check_image_space(
+    surveys: Mapping[str, Survey], plans: Mapping[str, DistributePlan]
+) -> Iterator[Verdict]:
     """Yield errors for hosts without room for a copy, at either end (case C26)."""
     sources = {plan.source for plan in plans.values() if plan.source}
     for source in sources:
-        yield from _room(surveys[source], source, surveys[source].image, SAVE_NEEDS)
+        yield from _check_engine_storage(surveys[source], source, surveys[source].image, SAVE_NEEDS)
         for name, plan in plans.items():
             if plan.source == source:
-                yield from _room(surveys[name], name, surveys[source].image, LOAD_NEEDS)
+                yield from _check_engine_storage(
+                    surveys[name], name, surveys[source].image, LOAD_NEEDS
+                )
 
 
-def _room(survey: Survey, name: str, image: Image | None, times: int) -> Iterator[Verdict]:
+def _check_engine_storage(
+    survey: Survey, name: str, image: ContainerImage | None, times: int
+) -> Iterator[Verdict]:
     daemon = survey.daemon
     if image is None or daemon is None or daemon.free is None:
         return
@@ -155,14 +173,14 @@ def _room(survey: Survey, name: str, image: Image | None, times: int) -> Iterato
         severity=Severity.ERROR,
         host=name,
         subject=daemon.root,
-        expected=f"{show_size(needed)} free to copy {image.name}",
-        seen=f"{show_size(daemon.free)} free",
+        expected=f"{format_size(needed)} free to copy {image.name}",
+        seen=f"{format_size(daemon.free)} free",
         source=f"{daemon.cli} info, statvfs",
         fix=f"on that host: {daemon.cli} image prune; see what takes it: {daemon.cli} system df",
     )
 
 
-def build_file(base: str, packages: Sequence[str]) -> str:
+def render_dockerfile(base: str, packages: Sequence[str]) -> str:
     """Return the lines that add `packages` to the image `base`; words, so that nothing is split."""
-    words = ["python3", "-m", "pip", "install", "--no-cache-dir", *packages]
-    return f"FROM {base}\nRUN {json.dumps(['env', 'PIP_BREAK_SYSTEM_PACKAGES=1', *words])}\n"
+    argv = ["python3", "-m", "pip", "install", "--no-cache-dir", *packages]
+    return f"FROM {base}\nRUN {json.dumps(['env', 'PIP_BREAK_SYSTEM_PACKAGES=1', *argv])}\n"

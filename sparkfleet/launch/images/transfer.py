@@ -9,19 +9,19 @@ from importlib import resources
 from typing import Any
 
 from sparkfleet.errors import CommandError
-from sparkfleet.launch.images.image import Image
-from sparkfleet.launch.images.plan import build_file
-from sparkfleet.launch.survey import Survey, images_wanted, parse_images
+from sparkfleet.launch.host.image import ContainerImage
+from sparkfleet.launch.host.survey import Survey, build_image_request, parse_images
+from sparkfleet.launch.images.plan import render_dockerfile
 from sparkfleet.recipes.settings import Settings
-from sparkfleet.remote.link import Link
-from sparkfleet.weights.conversation import Conversation
-from sparkfleet.weights.routes import Ends
+from sparkfleet.remote.connection import Connection
+from sparkfleet.weights.transfer.routes import Ends
+from sparkfleet.weights.transfer.session import ProgramSession
 
 PROBES = "images"  # below cluster_dir: what was found in images, by their key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class ImageProgress:
     """What is done now, and how much of it of how much: layers or `bytes`; None: nobody knows."""
 
     text: str
@@ -30,15 +30,15 @@ class Step:
     bytes: bool = False
 
 
-Tell = Callable[[Step], None]
+ImageProgressCallback = Callable[[ImageProgress], None]
 """Takes how far it is, again and again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class ImageHost:
     """One host: the way to it, its settings, and what is known of it."""
 
-    link: Link
+    connection: Connection
     settings: Settings
     survey: Survey
 
@@ -48,39 +48,48 @@ class Node:
         return self.survey.daemon.cli if self.survey.daemon else "docker"
 
 
-def look(node: Node) -> Survey:
+def inspect_images(host: ImageHost) -> Survey:
     """Return the survey of a host with its images as they are now."""
     request = {
         "do": "images",
-        "cluster_dir": node.settings.cluster_dir,
-        **images_wanted(node.settings),
+        "cluster_dir": host.settings.cluster_dir,
+        **build_image_request(host.settings),
     }
-    return replace(node.survey, **parse_images(node.link.ask("containers", request)))
+    return replace(
+        host.survey, **parse_images(host.connection.run_program("deployment/containers", request))
+    )
 
 
-def pull(node: Node, tell: Tell) -> None:
+def pull_image(host: ImageHost, report: ImageProgressCallback) -> None:
     """Pull the image; raises CommandError with what the engine said."""
-    request = {"do": "pull", "cli": node.cli, "image": node.settings.needed("engine_image")}
+    request = {"do": "pull", "cli": host.cli, "image": host.settings.needed("engine_image")}
 
-    def told(progress: Any) -> None:
+    def report_layers(progress: Any) -> None:
         layers = progress.get("layers") or None
-        tell(Step(text="pulling, layers", done=progress.get("done", 0), total=layers))
+        report(ImageProgress(text="pulling, layers", done=progress.get("done", 0), total=layers))
 
-    with Conversation(node.link, "images", request) as work:
-        work.answer(told)
+    with ProgramSession(host.connection, "deployment/images", request) as work:
+        work.answer(report_layers)
 
 
-def build(node: Node) -> None:
+def build_image(host: ImageHost) -> None:
     """Build the image with `engine_pip`; raises CommandError with the end of pip's words."""
-    base = node.settings.needed("engine_image")
-    packages = [str(package) for package in node.settings.value("engine_pip")]
-    name = look(node).image_name
-    request = {"do": "build", "cli": node.cli, "name": name, "file": build_file(base, packages)}
-    with Conversation(node.link, "images", request) as work:
+    base = host.settings.needed("engine_image")
+    packages = [str(package) for package in host.settings.value("engine_pip")]
+    name = inspect_images(host).image_name
+    request = {
+        "do": "build",
+        "cli": host.cli,
+        "name": name,
+        "file": render_dockerfile(base, packages),
+    }
+    with ProgramSession(host.connection, "deployment/images", request) as work:
         work.answer()
 
 
-def copy(source: Node, target: Node, ends: Ends, tell: Tell) -> None:
+def copy_image(
+    source: ImageHost, target: ImageHost, ends: Ends, report: ImageProgressCallback
+) -> None:
     """Stream the image, and the one that it is derived from, from one engine into another.
 
     Raises CommandError of the host where it failed first.
@@ -88,31 +97,33 @@ def copy(source: Node, target: Node, ends: Ends, tell: Tell) -> None:
     image = source.survey.image
     assert image is not None  # noqa: S101 - the source is a host that has it
     key = secrets.token_hex(32)
-    with Conversation(source.link, "images", _offer(source, ends, key)) as sender:
-        said = next(sender.progress(), None)
-        if said is None:
+    with ProgramSession(
+        source.connection, "deployment/images", _build_send_request(source, ends, key)
+    ) as sender:
+        offer = next(sender.progress(), None)
+        if offer is None:
             sender.answer()
-            raise CommandError("the sender ended before it began", host=source.link.host.name)
+            raise CommandError("the sender ended before it began", host=source.connection.host.name)
         request = {
             "do": "receive",
             "cli": target.cli,
             "address": ends.sender,
-            "port": said["port"],
+            "port": offer["port"],
             "key": key,
             "own": ends.receiver,
         }
 
-        def told(progress: Any) -> None:
-            text, done = f"copying from {source.link.host.name}", progress.get("bytes", 0)
-            tell(Step(text=text, done=done, total=image.size or None, bytes=True))
+        def report_bytes(progress: Any) -> None:
+            text, done = f"copying from {source.connection.host.name}", progress.get("bytes", 0)
+            report(ImageProgress(text=text, done=done, total=image.size or None, bytes=True))
 
-        with Conversation(target.link, "images", request) as receiver:
-            _both(sender, receiver, told)
+        with ProgramSession(target.connection, "deployment/images", request) as receiver:
+            _await_both_ends(sender, receiver, report_bytes)
 
 
-def _offer(source: Node, ends: Ends, key: str) -> dict[str, Any]:
+def _build_send_request(source: ImageHost, ends: Ends, key: str) -> dict[str, Any]:
     survey = source.survey
-    names = dict.fromkeys(one.name for one in (survey.base, survey.image) if one)
+    names = dict.fromkeys(image.name for image in (survey.base, survey.image) if image)
     one_platform = survey.daemon is not None and survey.daemon.saves_one_platform
     return {
         "do": "send",
@@ -125,26 +136,30 @@ def _offer(source: Node, ends: Ends, key: str) -> dict[str, Any]:
     }
 
 
-def _both(sender: Conversation, receiver: Conversation, told: Callable[[Any], None]) -> None:
+def _await_both_ends(
+    sender: ProgramSession, receiver: ProgramSession, report: Callable[[Any], None]
+) -> None:
     """Listen to both ends; a load that broke off is explained by the save that failed."""
     try:
-        receiver.answer(told)
+        receiver.answer(report)
     except CommandError:
         sender.answer()
         raise
     sender.answer()
 
 
-def probe(node: Node, image: Image, options: Sequence[str]) -> None:
+def probe_image(host: ImageHost, image: ContainerImage, options: Sequence[str]) -> None:
     """Look inside the image, with the options that its containers will have."""
-    program = (resources.files("sparkfleet.onhost") / "probe.py").read_text(encoding="utf-8")
+    program = (resources.files("sparkfleet.onhost") / "deployment/probe.py").read_text(
+        encoding="utf-8"
+    )
     request = {
         "do": "probe",
-        "cli": node.cli,
+        "cli": host.cli,
         "image": image.name,
         "options": list(options),
         "program": program,
-        "record": f"{node.settings.cluster_dir}/{PROBES}/{image.key}.json",
+        "record": f"{host.settings.cluster_dir}/{PROBES}/{image.key}.json",
     }
-    with Conversation(node.link, "images", request) as work:
+    with ProgramSession(host.connection, "deployment/images", request) as work:
         work.answer()

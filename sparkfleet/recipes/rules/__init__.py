@@ -3,7 +3,14 @@
 Each is a `Rule` of one module by topic; `judge` runs them all. `docs/recipe-rules.md` lists them.
 """
 
-from sparkfleet.recipes.rules.judging import RULES, Judged, judge
-from sparkfleet.recipes.rules.subject import Known, Subject, subject
+from sparkfleet.recipes.rules.judging import RULES, RuleResult, apply_rules
+from sparkfleet.recipes.rules.subject import ObservedFacts, RuleContext, build_rule_context
 
-__all__ = ["RULES", "Judged", "Known", "Subject", "judge", "subject"]
+__all__ = [
+    "RULES",
+    "ObservedFacts",
+    "RuleContext",
+    "RuleResult",
+    "apply_rules",
+    "build_rule_context",
+]

@@ -18,7 +18,7 @@ VERSIONS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reference:
+class ImageReference:
     """An image by its name: repository, tag and digest."""
 
     repository: str = ""
@@ -43,10 +43,10 @@ class Reference:
         return named and MOVING.fullmatch(self.tag or "latest") is not None
 
 
-def parse(name: str) -> Reference:
+def parse_image_reference(name: str) -> ImageReference:
     """Return the parts of an image's name; Docker Hub's own prefix is left out."""
     path, _, digest = name.partition("@")
     path = path.removeprefix("docker.io/")
     folder, slash, last = path.rpartition("/")
     last, _, tag = last.partition(":")
-    return Reference(repository=folder + slash + last, tag=tag, digest=digest)
+    return ImageReference(repository=folder + slash + last, tag=tag, digest=digest)

@@ -19,9 +19,9 @@ from sparkfleet.recipes.rules import (
     tags,
     versions,
 )
-from sparkfleet.recipes.rules.rule import Finding, Rule
-from sparkfleet.recipes.rules.subject import Subject
-from sparkfleet.spelling import similar
+from sparkfleet.recipes.rules.rule import Rule, RuleFinding
+from sparkfleet.recipes.rules.subject import RuleContext
+from sparkfleet.spelling import suggest_similar
 
 TOPICS = (
     quantization,
@@ -39,11 +39,11 @@ ACCEPT = "vllm_accept"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class RuleResult:
     """What a rule found in a recipe; `severity` is the finding's, or less where it is accepted."""
 
     rule: Rule
-    finding: Finding
+    finding: RuleFinding
     severity: Severity
 
     @property
@@ -54,49 +54,49 @@ class Judged:
     @property
     def problem(self) -> Problem:
         """It as a problem of the file, with its reason."""
-        found = self.finding
-        told = f"{found.subject}: expected {found.expected}; saw {found.seen}"
-        hint = f"{self.rule.id}: {self.reason}\n{found.fix}"
-        return Problem(message=told, where=found.where, hint=hint)
+        finding = self.finding
+        message = f"{finding.subject}: expected {finding.expected}; saw {finding.seen}"
+        hint = f"{self.rule.id}: {self.reason}\n{finding.fix}"
+        return Problem(message=message, where=finding.where, hint=hint)
 
     def verdict(self, host: str) -> Verdict:
         """Return it as a verdict on `host`."""
-        found = self.finding
+        finding = self.finding
         return Verdict(
             check=f"recipe.{self.rule.id}",
             severity=self.severity,
             host=host,
-            subject=found.subject,
-            expected=found.expected,
-            seen=found.seen,
-            source=str(found.where),
-            fix=found.fix,
+            subject=finding.subject,
+            expected=finding.expected,
+            seen=finding.seen,
+            source=str(finding.where),
+            fix=finding.fix,
             reason=self.reason,
         )
 
 
-def judge(subject: Subject) -> Iterator[Judged]:
+def apply_rules(context: RuleContext) -> Iterator[RuleResult]:
     """Yield what every rule finds in a recipe, in the order of the rules.
 
     What `vllm_accept` names is told, and does not refuse.
     """
-    accepted = {str(name) for name in subject.settings.value(ACCEPT) or ()}
+    accepted = {str(name) for name in context.settings.value(ACCEPT) or ()}
     for rule in RULES:
-        for found in rule.find(subject):
-            severity = Severity.INFO if rule.id in accepted else found.severity
-            yield Judged(rule=rule, finding=found, severity=severity)
+        for finding in rule.find(context):
+            severity = Severity.INFO if rule.id in accepted else finding.severity
+            yield RuleResult(rule=rule, finding=finding, severity=severity)
 
 
-def _accepts(subject: Subject) -> Iterator[Finding]:
+def _check_accepted_rules(context: RuleContext) -> Iterator[RuleFinding]:
     names = [rule.id for rule in RULES]
-    for name in subject.settings.value(ACCEPT) or ():
+    for name in context.settings.value(ACCEPT) or ():
         if str(name) not in names:
-            yield Finding(
+            yield RuleFinding(
                 subject=ACCEPT,
                 expected="names of rules",
                 seen=str(name),
-                where=subject.at(ACCEPT),
-                fix=similar(str(name), names),
+                where=context.at(ACCEPT),
+                fix=suggest_similar(str(name), names),
             )
 
 
@@ -106,6 +106,6 @@ RULES: tuple[Rule, ...] = (
         id="accept",
         why="a rule that does not exist accepts nothing",
         source="docs/recipe-rules.md",
-        find=_accepts,
+        find=_check_accepted_rules,
     ),
 )

@@ -13,24 +13,24 @@ from sparkfleet.recipes.rules.models import (
     QWEN35_MOE,
     QWEN36_MOE,
     SSM_AND_MOE,
-    is_a,
     is_gemma4,
+    is_model,
     is_nvfp4,
 )
-from sparkfleet.recipes.rules.rule import Finding, Rule
-from sparkfleet.recipes.rules.subject import Subject
+from sparkfleet.recipes.rules.rule import Rule, RuleFinding
+from sparkfleet.recipes.rules.subject import RuleContext
 
 NATIVE_FP4 = "VLLM_USE_FLASHINFER_MOE_FP4"
 ATTENTION = "VLLM_ATTENTION_BACKEND"
 CUTLASS = ("cutlass", "vllm_cutlass")
 
 
-def _chunked_prefill(subject: Subject) -> Iterator[Finding]:
-    option = subject.on("enable-chunked-prefill")
-    verified = is_a(subject, QWEN35_MOE)
-    kin = is_a(subject, NEMOTRON3) or SSM_AND_MOE.match(subject.architecture) is not None
+def _check_chunked_prefill(context: RuleContext) -> Iterator[RuleFinding]:
+    option = context.enabled_option("enable-chunked-prefill")
+    verified = is_model(context, QWEN35_MOE)
+    kin = is_model(context, NEMOTRON3) or SSM_AND_MOE.match(context.architecture) is not None
     if option is not None and (verified or kin):
-        yield Finding(
+        yield RuleFinding(
             subject=option.flag,
             expected="left out, for a model of SSM and MoE layers",
             seen="given",
@@ -40,53 +40,53 @@ def _chunked_prefill(subject: Subject) -> Iterator[Finding]:
         )
 
 
-def _fp8_cache(subject: Subject) -> Iterator[Finding]:
-    option = subject.option("kv-cache-dtype")
-    if option is None or not is_a(subject, QWEN35):
+def _check_fp8_cache(context: RuleContext) -> Iterator[RuleFinding]:
+    option = context.option("kv-cache-dtype")
+    if option is None or not is_model(context, QWEN35):
         return
     if str(option.value).lower().startswith("fp8"):
-        yield Finding(
+        yield RuleFinding(
             subject=option.flag,
             expected="left out, for Qwen3.5",
             seen=str(option.value),
             where=option.where,
             fix="take kv-cache-dtype out of vllm_args",
-            severity=Severity.ERROR if is_a(subject, QWEN35_MOE) else Severity.WARNING,
+            severity=Severity.ERROR if is_model(context, QWEN35_MOE) else Severity.WARNING,
         )
 
 
-def _marlin(subject: Subject) -> Iterator[Finding]:
-    documented = is_a(subject, GEMMA4_MOE) or is_a(subject, QWEN36_MOE)
-    if not documented or not is_nvfp4(subject):
+def _check_marlin(context: RuleContext) -> Iterator[RuleFinding]:
+    documented = is_model(context, GEMMA4_MOE) or is_model(context, QWEN36_MOE)
+    if not documented or not is_nvfp4(context):
         return
-    backend = subject.value("moe-backend")
-    by_card = is_a(subject, GEMMA4_MOE_OF_NVIDIA) and backend in CUTLASS
+    backend = context.value("moe-backend")
+    by_card = is_model(context, GEMMA4_MOE_OF_NVIDIA) and backend in CUTLASS
     if backend != "marlin":
-        yield Finding(
+        yield RuleFinding(
             subject="--moe-backend",
             expected="marlin, for an NVFP4 MoE on the GB10's sm_121",
             seen=backend or "not given",
-            where=subject.at("moe-backend", "vllm_args", "vllm_model"),
+            where=context.at("moe-backend", "vllm_args", "vllm_model"),
             fix="write in vllm_args: moe-backend: marlin",
             severity=Severity.WARNING if by_card else Severity.ERROR,
         )
-    if str(subject.environment.get(NATIVE_FP4)).lower() in ("1", "true"):
-        yield Finding(
+    if str(context.environment.get(NATIVE_FP4)).lower() in ("1", "true"):
+        yield RuleFinding(
             subject=NATIVE_FP4,
             expected="0: the native FP4 kernel for MoE does not run right on sm_121",
-            seen=str(subject.environment[NATIVE_FP4]),
-            where=subject.at(NATIVE_FP4),
+            seen=str(context.environment[NATIVE_FP4]),
+            where=context.at(NATIVE_FP4),
             fix=f"write in vllm_env: {NATIVE_FP4}: 0",
         )
 
 
-def _attention(subject: Subject) -> Iterator[Finding]:
-    if subject.environment.get(ATTENTION) is not None and is_gemma4(subject):
-        yield Finding(
+def _check_attention_backend(context: RuleContext) -> Iterator[RuleFinding]:
+    if context.environment.get(ATTENTION) is not None and is_gemma4(context):
+        yield RuleFinding(
             subject=ATTENTION,
             expected="left out: vLLM forces TRITON_ATTN for Gemma 4 and ignores the variable",
-            seen=str(subject.environment[ATTENTION]),
-            where=subject.at(ATTENTION),
+            seen=str(context.environment[ATTENTION]),
+            where=context.at(ATTENTION),
             fix=f"take {ATTENTION} out of vllm_env",
             severity=Severity.WARNING,
         )
@@ -97,24 +97,24 @@ RULES = (
         id="chunked_prefill",
         why="it costs about nine times the throughput",
         source="guide 7.1.3 for Qwen3.5-35B-A3B; 11 for SSM and MoE, where others' recipes have it",
-        find=_chunked_prefill,
+        find=_check_chunked_prefill,
     ),
     Rule(
         id="fp8_cache",
         why="the output loops on the GB10",
         source="guide 7.1.3 for Qwen3.5-35B-A3B, 8 for Qwen3.5",
-        find=_fp8_cache,
+        find=_check_fp8_cache,
     ),
     Rule(
         id="marlin",
         why="sm_121 lacks what the native FP4 kernel for MoE needs: it writes NaN or !!!!!",
         source="52-toks, the critical flags; guide 7.1.1 and 7.2.2 (which allows VLLM_CUTLASS too)",
-        find=_marlin,
+        find=_check_marlin,
     ),
     Rule(
         id="attention",
         why="Gemma 4 has heads of 256 and of 512, which only TRITON_ATTN takes",
         source="single-spark, bring-up; research 8",
-        find=_attention,
+        find=_check_attention_backend,
     ),
 )

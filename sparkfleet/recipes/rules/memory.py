@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sparkfleet.model import Severity
-from sparkfleet.recipes.rules.rule import Finding, Rule
-from sparkfleet.recipes.rules.subject import Subject
+from sparkfleet.recipes.rules.rule import Rule, RuleFinding
+from sparkfleet.recipes.rules.subject import RuleContext
 
 MOST = 0.92  # the highest of all documented recipes (guide 7.2.3, 8)
 USUAL = 0.85
 
 
-def _utilization(subject: Subject) -> Iterator[Finding]:
-    option = subject.option("gpu-memory-utilization")
+def _check_memory_utilization(context: RuleContext) -> Iterator[RuleFinding]:
+    option = context.option("gpu-memory-utilization")
     if option is None or "{{" in str(option.value):
         return
     try:
@@ -22,7 +22,7 @@ def _utilization(subject: Subject) -> Iterator[Finding]:
         share = -1.0
     if isinstance(option.value, bool) or not 0 < share <= USUAL:
         allowed = 0 < share <= MOST and not isinstance(option.value, bool)
-        yield Finding(
+        yield RuleFinding(
             subject=option.flag,
             expected=f"above 0, and {MOST} at most" if not allowed else f"{USUAL} or less",
             seen=str(option.value),
@@ -38,6 +38,6 @@ RULES = (
         why="it is a share of the one memory of CPU and GPU, 121.6 GiB: the system, the page cache "
         "and a desktop, which dies at 0.80, live in the rest",
         source="guide 2, 7.2.3 and 8; single-spark, bring-up; facts 4, rows 27 and 28",
-        find=_utilization,
+        find=_check_memory_utilization,
     ),
 )

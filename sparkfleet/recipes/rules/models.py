@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from sparkfleet.model import Severity
-from sparkfleet.recipes.rules.rule import Finding, Rule
-from sparkfleet.recipes.rules.subject import Subject
+from sparkfleet.recipes.rules.rule import Rule, RuleFinding
+from sparkfleet.recipes.rules.subject import RuleContext
 
 GEMMA4 = re.compile(r"gemma-?4|^gemma4")
 GEMMA4_DENSE = re.compile(r"gemma-?4-31b")
@@ -21,55 +21,55 @@ DIFFUSION = re.compile(r"diffusiongemma")
 SSM_AND_MOE = re.compile(r"^NemotronH(ForCausalLM|PuzzleForCausalLM)$")
 
 
-def is_a(subject: Subject, pattern: re.Pattern[str]) -> bool:
+def is_model(context: RuleContext, pattern: re.Pattern[str]) -> bool:
     """Whether the model's name has the pattern."""
-    return pattern.search(subject.model) is not None
+    return pattern.search(context.model) is not None
 
 
-def is_gemma4(subject: Subject) -> bool:
+def is_gemma4(context: RuleContext) -> bool:
     """Whether it is any Gemma 4, by its architecture or its name."""
-    return subject.architecture.startswith("Gemma4") or is_a(subject, GEMMA4)
+    return context.architecture.startswith("Gemma4") or is_model(context, GEMMA4)
 
 
-def is_nvfp4(subject: Subject) -> bool:
+def is_nvfp4(context: RuleContext) -> bool:
     """Whether the weights are NVFP4; the formats that hold it can also hold others."""
-    return "nvfp4" in subject.model or subject.format == "nvfp4"
+    return "nvfp4" in context.model or context.format == "nvfp4"
 
 
-def _dense(subject: Subject) -> Iterator[Finding]:
-    if is_a(subject, GEMMA4_DENSE):
-        yield Finding(
+def _check_dense_model(context: RuleContext) -> Iterator[RuleFinding]:
+    if is_model(context, GEMMA4_DENSE):
+        yield RuleFinding(
             subject="the model",
             expected="the MoE of the same family, Gemma 4 26B-A4B",
-            seen=f"{subject.settings.text('vllm_model')}, which is dense",
-            where=subject.at("vllm_model"),
+            seen=f"{context.settings.text('vllm_model')}, which is dense",
+            where=context.at("vllm_model"),
             fix="compare: recipes.show gemma4-26b-a4b-nvfp4",
             severity=Severity.INFO,
         )
 
 
-def _one_node(subject: Subject) -> Iterator[Finding]:
-    most = 1 if is_a(subject, GEMMA4_MOE_OF_NVIDIA) else subject.recipe.tp_max
-    if most is not None and subject.tp > most:
-        yield Finding(
+def _check_tp_limit(context: RuleContext) -> Iterator[RuleFinding]:
+    most = 1 if is_model(context, GEMMA4_MOE_OF_NVIDIA) else context.recipe.tp_max
+    if most is not None and context.tp > most:
+        yield RuleFinding(
             subject="--tp",
             expected=f"{most} at most, for this checkpoint",
-            seen=str(subject.tp),
-            where=subject.at("tp_max", "vllm_model"),
+            seen=str(context.tp),
+            where=context.at("tp_max", "vllm_model"),
             fix=f"--tp {most}; more Sparks can serve more copies of it",
         )
 
 
-def _borrowed(subject: Subject) -> Iterator[Finding]:
-    drafts = subject.settings.value("weights_drafts") or ()
+def _check_remote_code(context: RuleContext) -> Iterator[RuleFinding]:
+    drafts = context.settings.value("weights_drafts") or ()
     staged = {str(name).partition("@")[0] for name in drafts}
-    for name in subject.known.code if subject.on("trust-remote-code") else ():
+    for name in context.facts.code if context.enabled_option("trust-remote-code") else ():
         if name not in staged:
-            yield Finding(
+            yield RuleFinding(
                 subject="weights_drafts",
                 expected=f"{name}, whose Python the model's config.json names",
                 seen=", ".join(sorted(staged)) or "none",
-                where=subject.at("trust-remote-code"),
+                where=context.at("trust-remote-code"),
                 fix=f"weights_drafts: [{name}] stages it on every node",
             )
 
@@ -80,19 +80,19 @@ RULES = (
         why="each token reads all 31B weights: 6.8 tok/s, where the 26B MoE gives 5 to 8 times as "
         "much and answers as well",
         source="single-spark, verdict; 52-toks, phase 0",
-        find=_dense,
+        find=_check_dense_model,
     ),
     Rule(
         id="borrowed_code",
         why="every rank would fetch it from the Hub at the start, and could not write it to "
         "weights that are read-only",
         source="huggingface/transformers#34855; huggingface/huggingface_hub#2797",
-        find=_borrowed,
+        find=_check_remote_code,
     ),
     Rule(
         id="tp",
         why="vLLM cannot split this checkpoint over more GPUs",
         source="guide 7.2.2 for Gemma-4-26B-A4B-NVFP4; else the recipe's tp_max and its source",
-        find=_one_node,
+        find=_check_tp_limit,
     ),
 )

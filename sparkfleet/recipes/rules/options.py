@@ -11,95 +11,101 @@ from sparkfleet.recipes.rules import releases
 from sparkfleet.recipes.rules.kernels import ATTENTION
 from sparkfleet.recipes.rules.models import is_gemma4
 from sparkfleet.recipes.rules.renamed import OPTIONS, VARIABLES
-from sparkfleet.recipes.rules.rule import Finding, Rule
-from sparkfleet.recipes.rules.subject import Option, Subject, shown
+from sparkfleet.recipes.rules.rule import Rule, RuleFinding
+from sparkfleet.recipes.rules.subject import Option, RuleContext, format_option_value
 from sparkfleet.spelling import did_you_mean
 
 VARIABLE = re.compile(r"VLLM_[A-Z0-9_]+")
 BROKEN = re.compile(r"\\\s*$|\\\s*\n|\s--[a-z]")
 
 
-def _unknown(subject: Subject) -> Iterator[Finding]:
-    for option in subject.every:
-        if _is_unknown("options", option.name, subject, subject.known.options):
-            known = _names("options", subject, subject.known.options)
-            history = releases.table("options").history(option.name)
-            yield Finding(
+def _check_unknown_options(context: RuleContext) -> Iterator[RuleFinding]:
+    for option in context.all_options:
+        if _is_unknown_name("options", option.name, context, context.facts.options):
+            names = _list_vllm_names("options", context, context.facts.options)
+            history = releases.load_release_table("options").history(option.name)
+            yield RuleFinding(
                 subject=f"{option.flag} in vllm_args",
-                expected=_place("an option", subject),
+                expected=_describe_expected("an option", context),
                 seen=history or "no release has it",
                 where=option.where,
-                fix=OPTIONS.get(option.name) or _fix(option.name, history, known),
-                severity=_certainty(subject),
+                fix=OPTIONS.get(option.name) or _suggest_name(option.name, history, names),
+                severity=_rate_certainty(context),
             )
 
 
-def _unread(subject: Subject) -> Iterator[Finding]:
-    for name, value in subject.environment.items():
-        gemmas = name == ATTENTION and is_gemma4(subject)  # a rule of its own tells of it
-        if value is None or gemmas or not VARIABLE.fullmatch(str(name)):
+def _check_unknown_variables(context: RuleContext) -> Iterator[RuleFinding]:
+    for name, value in context.environment.items():
+        ignored = name == ATTENTION and is_gemma4(context)  # a rule of its own tells of it
+        if value is None or ignored or not VARIABLE.fullmatch(str(name)):
             continue
-        if _is_unknown("variables", name, subject, subject.known.variables):
-            known = _names("variables", subject, subject.known.variables)
-            history = releases.table("variables").history(name)
-            yield Finding(
+        if _is_unknown_name("variables", name, context, context.facts.variables):
+            names = _list_vllm_names("variables", context, context.facts.variables)
+            history = releases.load_release_table("variables").history(name)
+            yield RuleFinding(
                 subject=f"{name} in vllm_env",
-                expected=_place("a variable", subject),
+                expected=_describe_expected("a variable", context),
                 seen=history or "no release reads it",
-                where=subject.at(name),
-                fix=VARIABLES.get(name) or _fix(name, history, known),
+                where=context.at(name),
+                fix=VARIABLES.get(name) or _suggest_name(name, history, names),
                 severity=Severity.WARNING if history else Severity.INFO,
             )
 
 
-def _is_unknown(kind: str, name: str, subject: Subject, own: Collection[str]) -> bool:
+def _is_unknown_name(
+    kind: str, name: str, context: RuleContext, installed: Collection[str]
+) -> bool:
     """Return whether the vLLM that will run has no such name; False where nobody can tell.
 
     Without a version it is unknown only if no release of the table has ever had it.
     """
-    names = _spellings(name) if kind == "options" else (name,)
-    if own:
-        return not any(one in own for one in names)
-    table = releases.table(kind)
-    if table.covers(subject.version):
-        return all(table.has(one, subject.version) is False for one in names)
-    return not any(one in table.spans for one in names)
+    spellings = _list_spellings(name) if kind == "options" else (name,)
+    if installed:
+        return not any(spelling in installed for spelling in spellings)
+    table = releases.load_release_table(kind)
+    if table.covers(context.version):
+        return all(table.has(spelling, context.version) is False for spelling in spellings)
+    return not any(spelling in table.spans for spelling in spellings)
 
 
-def _spellings(name: str) -> tuple[str, ...]:
+def _list_spellings(name: str) -> tuple[str, ...]:
     """Return what an option can be in a list: itself, without its key, without its negation."""
     head = name.partition(".")[0]
     return (name, head, head.removeprefix("no-"))
 
 
-def _names(kind: str, subject: Subject, own: Collection[str]) -> Collection[str]:
-    table = releases.table(kind)
-    return own or (table.names(subject.version) if table.covers(subject.version) else table.spans)
+def _list_vllm_names(
+    kind: str, context: RuleContext, installed: Collection[str]
+) -> Collection[str]:
+    table = releases.load_release_table(kind)
+    return installed or (
+        table.names(context.version) if table.covers(context.version) else table.spans
+    )
 
 
-def _place(noun: str, subject: Subject) -> str:
-    if not subject.version:
+def _describe_expected(noun: str, context: RuleContext) -> str:
+    if not context.version:
         return f"{noun} of some vLLM"
-    return f"{noun} of vLLM {subject.version}, {subject.version_source}"
+    return f"{noun} of vLLM {context.version}, {context.version_source}"
 
 
-def _fix(name: str, history: str, known: Collection[str]) -> str:
+def _suggest_name(name: str, history: str, names: Collection[str]) -> str:
     """Return what was meant; what another release has is no slip."""
-    meant = None if history else did_you_mean(name, known)
+    meant = None if history else did_you_mean(name, names)
     return meant or f"take {name} out" + (", or run a vLLM that has it" if history else "")
 
 
-def _certainty(subject: Subject) -> Severity:
+def _rate_certainty(context: RuleContext) -> Severity:
     """Return ERROR for the vLLM that will run; a newer one than we know could have the option."""
-    own = bool(subject.known.options)
-    sure = own or releases.table("options").covers(subject.version)
+    installed = bool(context.facts.options)
+    sure = installed or releases.load_release_table("options").covers(context.version)
     return Severity.ERROR if sure else Severity.WARNING
 
 
-def _owned(subject: Subject) -> Iterator[Finding]:
-    for option in subject.every:
-        if decided := subject.decided_by(option.word):
-            yield Finding(
+def _check_owned_options(context: RuleContext) -> Iterator[RuleFinding]:
+    for option in context.all_options:
+        if decided := context.decided_by(option.written_flag):
+            yield RuleFinding(
                 subject=option.flag,
                 expected="left out: sparkfleet sets it itself",
                 seen=option.written,
@@ -108,12 +114,12 @@ def _owned(subject: Subject) -> Iterator[Finding]:
             )
 
 
-def _twice(subject: Subject) -> Iterator[Finding]:
-    seen: dict[str, Option] = {}
-    for option in subject.every:
-        first = seen.setdefault(option.name, option)
+def _check_repeated_options(context: RuleContext) -> Iterator[RuleFinding]:
+    by_name: dict[str, Option] = {}
+    for option in context.all_options:
+        first = by_name.setdefault(option.name, option)
         if first is not option and option.written != first.written:
-            yield Finding(
+            yield RuleFinding(
                 subject=option.flag,
                 expected="once",
                 seen=f"as {first.written} ({first.where}) and as {option.written}",
@@ -122,13 +128,13 @@ def _twice(subject: Subject) -> Iterator[Finding]:
             )
 
 
-def _continued(subject: Subject) -> Iterator[Finding]:
-    for option in subject.every:
+def _check_continuations(context: RuleContext) -> Iterator[RuleFinding]:
+    for option in context.all_options:
         if isinstance(option.value, str) and BROKEN.search(option.value):
-            yield Finding(
+            yield RuleFinding(
                 subject=option.flag,
                 expected="one value, without the backslash or the options of a command line",
-                seen=shown(option.value)[:80],
+                seen=format_option_value(option.value)[:80],
                 where=option.where,
                 fix="write each option on a line of its own in vllm_args, and no backslash",
             )
@@ -139,30 +145,30 @@ RULES = (
         id="option",
         why='vLLM ends with "unrecognized arguments"',
         source="case C34; vLLM's own list, of the engine that is installed or by release",
-        find=_unknown,
+        find=_check_unknown_options,
     ),
     Rule(
         id="variable",
         why="vLLM logs it as unknown and ignores it",
         source="single-spark, bring-up; vLLM's envs.py, of the engine or by release",
-        find=_unread,
+        find=_check_unknown_variables,
     ),
     Rule(
         id="owned",
         why="an option that is given twice means whichever comes last",
         source="case C34",
-        find=_owned,
+        find=_check_owned_options,
     ),
     Rule(
         id="twice",
         why="an option that is given twice means whichever comes last",
         source="case C34",
-        find=_twice,
+        find=_check_repeated_options,
     ),
     Rule(
         id="continuation",
         why="what was meant as the next option becomes a part of this one's value",
         source="case C34",
-        find=_continued,
+        find=_check_continuations,
     ),
 )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sparkfleet.recipes.rules.rule import Finding, Rule
-from sparkfleet.recipes.rules.subject import Subject
+from sparkfleet.recipes.rules.rule import Rule, RuleFinding
+from sparkfleet.recipes.rules.subject import RuleContext
 
 
-def _tool_parser(subject: Subject) -> Iterator[Finding]:
-    option = subject.on("enable-auto-tool-choice")
-    if option is not None and subject.on("tool-call-parser") is None:
-        yield Finding(
+def _check_tool_parser(context: RuleContext) -> Iterator[RuleFinding]:
+    option = context.enabled_option("enable-auto-tool-choice")
+    if option is not None and context.enabled_option("tool-call-parser") is None:
+        yield RuleFinding(
             subject=option.flag,
             expected="--tool-call-parser beside it",
             seen="no parser",
@@ -25,6 +25,6 @@ RULES = (
         id="tool_parser",
         why='vLLM ends with "--enable-auto-tool-choice requires --tool-call-parser"',
         source="guide 8; vLLM's cli_args.py, 0.16 to 0.33",
-        find=_tool_parser,
+        find=_check_tool_parser,
     ),
 )

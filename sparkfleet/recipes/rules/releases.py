@@ -18,7 +18,7 @@ STILL = "-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class ReleaseTable:
     """Names by the releases that have them: indexes into `releases`, from and up to."""
 
     releases: Sequence[Version]
@@ -46,9 +46,9 @@ class Table:
     def history(self, name: str) -> str:
         """Return when a name came and went, for a message; "" for one that never was."""
         spans = self.spans.get(name, ())
-        return ", ".join(self._told(first, last) for first, last in spans)
+        return ", ".join(self._format_span(first, last) for first, last in spans)
 
-    def _told(self, first: int, last: int) -> str:
+    def _format_span(self, first: int, last: int) -> str:
         since = f"in vLLM {self.releases[first]}" + (" or before" if first == 0 else "")
         now = last == len(self.releases) - 1
         return f"{since} and later" if now else f"{since} to {self.releases[last]}"
@@ -58,13 +58,13 @@ class Table:
 
     def _near(self, version: str) -> tuple[int, ...]:
         """Return the release itself, or those before and after; none where one is missing."""
-        wanted = parsed(version)
-        if wanted is None or not self.releases[0] <= wanted <= self.releases[-1]:
+        target = parse_version(version)
+        if target is None or not self.releases[0] <= target <= self.releases[-1]:
             return ()
-        return tuple({bisect_right(self.releases, wanted) - 1, bisect_left(self.releases, wanted)})
+        return tuple({bisect_right(self.releases, target) - 1, bisect_left(self.releases, target)})
 
 
-def parsed(version: str) -> Version | None:
+def parse_version(version: str) -> Version | None:
     """Return a version without its local part (``+cpu``); None for a text that is none."""
     try:
         return Version(Version(version).public)
@@ -73,20 +73,20 @@ def parsed(version: str) -> Version | None:
 
 
 @functools.cache
-def table(name: str) -> Table:
+def load_release_table(name: str) -> ReleaseTable:
     """Return a table: options, variables or architectures."""
     folder = resources.files("sparkfleet.recipes.rules") / "tables"
-    head, *lines = _lines((folder / f"{name}.txt").read_text(encoding="utf-8"))
-    releases = [Version(word) for word in head[1:]]
+    head, *lines = _split_table_lines((folder / f"{name}.txt").read_text(encoding="utf-8"))
+    releases = [Version(label) for label in head[1:]]
     last = len(releases) - 1
     spans: dict[str, list[tuple[int, int]]] = {}
     for entry, begin, end in lines:
         upto = last if end == STILL else releases.index(Version(end))
         spans.setdefault(entry, []).append((releases.index(Version(begin)), upto))
-    return Table(releases=releases, spans=spans)
+    return ReleaseTable(releases=releases, spans=spans)
 
 
-def _lines(text: str) -> Iterator[list[str]]:
+def _split_table_lines(text: str) -> Iterator[list[str]]:
     for line in text.splitlines():
         if not line.startswith("#"):
             yield line.split()

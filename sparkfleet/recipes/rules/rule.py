@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from sparkfleet.errors import Where
 from sparkfleet.model import Severity
-from sparkfleet.recipes.rules.subject import Subject
+from sparkfleet.recipes.rules.subject import RuleContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class RuleFinding:
     """One thing that a rule has found; `where` is the place of the value."""
 
     subject: str
@@ -32,4 +32,4 @@ class Rule:
     id: str
     why: str
     source: str
-    find: Callable[[Subject], Iterator[Finding]]
+    find: Callable[[RuleContext], Iterator[RuleFinding]]

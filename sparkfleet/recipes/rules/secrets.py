@@ -9,8 +9,8 @@ from typing import Any
 
 from sparkfleet.errors import Where
 from sparkfleet.model import Value
-from sparkfleet.recipes.rules.rule import Finding, Rule
-from sparkfleet.recipes.rules.subject import Subject
+from sparkfleet.recipes.rules.rule import Rule, RuleFinding
+from sparkfleet.recipes.rules.subject import RuleContext
 
 # How tokens begin: Hugging Face, NGC, OpenAI's form, GitHub, AWS; a password in a URL
 TOKEN = re.compile(
@@ -24,22 +24,24 @@ SHORTEST = 6  # characters; less is "none", "EMPTY" or a flag
 FIX = "write: {name}: \"{{{{ lookup('env', '{variable}') }}}}\""
 
 
-def _secrets(subject: Subject) -> Iterator[Finding]:
-    for name, value in subject.recipe.vars.items():
-        yield from _of(name, value.data, value.where or Where(file=str(subject.recipe.path)), value)
+def _check_recipe_secrets(context: RuleContext) -> Iterator[RuleFinding]:
+    for name, value in context.recipe.vars.items():
+        yield from _scan_value(
+            name, value.data, value.where or Where(file=str(context.recipe.path)), value
+        )
 
 
-def _of(name: str, data: Any, where: Where, value: Value) -> Iterator[Finding]:
+def _scan_value(name: str, data: Any, where: Where, value: Value) -> Iterator[RuleFinding]:
     if isinstance(data, dict):
         for key, item in data.items():
-            yield from _of(str(key), item, value.entries.get(str(key), where), value)
+            yield from _scan_value(str(key), item, value.entries.get(str(key), where), value)
     elif isinstance(data, list):
         for item in data:
-            yield from _of(name, item, where, value)
-    elif isinstance(data, str) and _is_secret(name, data):
+            yield from _scan_value(name, item, where, value)
+    elif isinstance(data, str) and _holds_secret(name, data):
         key = name.partition("=")[0]
         variable = re.sub(r"\W", "_", key).upper()
-        yield Finding(
+        yield RuleFinding(
             subject=name,
             expected="a look-up: a recipe is for sharing",
             seen=f"a secret of {len(data)} characters",
@@ -48,7 +50,7 @@ def _of(name: str, data: Any, where: Where, value: Value) -> Iterator[Finding]:
         )
 
 
-def _is_secret(name: str, text: str) -> bool:
+def _holds_secret(name: str, text: str) -> bool:
     """Return whether a text is a secret, by its form or by its name.
 
     `engine_args` holds words of ``docker run``: NAME=VALUE.
@@ -57,7 +59,7 @@ def _is_secret(name: str, text: str) -> bool:
         return TOKEN.search(text) is not None
     head, equals, value = text.removeprefix("--env=").removeprefix("-e").strip().partition("=")
     named = [(name, text), *([(head, value)] if equals else [])]
-    return any(NAME.search(one) and _is_literal(given) for one, given in named)
+    return any(NAME.search(key) and _is_literal(given) for key, given in named)
 
 
 def _is_literal(text: str) -> bool:
@@ -70,6 +72,6 @@ RULES = (
         id="secret",
         why="whoever gets the recipe, a log or the rendered files gets the secret",
         source="case C34",
-        find=_secrets,
+        find=_check_recipe_secrets,
     ),
 )

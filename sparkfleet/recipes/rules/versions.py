@@ -8,10 +8,10 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from sparkfleet.recipes.rules import releases
-from sparkfleet.recipes.rules.models import GEMMA4_DENSE, is_a, is_gemma4, is_nvfp4
-from sparkfleet.recipes.rules.releases import parsed
-from sparkfleet.recipes.rules.rule import Finding, Rule
-from sparkfleet.recipes.rules.subject import Subject
+from sparkfleet.recipes.rules.models import GEMMA4_DENSE, is_gemma4, is_model, is_nvfp4
+from sparkfleet.recipes.rules.releases import parse_version
+from sparkfleet.recipes.rules.rule import Rule, RuleFinding
+from sparkfleet.recipes.rules.subject import RuleContext
 
 IMAGE = "take another image (engine_image), and ask it: vllm --version"
 GEMMA4_LEAST = "0.19.0.dev0"  # research 1 has 0.19.0; the image gemma4-cu130 is a day older
@@ -20,67 +20,71 @@ GEMMA4_LEAST = "0.19.0.dev0"  # research 1 has 0.19.0; the image gemma4-cu130 is
 UNTIED_FROM, UNTIED_UNTIL = "0.23.1.dev0", "0.25"
 
 
-def _requires(subject: Subject) -> Iterator[Finding]:
-    for package, wanted in subject.recipe.requires.items():
-        seen = subject.version if package == "vllm" else _installed(subject, package)
-        version = parsed(seen)
-        if version is None or _contains(wanted, version):
+def _check_required_versions(context: RuleContext) -> Iterator[RuleFinding]:
+    for package, specifier in context.recipe.requires.items():
+        installed = (
+            context.version if package == "vllm" else _find_package_version(context, package)
+        )
+        version = parse_version(installed)
+        if version is None or _accepts_version(specifier, version):
             continue
-        yield Finding(
+        yield RuleFinding(
             subject=package,
-            expected=f"{wanted}, for this recipe",
-            seen=f"{seen} {subject.version_source}",
-            where=subject.at(f"requires.{package}", "requires"),
+            expected=f"{specifier}, for this recipe",
+            seen=f"{installed} {context.version_source}",
+            where=context.at(f"requires.{package}", "requires"),
             fix=IMAGE if package == "vllm" else f"{IMAGE}, or add it: engine_pip: [...]",
         )
 
 
-def _installed(subject: Subject, package: str) -> str:
-    packages = subject.known.packages
+def _find_package_version(context: RuleContext, package: str) -> str:
+    packages = context.facts.packages
     return packages.get(package) or packages.get(f"{package}-python") or ""
 
 
-def _contains(wanted: SpecifierSet, version: Version) -> bool:
+def _accepts_version(specifier: SpecifierSet, version: Version) -> bool:
     """Whether a version will do; one before a release counts as that release too."""
     release = Version(version.base_version)
-    return any(wanted.contains(one, prereleases=True) for one in (version, release))
+    return any(specifier.contains(candidate, prereleases=True) for candidate in (version, release))
 
 
-def _architecture(subject: Subject) -> Iterator[Finding]:
-    version, least = parsed(subject.version), parsed(GEMMA4_LEAST)
+def _check_architecture_support(context: RuleContext) -> Iterator[RuleFinding]:
+    version, least = parse_version(context.version), parse_version(GEMMA4_LEAST)
     if version is None or least is None:
         return
-    table = releases.table("architectures")
-    known = subject.architecture and table.has(subject.architecture, subject.version)
-    if known is False:
-        first = table.first(subject.architecture)
-        wanted = f"{first} or later" if first else "one with a plugin: no release has it"
-        yield _too_old(subject, f"vLLM {wanted}, for {subject.architecture}")
-    elif is_gemma4(subject) and version < least:
-        yield _too_old(subject, "vLLM 0.19.0 or later, and transformers 5.5, for Gemma 4")
+    table = releases.load_release_table("architectures")
+    supported = context.architecture and table.has(context.architecture, context.version)
+    if supported is False:
+        first = table.first(context.architecture)
+        expected = f"{first} or later" if first else "one with a plugin: no release has it"
+        yield _build_old_vllm_finding(context, f"vLLM {expected}, for {context.architecture}")
+    elif is_gemma4(context) and version < least:
+        yield _build_old_vllm_finding(
+            context, "vLLM 0.19.0 or later, and transformers 5.5, for Gemma 4"
+        )
 
 
-def _too_old(subject: Subject, wanted: str) -> Finding:
-    return Finding(
+def _build_old_vllm_finding(context: RuleContext, expected: str) -> RuleFinding:
+    return RuleFinding(
         subject="vLLM",
-        expected=wanted,
-        seen=f"{subject.version} {subject.version_source}",
-        where=subject.at("engine_image", "vllm_model"),
+        expected=expected,
+        seen=f"{context.version} {context.version_source}",
+        where=context.at("engine_image", "vllm_model"),
         fix=IMAGE,
     )
 
 
-def _tied_weights(subject: Subject) -> Iterator[Finding]:
-    version = parsed(subject.version)
-    first, fixed = parsed(UNTIED_FROM), parsed(UNTIED_UNTIL)
+def _check_tied_weights(context: RuleContext) -> Iterator[RuleFinding]:
+    version = parse_version(context.version)
+    first, fixed = parse_version(UNTIED_FROM), parse_version(UNTIED_UNTIL)
     if version is None or first is None or fixed is None:
         return
-    if is_a(subject, GEMMA4_DENSE) and is_nvfp4(subject) and first <= version < fixed:
-        yield Finding(
+    if is_model(context, GEMMA4_DENSE) and is_nvfp4(context) and first <= version < fixed:
+        yield RuleFinding(
             subject="vLLM",
             expected="0.23.0 or before, or 0.25.1 or later, for Gemma 4 31B in NVFP4",
-            seen=f"{subject.version} {subject.version_source}",
-            where=subject.at("engine_image", "vllm_model"),
+            seen=f"{context.version} {context.version_source}",
+            where=context.at("engine_image", "vllm_model"),
             fix=IMAGE,
         )
 
@@ -90,18 +94,18 @@ RULES = (
         id="requires",
         why="the recipe is known to work with those versions only",
         source="the recipe's requires",
-        find=_requires,
+        find=_check_required_versions,
     ),
     Rule(
         id="architecture",
         why="an older vLLM, such as that of an old NGC image, does not know the model",
         source="guide 11; research 1; vLLM's registry of models by release",
-        find=_architecture,
+        find=_check_architecture_support,
     ),
     Rule(
         id="tied_weights",
         why="vLLM ends at start with a NotImplementedError of tie_weights",
         source="single-spark, the upgrade trap; vllm-project/vllm#48238 and PR#45544",
-        find=_tied_weights,
+        find=_check_tied_weights,
     ),
 )

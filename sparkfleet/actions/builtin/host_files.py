@@ -1,0 +1,103 @@
+"""One path on a host: what is there, and putting something else there that can be taken back."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sparkfleet.errors import CommandError
+from sparkfleet.quantities import format_size
+from sparkfleet.remote.connection import Connection
+from sparkfleet.remote.sudo import NO_SUDO, Sudo, run_program_with_sudo
+
+MODE = re.compile(r"[0-7]{3,4}")
+MODE_HELP = 'permissions as quoted octal digits, like "0644"'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathState:
+    """What is at a path; `content` only of a file that was asked for and differs from wanted."""
+
+    path: str
+    kind: str  # file, directory, link, other, absent
+    mode: str = ""
+    sha256: str = ""
+    size: int = 0
+    content: bytes | None = None
+    target: str = ""
+    empty: bool = False
+    missing: tuple[str, ...] = ()  # the path and the folders above it that are not there
+
+    @property
+    def text(self) -> str | None:
+        """The content for a difference, or None where it is not text or not there."""
+        try:
+            return None if self.content is None else self.content.decode()
+        except UnicodeDecodeError:
+            return None
+
+
+def inspect_path(
+    connection: Connection, path: str, *, sudo: Sudo = NO_SUDO, follow: bool = True, **more: Any
+) -> PathState:
+    """Return what is at `path` on the host; `more` is as in the program (into, sha256)."""
+    request = {"do": "look", "path": path, "follow": follow, **more}
+    answer = run_program_with_sudo(connection, "host/files", request, sudo=sudo)
+    content = answer.pop("content", None)
+    answer["missing"] = tuple(answer.get("missing", ()))
+    return PathState(content=None if content is None else base64.b64decode(content), **answer)
+
+
+def change_path(
+    connection: Connection, do: str, path: str, *, sudo: Sudo = NO_SUDO, **more: Any
+) -> Mapping[str, Any]:
+    """Do one deed of the program at `path`."""
+    return run_program_with_sudo(
+        connection, "host/files", {"do": do, "path": path, **more}, sudo=sudo
+    )
+
+
+def put_file(
+    connection: Connection,
+    path: str,
+    content: bytes,
+    *,
+    mode: str | None,
+    sudo: Sudo = NO_SUDO,
+    validate: Sequence[str] = (),
+) -> None:
+    """Write `content` to `path`, whole or not at all; not if the command `validate` refuses it."""
+    digest = hashlib.sha256(content).hexdigest()
+    request = {"do": "put", "path": path, "sha256": digest, "mode": mode, "validate": validate}
+    run_program_with_sudo(connection, "host/files", request, sudo=sudo, payload=[content])
+
+
+def restore_path(connection: Connection, before: PathState, *, sudo: Sudo = NO_SUDO) -> None:
+    """Bring back what was at a path before; raises CommandError where that was not kept."""
+    if before.kind == "absent":
+        for path in before.missing:
+            change_path(connection, "remove", path, sudo=sudo)
+    elif before.kind == "directory":
+        change_path(connection, "make", before.path, sudo=sudo, kind="directory", mode=before.mode)
+    elif before.kind == "link":
+        change_path(connection, "remove", before.path, sudo=sudo)
+        change_path(connection, "link", before.path, sudo=sudo, target=before.target)
+    elif before.content is not None:
+        put_file(connection, before.path, before.content, mode=before.mode, sudo=sudo)
+    else:
+        change_path(connection, "mode", before.path, sudo=sudo, mode=before.mode)
+
+
+def check_replaceable(connection: Connection, current: PathState) -> None:
+    """Raise CommandError where a file cannot be written at the path, or not be brought back."""
+    if current.kind == "file" and current.content is None:
+        message = f"{current.path} is too large to be kept for undo: {format_size(current.size)}"
+        raise CommandError(message, host=connection.host.name, hint="remove it by hand first")
+    if current.kind in ("directory", "other"):
+        hint = "name the file itself in dest" if current.kind == "directory" else None
+        message = f"{current.path} is no file"
+        raise CommandError(message, host=connection.host.name, hint=hint)

@@ -1,0 +1,61 @@
+"""`pause`: wait a while, or for somebody at the terminal."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sparkfleet.actions.action import HostAction, Plan, arg
+from sparkfleet.actions.run_context import RunContext
+from sparkfleet.errors import PlaybookError
+from sparkfleet.report.visible import escape_control
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PauseArgs:
+    """The arguments of `pause`."""
+
+    seconds: float = arg("how long to wait", default=0.0)
+    minutes: float = arg("how long to wait, in minutes", default=0.0)
+    prompt: str = arg("what to ask; waits for Enter at the terminal", default="")
+
+
+class Pause(HostAction[PauseArgs]):
+    """Wait once, for all hosts together; Ctrl-C ends the run. Not under --check."""
+
+    name = "pause"
+    args_type = PauseArgs
+    once = True
+
+    @classmethod
+    def validate_args(cls, args: PauseArgs) -> Iterator[str]:
+        """Want a time or a question."""
+        if args.seconds < 0 or args.minutes < 0:
+            yield "cannot wait less than 0 seconds"
+        if not args.prompt and not (args.seconds or args.minutes):
+            yield "needs seconds, minutes or prompt"
+
+    def decide(self, run: RunContext, host: str, inspected: Any) -> Plan:
+        """Refuse a question that nobody can answer."""
+        if run.options.check:
+            return Plan(skip=True, message="not waited for in check mode")
+        if self.args[host].prompt and not sys.stdin.isatty():
+            raise PlaybookError(
+                "pause asks a question, and there is no terminal to answer it",
+                where=self.where,
+                hint="give it seconds instead of prompt, or run it in a terminal",
+            )
+        return Plan()
+
+    def settle(self, run: RunContext, plans: Mapping[str, Plan]) -> None:
+        """Wait here and not on a host's thread, so that Ctrl-C ends it at once."""
+        if run.options.check:
+            return
+        for host in plans:
+            args = self.args[host]
+            if args.prompt:
+                input(f"{escape_control(args.prompt)} [Enter] ")
+            time.sleep(args.seconds + 60 * args.minutes)

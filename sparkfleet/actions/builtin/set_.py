@@ -1,0 +1,45 @@
+"""`set`: variables for the tasks that follow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sparkfleet.actions.action import HostAction, Plan, arg
+from sparkfleet.actions.run_context import RunContext
+from sparkfleet.inventory.checks import check_variable
+from sparkfleet.model import Value
+from sparkfleet.variables.secret import SUDO_PASSWORDS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetArgs:
+    """The arguments of `set`: any names."""
+
+    values: Mapping[str, Any] = arg("every name that is written gets its value")
+
+
+class Set(HostAction[SetArgs]):
+    """Set variables of the host for the tasks that follow, those of sparkfleet among them."""
+
+    name = "set"
+    args_type = SetArgs
+    rest = "values"
+
+    @classmethod
+    def validate_args(cls, args: SetArgs) -> Iterator[str]:
+        """Want names that a template can use, and ours with values that they can have."""
+        for name, value in args.values.items():
+            if not str(name).isidentifier():
+                yield f"{name!r} is no name for a variable: letters, digits and _"
+                continue
+            if name in SUDO_PASSWORDS:
+                yield f"{name} is given in the inventory, in a play's vars or by --ask-become-pass"
+            for problem in check_variable(str(name), Value(data=value)):
+                yield problem.message + (f" ({problem.hint})" if problem.hint else "")
+
+    def decide(self, run: RunContext, host: str, inspected: Any) -> Plan:
+        """Set them."""
+        values = self.args[host].values
+        return Plan(data=values, variables=values)

@@ -1,0 +1,1 @@
+"""Actions that check hosts, links and answers, and change nothing."""

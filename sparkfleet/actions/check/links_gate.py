@@ -1,0 +1,137 @@
+"""`links_gate`: no tensor parallelism over a link that was not proven."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from sparkfleet import links
+from sparkfleet.actions.action import Action, NoArgs, Plan
+from sparkfleet.actions.deploy.launch_state import locate_files
+from sparkfleet.actions.run.gather_facts import FleetFacts
+from sparkfleet.actions.run_context import RunContext
+from sparkfleet.launch.host import processes
+from sparkfleet.links import Samples, receipt
+from sparkfleet.links.verdicts import downgrade_refusals, info
+from sparkfleet.model import Host, Severity, Verdict
+from sparkfleet.remote.connection import Connection
+from sparkfleet.remote.pool import Answers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """What one host's part of the gate gave; `receipt` is the text of a new one, or empty."""
+
+    verdicts: tuple[Verdict, ...]
+    receipt: str = ""
+
+
+class LinksGate(Action[NoArgs]):
+    """Prove every fabric link of the cluster, or refuse with the cause and the fix.
+
+    Rates are measured when the receipts on the nodes do not tell them any more, and nothing of the
+    cluster runs. `--allow-degraded "why"` turns refusals into warnings; the receipt keeps the
+    reason.
+    """
+
+    name = "links_gate"
+
+    def inspect_all(self, run: RunContext, hosts: tuple[Host, ...]) -> Answers[Proof]:
+        """Judge the facts of all hosts together, what they reach of each other, and the rates."""
+        facts = run.recall(FleetFacts).facts
+        fabric = links.select_fabric(facts, hosts)
+        verdicts = links.run_gate(run.pool, fabric, facts, hosts)
+        hash_ = receipt.hash_facts(fabric, facts, hosts)
+        lapse = _explain_remeasurement(run, hosts, hash_)
+        text = ""
+        if lapse and (why := _explain_unmeasurable(run, verdicts)):
+            verdicts += tuple(_unmeasured_verdict(host, f"{lapse}; {why}") for host in hosts)
+        elif lapse:
+            samples = links.sample_rates(run.pool, fabric, hosts)
+            verdicts += links.judge_rates(samples, hosts)
+            text = _format_receipt(run, hash_, verdicts, samples)
+        by_host = {host.name: tuple(v for v in verdicts if v.host == host.name) for host in hosts}
+        proofs = {
+            name: Proof(verdicts=host_verdicts, receipt=text)
+            for name, host_verdicts in by_host.items()
+        }
+        return Answers(values=proofs, errors={})
+
+    def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Mapping[str, Plan]:
+        """Refuse, or let pass, each host; keep the receipt of what was measured."""
+        passes = bool(run.options.allow_degraded)
+        return {name: _plan_links(proof, passes=passes) for name, proof in inspected.items()}
+
+    def apply(self, run: RunContext, connection: Connection, plan: Plan) -> Plan:
+        """Write the receipt."""
+        processes.write_files(
+            connection, locate_files(run, connection.host), {receipt.FILE: plan.work}
+        )
+        return plan
+
+    def settle(self, run: RunContext, plans: Mapping[str, Plan]) -> None:
+        """Let later tasks use the fabric, if it passed: nothing else starts over a link."""
+        if not any(verdict.refuses for plan in plans.values() for verdict in plan.verdicts):
+            facts = run.recall(FleetFacts).facts
+            run.remember(links.select_fabric(facts, run.cluster.hosts))
+
+
+def _explain_remeasurement(run: RunContext, hosts: tuple[Host, ...], hash_: str) -> str:
+    """Return why the receipts on the hosts do not hold; empty while they do."""
+    facts = run.recall(FleetFacts).facts
+    receipts = {}
+    for host in hosts:
+        path = receipt.build_receipt_path(run.settings(host).cluster_dir, run.cluster.name)
+        receipts[host.name] = receipt.parse_receipt(facts[host.name].read(path).text)
+    return receipt.explain_expiry(receipts, hash_, hosts, datetime.now(UTC))
+
+
+def _explain_unmeasurable(run: RunContext, verdicts: tuple[Verdict, ...]) -> str:
+    """Return why rates cannot be told in this run; empty if they can."""
+    if run.options.check:
+        return "--check moves no data"
+    if any(verdict.refuses for verdict in verdicts) and not run.options.allow_degraded:
+        return "what refuses comes first"
+    if any(survey.running_summary for survey in run.recall(FleetFacts).surveys.values()):
+        return "the cluster runs and would be measured with it"
+    return ""
+
+
+def _unmeasured_verdict(host: Host, why: str) -> Verdict:
+    return info(
+        "link.receipt",
+        host.name,
+        "rates",
+        expected="a receipt of the rates on every node",
+        seen=f"not measured: {why}",
+        source=receipt.FILE,
+        fix="links.bench measures them",
+    )
+
+
+def _format_receipt(
+    run: RunContext, hash_: str, verdicts: tuple[Verdict, ...], samples: Samples
+) -> str:
+    return receipt.format_receipt(
+        hash_, run.cluster.hosts, verdicts, samples, degraded=run.options.allow_degraded
+    )
+
+
+def _plan_links(proof: Proof, *, passes: bool) -> Plan:
+    return Plan(
+        verdicts=downgrade_refusals(proof.verdicts) if passes else proof.verdicts,
+        message=_summarize_checks(proof.verdicts),
+        work=proof.receipt or None,
+    )
+
+
+def _summarize_checks(verdicts: tuple[Verdict, ...]) -> str:
+    bad = sum(verdict.refuses for verdict in verdicts)
+    if bad:
+        return f"{bad} of {len(verdicts)} checks refuse"
+    fast = (
+        rate for rate in verdicts if rate.check == "link.bandwidth" and rate.severity is Severity.OK
+    )
+    return "; ".join([f"{len(verdicts)} checks passed", *(verdict.seen for verdict in fast)])

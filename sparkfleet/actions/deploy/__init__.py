@@ -1,0 +1,1 @@
+"""Actions that render, start, watch and stop a deployment."""

@@ -1,0 +1,80 @@
+"""`join_gate`: N distinct nodes with a GPU each, or no start."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from sparkfleet.actions.action import Action, NoArgs, Plan
+from sparkfleet.actions.deploy.launch_state import LaunchState, locate_files
+from sparkfleet.actions.run_context import RunContext
+from sparkfleet.errors import LaunchError
+from sparkfleet.launch.host import processes
+from sparkfleet.launch.startup.join import RayNodesQuery, check_ray_nodes
+from sparkfleet.launch.startup.watch import Watch, WatchTarget, create_rank_tracker
+from sparkfleet.remote.connection import Connection
+from sparkfleet.report.events import Progress
+
+
+class JoinGate(Action[NoArgs]):
+    """Wait, for a bounded time, until Ray has every node of the cluster and a GPU on each.
+
+    Two GPUs on one node, or two nodes with one GPU between them, are not a group (case C23). Ray is
+    watched on every host meanwhile: one that died ends the wait at once, with the end of its log.
+    """
+
+    name = "join_gate"
+
+    def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Mapping[str, Plan]:
+        """Look only when Ray was started by this run."""
+        launch = run.recall(LaunchState)
+        if not launch.reason:
+            return dict.fromkeys(inspected, Plan())
+        watch = Watch(create_rank_tracker(launch.about[run.cluster.head.name]), lambda _: None)
+        return dict.fromkeys(inspected, Plan(work=watch))
+
+    def apply(self, run: RunContext, connection: Connection, plan: Plan) -> Plan:
+        """Ask on the head, with the engine's own Python, and watch on all hosts."""
+        launch, watch = run.recall(LaunchState), plan.work
+        post = WatchTarget(
+            location=locate_files(run, connection.host),
+            folder=launch.surveys[connection.host.name].folder,
+            roles=("ray",),
+            port=None,
+            limit=math.inf,
+        )
+        about = launch.about[connection.host.name]
+        if connection.host.name != run.cluster.head.name:
+            watch.follow(connection, post)
+            return Plan()
+        run.report(
+            Progress(
+                host=connection.host.name, text=f"waiting for {len(about.ray_nodes)} Ray nodes"
+            )
+        )
+        question = RayNodesQuery(connection, about, timeout=about.join_timeout)
+        try:
+            if watch.follow(connection, post, done=question.is_finished) is None:
+                return Plan()
+            return self._judge_nodes(run, connection, question.nodes(), about.ray_nodes)
+        finally:
+            question.close()
+
+    def _judge_nodes(
+        self,
+        run: RunContext,
+        connection: Connection,
+        nodes: Mapping[str, float],
+        expected: Mapping[str, str],
+    ) -> Plan:
+        if missing := check_ray_nodes(nodes, expected):
+            raise LaunchError(missing, host=connection.host.name, hint=self._tail(run, connection))
+        text = f"{len(expected)} nodes, {len(expected)} GPUs: " + ", ".join(
+            f"{name} {address}" for name, address in expected.items()
+        )
+        return Plan(message=text, data={"nodes": nodes})
+
+    def _tail(self, run: RunContext, connection: Connection) -> str:
+        tail = processes.read_tail(connection, locate_files(run, connection.host), "ray")
+        return f"the end of Ray's log on {connection.host.name}:\n{tail}"

@@ -1,0 +1,1 @@
+"""Actions that frame a run: lock, facts, recovery, receipt, rollback."""

@@ -1,0 +1,53 @@
+"""Which process a run is, so that another run on the same machine can tell whether it is gone."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+from collections.abc import Mapping
+from pathlib import Path
+
+PROC = Path("/proc")
+STARTED = 19  # of the fields behind the name: field 22 of proc(5)'s stat, in ticks since boot
+
+
+def identify_process() -> dict[str, str]:
+    """Return the process that this is: machine, boot, PID namespace, PID and start.
+
+    A PID alone is used again, and is another process in each container.
+    """
+    pid = str(os.getpid())
+    return {**_identify_machine(), "pid": pid, "started": _read_process_start(pid)}
+
+
+def is_process_running(process: Mapping[str, str]) -> bool | None:
+    """Return whether the process with that `identity` runs; None where this machine cannot tell."""
+    if any(process.get(name, "") != value for name, value in _identify_machine().items()):
+        return None
+    pid = process.get("pid", "")
+    if not pid.isdecimal():
+        return None
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return False if process.get("boot") else None
+    except PermissionError:
+        pass  # another user's
+    return _read_process_start(pid) in ("", process.get("started", ""))
+
+
+def _identify_machine() -> dict[str, str]:
+    machine = {"machine": platform.node(), "boot": "", "pids": ""}
+    with contextlib.suppress(OSError):  # macOS has no /proc
+        machine["boot"] = (PROC / "sys/kernel/random/boot_id").read_text().strip()
+        machine["pids"] = str((PROC / "self/ns/pid").readlink())
+    return machine
+
+
+def _read_process_start(pid: str) -> str:
+    try:
+        stat = (PROC / pid / "stat").read_text()
+    except OSError:
+        return ""
+    return stat.rpartition(")")[2].split()[STARTED]

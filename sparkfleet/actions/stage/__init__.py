@@ -1,0 +1,1 @@
+"""Actions that bring images and weights to the hosts."""

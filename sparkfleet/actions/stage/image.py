@@ -1,0 +1,203 @@
+"""`image`: present, the same everywhere, and with what the recipe needs inside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from sparkfleet import links
+from sparkfleet.actions.action import Action, Plan, arg
+from sparkfleet.actions.check import recipe_rules
+from sparkfleet.actions.run.gather_facts import FleetFacts
+from sparkfleet.actions.run_context import RunContext
+from sparkfleet.errors import CommandError
+from sparkfleet.launch.deployment.environment import build_rank_environment
+from sparkfleet.launch.deployment.executor import select_executor
+from sparkfleet.launch.engines import NATIVE, read_engine_kind
+from sparkfleet.launch.engines.docker_options import build_gpu_options
+from sparkfleet.launch.host.installed_vllm import summarize_probe
+from sparkfleet.launch.host.survey import Survey
+from sparkfleet.launch.images import plan as planning
+from sparkfleet.launch.images import transfer
+from sparkfleet.launch.images.checks import check_image_contents
+from sparkfleet.launch.images.plan import AcquirePlan, DistributePlan
+from sparkfleet.launch.images.transfer import ImageHost
+from sparkfleet.links import Fabric
+from sparkfleet.model import Change, Host, Verdict
+from sparkfleet.recipes.settings import Settings
+from sparkfleet.remote.connection import Connection
+from sparkfleet.report.events import Progress
+from sparkfleet.weights.transfer.routes import Ends
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageArgs:
+    """Which part of the way."""
+
+    step: Literal["obtain", "spread"] = arg("obtain: some host has it; spread: all have the same")
+
+
+class StageImage(Action[ImageArgs]):
+    """Bring the image to every host, and look inside before anything is stopped.
+
+    Additive: what serves now goes on. With everything in place it opens no channel.
+    """
+
+    name = "image"
+    args_type = ImageArgs
+
+    def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Mapping[str, Plan]:
+        """Plan what each host lacks; nothing for an engine without images."""
+        settings = {host.name: run.settings(host) for host in run.cluster.hosts}
+        if read_engine_kind(settings[run.cluster.head.name]) == NATIVE:
+            return {name: Plan(skip=True, message="the engine is native") for name in inspected}
+        surveys = run.recall(FleetFacts).surveys
+        if self.args.step == "obtain":
+            return _plan_obtain(surveys, settings)
+        return _plan_spread(run, surveys, settings)
+
+    def apply(self, run: RunContext, connection: Connection, plan: Plan) -> Plan:
+        """Do one host's part, and look again: only what is there then counts."""
+        node = _build_transfer_node(run, connection.host)
+        work: AcquirePlan | DistributePlan = plan.work
+
+        def report(step: transfer.ImageProgress) -> None:
+            run.report(
+                Progress(
+                    host=connection.host.name,
+                    text=step.text,
+                    done=step.done,
+                    total=step.total,
+                    bytes=step.bytes,
+                )
+            )
+
+        if isinstance(work, AcquirePlan):
+            if work.pull:
+                transfer.pull_image(node, report)
+            if work.build:
+                transfer.build_image(node)
+            return replace(plan, work=transfer.inspect_images(node))
+        if work.source:
+            source = _build_transfer_node(run, _find_source_host(run, work.source))
+            transfer.copy_image(
+                source, node, _find_transfer_ends(run, work.source, connection.host.name), report
+            )
+        return _inspect_copied_image(run, node, plan)
+
+    def settle(self, run: RunContext, plans: Mapping[str, Plan]) -> None:
+        """Remember which images there are now."""
+        fleet = run.recall(FleetFacts)
+        fresh = {name: plan.work for name, plan in plans.items() if isinstance(plan.work, Survey)}
+        run.remember(FleetFacts(facts=fleet.facts, surveys={**fleet.surveys, **fresh}))
+
+
+def _plan_obtain(
+    surveys: Mapping[str, Survey], settings: Mapping[str, Settings]
+) -> dict[str, Plan]:
+    verdicts = tuple(planning.check_missing_images(surveys, settings))
+    return {
+        name: Plan(
+            changes=tuple(_obtain_changes(work, settings[name])),
+            verdicts=tuple(verdict for verdict in verdicts if verdict.host == name),
+            work=work if work.needed else None,
+        )
+        for name, work in planning.plan_acquisition(surveys, settings).items()
+    }
+
+
+def _obtain_changes(work: AcquirePlan, settings: Settings) -> Iterator[Change]:
+    image = settings.needed("engine_image")
+    if work.pull:
+        yield Change(summary=f"pull {image}")
+    if work.build:
+        packages = " ".join(map(str, settings.value("engine_pip")))
+        yield Change(summary=f"build {image} with {packages}")
+
+
+def _plan_spread(
+    run: RunContext, surveys: Mapping[str, Survey], settings: Mapping[str, Settings]
+) -> dict[str, Plan]:
+    plans = planning.plan_distribution(surveys, settings)
+    verdicts: list[Verdict] = [*planning.check_unequal_images(surveys, settings)]
+    verdicts += planning.check_image_space(surveys, plans)
+    for host in run.cluster.hosts:
+        if not plans[host.name].source:
+            verdicts += _check_image_content(run, host, surveys[host.name])
+    return {
+        name: Plan(
+            changes=(Change(summary=f"copy the image from {work.source}"),) if work.source else (),
+            verdicts=tuple(verdict for verdict in verdicts if verdict.host == name),
+            message=_format_image(surveys[name]),
+            work=work if work.source or work.probe else None,
+        )
+        for name, work in plans.items()
+    }
+
+
+def _format_image(survey: Survey) -> str:
+    image = survey.image
+    return f"{image.name} is {image.digest or f'layers {image.key}'}" if image else ""
+
+
+def _inspect_copied_image(run: RunContext, node: ImageHost, plan: Plan) -> Plan:
+    """Return the plan of a host that has the image now, with what is inside."""
+    survey, host = transfer.inspect_images(node), node.connection.host
+    surveys = run.recall(FleetFacts).surveys
+    source = planning.find_image_owner(surveys)
+    if survey.image is None or (
+        source and planning.is_different_image(survey.image, surveys[source].image)
+    ):
+        raise CommandError(
+            f"the image that arrived is not the one of {source}",
+            host=host.name,
+            hint=f"on that host: {node.cli} image ls; then run again",
+        )
+    if survey.image.probe is None and survey.daemon is not None:
+        options = build_gpu_options(node.settings.text("engine_gpus"), survey.daemon)
+        transfer.probe_image(node, survey.image, options)
+        survey = transfer.inspect_images(node)
+        plan = replace(plan, verdicts=(*plan.verdicts, *_check_image_rules(run, host, survey)))
+    verdicts = (*plan.verdicts, *_check_image_content(run, host, survey))
+    return replace(plan, work=survey, verdicts=verdicts, message=_format_image(survey))
+
+
+def _check_image_rules(run: RunContext, host: Host, survey: Survey) -> tuple[Verdict, ...]:
+    probe = survey.image.probe if survey.image else None
+    return recipe_rules.check_learned_rules(run, host, summarize_probe(probe))
+
+
+def _check_image_content(run: RunContext, host: Host, survey: Survey) -> Iterator[Verdict]:
+    if survey.image is None:
+        return
+    settings, fabric = run.settings(host), run.found(Fabric)
+    network = links.compute_rank_env(fabric, host) if fabric else ()
+    variables = build_rank_environment(settings, network, cluster=run.cluster.name, hf_home="")
+    names = {variable.name for variable in variables}
+    nodes = run.options.nodes
+    surveys = {**run.recall(FleetFacts).surveys, host.name: survey}
+    choice = select_executor(run.settings(run.cluster.head), surveys, nodes=nodes)
+    if choice:
+        yield from check_image_contents(
+            survey.image, settings, names, nodes=nodes, executor=choice.executor
+        )
+
+
+def _build_transfer_node(run: RunContext, host: Host) -> ImageHost:
+    survey = run.recall(FleetFacts).surveys[host.name]
+    return ImageHost(connection=run.pool.connect(host), settings=run.settings(host), survey=survey)
+
+
+def _find_source_host(run: RunContext, name: str) -> Host:
+    return next(host for host in run.cluster.hosts if host.name == name)
+
+
+def _find_transfer_ends(run: RunContext, sender: str, receiver: str) -> Ends:
+    """Return the addresses of two hosts on a cable, or those at which the group meets."""
+    fabric = run.recall(Fabric)
+    for rail in fabric.between(sender, receiver):
+        for peer in fabric.between(receiver, sender):
+            if peer.network == rail.network:
+                return Ends(sender=str(rail.ip), receiver=str(peer.ip))
+    return Ends(sender=str(fabric.address(sender)), receiver=str(fabric.address(receiver)))

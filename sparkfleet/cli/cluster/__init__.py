@@ -1,0 +1,1 @@
+"""`cluster.*`: start, stop, inspect and lock a cluster."""

@@ -1,0 +1,258 @@
+"""`cluster.status`: what every host says of itself now, and what does not answer."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rich.text import Text
+
+from sparkfleet.actions.run import lock
+from sparkfleet.cli.cluster import unreachable
+from sparkfleet.cli.cluster.logs import compute_exit_code
+from sparkfleet.cli.context import CommandContext, print_run_started, resolve_context
+from sparkfleet.cli.options import Options, format_command_line
+from sparkfleet.cli.views.screen import print_lines
+from sparkfleet.cli.views.tables import create_cell, create_console, create_table
+from sparkfleet.errors import SparkfleetError, UnreachableError
+from sparkfleet.inventory.clusters import read_cluster_definitions
+from sparkfleet.launch.host import memory_guard, processes
+from sparkfleet.launch.host.survey import Survey, survey_host
+from sparkfleet.launch.host.vitals import Vitals, query_vitals
+from sparkfleet.launch.startup.join import wait_for_ray_nodes
+from sparkfleet.model import Host
+from sparkfleet.recipes.settings import Settings
+from sparkfleet.remote.connection import Connection
+from sparkfleet.remote.open import open_connection
+from sparkfleet.remote.pool import Answers, ConnectionPool
+from sparkfleet.report import json, output_streams
+
+EVERY = 2.0  # s between looks, with --watch
+GIB = 2**30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostStatus:
+    """What one host said; `nodes` are Ray's, address -> GPUs, None where it does not say."""
+
+    survey: Survey
+    vitals: Vitals
+    nodes: Mapping[str, float] | None = None
+
+    @property
+    def state(self) -> str:
+        """What to call the state of the host, in a word."""
+        survey = self.survey
+        if survey.interrupted:
+            return "starting" if self.vitals.busy else "interrupted"
+        if survey.hash is None:
+            return "orphans" if survey.running_summary else "stopped"
+        return "broken" if survey.dead else "running"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterStatus:
+    """The cluster at one moment: what each host said, and why others did not."""
+
+    statuses: Mapping[str, HostStatus]
+    errors: Mapping[str, SparkfleetError]
+    notes: tuple[str, ...]
+
+
+def show_status(options: Options, *, watch: bool = False) -> int:
+    """Print the state of every host, again and again with `watch`.
+
+    Returns the exit code: 0, or 4 if a host did not answer.
+    """
+    context = resolve_context(options, needs_recipe=False)
+    print_run_started(options, context)
+    with ConnectionPool(open_connection, forks=options.forks) as pool:
+        scan = _scan_cluster(context, pool)
+        _print_status(context, scan, options, watch=watch)
+        with contextlib.suppress(KeyboardInterrupt):  # its end, with 0
+            while watch and output_streams.has_reader():
+                time.sleep(EVERY)
+                scan = _scan_cluster(context, pool)
+                _print_status(context, scan, options, watch=watch)
+    return compute_exit_code(scan.errors)
+
+
+def _scan_cluster(context: CommandContext, pool: ConnectionPool) -> ClusterStatus:
+    answers = pool.map(lambda connection: _query_status(context, connection), context.cluster.hosts)
+    lost = [name for name, error in answers.errors.items() if isinstance(error, UnreachableError)]
+    unreachable.update_unreachable(
+        context.cluster, lost=lost, answered=answers.values, command=format_command_line()
+    )
+    notes = (
+        *_format_status_notes(context, answers),
+        *unreachable.format_unreachable(context.cluster).values(),
+    )
+    return ClusterStatus(statuses=answers.values, errors=answers.errors, notes=notes)
+
+
+def _query_status(context: CommandContext, connection: Connection) -> HostStatus:
+    settings, cluster = Settings(host=connection.host), context.cluster.name
+    survey = survey_host(connection, settings, cluster)
+    about = survey.about
+    leads = survey.hash is not None and about.hosts[:1] == (connection.host.name,)
+    vitals = query_vitals(
+        connection,
+        processes.locate_deployment(settings, cluster),
+        port=about.port if leads else None,
+        pids=tuple(survey.pids.values()),
+    )
+    nodes = None
+    if leads and about.ray_nodes and "ray" not in survey.dead:
+        with contextlib.suppress(SparkfleetError):
+            nodes = wait_for_ray_nodes(connection, about, timeout=0)
+    return HostStatus(survey=survey, vitals=vitals, nodes=nodes)
+
+
+def _format_status_notes(context: CommandContext, answers: Answers[HostStatus]) -> Iterator[str]:
+    clusters = read_cluster_definitions(context.inventory)
+    for name, status in answers.values.items():
+        survey = status.survey
+        if survey.interrupted and survey.state is not None:
+            who = lock.format_lock_holder(survey.state.holder)
+            if status.vitals.busy:
+                yield f"{name}: a run is at work, last step {survey.state.step}: {who}"
+            else:
+                yield f"{name}: a run was interrupted after {survey.state.step}: {who}"
+                yield "  cluster.up takes it back and starts; cluster.down ends all of it"
+        if survey.guard and survey.guard.reason:
+            yield f"{name}: {survey.guard.reason}"
+            yield f"  {memory_guard.FIX}"
+        if status.state == "orphans":
+            yield (
+                f"{name}: {survey.running_summary} with our label and no record: "
+                f"cluster.down ends them"
+            )
+        for label in sorted(set(status.vitals.labels) - clusters.keys()):
+            yield f"{name}: something of cluster {label!r} runs, which the inventory does not have"
+            yield "  cluster.down --orphans ends it"
+
+
+def _print_status(
+    context: CommandContext, scan: ClusterStatus, options: Options, *, watch: bool
+) -> None:
+    if options.output == "json":
+        json.write_document(_build_status_document(context, scan), sys.stdout, in_line=watch)
+        return
+    grid = create_table("host", "state", "roles", "memory", "GPU", "deployment")
+    for host in context.cluster.hosts:
+        if host.name in scan.errors:
+            reason = scan.errors[host.name].message
+            grid.add_row(host.name, create_cell("unknown", "red"), reason, "", "", "")
+        else:
+            grid.add_row(host.name, *_format_host_cells(scan.statuses[host.name]))
+    create_console().print(grid)
+    print_lines(*_format_endpoint_state(context, scan), *scan.notes)
+
+
+COLOURS = {"running": "green", "starting": "yellow", "stopped": "", "orphans": "yellow"}
+
+
+def _format_host_cells(status: HostStatus) -> tuple[str | Text, ...]:
+    survey, vitals = status.survey, status.vitals
+    colour = COLOURS.get(status.state, "red")
+    state = create_cell(status.state, colour)
+    roles = ", ".join(_format_role(status, name) for name in survey.roles)
+    memory = vitals.memory
+    free_memory = (
+        f"{memory.available / GIB:.1f} of {memory.total / GIB:.1f} GiB free" if memory else "?"
+    )
+    recipe = f"{survey.about.recipe} " if survey.about.recipe else ""
+    return (
+        state,
+        roles or survey.running_summary,
+        free_memory,
+        _format_gpu_processes(vitals),
+        f"{recipe}{survey.hash or ''}",
+    )
+
+
+def _format_role(status: HostStatus, name: str) -> str:
+    if name in status.survey.dead:
+        return f"{name} (died)"
+    pid = status.survey.pids[name]
+    return f"{name} (pid {pid}, {_format_age(status.vitals.ages.get(pid, 0.0))})"
+
+
+def _format_age(seconds: float) -> str:
+    minutes, hours = int(seconds) // 60, int(seconds) // 3600
+    return f"{hours} h {minutes % 60} min" if hours else f"{minutes} min" if minutes else "new"
+
+
+def _format_gpu_processes(vitals: Vitals) -> str:
+    """Return the processes on the GPU; a GB10 does not tell the memory of all (N/A)."""
+    return ", ".join(
+        process.name.rsplit("/", 1)[-1]
+        + (f" {process.memory / GIB:.1f} GiB" if process.memory is not None else "")
+        for process in vitals.gpu
+    )
+
+
+def _format_endpoint_state(context: CommandContext, scan: ClusterStatus) -> Iterator[str]:
+    for host in context.cluster.hosts:
+        status = scan.statuses.get(host.name)
+        if status is None or status.vitals.health is None:
+            continue
+        about, load = status.survey.about, status.vitals.load
+        health = "healthy" if status.vitals.health else "does not answer"
+        where = f"endpoint http://{host.address}:{about.port}/v1  model {about.served_name}: "
+        yield where + (f"{health}, {load}" if load else health)
+        if about.ray_nodes:
+            yield f"Ray: {_format_ray_nodes(status)}"
+
+
+def _format_ray_nodes(status: HostStatus) -> str:
+    if status.nodes is None:
+        return "does not answer"
+    names = status.survey.about.ray_nodes.items()
+    return ", ".join(
+        f"{name} {status.nodes[address]:.0f} GPU"
+        if address in status.nodes
+        else f"{name} is not there"
+        for name, address in names
+    )
+
+
+def _build_status_document(context: CommandContext, scan: ClusterStatus) -> dict[str, Any]:
+    hosts = {host.name: _serialize_host_status(host, scan) for host in context.cluster.hosts}
+    return json.build_document(
+        cluster=context.cluster.name,
+        hosts=hosts,
+        notes=list(scan.notes),
+        exit_code=compute_exit_code(scan.errors),
+    )
+
+
+def _serialize_host_status(host: Host, scan: ClusterStatus) -> dict[str, Any]:
+    if host.name in scan.errors:
+        return {"state": "unknown", "error": scan.errors[host.name].message}
+    status = scan.statuses[host.name]
+    survey, vitals = status.survey, status.vitals
+    return {
+        "state": status.state,
+        "deployment": survey.hash,
+        "recipe": survey.about.recipe,
+        "roles": {
+            name: {
+                "pid": pid,
+                "alive": name not in survey.dead,
+                "seconds": vitals.ages.get(pid),
+            }
+            for name, pid in survey.pids.items()
+        },
+        "containers": [dict(entry) for entry in survey.containers],
+        "memory": asdict(vitals.memory) if vitals.memory else None,
+        "gpu_processes": [asdict(entry) for entry in vitals.gpu],
+        "healthy": vitals.health,
+        "load": asdict(vitals.load) if vitals.load else None,
+        "ray_nodes": status.nodes,
+        "interrupted": survey.state.run if survey.interrupted and survey.state else None,
+    }

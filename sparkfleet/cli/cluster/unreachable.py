@@ -1,0 +1,70 @@
+"""Hosts of a cluster that did not answer: unknown, never stopped, until they answer again.
+
+The only thing that this machine remembers between runs; all else is read from the hosts.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from sparkfleet.model import Cluster
+from sparkfleet.report import output_streams
+from sparkfleet.report.log import state_folder
+
+UnreachableEntry = Mapping[str, str]  # address, since, command
+
+
+def format_unreachable(cluster: Cluster) -> dict[str, str]:
+    """Return a sentence for each host of the cluster that has not answered since, by name.
+
+    One that has another address by now is another host.
+    """
+    addresses = {host.name: host.address for host in cluster.hosts}
+    return {
+        name: f"{name} has not answered since {entry['since']} ({entry['command']}): what runs "
+        "there is unknown; its ports and memory count as claimed until it answers"
+        for name, entry in _read_unreachable(_build_record_path(cluster)).items()
+        if addresses.get(name) == entry["address"]
+    }
+
+
+def update_unreachable(
+    cluster: Cluster, *, lost: Iterable[str], answered: Iterable[str], command: str
+) -> None:
+    """Remember the hosts in `lost`, the first time stands, and forget those that `answered`."""
+    previous, lost_names = _read_unreachable(_build_record_path(cluster)), set(lost)
+    entries = {
+        name: entry for name, entry in previous.items() if name not in set(answered) - lost_names
+    }
+    now = time.strftime("%Y-%m-%d %H:%M:%S")
+    for host in cluster.hosts:
+        since = entries.get(host.name, {}).get("address") == host.address
+        if host.name in lost_names and not since:
+            entries[host.name] = {"address": host.address, "since": now, "command": command}
+    if entries != previous:
+        _write_unreachable(_build_record_path(cluster), entries)
+
+
+def _read_unreachable(path: Path) -> dict[str, UnreachableEntry]:
+    try:
+        entries: dict[str, UnreachableEntry] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return entries
+
+
+def _write_unreachable(path: Path, entries: Mapping[str, UnreachableEntry]) -> None:
+    new = path.with_suffix(".new")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        new.write_text(json.dumps(entries, indent=1) + "\n", encoding="utf-8")
+        new.replace(path)
+    except OSError as error:
+        output_streams.record_write_error(str(path), error)
+
+
+def _build_record_path(cluster: Cluster) -> Path:
+    return state_folder() / "unknown" / f"{cluster.name}.json"

@@ -1,0 +1,146 @@
+"""Everything that is known before the first host is touched."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from sparkfleet.cli import defaults
+from sparkfleet.cli.options import Options
+from sparkfleet.cli.views.screen import create_screen
+from sparkfleet.errors import InputError, InventoryError, Problem, UsageError
+from sparkfleet.inventory.clusters import choose_cluster, read_cluster_definitions
+from sparkfleet.inventory.loading import load_inventory
+from sparkfleet.inventory.passwords import read_sudo_password
+from sparkfleet.inventory.patterns import select_hosts
+from sparkfleet.model import Cluster, Host, Inventory
+from sparkfleet.recipes.recipe import Recipe, load_recipe
+from sparkfleet.recipes.settings import overlay_recipe
+from sparkfleet.remote.ssh_config import complete_ssh_options
+from sparkfleet.remote.ssh_options import parse_ssh_options
+from sparkfleet.report.events import RunStarted
+from sparkfleet.report.text import TextReporter
+from sparkfleet.resources import format_path
+
+NO_RECIPE = Recipe(name="", path=Path())  # of what can do without one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandContext:
+    """What was asked for, with the files that say what it means."""
+
+    files: tuple[str, ...]
+    inventory: Inventory
+    cluster: Cluster
+    recipe: Recipe
+
+
+def resolve_context(
+    options: Options, *, works_on_cluster: bool = True, needs_recipe: bool = True
+) -> CommandContext:
+    """Read inventory and recipe and choose the hosts; raises InputError with what is wrong.
+
+    Without `works_on_cluster` no recipe is needed, and no cluster has to be chosen. Without
+    `needs_recipe` one counts where it is named, here or in the inventory.
+    """
+    files = tuple(defaults.find_inventory_files(options.inventory))
+    inventory = load_inventory(files, extra_vars=options.set_variables)
+    if works_on_cluster:
+        chosen = choose_cluster(inventory, name=options.cluster, limit=options.limit)
+        recipe = _load_chosen_recipe(options, chosen.head, needed=needs_recipe)
+        chosen = _trim_cluster(chosen, options, recipe)
+    else:
+        chosen = _choose_any_cluster(inventory, options)
+        recipe = load_recipe(options.recipe) if options.recipe else NO_RECIPE
+    hosts = (overlay_recipe(host, recipe, as_written=not needs_recipe) for host in chosen.hosts)
+    cluster = replace(chosen, hosts=tuple(hosts))
+    check_ssh_options(cluster.hosts)
+    return CommandContext(files=files, inventory=inventory, cluster=cluster, recipe=recipe)
+
+
+def _load_chosen_recipe(options: Options, head: Host, *, needed: bool) -> Recipe:
+    if not (needed or options.recipe or head.get("vllm_recipe")):
+        return NO_RECIPE
+    return load_recipe(defaults.choose_recipe_name(options.recipe, head))
+
+
+def check_ssh_options(hosts: Iterable[Host]) -> None:
+    """Raise InventoryError with everything that SSH could not use, here or in its configuration."""
+    problems: dict[Problem, None] = {}
+    for host in hosts:
+        try:
+            options = parse_ssh_options(host)
+            if host.get("ansible_connection") != "local":
+                complete_ssh_options(options)
+        except InputError as error:
+            problems |= dict.fromkeys(error.problems)
+    if problems:
+        raise InventoryError.of(list(problems))
+
+
+def check_sudo_passwords(hosts: Iterable[Host]) -> None:
+    """Raise InventoryError with every password for sudo that cannot be had, or that others see."""
+    problems: dict[Problem, None] = {}
+    for host in hosts:
+        try:
+            read_sudo_password(host.vars)
+        except InventoryError as error:
+            problems |= dict.fromkeys(error.problems)
+    if problems:
+        raise InventoryError.of(list(problems))
+
+
+def check_tp(tp: int, recipe: Recipe, *, pp: int = 1) -> None:
+    """Raise UsageError where the recipe is not for that many Sparks."""
+    if recipe.tp_min is not None and tp * pp < recipe.tp_min:
+        raise UsageError(
+            f"recipe {recipe.name} needs --tp {recipe.tp_min} at least, not {tp}",
+            hint=_explain_limit(recipe, "tp_min"),
+        )
+    if recipe.tp_max is not None and tp > recipe.tp_max:
+        raise UsageError(
+            f"recipe {recipe.name} is for --tp {recipe.tp_max} at most, not {tp}",
+            hint=_explain_limit(recipe, "tp_max"),
+        )
+
+
+def _explain_limit(recipe: Recipe, name: str) -> str:
+    """Return why the recipe limits `name`: its own words, else where it comes from."""
+    return recipe.why.get(name) or f"its source: {recipe.source}"
+
+
+def _choose_any_cluster(inventory: Inventory, options: Options) -> Cluster:
+    """Return the cluster that is named or the only one, else all Sparks together."""
+    if options.cluster is None and len(read_cluster_definitions(inventory)) > 1:
+        return Cluster(name="sparks", hosts=select_hosts(inventory, "sparks"))
+    return choose_cluster(inventory, name=options.cluster)
+
+
+def _trim_cluster(cluster: Cluster, options: Options, recipe: Recipe) -> Cluster:
+    if options.whole_cluster:
+        return cluster
+    check_tp(options.tp, recipe, pp=options.pp)
+    nodes = options.nodes
+    if nodes > len(cluster.hosts):
+        raise UsageError(
+            f"tp x pp = {nodes} needs {nodes} Sparks, and cluster {cluster.name} has "
+            f"{len(cluster.hosts)}: {', '.join(host.name for host in cluster.hosts)}",
+            hint="add hosts to the group `sparks`, or ask for less: --tp, --pp, --solo",
+        )
+    return replace(cluster, hosts=cluster.hosts[:nodes])
+
+
+def print_run_started(options: Options, context: CommandContext) -> None:
+    """Print the first line of output, but where it is JSON."""
+    if options.output == "text":
+        TextReporter(create_screen(sys.stdout)).handle(build_run_started(options, context))
+
+
+def build_run_started(options: Options, context: CommandContext) -> RunStarted:
+    """Return the first line of output: which files were taken."""
+    sources = {"inventory": " ".join(format_path(file) for file in context.files)}
+    if context.recipe.name:
+        sources["recipe"] = f"{context.recipe.name} ({format_path(context.recipe.path)})"
+    return RunStarted(task=options.task, sources=sources, check=options.check)

@@ -1,0 +1,105 @@
+"""Which inventory and which recipe a task takes, where none was named."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from sparkfleet.errors import UsageError
+from sparkfleet.lab.paths import INVENTORY as LAB_INVENTORY
+from sparkfleet.model import Host
+from sparkfleet.resources import PACKAGE, find_data_file, format_path
+from sparkfleet.yaml import positions, source
+
+OWN_CONFIG = "sparkfleet.yaml"
+CONFIG_FILES = (OWN_CONFIG, "invoke.yaml")
+OWN_INVENTORY = Path("inventories/local.yml")
+LAB_EXAMPLE = PACKAGE.parent / "inventories" / "lab.yml"
+
+
+def find_inventory_files(given: Sequence[str]) -> list[str]:
+    """Return the inventory files: those given, else the first that exists of product.md's list.
+
+    Raises UsageError that says which file to write, and how.
+    """
+    chosen = list(given) or _from_environment() or _from_config()
+    if chosen:
+        return [_substitute_lab_inventory(path) for path in chosen]
+    if OWN_INVENTORY.exists():
+        return [str(OWN_INVENTORY)]
+    if LAB_INVENTORY.exists():
+        return [str(LAB_INVENTORY)]
+    pair, solo = (
+        format_path(find_data_file("inventories", name) or name)
+        for name in ("pair.yml", "solo.yml")
+    )
+    raise UsageError(
+        "no inventory: none was named and no lab is up",
+        hint=f"write {OWN_INVENTORY} (copy {pair} or {solo} and put your addresses in), "
+        "name one with --inventory FILE, or start the lab: lab.up",
+    )
+
+
+def _from_environment() -> list[str]:
+    text = os.environ.get("SPARKFLEET_INVENTORY", "")
+    return [_check_exists(part, by="SPARKFLEET_INVENTORY") for part in text.split(",") if part]
+
+
+def _from_config() -> list[str]:
+    for name in filter(os.path.isfile, CONFIG_FILES):
+        tree = positions.parse_yaml(
+            source.read_source_file(name, error=UsageError), error=UsageError
+        )
+        if name == OWN_CONFIG:
+            _check_config(tree)
+        node = tree.get("inventory") if isinstance(tree, positions.Map) else None
+        if node is not None:
+            items = node.data if isinstance(node.data, list) else [node.data]
+            if not all(isinstance(item, str) for item in items):
+                raise UsageError("inventory is a file, or a list of files", where=node.where)
+            return [_check_exists(item, by=name) for item in items]
+    return []
+
+
+def _check_config(tree: positions.Node) -> None:
+    """Raise UsageError for a file of ours that says something else than we understand."""
+    if not isinstance(tree, positions.Map):
+        raise UsageError("not a mapping", where=tree.where, hint="write: inventory: FILE")
+    for key in tree.names():
+        if key.data != "inventory":
+            raise UsageError(
+                f"there is no setting {key.data!r}", where=key.where, hint="known: inventory"
+            )
+
+
+def _check_exists(path: str, *, by: str) -> str:
+    """Return `path`, a file or a list of hosts; raises UsageError where it is neither."""
+    if "," in path or os.path.lexists(path):
+        return path
+    raise UsageError(f"there is no inventory {path}", hint=f"{by} names it")
+
+
+def _substitute_lab_inventory(path: str) -> str:
+    """Return the running lab's inventory for the shipped ``inventories/lab.yml``.
+
+    The shipped file is an example of the one that `lab.up` writes with the real addresses and keys.
+    """
+    if Path(path).name != "lab.yml" or not Path(path).exists():
+        return path
+    if Path(path).resolve() != LAB_EXAMPLE.resolve():
+        return path
+    if not LAB_INVENTORY.exists():
+        raise UsageError("the lab is not up", hint="start it, as root: lab.up --hosts 2")
+    return str(LAB_INVENTORY)
+
+
+def choose_recipe_name(given: str | None, host: Host) -> str:
+    """Return the recipe: the one given, else `vllm_recipe` of the inventory; raises UsageError."""
+    name = given or host.get("vllm_recipe")
+    if not name:
+        raise UsageError(
+            "no recipe: none was named, and the inventory sets no vllm_recipe",
+            hint="name one with --recipe NAME; recipes.list shows them",
+        )
+    return str(name)

@@ -1,0 +1,1 @@
+"""`doctor`: the cause of a failed start, and its fix."""

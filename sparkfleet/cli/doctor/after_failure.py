@@ -1,0 +1,33 @@
+"""Naming the causes of a failed run, from the logs that were saved before it was undone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sparkfleet.actions.run_context import RunContext
+from sparkfleet.cli.doctor.view import format_finding, format_first_error
+from sparkfleet.doctor.diagnosis import diagnose_logs
+from sparkfleet.doctor.logs import INTERRUPTED, load_log_bundle
+from sparkfleet.links import Fabric
+from sparkfleet.report.events import Note
+
+MOST = 3  # causes that are told; what follows is mostly their consequence
+
+
+def report_causes(run: RunContext) -> None:
+    """Tell what the saved logs of all hosts show, the first cause first."""
+    case = load_log_bundle(run.log_dir)
+    logs = tuple(log for log in case.logs if not log.name.startswith(INTERRUPTED))
+    diagnosis = diagnose_logs(replace(case, logs=logs), addresses=_map_fabric_addresses(run))
+    for finding in diagnosis.causes[:MOST]:
+        run.report(Note(text="\n".join(format_finding(finding)), level="error"))
+    for error in diagnosis.errors:
+        run.report(Note(text=f"no known cause; {format_first_error(error)}", level="error"))
+
+
+def _map_fabric_addresses(run: RunContext) -> dict[str, str]:
+    """Return host names by fabric address, as Ray's log lines name them."""
+    fabric = run.found(Fabric)
+    if fabric is None:
+        return {}
+    return {str(fabric.address(host.name)): host.name for host in run.cluster.hosts}

@@ -1,0 +1,1 @@
+"""`hosts.*`: facts, checks and preparation of hosts."""

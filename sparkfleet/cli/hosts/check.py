@@ -1,0 +1,95 @@
+"""`hosts.check`: the preflight of every host, and what stands against a start there."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict
+
+from sparkfleet import links
+from sparkfleet.actions.run.gather_facts import inspect_host
+from sparkfleet.cli.cluster.logs import compute_exit_code
+from sparkfleet.cli.context import CommandContext, print_run_started, resolve_context
+from sparkfleet.cli.options import Options
+from sparkfleet.cli.views.screen import create_screen
+from sparkfleet.errors import SparkfleetError
+from sparkfleet.facts import HostFacts
+from sparkfleet.inventory.passwords import read_sudo_password
+from sparkfleet.launch.host.survey import Survey
+from sparkfleet.launch.preflight import page_cache
+from sparkfleet.launch.preflight.login_checks import check_machine
+from sparkfleet.launch.preflight.preflight import check_hosts
+from sparkfleet.model import Severity, Verdict
+from sparkfleet.recipes.settings import Settings
+from sparkfleet.remote.connection import Connection
+from sparkfleet.remote.open import open_connection
+from sparkfleet.remote.pool import Answers, ConnectionPool
+from sparkfleet.report import json
+from sparkfleet.report.text import MARKS
+
+HostInspection = tuple[HostFacts, Survey, Verdict | None]
+
+
+def show_checks(options: Options) -> int:
+    """Print a line for each verdict and each host that did not answer; return the exit code."""
+    context = resolve_context(options, needs_recipe=False)
+    print_run_started(options, context)
+    with ConnectionPool(open_connection, forks=options.forks) as pool:
+        answers = pool.map(
+            lambda connection: _inspect_host(context, connection), context.cluster.hosts
+        )
+    verdicts = _check_hosts(context, answers)
+    code = compute_exit_code(answers.errors, refused=any(verdict.refuses for verdict in verdicts))
+    if options.output == "json":
+        errors = {
+            name: json.serialize_problem(failure.problems[0])
+            for name, failure in answers.errors.items()
+        }
+        content = {"verdicts": [asdict(verdict) for verdict in verdicts], "errors": errors}
+        json.write_document(json.build_document(**content, exit_code=code), sys.stdout)
+    else:
+        _print_host_verdicts(context, verdicts, answers.errors)
+    return code
+
+
+def _inspect_host(context: CommandContext, connection: Connection) -> HostInspection:
+    settings = Settings(host=connection.host)
+    facts, survey = inspect_host(connection, settings, context.cluster.name, fabric=True)
+    drop = None
+    if settings.value("drop_caches"):
+        drop = page_cache.check_drop_caches(connection, read_sudo_password(connection.host.vars))
+    return facts, survey, drop
+
+
+def _check_hosts(context: CommandContext, answers: Answers[HostInspection]) -> tuple[Verdict, ...]:
+    """Return the verdicts on the hosts that answered, host by host in rank order."""
+    hosts = [host for host in context.cluster.hosts if host.name in answers.values]
+    if not hosts:
+        return ()
+    facts = {name: inspection[0] for name, inspection in answers.values.items()}
+    surveys = {name: inspection[1] for name, inspection in answers.values.items()}
+    settings = {host.name: Settings(host=host) for host in hosts}
+    verdicts = [
+        *(verdict for host in hosts for verdict in check_machine(facts[host.name])),
+        *check_hosts(facts, surveys, settings, nodes=len(context.cluster.hosts)),
+        *links.check_machines(links.select_fabric(facts, hosts), facts, hosts),
+        *(inspection[2] for inspection in answers.values.values() if inspection[2]),
+    ]
+    return tuple(verdict for host in hosts for verdict in verdicts if verdict.host == host.name)
+
+
+def _print_host_verdicts(
+    context: CommandContext, verdicts: tuple[Verdict, ...], errors: Mapping[str, SparkfleetError]
+) -> None:
+    out = create_screen(sys.stdout)
+    for verdict in verdicts:
+        out.line(f"{verdict.severity}: {verdict}", MARKS[verdict.severity])
+    for error in errors.values():
+        out.line(f"error: {error}", MARKS[Severity.ERROR])
+    counts = Counter(verdict.severity for verdict in verdicts)
+    parts = [f"{counts[severity]} {severity}" for severity in Severity if counts[severity]]
+    parts += [f"not checked: {', '.join(errors)}"] if errors else []
+    out.line(f"{len(verdicts)} checks: {', '.join(parts)}", "bold")
+    if len(context.cluster.hosts) > 1:
+        out.line("the links between them: links.verify")

@@ -1,0 +1,118 @@
+"""`hosts.facts`: what each host is, side by side."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from rich.table import Table
+
+from sparkfleet import facts
+from sparkfleet.cli.cluster.logs import compute_exit_code
+from sparkfleet.cli.context import print_run_started, resolve_context
+from sparkfleet.cli.options import Options
+from sparkfleet.cli.views.tables import create_cell, create_console, create_table
+from sparkfleet.facts import HostFacts
+from sparkfleet.facts.machine import Disk, Memory
+from sparkfleet.links.selection import find_qsfp_rails
+from sparkfleet.quantities import format_memory, format_size
+from sparkfleet.recipes.settings import Settings
+from sparkfleet.remote.connection import Connection
+from sparkfleet.remote.open import open_connection
+from sparkfleet.remote.pool import ConnectionPool
+from sparkfleet.report import json
+
+
+def show_facts(options: Options) -> int:
+    """Print the facts of every host and return the exit code, 0 if all have answered."""
+    context = resolve_context(options, needs_recipe=False)
+    print_run_started(options, context)
+    with ConnectionPool(open_connection, forks=options.forks) as pool:
+        answers = pool.map(_fetch_facts, context.cluster.hosts)
+    code = compute_exit_code(answers.errors)
+    if options.output == "json":
+        hosts = {name: _serialize_facts(host_facts) for name, host_facts in answers.values.items()}
+        errors = {
+            name: json.serialize_problem(failure.problems[0])
+            for name, failure in answers.errors.items()
+        }
+        json.write_document(
+            json.build_document(hosts=hosts, errors=errors, exit_code=code), sys.stdout
+        )
+        return code
+    out = create_console()
+    if answers.values:
+        out.print(_build_facts_table(answers.values))
+    for error in answers.errors.values():
+        out.print(create_cell(str(error), "red"), soft_wrap=True)
+    return code
+
+
+def _fetch_facts(connection: Connection) -> HostFacts:
+    return facts.gather_facts(
+        connection, weights_dir=Settings(host=connection.host).text("weights_dir")
+    )
+
+
+def _serialize_facts(host_facts: HostFacts) -> dict[str, Any]:
+    """Return all facts of a host, without the raw texts that they were parsed from."""
+    return {name: value for name, value in asdict(host_facts).items() if name != "readings"}
+
+
+def _build_facts_table(by_host: Mapping[str, HostFacts]) -> Table:
+    """Return a table with a host a column; what all hosts lack is left out."""
+    grid = create_table("", *by_host)
+    columns = [dict(format_facts(host_facts)) for host_facts in by_host.values()]
+    for name in columns[0]:
+        cells = [column[name] for column in columns]
+        if any(cells):
+            grid.add_row(create_cell(name, "bold"), *cells)
+    return grid
+
+
+def format_facts(host_facts: HostFacts) -> Iterator[tuple[str, str]]:
+    """Yield the name and the text of each fact that a person compares; "" for what is not there."""
+    system, release, route = host_facts.system, host_facts.release, host_facts.default_route
+    yield "machine", system.product
+    yield "DGX OS", f"{release.name} {release.version}".strip()
+    yield "system", release.os
+    yield "kernel", f"{system.kernel} {system.architecture}".strip()
+    yield "driver", host_facts.driver
+    yield "GPU", ", ".join(gpu.name for gpu in host_facts.gpus)
+    yield "GPU is used by", ", ".join(process.name for process in host_facts.gpu_processes)
+    yield "desktop", ", ".join(process.name for process in host_facts.desktop)
+    yield "memory", _format_memory_usage(host_facts.memory)
+    yield "disk", _format_disk_space(host_facts.disk)
+    yield "login", f"{system.user}, Python {system.python}"
+    yield "lingers", {True: "yes", False: "no", None: ""}[host_facts.lingers]
+    yield "default route", f"{route.netdev} {route.gateway or ''}".strip() if route else ""
+    yield "firmware", ", ".join(sorted({hca.firmware for hca in host_facts.hcas if hca.firmware}))
+    yield "rails", "\n".join(_format_host_rails(host_facts))
+
+
+def _format_memory_usage(memory: Memory | None) -> str:
+    if memory is None:
+        return ""
+    swapped = memory.swap_total - memory.swap_free
+    return (
+        f"{format_memory(memory.available)} of {format_memory(memory.total)} available\n"
+        f"{format_memory(memory.cached)} page cache, {format_memory(swapped)} swapped out"
+    )
+
+
+def _format_disk_space(disk: Disk | None) -> str:
+    if disk is None:
+        return ""
+    return f"{format_size(disk.available)} of {format_size(disk.total)} free, at {disk.folder}"
+
+
+def _format_host_rails(host_facts: HostFacts) -> Iterator[str]:
+    for rail in find_qsfp_rails(host_facts):
+        netdev = host_facts.netdev(rail.name)
+        if netdev and netdev.carrier:
+            addresses = " ".join(map(str, netdev.addresses)) or "no address"
+            yield f"{rail.name} {addresses} MTU {netdev.mtu}"
+        else:
+            yield f"{rail.name} down"

@@ -1,0 +1,1 @@
+"""`inventory.*`: what an inventory means."""

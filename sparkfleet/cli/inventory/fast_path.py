@@ -1,0 +1,80 @@
+"""What the inventory tasks print, and their plain forms without invoke.
+
+Importing invoke costs more than reading an inventory does, so `sparkfleet inventory.list` and its
+like are answered before that. Anything but a plain and right command line is left to invoke.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from sparkfleet import inventory as inventories
+from sparkfleet.cli import defaults
+from sparkfleet.errors import SparkfleetError, UsageError
+from sparkfleet.model import Inventory
+from sparkfleet.report import screens
+
+
+def load_task_inventory(inventory: Sequence[str], given: Sequence[str]) -> Inventory:
+    """Return the inventory that a task was asked for; raises InputError."""
+    if not given:
+        return inventories.load_inventory(defaults.find_inventory_files(inventory))
+    from sparkfleet.cli.options import parse_variables  # noqa: PLC0415 - few calls have --set
+
+    return inventories.load_inventory(
+        defaults.find_inventory_files(inventory), extra_vars=parse_variables(list(given))
+    )
+
+
+def format_inventory_list(inventory: Inventory) -> str:
+    """Return what `inventory.list` prints."""
+    return json.dumps(inventories.dump_inventory(inventory), indent=4, sort_keys=True)
+
+
+def format_inventory_graph(inventory: Inventory) -> str:
+    """Return what `inventory.graph` prints."""
+    return inventories.format_group_graph(inventory).rstrip("\n")
+
+
+def format_host_variables(inventory: Inventory, name: str, explain: str | None) -> str:
+    """Return what `inventory.host` prints; raises InputError."""
+    if explain is None:
+        return json.dumps(inventories.dump_host_vars(inventory, name), indent=4, sort_keys=True)
+    if not explain:
+        raise UsageError("--explain needs a variable", hint="type: --explain vllm_port")
+    return "\n".join(inventories.explain_host_variable(inventory, name, explain))
+
+
+TASKS: Mapping[str, Callable[..., str]] = {
+    "inventory.list": format_inventory_list,
+    "inventory.graph": format_inventory_graph,
+}
+
+
+def try_fast_path(argv: Sequence[str]) -> bool:
+    """Print the answer to a plain command line; False where invoke is to parse it, or to refuse."""
+    options: dict[str, list[str]] = {"--inventory": [], "--set": []}
+    if not argv or argv[0] not in TASKS or not _parse_fast_options(options, iter(argv[1:])):
+        return False
+    try:
+        text = TASKS[argv[0]](load_task_inventory(options["--inventory"], options["--set"]))
+    except (SparkfleetError, OSError):
+        return False
+    screens.write_escaped(sys.stdout, text + "\n")
+    return True
+
+
+def _parse_fast_options(options: dict[str, list[str]], arguments: Iterator[str]) -> bool:
+    """Put each option's value in its list; False for anything else."""
+    for word in arguments:
+        name, equals, value = word.partition("=")
+        if name not in options:
+            return False
+        if not equals:
+            value = next(arguments, "")
+        if not value:
+            return False
+        options[name].append(value)
+    return True

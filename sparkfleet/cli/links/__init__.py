@@ -1,0 +1,1 @@
+"""`links.*`: the cable map, the gate, and measured bandwidth."""

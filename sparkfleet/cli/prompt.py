@@ -1,0 +1,29 @@
+"""`--ask-become-pass`: the password for sudo, typed once for all hosts."""
+
+from __future__ import annotations
+
+import getpass
+import os
+
+from sparkfleet.errors import UsageError
+
+TERMINAL = "/dev/tty"
+
+
+def prompt_sudo_password() -> str:
+    """Return what is typed on the terminal, unseen; raises UsageError where there is none."""
+    try:
+        os.close(os.open(TERMINAL, os.O_RDWR | os.O_NOCTTY))
+    except OSError as error:
+        raise UsageError(
+            "--ask-become-pass asks on the terminal, and there is none",
+            hint="give it by ansible_become_password: {from_file: PATH} in the inventory, or "
+            "--set 'ansible_become_password={from_file: PATH}'",
+        ) from error
+    try:
+        password = getpass.getpass("password for sudo on the hosts: ")
+    except EOFError:
+        password = ""
+    if not password:
+        raise UsageError("no password was typed", hint="leave --ask-become-pass out for none")
+    return password

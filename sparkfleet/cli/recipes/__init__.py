@@ -1,0 +1,1 @@
+"""`recipes.*`: the catalogue, validation, and memory fit."""

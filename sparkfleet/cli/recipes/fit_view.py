@@ -1,0 +1,192 @@
+"""How `recipes.fit` tells what it found: as text, or as one JSON document."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+
+from sparkfleet.cli.views.tables import create_console, create_table
+from sparkfleet.fit.interval import Interval
+from sparkfleet.fit.memory import Fit, FitAnswer
+from sparkfleet.fit.options import ServeOptions
+from sparkfleet.fit.requirements import GIB, MemoryRequirements
+from sparkfleet.fit.speed import DecodeRate
+from sparkfleet.quantities import format_memory
+from sparkfleet.report import json
+from sparkfleet.resources import format_path
+
+if TYPE_CHECKING:
+    from sparkfleet.cli.recipes.fit import FitResult, PredictedSpeed
+
+MIB = 1 << 20
+COLUMNS = (
+    "node",
+    "has",
+    "can be had",
+    "highest util",
+    "vLLM takes",
+    "KV cache",
+    "at once",
+    "longest",
+    "tokens in vLLM's log",
+)
+STYLES = {
+    FitAnswer.FITS: "green",
+    FitAnswer.CLOSE: "magenta",
+    FitAnswer.NOT: "red",
+    FitAnswer.UNKNOWN: "yellow",
+}
+
+
+def show_fit_result(result: FitResult, *, output: str) -> None:
+    """Print what was found on standard output."""
+    if output == "json":
+        json.write_document(json.build_document(**_build_fit_document(result)), sys.stdout)
+        return
+    out = create_console()
+    for line in _format_header(result):
+        out.print(line)
+    out.print(_build_node_table(result))
+    for fit in result.fits.values():
+        out.print(f"{fit.room.host}: {fit.sentence}", style=STYLES[fit.answer])
+    for line in _format_speeds(result):
+        out.print(line)
+    out.print(f"advice: {result.advice.choice}", style="bold")
+    for reason in result.advice.reasons:
+        out.print(f"  {reason}")
+
+
+def _format_header(result: FitResult) -> Iterator[str]:
+    start_options, need = result.start, result.need
+    yield f"recipe {result.recipe.name} ({format_path(result.recipe.path)}): {result.model_name}"
+    yield from result.notes
+    yield f"asked: {_format_request(start_options, need)}"
+    yield f"weights of a rank: {_format_size_range(need.weights)}" + (
+        f" (from {result.model.weights.source})" if result.model.weights else ""
+    )
+    if need.draft.high:
+        yield f"draft model: {_format_size_range(need.draft)}"
+    yield f"running (activations, CUDA graphs, driver): {_format_size_range(need.running)}"
+    if need.sequence_bytes is not None:
+        yield (
+            f"KV cache of one sequence of {need.length} tokens: "
+            f"{_format_bytes(need.sequence_bytes)}"
+        )
+    if result.model.weights:
+        yield (
+            f"page cache while it loads: up to {_format_size_range(result.model.weights.stored)}, "
+            "which the kernel gives back"
+        )
+
+
+def _format_request(start_options: ServeOptions, need: MemoryRequirements) -> str:
+    cache = (
+        f"{_format_bytes(start_options.kv_bytes)} of KV cache"
+        if start_options.kv_bytes
+        else f"util {start_options.util:g}"
+    )
+    size = f"TP={start_options.tp}" + (f", PP={start_options.pp}" if start_options.pp > 1 else "")
+    length = f"context {need.length}" if need.length else "context unknown"
+    return (
+        f"{size}, {cache}, {length}, {start_options.sequences} sequences, KV cache "
+        f"{start_options.kv_dtype}"
+    )
+
+
+def _build_node_table(result: FitResult) -> Table:
+    nodes = create_table(*COLUMNS)
+    for fit in result.fits.values():
+        memory = fit.room
+        available = "?" if memory.available is None else _format_bytes(memory.free)
+        counts = (
+            _format_count_range(fit.sequences),
+            _format_count_range(fit.longest),
+            _format_count_range(fit.logged),
+        )
+        cells = (memory.host, _format_bytes(memory.total), available, f"{memory.util():.2f}")
+        nodes.add_row(*cells, _format_size_range(fit.claim), _format_size_range(fit.cache), *counts)
+    return nodes
+
+
+def _format_bytes(count: float) -> str:
+    return format_memory(count) if count >= GIB or not count else f"{count / MIB:.0f} MiB"
+
+
+def _format_size_range(span: Interval | None) -> str:
+    if span is None:
+        return "?"
+    low, high = _format_bytes(span.low), _format_bytes(span.high)
+    return low if low == high else f"{low.removesuffix(' GiB')} to {high}"
+
+
+def _format_count_range(span: Interval | None) -> str:
+    if span is None:
+        return "?"
+    low, high = f"{span.low:,.0f}", f"{span.high:,.0f}"
+    return low if low == high else f"{low} to {high}"
+
+
+def _format_speeds(result: FitResult) -> Iterator[str]:
+    if result.rate is None:
+        yield "decode: cannot tell: the active weights are not known"
+    else:
+        who = "one answer" if result.requests == 1 else f"{result.requests} answers together"
+        yield f"decode, {who}, {result.context} tokens in the cache: {format_rate(result.rate)}"
+        terms = result.rate.terms
+        yield f"  terms: {terms.source}; error {terms.error:.1%}"
+    for prediction in result.published:
+        yield f"  published: {_format_prediction(prediction)}"
+
+
+def format_rate(rate: DecodeRate) -> str:
+    """Return what is expected of decoding, and the most that memory allows."""
+    most = f"{rate.ceiling.high:.1f} tok/s at most (the memory's 273 GB/s)"
+    wide = rate.expected
+    return most if wide is None else f"{wide.low:.1f} to {wide.high:.1f} expected, {most}"
+
+
+def _format_prediction(prediction: PredictedSpeed) -> str:
+    speed, wide = prediction.speed, prediction.rate.expected or prediction.rate.ceiling
+    several = f", {speed.requests} answers" if speed.requests > 1 else ""
+    depth = f", {speed.context} tokens before" if speed.context else ""
+    measured = speed.decode or 0
+    place = "as predicted" if wide.low <= measured <= wide.high else "predicted"
+    if measured > prediction.rate.ceiling.high:
+        place = "more than these weights allow; predicted"
+    return (
+        f"{measured:g} tok/s{several}{depth} ({speed.source}, {speed.date}): "
+        f"{place}: {wide.low:.1f} to {wide.high:.1f}"
+    )
+
+
+def _build_fit_document(result: FitResult) -> dict[str, Any]:
+    return {
+        "recipe": result.recipe.name,
+        "model": result.model_name,
+        "notes": list(result.notes),
+        "asked": asdict(result.start),
+        "weights": result.model.weights and asdict(result.model.weights),
+        "unknown": list(result.need.unknown),
+        "sequence_bytes": result.need.sequence_bytes,
+        "nodes": {name: _serialize_node_fit(fit) for name, fit in result.fits.items()},
+        "decode": result.rate and serialize_rate(result.rate),
+        "published": [
+            {**asdict(prediction.speed), "predicted": serialize_rate(prediction.rate)}
+            for prediction in result.published
+        ],
+        "advice": asdict(result.advice),
+    }
+
+
+def _serialize_node_fit(fit: Fit) -> dict[str, Any]:
+    return {**asdict(fit), "highest_util": fit.room.util()}
+
+
+def serialize_rate(rate: DecodeRate) -> dict[str, Any]:
+    """Return a rate as JSON has it."""
+    expected = rate.expected
+    return {**asdict(rate), "expected": expected and asdict(expected)}

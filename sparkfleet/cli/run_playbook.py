@@ -1,0 +1,192 @@
+"""Running a playbook for a task: resolve everything offline, then hand it to the engine."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from sparkfleet.actions.run_context import RunContext, RunOptions
+from sparkfleet.cli import prompt
+from sparkfleet.cli.cluster import unreachable
+from sparkfleet.cli.context import (
+    CommandContext,
+    build_run_started,
+    check_ssh_options,
+    check_sudo_passwords,
+    check_tp,
+    resolve_context,
+)
+from sparkfleet.cli.options import Options, format_command_line
+from sparkfleet.cli.views.screen import create_screen, print_lines
+from sparkfleet.errors import PlaybookError, SparkfleetError
+from sparkfleet.playbook.assignment import (
+    assign_hosts,
+    find_become_hosts,
+    starts_deployment,
+    uses_cluster,
+)
+from sparkfleet.playbook.engine import PlaybookRunner, RunResult
+from sparkfleet.playbook.listing import build_listing, format_listing
+from sparkfleet.playbook.parse import load_playbook
+from sparkfleet.playbook.selection import select_tasks
+from sparkfleet.playbook.syntax import AssignedPlay
+from sparkfleet.remote.open import open_connection
+from sparkfleet.remote.pool import ConnectionPool
+from sparkfleet.report import json
+from sparkfleet.report.events import Note, Reporter, Reporters, RunEnded, RunStopped
+from sparkfleet.report.log import LogReporter, create_log_folder
+from sparkfleet.report.text import TextReporter
+from sparkfleet.resources import find_data_file, format_path
+from sparkfleet.resources import list_data_files as files_of
+from sparkfleet.spelling import suggest_similar
+
+
+def run_playbook(name: str, options: Options) -> int:
+    """Run the playbook `name` (shipped, or a path) and return the exit code."""
+    reporter = _create_reporter(options)
+    try:
+        path = _find_playbook(name)
+        context, assigned = _prepare_run(path, options)
+        if options.list_tasks or options.list_hosts:
+            return _print_listing(assigned, options, path)
+        return _execute_run(assigned, options, context, reporter)
+    except SparkfleetError as error:
+        reporter.handle(_build_run_stopped(error))
+        error.reported = True
+        raise
+
+
+def _prepare_run(path: Path, options: Options) -> tuple[CommandContext, tuple[AssignedPlay, ...]]:
+    """Read all files and choose tasks and hosts; touches no host."""
+    plays = select_tasks(load_playbook(path), options.selection)
+    works, begins = uses_cluster(plays), starts_deployment(plays)
+    context = resolve_context(options, works_on_cluster=works, needs_recipe=begins)
+    if begins:
+        run_options = _build_run_options(options, context)
+        check_tp(run_options.tp, context.recipe, pp=run_options.pp)
+    assigned = assign_hosts(
+        plays, context.inventory, context.cluster, limit=options.limit, given=options.set_variables
+    )
+    check_ssh_options(host for assignment in assigned for host in assignment.hosts)
+    check_sudo_passwords(find_become_hosts(assigned))
+    return context, assigned
+
+
+def _build_run_stopped(error: SparkfleetError) -> RunStopped:
+    return RunStopped(problems=error.problems, exit_code=error.exit_code)
+
+
+def _create_reporter(options: Options) -> Reporter:
+    if options.output == "json":
+        reporter: Reporter = json.JsonReporter(sys.stdout, task=options.task, check=options.check)
+    else:
+        reporter = TextReporter(
+            create_screen(sys.stdout), diff=options.diff, verbose=options.verbose
+        )
+    if options.junit is None:
+        return reporter
+    from sparkfleet.report.junit import JunitReporter  # noqa: PLC0415 - few runs write one
+
+    return Reporters(reporter, JunitReporter(options.junit))
+
+
+def _find_playbook(name: str) -> Path:
+    path = (
+        Path(name)
+        if name.endswith((".yml", ".yaml"))
+        else find_data_file("playbooks", f"{name}.yml")
+    )
+    if path is None or not path.is_file():
+        names = list(files_of("playbooks", ".yml"))
+        raise PlaybookError(f"there is no playbook {name!r}", hint=suggest_similar(name, names))
+    return path
+
+
+def _print_listing(assigned: Sequence[AssignedPlay], options: Options, path: Path) -> int:
+    content = build_listing(assigned, tasks=options.list_tasks, hosts=options.list_hosts)
+    if options.output == "json":
+        json.write_document(json.build_document(playbook=format_path(path), **content), sys.stdout)
+    else:
+        print_lines(*format_listing(content, format_path(path)))
+    return 0
+
+
+def _execute_run(
+    assigned: Sequence[AssignedPlay], options: Options, context: CommandContext, reporter: Reporter
+) -> int:
+    run_options = _build_run_options(options, context)
+    if options.ask_become_pass:
+        run_options = replace(run_options, sudo_password=prompt.prompt_sudo_password())
+    run_id = time.strftime("%Y%m%d-%H%M%S") + f"-{os.getpid()}"
+    folder = create_log_folder(run_id)
+    with (
+        LogReporter(folder / "run.log") as log,
+        ConnectionPool(open_connection, forks=options.forks) as pool,
+    ):
+        run = RunContext(
+            inventory=context.inventory,
+            cluster=context.cluster,
+            recipe=context.recipe,
+            options=run_options,
+            given=options.set_variables,
+            pool=pool,
+            reporter=Reporters(reporter, log),
+            log_dir=folder,
+            run_id=run_id,
+        )
+        run.report(build_run_started(options, context))
+        try:
+            return _run_plays(run, assigned)
+        except SparkfleetError as error:
+            log.handle(_build_run_stopped(error))
+            raise
+
+
+def _run_plays(run: RunContext, assigned: Sequence[AssignedPlay]) -> int:
+    began = time.monotonic()
+    works = uses_cluster([assignment.play for assignment in assigned])
+    for line in unreachable.format_unreachable(run.cluster).values() if works else ():
+        run.report(Note(text=line, level="warning"))
+    ended = PlaybookRunner(run).run(assigned)
+    if works:
+        _record_unreachable(run, ended)
+    if ended.exit_code:
+        from sparkfleet.cli.doctor.after_failure import report_causes  # noqa: PLC0415 - the doctor, for failures
+
+        report_causes(run)
+    run.report(
+        RunEnded(
+            recap=ended.recap,
+            exit_code=ended.exit_code,
+            seconds=time.monotonic() - began,
+            answer=tuple(run.summary) if ended.exit_code == 0 else (),
+            log=str(run.log_dir),
+            phases=ended.phases,
+        )
+    )
+    return ended.exit_code
+
+
+def _record_unreachable(run: RunContext, ended: RunResult) -> None:
+    unreachable.update_unreachable(
+        run.cluster,
+        lost=ended.lost,
+        answered=ended.recap,
+        command=run.options.command,
+    )
+
+
+def _build_run_options(options: Options, context: CommandContext) -> RunOptions:
+    return RunOptions(
+        tp=len(context.cluster.hosts) if options.whole_cluster else options.tp,
+        pp=options.pp,
+        check=options.check,
+        allow_degraded=options.allow_degraded,
+        lock_wait=options.lock_wait,
+        orphans=options.orphans,
+        command=format_command_line(),
+    )

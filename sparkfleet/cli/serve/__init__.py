@@ -1,0 +1,1 @@
+"""`serve.*`: check, benchmark and watch what is served."""

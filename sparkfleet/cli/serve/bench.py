@@ -1,0 +1,188 @@
+"""`serve.bench`: how fast what is served answers, one request alone and several at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sparkfleet.cli.options import Options, parse_number
+from sparkfleet.cli.serve import bench_view
+from sparkfleet.cli.serve.bench_prediction import BenchPrediction, predict_bench, save_measurement
+from sparkfleet.cli.serve.bench_view import ServeBenchResult
+from sparkfleet.cli.serve.session import ServeSession, open_serve_session
+from sparkfleet.cli.views.screen import print_lines
+from sparkfleet.errors import LaunchError
+from sparkfleet.fit.options import parse_token_limit
+from sparkfleet.launch.endpoint import prompts
+from sparkfleet.launch.endpoint.replies import Reply
+from sparkfleet.launch.endpoint.throughput import (
+    Throughput,
+    compare_speeds,
+    compute_median,
+    compute_throughput,
+    find_published_speeds,
+)
+from sparkfleet.launch.host import processes
+from sparkfleet.launch.host.vitals import query_vitals
+from sparkfleet.recipes.settings import Settings
+from sparkfleet.vllm.metrics import Sample, count_cached_tokens, count_foreign_tokens
+
+SLOW = 2
+MOST_REQUESTS = 1024
+REQUESTS, CONTEXT, ANSWER, ROUNDS = 4, 2048, 128, 3
+TIMEOUT = 600.0  # s without a token; the first request of a shape compiles
+STREAM = {"stream": True, "stream_options": {"include_usage": True}}
+BUSY = "others asked meanwhile: {} tokens that are not ours; figures are lower than they could be"
+NO_METRICS = "/metrics tells nothing: prompts that the prefix cache had would count as read"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """How much is asked: requests at once, tokens of a prompt and of an answer, rounds."""
+
+    requests: int
+    context: int
+    answer: int
+    rounds: int
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, Any], served: Mapping[str, Any]) -> Workload:
+        """Return what `options` of the task ask of a deployment with the options `served`.
+
+        What was not asked for is made to fit it. Raises UsageError and InputError.
+        """
+        most = parse_token_limit("max-model-len", served.get("max-model-len"))
+        answer = parse_number("answer", options["answer"], ANSWER)
+        context_limit = CONTEXT if most is None else max(1, (most - answer) * 3 // 4)
+        at_once = min(REQUESTS, int(served.get("max-num-seqs") or REQUESTS))
+        return cls(
+            requests=parse_number("requests", options["requests"], at_once, most=MOST_REQUESTS),
+            context=parse_token_limit("--context", options["context"])
+            or min(CONTEXT, context_limit),
+            answer=answer,
+            rounds=parse_number("rounds", options["rounds"], ROUNDS),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchRunner:
+    """Sends rounds of requests; `notes` are what makes their figures less than they seem."""
+
+    session: ServeSession
+    workload: Workload
+    quiet: bool
+    notes: dict[str, None] = field(default_factory=dict)  # each once, in their order
+
+    def measure(self) -> tuple[Throughput, ...]:
+        """Return the pace of one request, and that of several at once where so many are wanted.
+
+        Raises LaunchError for a request that is refused.
+        """
+        length = self._length()
+        words = length.count_words(self.workload.context)
+        counts = dict.fromkeys((1, self.workload.requests))
+        return tuple(self._rounds(count, words) for count in counts)
+
+    def _length(self) -> prompts.PromptLength:
+        few, many = (
+            self._send([prompts.generate_prompt(words)], answer=1)[0].prompt_tokens or 0
+            for words in (prompts.FEW, prompts.MANY)
+        )
+        return prompts.estimate_prompt_length(few, many)
+
+    def _rounds(self, count: int, words: int) -> Throughput:
+        self._send(
+            [prompts.generate_prompt(words) for _ in range(count)], answer=2
+        )  # kernels of the shape
+        return compute_median(tuple(self._paces(count, words)))
+
+    def _paces(self, count: int, words: int) -> Iterator[Throughput]:
+        before = self._sample()
+        for turn in range(1, self.workload.rounds + 1):
+            texts = [prompts.generate_prompt(words) for _ in range(count)]
+            replies = self._send(texts, answer=self.workload.answer)
+            after = self._sample()
+            measured = compute_throughput(replies, self._cached(before, after, replies))
+            before = after
+            if not self.quiet:
+                print_lines(
+                    f"  round {turn} of {self.workload.rounds}: {bench_view.format_pace(measured)}"
+                )
+            yield measured
+
+    def _cached(self, before: Sample | None, after: Sample | None, replies: Sequence[Reply]) -> int:
+        if before is None or after is None:
+            self.notes[NO_METRICS] = None
+            return 0
+        if foreign_tokens := count_foreign_tokens(
+            before, after, sum(reply.tokens or 0 for reply in replies)
+        ):
+            self.notes[BUSY.format(foreign_tokens)] = None
+        return count_cached_tokens(before, after)
+
+    def _send(self, texts: Sequence[str], *, answer: int) -> tuple[Reply, ...]:
+        endpoint, connection = self.session.served.endpoint, self.session.connection
+        extra = {**STREAM, "ignore_eos": True}
+        bodies = [endpoint.body(text, tokens=answer, extra=extra) for text in texts]
+        replies = endpoint.post_all(connection, bodies, timeout=TIMEOUT + answer)
+        for reply in replies:
+            if reply.refusal or not reply.ended:
+                raise LaunchError(
+                    reply.refusal or f"a stream broke off: {reply.error or 'no [DONE]'}",
+                    host=connection.host.name,
+                    hint="less at once: --context, --answer, --requests; its log: cluster.logs",
+                )
+        return replies
+
+    def _sample(self) -> Sample | None:
+        connection, cluster = self.session.connection, self.session.context.cluster.name
+        place = processes.locate_deployment(Settings(host=connection.host), cluster)
+        port = self.session.served.about.port
+        return next(iter(query_vitals(connection, place, port=port, samples=1).samples), None)
+
+
+def run_bench(options: Options, arguments: Mapping[str, Any]) -> int:
+    """Measure, print, and return 0, or 2 where less than half of what was published was reached.
+
+    What was measured without a disturbance is kept on the head, for `recipes.fit`.
+    """
+    Workload.from_options(arguments, {})  # what is wrong there is told before a host is asked
+    with open_serve_session(options) as session:
+        workload = Workload.from_options(arguments, session.served.options)
+        if options.output == "text":
+            print_lines(f"prompts of {workload.context} tokens, answers of {workload.answer}")
+        runner = BenchRunner(session=session, workload=workload, quiet=options.output == "json")
+        paces = runner.measure()
+        prediction = predict_bench(options, session, paces)
+        bench = _build_bench(session, paces, prediction, runner.notes)
+        if prediction.samples and not (bench.slow or runner.notes):
+            save_measurement(session, paces, prediction.samples)
+    bench_view.show_bench(bench, output=options.output)
+    return SLOW if bench.slow else 0
+
+
+def _build_bench(
+    session: ServeSession,
+    paces: Sequence[Throughput],
+    prediction: BenchPrediction,
+    notes: Iterable[str],
+) -> ServeBenchResult:
+    about = session.served.about
+    rows = [
+        find_published_speeds(session.recipe.speeds, len(about.hosts), entry) for entry in paces
+    ]
+    return ServeBenchResult(
+        recipe=about.recipe,
+        model=about.served_name,
+        nodes=len(about.hosts),
+        paces=tuple(paces),
+        rows=tuple(row for speeds in rows for row in speeds),
+        compared=tuple(
+            entry
+            for speeds, measured in zip(rows, paces, strict=True)
+            for entry in compare_speeds(speeds, measured)
+        ),
+        rates=prediction.rates,
+        notes=(*notes, *prediction.why),
+    )

@@ -1,0 +1,133 @@
+"""How `serve.bench` tells what it measured: as text, or as one JSON document."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sparkfleet.cli.recipes import fit_view
+from sparkfleet.cli.views.screen import create_screen
+from sparkfleet.fit.speed import DecodeRate
+from sparkfleet.launch.endpoint.throughput import SpeedComparison, Throughput
+from sparkfleet.recipes.metadata import Speed
+from sparkfleet.report import json
+
+LINKS = (
+    "links.verify: a link that fell back, or one rail less",
+    "cluster.logs: the transport that NCCL took, NET/IB and not NET/Socket (docs/links.md)",
+)
+ANY = (
+    "the GPU's clock: cluster.up reads it under load before a start (engine_clock_check)",
+    "serve.watch: others that ask, answers that were preempted, memory that is short",
+    "recipes.show: the options that the figure was measured with",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeBenchResult:
+    """What was measured of a recipe on so many nodes, beside what was published and expected.
+
+    `rates` are those that `recipes.fit` expects of each of `paces`, none where it cannot tell.
+    """
+
+    recipe: str
+    model: str
+    nodes: int
+    paces: tuple[Throughput, ...]
+    rows: tuple[Speed, ...]
+    compared: tuple[SpeedComparison, ...]
+    rates: tuple[DecodeRate, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def slow(self) -> tuple[SpeedComparison, ...]:
+        """What is under half of what was published."""
+        return tuple(comparison for comparison in self.compared if comparison.slow)
+
+
+def show_bench(bench: ServeBenchResult, *, output: str) -> None:
+    """Print it on standard output."""
+    if output == "json":
+        json.write_document(json.build_document(**_build_bench_document(bench)), sys.stdout)
+        return
+    out = create_screen(sys.stdout)
+    for pace in bench.paces:
+        out.line(f"measured   {format_pace(pace)}", "bold")
+    for row in bench.rows:
+        out.line(f"published  {_format_published_speed(row)}")
+    if not bench.rows:
+        out.line(
+            f"published  nothing for {_pluralize(bench.nodes, 'node')} by recipe {bench.recipe}"
+        )
+    for pace, rate in zip(bench.paces, bench.rates, strict=False):
+        out.line(
+            f"expected   {_format_requests(pace.requests)}: decode {fit_view.format_rate(rate)}"
+        )
+    for note in bench.notes:
+        out.line(f"note: {note}", "yellow")
+    for line in _format_bench_verdict(bench):
+        out.line(line, "red" if bench.slow else "green")
+
+
+def format_pace(pace: Throughput) -> str:
+    """Return the figures of a round, or the medians of several, in a line."""
+    cached = f", {pace.cached:.0f} prompt tokens cached" if pace.cached else ""
+    return (
+        f"{_format_requests(pace.requests)}: first token after {pace.ttft:.2f} s, "
+        f"prefill {pace.prefill:.0f} tok/s, decode {pace.decode:.1f} tok/s "
+        f"({pace.context:.0f} tokens read, {pace.answer:.0f} written each{cached})"
+    )
+
+
+def _format_bench_verdict(bench: ServeBenchResult) -> Iterator[str]:
+    for comparison in bench.slow:
+        row = comparison.speed
+        yield (
+            f"slow: {comparison.what} of {_format_requests(row.requests)} is "
+            f"{comparison.measured:.1f} tok/s, "
+            f"{comparison.share:.0%} of the published {comparison.published:g} "
+            f"({row.source}, {row.date})"
+        )
+    if bench.slow:
+        yield "look at:"
+        yield from (f"  {line}" for line in (*(LINKS if bench.nodes > 1 else ()), *ANY))
+    for comparison in bench.compared:
+        if not comparison.slow:
+            share = f"{comparison.share:.0%} of the published {comparison.published:g}"
+            yield f"{comparison.what} of {_format_requests(comparison.speed.requests)}: {share}"
+
+
+def _format_published_speed(row: Speed) -> str:
+    figures = {"first token after {} s": row.ttft, "prefill {} tok/s": row.prefill,
+               "decode {} tok/s": row.decode, "{} tokens before": row.context}  # fmt: skip
+    parts = [text.format(f"{value:g}") for text, value in figures.items() if value]
+    note = f"; {row.note}" if row.note else ""
+    nodes = _pluralize(row.nodes, "node")
+    where = f"({nodes}; {row.source}, {row.date}{note})"
+    return f"{_format_requests(row.requests)}: {', '.join(parts)} {where}"
+
+
+def _format_requests(count: int) -> str:
+    return _pluralize(count, "request")
+
+
+def _pluralize(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' if count > 1 else ''}"
+
+
+def _build_bench_document(bench: ServeBenchResult) -> Mapping[str, Any]:
+    return {
+        "recipe": bench.recipe,
+        "model": bench.model,
+        "nodes": bench.nodes,
+        "measured": [asdict(pace) for pace in bench.paces],
+        "published": [asdict(row) for row in bench.rows],
+        "compared": [
+            {**asdict(comparison), "share": comparison.share} for comparison in bench.compared
+        ],
+        "expected": [fit_view.serialize_rate(rate) for rate in bench.rates],
+        "notes": list(bench.notes),
+        "slow": bool(bench.slow),
+    }

@@ -1,0 +1,99 @@
+"""What `serve.*` work on: the deployment that the hosts say they serve, and the way to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from sparkfleet.cli.context import NO_RECIPE, CommandContext, resolve_context
+from sparkfleet.cli.options import Options
+from sparkfleet.cli.views.screen import print_lines
+from sparkfleet.errors import LaunchError, RecipeError
+from sparkfleet.launch.endpoint.served_model import ServedModel, find_served_model
+from sparkfleet.launch.host.survey import survey_host
+from sparkfleet.model import Host
+from sparkfleet.recipes.recipe import Recipe, load_recipe
+from sparkfleet.recipes.settings import Settings, overlay_recipe
+from sparkfleet.remote.connection import Connection
+from sparkfleet.remote.open import open_connection
+from sparkfleet.remote.pool import ConnectionPool
+from sparkfleet.resources import format_path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeSession:
+    """What is served, its recipe (without a name where that is not found), and its hosts."""
+
+    context: CommandContext
+    pool: ConnectionPool
+    served: ServedModel
+    recipe: Recipe
+
+    @property
+    def connection(self) -> Connection:
+        """The way to the head."""
+        return self.pool.connect(self.served.head)
+
+    @property
+    def hosts(self) -> tuple[Host, ...]:
+        """The hosts that it spans, in rank order."""
+        names = self.served.about.hosts
+        return tuple(host for host in self.context.cluster.hosts if host.name in names)
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of the head, under the recipe of what is served."""
+        host = self.context.inventory.hosts[self.served.head.name]
+        return Settings(host=overlay_recipe(host, self.recipe, as_written=True))
+
+
+@contextmanager
+def open_serve_session(options: Options) -> Iterator[ServeSession]:
+    """Find what the cluster serves, and hold the way to it open; tell both in a first line.
+
+    Raises InputError for what is wrong here, LaunchError where nothing or another recipe is served.
+    """
+    context = resolve_context(options, needs_recipe=False)
+    hosts = context.cluster.hosts
+    with ConnectionPool(open_connection, forks=options.forks) as pool:
+        surveys = pool.map(
+            lambda connection: survey_host(
+                connection, Settings(host=connection.host), context.cluster.name
+            ),
+            hosts,
+        ).all()
+        deployment = find_served_model({host.name: host for host in hosts}, surveys)
+        recipe = _load_served_recipe(options, context, deployment)
+        if options.output == "text":
+            print_lines(*_format_header_lines(options, context, deployment))
+        yield ServeSession(context=context, pool=pool, served=deployment, recipe=recipe)
+
+
+def _load_served_recipe(
+    options: Options, context: CommandContext, deployment: ServedModel
+) -> Recipe:
+    """Return the recipe of what is served; one that was named must be that."""
+    name = deployment.about.recipe
+    if context.recipe.name == name:
+        return context.recipe
+    if options.recipe:
+        raise LaunchError(
+            f"{deployment.head.name} serves recipe {name}, not {context.recipe.name}",
+            host=deployment.head.name,
+            hint=f"leave --recipe out, or type: cluster.switch {options.recipe}",
+        )
+    try:
+        return load_recipe(name)
+    except RecipeError:
+        return NO_RECIPE
+
+
+def _format_header_lines(
+    options: Options, context: CommandContext, deployment: ServedModel
+) -> Iterator[str]:
+    files = " ".join(format_path(file) for file in context.files)
+    about = deployment.about
+    yield f"{options.task}  inventory {files}"
+    where = f"http://{deployment.head.address}:{about.port}/v1"
+    yield f"{where}  model {about.served_name}  recipe {about.recipe}  on {', '.join(about.hosts)}"

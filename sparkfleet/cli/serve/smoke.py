@@ -1,0 +1,122 @@
+"""`serve.smoke`: whether what is served answers rightly, in every way its recipe promises."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+
+from sparkfleet.actions.check.smoke import DEFAULT, TIMEOUT
+from sparkfleet.cli.options import Options
+from sparkfleet.cli.serve.session import ServeSession, open_serve_session
+from sparkfleet.cli.views.screen import create_screen
+from sparkfleet.launch.endpoint import correctness
+from sparkfleet.launch.endpoint.correctness import SmokeCheck
+from sparkfleet.launch.endpoint.image_prompt import build_image_prompt
+from sparkfleet.launch.endpoint.replies import Reply
+from sparkfleet.report import json
+
+FAILED = 2
+TOOLS = {"tools": list(correctness.TOOLS), "tool_choice": "auto"}
+THINK = {"chat_template_kwargs": correctness.REASONING_ARGUMENTS}
+STREAM = {"stream": True, "stream_options": {"include_usage": True}}
+MARKS = {True: ("ok", "green"), False: ("FAILED", "red"), None: ("skipped", "yellow")}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SmokeClient:
+    """Asks what is served, greedily; an answer has at most `tokens`."""
+
+    session: ServeSession
+    tokens: int
+
+    def send(self, content: object, **extra: object) -> Reply:
+        """Ask once; raises CommandError where the host cannot be asked."""
+        endpoint = self.session.served.endpoint
+        body = endpoint.body(content, tokens=self.tokens, extra=extra)
+        return endpoint.post(self.session.connection, body, timeout=TIMEOUT)
+
+
+def run_smoke_checks(options: Options) -> int:
+    """Ask, print a line a check, and return 0, or 2 if one failed."""
+    with open_serve_session(options) as session:
+        client = SmokeClient(session=session, tokens=session.settings.integer("vllm_smoke_tokens"))
+        checks = []
+        for check in _run_all_checks(client):
+            checks.append(check)
+            if options.output == "text":
+                _print_check(check)
+        advice = session.recipe.request
+    failed = [check for check in checks if check.passed is False]
+    if options.output == "json":
+        rows = [asdict(check) for check in checks]
+        content = {"recipe": session.recipe.name, "model": session.served.about.served_name}
+        json.write_document(
+            json.build_document(**content, checks=rows, failed=len(failed)), sys.stdout
+        )
+    else:
+        _print_totals(checks, advice)
+    return FAILED if failed else 0
+
+
+def _run_all_checks(client: SmokeClient) -> Iterator[SmokeCheck]:
+    questions = client.session.recipe.smoke or (DEFAULT,)
+    replies = []
+    for question in questions:
+        replies.append(client.send(question.ask))
+        yield correctness.check_answer(question, replies[-1])
+    first = questions[0]
+    yield correctness.check_repeated_answer(first, replies[0], client.send(first.ask))
+    yield correctness.check_stream(first, client.send(first.ask, **STREAM))
+    yield from _check_tool_calls(client)
+    yield _check_reasoning(client)
+    if client.session.served.options.get("language-model-only"):
+        yield correctness.skip_check("vision", "it is served with --language-model-only")
+    else:
+        yield correctness.check_vision(client.send(build_image_prompt()))
+
+
+def _check_tool_calls(client: SmokeClient) -> Iterator[SmokeCheck]:
+    options = client.session.served.options
+    parser = options.get("tool-call-parser")
+    if not parser or not options.get("enable-auto-tool-choice"):
+        why = "it is served without --enable-auto-tool-choice and --tool-call-parser"
+        yield correctness.skip_check("tool call", why)
+        return
+    question = correctness.TOOL_PROMPT
+    yield correctness.check_tool_call(client.send(question, **TOOLS), str(parser))
+    yield correctness.check_tool_call(
+        client.send(question, **TOOLS, **STREAM), str(parser), stream=True
+    )
+
+
+def _check_reasoning(client: SmokeClient) -> SmokeCheck:
+    parser = client.session.served.options.get("reasoning-parser")
+    if not parser:
+        return correctness.skip_check("reasoning", "it is served without --reasoning-parser")
+    return correctness.check_reasoning(
+        client.send(correctness.REASONING_PROMPT, **THINK), str(parser)
+    )
+
+
+def _print_check(check: SmokeCheck) -> None:
+    mark, style = MARKS[check.passed]
+    out = create_screen(sys.stdout)
+    if check.passed is None:
+        question = f"{check.asked}: " if check.asked else ""
+        out.line(f"{mark:<8} {check.name}: {question}{check.seen}", style)
+        return
+    text = f"{check.asked}: expected {check.expected}, saw {check.seen}"
+    out.line(f"{mark:<8} {check.name}: {text}  {check.seconds:.1f} s", style)
+    if check.fix:
+        out.line(f"         {check.fix}")
+
+
+def _print_totals(checks: list[SmokeCheck], advice: tuple[str, ...]) -> None:
+    out = create_screen(sys.stdout)
+    counts = {passed: sum(check.passed is passed for check in checks) for passed in MARKS}
+    parts = (f"{count} {MARKS[passed][0]}" for passed, count in counts.items() if count)
+    if counts[False]:
+        for line in advice:
+            out.line(f"the recipe on requests: {line}")
+    out.line(f"{len(checks)} checks: {', '.join(parts)}", "bold")

@@ -1,0 +1,35 @@
+"""What ends a run as Ctrl-C does: SIGTERM, and the end of the terminal."""
+
+from __future__ import annotations
+
+import os
+import signal
+from types import FrameType
+
+
+def install_signal_handlers() -> None:
+    """Raise KeyboardInterrupt at both; where nohup was asked for, the terminal may go."""
+    signal.signal(signal.SIGTERM, _raise_interrupt)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, _handle_hangup)
+
+
+def _raise_interrupt(_signal: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _handle_hangup(_signal: int, _frame: FrameType | None) -> None:
+    """Go on without the terminal, which fails whoever writes to it, and undo undisturbed.
+
+    The kernel tells of its end, and often the shell once more. A handler and not SIG_IGN, which
+    programs that are started now would inherit.
+    """
+    signal.signal(signal.SIGHUP, _ignore_signal)
+    null = os.open(os.devnull, os.O_RDWR)
+    for stream in range(3):
+        os.dup2(null, stream)
+    raise KeyboardInterrupt
+
+
+def _ignore_signal(_signal: int, _frame: FrameType | None) -> None:
+    """Do nothing."""

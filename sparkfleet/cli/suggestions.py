@@ -1,0 +1,79 @@
+"""What to tell of a command line that invoke's parser does not understand."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from invoke.parser.argument import Argument
+
+from sparkfleet.cli.tasks import namespace
+from sparkfleet.spelling import suggest_similar
+
+CORE = ("--help", "--list", "--version")
+ANSIBLE = {
+    "--extra-vars": "--set",
+    "--inventory-file": "--inventory",
+    "--start-at-task": "--start-at",
+}
+
+
+def explain_parse_error(message: str, argv: Sequence[str]) -> tuple[str, str]:
+    """Return the parser's `message` on `words` as we say it, and what to type next, or ""."""
+    if match := re.match(r"Flag <Argument: ([\w-]+)", message):
+        return f"--{match[1].replace('_', '-')} needs a value", ""
+    if match := re.match(r"'(.+)' did not receive", message):
+        positional = [
+            str(argument.name).upper()
+            for argument in _map_arguments(match[1]).values()
+            if argument.positional
+        ]
+        form = " ".join([match[1], *dict.fromkeys(positional)])
+        return f"{match[1]} needs {' and '.join(form.split()[1:])}", f"type: {form}"
+    if match := re.fullmatch(r"No idea what '(.+)' is!", message, re.DOTALL):
+        return _explain_unknown(match[1], argv)
+    return message, ""
+
+
+def _explain_unknown(word: str, argv: Sequence[str]) -> tuple[str, str]:
+    before = argv[: argv.index(word)] if word in argv else argv
+    task = next((part for part in reversed(before) if part in namespace.task_names), None)
+    if task is None:
+        return f"No idea what {word!r} is!", _suggest_before_tasks(word, argv)
+    arguments = _map_arguments(task)
+    typed = [part.partition("=")[0] for part in argv[argv.index(task) + 1 :]]
+    options = [word, *(part for part in typed if part.startswith("--"))]
+    if odd := [part for part in options if part.startswith("-") and part not in arguments]:
+        option_names = [name for name in arguments if name.startswith("--")]
+        return f"{task} has no option {odd[0]}", _suggest_option(odd[0], option_names)
+    for name, argument in arguments.items():
+        if argument.kind is str and typed.count(name) > 1:
+            return f"{name} is given twice", ""
+        if argument.kind is bool and f"{name}={word}" in argv:
+            return f"{name} takes no value, and {word!r} is given", ""
+    return f"{task} takes no {word!r}", f"what it takes: {task} --help"
+
+
+def _suggest_before_tasks(word: str, argv: Sequence[str]) -> str:
+    """Return what to type in the place of what stands before all tasks."""
+    if not word.startswith("-"):
+        return suggest_similar(word, namespace.task_names)
+    task = next((part for part in argv if part in namespace.task_names), None)
+    late = task is not None and word in _map_arguments(task)
+    return f"it comes after {task}" if late else suggest_similar(word, CORE)
+
+
+def _map_arguments(task: str) -> Mapping[str, Argument]:
+    """Return the arguments of a task by each name that can be typed."""
+    return {
+        f"--{name.replace('_', '-')}" if len(name) > 1 else f"-{name}": argument
+        for argument in namespace[task].get_arguments()
+        for name in argument.names
+    }
+
+
+def _suggest_option(option: str, names: Sequence[str]) -> str:
+    """Return what to type in the place of an option that there is not."""
+    if meant := ANSIBLE.get(option):
+        return f"Ansible's {option} is {meant} here"
+    return suggest_similar(option, names)

@@ -1,0 +1,1 @@
+"""`weights.*`: stage, verify, list and prune models."""

@@ -1,0 +1,94 @@
+"""What a start needs on each rank: weights, what running takes, and the KV cache; pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sparkfleet.fit.cache import list_layer_caches
+from sparkfleet.fit.interval import NOTHING, CannotTellError, Interval
+from sparkfleet.fit.model import ModelProfile
+from sparkfleet.fit.options import ServeOptions
+from sparkfleet.fit.pool import BlockPool, build_block_pool
+
+GIB = 1 << 30
+RUNNING = Interval.of(4 * GIB, 8 * GIB)
+"""What running takes beside weights and KV cache.
+
+One published start names all parts: 0.85 x 121.6 - 15.76 - 81.8 = 5.8 GiB (52-toks document).
+"""
+RUNNING_EAGER = Interval.of(2 * GIB, 6 * GIB)  # without CUDA graphs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryRequirements:
+    """What a start needs on each rank, bytes; None where it cannot be told."""
+
+    weights: Interval | None
+    draft: Interval
+    running: Interval
+    pool: BlockPool | None
+    sequence_bytes: int | None  # KV cache of one sequence of `length` tokens
+    length: int | None  # what is asked for, else the model's own
+    most: int | None = None  # the longest that is looked for
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def fixed(self) -> Interval | None:
+        """Everything but the KV cache."""
+        return None if self.weights is None else self.weights + self.draft + self.running
+
+    @property
+    def sure(self) -> float:
+        """What is needed beyond doubt, KV cache left out."""
+        return (self.weights.low if self.weights else 0) + self.draft.low
+
+
+def estimate_requirements(model: ModelProfile, options: ServeOptions) -> MemoryRequirements:
+    """Return what `start` of `model` needs on each rank."""
+    unknown = list(model.unknown)
+    weights = model.weights and _estimate_rank_weights(model, options)
+    if weights is None and not unknown:
+        unknown.append("cannot tell the weights: there is nothing to read them from")
+    length = options.length or (model.shape.context if model.shape else None)
+    blocks, sequence_bytes = None, None
+    try:
+        blocks = _estimate_block_pool(model, options)
+        sequence_bytes = blocks.sequence_bytes(length, options.batched) if length else None
+    except CannotTellError as error:
+        unknown.append(error.message)
+    if length is None and model.shape:
+        unknown.append("cannot tell the longest context: give --max-model-len")
+    return MemoryRequirements(
+        weights=weights or None,
+        draft=model.draft.resident.times(1 / options.tp) if model.draft else NOTHING,
+        running=RUNNING_EAGER if options.eager else RUNNING,
+        pool=blocks,
+        sequence_bytes=sequence_bytes,
+        length=length,
+        most=max(length or 0, (model.shape.context if model.shape else None) or 0) or None,
+        unknown=tuple(dict.fromkeys(unknown)),
+    )
+
+
+def _estimate_rank_weights(model: ModelProfile, options: ServeOptions) -> Interval | None:
+    """Return the weights of a rank; a built-in draft counts only where it is asked for."""
+    if model.weights is None:
+        return None
+    whole, drafts = model.weights.resident, model.weights.drafts
+    if options.speculation is None or options.speculation.model is not None:
+        whole = Interval.of(whole.low - drafts.low, whole.high - drafts.high)
+    return whole.times(1 / options.nodes)
+
+
+def _estimate_block_pool(model: ModelProfile, options: ServeOptions) -> BlockPool:
+    if model.shape is None:
+        raise CannotTellError("cannot tell the KV cache: there is no config.json to read")
+    speculation = options.speculation
+    built_in = speculation is not None and speculation.model is None
+    drafts = model.shape.draft_layers if built_in else 0
+    rows = list_layer_caches(
+        model.shape, options.kv_dtype, tp=options.tp, pp=options.pp, drafts=drafts
+    )
+    if model.draft_shape is not None:
+        rows += list_layer_caches(model.draft_shape, options.kv_dtype, tp=options.tp)
+    return build_block_pool(rows)

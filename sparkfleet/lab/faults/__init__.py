@@ -1,0 +1,1 @@
+"""Faults of lab hosts and how each is injected."""

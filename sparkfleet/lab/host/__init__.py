@@ -1,0 +1,1 @@
+"""How a lab host is built: namespaces, disk, sysfs, network, init."""

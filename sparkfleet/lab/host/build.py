@@ -1,0 +1,107 @@
+"""Everything of a fleet that exists before its hosts run: keys, disks, wires, inventory."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from sparkfleet.lab import inventory
+from sparkfleet.lab.host import disk, kernel, network
+from sparkfleet.lab.host.kernel import MountFlag
+from sparkfleet.lab.host.sysfs import build_sysfs
+from sparkfleet.lab.paths import (
+    COMMON,
+    CONTROL_NIC,
+    INVENTORY,
+    KEY,
+    KNOWN_HOSTS,
+    LAYERS,
+    RUN,
+    SWITCH,
+    layer_path,
+)
+from sparkfleet.lab.plan import FleetPlan, HostPlan
+
+HOME_SIZE = "2g"
+ARP_RETRY = Path(f"/proc/sys/net/ipv4/neigh/{CONTROL_NIC}/retrans_time_ms")
+ARP_INTERVAL = "20"  # ms in place of 1 s: a fresh link may lose its first packet
+HOST_KEY = "etc/ssh/ssh_host_ed25519_key"
+
+
+def build_fleet(plan: FleetPlan, venv: Path, model: Path) -> None:
+    """Build a fleet; the caller holds the lock and has removed what was there before."""
+    RUN.mkdir(mode=0o755)
+    LAYERS.mkdir(mode=0o755)
+    kernel.mount("sparkfleet-lab", LAYERS, "tmpfs", data="mode=755")
+    _make_key(KEY, "sparkfleet-lab")
+    common = disk.build_common_layer()
+    common.write(COMMON)
+    uid = disk.read_user_id(common)
+    keys = {host.name: _make_disk(plan, host, uid) for host in plan.hosts}
+    _make_wires(plan)
+    KNOWN_HOSTS.write_text(inventory.format_known_hosts(plan, keys))
+    INVENTORY.write_text(inventory.format_lab_inventory(plan, venv, model))
+    for path in (KEY, KNOWN_HOSTS, INVENTORY):
+        os.chown(path, *find_caller_ids())
+
+
+def find_caller_ids() -> tuple[int, int]:
+    """Return the user and group ids of whoever called, through sudo or not."""
+    user, group = os.environ.get("SUDO_UID"), os.environ.get("SUDO_GID")
+    return (int(user), int(group)) if user and group else (os.getuid(), os.getgid())
+
+
+def _make_disk(plan: FleetPlan, host: HostPlan, uid: int) -> str:
+    """Make the layers of a host and return its public SSH host key."""
+    base = layer_path(host.name)
+    for folder in ("root", "disk/upper", "disk/work", "sys", "home", "docker"):
+        (base / folder).mkdir(parents=True)
+    (base / "console.log").touch()
+    disk.build_host_layer(plan, host).write(base / "disk/upper")
+    (base / "disk/upper/etc/ssh").mkdir()
+    _make_key(base / "disk/upper" / HOST_KEY, host.name)
+    renew_sys(host)
+    _make_home(base / "home", uid)
+    return (base / "disk/upper" / f"{HOST_KEY}.pub").read_text()
+
+
+def renew_sys(host: HostPlan) -> None:
+    """Make a host's part of /sys as for a first boot, while the host is off."""
+    base = layer_path(host.name) / "sys"
+    shutil.rmtree(base)
+    for folder in ("upper", "work"):
+        (base / folder).mkdir(parents=True)
+    build_sysfs(host).write(base / "upper")
+
+
+def _make_home(home: Path, uid: int) -> None:
+    """Mount a home of limited size, outside the host, so that it survives a loss of power."""
+    kernel.mount(
+        "sparkfleet-home", home, "tmpfs", MountFlag.NO_DEV, data=f"mode=750,size={HOME_SIZE}"
+    )
+    (home / ".ssh").mkdir(mode=0o700)
+    shutil.copy(f"{KEY}.pub", home / ".ssh/authorized_keys")
+    for path in (home, home / ".ssh", home / ".ssh/authorized_keys"):
+        os.chown(path, uid, uid)
+
+
+def _make_key(path: Path, comment: str) -> None:
+    argv = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", str(path)]
+    subprocess.run(argv, check=True, stdin=subprocess.DEVNULL, close_fds=False)
+
+
+def _make_wires(plan: FleetPlan) -> None:
+    network.run_ip(network.build_namespace_commands(plan))
+    ARP_RETRY.write_text(ARP_INTERVAL)
+    network.run_ip(network.build_switch_commands(plan), SWITCH)
+    for host in plan.hosts:
+        network.run_ip(network.build_host_commands(host), host.namespace)
+    _answer_unreachable()
+
+
+def _answer_unreachable() -> None:
+    """Let the gateway answer for every other network; without forwarding it would be silent."""
+    write = "echo 1 >/proc/sys/net/ipv4/ip_forward"
+    subprocess.run(["ip", "netns", "exec", SWITCH, "sh", "-c", write], check=True, close_fds=False)

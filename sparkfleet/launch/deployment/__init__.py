@@ -1,0 +1,1 @@
+"""The deployment: its files, commands, environment and hash; pure."""

@@ -1,0 +1,99 @@
+"""The commands that start Ray and vLLM on a host; pure."""
+
+from __future__ import annotations
+
+from sparkfleet.launch import staged_paths
+from sparkfleet.launch.deployment.executor import Executor
+from sparkfleet.launch.deployment.node import DeploymentNode, ParallelConfig
+from sparkfleet.recipes.settings import Settings
+
+
+def find_served_name(settings: Settings) -> str:
+    """Return the model name that clients send."""
+    return settings.text("vllm_served_name") or settings.needed("vllm_model")
+
+
+def read_ray_port(head: DeploymentNode) -> int:
+    """Return the port of Ray's head."""
+    return head.settings.integer("ray_port")
+
+
+def build_ray_command(node: DeploymentNode, head: DeploymentNode) -> tuple[str, ...]:
+    """Return the command that starts Ray on `node` and stays until it ends.
+
+    A Spark has one GPU, so Ray is told so: it then also works where Ray cannot count GPUs.
+    """
+    settings = node.settings
+    options = (
+        ("--head", f"--port={read_ray_port(head)}", *_build_dashboard_options(settings))
+        if node is head
+        else (f"--address={head.address}:{read_ray_port(head)}",)
+    )
+    return (
+        node.engine.program("ray"),
+        "start",
+        *options,
+        "--block",
+        f"--node-ip-address={node.address}",
+        f"--node-manager-port={settings.integer('ray_node_manager_port')}",
+        f"--object-manager-port={settings.integer('ray_object_manager_port')}",
+        f"--min-worker-port={settings.integer('ray_worker_port_min')}",
+        f"--max-worker-port={settings.integer('ray_worker_port_max')}",
+        f"--num-cpus={settings.integer('ray_cpus')}",
+        "--num-gpus=1",
+        f"--object-store-memory={settings.size('ray_object_store_memory')}",
+        "--disable-usage-stats",
+    )
+
+
+def _build_dashboard_options(settings: Settings) -> tuple[str, ...]:
+    """Return whether Ray shows its dashboard, and then only to the head itself: it has no login."""
+    if not settings.value("ray_dashboard"):
+        return ("--include-dashboard=false",)
+    port = settings.integer("ray_dashboard_port")
+    return ("--include-dashboard=true", "--dashboard-host=127.0.0.1", f"--dashboard-port={port}")
+
+
+def build_serve_command(
+    node: DeploymentNode, head: DeploymentNode, group: ParallelConfig
+) -> tuple[str, ...]:
+    """Return the command that serves the model from the head, or is one rank of it elsewhere.
+
+    The user's options are the head's for all ranks: what differs between them never starts.
+    """
+    inside = node.engine.inside
+    if node.engine.own_program:
+        return node.engine.own_program
+    return (
+        node.engine.program("vllm"),
+        "serve",
+        inside(node.model),
+        f"--served-model-name={find_served_name(head.settings)}",
+        *(_build_endpoint_options(head.settings) if node is head else ("--headless",)),
+        *_build_parallel_options(node, head, group),
+        *staged_paths.build_user_arguments(
+            head.settings, inside(node.weights), inside(node.model), node.drafts
+        ),
+    )
+
+
+def _build_endpoint_options(settings: Settings) -> tuple[str, ...]:
+    return ("--host=0.0.0.0", f"--port={settings.integer('vllm_port')}")
+
+
+def _build_parallel_options(
+    node: DeploymentNode, head: DeploymentNode, group: ParallelConfig
+) -> tuple[str, ...]:
+    options: tuple[str, ...] = (f"--tensor-parallel-size={group.tp}",)
+    if group.pp > 1:
+        options += (f"--pipeline-parallel-size={group.pp}",)
+    options += (f"--distributed-executor-backend={group.executor}",)
+    if group.executor is not Executor.MP:
+        return options
+    return (
+        *options,
+        f"--nnodes={group.nodes}",
+        f"--node-rank={node.rank}",
+        f"--master-addr={head.address}",
+        f"--master-port={head.settings.integer('vllm_master_port')}",
+    )

@@ -1,0 +1,182 @@
+"""What is to run on each host of a cluster, as files; pure.
+
+The rendered files are the deployment: the same files, weights and engine mean that nothing has to
+be restarted, and a person can run them by hand.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sparkfleet.commands import quote_folded
+from sparkfleet.launch.deployment.commands import (
+    build_ray_command,
+    build_serve_command,
+    find_served_name,
+    read_ray_port,
+)
+from sparkfleet.launch.deployment.executor import Executor
+from sparkfleet.launch.deployment.node import DeploymentNode, ParallelConfig
+from sparkfleet.launch.engines import ContainerEngine
+from sparkfleet.launch.engines.container import HASH_PLACEHOLDER, START_SCRIPT
+from sparkfleet.templating import render_template
+
+__all__ = ["Deployment", "DeploymentNode", "ParallelConfig", "hash_deployment", "render_deployment"]
+
+RAY_SCRIPTS = {True: "ray-head.sh", False: "ray-worker.sh"}
+SERVE_SCRIPT = "vllm-serve.sh"
+NO_CARRY = "vllm-config/ray_non_carry_over_env_vars.json"
+MANAGED_FILES = ("nccl.env", START_SCRIPT, "ray-head.sh", "ray-worker.sh", SERVE_SCRIPT, NO_CARRY)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployment:
+    """The files of every host, and one hash over everything that makes them what they are.
+
+    `per_host` names the variables of the ranks' environment that differ between hosts,
+    `addresses` are those at which the hosts meet.
+    """
+
+    cluster: str
+    tp: int
+    pp: int
+    served_name: str
+    port: int
+    files: Mapping[str, Mapping[str, str]]  # host -> name -> text
+    hash: str
+    executor: Executor = Executor.RAY
+    per_host: frozenset[str] = frozenset()
+    addresses: tuple[str, ...] = ()
+
+    def roles(self, *, head: bool) -> tuple[str, ...]:
+        """Return what runs on the head, or on any other host, in the order of its start."""
+        if self.executor is Executor.RAY:
+            return ("ray", "serve") if head else ("ray",)
+        return ("serve",)
+
+
+def render_deployment(
+    cluster: str,
+    nodes: Sequence[DeploymentNode],
+    *,
+    tp: int,
+    pp: int,
+    contents: Sequence[str],
+    executor: Executor = Executor.RAY,
+) -> Deployment:
+    """Render the deployment of `nodes`, in rank order, the head first.
+
+    `executor` joins the ranks of several hosts. `contents` names what the files do not show: the
+    weights' commit, the engine's versions.
+    """
+    head = nodes[0].settings
+    group = ParallelConfig(tp=tp, pp=pp, executor=executor if tp * pp > 1 else Executor.UNI)
+    files = {
+        node.settings.host.name: _render_node_files(cluster, node, nodes[0], group)
+        for node in nodes
+    }
+    hash_ = hash_deployment(files, contents)
+    return Deployment(
+        cluster=cluster,
+        tp=tp,
+        pp=pp,
+        executor=group.executor,
+        per_host=_find_per_host_variables(nodes),
+        addresses=tuple(node.address for node in nodes if node.address),
+        served_name=find_served_name(head),
+        port=head.integer("vllm_port"),
+        files={host: _insert_hash(texts, hash_) for host, texts in files.items()},
+        hash=hash_,
+    )
+
+
+def _find_per_host_variables(nodes: Sequence[DeploymentNode]) -> frozenset[str]:
+    environments = [
+        {variable.name: variable.value for variable in node.environment} for node in nodes
+    ]
+    names = {name for environment in environments for name in environment}
+    return frozenset(
+        name for name in names if len({environment.get(name) for environment in environments}) > 1
+    )
+
+
+def hash_deployment(files: Mapping[str, Mapping[str, str]], contents: Sequence[str]) -> str:
+    """Hash what runs; a comment that changed, such as where a value was set, restarts nothing."""
+    bare = {
+        host: {name: _strip_comments(text) for name, text in texts.items()}
+        for host, texts in files.items()
+    }
+    whole = json.dumps([bare, list(contents)], sort_keys=True)
+    return hashlib.sha256(whole.encode()).hexdigest()[:16]
+
+
+def _insert_hash(files: Mapping[str, str], hash_: str) -> dict[str, str]:
+    """Put the hash into the labels of containers; it is the hash of files without it."""
+    return {name: text.replace(HASH_PLACEHOLDER, hash_) for name, text in files.items()}
+
+
+def _strip_comments(text: str) -> str:
+    lines = text.split("\n")  # a line of the shell; Python knows more line ends
+    return "\n".join(line for line in lines if line and not line.lstrip().startswith("#"))
+
+
+def _render_node_files(
+    cluster: str, node: DeploymentNode, head: DeploymentNode, group: ParallelConfig
+) -> dict[str, str]:
+    ray = group.executor is Executor.RAY
+    context = {
+        "cluster": cluster,
+        "host": node.settings.host.name,
+        "rank": node.rank,
+        "is_head": node is head,
+        **node.engine.context,
+        "ray_address": head.address if ray else None,
+        "ray_port": read_ray_port(head),
+        "environment": node.environment,
+        "served_name": find_served_name(head.settings),
+    }
+    files = {
+        name: render_template(f"{name}.j2", {**context, "command": quote_folded(command)})
+        for name, command in _build_commands(node, head, group).items()
+    }
+    if ray and node is head:
+        files[NO_CARRY] = json.dumps(_list_non_carried_variables(node), indent=1) + "\n"
+    return {**files, **node.engine.files}
+
+
+def _build_commands(
+    node: DeploymentNode, head: DeploymentNode, group: ParallelConfig
+) -> dict[str, tuple[str, ...]]:
+    """Return the files that are rendered for `node`, each with the command that it execs."""
+    ray = group.executor is Executor.RAY
+    commands: dict[str, tuple[str, ...]] = {"nccl.env": ()}
+    if isinstance(node.engine, ContainerEngine):
+        commands[START_SCRIPT] = ()
+    if ray:
+        argv = build_ray_command(node, head)
+        commands[RAY_SCRIPTS[node is head]] = node.engine.wrap("ray", argv, {})
+    if node is head or not ray:
+        argv = build_serve_command(node, head, group)
+        variables = _build_ray_variables(node) if ray else {}
+        commands[SERVE_SCRIPT] = node.engine.wrap("serve", argv, variables)
+    return commands
+
+
+def _build_ray_variables(head: DeploymentNode) -> dict[str, str]:
+    """Return what the server must know of Ray: where its head is, and what vLLM must not copy."""
+    config = f"{head.folder}/{NO_CARRY.partition('/')[0]}"
+    return {
+        "RAY_ADDRESS": f"{head.address}:{read_ray_port(head)}",
+        "VLLM_CONFIG_ROOT": head.engine.inside(config),
+    }
+
+
+def _list_non_carried_variables(node: DeploymentNode) -> list[str]:
+    """Names that vLLM must not copy to Ray's workers: each host exported its own before Ray began.
+
+    Without this list the head's NCCL_SOCKET_IFNAME replaces the worker's (facts, row 88).
+    """
+    return sorted({"VLLM_CONFIG_ROOT", *(variable.name for variable in node.environment)})

@@ -1,0 +1,82 @@
+"""In what the deployment that runs on a host differs from the one that is wanted; pure."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+
+from sparkfleet.launch.deployment.secrets import mask_secrets
+from sparkfleet.launch.host.deployment_record import DeploymentMetadata
+from sparkfleet.launch.host.survey import Survey
+from sparkfleet.model import Change
+
+ENVIRONMENT = "nccl.env"
+
+
+def find_drift(
+    survey: Survey, files: Mapping[str, str], about: DeploymentMetadata, hash_: str
+) -> tuple[Change, ...]:
+    """Return each difference of one host, from what it has to what `files` and `about` want."""
+    changes = [*_compare_states(survey), *_compare_files(survey, files, hash_)]
+    if survey.hash is not None:
+        changes += _compare_metadata(survey.about, about)
+        if survey.hash != hash_ and not changes:
+            changes.append(Change(summary=f"runs deployment {survey.hash}, not {hash_}"))
+    return tuple(changes)
+
+
+def _compare_states(survey: Survey) -> Iterator[Change]:
+    if survey.interrupted:
+        yield Change(summary="a run was interrupted here")
+    if survey.hash is None:
+        yield Change(summary="nothing of ours runs")
+    for role in survey.dead:
+        yield Change(summary=f"{role} died")
+
+
+def _compare_metadata(running: DeploymentMetadata, target: DeploymentMetadata) -> Iterator[Change]:
+    pairs = {
+        "hosts": (", ".join(running.hosts), ", ".join(target.hosts)),
+        "executor": (running.executor, target.executor),
+        "weights": (running.weights, target.weights),
+        "engine": (running.engine, target.engine),
+    }
+    for name, (before, after) in pairs.items():
+        if before != after:
+            yield Change(summary=f"{name}: {before} runs, {after} is wanted")
+
+
+def _compare_files(survey: Survey, files: Mapping[str, str], hash_: str) -> Iterator[Change]:
+    for name in sorted({**survey.files, **files}):
+        before, after = survey.files.get(name), files.get(name)
+        shown = before
+        if before and survey.hash:
+            shown = before.replace(survey.hash, hash_)  # the label of containers
+        if _strip_comment_lines(shown) == _strip_comment_lines(after):
+            continue
+        path = f"{survey.folder}/{name}"
+        verb = "is missing" if before is None else "is not wanted" if after is None else "differs"
+        summary = f"{path} {verb}"
+        if name == ENVIRONMENT and before and after:
+            names = _parse_exports(before).items() ^ _parse_exports(after).items()
+            summary += f": {', '.join(sorted({variable for variable, _ in names}))}"
+        yield Change(
+            summary=summary, path=path, before=mask_secrets(before), after=mask_secrets(after)
+        )
+
+
+def _strip_comment_lines(text: str | None) -> str | None:
+    """Return a file without comments, which do nothing."""
+    if text is None:
+        return None
+    lines = (line for line in text.splitlines() if line and not line.lstrip().startswith("#"))
+    return "\n".join(lines)
+
+
+def _parse_exports(text: str) -> dict[str, str]:
+    """Return what an environment file exports; a variable that it unsets has no entry."""
+    try:
+        tokens = shlex.split(text, comments=True)
+    except ValueError:
+        return {}
+    return dict(token.split("=", 1) for token in tokens if "=" in token)

@@ -1,0 +1,67 @@
+"""The environment of every rank, each variable with the reason why it is there; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sparkfleet.launch.deployment import secrets
+from sparkfleet.launch.deployment.executor import Executor
+from sparkfleet.launch.staged_paths import MODEL_PLACEHOLDER
+from sparkfleet.links import EnvVar
+from sparkfleet.recipes.settings import Settings
+
+
+def build_rank_environment(
+    settings: Settings,
+    fabric: Sequence[EnvVar],
+    *,
+    cluster: str,
+    hf_home: str,
+    model: str = "",
+    engine: Sequence[EnvVar] = (),
+    executor: Executor = Executor.RAY,
+) -> tuple[EnvVar, ...]:
+    """Return the variables of one host's ranks: ours, the engine's, the fabric's, the user's.
+
+    Each is laid over those before. `hf_home` and the folder `model`, for which ``@MODEL@`` stands
+    in the user's, are as the ranks see them. `fabric` is empty in solo mode. A user's null means:
+    unset, whatever the image or shell had.
+    """
+    merged = {
+        variable.name: variable for variable in (*_list_base_variables(cluster, hf_home), *engine)
+    }
+    if fabric and executor is Executor.RAY:
+        merged |= {variable.name: variable for variable in _list_ray_variables()}
+    merged |= {variable.name: variable for variable in fabric}
+    merged |= {variable.name: variable for variable in _list_user_variables(settings, model)}
+    return tuple(merged.values())
+
+
+def _list_base_variables(cluster: str, hf_home: str) -> tuple[EnvVar, ...]:
+    return (
+        EnvVar(
+            name="SPARKFLEET_CLUSTER", value=cluster, why="the label by which processes are ours"
+        ),
+        EnvVar(
+            name="SPT_NOENV", value="1", why="keeps the label in /proc when vLLM renames processes"
+        ),
+        EnvVar(name="HF_HOME", value=hf_home, why="weights_dir, on this host"),
+    )
+
+
+def _list_ray_variables() -> tuple[EnvVar, ...]:
+    return (
+        EnvVar(
+            name="RAY_memory_monitor_refresh_ms",
+            value="0",
+            why="Ray's memory monitor kills loading workers on unified memory (facts 2.2, row 23)",
+        ),
+        EnvVar(name="RAY_USAGE_STATS_ENABLED", value="0", why="nothing phones home"),
+    )
+
+
+def _list_user_variables(settings: Settings, model: str) -> Iterator[EnvVar]:
+    for name, value in settings.mapping("vllm_env").items():
+        resolved = secrets.resolve_secret(settings, name, value)
+        text = None if resolved is None else str(resolved).replace(MODEL_PLACEHOLDER, model)
+        yield EnvVar(name=name, value=text, why=secrets.explain_env_variable(settings, name))

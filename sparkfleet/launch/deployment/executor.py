@@ -1,0 +1,68 @@
+"""Which of vLLM's executors joins the ranks of several hosts; pure."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sparkfleet.recipes.settings import Settings
+
+if TYPE_CHECKING:
+    from sparkfleet.launch.host.survey import Survey
+
+AUTO = "auto"
+
+
+class Executor(enum.StrEnum):
+    """Values of vLLM's ``--distributed-executor-backend``."""
+
+    UNI = "uni"  # one rank, without another process: what vLLM takes for it by itself
+    RAY = "ray"
+    MP = "mp"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutorChoice:
+    """An executor, and why it is that one."""
+
+    executor: Executor
+    why: str
+
+    def __str__(self) -> str:
+        return f"executor {self.executor} ({self.why})"
+
+
+def select_executor(
+    settings: Settings, surveys: Mapping[str, Survey], *, nodes: int
+) -> ExecutorChoice | None:
+    """Return the executor by `vllm_executor` of the head's `settings`.
+
+    ``auto`` takes Ray where every host has it, else mp where every vLLM spans hosts by itself:
+    images lose Ray (facts 2.2), and old ones have no ``--nnodes`` (facts 2.3). None while it has to
+    look into an image that no host has seen yet.
+    """
+    if nodes == 1:
+        return ExecutorChoice(executor=Executor.UNI, why="one rank")
+    configured = settings.text("vllm_executor")
+    if configured != AUTO:
+        return ExecutorChoice(
+            executor=Executor(configured), why=f"vllm_executor, {_format_executor_origin(settings)}"
+        )
+    probes = {name: survey.probe for name, survey in surveys.items()}
+    probed = {name: probe for name, probe in probes.items() if probe is not None}
+    if len(probed) < len(probes):
+        return None
+    bare = [name for name, probe in probed.items() if "ray" not in probe.programs]
+    if not bare:
+        return ExecutorChoice(executor=Executor.RAY, why="auto: every host has Ray")
+    if old := [name for name, probe in probed.items() if not probe.nodes]:
+        why = f"auto: neither Ray on {', '.join(bare)} nor vLLM with --nnodes on {', '.join(old)}"
+        return ExecutorChoice(executor=Executor.RAY, why=why)
+    return ExecutorChoice(executor=Executor.MP, why=f"auto: no Ray on {', '.join(bare)}")
+
+
+def _format_executor_origin(settings: Settings) -> str:
+    given = "--executor or --set" if "vllm_executor" in settings.given else None
+    return given or str(settings.origin("vllm_executor"))

@@ -1,0 +1,1 @@
+"""The served endpoint: requests, replies, correctness and throughput."""

@@ -1,0 +1,77 @@
+"""Asking the endpoint, from the host it is on: that works behind any firewall."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sparkfleet.commands import build_script_command
+from sparkfleet.errors import CommandError
+from sparkfleet.launch.endpoint.replies import Reply, parse_reply
+from sparkfleet.model import EMPTY
+from sparkfleet.remote.connection import Connection
+
+MODELS_TIMEOUT = 30.0  # s
+GREEDY: Mapping[str, Any] = {"temperature": 0}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """Where a deployment answers on its host; `folder` holds its files, with the key if any."""
+
+    port: int
+    served_name: str
+    folder: str
+
+    @property
+    def url(self) -> str:
+        """The address on its own host."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def list_models(self, connection: Connection) -> list[str]:
+        """Return the names of the models that are served; raises CommandError."""
+        models: list[str] = self._request(connection, (), MODELS_TIMEOUT)["models"]
+        return models
+
+    def chat(self, connection: Connection, prompt: str, *, tokens: int, timeout: float) -> Reply:
+        """Ask one question and return the reply; raises CommandError where there is none."""
+        reply = self.post(connection, self.body(prompt, tokens=tokens), timeout=timeout)
+        if reply.refusal:
+            raise CommandError(f"{self.url}{reply.refusal}", host=connection.host.name)
+        return reply
+
+    def body(self, prompt: Any, *, tokens: int, extra: Mapping[str, Any] = EMPTY) -> dict[str, Any]:
+        """Return a request for a greedy answer to `ask`: a text, or the parts of a message."""
+        messages = [{"role": "user", "content": prompt}]
+        return {
+            "model": self.served_name,
+            "messages": messages,
+            "max_tokens": tokens,
+            **GREEDY,
+            **extra,
+        }
+
+    def post(self, connection: Connection, body: Mapping[str, Any], *, timeout: float) -> Reply:
+        """Send one request; a reply that is an error is returned too. Raises CommandError."""
+        return self.post_all(connection, (body,), timeout=timeout)[0]
+
+    def post_all(
+        self, connection: Connection, bodies: Sequence[Mapping[str, Any]], *, timeout: float
+    ) -> tuple[Reply, ...]:
+        """Send requests at the same time and return their replies; raises CommandError."""
+        return tuple(map(parse_reply, self._request(connection, bodies, timeout)["replies"]))
+
+    def _request(
+        self, connection: Connection, bodies: Sequence[Mapping[str, Any]], timeout: float
+    ) -> dict[str, Any]:
+        request = {
+            "url": self.url,
+            "bodies": [dict(body) for body in bodies],
+            "timeout": timeout,
+            "environment": f"{self.folder}/nccl.env",
+        }
+        done = connection.run(
+            build_script_command("deployment/chat", request), timeout=2 * timeout, hold=True
+        )
+        return connection.parse_answer("deployment/chat", done)

@@ -1,0 +1,145 @@
+"""What the endpoint replied to a chat request, whole or as a stream; pure.
+
+The thoughts of a model are in `reasoning`, which "used to be called reasoning_content" (vLLM's
+documentation from 0.11.2 on); both are read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+DONE = "[DONE]"  # the last event of a stream
+OK = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """A call of a tool; `arguments` is the text that shall be JSON."""
+
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """One reply. `began` is on a clock that replies to one question share; others are seconds.
+
+    `first` and `last` are when the first and the last token of a stream came, after `began`;
+    `chunks` counts the events with a part of the answer. `ended`: the stream came to its end.
+    """
+
+    status: int
+    seconds: float
+    began: float
+    error: str = ""
+    content: str = ""
+    reasoning: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    finish: str = ""
+    prompt_tokens: int | None = None
+    tokens: int | None = None
+    first: float | None = None
+    last: float | None = None
+    chunks: int = 0
+    ended: bool = False
+
+    @property
+    def refusal(self) -> str:
+        """Why there is no answer, "" where there is one."""
+        if self.status == OK:
+            return ""
+        why = f"{self.status}: {self.error}" if self.status else f"nothing: {self.error}"
+        return f"/v1/chat/completions answered {why}"
+
+    @property
+    def text(self) -> str:
+        """The answer, or what was thought where thinking took all tokens."""
+        return self.content or self.reasoning
+
+
+def parse_reply(reply: Mapping[str, Any]) -> Reply:
+    """Return one of the replies of `onhost/chat.py`."""
+    times = {"seconds": reply["seconds"], "began": reply["began"]}
+    if reply["status"] != OK:
+        return Reply(
+            status=reply["status"], error=_extract_error_message(reply["content"]), **times
+        )
+    if reply["events"]:
+        return Reply(status=OK, **times, **_parse_stream(reply["events"]))
+    content = reply["content"] or {}
+    choice: Mapping[str, Any] = next(iter(content.get("choices", ())), {})
+    message = choice.get("message") or {}
+    calls = (call.get("function") or {} for call in message.get("tool_calls") or ())
+    return Reply(
+        status=OK,
+        content=message.get("content") or "",
+        reasoning=_extract_reasoning(message),
+        calls=tuple(
+            ToolCall(name=call.get("name") or "", arguments=call.get("arguments") or "")
+            for call in calls
+        ),
+        finish=choice.get("finish_reason") or "",
+        **_extract_usage(content),
+        **times,
+    )
+
+
+def _extract_reasoning(message: Mapping[str, Any]) -> str:
+    return message.get("reasoning") or message.get("reasoning_content") or ""
+
+
+def _extract_usage(content: Mapping[str, Any]) -> dict[str, Any]:
+    usage = content.get("usage") or {}
+    return {"prompt_tokens": usage.get("prompt_tokens"), "tokens": usage.get("completion_tokens")}
+
+
+def _extract_error_message(content: Any) -> str:
+    """Return vLLM's own words in an error page, else the page."""
+    text = str(content or "")
+    try:
+        return str(json.loads(text)["error"]["message"])
+    except (ValueError, TypeError, KeyError):
+        return text
+
+
+def _parse_stream(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the fields of a reply that came in parts."""
+    datas = [(event["at"], event["data"]) for event in events]
+    parts = [(at, json.loads(data)) for at, data in datas if data != DONE]
+    timed = [(at, part["choices"][0]) for at, part in parts if part.get("choices")]
+    deltas = [choice.get("delta") or {} for _, choice in timed]
+    failed = next((part["error"] for _, part in parts if "error" in part), None)
+    last: Mapping[str, Any] = parts[-1][1] if parts else {}
+    return {
+        "error": str(failed or ""),
+        "content": "".join(delta.get("content") or "" for delta in deltas),
+        "reasoning": "".join(map(_extract_reasoning, deltas)),
+        "calls": _merge_tool_calls(deltas),
+        "finish": next(
+            (item["finish_reason"] for _, item in timed if item.get("finish_reason")), ""
+        ),
+        "first": timed[0][0] if timed else None,
+        "last": timed[-1][0] if timed else None,
+        "chunks": sum(_has_output(delta) for delta in deltas),
+        "ended": bool(datas) and datas[-1][1] == DONE,
+        **_extract_usage(last),
+    }
+
+
+def _has_output(delta: Mapping[str, Any]) -> bool:
+    return bool(delta.get("content") or _extract_reasoning(delta) or delta.get("tool_calls"))
+
+
+def _merge_tool_calls(deltas: Iterable[Mapping[str, Any]]) -> tuple[ToolCall, ...]:
+    """Return the calls whose names and arguments came in pieces, by their index."""
+    names: dict[int, str] = {}
+    arguments: dict[int, str] = {}
+    for delta in deltas:
+        for piece in delta.get("tool_calls") or ():
+            at, function = piece.get("index") or 0, piece.get("function") or {}
+            names[at] = names.get(at, "") + (function.get("name") or "")
+            arguments[at] = arguments.get(at, "") + (function.get("arguments") or "")
+    return tuple(ToolCall(name=names[at], arguments=arguments[at]) for at in sorted(names))

@@ -1,0 +1,53 @@
+"""What a cluster serves now, as its hosts have it written down; not what an inventory asks for."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sparkfleet.errors import LaunchError
+from sparkfleet.fit.options import collect_named_options
+from sparkfleet.launch.deployment.deployment import SERVE_SCRIPT
+from sparkfleet.launch.endpoint.endpoint import Endpoint
+from sparkfleet.launch.host.deployment_record import DeploymentMetadata
+from sparkfleet.launch.host.survey import Survey
+from sparkfleet.model import Host
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedModel:
+    """A deployment that runs: where it answers, what it is, and its options of `vllm serve`."""
+
+    head: Host
+    endpoint: Endpoint
+    about: DeploymentMetadata
+    options: Mapping[str, Any]
+
+
+def find_served_model(hosts: Mapping[str, Host], surveys: Mapping[str, Survey]) -> ServedModel:
+    """Return what the hosts, by name, serve together; raises LaunchError if that is nothing."""
+    for name, survey in surveys.items():
+        about = survey.about
+        if survey.hash is None or about.hosts[:1] != (name,):
+            continue
+        if survey.dead:
+            raise LaunchError(
+                f"{', '.join(survey.dead)} died on {name} since cluster.up",
+                host=name,
+                hint="why: cluster.logs; start it again: cluster.up",
+            )
+        endpoint = Endpoint(port=about.port, served_name=about.served_name, folder=survey.folder)
+        options = _parse_serve_options(survey.files.get(SERVE_SCRIPT) or "")
+        return ServedModel(head=hosts[name], endpoint=endpoint, about=about, options=options)
+    raise LaunchError(
+        "no host of the cluster serves anything",
+        host=next(iter(hosts)),
+        hint="start it: cluster.up; what runs: cluster.status",
+    )
+
+
+def _parse_serve_options(script: str) -> Mapping[str, Any]:
+    """Return the options of `vllm serve` in a rendered script, by name."""
+    return collect_named_options(shlex.split(script.replace("\\\n", ""), comments=True))

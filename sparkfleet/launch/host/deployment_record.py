@@ -1,0 +1,127 @@
+"""How far a run got on a host, and what it must bring back if it does not finish; pure.
+
+The state lies beside the deployment, so that any later run finds it, also from another machine,
+after a run that was killed without a chance to undo anything.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from sparkfleet.model import EMPTY
+
+STATE = "state.json"
+
+
+class RunStep(enum.StrEnum):
+    """What was done last on a host. From SMOKED on the new deployment is the good one."""
+
+    BEGUN = "begun"
+    STOPPED = "stopped-previous"
+    WRITTEN = "files-written"
+    RAY = "ray"
+    SERVING = "serving"
+    READY = "ready"
+    SMOKED = "smoked"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeploymentMetadata:
+    """What a deployment is beyond its files; kept in the record of what runs on each host.
+
+    `hosts` are those it spans, in rank order. `ray_nodes` are the addresses of theirs that Ray
+    knows, by name, empty without Ray; `python` starts the engine's own Python on the head.
+    `weights` and `engine` name the bytes that files do not show. Time-outs are seconds.
+    """
+
+    run: str = ""
+    recipe: str = ""
+    served_name: str = ""
+    port: int = 0
+    tp: int = 1
+    pp: int = 1
+    executor: str = ""
+    hosts: tuple[str, ...] = ()
+    ready_timeout: float = 0.0
+    ray_address: str = ""
+    ray_nodes: Mapping[str, str] = field(default_factory=lambda: EMPTY)
+    join_timeout: float = 0.0
+    python: tuple[str, ...] = ()
+    weights: str = ""
+    engine: str = ""
+
+    def data(self) -> dict[str, Any]:
+        """Return it as JSON can hold it."""
+        return {**{attribute.name: getattr(self, attribute.name) for attribute in fields(self)},
+                "ray_nodes": dict(self.ray_nodes)}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreviousDeployment:
+    """A whole deployment of one host: its files (null: absent), and the roles that ran there."""
+
+    files: Mapping[str, str | None] = field(default_factory=lambda: EMPTY)
+    hash: str | None = None
+    roles: Mapping[str, str] = field(default_factory=lambda: EMPTY)  # role -> script
+    cli: str = ""
+    about: DeploymentMetadata = field(default_factory=DeploymentMetadata)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunProgress:
+    """What the run `run` is doing to a host; `holder` says who, where, since when, what for."""
+
+    run: str
+    holder: Mapping[str, str]
+    step: RunStep
+    previous: PreviousDeployment
+
+    @property
+    def finished(self) -> bool:
+        """Whether only the receipt is missing: the new deployment has answered rightly."""
+        return self.step is RunStep.SMOKED
+
+    def text(self) -> str:
+        """Return the content of the state file."""
+        before = self.previous
+        previous = {
+            "files": dict(before.files),
+            "hash": before.hash,
+            "roles": dict(before.roles),
+            "cli": before.cli,
+            "about": before.about.data(),
+        }
+        content = {"run": self.run, "holder": dict(self.holder), "step": self.step}
+        return json.dumps({**content, "previous": previous}, indent=1) + "\n"
+
+
+def parse_run_progress(text: str | None) -> RunProgress | None:
+    """Return the state in a file's text, None where there is none or it is no state."""
+    try:
+        content = json.loads(text or "null")
+        previous = content["previous"]
+        return RunProgress(
+            run=content["run"],
+            holder=content["holder"],
+            step=RunStep(content["step"]),
+            previous=PreviousDeployment(
+                **{**previous, "about": parse_deployment_metadata(previous["about"])}
+            ),
+        )
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def parse_deployment_metadata(data: Mapping[str, Any] | None) -> DeploymentMetadata:
+    """Return what a record tells about its deployment; fields that another version has are left."""
+    names = {attribute.name for attribute in fields(DeploymentMetadata)}
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in (data or {}).items()
+        if name in names
+    }
+    return DeploymentMetadata(**values)

@@ -1,0 +1,132 @@
+"""The memory guard of a host: arming it, and reading why it acted.
+
+On unified memory a rank that takes too much takes SSH down with it (facts, row 75): the guard ends
+the ranks of its host first. It is the program `onhost/guard.py`, apart from any connection.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sparkfleet.commands import build_script_command
+from sparkfleet.quantities import format_memory
+from sparkfleet.recipes.settings import Settings
+from sparkfleet.remote.connection import Connection
+
+FILE, SERVING = "guard.json", "guard.serving"
+FIX = (
+    "lower gpu-memory-utilization or max-model-len in vllm_args, or end what else runs there; "
+    "guard_loading and guard_serving are the limits"
+)
+PATIENCE = 20.0  # s that the memory of what was stopped before gets to come back
+NAMED = 3  # processes that a reason names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardReason:
+    """Why a guard ended the ranks: `available` bytes at `at`, s since 1970, below `limit`.
+
+    `gpu` are lines of nvidia-smi, which does not always answer a host that is starved.
+    """
+
+    at: float
+    phase: str
+    available: int
+    limit: int
+    top: tuple[Mapping[str, Any], ...] = ()
+    gpu: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        when = time.strftime("%H:%M:%S", time.localtime(self.at))
+        largest = ", ".join(
+            f"{process['name']} (pid {process['pid']}) {format_memory(process['rss'])}"
+            for process in self.top[:NAMED]
+        )
+        text = (
+            f"memory guard: {format_memory(self.available)} were available at {when}, below "
+            f"{format_memory(self.limit)} while {self.phase}; the largest there: {largest}"
+        )
+        return f"{text}; on the GPU: {'; '.join(self.gpu)}" if self.gpu else text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guard:
+    """What a guard was armed with, and why it acted, if it did."""
+
+    serving: int
+    samples: int
+    reason: GuardReason | None = None
+
+
+def plan_guard(settings: Settings) -> Guard | None:
+    """Return the guard that a host is to have once it serves; None with `guard: false`."""
+    if not settings.value("guard"):
+        return None
+    return Guard(serving=settings.size("guard_serving"), samples=settings.integer("guard_samples"))
+
+
+def arm_guard(
+    connection: Connection, location: Mapping[str, str], settings: Settings, *, loads: bool = True
+) -> int | None:
+    """Arm the guard of a host and return what its first sample was, bytes; None if none is wanted.
+
+    What has loaded before is held to the limit for serving from the beginning. Raises CommandError
+    where there is too little memory to begin with.
+    """
+    guard = plan_guard(settings)
+    if guard is None:
+        return None
+    request = {
+        **location,
+        "loading": settings.size("guard_loading") if loads else guard.serving,
+        "serving": guard.serving,
+        "samples": guard.samples,
+        "patience": PATIENCE,
+        "ends": _build_kill_commands(location),
+    }
+    return int(connection.run_program("deployment/memory_guard", request)["available"])
+
+
+def _build_kill_commands(location: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the commands that end the ranks at once: containers, then processes.
+
+    The client of a container is a process: its end alone would not end the container.
+    """
+    request = {**location, "do": "stop", "grace": 0, "keep": True}
+    programs = [
+        *(["deployment/containers"] if "cli" in location else []),
+        "deployment/processes",
+    ]
+    commands = [build_script_command(name, request) for name in programs]
+    return [{"argv": command.argv, "stdin": command.stdin.decode()} for command in commands]
+
+
+def parse_guard(text: str | None) -> Guard | None:
+    """Return the guard that its file tells of; None where there is no whole one."""
+    try:
+        record = json.loads(text or "null")
+    except ValueError:
+        return None
+    if not record:
+        return None
+    reason = record["reason"]
+    return Guard(
+        serving=record["serving"],
+        samples=record["samples"],
+        reason=_parse_guard_reason(reason) if reason else None,
+    )
+
+
+def _parse_guard_reason(record: Mapping[str, Any]) -> GuardReason:
+    return GuardReason(
+        at=record["at"],
+        phase=record["phase"],
+        available=record["available"],
+        limit=record["limit"],
+        top=tuple(record["top"]),
+        gpu=tuple(record["gpu"]),
+    )

@@ -1,0 +1,88 @@
+"""The host's own NCCL in the place of the engine's, on all ranks (case C28).
+
+A build that the engine bundles has wedged pairs under load where the same version of DGX OS did not
+(vllm#42354). torch links its NCCL, which a preload replaces; vLLM opens one by itself, which
+VLLM_NCCL_SO_PATH names, and where an image has set that a preload alone changes nothing (failure
+82). So both are set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from sparkfleet.links import EnvVar
+from sparkfleet.model import Severity, Verdict
+from sparkfleet.recipes.settings import Settings
+from sparkfleet.remote.connection import Connection
+
+NAME = "nccl_library"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NcclLibrary:
+    """What one host has at its `nccl_library`: the SHA-256, or "" and why there is none."""
+
+    digest: str
+    why: str = ""
+
+
+def inspect_nccl_library(connection: Connection, settings: Settings) -> NcclLibrary | None:
+    """Read the library on one host; None where none is asked for."""
+    path = settings.text(NAME)
+    if not path:
+        return None
+    answer = connection.run_program("host/digest", {"path": path})
+    return NcclLibrary(digest=answer["digest"], why=answer["why"])
+
+
+def build_preload_variables(settings: Settings, path: str) -> Iterator[EnvVar]:
+    """Yield what makes every rank take it; `path` is where the ranks see it."""
+    why = f"{NAME}, set at {settings.origin(NAME)}"
+    yield EnvVar(name="LD_PRELOAD", value=path, why=f"{why}, for torch")
+    yield EnvVar(name="VLLM_NCCL_SO_PATH", value=path, why=f"{why}, for vLLM itself")
+
+
+def check_nccl_libraries(
+    libraries: Mapping[str, NcclLibrary], settings: Mapping[str, Settings]
+) -> Iterator[Verdict]:
+    """Yield verdicts on the libraries of all hosts: there, as declared, and one build on all."""
+    if not libraries:
+        return
+    nothing = NcclLibrary(digest="", why=f"{NAME} is not set on this host")
+    digests = {name: library.digest for name, library in libraries.items() if library.digest}
+    reference, first = next(iter(digests.items()), ("", ""))
+    for name, host_settings in settings.items():
+        declared = host_settings.text(f"{NAME}_sha256").lower()
+        digest = digests.get(name)
+        if digest is None:
+            why = libraries.get(name, nothing).why.lower()
+            yield _nccl_library_verdict(
+                host_settings, expected="a file, as on the other hosts", actual=why
+            )
+        elif declared and digest != declared:
+            yield _nccl_library_verdict(host_settings, expected=f"sha256 {declared}", actual=digest)
+        elif digest != first:
+            yield _nccl_library_verdict(
+                host_settings, expected=f"sha256 {first}, as on {reference}", actual=digest
+            )
+        else:
+            yield _nccl_library_verdict(
+                host_settings, expected="one build on all hosts", actual=first, good=True
+            )
+
+
+def _nccl_library_verdict(
+    settings: Settings, *, expected: str, actual: str, good: bool = False
+) -> Verdict:
+    fix = "install the same package of NCCL on every host: dpkg -l 'libnccl*'"
+    return Verdict(
+        check="engine.nccl_library",
+        severity=Severity.OK if good else Severity.ERROR,
+        host=settings.host.name,
+        subject=settings.text(NAME) or NAME,
+        expected=expected,
+        seen=actual,
+        source=str(settings.origin(NAME)),
+        fix="" if good else fix,
+    )

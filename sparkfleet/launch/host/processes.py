@@ -1,0 +1,152 @@
+"""Starting, stopping and reading the processes of a deployment on one host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+
+from sparkfleet.errors import CommandError, LaunchError
+from sparkfleet.launch.engines import NATIVE, read_engine_kind
+from sparkfleet.launch.host.deployment_record import DeploymentMetadata
+from sparkfleet.recipes.settings import Settings
+from sparkfleet.remote.connection import Connection
+from sparkfleet.report import output_streams
+from sparkfleet.report.visible import clean_log_text
+from sparkfleet.vllm.milestones import ANSI
+
+STOP_GRACE = 20.0  # s that a rank gets to end by itself; vLLM and Ray need about one
+SETTLE = 0.5  # s that a script must live for its start to count
+CONTAINER_START = 90.0  # s that an engine gets to say that a container runs
+TAIL_LINES = 5  # of a log that says more by itself
+LAST_LINES = 15  # of a log that a message quotes
+LOG_LINES = 20000  # lines of a log that are saved
+NO_METADATA = DeploymentMetadata()
+
+
+def write_files(
+    connection: Connection, location: Mapping[str, str], contents: Mapping[str, str | None]
+) -> None:
+    """Put files into the cluster's folder on the host; null removes one."""
+    connection.run_program(
+        "deployment/processes", {**location, "do": "write", "contents": dict(contents)}
+    )
+
+
+def read_file(connection: Connection, location: Mapping[str, str], name: str) -> str | None:
+    """Return the text of a file in the cluster's folder, without its last line end, or None."""
+    path = f"{location['cluster_dir']}/{location['cluster']}/{name}"
+    logs: Mapping[str, str] = connection.run_program(
+        "deployment/log", {"paths": [path], "lines": LOG_LINES}
+    )["logs"]
+    return next(iter(logs.values()), None)
+
+
+def start_process(
+    connection: Connection,
+    location: Mapping[str, str],
+    role: str,
+    script: str,
+    *,
+    hash_: str,
+    about: DeploymentMetadata = NO_METADATA,
+) -> int:
+    """Start a rendered script of a deployment and return its PID.
+
+    Raises LaunchError, with the end of its log, if it ends at once.
+    """
+    record = {"hash": hash_, "about": about.data()}
+    request = {**location, "do": "start", "role": role, "script": script, **record}
+    try:
+        pid = int(
+            connection.run_program("deployment/processes", {**request, "settle": SETTLE})["pid"]
+        )
+        if "cli" in location:
+            wait = {**location, "do": "settle", "role": role, "stay": SETTLE}
+            connection.run_program("deployment/containers", wait, timeout=CONTAINER_START)
+    except CommandError as error:
+        end = read_tail(connection, location, role, lines=LAST_LINES)
+        raise LaunchError(
+            error.message, host=connection.host.name, hint=end or error.hint
+        ) from error
+    return pid
+
+
+def stop_processes(
+    connection: Connection, location: Mapping[str, str], *, grace: float = STOP_GRACE
+) -> int:
+    """End every process and container of the cluster on the host; return how many there were.
+
+    Containers are those of the engine that is configured, and of the one that was used last.
+    """
+    request = {**location, "do": "stop", "grace": grace}
+    answer = connection.run_program("deployment/processes", request, timeout=grace + 30)
+    count = len(answer["stopped"])
+    for cli in dict.fromkeys(filter(None, (answer["cli"], location.get("cli")))):
+        answer = connection.run_program(
+            "deployment/containers", {**request, "cli": cli}, timeout=grace + 60
+        )
+        count = max(count, len(answer["stopped"]))
+    return count
+
+
+def read_log(
+    connection: Connection, location: Mapping[str, str], role: str, *, lines: int = LOG_LINES
+) -> str:
+    """Return the end of a role's log on the host, "" where there is none."""
+    return _fetch_logs(connection, location, role, lines).get(role, "")
+
+
+def read_tail(
+    connection: Connection, location: Mapping[str, str], role: str, *, lines: int = TAIL_LINES
+) -> str:
+    """Return the last lines of a role's log for a message, without what colours a terminal."""
+    return ANSI.sub("", read_log(connection, location, role, lines=lines)).strip()
+
+
+def read_logs(
+    connection: Connection, location: Mapping[str, str], *, lines: int = LOG_LINES
+) -> dict[str, str]:
+    """Return the end of every log on the host, by role."""
+    return _fetch_logs(connection, location, "*", lines)
+
+
+def _fetch_logs(
+    connection: Connection, location: Mapping[str, str], role: str, lines: int
+) -> dict[str, str]:
+    path = f"{location['cluster_dir']}/{location['cluster']}/logs/{role}.log"
+    logs: Mapping[str, str] = connection.run_program(
+        "deployment/log", {"paths": [path], "lines": lines}
+    )["logs"]
+    return {PurePosixPath(name).stem: text for name, text in logs.items()}
+
+
+def save_logs(
+    connection: Connection, location: Mapping[str, str], folder: Path, *, prefix: str = ""
+) -> list[Path]:
+    """Save every log on the host into `folder`, as HOST-ROLE.log, as far as its disk takes them.
+
+    People `cat` them, so what a terminal would obey is an escape there.
+    """
+    saved = []
+    for role, text in read_logs(connection, location).items():
+        path = folder / f"{prefix}{connection.host.name}-{role}.log"
+        try:
+            with output_streams.open_stream(path, required=False) as file:
+                file.write(clean_log_text(text))
+        except OSError as error:
+            output_streams.record_write_error(str(path), error)
+        saved.append(path)
+    return saved
+
+
+def replace_cli(location: Mapping[str, str], cli: str) -> dict[str, str]:
+    """Return `place` for what was started by another engine: by `cli`, or natively where ""."""
+    bare = {key: value for key, value in location.items() if key != "cli"}
+    return {**bare, "cli": cli} if cli else bare
+
+
+def locate_deployment(settings: Settings, cluster: str) -> dict[str, str]:
+    """Return the part of a request that says where on the host the cluster's files are."""
+    location = {"cluster_dir": settings.cluster_dir, "cluster": cluster}
+    engine = read_engine_kind(settings)
+    return location if engine == NATIVE else {**location, "cli": engine}

@@ -1,0 +1,179 @@
+"""What of a deployment is on a host: its files, its processes, its engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sparkfleet.launch.deployment.deployment import MANAGED_FILES
+from sparkfleet.launch.engines import NATIVE, read_engine_kind
+from sparkfleet.launch.host import memory_guard
+from sparkfleet.launch.host.daemon import Daemon, parse_daemon
+from sparkfleet.launch.host.deployment_record import (
+    STATE,
+    DeploymentMetadata,
+    PreviousDeployment,
+    RunProgress,
+    parse_deployment_metadata,
+)
+from sparkfleet.launch.host.deployment_record import parse_run_progress as parse_state
+from sparkfleet.launch.host.image import ContainerImage, Probe, parse_image
+from sparkfleet.launch.host.nccl_library import NcclLibrary
+from sparkfleet.model import EMPTY
+from sparkfleet.recipes.settings import Settings
+from sparkfleet.remote.connection import Connection
+
+PACKAGES = ("vllm", "ray", "torch", "transformers")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """What `onhost/deployment.py` or `onhost/containers.py` saw.
+
+    `hash` is that of the deployment that was started last and not stopped since; `dead` are its
+    roles that run no more; `engine` holds package versions by name, None where no environment is
+    configured. With containers, `processes` are the clients that hold them.
+    """
+
+    home: str
+    folder: str
+    files: Mapping[str, str | None]
+    hash: str | None
+    roles: Mapping[str, str]  # role -> script
+    dead: tuple[str, ...]
+    processes: tuple[Mapping[str, Any], ...]
+    engine: Mapping[str, Any] | None
+    guard: memory_guard.Guard | None = None
+    cli: str = ""  # what held the containers of the last start
+    user: str = ""  # uid:gid
+    daemon: Daemon | None = None
+    containers: tuple[Mapping[str, str], ...] = ()
+    image: ContainerImage | None = (
+        None  # the one that shall run; `image_name` also where it is absent
+    )
+    image_name: str = ""
+    base: ContainerImage | None = None  # the one that it is derived from
+    nccl: NcclLibrary | None = None  # the host's NCCL, where the ranks shall take that
+    pids: Mapping[str, int] = field(default_factory=lambda: EMPTY)  # role -> process of its script
+    about: DeploymentMetadata = field(
+        default_factory=DeploymentMetadata
+    )  # what runs, as its start wrote it down
+    state: RunProgress | None = None  # of a run that has not ended, or was killed
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether a run stopped in the middle; held under the lock, it is not running any more."""
+        return self.state is not None and not self.state.finished
+
+    @property
+    def last_good(self) -> PreviousDeployment:
+        """The last deployment that was proven here: what a run that fails must bring back."""
+        if self.state is not None and not self.state.finished:
+            return self.state.previous
+        return PreviousDeployment(
+            files=self.files, hash=self.hash, roles=self.roles, cli=self.cli, about=self.about
+        )
+
+    @property
+    def running_summary(self) -> str:
+        """What of ours runs, as "2 containers" or "5 processes"; "" if nothing does."""
+        noun = "container" if self.containers else "process"
+        count = len(self.containers or self.processes)
+        plural = "s" if self.containers else "es"
+        return f"{count} {noun}{plural if count > 1 else ''}" if count else ""
+
+    @property
+    def probe(self) -> Probe | None:
+        """What the engine consists of; None for an image that nobody has looked into yet."""
+        if self.engine is None:
+            return self.image.probe if self.image else None
+        packages = {name: str(self.engine[name]) for name in PACKAGES if self.engine.get(name)}
+        nodes = bool(self.engine.get("nodes"))
+        return Probe(packages=packages, programs=tuple(packages), nodes=nodes)
+
+    @property
+    def runs(self) -> bool:
+        """Whether all roles of the last start are alive."""
+        return self.hash is not None and not self.dead
+
+    def expand(self, path: str) -> str:
+        """Return `path` with a leading ``~`` replaced by this host's home."""
+        return self.home + path[1:] if path == "~" or path.startswith("~/") else path
+
+
+def survey_host(connection: Connection, settings: Settings, cluster: str) -> Survey:
+    """Look at one host; read-only."""
+    engine = read_engine_kind(settings)
+    request = {
+        "do": "survey",
+        "cluster_dir": settings.cluster_dir,
+        "cluster": cluster,
+        "files": [*MANAGED_FILES, memory_guard.FILE, STATE],
+    }
+    if engine == NATIVE:
+        venv = settings.text("engine_venv") or None
+        return parse_survey(
+            connection.run_program("deployment/processes", {**request, "venv": venv})
+        )
+    return parse_survey(
+        connection.run_program(
+            "deployment/containers", {**request, **build_image_request(settings)}
+        ),
+        cli=engine,
+    )
+
+
+def build_image_request(settings: Settings) -> dict[str, Any]:
+    """Return the part of a request that says which image shall run."""
+    return {
+        "cli": read_engine_kind(settings),
+        "image": settings.text("engine_image") or None,
+        "pip": list(settings.value("engine_pip") or ()),
+    }
+
+
+def parse_images(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a survey that tell of images."""
+    image = answer.get("derived") or answer.get("image") or {}
+    return {
+        "image": parse_image(image),
+        "image_name": image.get("name", ""),
+        "base": parse_image(answer.get("image")),
+    }
+
+
+def parse_survey(answer: Mapping[str, Any], *, cli: str = "") -> Survey:
+    """Return the survey in the program's `answer`; `cli` names the engine of containers."""
+    files = dict(answer["files"])
+    guard, state = (files.pop(name, None) for name in (memory_guard.FILE, STATE))
+    alive = {(process["pid"], process["began"]) for process in answer["processes"]}
+    return Survey(
+        home=answer["home"],
+        folder=answer["folder"],
+        files=files,
+        processes=tuple(answer["processes"]),
+        engine=answer["engine"],
+        guard=memory_guard.parse_guard(guard),
+        state=parse_state(state),
+        user=answer.get("user", ""),
+        daemon=parse_daemon(cli, answer["daemon"]) if cli else None,
+        containers=tuple(answer.get("containers", ())),
+        **_parse_record(answer["record"] or {"hash": None, "roles": {}}, alive),
+        **parse_images(answer),
+    )
+
+
+def _parse_record(record: Mapping[str, Any], alive: set[tuple[int, int]]) -> dict[str, Any]:
+    """Return the fields of a survey that the last start wrote down."""
+    roles = record["roles"]
+    return {
+        "hash": record["hash"],
+        "roles": {name: role["script"] for name, role in roles.items()},
+        "pids": {name: role["pid"] for name, role in roles.items()},
+        "dead": tuple(
+            name for name, role in roles.items() if (role["pid"], role["began"]) not in alive
+        ),
+        "cli": record.get("cli") or "",
+        "about": parse_deployment_metadata(record.get("about")),
+    }

@@ -1,0 +1,64 @@
+"""How a host and what it serves are doing now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sparkfleet.facts.machine import GpuProcess, Memory, parse_gpu_processes, parse_memory
+from sparkfleet.facts.readings import Readings
+from sparkfleet.remote.connection import Connection
+from sparkfleet.vllm.metrics import Sample, ServerLoad, compute_load
+
+GAP = 1.0  # s between two looks at the endpoint's counters
+TIMEOUT = 30.0  # s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vitals:
+    """What `onhost/vitals.py` saw.
+
+    `ages` are seconds by PID. `health` is None where the endpoint is on another host. `labels` are
+    all clusters of ours that have something on the host. `busy`: a run holds the cluster's lock.
+    """
+
+    memory: Memory | None
+    gpu: tuple[GpuProcess, ...]
+    ages: Mapping[int, float]
+    busy: bool
+    labels: tuple[str, ...]
+    health: bool | None = None
+    samples: tuple[Sample, ...] = ()
+
+    @property
+    def load(self) -> ServerLoad | None:
+        """What the endpoint did from the first to the last look at its counters."""
+        return compute_load(self.samples[0], self.samples[-1]) if len(self.samples) > 1 else None
+
+
+def query_vitals(
+    connection: Connection,
+    location: Mapping[str, str],
+    *,
+    port: int | None,
+    pids: Sequence[int] = (),
+    samples: int = 2,
+) -> Vitals:
+    """Look at one host; each look after the first at an endpoint that is on it takes a second."""
+    options = {"port": port, "pids": list(pids), "looks": samples, "gap": GAP}
+    request = {**location, "cli": location.get("cli"), **options}
+    return parse_vitals(connection.run_program("deployment/vitals", request, timeout=TIMEOUT))
+
+
+def parse_vitals(answer: Mapping[str, Any]) -> Vitals:
+    """Return the vitals in the program's `answer`."""
+    return Vitals(
+        memory=parse_memory(Readings({"/proc/meminfo": {"text": answer["meminfo"]}})),
+        gpu=parse_gpu_processes(answer["apps"]),
+        ages={int(pid): age for pid, age in answer["ages"].items() if age is not None},
+        busy=answer["busy"],
+        labels=tuple(answer["labels"]),
+        health=answer["health"],
+        samples=tuple(answer["samples"]),
+    )

@@ -1,0 +1,185 @@
+"""What is inside an image, against what shall run in it; pure. Known before anything stops."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from sparkfleet.launch.host.image import ContainerImage, Probe
+from sparkfleet.model import Severity, Verdict
+from sparkfleet.recipes.settings import Settings
+
+# Settings of a network, which are its author's: NCCL_VERSION is none, every CUDA image has it.
+BAKED = re.compile(r"(NCCL|GLOO|UCX|TP)_(?!(VERSION|HOME)$)\w+|VLLM_(NCCL_SO_PATH|HOST_IP)")
+MINIMUM_VERSIONS = (("vllm", "vllm_min_version"), ("transformers", "vllm_min_transformers"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackageLocation:
+    """Where packages are: a name, the variable that gives it, what to say of one and how to add it.
+
+    `absent` and `add` hold ``{}`` for the package's name.
+    """
+
+    name: str
+    source: str
+    absent: str
+    add: str
+
+
+def check_image_contents(
+    image: ContainerImage,
+    settings: Settings,
+    variables: Collection[str],
+    *,
+    nodes: int,
+    executor: str = "ray",
+) -> Iterator[Verdict]:
+    """Yield verdicts on what a probe found; `variables` are the names that the ranks set or unset.
+
+    `executor`, ray or mp, joins several nodes. Nothing for an image that nobody has looked into.
+    """
+    probe = image.probe
+    if probe is None:
+        return
+    location = PackageLocation(
+        name=image.name,
+        source="engine_image",
+        absent="{}: command not found",
+        add="add it (engine_pip: ['{}']), or take another image",
+    )
+    yield from check_packages(probe, settings, location, nodes=nodes, executor=executor)
+    yield from _check_gpu_inside(image, settings, probe)
+    yield from _check_baked_variables(image, settings, variables)
+    yield from _check_nccl_conf(image, settings, probe)
+
+
+def check_packages(
+    probe: Probe, settings: Settings, location: PackageLocation, *, nodes: int, executor: str | None
+) -> Iterator[Verdict]:
+    """Yield verdicts on the packages of an image or of a Python environment."""
+    yield _check_program(location, settings, probe, "vllm")
+    if nodes > 1 and executor == "ray":
+        yield _check_program(location, settings, probe, "ray")
+    elif nodes > 1:
+        yield _check_nnodes_option(location, settings, probe)
+    for package, variable in MINIMUM_VERSIONS:
+        yield from _check_package_version(location, settings, probe, (package, variable))
+
+
+def _check_program(
+    location: PackageLocation, settings: Settings, probe: Probe, name: str
+) -> Verdict:
+    present = name in probe.programs
+    version = probe.packages.get(name, "")
+    fix = location.add.format("ray[default]" if name == "ray" else name)
+    fix += ", or the mp executor (--executor mp)" if name == "ray" else ""
+    return Verdict(
+        check=f"engine.{name}",
+        severity=Severity.OK if present else Severity.ERROR,
+        host=settings.host.name,
+        subject=f"{name} in {location.name}",
+        expected="on its PATH",
+        seen=version or ("there" if present else location.absent.format(name)),
+        source=str(settings.origin(location.source)),
+        fix="" if present else fix,
+    )
+
+
+def _check_nnodes_option(location: PackageLocation, settings: Settings, probe: Probe) -> Verdict:
+    return Verdict(
+        check="engine.nnodes",
+        severity=Severity.OK if probe.nodes else Severity.ERROR,
+        host=settings.host.name,
+        subject=f"vLLM in {location.name}",
+        expected="the option --nnodes, which the mp executor needs",
+        seen="there" if probe.nodes else f"vLLM {probe.packages.get('vllm', '')} without it",
+        source="vllm/engine/arg_utils.py",
+        fix="" if probe.nodes else "take the ray executor, or a newer vLLM",
+    )
+
+
+def _check_package_version(
+    location: PackageLocation, settings: Settings, probe: Probe, requirement: tuple[str, str]
+) -> Iterator[Verdict]:
+    package, variable = requirement
+    least = settings.text(variable)
+    if not least:
+        return
+    version = probe.packages.get(package, "")
+    enough = is_at_least(version, least)
+    yield Verdict(
+        check=f"engine.{package}_version",
+        severity=Severity.OK if enough else Severity.ERROR,
+        host=settings.host.name,
+        subject=f"{package} in {location.name}",
+        expected=f"{least} or later",
+        seen=version or "none",
+        source=str(settings.origin(variable)),
+        fix="" if enough else location.add.format(f"{package}>={least}"),
+    )
+
+
+def is_at_least(version: str, least: str) -> bool:
+    """Whether a version is not older than another, by its release: nightlies count as theirs."""
+    return _parse_release(version) >= _parse_release(least)
+
+
+def _parse_release(version: str) -> tuple[int, ...]:
+    match = re.match(r"v?(\d+(?:\.\d+)*)", version)
+    numbers = [int(part) for part in match[1].split(".")] if match else [-1]
+    while len(numbers) > 1 and numbers[-1] == 0:
+        numbers.pop()
+    return tuple(numbers)
+
+
+def _check_gpu_inside(image: ContainerImage, settings: Settings, probe: Probe) -> Iterator[Verdict]:
+    if settings.text("engine_gpus") == "none":
+        return
+    has_tool = "nvidia-smi" in probe.programs
+    lost = Severity.ERROR if has_tool else Severity.WARNING
+    yield Verdict(
+        check="engine.gpu_inside",
+        severity=Severity.OK if probe.gpus else lost,
+        host=settings.host.name,
+        subject=f"GPU in a container of {image.name}",
+        expected="listed by nvidia-smi",
+        seen=probe.gpus.strip().partition(" (")[0] or ("none" if has_tool else "no nvidia-smi"),
+        source="nvidia-smi -L in a container",
+        fix="" if probe.gpus else "does nvidia-smi work on the host? a new kernel needs a reboot",
+    )
+
+
+def _check_baked_variables(
+    image: ContainerImage, settings: Settings, variables: Collection[str]
+) -> Iterator[Verdict]:
+    for name, value in image.environment.items():
+        if BAKED.fullmatch(name) is None or name in variables:
+            continue
+        yield Verdict(
+            check="engine.baked",
+            severity=Severity.WARNING,
+            host=settings.host.name,
+            subject=f"{name} in {image.name}",
+            expected="no setting of its author's network",
+            seen=value,
+            source="the image's environment",
+            fix=f"take it out with nccl_env: {{{name}: null}}, or give it your own value",
+        )
+
+
+def _check_nccl_conf(image: ContainerImage, settings: Settings, probe: Probe) -> Iterator[Verdict]:
+    lines = [line for line in probe.nccl_conf.splitlines() if line.strip() and line[0] != "#"]
+    if not lines:
+        return
+    yield Verdict(
+        check="engine.nccl_conf",
+        severity=Severity.WARNING,
+        host=settings.host.name,
+        subject=f"/etc/nccl.conf in {image.name}",
+        expected="no file: it sets what the environment does not",
+        seen=", ".join(lines),
+        source="/etc/nccl.conf in a container",
+        fix="hide it: engine_mounts: ['/dev/null:/etc/nccl.conf:ro']",
+    )

@@ -1,0 +1,1 @@
+"""Checks before a start: memory, GPU clock, logins, sizes."""

@@ -1,0 +1,37 @@
+"""The GPU's clock under load: one that is latched low slows everything and shows nowhere else.
+
+Sources: facts/dgx-spark.md failure 52 (below 1 GHz; cured by taking the power off) and section 1.7
+(another tool expects at least 1000 MHz while a model serves).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sparkfleet.model import Severity, Verdict
+from sparkfleet.remote.connection import Connection
+
+MIN_CLOCK = 1000  # MHz
+SECONDS = 2.0  # s of load; an H100 reached its highest clock, from idle, within half a second
+
+
+def measure_gpu_clock(connection: Connection) -> Mapping[str, Any]:
+    """Put the GPU of a host, which must be idle, under load for a moment; return what was seen."""
+    return connection.run_program("host/gpu_clock", {"seconds": SECONDS})
+
+
+def check_gpu_clock(host: str, measurement: Mapping[str, Any]) -> Verdict:
+    """Return whether the clock rose; a host without the driver's library is not judged."""
+    clock = measurement.get("clock")
+    low = clock is not None and clock < MIN_CLOCK
+    return Verdict(
+        check="host.gpu_clock",
+        severity=Severity.WARNING if low else Severity.INFO if clock is None else Severity.OK,
+        host=host,
+        subject="GPU clock under load",
+        expected=f"at least {MIN_CLOCK} MHz",
+        seen=f"not measured: {measurement.get('skipped')}" if clock is None else f"{clock} MHz",
+        source="nvidia-smi",
+        fix="shut that host down, unplug its power for a minute, and boot it" if low else "",
+    )

@@ -1,0 +1,34 @@
+"""What is asked of a host before anything is known of a recipe; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sparkfleet.facts import HostFacts
+from sparkfleet.model import Severity, Verdict
+from sparkfleet.quantities import format_size
+
+
+def check_machine(facts: HostFacts) -> Iterator[Verdict]:
+    """Yield who answered on a host, which driver it runs, and the room on its disk."""
+    system, disk = facts.system, facts.disk
+    login = f"user {system.user}, Python {system.python}"
+    yield _passed_verdict(facts, "login", ("SSH", "a login with Python 3.8 or later"), login)
+    if facts.driver:
+        driver = f"{facts.driver}, kernel {system.kernel}"
+        yield _passed_verdict(facts, "driver", ("NVIDIA driver", "loaded"), driver)
+    if disk:
+        space = f"{format_size(disk.available)} of {format_size(disk.total)} free, at {disk.folder}"
+        yield _passed_verdict(facts, "disk", ("weights_dir", "a disk with room for weights"), space)
+
+
+def _passed_verdict(facts: HostFacts, name: str, what: tuple[str, str], value: str) -> Verdict:
+    subject, expected = what
+    return Verdict(
+        check=f"host.{name}",
+        severity=Severity.OK,
+        host=facts.host,
+        subject=subject,
+        expected=expected,
+        seen=value,
+    )

@@ -1,0 +1,170 @@
+"""What of a host's memory is not the model's: desktop, page cache, swap; pure.
+
+GPU, CPU and page cache share one memory: what any of them holds, the model lacks.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterator
+
+from sparkfleet.facts import HostFacts
+from sparkfleet.facts.machine import Memory
+from sparkfleet.launch.engines import NATIVE, read_engine_kind
+from sparkfleet.launch.engines.checks import NO_MEMORY_KERNEL
+from sparkfleet.launch.host.survey import Survey
+from sparkfleet.model import Severity, Verdict
+from sparkfleet.quantities import format_memory
+from sparkfleet.recipes.settings import Settings
+
+DROP_CACHES_COMMAND = "sudo sh -c 'sync; echo 3 > /proc/sys/vm/drop_caches'"  # seed 5, section 6
+DEFAULT_UTILIZATION = 0.92  # vLLM's own default: facts, row 28
+MOST_SWAPPED = 1 << 30  # bytes
+LOGIN_SCREEN = 256 << 20  # bytes; one that nobody uses holds 24 MiB of the GPU
+SOURCE = "/proc/meminfo"
+
+
+def check_host_memory(settings: Settings, facts: HostFacts, survey: Survey) -> Iterator[Verdict]:
+    """Yield verdicts on one host's memory, and on what may take it away later.
+
+    What runs of ours holds memory that it gives back before anything starts, so that nothing is
+    said about the memory of a host that serves.
+    """
+    yield from _check_desktop(facts)
+    if facts.memory and not survey.running_summary:
+        yield from _check_available_memory(settings, facts.memory)
+        yield from _check_free_memory(settings, facts.memory)
+        yield from _check_swap(settings.host.name, facts.memory)
+    yield from _check_native_kernel(settings, facts)
+    yield from _check_linger(settings, facts)
+
+
+def _check_desktop(facts: HostFacts) -> Iterator[Verdict]:
+    """Tell what a desktop costs: hosts with one have frozen under load (facts, rows 4 and 27)."""
+    if not facts.desktop:
+        return
+    size = sum(process.memory or 0 for process in facts.desktop)
+    names = ", ".join(process.name.rpartition("/")[2] for process in facts.desktop)
+    yield Verdict(
+        check="host.desktop",
+        severity=Severity.WARNING if size > LOGIN_SCREEN else Severity.INFO,
+        host=facts.host,
+        subject="desktop session",
+        expected="none: it takes memory of the GPU",
+        seen=f"{format_memory(size)} on the GPU: {names}",
+        source="nvidia-smi",
+        fix="log out there, or end it: sudo systemctl isolate multi-user.target",
+    )
+
+
+def _check_available_memory(settings: Settings, memory: Memory) -> Iterator[Verdict]:
+    """Refuse what the memory guard would end at once."""
+    least = settings.size("guard_loading") if settings.value("guard") else 0
+    short = memory.available < least
+    cached, swapped = (
+        format_memory(memory.cached),
+        format_memory(memory.swap_total - memory.swap_free),
+    )
+    yield Verdict(
+        check="host.memory",
+        severity=Severity.ERROR if short else Severity.OK,
+        host=settings.host.name,
+        subject="MemAvailable",
+        expected=f"at least {format_memory(least)}, below which the memory guard ends ranks",
+        seen=f"{format_memory(memory.available)} of {format_memory(memory.total)}; "
+        f"page cache {cached}, swapped out {swapped}",
+        source=SOURCE,
+        fix="what takes it? on that host: ps aux --sort=-rss | head; nvidia-smi" if short else "",
+    )
+
+
+def _check_free_memory(settings: Settings, memory: Memory) -> Iterator[Verdict]:
+    """Tell of memory that is there but that vLLM will not see: it looks at MemFree (case C44)."""
+    share = find_memory_utilization(settings)
+    requested = int((share or 0) * memory.total)
+    if share is None or memory.free >= requested or memory.available < requested:
+        return
+    drops = bool(settings.value("drop_caches"))
+    yield Verdict(
+        check="host.page_cache",
+        severity=Severity.INFO if drops else Severity.WARNING,
+        host=settings.host.name,
+        subject="MemFree",
+        expected=f"gpu-memory-utilization {share:g} of {format_memory(memory.total)}: "
+        f"{format_memory(requested)}",
+        seen=f"{format_memory(memory.free)}; page cache {format_memory(memory.cached)}, "
+        f"{format_memory(memory.available)} available",
+        source=SOURCE,
+        fix="drop_caches empties it right before the start"
+        if drops
+        else f"set drop_caches: true, or once on that host: {DROP_CACHES_COMMAND}",
+    )
+
+
+def find_memory_utilization(settings: Settings) -> float | None:
+    """Return the share of memory that vLLM asks for; None where it is told the KV cache's size."""
+    args = {
+        name.lstrip("-").replace("_", "-"): value
+        for name, value in settings.mapping("vllm_args").items()
+    }
+    if args.get("kv-cache-memory-bytes") is not None:
+        return None
+    value = args.get("gpu-memory-utilization")
+    try:
+        return DEFAULT_UTILIZATION if value is None else float(value)
+    except (TypeError, ValueError):
+        return None  # vLLM says what is wrong with it
+
+
+def _check_swap(host: str, memory: Memory) -> Iterator[Verdict]:
+    used = memory.swap_total - memory.swap_free
+    if used < MOST_SWAPPED:
+        return
+    yield Verdict(
+        check="host.swap",
+        severity=Severity.WARNING,
+        host=host,
+        subject="swap",
+        expected=f"less than {format_memory(MOST_SWAPPED)} in use",
+        seen=format_memory(used),
+        source=SOURCE,
+        fix="something needs more memory than there is: ps aux --sort=-rss | head",
+    )
+
+
+def _check_native_kernel(settings: Settings, facts: HostFacts) -> Iterator[Verdict]:
+    """Tell of the kernel that runs out of memory early, where no container caps it (case C46)."""
+    risky = fnmatch.fnmatchcase(facts.system.kernel, NO_MEMORY_KERNEL)
+    if not risky or read_engine_kind(settings) != NATIVE:
+        return
+    yield Verdict(
+        check="host.kernel",
+        severity=Severity.WARNING,
+        host=facts.host,
+        subject=f"kernel {facts.system.kernel}",
+        expected="another: hosts with it have wedged while 22 GiB were available",
+        seen="no memory cap: the engine is native",
+        source="uname -r",
+        fix="set guard_loading: 8GiB; if SSH is silent while ping answers, it happened",
+    )
+
+
+def _check_linger(settings: Settings, facts: HostFacts) -> Iterator[Verdict]:
+    """Tell of a host that removes semaphores when nobody is logged in (facts, row 47)."""
+    outside = read_engine_kind(settings) == NATIVE or settings.text("engine_user") not in (
+        "",
+        "root",
+        "0",
+    )
+    if facts.lingers is not False or not outside:
+        return
+    yield Verdict(
+        check="host.linger",
+        severity=Severity.WARNING,
+        host=facts.host,
+        subject=f"shared memory of {facts.system.user}",
+        expected="kept when the last SSH session ends",
+        seen="removed by systemd-logind (RemoveIPC)",
+        source="/var/lib/systemd/linger, /etc/systemd/logind.conf",
+        fix=f"on that host: loginctl enable-linger {facts.system.user}; or hosts.prepare",
+    )

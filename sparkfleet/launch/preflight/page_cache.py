@@ -1,0 +1,116 @@
+"""The memory of a host, looked at and given back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sparkfleet.commands import Command, quote
+from sparkfleet.errors import CommandError
+from sparkfleet.model import Severity, Verdict
+from sparkfleet.quantities import format_memory
+from sparkfleet.remote.connection import Connection
+from sparkfleet.remote.sudo import Sudo, run_program_with_sudo, run_with_sudo
+
+PATIENCE = 6.0  # s; a driver frees what an ended process held within one
+DROP_TIMEOUT = 180.0  # s; `sync` writes out what is dirty first
+DROP_REQUEST = {"do": "drop"}
+DROP_COMMAND = ("sh", "-c", "sync; echo 3 > /proc/sys/vm/drop_caches")  # seed 5, section 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReclaimedMemory:
+    """What came back after ranks ended, bytes: `held` by those on the GPU, `available` now."""
+
+    held: int
+    back: int
+    available: int
+    whole: bool
+    waited: float
+
+    def __str__(self) -> str:
+        came = f"{format_memory(max(self.back, 0))} came back in {self.waited:.0f} s"
+        return f"{format_memory(self.available)} available, {came}"
+
+
+def inspect_memory(connection: Connection) -> dict[str, Any]:
+    """Return what is available now, and who holds what on the GPU, for `settle`."""
+    return connection.run_program("host/memory", {"do": "look"})
+
+
+def wait_for_memory(connection: Connection, before: dict[str, Any]) -> ReclaimedMemory:
+    """Wait, for a bounded time, until the memory of what ended since `before` is back."""
+    request = {"do": "settle", "before": before, "patience": PATIENCE}
+    answer = connection.run_program("host/memory", request)
+    return ReclaimedMemory(
+        held=answer["held"],
+        back=answer["back"],
+        available=answer["available"],
+        whole=answer["whole"],
+        waited=answer["waited"],
+    )
+
+
+def check_reclaimed_memory(host: str, reclaimed: ReclaimedMemory) -> Verdict:
+    """Return whether the memory is really back."""
+    return Verdict(
+        check="host.memory_back",
+        severity=Severity.OK if reclaimed.whole else Severity.WARNING,
+        host=host,
+        subject="memory",
+        expected=f"the {format_memory(reclaimed.held)} that the ranks held on the GPU",
+        seen=str(reclaimed),
+        source="/proc/meminfo, nvidia-smi",
+        fix="" if reclaimed.whole else "who holds it? nvidia-smi; if nobody does, reboot that host",
+    )
+
+
+def check_drop_caches(connection: Connection, password: str = "") -> Verdict:
+    """Return whether the user of a host may empty its page cache, by `password` if it takes one."""
+    result = connection.run(Command(argv=("sudo", "-n", "-l", *DROP_COMMAND)))
+    permission = "allowed" if result.returncode == 0 else result.stderr.strip() or "not allowed"
+    if password and result.returncode:
+        permission = _try_sudo_password(connection, password)
+    allowed = permission.startswith("allowed")
+    ways = "hosts.prepare --tags caches; cluster.up --ask-become-pass; or drop_caches: false"
+    return Verdict(
+        check="host.drop_caches",
+        severity=Severity.OK if allowed else Severity.ERROR,
+        host=connection.host.name,
+        subject="drop_caches",
+        expected=f"sudo without a password for: {quote(DROP_COMMAND)}",
+        seen=permission,
+        source="sudo -n -l",
+        fix="" if allowed else ways,
+    )
+
+
+def _try_sudo_password(connection: Connection, password: str) -> str:
+    try:
+        run_with_sudo(connection, Command(argv=("true",)), Sudo(user="root", password=password))
+    except CommandError as error:
+        return error.message
+    return "allowed with the password"
+
+
+def drop_caches(connection: Connection, password: str = "") -> tuple[int, int]:
+    """Empty the page cache of a host and return MemFree before and after, bytes.
+
+    Its user may have a rule for that alone, so `password` is for a host where that does not do.
+    Raises CommandError where its user may not.
+    """
+    try:
+        answer = connection.run_program("host/memory", DROP_REQUEST, timeout=DROP_TIMEOUT)
+    except CommandError as error:
+        if password:
+            sudo = Sudo(user="root", password=password)
+            answer = run_program_with_sudo(
+                connection, "host/memory", DROP_REQUEST, sudo=sudo, timeout=DROP_TIMEOUT
+            )
+            return answer["before"], answer["after"]
+        raise CommandError(
+            error.message,
+            host=connection.host.name,
+            hint="--ask-become-pass, hosts.prepare --tags caches, or drop_caches: false",
+        ) from error
+    return answer["before"], answer["after"]

@@ -1,0 +1,92 @@
+"""Whether a model can be divided as ``--tp N --pp M`` asks; pure.
+
+What vLLM itself finds out after minutes: it refuses attention heads that N does not divide
+(config/model.py of 0.32) and gives each rank a copy of KV heads when there are fewer than ranks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sparkfleet.fit.config import Architecture
+from sparkfleet.model import Severity, Verdict
+
+SOURCE = "config.json"
+
+
+def check_parallelism(model: Architecture, *, tp: int, pp: int, host: str) -> Iterator[Verdict]:
+    """Yield verdicts on the attention heads, the KV heads and the layers of `model`."""
+    heads, kv_heads = model.attention_heads
+    if tp > 1:
+        yield _check_attention_heads(heads, tp, host)
+    if tp > 1 and heads and not heads % tp and not model.latent:
+        yield _check_kv_heads(kv_heads, tp, host)
+    if pp > 1:
+        yield _check_layers(model.layers, pp, host)
+
+
+def _check_attention_heads(heads: int | None, tp: int, host: str) -> Verdict:
+    if heads is None:
+        return _unknown_shape_verdict("attention heads", f"a number that --tp {tp} divides", host)
+    fits = heads % tp == 0
+    sizes = ", ".join(str(size) for size in range(1, tp) if heads % size == 0)
+    return Verdict(
+        check="model.heads",
+        severity=Severity.OK if fits else Severity.ERROR,
+        host=host,
+        subject="attention heads",
+        expected=f"a number that --tp {tp} divides",
+        seen=str(heads),
+        source=SOURCE,
+        fix="" if fits else f"--tp can be {sizes}; --pp divides the layers instead",
+    )
+
+
+def _check_kv_heads(kv_heads: int | None, tp: int, host: str) -> Verdict:
+    if kv_heads is None:
+        return _unknown_shape_verdict(
+            "KV heads", f"as many as --tp {tp}, or fewer that divide it", host
+        )
+    copied = kv_heads < tp
+    fits = (tp % kv_heads if copied else kv_heads % tp) == 0
+    severity = Severity.INFO if copied else Severity.OK
+    copies = f"{tp // kv_heads} ranks keep the same KV cache: more ranks make no more room"
+    return Verdict(
+        check="model.kv_heads",
+        severity=severity if fits else Severity.ERROR,
+        host=host,
+        subject="KV heads",
+        expected=f"a multiple of --tp {tp}, or fewer that divide it",
+        seen=f"{kv_heads}; {copies}" if copied and fits else str(kv_heads),
+        source=SOURCE,
+        fix="" if fits else f"--tp that divides {kv_heads}, or a multiple of it",
+    )
+
+
+def _check_layers(layers: int | None, pp: int, host: str) -> Verdict:
+    if layers is None:
+        return _unknown_shape_verdict("layers", f"at least {pp}, one for each stage of --pp", host)
+    fits = layers >= pp
+    return Verdict(
+        check="model.layers",
+        severity=Severity.OK if fits else Severity.ERROR,
+        host=host,
+        subject="layers",
+        expected=f"at least {pp}, one for each stage of --pp",
+        seen=str(layers),
+        source=SOURCE,
+        fix="" if fits else f"--pp can be {layers} at most",
+    )
+
+
+def _unknown_shape_verdict(subject: str, expected: str, host: str) -> Verdict:
+    return Verdict(
+        check="model.unknown",
+        severity=Severity.INFO,
+        host=host,
+        subject=subject,
+        expected=expected,
+        seen="cannot tell: the file does not say it in a form that is known",
+        source=SOURCE,
+        fix="vLLM itself will say so when it starts",
+    )

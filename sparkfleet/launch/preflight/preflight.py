@@ -1,0 +1,181 @@
+"""What can be known to be wrong with the hosts before anything is moved or stopped; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from sparkfleet.facts import HostFacts
+from sparkfleet.launch import staged_paths
+from sparkfleet.launch.deployment import secrets
+from sparkfleet.launch.deployment.executor import Executor, select_executor
+from sparkfleet.launch.engines import NATIVE, docker_options, mods, read_engine_kind
+from sparkfleet.launch.engines.checks import check_container_engine
+from sparkfleet.launch.host import nccl_library
+from sparkfleet.launch.host.image import Probe
+from sparkfleet.launch.host.survey import PACKAGES, Survey
+from sparkfleet.launch.images.checks import PackageLocation, check_packages
+from sparkfleet.launch.preflight.memory_checks import check_host_memory
+from sparkfleet.model import Severity, Verdict
+from sparkfleet.recipes.settings import Settings
+
+
+def check_hosts(
+    facts: Mapping[str, HostFacts],
+    surveys: Mapping[str, Survey],
+    settings: Mapping[str, Settings],
+    *,
+    nodes: int,
+) -> tuple[Verdict, ...]:
+    """Return verdicts on every host: its GPU, its engine, its ports; then what must be equal."""
+    names = list(settings)
+    choice = select_executor(settings[names[0]], surveys, nodes=nodes)
+    executor = choice.executor if choice else None
+    verdicts: list[Verdict] = []
+    for name in names:
+        verdicts.append(_check_gpu_present(facts[name]))
+        verdicts += check_host_memory(settings[name], facts[name], surveys[name])
+        if (daemon := surveys[name].daemon) is None:
+            verdicts += _check_native_engine(settings[name], surveys[name], executor)
+        else:
+            verdicts += check_container_engine(settings[name], facts[name], daemon)
+        ports = _list_required_ports(settings[name], executor, head=name == names[0])
+        verdicts += _check_free_ports(facts[name], surveys[name], ports)
+        verdicts += _check_orphans(name, surveys[name])
+    verdicts += _check_same_engine(surveys, settings, executor)
+    libraries = {name: survey.nccl for name, survey in surveys.items() if survey.nccl}
+    verdicts += nccl_library.check_nccl_libraries(libraries, settings)
+    return tuple(verdicts)
+
+
+def check_engine_settings(settings: Settings) -> None:
+    """Raise InputError for settings of the engine and of vLLM that cannot be rendered later.
+
+    Reads the mods and the secrets of this machine.
+    """
+    for name, value in settings.mapping("vllm_env").items():
+        secrets.resolve_secret(settings, name, value)
+    if read_engine_kind(settings) == NATIVE:
+        settings.needed("engine_venv")
+    else:
+        settings.needed("engine_image")
+        docker_options.parse_mounts(settings, "~", staged_paths.map_staged_files(settings, "~"))
+        mods.read_mods(settings)
+    staged_paths.build_user_arguments(settings, "", "")
+
+
+def _check_gpu_present(facts: HostFacts) -> Verdict:
+    return Verdict(
+        check="host.gpu",
+        severity=Severity.OK if facts.gpus else Severity.ERROR,
+        host=facts.host,
+        subject="GPU",
+        expected="one that answers nvidia-smi",
+        seen=facts.gpus[0].name if facts.gpus else "none",
+        source="nvidia-smi",
+        fix="" if facts.gpus else "is the driver loaded? try: nvidia-smi; after an update: reboot",
+    )
+
+
+def _check_native_engine(
+    settings: Settings, survey: Survey, executor: Executor | None
+) -> Iterator[Verdict]:
+    path = settings.needed("engine_venv")
+    there = bool((survey.engine or {}).get("exists"))
+    location = PackageLocation(
+        name=path,
+        source="engine_venv",
+        absent="not installed" if there else "no such environment",
+        add=f"on that host: {path}/bin/pip install '{{}}'",
+    )
+    nodes = 1 if executor is Executor.UNI else 2
+    yield from check_packages(
+        survey.probe or Probe(), settings, location, nodes=nodes, executor=executor
+    )
+
+
+def _list_required_ports(
+    settings: Settings, executor: Executor | None, *, head: bool
+) -> Mapping[int, str]:
+    """Return the ports that have to be free; all of them while the executor is not known."""
+    names = ["vllm_port"] if head else []
+    if executor in (Executor.RAY, None):
+        names += ["ray_node_manager_port", "ray_object_manager_port"]
+        names += ["ray_port"] if head else []
+        names += ["ray_dashboard_port"] if head and settings.value("ray_dashboard") else []
+    if executor in (Executor.MP, None):
+        names += ["vllm_master_port"] if head else []
+    return {settings.integer(name): name for name in names}
+
+
+def _check_free_ports(
+    facts: HostFacts, survey: Survey, ports: Mapping[int, str]
+) -> Iterator[Verdict]:
+    managed = {process["pid"] for process in survey.processes}
+    if survey.containers:
+        managed.add(None)  # what root holds in a container shows no holder to the user
+    for listener in facts.listeners:
+        if listener.port not in ports or listener.pid in managed:
+            continue
+        yield Verdict(
+            check="host.port",
+            severity=Severity.ERROR,
+            host=facts.host,
+            subject=f"port {listener.port} ({ports[listener.port]})",
+            expected="free",
+            seen=f"held by {listener.holder}",
+            source="/proc/net/tcp",
+            fix=f"stop that process, or set another {ports[listener.port]}",
+        )
+
+
+def _check_orphans(host: str, survey: Survey) -> Iterator[Verdict]:
+    """Refuse what runs with our label and no record: nobody knows what memory it takes."""
+    if survey.hash is None and survey.running_summary and not survey.state:
+        yield Verdict(
+            check="host.orphans",
+            severity=Severity.ERROR,
+            host=host,
+            subject="what runs with our label",
+            expected="a record of its start",
+            seen=f"{survey.running_summary} without one",
+            source=f"{survey.folder}/deployment.json",
+            fix="see it with cluster.status, end it with cluster.down",
+        )
+
+
+def _check_same_engine(
+    surveys: Mapping[str, Survey], settings: Mapping[str, Settings], executor: Executor | None
+) -> Iterator[Verdict]:
+    packages = [name for name in PACKAGES if name != "ray" or executor is Executor.RAY]
+    names: Sequence[str] = list(surveys)
+    first = surveys[names[0]].engine or {}
+    for name in names[1:]:
+        if read_engine_kind(settings[name]) != read_engine_kind(settings[names[0]]):
+            yield _different_engine_verdict(settings[names[0]], settings[name])
+        engine = surveys[name].engine or {}
+        for package in packages:
+            if engine.get(package) != first.get(package):
+                yield Verdict(
+                    check="engine.same",
+                    severity=Severity.ERROR,
+                    host=name,
+                    subject=package,
+                    expected=f"{first.get(package)}, as on {names[0]}",
+                    seen=str(engine.get(package)),
+                    source="package metadata",
+                    fix=f"install {package}=={first.get(package)} on {name}",
+                )
+
+
+def _different_engine_verdict(head: Settings, worker: Settings) -> Verdict:
+    expected = read_engine_kind(head)
+    return Verdict(
+        check="engine.same",
+        severity=Severity.ERROR,
+        host=worker.host.name,
+        subject="engine",
+        expected=f"{expected}, as on {head.host.name}",
+        seen=read_engine_kind(worker),
+        source=str(worker.origin("engine")),
+        fix=f"set engine: {expected} for all hosts of the cluster",
+    )

@@ -1,0 +1,159 @@
+"""Options of vLLM that name a file or a model which the recipe declares (case C33).
+
+`weights_files` and `weights_drafts` are staged below the weights folder of every node. An option
+that names one, as it is declared or by its last part, gets the path that the engine sees: by its
+id vLLM would ask the Hub for what is ``main`` now, and write that to the weights folder.
+``@MODEL@`` in an option or in `vllm_env` stands for the model's own folder there (guide 7.2.3: a
+draft in the model's ``assistant/``; 13.3: an image that is told by MODEL_PATH).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
+from typing import Any
+
+from sparkfleet.errors import RecipeError
+from sparkfleet.launch.deployment.arguments import check_raw_args, format_vllm_args
+from sparkfleet.model import EMPTY
+from sparkfleet.recipes.settings import Settings
+from sparkfleet.weights import layout
+from sparkfleet.weights.required_models import RequiredModel, list_required_models
+
+TAKES_FILE = ("chat-template", "reasoning-parser-plugin", "tool-parser-plugin")
+MODEL_PLACEHOLDER = "@MODEL@"
+SUFFIXES = (".jinja", ".jinja2", ".j2", ".py", ".txt")
+TAKES_MODELS = ("speculative-config", "lora-modules")
+HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
+
+
+def build_user_arguments(
+    settings: Settings, weights: str, model: str, drafts: Mapping[str, str] = EMPTY
+) -> tuple[str, ...]:
+    """Return the words of `vllm serve` that the user chose: `vllm_args`, then `vllm_raw_args`.
+
+    Raises RecipeError for a file that nobody declares and for an option that is ours.
+    """
+    resolved = resolve_vllm_args(settings, weights, model, drafts)
+    options = format_vllm_args(resolved, where=settings.origin("vllm_args"))
+    raw_args = [
+        text.replace(MODEL_PLACEHOLDER, model) for text in settings.value("vllm_raw_args") or ()
+    ]
+    return (*options, *check_raw_args(raw_args, where=settings.origin("vllm_raw_args")))
+
+
+def resolve_vllm_args(
+    settings: Settings, weights: str, model: str, drafts: Mapping[str, str] = EMPTY
+) -> dict[str, Any]:
+    """Return `vllm_args` with every declared name replaced by its path below `weights`.
+
+    `weights` and the folder `model` are as the engine sees them; `drafts` are the folders below
+    `weights` of models of the Hub, by their names.
+
+    Raises RecipeError for an option that takes a file or a model and names one that nobody
+    declares: in a container, or on another node, it would not be there.
+    """
+    paths = map_staged_files(settings, weights)
+    paths |= {name: f"{weights}/{path}" for name, path in drafts.items()}
+    paths |= {name: model for name in (settings.text("vllm_model"),) if HUB_NAME.fullmatch(name)}
+    resolved = {}
+    for option, value in settings.mapping("vllm_args").items():
+        resolved[option] = _replace_paths(value, paths, model)
+        if _is_undeclared_file(option, resolved[option]):
+            raise _undeclared_name_error(settings, option, "weights_files", value)
+        for name in _find_undeclared_models(settings, option, value):
+            raise _undeclared_name_error(settings, option, "weights_drafts", name)
+    return resolved
+
+
+def _undeclared_name_error(
+    settings: Settings, option: str, variable: str, name: str
+) -> RecipeError:
+    kind = "file" if variable == "weights_files" else "model"
+    return RecipeError(
+        f"vllm_args: {option} names the {kind} {name}, and no {variable} declares it",
+        where=settings.origin("vllm_args", option),
+        hint=f"{variable}: [{name}] stages it on every node; the option stays as it is",
+    )
+
+
+def map_staged_files(settings: Settings, weights: str) -> dict[str, str]:
+    """Return the path below `weights` of every file and local draft, by each of its names."""
+    return {
+        name: f"{weights}/{path}"
+        for want in list_required_models(settings)[1:]
+        if (path := _find_staged_path(want)) is not None
+        for name in _list_path_names(want, path)
+    }
+
+
+def _find_undeclared_models(settings: Settings, option: str, value: Any) -> Iterator[str]:
+    """Yield the models of the Hub that an option names by their ids, and that no want declares."""
+    if option.lstrip("-").replace("_", "-") in TAKES_MODELS:
+        declared = {want.name for want in list_required_models(settings)}
+        items = value if isinstance(value, list | tuple) else (value,)
+        for name in map(_extract_model_name, items):
+            if HUB_NAME.fullmatch(name) and name not in declared:
+                yield name
+
+
+def _extract_model_name(item: Any) -> str:
+    """Return the model of ``{model: NAME}``, ``{path: NAME}`` or ``ALIAS=NAME``."""
+    item = _parse_json_item(item)
+    if isinstance(item, Mapping):
+        return str(item.get("model") or item.get("path") or "")
+    return str(item).rpartition("=")[2]
+
+
+def _parse_json_item(item: Any) -> Any:
+    """Return what JSON in a text stands for, anything else as it is."""
+    if isinstance(item, str) and item.startswith("{"):
+        with contextlib.suppress(ValueError):  # no JSON: as it is
+            return json.loads(item)
+    return item
+
+
+def _find_staged_path(want: RequiredModel) -> str | None:
+    """Return where a want is staged below the weights folder; None for a model of the Hub.
+
+    Only its manifest knows its commit.
+    """
+    if want.file is not None:
+        return want.file
+    return want.name if want.folder is not None else None
+
+
+def _list_path_names(want: RequiredModel, path: str) -> set[str]:
+    names = {path, PurePosixPath(path).name, f"./{path}"}
+    if want.folder is not None:
+        local = want.folder / want.file if want.file and want.name == layout.LOOSE else want.folder
+        names.add(str(local))
+    return names
+
+
+def _replace_paths(value: Any, paths: Mapping[str, str], model: str) -> Any:
+    if isinstance(value, str):
+        return _replace_text_paths(value, paths).replace(MODEL_PLACEHOLDER, model)
+    if isinstance(value, Mapping):
+        return {key: _replace_paths(item, paths, model) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_replace_paths(item, paths, model) for item in value]
+    return value
+
+
+def _replace_text_paths(value: str, paths: Mapping[str, str]) -> str:
+    parsed = _parse_json_item(value)
+    if isinstance(parsed, Mapping):
+        replaced = _replace_paths(parsed, paths, MODEL_PLACEHOLDER)
+        return value if replaced == parsed else json.dumps(replaced, separators=(",", ":"))
+    alias, sign, name = value.rpartition("=")
+    return alias + sign + paths.get(name, name)
+
+
+def _is_undeclared_file(option: str, value: Any) -> bool:
+    takes_file = option.lstrip("-").replace("_", "-") in TAKES_FILE
+    is_path = isinstance(value, str) and value.endswith(SUFFIXES) and "\n" not in value
+    return takes_file and is_path and not value.startswith(("/", "{{"))

@@ -1,0 +1,1 @@
+"""Watching a start: ranks, rendezvous, placement group, log patterns."""

@@ -1,0 +1,55 @@
+"""The last milestone of each rank, kept while the logs of a start grow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from sparkfleet.vllm import milestones
+from sparkfleet.vllm.milestones import Milestone
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankUpdate:
+    """A rank on `host` has reached a milestone; `rank` None: a process that has none."""
+
+    host: str
+    rank: int | None
+    milestone: Milestone
+
+    def __str__(self) -> str:
+        return str(self.milestone) if self.rank is None else f"rank {self.rank}: {self.milestone}"
+
+
+class RankTracker:
+    """Reads the new lines of every host's log; `hosts` are names by fabric address.
+
+    Under Ray the head's log tells of all ranks, so that a line's address says which host it is of.
+    """
+
+    def __init__(self, hosts: Mapping[str, str] | None = None) -> None:
+        self._hosts = hosts or {}
+        self._kept: dict[str, list[str]] = {}
+        self._last: dict[tuple[str, int | None], RankUpdate] = {}
+
+    def feed(self, host: str, lines: Sequence[str]) -> Iterator[RankUpdate]:
+        """Yield what the new `lines` of the log of `host` tell that was not known."""
+        relevant = [line for line in lines if milestones.parse_milestone(line) or "rank" in line]
+        if not relevant:
+            return
+        kept = self._kept.setdefault(host, [])
+        kept += relevant
+        for rank, milestone in milestones.find_latest_milestones("\n".join(kept)).items():
+            where = self._hosts.get(milestone.address or "", host)
+            update = RankUpdate(host=where, rank=rank, milestone=milestone)
+            if self._last.get((host, rank)) != update:
+                self._last[host, rank] = update
+                yield update
+
+    def __str__(self) -> str:
+        """Return the last milestone of each rank, and of the rest of each host, in one line."""
+        ranked = {
+            update.rank: str(update) for update in self._last.values() if update.rank is not None
+        }
+        rest = [f"{update.host}: {update}" for update in self._last.values() if update.rank is None]
+        return ", ".join([*(ranked[rank] for rank in sorted(ranked)), *rest])

@@ -1,0 +1,162 @@
+"""Watching all hosts of a start together, until the endpoint is healthy or one has failed."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sparkfleet.commands import build_script_command
+from sparkfleet.errors import LaunchError, UnreachableError
+from sparkfleet.launch.deployment.executor import Executor
+from sparkfleet.launch.host import memory_guard, processes
+from sparkfleet.launch.host.deployment_record import DeploymentMetadata
+from sparkfleet.launch.startup.ranks import RankTracker, RankUpdate
+from sparkfleet.launch.startup.rendezvous import Rendezvous
+from sparkfleet.remote import ping
+from sparkfleet.remote.channel import Channel, ChannelTimeoutError
+from sparkfleet.remote.connection import Connection
+
+SILENCE = 5.0  # s without a report until a host counts as lost; it reports twice a second
+
+UpdateCallback = Callable[[RankUpdate], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchTarget:
+    """What is watched on one host; `port` is the endpoint's, None where it is on another host."""
+
+    location: Mapping[str, str]
+    folder: str
+    roles: tuple[str, ...]
+    port: int | None
+    limit: float  # s
+
+
+class Watch:
+    """One wait on several hosts: the first that is ready, or fails, ends it on all of them.
+
+    Silence of a log is no failure: a cold start compiles for minutes. A dead process, a host that
+    stops answering, and the limit are. `show` gets what each rank does; an error tells its last.
+    `meeting` bounds how long ranks without Ray may take to find each other; `omen` tells what
+    is wrong with a start whose log has a line, and what to do about it.
+    """
+
+    def __init__(
+        self,
+        ranks: RankTracker,
+        on_update: UpdateCallback,
+        rendezvous: Rendezvous | None = None,
+        *,
+        check_line: Callable[[str], tuple[str, str] | None] = lambda _: None,
+    ) -> None:
+        self._ranks, self._on_update, self._rendezvous = ranks, on_update, rendezvous
+        self._check_line = check_line
+        self._reading = threading.Lock()
+        self._over = threading.Event()
+        self._channels: list[Channel] = []
+
+    def follow(
+        self,
+        connection: Connection,
+        target: WatchTarget,
+        *,
+        done: Callable[[], bool] = lambda: False,
+    ) -> float | None:
+        """Watch one host; return the seconds until its endpoint was healthy, or `done` said yes.
+
+        None where another host ended the wait. Raises LaunchError, UnreachableError.
+        """
+        began = time.monotonic()
+        try:
+            for report in self._reports(connection, target):
+                self._handle_lines(connection.host.name, report["lines"])
+                self._check_report(connection, target, report, time.monotonic() - began)
+                if report["health"] or done():
+                    return time.monotonic() - began
+                if self._over.is_set():
+                    break
+        finally:
+            self._over.set()  # ready, failed, interrupted, or over already
+            for channel in tuple(self._channels):
+                channel.close()
+        return None
+
+    def _reports(self, connection: Connection, target: WatchTarget) -> Iterator[dict[str, Any]]:
+        health = None if target.port is None else f"http://127.0.0.1:{target.port}/health"
+        request = {"folder": target.folder, "roles": list(target.roles), "health": health}
+        command = build_script_command("deployment/watch", request)
+        channel = connection.open(command)
+        self._channels.append(channel)
+        channel.feed([command.stdin], end=False)  # a host that is lost now shows below
+        yield from _read_reports(connection, channel)
+        if not self._over.is_set():
+            raise UnreachableError(
+                f"the watch on this host ended: {channel.stderr.strip() or 'connection lost'}",
+                host=connection.host.name,
+            )
+
+    def _handle_lines(self, host: str, lines: Sequence[str]) -> None:
+        with self._reading:
+            for line in lines:
+                if problem := self._check_line(line):
+                    raise LaunchError(problem[0], host=host, hint=problem[1])
+                if self._rendezvous:
+                    self._rendezvous.feed(host, line, time.monotonic())
+            for update in self._ranks.feed(host, lines):
+                self._on_update(update)
+
+    def _check_report(
+        self, connection: Connection, target: WatchTarget, report: Mapping[str, Any], waited: float
+    ) -> None:
+        host = connection.host.name
+        guard = memory_guard.parse_guard(report["guard"])
+        if guard and guard.reason:
+            raise LaunchError(str(guard.reason), host=host, hint=memory_guard.FIX)
+        if report["dead"]:
+            tail = processes.read_tail(connection, target.location, report["dead"][-1])
+            raise LaunchError(
+                f"{' and '.join(report['dead'])} died while starting{self._format_reached()}",
+                host=host,
+                hint=tail,
+            )
+        if self._rendezvous and (problem := self._rendezvous.find_problem(host, time.monotonic())):
+            tail = processes.read_tail(connection, target.location, "serve")
+            raise LaunchError(problem, host=host, hint=tail)
+        if waited > target.limit and target.port is not None and not report["health"]:
+            raise LaunchError(
+                f"not ready after {target.limit:.0f} s{self._format_reached()}",
+                host=host,
+                hint="a cold start can be longer: raise vllm_ready_timeout in the recipe",
+            )
+
+    def _format_reached(self) -> str:
+        reached = str(self._ranks)
+        return f"; last seen: {reached}" if reached else ""
+
+
+def create_rank_tracker(about: DeploymentMetadata) -> RankTracker:
+    """Return what reads the logs of a deployment."""
+    return RankTracker({address: name for name, address in about.ray_nodes.items()})
+
+
+def create_rendezvous(about: DeploymentMetadata) -> Rendezvous | None:
+    """Return what watches the ranks of a deployment come together, None where Ray does."""
+    if about.executor != Executor.MP:
+        return None
+    return Rendezvous(hosts=about.hosts, limit=about.join_timeout)
+
+
+def _read_reports(connection: Connection, channel: Channel) -> Iterator[dict[str, Any]]:
+    try:
+        for line in channel.lines(silence=SILENCE):
+            yield json.loads(line)
+    except ChannelTimeoutError as error:
+        raise UnreachableError(
+            f"the host stopped answering ({SILENCE:.0f} s without a report)",
+            host=connection.host.name,
+            hint=ping.suggest_recovery(connection.host.address),
+        ) from error

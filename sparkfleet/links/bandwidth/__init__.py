@@ -1,0 +1,1 @@
+"""Measured rates between hosts, and what rate each rail should reach."""

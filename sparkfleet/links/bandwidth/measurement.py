@@ -1,0 +1,106 @@
+"""Measuring rates and round trips between hosts: who takes, who sends, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sparkfleet.links.bandwidth import flows
+from sparkfleet.links.bandwidth.rates import Delay, MeasuredRate, Pair, Samples, Way, schedule_steps
+from sparkfleet.links.model import Fabric
+from sparkfleet.links.reachability.session import Session, open_sessions
+from sparkfleet.model import Host
+
+if TYPE_CHECKING:
+    from sparkfleet.remote.pool import ConnectionPool
+
+STEP_LIMIT = 30  # s that a step may take at most
+
+Results = Sequence[Mapping[str, Any]]
+
+
+def measure_rates(
+    pool: ConnectionPool,
+    fabric: Fabric,
+    hosts: Sequence[Host],
+    *,
+    rounds: Iterable[tuple[Pair, ...]],
+    seconds: float,
+) -> Samples:
+    """Measure the rates of every way and the round trips of every rail between the given pairs.
+
+    The pairs of a round work at the same time; each way takes `seconds`. One channel a host. What
+    does not answer costs seconds and is told in its sample. Raises the SparkfleetError of a host
+    that did not take part.
+    """
+    each = [(pairs, list(schedule_steps(fabric, pairs))) for pairs in rounds]
+    limit = STEP_LIMIT * (1 + sum(len(plan) for _, plan in each))
+    requests = {host.name: {"timeout": limit} for host in hosts}
+    rates: list[MeasuredRate] = []
+    delays: list[Delay] = []
+    with open_sessions(pool, "fabric/bandwidth", requests, hosts=hosts) as running:
+        ensemble = Ensemble(pool=pool, running=running, hosts={item.name: item for item in hosts})
+        for pairs, plan in each:
+            for step in plan:
+                onward = [item for item in step if item.whole and (item.host, item.peer) in pairs]
+                delays += ensemble.round_trips(onward)
+                rates += ensemble.rates(step, seconds)
+    return Samples(rates=tuple(rates), delays=tuple(delays))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ensemble:
+    """The program `onhost/bandwidth.py` on all hosts; of a step no host is twice on one side."""
+
+    pool: ConnectionPool
+    running: Mapping[str, Session]
+    hosts: Mapping[str, Host]
+
+    def round_trips(self, step: Sequence[Way]) -> list[Delay]:
+        """Time small round trips on every rail of every way; one direction tells for both."""
+        passed = self._pass([(way, "echo") for way in step], 0)
+        return [
+            delay
+            for way, got in zip(step, passed, strict=True)
+            for delay in flows.parse_delays(way, got)
+        ]
+
+    def rates(self, step: Sequence[Way], seconds: float) -> list[MeasuredRate]:
+        """Send on every way for some seconds."""
+        chosen = [(way, self._kind(way)) for way in step]
+        passed = self._pass(chosen, seconds)
+        return [
+            flows.sum_flow_rates(way, kind, got)
+            for (way, kind), got in zip(chosen, passed, strict=True)
+        ]
+
+    def _kind(self, way: Way) -> str:
+        there = all(self.running[name].first["perftest"] for name in (way.host, way.peer))
+        return flows.choose_flow_kind(way, perftest=there)
+
+    def _pass(self, step: Sequence[tuple[Way, str]], seconds: float) -> list[Results]:
+        """Let every taker listen, then every sender send; return the results of each way."""
+        ports = self._request_all(
+            {way.peer: {"take": flows.build_take_flows(way, kind, seconds)} for way, kind in step}
+        )
+        sent = self._request_all(
+            {
+                way.host: {
+                    "send": flows.build_send_flows(way, kind, seconds, ports[way.peer]["ports"]),
+                    "seconds": seconds,
+                }
+                for way, kind in step
+            }
+        )
+        return [sent[way.host]["sent"] for way, _ in step]
+
+    def _request_all(
+        self, requests: Mapping[str, Mapping[str, Any]]
+    ) -> Mapping[str, Mapping[str, Any]]:
+        return self.pool.map(
+            lambda connection: self.running[connection.host.name].send_request(
+                requests[connection.host.name]
+            ),
+            [self.hosts[name] for name in requests],
+        ).all()

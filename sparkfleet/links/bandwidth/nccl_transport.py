@@ -1,0 +1,87 @@
+"""Which transport NCCL took, by its own INFO lines: RDMA, or TCP without a word (C31)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sparkfleet.links.verdicts import error, ok
+from sparkfleet.model import Verdict
+
+RANK = re.compile(r"(\S+?):(\d+):\d+ \[\d+\] NCCL INFO (.*)")  # host:pid:tid [device]
+VIA = re.compile(r"via NET/(\w+)")
+USING = re.compile(r"NET/(\w+) : Using (.*)")
+DEVICE = re.compile(r"\[\d+\](\S+?)[:/\s]")
+DMABUF = re.compile(r"enabled for HCA \d+ '([\w.]+)")
+BARE = re.compile(r"NET/IB : No device found|Failed to initialize any NET plugin")
+VERSION = re.compile(r"NCCL version (\S+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transport:
+    """What one rank said: `networks` are those that channels or the start named.
+
+    `devices` are HCAs, or netdevs for TCP; `version` is empty where the log does not tell. `bare`
+    says that NCCL found no RDMA device: it prints ``NET/IB : Using`` all the same, with none.
+    """
+
+    rank: str
+    networks: frozenset[str] = frozenset()
+    devices: tuple[str, ...] = ()
+    version: str = ""
+    bare: bool = False
+
+    @property
+    def rdma(self) -> bool:
+        """Whether everything goes by RDMA: ``NET/IB`` or a plugin's ``NET/IBext_v10``."""
+        return bool(self.networks) and all(name.startswith("IB") for name in self.networks)
+
+
+def parse_transports(log: str) -> Mapping[str, Transport]:
+    """Return what each rank (``host:pid``) says in a log; prefixes before NCCL's own are skipped.
+
+    Channels tell what is in use; where a log has none, the start (``NET/IB : Using``) does.
+    """
+    messages: dict[str, list[str]] = {}
+    for line in log.splitlines():
+        match = RANK.search(line)
+        if match:
+            messages.setdefault(f"{match[1]}:{match[2]}", []).append(match[3])
+    return {rank: _parse_transport(rank, "\n".join(lines)) for rank, lines in messages.items()}
+
+
+def _parse_transport(rank: str, text: str) -> Transport:
+    using = [(network, rest) for network, rest in USING.findall(text) if DEVICE.search(rest)]
+    version = VERSION.search(text)
+    devices = [name for _, rest in using for name in DEVICE.findall(rest)] + DMABUF.findall(text)
+    return Transport(
+        rank=rank,
+        networks=frozenset(VIA.findall(text) or [network for network, _ in using]),
+        devices=tuple(dict.fromkeys(devices)),
+        version=version[1] if version else "",
+        bare=BARE.search(text) is not None,
+    )
+
+
+def judge_transport(host: str, transport: Transport, *, rdma: bool = True) -> Verdict | None:
+    """Return the verdict on what a rank on `host` took, or None where its log does not tell.
+
+    Without `rdma` none was to be expected there, and TCP is no error.
+    """
+    if not transport.networks and not (transport.bare and rdma):
+        return None
+    good = transport.rdma or not rdma
+    networks = ", ".join(f"NET/{name}" for name in sorted(transport.networks)) or "no RDMA device"
+    return (ok if good else error)(
+        "link.transport",
+        host,
+        transport.rank,
+        expected="NET/IB or NET/IBext: RDMA" if rdma else "TCP: no RDMA device in use",
+        seen=f"{networks} on "
+        f"{', '.join(transport.devices) or 'devices that the log does not name'}",
+        source="NCCL INFO",
+        fix=""
+        if good
+        else "RDMA was not available to NCCL: check /dev/infiniband, NCCL_IB_HCA, NCCL_IB_DISABLE",
+    )

@@ -1,0 +1,62 @@
+"""What bandwidth tools print, and how large to let them measure; pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+MIB = 1024 * 1024
+BUFFERS = 4  # of the message's size that a collective holds on a node: in, out, NCCL's own
+MEMORY_SHARE = 16  # of MemAvailable at most one part; 16 GiB froze a machine with a desktop
+LARGEST = 1024 * MIB  # bytes; beyond it bus bandwidth no longer grows (nccl-tests outputs)
+SMALLEST = MIB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectiveRow:
+    """One message size of a collective: bytes, and bus bandwidth in GB/s (out of place)."""
+
+    size: int
+    busbw: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteBandwidth:
+    """What `ib_write_bw` printed: `average` in Gb/s, MTU in bytes."""
+
+    device: str
+    mtu: int
+    size: int
+    average: float
+
+
+def limit_message_size(available: Sequence[int]) -> int:
+    """Return the largest message, bytes, that no host's MemAvailable (bytes) is strained by.
+
+    A power of two between 1 MiB and 1 GiB. Every host holds `BUFFERS` of it.
+    """
+    budget = min(available) // MEMORY_SHARE // BUFFERS
+    size = SMALLEST
+    while size * 2 <= min(budget, LARGEST):
+        size *= 2
+    return size
+
+
+def select_bus_bandwidth(rows: Sequence[CollectiveRow]) -> float:
+    """Return the bus bandwidth of the largest size, GB/s.
+
+    Never a mean over the sizes: nccl-tests' own says 4.67 on a healthy rail.
+    """
+    return max(rows, key=lambda row: row.size).busbw
+
+
+def parse_ib_write_bw(text: str) -> WriteBandwidth | None:
+    """Parse `ib_write_bw`; None where it printed no result. The peak column may be 0.00."""
+    device = re.search(r"Device\s*:\s*(\S+)", text)
+    mtu = re.search(r"Mtu\s*:\s*(\d+)", text)
+    rows = re.findall(r"^\s*(\d+)\s+\d+\s+[\d.]+\s+([\d.]+)\s+[\d.]+", text, re.MULTILINE)
+    if not (device and mtu and rows):
+        return None
+    size, average = rows[-1]
+    return WriteBandwidth(device=device[1], mtu=int(mtu[1]), size=int(size), average=float(average))

@@ -1,0 +1,1 @@
+"""Static checks of the fabric, from the facts of all hosts; pure."""

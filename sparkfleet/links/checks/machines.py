@@ -1,0 +1,93 @@
+"""Machines: equal firmware, kernel and driver; kernels and packages that are known to be bad."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from sparkfleet.facts import HostFacts
+from sparkfleet.links.evidence import Check, Evidence
+from sparkfleet.links.verdicts import warning
+from sparkfleet.model import Verdict
+
+KHO_KERNELS = re.compile(r"7\.0\.0-(31|1019)\b")  # facts/dgx-spark.md 4, row 39
+UPDATER = "/var/lib/dpkg/info/mlnx-fw-updater.list"
+
+
+def check_equal_versions(evidence: Evidence) -> Iterator[Verdict]:
+    """Expect the head's firmware, kernel, page size, driver and DGX OS on every host (C20)."""
+    head, *rest = evidence.hosts
+    reference = _collect_versions(evidence, head)
+    for host in rest:
+        for name, (actual, source) in _collect_versions(evidence, host).items():
+            expected = reference[name][0]
+            if actual and expected and actual != expected:
+                yield warning(
+                    f"host.{name}",
+                    host,
+                    name,
+                    expected=f"{expected}, as on {head}",
+                    seen=actual,
+                    source=source,
+                    fix="update by hand so that all nodes are equal; nothing is installed or "
+                    "flashed by this tool",
+                )
+
+
+def _collect_versions(evidence: Evidence, host: str) -> dict[str, tuple[str, str]]:
+    facts = evidence.facts[host]
+    firmware = sorted({hca.firmware for hca in evidence.fabric.hcas(host)})
+    return {
+        "firmware": (", ".join(firmware), "/sys/class/infiniband/*/fw_ver"),
+        "kernel": (facts.system.kernel, "uname"),
+        "page_size": (str(facts.system.page_size or ""), "getpagesize"),
+        "driver": (facts.driver, "nvidia-smi"),
+        "release": (facts.release.version, "/etc/dgx-release"),
+    }
+
+
+def check_kernel_cma(evidence: Evidence) -> Iterator[Verdict]:
+    """Warn of kernels that lose the contiguous memory which RDMA registers (C15)."""
+    for host in evidence.hosts:
+        facts = evidence.facts[host]
+        if (
+            KHO_KERNELS.match(facts.system.kernel)
+            and "kho=off" not in facts.system.command_line.split()
+        ):
+            yield _report_kernel(
+                facts, f"{facts.system.kernel} without kho=off", "uname, /proc/cmdline"
+            )
+        memory = facts.memory
+        if memory and (memory.cma_total == 0 or (memory.cma_free or 0) > (memory.cma_total or 0)):
+            cma = f"CmaTotal {memory.cma_total}, CmaFree {memory.cma_free} bytes"
+            yield _report_kernel(facts, cma, "/proc/meminfo")
+
+
+def _report_kernel(facts: HostFacts, actual: str, source: str) -> Verdict:
+    return warning(
+        "host.cma",
+        facts.host,
+        "kernel",
+        expected="a kernel whose CMA is intact",
+        seen=actual,
+        source=source,
+        fix="ibv_reg_mr fails with ENOMEM there: boot with kho=off, or another kernel",
+    )
+
+
+def check_firmware_updater(evidence: Evidence) -> Iterator[Verdict]:
+    """Warn of the package that flashes the NIC when it is upgraded: it bricked one (C20)."""
+    for host in evidence.hosts:
+        if evidence.facts[host].read(UPDATER).lack is None:
+            yield warning(
+                "host.fw_updater",
+                host,
+                "mlnx-fw-updater",
+                expected="not installed",
+                seen="installed",
+                source=UPDATER,
+                fix="sudo apt-get purge mlnx-fw-updater: an upgrade of it flashes the NIC",
+            )
+
+
+CHECKS: tuple[Check, ...] = (check_equal_versions, check_kernel_cma, check_firmware_updater)

@@ -1,0 +1,1 @@
+"""The cable map as text and as SVG."""

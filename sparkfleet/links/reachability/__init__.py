@@ -1,0 +1,1 @@
+"""The active gate: who answers whom, on which rail."""

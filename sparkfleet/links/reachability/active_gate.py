@@ -1,0 +1,78 @@
+"""The active part of the gate: every host listens, calls and pings, all at the same time."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sparkfleet.links.model import Fabric
+from sparkfleet.links.reachability.misplugged import find_far_ends
+from sparkfleet.links.reachability.plan import PINGS, ReachReport, ReachRole, plan_reachability
+from sparkfleet.links.reachability.session import open_sessions
+from sparkfleet.links.reachability.verdicts import judge_reach
+from sparkfleet.model import Host, Verdict
+
+if TYPE_CHECKING:
+    from sparkfleet.remote.pool import ConnectionPool
+
+TIMEOUT = 90  # s for the whole of it
+
+
+def run_active_gate(
+    pool: ConnectionPool, fabric: Fabric, hosts: Sequence[Host]
+) -> tuple[Verdict, ...]:
+    """Prove who reaches whom over the fabric, and return the verdicts.
+
+    Every host opens a listener on each of its fabric addresses and rendezvous ports for as long as
+    this takes, and answers callers with a proof that it is that host. One channel a host. Raises
+    the SparkfleetError of a host that did not take part.
+    """
+    roles = plan_reachability(fabric, hosts)
+    nonce = secrets.token_hex(16)
+    requests = {name: _build_listen_request(role) for name, role in roles.items()}
+    with open_sessions(pool, "fabric/reach", requests, hosts=hosts) as running:
+        opened = {name: session.first for name, session in running.items()}
+        calls = {name: _build_call_request(role, opened, nonce) for name, role in roles.items()}
+        answers = pool.map(
+            lambda connection: running[connection.host.name].send_request(
+                calls[connection.host.name]
+            ),
+            hosts,
+        ).all()
+    reports = {name: _build_report(nonce, opened[name], answers[name]) for name in roles}
+    return judge_reach(roles, reports, find_far_ends(fabric, reports))
+
+
+def _build_listen_request(role: ReachRole) -> dict[str, Any]:
+    return {"token": role.token, "listen": role.listen, "hcas": role.hcas, "timeout": TIMEOUT}
+
+
+def _build_call_request(
+    role: ReachRole, opened: Mapping[str, Mapping[str, Any]], nonce: str
+) -> dict[str, Any]:
+    actual = {host: _parse_listening(answer) for host, answer in opened.items()}
+    calls = []
+    for call in role.calls:
+        address = str(call.to.ip)
+        listening = actual[call.to.host].get((address, call.port))
+        line = "" if listening is None else nonce
+        calls.append((call.rail.name, address, listening or call.port, line))
+    pings = [(ping.rail.name, str(ping.to.ip), ping.size, PINGS) for ping in role.pings]
+    return {"connect": calls, "ping": pings}
+
+
+def _parse_listening(answer: Mapping[str, Any]) -> dict[tuple[str, int], int]:
+    return {(address, port): got for address, port, got in answer["listening"]}
+
+
+def _build_report(nonce: str, opened: Mapping[str, Any], answer: Mapping[str, Any]) -> ReachReport:
+    return ReachReport(
+        nonce=nonce,
+        actual=_parse_listening(opened),
+        busy={(address, port): why for address, port, why in opened["busy"]},
+        connections=tuple(answer["connections"]),
+        pings=tuple(answer["pings"]),
+        counters=answer["counters"],
+        ends=answer["ends"],
+    )

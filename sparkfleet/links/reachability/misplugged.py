@@ -1,0 +1,48 @@
+"""Cables that end elsewhere than their addresses say; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sparkfleet.links.model import Fabric, Rail
+from sparkfleet.links.reachability.plan import ReachReport
+from sparkfleet.links.verdicts import error
+from sparkfleet.model import Verdict
+
+FarEnds = Mapping[tuple[str, str], tuple[Rail, ...]]  # (host, netdev) -> rails on its wire
+NOWHERE: FarEnds = {}
+
+
+def find_far_ends(fabric: Fabric, reports: Mapping[str, ReachReport]) -> FarEnds:
+    """Return which rails of the cluster answered on the wire of each netdev that was asked."""
+    rails = {
+        rail.netdev.mac: rail
+        for host in fabric.hosts
+        for rail in (*fabric.rails[host], *fabric.spare[host])
+    }
+    return {
+        (host, netdev): tuple(rails[mac] for mac in macs if mac in rails)
+        for host, report in reports.items()
+        for netdev, macs in report.ends.items()
+    }
+
+
+def find_other_end(ends: FarEnds, rail: Rail, to: Rail) -> Rail | None:
+    """Return the rail at the other end of `rail`'s cable, where that is known and is not `to`."""
+    rails = ends.get((rail.host, rail.name), ())
+    names = [(end.host, end.name) for end in rails]
+    return rails[0] if rails and (to.host, to.name) not in names else None
+
+
+def report_misplugged(rail: Rail, to: Rail, end: Rail) -> Verdict:
+    """Return the verdict on a cable that should end at `to` and ends at `end`."""
+    return error(
+        "link.misplugged",
+        rail.host,
+        f"{rail.name} {rail.ip}",
+        expected=f"a cable to {to.host} {to.name}, where {to.ip} is",
+        seen=f"it ends at {end.host} {end.name} {end.address or 'without address'}",
+        source="ping -6 ff02::1, ip -6 neigh",
+        fix=f"cables of {rail.host} or {end.host} are in each other's cage: swap them, or the "
+        "addresses of the two cages",
+    )

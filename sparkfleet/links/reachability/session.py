@@ -1,0 +1,77 @@
+"""A program that runs on every host at the same time and is talked to line by line."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sparkfleet.commands import build_script_command
+from sparkfleet.errors import CommandError
+from sparkfleet.model import Host
+from sparkfleet.remote.channel import ChannelTimeoutError
+
+if TYPE_CHECKING:
+    from sparkfleet.remote.channel import Channel
+    from sparkfleet.remote.connection import Connection
+    from sparkfleet.remote.pool import ConnectionPool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """The program on one host; `first` is its answer to the request that it was started with."""
+
+    host: str
+    first: Mapping[str, Any]
+    channel: Channel
+    lines: Iterator[bytes]
+
+    def send_request(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Send a request and return its answer; raises CommandError."""
+        data = json.dumps(request, separators=(",", ":")).encode() + b"\n"
+        return _exchange_line(self.host, self.channel, self.lines, data)
+
+
+@contextmanager
+def open_sessions(
+    pool: ConnectionPool,
+    program: str,
+    requests: Mapping[str, Mapping[str, Any]],
+    *,
+    hosts: Sequence[Host],
+) -> Iterator[Mapping[str, Session]]:
+    """Run `onhost/<program>.py` on `hosts`, one channel each, until the block ends.
+
+    Every request says in `timeout`, seconds, how long the program may take as a whole. Raises the
+    SparkfleetError of a host that did not take part.
+    """
+    opened: list[Channel] = []
+
+    def start(connection: Connection) -> Session:
+        request = requests[connection.host.name]
+        command = build_script_command(program, request)
+        channel = connection.open(command)
+        opened.append(channel)
+        lines = channel.lines(time.monotonic() + request["timeout"])
+        first = _exchange_line(connection.host.name, channel, lines, command.stdin)
+        return Session(host=connection.host.name, first=first, channel=channel, lines=lines)
+
+    try:
+        yield pool.map(start, hosts).all()
+    finally:
+        for channel in opened:
+            channel.close()
+
+
+def _exchange_line(
+    host: str, channel: Channel, lines: Iterator[bytes], data: bytes
+) -> Mapping[str, Any]:
+    try:
+        channel.send(data)
+        return dict(json.loads(next(lines)))
+    except (OSError, StopIteration, ChannelTimeoutError, ValueError) as error:
+        output = channel.stderr.strip().splitlines()[-1:] or [repr(error)]
+        raise CommandError(f"the program on it gave up: {output[0]}", host=host) from error

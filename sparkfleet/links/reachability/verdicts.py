@@ -1,0 +1,226 @@
+"""What the active part of the gate means; pure."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+from typing import Any
+
+from sparkfleet.links.model import Rail
+from sparkfleet.links.reachability.counters import judge_counters
+from sparkfleet.links.reachability.misplugged import (
+    NOWHERE,
+    FarEnds,
+    find_other_end,
+    report_misplugged,
+)
+from sparkfleet.links.reachability.plan import (
+    FREE_PORT,
+    ICMP_AND_IP,
+    Ping,
+    ReachReport,
+    ReachRole,
+    TcpCall,
+)
+from sparkfleet.links.verdicts import error, ok, warning
+from sparkfleet.model import Verdict
+
+
+def judge_reach(
+    roles: Mapping[str, ReachRole], reports: Mapping[str, ReachReport], ends: FarEnds = NOWHERE
+) -> tuple[Verdict, ...]:
+    """Return what the reports of all hosts prove and what they do not."""
+    verdicts: list[Verdict] = []
+    for host, role in roles.items():
+        paths = list(_judge_paths(role, reports[host], (roles, reports, ends)))
+        host_verdicts = [
+            *_judge_pings(
+                role, reports[host], {(verdict.check, verdict.subject) for verdict in paths}
+            ),
+            *paths,
+            *judge_counters(host, reports[host].counters),
+        ]
+        verdicts += host_verdicts or [_report_proven(role)]
+    return tuple(verdicts)
+
+
+def _report_proven(role: ReachRole) -> Verdict:
+    peers = ", ".join(dict.fromkeys(call.to.host for call in role.calls))
+    return ok(
+        "link.reach",
+        role.host,
+        "fabric addresses",
+        expected="every peer on every rail and port, by its own proof",
+        seen=f"{len(role.calls)} connections and {len(role.pings)} pings to {peers} passed",
+        source="tcp, ping -M do",
+    )
+
+
+def _judge_paths(
+    role: ReachRole,
+    report: ReachReport,
+    context: tuple[Mapping[str, ReachRole], Mapping[str, ReachReport], FarEnds],
+) -> Iterator[Verdict]:
+    roles, reports, ends = context
+    pairs = zip(role.calls, report.connections, strict=True)
+    for _, group in groupby(pairs, key=lambda pair: (pair[0].rail.name, pair[0].to.ip)):
+        answers = list(group)
+        rail, to = answers[0][0].rail, answers[0][0].to
+        there = reports[to.host]
+        failed = [(call, answer) for call, answer in answers if not answer["connected"]]
+        impostor = next(_find_impostors(answers, roles, report.nonce, there), None)
+        if impostor is not None:
+            yield _report_impostor(rail, to, impostor)
+        elif len(failed) == len(answers):
+            end = find_other_end(ends, rail, to)
+            why = failed[0][1]["why"]
+            yield (
+                _report_no_path(rail, to, why) if end is None else report_misplugged(rail, to, end)
+            )
+        elif not _is_known_lossy(role, report, rail, to):
+            yield from (_report_blocked(call, answer, there) for call, answer in failed)
+
+
+def _is_known_lossy(role: ReachRole, report: ReachReport, rail: Rail, to: Rail) -> bool:
+    """Return whether pings got lost on this way: then a call that failed tells nothing more."""
+    return any(
+        count_lost_packets(answer["small"]) or count_lost_packets(answer["large"])
+        for ping, answer in zip(role.pings, report.pings, strict=True)
+        if (ping.rail.name, ping.to.ip) == (rail.name, to.ip)
+    )
+
+
+def _report_no_path(rail: Rail, to: Rail, why: str) -> Verdict:
+    return error(
+        "link.path",
+        rail.host,
+        f"{rail.name} {rail.ip}",
+        expected=f"TCP to {to.host} at {to.ip} ({to.name})",
+        seen=why.lower(),
+        source="connect(2)",
+        fix=f"check the cable, the address and the firewall: ping -I {rail.name} {to.ip}",
+    )
+
+
+def _report_blocked(call: TcpCall, answer: Mapping[str, Any], there: ReachReport) -> Verdict:
+    at = (str(call.to.ip), call.port)
+    if at in there.busy:
+        return error(
+            "link.port",
+            call.to.host,
+            f"{call.to.name} {call.to.ip}:{call.port}",
+            expected="a free port, or a listener that peers reach",
+            seen=f"{there.busy[at].lower()}, and {call.rail.host} gets: {answer['why'].lower()}",
+            source="bind(2), connect(2)",
+            fix=f"free the port or choose another: ss -tlnp 'sport = :{call.port}'",
+        )
+    port = "ports that NCCL and gloo draw" if call.port == FREE_PORT else f"port {call.port}"
+    return error(
+        "link.firewall",
+        call.to.host,
+        f"{call.to.name} {call.to.ip}",
+        expected=f"{call.rail.host} reaches {port}",
+        seen=f"{answer['why'].lower()}, while other ports of that address answer",
+        source="connect(2)",
+        fix=f"let the fabric through the firewall: sudo ufw allow in on {call.to.name}",
+    )
+
+
+def _find_impostors(
+    answers: list[tuple[TcpCall, Mapping[str, Any]]],
+    roles: Mapping[str, ReachRole],
+    nonce: str,
+    there: ReachReport,
+) -> Iterator[str]:
+    """Yield who answered in place of the host that was called."""
+    proofs = {_compute_proof(role.token, nonce): name for name, role in roles.items()}
+    for call, answer in answers:
+        if answer["connected"] and (str(call.to.ip), call.port) in there.actual:
+            responder = proofs.get(answer.get("answer", ""))
+            if responder != call.to.host:
+                yield responder or "a machine outside this cluster"
+
+
+def _compute_proof(token: str, nonce: str) -> str:
+    return hmac.new(token.encode(), nonce.encode(), hashlib.sha256).hexdigest()
+
+
+def _report_impostor(rail: Rail, to: Rail, responder: str) -> Verdict:
+    return error(
+        "link.identity",
+        rail.host,
+        f"{rail.name} {rail.ip}",
+        expected=f"{to.host} behind {to.ip}",
+        seen=f"{responder} answered",
+        source="proof over TCP",
+        fix=f"find the other owner of {to.ip}: ip neigh show {to.ip}",
+    )
+
+
+def _judge_pings(
+    role: ReachRole, report: ReachReport, dead_paths: set[tuple[str, str]]
+) -> Iterator[Verdict]:
+    """Judge the pings; of those on a path that is `known` to be dead there is no more to say."""
+    for ping, answer in zip(role.pings, report.pings, strict=True):
+        small, large = answer["small"], answer["large"]
+        subject = f"{ping.rail.name} {ping.rail.ip}"
+        if small["received"] == 0:
+            if not dead_paths & {("link.path", subject), ("link.misplugged", subject)}:
+                yield _report_unproven_ping(ping, small)
+        elif large["received"] == 0:
+            yield _report_black_hole(ping, large)
+        elif count_lost_packets(small) or count_lost_packets(large):
+            yield _report_lossy(ping, large)
+
+
+def _report_unproven_ping(ping: Ping, small: Mapping[str, Any]) -> Verdict:
+    fix = "let this user run ping: sudo apt-get install -y iputils-ping"
+    if small["sent"] is not None:
+        fix = f"if TCP passes, a firewall drops ICMP: let it in on {ping.to.name} of {ping.to.host}"
+    return warning(
+        "link.ping",
+        ping.rail.host,
+        f"{ping.rail.name} {ping.rail.ip}",
+        expected=f"ping, to prove that packets of the full MTU reach {ping.to.host}",
+        seen=small["why"] or "not even small packets are answered",
+        source="ping",
+        fix=fix,
+    )
+
+
+def count_lost_packets(answer: Mapping[str, Any]) -> int:
+    """Return how many packets did not come back, less the one that may be under way at the end.
+
+    `ping` with a count and a deadline sends until it has that many answers, or the time is over.
+    """
+    if answer["sent"] is None:
+        return 0
+    return max(0, int(answer["sent"]) - int(answer["received"]) - 1)
+
+
+def _report_black_hole(ping: Ping, answer: Mapping[str, Any]) -> Verdict:
+    mtu = ping.size + ICMP_AND_IP
+    return error(
+        "link.mtu_path",
+        ping.rail.host,
+        f"{ping.rail.name} {ping.rail.ip}",
+        expected=f"packets of MTU {mtu} reach {ping.to.host} at {ping.to.ip} unfragmented",
+        seen=answer["why"] or "no packet came back",
+        source=f"ping -M do -s {ping.size}",
+        fix=f"set MTU {mtu} at both ends and on every switch port between: ping -M do "
+        f"-s {ping.size} -I {ping.rail.name} {ping.to.ip}",
+    )
+
+
+def _report_lossy(ping: Ping, answer: Mapping[str, Any]) -> Verdict:
+    return error(
+        "link.loss",
+        ping.rail.host,
+        f"{ping.rail.name} {ping.rail.ip}",
+        expected=f"no packet lost on the way to {ping.to.host} at {ping.to.ip}",
+        seen=f"{answer['sent'] - answer['received']} of {answer['sent']} lost",
+        source=f"ping -M do -s {ping.size}",
+        fix="reseat the cable at both ends; behind a switch look at its port counters",
+    )

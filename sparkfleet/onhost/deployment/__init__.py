@@ -1,0 +1,1 @@
+"""Programs for a deployment on a host: start, stop, watch, lock."""

@@ -1,0 +1,113 @@
+"""Send chat requests to the endpoint on this host, all at once, as clients would.
+
+Request: ``url`` (http://address:port), ``bodies`` (each one request; none: only tell the models),
+``timeout`` in seconds, and ``environment``, the file of this host that the server read: the key is
+there, if it wants one. When the input ends before the answer, nobody waits for it any more: this
+ends, and the server drops what it was asked.
+
+Answer: ``models`` that are served, and ``replies``, one a body: ``status`` of HTTP, ``content``
+(JSON, or the text of an error page), ``events`` of a stream (``at`` seconds after the request was
+sent, ``data`` as text) and ``began`` and ``seconds``, on a clock that all replies share.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+SHOWN = 500  # characters of an error page
+DATA = b"data: "  # a line of a stream
+
+
+def main() -> None:
+    """Answer the request on standard input."""
+    request = json.loads(sys.stdin.readline())
+    threading.Thread(target=end_with_input, daemon=True).start()
+    request["key"] = read_api_key(Path(request["environment"]))
+    listed = send_chat_request(request, "/v1/models", None)
+    if listed["status"] != 200:
+        why = listed["content"] or "nothing"
+        where = f"{request['url']}/v1/models"
+        outcome = (
+            f"answered {listed['status']}: {why}" if listed["status"] else f"gave no answer: {why}"
+        )
+        print(json.dumps({"error": f"{where} {outcome}"}))
+        return
+    models = [model["id"] for model in listed["content"]["data"]]
+    print(json.dumps({"models": models, "replies": send_all(request)}))
+
+
+def end_with_input() -> None:
+    """End this program when its input does."""
+    while os.read(0, 4096):
+        pass
+    os._exit(1)
+
+
+def read_api_key(path: Path) -> str:
+    """Return the key that the endpoint was started with, "" if it is open."""
+    tokens = shlex.split(path.read_text(), comments=True) if path.exists() else []
+    keys = [token.partition("=")[2] for token in tokens if token.startswith("VLLM_API_KEY=")]
+    return keys[-1] if keys else ""
+
+
+def send_all(request: dict[str, Any]) -> list[dict[str, Any]]:
+    """Send every body at the same time, and return the replies in their order."""
+    replies: list[dict[str, Any]] = [{} for _ in request["bodies"]]
+
+    def send_body(at: int) -> None:
+        replies[at] = send_chat_request(request, "/v1/chat/completions", request["bodies"][at])
+
+    threads = [threading.Thread(target=send_body, args=(at,)) for at in range(len(replies))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return replies
+
+
+def send_chat_request(
+    request: dict[str, Any], path: str, body: dict[str, Any] | None
+) -> dict[str, Any]:
+    """Return the reply to one request; its status is 0 where none came."""
+    headers = {"Content-Type": "application/json"}
+    if request["key"]:
+        headers["Authorization"] = f"Bearer {request['key']}"
+    data = None if body is None else json.dumps(body).encode()
+    http_request = urllib.request.Request(request["url"] + path, data=data, headers=headers)
+    began = time.monotonic()
+    result: dict[str, Any] = {"status": 0, "content": None, "events": [], "began": began}
+    try:
+        with urllib.request.urlopen(http_request, timeout=request["timeout"]) as reply:
+            result["status"] = reply.status
+            if body and body.get("stream"):
+                result["events"] = read_events(reply, began)
+            else:
+                result["content"] = json.load(reply)
+    except urllib.error.HTTPError as error:
+        result["status"] = error.code
+        result["content"] = error.read().decode(errors="replace")[:SHOWN]
+    except (OSError, ValueError) as error:
+        result.update(status=0, content=str(error))
+    return {**result, "seconds": time.monotonic() - began}
+
+
+def read_events(reply: Any, began: float) -> list[dict[str, Any]]:
+    """Return the events of a stream, each with the seconds after which it came."""
+    events = []
+    for line in reply:
+        if line.startswith(DATA):
+            text = line[len(DATA) :].decode(errors="replace").strip()
+            events.append({"at": time.monotonic() - began, "data": text})
+    return events
+
+
+main()

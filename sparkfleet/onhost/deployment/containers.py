@@ -1,0 +1,271 @@
+"""Look at the containers of one cluster's deployment on this host, or end them.
+
+Request: ``do`` (survey, images, settle, stop), ``cli`` (docker or podman), ``cluster_dir``, but for
+images ``cluster``; to look also ``image`` (null where none is named) and ``pip``, for a survey
+``files``, to settle the ``role`` that was started and how long it must ``stay``, to stop ``grace``.
+
+A container is ours by its label. The program that a role's script became, the client of
+`docker run`, is known by the record of the last start; `deployment.py` ends it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from sparkfleet.onhost.shared.paths import RefusedError, cluster_folder
+
+RECORD = "deployment.json"
+LABEL = "sparkfleet.cluster"
+GPU_KIND = "nvidia.com/gpu"
+HOOK = "nvidia-container-runtime-hook"
+CDI_FOLDERS = ("/etc/cdi", "/var/run/cdi")
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+PATIENCE = 30  # s for the daemon to answer
+START_PATIENCE = 60  # s for a container to start
+TICK, REMOVAL, TRIES = 0.1, 5.0, 5  # s, s, times
+
+
+class DaemonError(Exception):
+    """What the engine said instead of an answer."""
+
+
+def main() -> None:
+    """Answer the request on standard input."""
+    request = json.loads(sys.stdin.readline())
+    root = request["root"] = Path(request["cluster_dir"]).expanduser()
+    try:
+        if request["do"] != "images":
+            request["folder"] = cluster_folder(request["cluster_dir"], request["cluster"])
+        handlers = {
+            "survey": survey_containers,
+            "images": inspect_engine_images,
+            "settle": wait_for_container,
+            "stop": stop_containers,
+        }
+        answer = handlers[request["do"]](request)
+    except DaemonError as error:
+        answer = {"error": str(error), "hint": f"on that host: {request['cli']} ps"}
+    except RefusedError as refusal:
+        answer = refusal.answer()
+    except OSError as error:
+        answer = {"error": f"{error.filename or root}: {error.strerror}"}
+    print(json.dumps(answer))
+
+
+def survey_containers(request: dict[str, Any]) -> dict[str, Any]:
+    """Tell what is there: our files, the record of the last start, containers, image, daemon."""
+    folder = request["folder"]
+    with ThreadPoolExecutor(3) as threads:
+        daemon = threads.submit(inspect_daemon, request["cli"])
+        containers = threads.submit(list_labelled_containers, request)
+        image = threads.submit(inspect_engine_images, request)
+    answer = {
+        "home": str(Path.home()),
+        "user": f"{os.getuid()}:{os.getgid()}",
+        "folder": str(folder),
+        "files": {
+            name: read_optional_text(folder / name) for name in list_deployment_files(request)
+        },
+        "record": json.loads(read_optional_text(folder / RECORD) or "null"),
+        "engine": None,
+        "daemon": daemon.result(),
+        "processes": [],
+        "containers": [],
+    }
+    if "error" not in answer["daemon"]:
+        answer.update(containers=containers.result(), **image.result())
+    for role in list_clients(answer["record"]).values():
+        if is_client_alive(role):
+            command = f"{request['cli']} run {role['script']}"
+            answer["processes"].append({**role, "command": command})
+    return answer
+
+
+def list_clients(record: dict[str, Any] | None) -> dict[str, dict[str, Any]]:
+    """Return the client of each role that was started last."""
+    return (record or {}).get("roles", {})  # type: ignore[no-any-return]  # JSON
+
+
+def list_deployment_files(request: dict[str, Any]) -> list[str]:
+    """Return the files that are or could be part of the deployment."""
+    folder = request["folder"]
+    mods = (str(path.relative_to(folder)) for path in (folder / "mods").rglob("*"))
+    return [*request["files"], *(name for name in mods if (folder / name).is_file())]
+
+
+def read_optional_text(path: Path) -> str | None:
+    """Return the text of a file, or None where there is none."""
+    try:
+        return path.read_bytes().decode(errors="replace")  # line ends as they are
+    except FileNotFoundError:
+        return None
+
+
+def is_client_alive(client: dict[str, Any]) -> bool:
+    """Return whether the process that was started is still the one that has its PID."""
+    try:
+        text = Path(f"/proc/{client['pid']}/stat").read_text(errors="replace")
+    except OSError:
+        return False
+    state, *fields = text.rsplit(")", 1)[1].split()
+    return state != "Z" and bool(int(fields[18]) == client["began"])
+
+
+def run_engine_command(cli: str, *arguments: str, timeout: float = PATIENCE) -> str:
+    """Return what a command of the engine prints; raises DaemonError with the end of its words."""
+    try:
+        done = subprocess.run(
+            [cli, *arguments], capture_output=True, text=True, timeout=timeout, check=False
+        )
+    except FileNotFoundError:
+        raise DaemonError(f"{cli} is not installed") from None
+    except subprocess.TimeoutExpired:
+        raise DaemonError(f"{cli} {arguments[0]} does not answer within {timeout:.0f} s") from None
+    if message := done.returncode and (done.stderr.strip() or f"status {done.returncode}"):
+        raise DaemonError(f"{cli} {arguments[0]}: {message}")
+    return done.stdout
+
+
+def inspect_daemon(cli: str) -> dict[str, Any]:
+    """Return what the engine says about itself, or its error."""
+    try:
+        info = json.loads(run_engine_command(cli, "info", "--format", "{{json .}}"))
+    except DaemonError as error:
+        return {"error": str(error)}
+    if errors := info.get("ServerErrors"):
+        return {"error": f"{cli} info: {'; '.join(errors)}"}
+    root = info.get("DockerRootDir") or (info.get("store") or {}).get("graphRoot", "/")
+    folders = info.get("CDISpecDirs") or CDI_FOLDERS
+    return {
+        "info": info,
+        "free": shutil.disk_usage(root).free if Path(root).exists() else None,
+        "hook": shutil.which(HOOK, path=SYSTEM_PATH) is not None,
+        "cdi": any(
+            is_gpu_specification(path) for folder in folders for path in Path(folder).glob("*.*")
+        ),
+    }
+
+
+def is_gpu_specification(path: Path) -> bool:
+    """Return whether a file is a CDI specification of NVIDIA's GPUs."""
+    try:
+        return GPU_KIND in path.read_text(errors="replace")
+    except OSError:
+        return False
+
+
+def list_labelled_containers(request: dict[str, Any]) -> list[dict[str, str]]:
+    """Return every container that carries the cluster's label, also those that ended."""
+    cli, label = request["cli"], f"label={LABEL}={request['cluster']}"
+    for _ in range(TRIES):
+        ids = run_engine_command(cli, "ps", "-aq", "--no-trunc", "--filter", label).split()
+        with contextlib.suppress(DaemonError):  # one that goes by itself meanwhile
+            return [
+                {
+                    "id": container["Id"],
+                    "name": container["Name"].lstrip("/"),
+                    "state": container["State"]["Status"],
+                    "pid": str(container["State"]["Pid"]),
+                    "role": container["Config"]["Labels"].get("sparkfleet.role", ""),
+                    "deployment": container["Config"]["Labels"].get("sparkfleet.deployment", ""),
+                }
+                for container in (
+                    json.loads(run_engine_command(cli, "container", "inspect", *ids)) if ids else []
+                )
+            ]
+        time.sleep(TICK)
+    raise DaemonError(f"{cli} container inspect: containers of this cluster come and go")
+
+
+def inspect_engine_images(request: dict[str, Any]) -> dict[str, Any]:
+    """Return the image that is wanted, and the one that is derived from it with more packages."""
+    image = inspect_image(request, request["image"])
+    if not image or not request["pip"]:
+        return {"image": image, "derived": None}
+    made_of = json.dumps([image["layers"], request["pip"]])
+    name = f"sparkfleet-derived:{hashlib.sha256(made_of.encode()).hexdigest()[:12]}"
+    return {"image": image, "derived": inspect_image(request, name) or {"name": name}}
+
+
+def inspect_image(request: dict[str, Any], name: str | None) -> dict[str, Any] | None:
+    """Return what the engine knows of an image, with what was found inside it; None if absent."""
+    if name is None:
+        return None
+    try:
+        (details,) = json.loads(run_engine_command(request["cli"], "image", "inspect", name))
+    except DaemonError:
+        return None
+    config, layers = details["Config"], details["RootFS"]["Layers"]
+    key = hashlib.sha256("\n".join(layers).encode()).hexdigest()[:12]
+    probe = read_optional_text(request["root"] / "images" / f"{key}.json")
+    return {
+        "name": name,
+        "id": details["Id"],
+        "key": key,
+        "layers": layers,
+        "digests": details.get("RepoDigests") or [],
+        "size": details["Size"],
+        "environment": config.get("Env") or [],
+        "architecture": details["Architecture"],
+        "program": [*(config.get("Entrypoint") or ()), *(config.get("Cmd") or ())],
+        "probe": json.loads(probe) if probe else None,
+    }
+
+
+def wait_for_container(request: dict[str, Any]) -> dict[str, Any]:
+    """Wait until the container of a role that was just started runs, and see that it stays."""
+    role = request["role"]
+    client = list_clients(json.loads(read_optional_text(request["folder"] / RECORD) or "null"))[
+        role
+    ]
+    deadline, running = time.monotonic() + START_PATIENCE, 0.0
+    while time.monotonic() < deadline:
+        if not is_client_alive(client):
+            return {"error": f"{role} ended at once"}
+        states = [
+            container["state"]
+            for container in list_labelled_containers(request)
+            if container["role"] == role
+        ]
+        if running and time.monotonic() - running > request["stay"]:
+            return {"state": states}
+        if "running" in states and not running:
+            running = time.monotonic()
+        time.sleep(TICK)
+    return {"error": f"the container of {role} does not start within {START_PATIENCE} s"}
+
+
+def stop_containers(request: dict[str, Any]) -> dict[str, Any]:
+    """End and remove every container of ours, and check that none is left."""
+    cli, grace, first = request["cli"], request["grace"], list_labelled_containers(request)
+    running = [
+        container["id"]
+        for container in first
+        if container["state"] not in ("exited", "created", "dead")
+    ]
+    if running:
+        run_engine_command(cli, "stop", "-t", str(int(grace)), *running, timeout=grace + PATIENCE)
+    deadline = time.monotonic() + grace + REMOVAL
+    while True:
+        left = [container["id"] for container in list_labelled_containers(request)]
+        if not left or time.monotonic() > deadline:
+            break
+        with contextlib.suppress(DaemonError):  # one that goes by itself meanwhile
+            run_engine_command(cli, "rm", "-f", "-v", *left)
+        time.sleep(TICK)
+    if left:
+        return {"error": f"{len(left)} containers cannot be removed: {', '.join(left)}"}
+    return {"stopped": [container["name"] for container in first]}
+
+
+main()

@@ -1,0 +1,228 @@
+"""Bring an image to this host, or look inside one. Lives no longer than its standard input.
+
+Request: ``do``, ``cli`` (docker or podman), and what that deed needs:
+
+- pull: ``image``, from its registry
+- build: ``name`` of a new image, and the ``file`` that makes it (lines of a Dockerfile)
+- send: ``images`` to whoever knows the one-time ``key``, from ``address``, to ``peer`` only; with
+  ``platform``, that one of a multi-architecture image
+- receive: what the host at ``address`` and ``port`` sends to our ``own`` one, with its ``key``
+- probe: run ``program`` by the Python of ``image``, with the ``options`` of its containers; keep
+  what it says in the file ``record``
+
+Says ``{"progress": {...}}`` each second: layers, or bytes. `send` first says its port. Nothing
+is put into a file on the way: what one engine saves, the other loads at once (failure 22).
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import os
+import re
+import select
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import IO, Any
+
+PIECE = 1 << 20  # bytes moved at once
+PATIENCE = 60  # s for the other side to connect
+LOAD_PATIENCE = 300  # s that the other engine may take nothing
+PROBE_PATIENCE = 300  # s; a first container of a large image starts slowly
+LAST_LINES = 12  # of an engine's words that an error quotes
+LAYER = re.compile(r"([0-9a-f]{12}): (.*)")
+HERE = ("Pull complete", "Already exists")
+HINTS = (
+    (r"unauthori[sz]ed|authentication required|denied: ",
+     "on that host: docker login REGISTRY (nvcr.io: user $oauthtoken, password the NGC key)"),
+    (r"blobs/\S+: no such file",
+     "the image was saved with other platforms in its index: engine_image_source: pull"),
+    (r"no space left", "free some space there: docker system df; docker image prune"),
+    (r"no such host|i/o timeout|connection refused|network is unreachable",
+     "without a registry: load it on one host, then engine_image_source: copy"),
+    (r"short-name", "write the registry too: docker.io/vllm/vllm-openai:TAG"),
+    (r"manifest unknown|not found", "is the name right? see the registry's list of tags"),
+    (r"could not select device driver|unresolvable CDI",
+     "the engine cannot give containers the GPU: nvidia-ctk on that host, or engine_gpus"),
+)  # fmt: skip
+
+
+class EngineError(Exception):
+    """What the engine said when it failed."""
+
+
+class EngineCommand:
+    """One command of the engine, and how far it is."""
+
+    def __init__(self, argv: list[str], stdin: int | None = None) -> None:
+        self.progress: dict[str, int] = {}
+        self.child = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL if stdin is None else stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        self.output_lines: list[str] = []
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
+        threading.Thread(target=self._report_progress, daemon=True).start()
+
+    def _listen(self) -> None:
+        for line in require_pipe(self.child.stderr):
+            self.output_lines.append(line.decode(errors="replace").rstrip())
+
+    def _report_progress(self) -> None:
+        """Say each second how far it is; end with whoever started us."""
+        while not select.select([0], [], [], 1)[0] or os.read(0, PIECE):
+            print(json.dumps({"progress": self.progress}), flush=True)
+        self.child.kill()
+        os._exit(1)
+
+    def end(self) -> None:
+        """Wait for its end; raise EngineError if it failed."""
+        status = self.child.wait()
+        self._listener.join()
+        if status:
+            raise EngineError("\n".join(self.output_lines[-LAST_LINES:]) or f"status {status}")
+
+
+def require_pipe(pipe: IO[bytes] | None) -> IO[bytes]:
+    """Return a pipe that was asked for."""
+    assert pipe is not None  # noqa: S101 - Popen was told to make it
+    return pipe
+
+
+def main() -> None:
+    """Answer the request on standard input."""
+    request = json.loads(sys.stdin.buffer.readline())
+    handlers = {
+        "pull": pull_from_registry,
+        "build": build_from_text,
+        "send": save_to_peer,
+        "receive": load_from_peer,
+        "probe": run_probe_program,
+    }
+    try:
+        answer = handlers[request["do"]](request)
+    except EngineError as error:
+        text = str(error)
+        hint = next((hint for mark, hint in HINTS if re.search(mark, text, re.IGNORECASE)), None)
+        answer = {"error": f"{request['cli']} cannot {request['do']}: {text}", "hint": hint}
+    except OSError as error:
+        answer = {"error": f"{error.filename or request['do']}: {error.strerror or error}"}
+    print(json.dumps(answer))
+
+
+def pull_from_registry(request: dict[str, Any]) -> dict[str, Any]:
+    """Pull an image, counting its layers."""
+    work = EngineCommand([request["cli"], "pull", request["image"]])
+    layers: dict[str, bool] = {}
+    for line in require_pipe(work.child.stdout):
+        match = LAYER.match(line.decode(errors="replace"))
+        if match:
+            layers[match.group(1)] = match.group(2).startswith(HERE)
+            work.progress = {"layers": len(layers), "done": sum(layers.values())}
+    work.end()
+    return {}
+
+
+def build_from_text(request: dict[str, Any]) -> dict[str, Any]:
+    """Make an image from one that is here; what its commands say is shown if they fail."""
+    argv = [request["cli"], "build", "--network=host", "--tag", request["name"], "-"]
+    work = EngineCommand(argv, subprocess.PIPE)
+    with require_pipe(work.child.stdin) as stdin:
+        stdin.write(request["file"].encode())
+    for line in require_pipe(work.child.stdout):
+        work.output_lines.append(line.decode(errors="replace").rstrip())
+    work.end()
+    return {}
+
+
+def save_to_peer(request: dict[str, Any]) -> dict[str, Any]:
+    """Send images as the engine saves them, to the first who proves to know the key."""
+    with socket.create_server((request["address"], 0)) as listener:
+        listener.settimeout(PATIENCE)
+        print(json.dumps({"progress": {"port": listener.getsockname()[1]}}), flush=True)
+        wire = accept_peer(listener, request)
+    platform = [f"--platform={request['platform']}"] if request["platform"] else []
+    several = ["--multi-image-archive"] if request["cli"] == "podman" else []
+    with wire:
+        work = EngineCommand([request["cli"], "save", *several, *platform, *request["images"]])
+        count = 0
+        for piece in iter(lambda: os.read(require_pipe(work.child.stdout).fileno(), PIECE), b""):
+            wire.sendall(piece)
+            count += len(piece)
+            work.progress = {"bytes": count}
+        work.end()
+    return {"bytes": count}
+
+
+def accept_peer(listener: socket.socket, request: dict[str, Any]) -> socket.socket:
+    """Return the connection of the one who may have it."""
+    while True:
+        wire, (address, _) = listener.accept()
+        wire.settimeout(LOAD_PATIENCE)
+        nonce = os.urandom(32)
+        wire.sendall(nonce)
+        proof = hmac.new(request["key"].encode(), nonce, "sha256").digest()
+        if address == request["peer"] and hmac.compare_digest(
+            receive_bytes(wire, len(proof)), proof
+        ):
+            return wire
+        wire.close()
+
+
+def receive_bytes(wire: socket.socket, count: int) -> bytes:
+    """Return the next `count` bytes, or fewer at the end."""
+    data = b""
+    while len(data) < count:
+        piece = wire.recv(count - len(data))
+        if not piece:
+            break
+        data += piece
+    return data
+
+
+def load_from_peer(request: dict[str, Any]) -> dict[str, Any]:
+    """Load images as they arrive."""
+    at = (request["address"], request["port"])
+    with socket.create_connection(at, PATIENCE, (request["own"], 0)) as wire:
+        wire.sendall(hmac.new(request["key"].encode(), receive_bytes(wire, 32), "sha256").digest())
+        work = EngineCommand([request["cli"], "load", "--quiet"], subprocess.PIPE)
+        count = 0
+        try:
+            with require_pipe(work.child.stdin) as stdin:
+                for piece in iter(lambda: wire.recv(PIECE), b""):
+                    stdin.write(piece)
+                    count += len(piece)
+                    work.progress = {"bytes": count}
+        except BrokenPipeError:
+            work.end()
+            raise
+    work.end()
+    return {"bytes": count}
+
+
+def run_probe_program(request: dict[str, Any]) -> dict[str, Any]:
+    """Run a program inside an image and keep its answer."""
+    argv = [request["cli"], "run", "--rm", "--pull=never", "--network=none", *request["options"]]
+    argv += ["--entrypoint=python3", request["image"], "-c", request["program"]]
+    work = EngineCommand(argv)
+    timer = threading.Timer(PROBE_PATIENCE, work.child.kill)
+    timer.start()
+    output = require_pipe(work.child.stdout).read().decode(errors="replace").strip()
+    timer.cancel()
+    work.end()
+    answer = json.loads(output.splitlines()[-1])
+    path = Path(request["record"]).expanduser()
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    new = path.with_suffix(".new")
+    new.write_text(json.dumps(answer))
+    new.replace(path)
+    return {"probe": answer}
+
+
+main()

@@ -1,0 +1,106 @@
+"""Hold the lock of a cluster on this host until standard input ends.
+
+Request: ``{"folders": [...], "cluster": ..., "holder": {...}, "wait": s}``. Answers
+``{"held": true}``, or ``{"held": false, "folder": ..., "holder": {...}, "shared": bool}`` and ends;
+it is shared where the holder is the same run by another ``host``, which has the same folder. The
+kernel frees the lock when this process ends, and sshd ends it when the client's connection is gone.
+The file tells who holds it, and this process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import sys
+import time
+from typing import Any, TextIO
+
+from sparkfleet.onhost.shared.paths import RefusedError, cluster_folder
+
+TICK = 0.2  # s
+LACKING = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP)  # what a filesystem without locks answers
+RUN = ("machine", "pid", "since")  # what of a holder tells one run from another
+
+
+def main() -> None:
+    """Answer the request on standard input, and hold on."""
+    request = json.loads(sys.stdin.readline())
+    with contextlib.ExitStack() as files:
+        for folder in request["folders"]:
+            answer = hold_folder_lock(folder, request, files)
+            if answer:
+                print(json.dumps(answer))
+                return
+        print(json.dumps({"held": True}), flush=True)
+        sys.stdin.read()
+
+
+def hold_folder_lock(
+    folder: str, request: dict[str, Any], files: contextlib.ExitStack
+) -> dict[str, Any]:
+    """Take the lock of one folder, for as long as `files` are open; tell why that cannot be."""
+    try:
+        path = cluster_folder(folder, request["cluster"]) / "lock"
+    except RefusedError as refusal:
+        return refusal.answer()
+    except RuntimeError:
+        return {"error": f"nobody here has the home of {folder}", "hint": "see weights_dir"}
+    root = path.parent.parent
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file = files.enter_context(path.open("a+", encoding="utf-8"))
+        shared = is_held_by_same_run(read_lock_holder(file), request["holder"])
+        if shared or not wait_for_flock(file, float(request["wait"])):
+            return {
+                "held": False,
+                "folder": folder,
+                "holder": read_lock_holder(file),
+                "shared": shared,
+            }
+        files.callback(file.truncate, 0)
+        file.truncate(0)
+        file.write(json.dumps({**request["holder"], "process": os.getpid()}))
+        file.flush()
+        os.fsync(file.fileno())  # for other hosts, should the folder be theirs as well
+    except OSError as error:
+        hint = f"the inventory's user must own it: ls -ld {root.parent} {root}"
+        if error.errno in LACKING:
+            hint = "that filesystem has no locks: set cluster_dir to a folder on a disk of the host"
+        return {"error": f"{path}: {error.strerror}", "hint": hint}
+    return {}
+
+
+def is_held_by_same_run(holder: dict[str, str], requester: dict[str, str]) -> bool:
+    """Return whether our own run holds the lock by another host."""
+    same = all(holder.get(name) == requester[name] for name in RUN)
+    return same and holder["host"] != requester["host"]
+
+
+def wait_for_flock(file: TextIO, wait: float) -> bool:
+    """Return whether the lock could be had within `wait` seconds."""
+    deadline = time.monotonic() + wait
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(TICK)
+        else:
+            return True
+
+
+def read_lock_holder(file: TextIO) -> dict[str, str]:
+    """Return what the holder wrote about itself."""
+    file.seek(0)
+    try:
+        content: dict[str, str] = json.loads(file.read())
+    except ValueError:
+        return {}
+    return content
+
+
+main()

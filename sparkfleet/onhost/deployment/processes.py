@@ -1,0 +1,267 @@
+"""Look at, start and stop the processes of one cluster's deployment on this host.
+
+Request: ``do`` (survey, write, start, stop), ``cluster_dir``, ``cluster``, what that deed needs.
+
+What is ours is known by its label: SPARKFLEET_CLUSTER in a process's environment, as the rendered
+scripts export it. A process that rewrites its title can lose the label from /proc, so the sessions
+that were started here and the descendants of labelled processes count too. No other is signalled.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from sparkfleet.onhost.shared.paths import RefusedError, cluster_folder, join_relative_path
+
+RECORD, GUARD = "deployment.json", "guard.json"
+TICK = 0.05  # s between looks at a process
+REST_WAIT = 5.0  # s for what outlives its leader
+KILLS = ((signal.SIGKILL, REST_WAIT),) * 3  # who is forked meanwhile is in the next list only
+
+
+class HostProcess(NamedTuple):
+    """A live process; `began` is its start in clock ticks since boot, which makes a PID unique."""
+
+    pid: int
+    parent: int
+    session: int
+    began: int
+
+
+def main() -> None:
+    """Answer the request on standard input."""
+    request = json.loads(sys.stdin.readline())
+    handlers = {
+        "survey": survey_processes,
+        "write": write_deployment_files,
+        "start": start_role_script,
+        "stop": stop_cluster_processes,
+    }
+    try:
+        request["folder"] = cluster_folder(request["cluster_dir"], request["cluster"])
+        answer = handlers[request["do"]](request)
+    except RefusedError as refusal:
+        answer = refusal.answer()
+    except OSError as error:
+        root = request["folder"].parent
+        hint = f"the inventory's user must own it, with room: ls -ld {root}; df -h {root.parent}"
+        answer = {"error": f"{error.filename or request['folder']}: {error.strerror}", "hint": hint}
+    print(json.dumps(answer))
+
+
+def survey_processes(request: dict[str, Any]) -> dict[str, Any]:
+    """Tell what is there: our files, the record of the last start, live processes, the engine."""
+    folder = request["folder"]
+    return {
+        "home": str(Path.home()),
+        "folder": str(folder),
+        "files": {name: read_optional_text(folder / name) for name in request["files"]},
+        "record": read_deployment_record(folder),
+        "processes": [describe_process(process) for process in list_cluster_processes(request)],
+        "engine": inspect_venv(request["venv"]),
+    }
+
+
+def write_deployment_files(request: dict[str, Any]) -> dict[str, Any]:
+    """Put files in place, each whole or not at all; one that is given as null is removed."""
+    folder: Path = request["folder"]
+    paths = {name: join_relative_path(folder, name) for name in request["contents"]}
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for name, content in request["contents"].items():
+        path, new = paths[name], folder / f"{name}.new"
+        if content is None:
+            path.unlink(missing_ok=True)
+            continue
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        mode = 0o700 if name.endswith(".sh") else 0o600
+        try:
+            with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w") as file:
+                file.write(content)
+            new.replace(path)
+        finally:
+            new.unlink(missing_ok=True)  # is there after a full disk only
+    return {"written": sorted(request["contents"])}
+
+
+def start_role_script(request: dict[str, Any]) -> dict[str, Any]:
+    """Start a rendered script in a session of its own, and make sure that it stays."""
+    folder, role = request["folder"], request["role"]
+    path = folder / "logs" / f"{role}.log"
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    for old in (
+        [path] if read_deployment_record(folder) else path.parent.glob("*.log")
+    ):  # of what ran before
+        if old.exists() and old.stem != "guard":
+            old.replace(old.with_suffix(".log.1"))
+    with path.open("wb") as output:
+        child = subprocess.Popen(
+            ["bash", str(folder / request["script"])],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            cwd=Path.home(),
+        )
+    record_start(request, role, child.pid)
+    deadline = time.monotonic() + request["settle"]
+    while time.monotonic() < deadline:
+        if child.poll() is not None:
+            return {"error": f"{role} ended at once, with status {child.returncode}"}
+        time.sleep(TICK)
+    return {"pid": child.pid, "log": str(path)}
+
+
+def record_start(request: dict[str, Any], role: str, pid: int) -> None:
+    """Record who runs as `role`, so that a later run knows it again."""
+    began = getattr(find_process(pid), "began", 0)
+    roles = (read_deployment_record(request["folder"]) or {}).get("roles", {})
+    roles[role] = {"pid": pid, "began": began, "script": request["script"]}
+    content = {name: request.get(name) for name in ("hash", "cli", "about")}
+    write_deployment_files(
+        {**request, "contents": {RECORD: json.dumps({**content, "roles": roles})}}
+    )
+
+
+def stop_cluster_processes(request: dict[str, Any]) -> dict[str, Any]:
+    """End every process of ours and check that none is left.
+
+    First each role's leader, the newest first, since `vllm serve` and `ray start --block` end what
+    they started in order; a Ray whose parts are all signalled at once waits for itself. Then what
+    is left, with TERM and with KILL, each for a bounded time. With `keep` the records stay, so that
+    what was ended shows as dead; else the memory guard ends with its own.
+    """
+    first = list_cluster_processes(request)
+    last_start = read_deployment_record(request["folder"]) or {}
+    for role in reversed(list(last_start.get("roles", {}).values())):
+        leader = find_process(role["pid"])
+        if leader and leader.began == role["began"]:
+            signal_processes([leader], signal.SIGTERM, request["grace"])
+    rest = min(REST_WAIT, request["grace"])
+    for number, wait in ((signal.SIGTERM, rest), *KILLS):
+        signal_processes(
+            [*filter(is_process_alive, first), *list_cluster_processes(request)], number, wait
+        )
+    if left := [*filter(is_process_alive, first), *list_cluster_processes(request)]:
+        return {"error": f"{len(left)} processes outlived SIGKILL: {[p.pid for p in left]}"}
+    write_deployment_files(
+        {**request, "contents": {} if request.get("keep") else {RECORD: None, GUARD: None}}
+    )
+    return {"stopped": [process.pid for process in first], "cli": last_start.get("cli")}
+
+
+def signal_processes(processes: list[HostProcess], number: int, wait: float) -> None:
+    """Signal `processes`, and wait until none of them is left, at most `wait` seconds."""
+    for process in processes:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process.pid, number)
+    deadline = time.monotonic() + wait
+    while time.monotonic() < deadline and any(map(is_process_alive, processes)):
+        time.sleep(TICK)
+
+
+def read_optional_text(path: Path) -> str | None:
+    """Return the text of a file, or None where there is none."""
+    try:
+        return path.read_bytes().decode(errors="replace")  # line ends as they are
+    except FileNotFoundError:
+        return None
+
+
+def read_deployment_record(folder: Path) -> dict[str, Any] | None:
+    """Return what the last start wrote down, or None."""
+    try:
+        return json.loads(read_optional_text(folder / RECORD) or "null")  # type: ignore[no-any-return]  # JSON
+    except ValueError:
+        return None
+
+
+def find_process(pid: int) -> HostProcess | None:
+    """Return a process by its PID, or None if it is gone or only its exit status is left."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rsplit(")", 1)[1].split()
+    except (OSError, IndexError):
+        return None
+    if fields[0] == "Z":
+        return None
+    return HostProcess(
+        pid=pid, parent=int(fields[1]), session=int(fields[3]), began=int(fields[19])
+    )
+
+
+def is_process_alive(process: HostProcess) -> bool:
+    """Return whether this very process is still there."""
+    now = find_process(process.pid)
+    return now is not None and now.began == process.began
+
+
+def has_cluster_label(pid: int, cluster: str) -> bool:
+    """Return whether the environment of a process carries the cluster's label."""
+    try:
+        variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    return f"SPARKFLEET_CLUSTER={cluster}".encode() in variables
+
+
+def list_user_processes() -> dict[int, HostProcess]:
+    """Return every live process of this user, by PID; this program is none of them."""
+    processes = {}
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(FileNotFoundError):
+            owned = path.stat().st_uid == os.getuid()
+            process = find_process(int(path.name)) if owned else None
+            if process and process.pid != os.getpid():
+                processes[process.pid] = process
+    return processes
+
+
+def list_cluster_processes(request: dict[str, Any]) -> list[HostProcess]:
+    """Return every live process of this cluster's deployment: by label, session or descent."""
+    roles = (read_deployment_record(request["folder"]) or {}).get("roles", {}).values()
+    sessions = {role["pid"]: role["began"] for role in roles}
+    processes = list_user_processes()
+    chosen = {
+        pid
+        for pid, process in processes.items()
+        if has_cluster_label(pid, request["cluster"])
+        or (process.session in sessions and process.began >= sessions[process.session])
+    }
+    while True:
+        children = {pid for pid, process in processes.items() if process.parent in chosen} - chosen
+        if not children:
+            return [processes[pid] for pid in sorted(chosen)]
+        chosen |= children
+
+
+def describe_process(process: HostProcess) -> dict[str, Any]:
+    """Return the part of a process that may leave the host."""
+    command = (
+        (read_optional_text(Path(f"/proc/{process.pid}/cmdline")) or "").replace("\0", " ").strip()
+    )
+    return {"pid": process.pid, "began": process.began, "command": command[:200]}
+
+
+def inspect_venv(venv: str | None) -> dict[str, Any] | None:
+    """Return versions in a Python environment, from its metadata: importing vLLM takes 45 s."""
+    if venv is None:
+        return None
+    path = Path(venv).expanduser()
+    versions: dict[str, Any] = {"path": str(path), "exists": (path / "bin/python").exists()}
+    for entry in sorted(path.glob("lib/python3*/site-packages/*.dist-info")):
+        if match := re.match(r"(vllm|ray|torch|transformers)-(.+)\.dist-info$", entry.name):
+            versions[match.group(1)] = match.group(2)
+    for source in path.glob("lib/python3*/site-packages/vllm/engine/arg_utils.py"):
+        versions["nodes"] = "nnodes" in (read_optional_text(source) or "")
+    return versions
+
+
+main()

@@ -1,0 +1,83 @@
+"""Tell who holds the lock of a cluster on this host, and end the process that holds it.
+
+Request: ``{"cluster_dir": ..., "cluster": ...}``, with ``"look": true`` to only tell. Answers
+``{"holder": {...}}``, or null where nobody holds it. Only a process that has the lock file open
+and wrote its PID there is ended: it is our lock program, whose client is believed to be gone.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from sparkfleet.onhost.shared.paths import RefusedError, cluster_folder
+
+GRACE = 5.0  # s that the holder gets to end
+TICK = 0.05  # s
+
+
+def main() -> None:
+    """Answer the request on standard input."""
+    request = json.loads(sys.stdin.readline())
+    path = Path(request["cluster_dir"]).expanduser()
+    try:
+        path = cluster_folder(request["cluster_dir"], request["cluster"]) / "lock"
+        answer = end_lock_holder(path, dry_run=bool(request.get("look")))
+    except FileNotFoundError:
+        answer = {"holder": None}
+    except RefusedError as refusal:
+        answer = refusal.answer()
+    except OSError as error:
+        answer = {"error": f"{path}: {error.strerror}"}
+    print(json.dumps(answer))
+
+
+def end_lock_holder(path: Path, *, dry_run: bool) -> dict[str, Any]:
+    """Return who holds the lock, after that process has ended."""
+    if is_lock_free(path):
+        return {"holder": None}
+    try:
+        holder = json.loads(path.read_text())
+    except ValueError:
+        holder = {}
+    pid = int(holder.get("process", 0))
+    if dry_run:
+        return {"holder": holder}
+    if not has_file_open(pid, path):
+        return {"error": f"{path}: the process that holds it is not one of ours", "hint": None}
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        os.kill(pid, number)
+        deadline = time.monotonic() + GRACE
+        while time.monotonic() < deadline:
+            if is_lock_free(path):
+                return {"holder": holder}
+            time.sleep(TICK)
+    return {"error": f"process {pid} holds the lock and outlived SIGKILL"}
+
+
+def is_lock_free(path: Path) -> bool:
+    """Return whether nobody holds the lock."""
+    with path.open("r+", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
+
+
+def has_file_open(pid: int, path: Path) -> bool:
+    """Return whether the process has the file open."""
+    target = os.path.realpath(path)
+    try:
+        return any(os.path.realpath(link) == target for link in Path(f"/proc/{pid}/fd").iterdir())
+    except OSError:
+        return False
+
+
+main()

@@ -1,0 +1,90 @@
+"""Watch the roles of a deployment on this host until it serves, one of them dies, or we leave.
+
+Request: ``{"folder": ..., "roles": ["ray", "serve"], "health": URL or null}``.
+Answers one JSON line about twice a second, so that silence means that the host is lost:
+``{"dead": [roles], "health": bool, "lines": [new lines of the last role's log], "guard": text}``;
+the text is that of the memory guard's file, once a role is dead.
+Ends by itself when standard input ends, which is how a lost connection shows.
+"""
+
+from __future__ import annotations
+
+import json
+import select
+import sys
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+TICK = 0.5  # s
+MOST_LINES = 200  # in one report
+
+
+def main() -> None:
+    """Report until the end."""
+    request = json.loads(sys.stdin.readline())
+    folder = Path(request["folder"])
+    started = json.loads((folder / "deployment.json").read_text())["roles"]
+    roles = {role: started.get(role) for role in request["roles"]}
+    log = LogFollower(folder / "logs" / f"{request['roles'][-1]}.log")
+    while True:
+        dead = sorted(role for role, process in roles.items() if not is_role_alive(process))
+        health = request["health"] is not None and is_endpoint_healthy(request["health"])
+        report = {"dead": dead, "health": health, "lines": log.read_new_lines()}
+        report["guard"] = read_optional_text(folder / "guard.json") if dead else None
+        print(json.dumps(report), flush=True)
+        if dead or health:
+            return
+        if select.select([sys.stdin], [], [], TICK)[0] and not sys.stdin.read(1):
+            return
+
+
+def read_optional_text(path: Path) -> str | None:
+    """Return the text of a file, None where there is none."""
+    try:
+        return path.read_text()
+    except FileNotFoundError:
+        return None
+
+
+class LogFollower:
+    """A file that grows."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._offset, self._rest = path, 0, b""
+
+    def read_new_lines(self) -> list[str]:
+        """Return the whole lines that were added since the last call."""
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._offset)
+                data = file.read()
+        except FileNotFoundError:
+            return []
+        self._offset += len(data)
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        return [line.decode(errors="replace") for line in lines[-MOST_LINES:]]
+
+
+def is_role_alive(process: dict[str, Any] | None) -> bool:
+    """Return whether the process that was started is still the one that has its PID."""
+    if process is None:
+        return False
+    try:
+        text = Path(f"/proc/{process['pid']}/stat").read_text(errors="replace")
+    except OSError:
+        return False
+    fields = text.rsplit(")", 1)[1].split()
+    return fields[0] != "Z" and int(fields[19]) == process["began"]
+
+
+def is_endpoint_healthy(url: str) -> bool:
+    """Return whether `url` answers with 200 within two seconds."""
+    try:
+        with urllib.request.urlopen(url, timeout=2) as reply:
+            return bool(reply.status == 200)
+    except OSError:
+        return False
+
+
+main()

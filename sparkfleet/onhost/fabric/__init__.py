@@ -1,0 +1,1 @@
+"""Programs that test and measure the fabric."""

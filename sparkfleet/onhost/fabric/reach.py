@@ -1,0 +1,207 @@
+"""Prove what peers reach of this host and what it reaches of them, while all run this at once.
+
+1. Request: ``{"token": TEXT, "listen": [[ADDRESS, PORT]...], "hcas": [NAME...], "timeout": S}``.
+   Port 0 asks for any free one. Answer: ``{"listening": [[ADDRESS, PORT, ACTUAL]...],
+   "busy": [[ADDRESS, PORT, WHY]...]}``. Whoever connects and sends a line gets the HMAC of that
+   line under `token`: the one way to know that an address is this host's.
+2. Request: ``{"connect": [[NETDEV, ADDRESS, PORT, LINE]...],
+   "ping": [[NETDEV, ADDRESS, SIZE, COUNT]...]}``. An empty LINE is not sent: something else listens
+   there. Answer: ``{"connections": [...], "pings": [...], "counters": {HCA: {NAME: INCREASE}},
+   "ends": {NETDEV: [MAC...]}}``, in the order asked; a ping is answered for small packets and for
+   those of SIZE that may not be fragmented; `ends` tells who is on the wire of a netdev out of
+   which some address did not answer on any port.
+3. It listens until its input ends, and in any case no longer than `timeout` seconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CONNECT_TIMEOUT = 2.0  # s
+PING_DEADLINE = 3  # s for all packets of one ping
+SMALL_PINGS = 5
+WORKERS = 32
+LINE = 256  # bytes that a caller may send
+
+
+def open_listeners(token: bytes, targets: list[list[Any]]) -> dict[str, list[list[Any]]]:
+    """Open the listeners; return which are open and which could not be."""
+    listening, busy = [], []
+    for address, port in targets:
+        server = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            server.bind((address, port))
+            server.listen(64)
+        except OSError as error:
+            busy.append([address, port, error.strerror])
+            continue
+        listening.append([address, port, server.getsockname()[1]])
+        threading.Thread(target=serve_proofs, args=(server, token), daemon=True).start()
+    return {"listening": listening, "busy": busy}
+
+
+def serve_proofs(server: socket.socket, token: bytes) -> None:
+    """Answer every caller with proof of who this host is."""
+    while True:
+        caller, _ = server.accept()
+        with caller, contextlib.suppress(OSError):
+            caller.settimeout(CONNECT_TIMEOUT)
+            caller.sendall(make_proof(token, read_line(caller)) + b"\n")
+
+
+def read_line(sock: socket.socket) -> bytes:
+    """Return what a peer sends up to a line end, without it."""
+    line = b""
+    while len(line) < LINE and not line.endswith(b"\n"):
+        piece = sock.recv(LINE)
+        if not piece:
+            break
+        line += piece
+    return line.strip()
+
+
+def make_proof(token: bytes, line: bytes) -> bytes:
+    """Return the answer that only a holder of `token` can give."""
+    return hmac.new(token, line, hashlib.sha256).hexdigest().encode()
+
+
+def connect_to_peer(netdev: str, address: str, port: int, line: str) -> dict[str, Any]:
+    """Call a peer out of `netdev`; return its answer, or why there is none."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
+        with contextlib.suppress(PermissionError):  # allowed to everybody since Linux 5.7
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, netdev.encode() + b"\0")
+        sock.settimeout(CONNECT_TIMEOUT)
+        try:
+            sock.connect((address, port))
+        except OSError as error:
+            return {"connected": False, "why": error.strerror or "timed out"}
+        if not line:
+            return {"connected": True}
+        try:
+            sock.sendall(line.encode() + b"\n")
+            answer = read_line(sock).decode("ascii", "replace")
+        except OSError as error:
+            return {"connected": False, "why": f"connected, then {error.strerror or 'silence'}"}
+        if not answer:
+            return {"connected": False, "why": "connected, then silence"}
+        return {"connected": True, "answer": answer}
+
+
+def ping_peer(netdev: str, address: str, size: int, count: int) -> dict[str, dict[str, Any]]:
+    """Send a few small packets, which also fill the ARP table, then `count` of `size` bytes."""
+    bounded = ("-A", "-w", str(PING_DEADLINE))  # -A: the next one as soon as one is answered
+    small = run_ping(netdev, address, *bounded, "-c", str(SMALL_PINGS))
+    whole = ("-M", "do", "-s", str(size), "-c", str(count))
+    return {"small": small, "large": run_ping(netdev, address, *bounded, *whole)}
+
+
+def run_ping(netdev: str, address: str, *options: str) -> dict[str, Any]:
+    """Run ping out of `netdev`; what was sent is None where it could not run."""
+    path = shutil.which("ping")
+    if path is None:
+        return {"sent": None, "received": 0, "why": "no such program"}
+    done = subprocess.run(
+        (path, "-n", "-q", "-I", netdev, *options, address),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        env=dict(os.environ, LC_ALL="C"),
+        check=False,
+    )
+    output = done.stdout.decode("ascii", "replace")
+    sent = re.search(r"(\d+) packets transmitted, (\d+) (?:packets )?received", output)
+    errors = done.stderr.decode("ascii", "replace").strip().splitlines()
+    return {
+        "sent": int(sent[1]) if sent else None,
+        "received": int(sent[2]) if sent else 0,
+        "why": errors[-1] if errors else "",
+    }
+
+
+def find_silent_netdevs(calls: list[list[Any]], answers: list[dict[str, Any]]) -> list[str]:
+    """Return the netdevs out of which an address was called and never answered."""
+    tried = {(netdev, address) for netdev, address, _, _ in calls}
+    pairs = zip(calls, answers)  # noqa: B905 - Python 3.8
+    tried -= {tuple(call[:2]) for call, answer in pairs if answer["connected"]}
+    return sorted({netdev for netdev, _ in tried})
+
+
+def list_wire_addresses(netdev: str) -> list[str]:
+    """Return the MAC addresses that answer a ping to all IPv6 nodes on the wire of `netdev`."""
+    run_ping(netdev, f"ff02::1%{netdev}", "-6", "-c", "2", "-w", "1")
+    argv = ("ip", "-6", "-json", "neigh", "show", "dev", netdev)
+    with contextlib.suppress(OSError, ValueError):
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        return [entry["lladdr"] for entry in json.loads(done.stdout) if "lladdr" in entry]
+    return []
+
+
+def read_hca_counters(hcas: list[str]) -> dict[str, dict[str, int]]:
+    """Return the port and hardware counters of each HCA."""
+    return {hca: dict(read_port_counters(hca)) for hca in hcas}
+
+
+def read_port_counters(hca: str) -> Iterator[tuple[str, int]]:
+    """Yield the counters that sysfs shows of an HCA's first port."""
+    for folder in ("counters", "hw_counters"):
+        for file in Path(f"/sys/class/infiniband/{hca}/ports/1/{folder}").glob("*"):
+            with contextlib.suppress(OSError, ValueError):
+                yield file.name, int(file.read_text())
+
+
+def compute_increases(before: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
+    """Return by how much each counter rose since `before`."""
+    now = read_hca_counters(list(before))
+    return {
+        hca: {
+            name: now[hca][name] - was for name, was in old.items() if now[hca].get(name, was) > was
+        }
+        for hca, old in before.items()
+    }
+
+
+def main() -> None:
+    """Listen, call, answer, and wait for the end of the input."""
+    request = json.loads(sys.stdin.buffer.readline())
+    signal.alarm(request["timeout"])
+    before = read_hca_counters(request["hcas"])
+    print(json.dumps(open_listeners(request["token"].encode(), request["listen"])), flush=True)
+    line = sys.stdin.buffer.readline()
+    if not line:
+        return
+    calls = json.loads(line)
+    with ThreadPoolExecutor(WORKERS) as pool:
+        pinged = [pool.submit(ping_peer, *call) for call in calls["ping"]]
+        connections = [pool.submit(connect_to_peer, *call) for call in calls["connect"]]
+    answers = [call.result() for call in connections]
+    answer = {
+        "connections": answers,
+        "pings": [call.result() for call in pinged],
+        "counters": compute_increases(before),
+        "ends": {
+            netdev: list_wire_addresses(netdev)
+            for netdev in find_silent_netdevs(calls["connect"], answers)
+        },
+    }
+    print(json.dumps(answer), flush=True)
+    sys.stdin.buffer.read()
+
+
+main()

@@ -1,0 +1,1 @@
+"""Programs that read facts of a host and change its files."""

@@ -1,0 +1,80 @@
+"""Wait on this host until a TCP port or a URL answers as wanted.
+
+Request: ``{"timeout": s, "delay": s}`` with either ``tcp: {"host", "port", "open": bool}`` or
+``http: {"url", "status": [numbers], "contains": text}``. Answers ``{"waited": s}``, with ``status``
+for a URL. Ends by itself when standard input ends, which is how a run that was cut shows.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import select
+import socket
+import sys
+import time
+import urllib.error
+import urllib.request
+from typing import Any
+
+TICK = 0.5  # s between attempts
+CONNECT = 5.0  # s that one attempt may take
+MOST_READ = 1024 * 1024  # bytes of an answer that are searched
+
+
+def main() -> None:
+    """Answer the request on standard input."""
+    request = json.loads(sys.stdin.readline())
+    began = time.monotonic()
+    sleep_or_exit(request["delay"])
+    while True:
+        done, state = probe_target(request)
+        waited = time.monotonic() - began
+        if done:
+            print(json.dumps({"waited": round(waited, 1), "seen": state}))
+            return
+        if waited >= request["timeout"]:
+            print(json.dumps({"error": f"not after {waited:.0f} s; last seen: {state}"}))
+            return
+        sleep_or_exit(TICK)
+
+
+def sleep_or_exit(seconds: float) -> None:
+    """Sleep; end the program when the run that asked is gone."""
+    if select.select([sys.stdin], [], [], seconds)[0] and not sys.stdin.read(1):
+        sys.exit("the run that asked is gone")
+
+
+def probe_target(request: dict[str, Any]) -> tuple[bool, str]:
+    """Return whether it is as wanted now, and what was seen."""
+    if "tcp" in request:
+        return probe_tcp(**request["tcp"])
+    return probe_http(**request["http"])
+
+
+def probe_tcp(host: str, port: int, open: bool) -> tuple[bool, str]:  # noqa: A002, FBT001 - the request's
+    """Try to connect; `open` tells whether that should succeed."""
+    try:
+        socket.create_connection((host, port), timeout=CONNECT).close()
+    except OSError as error:
+        return not open, f"{host}:{port}: {error.strerror or error}"
+    return open, f"{host}:{port} accepts connections"
+
+
+def probe_http(url: str, status: list[int], contains: str) -> tuple[bool, str]:
+    """Ask `url`, and compare the status and the text."""
+    try:
+        with urllib.request.urlopen(url, timeout=CONNECT) as reply:
+            code, body = reply.status, reply.read(MOST_READ)
+    except urllib.error.HTTPError as error:
+        code, body = error.code, error.read(MOST_READ)
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        return False, f"{url}: {getattr(error, 'reason', None) or error}"
+    if code not in status:
+        return False, f"status {code}"
+    if contains.encode() not in body:
+        return False, f"status {code} without {contains!r}"
+    return True, f"status {code}"
+
+
+main()

@@ -1,0 +1,134 @@
+"""Files of the Hub, or of a mirror of it, as a stream of bytes that goes on where it broke off."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import ssl
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+PIECE = 1 << 20  # bytes read at once
+TRIES = 8  # in a row without a byte
+LICENCE = "accept the licence, and give a token that may read it; a mirror's redirect drops it"
+BARRED = "large files come from there: let the proxy or the firewall of this host pass it"
+TRUST = "is the clock of this host right? does a proxy open TLS? then: update-ca-certificates"
+GONE = "it is not there at that commit, or not whole: see weights_revision, HF_ENDPOINT"
+
+
+class DownloadError(Exception):
+    """The hub will not give a file; `args` are what is wrong, and what to do about it."""
+
+
+def prefer_ipv4() -> None:
+    """Let names be tried by IPv4 first: IPv6 that leads nowhere costs 30 s for each address."""
+    resolve = socket.getaddrinfo
+
+    def ordered(*args: Any, **kwargs: Any) -> Any:
+        return sorted(resolve(*args, **kwargs), key=lambda entry: entry[0] != socket.AF_INET)
+
+    socket.getaddrinfo = ordered
+
+
+class Redirects(urllib.request.HTTPRedirectHandler):
+    """Follows redirects; the token goes only to the host for which it was given."""
+
+    def redirect_request(self, req: Any, *args: Any) -> Any:
+        """Return the next request, of which the first remembers where it `led`."""
+        following: Any = super().redirect_request(req, *args)
+        following.first = getattr(req, "first", req)
+        following.first.led = following.full_url
+        token = req.unredirected_hdrs.get("Authorization")
+        here = urlsplit(req.full_url)  # `host` is a proxy's, if there is one
+        if token and urlsplit(following.full_url)[:2] == here[:2]:
+            following.add_unredirected_header("Authorization", token)
+        return following
+
+    http_error_308 = urllib.request.HTTPRedirectHandler.http_error_302  # Python < 3.11
+
+
+class HubFiles:
+    """Files of the Hub, at one commit."""
+
+    def __init__(self, hub: dict[str, str], files: dict[str, dict[str, Any]]) -> None:
+        self.hub = hub
+        self.files = files
+        self.opener = urllib.request.build_opener(Redirects)
+
+    def send(self, wire: socket.socket, blob: str, offset: int) -> int:
+        """Send file `blob` from byte `offset` on."""
+        size: int = self.files[blob]["size"]
+        for piece in self._pieces(self.files[blob]["name"], offset, size):
+            wire.sendall(piece)
+        return size - offset
+
+    def forget(self, blob: str) -> None:
+        """Nothing of the hub is in our page cache."""
+
+    def _pieces(self, name: str, offset: int, size: int) -> Iterator[bytes]:
+        """Yield the rest of a file; where the hub breaks off, ask it for what is still lacking."""
+        failures = 0
+        while offset < size:
+            reason, wait = "it cut the connection", 0.0
+            request = self._request(name, offset)
+            try:
+                with self._open(request, offset) as reply:
+                    while piece := reply.read1(min(PIECE, size - offset)):
+                        offset += len(piece)
+                        failures = 0
+                        yield piece
+            except (OSError, http.client.HTTPException) as error:
+                reason, wait = explain_download_error(error, name, describe_route(request.led))
+            failures += 1
+            if failures > TRIES:
+                hint = "try again later; does this host reach it? else: weights_source"
+                raise DownloadError(f"the hub does not send {name}: {reason}", hint)
+            if failures > 1 or wait:
+                time.sleep(wait or min(0.1 * 2**failures, 30))
+
+    def _request(self, name: str, offset: int) -> Any:
+        url = self.hub["url"] + quote(name)
+        request: Any = urllib.request.Request(url, headers={"Range": f"bytes={offset}-"})
+        request.led = url
+        if self.hub["token"]:
+            request.add_unredirected_header("Authorization", f"Bearer {self.hub['token']}")
+        return request
+
+    def _open(self, request: Any, offset: int) -> Any:
+        reply = self.opener.open(request, timeout=30)
+        if offset and reply.status != http.client.PARTIAL_CONTENT:  # a mirror without ranges
+            for count in [PIECE] * (offset // PIECE) + [offset % PIECE]:
+                reply.read(count)
+        return reply
+
+
+def describe_route(url: str) -> str:
+    """Return the host in `url`, and the proxy on the way there, without its password."""
+    there = urlsplit(url)
+    proxy = urllib.request.getproxies().get(there.scheme, "")
+    if not proxy or urllib.request.proxy_bypass(there.netloc):
+        return there.netloc
+    host = (proxy.partition("://")[2] or proxy).rpartition("@")[2].rstrip("/")
+    return f"{there.netloc} through the proxy {host}"
+
+
+def explain_download_error(error: Exception, name: str, at: str) -> tuple[str, float]:
+    """Say what went wrong at a host and how many seconds to wait; raise HubError if in vain."""
+    cause = getattr(error, "reason", error)
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        raise DownloadError(
+            f"{at} has no certificate that counts here: {cause.verify_message}", TRUST
+        )
+    if not isinstance(error, urllib.error.HTTPError):
+        return f"{at}: {cause}", 0.0
+    message = error.headers.get("X-Error-Message")  # the Hub does, what stands before it does not
+    reason = f"{error.code} {message or error.reason}"
+    if error.code not in (408, 429) and error.code < 500:
+        hint = GONE if error.code not in (401, 403) else LICENCE if message else BARRED
+        raise DownloadError(f"{at} refuses {name}: {reason}", hint)
+    after = error.headers.get("Retry-After") or error.headers.get("RateLimit", "").split("t=")[-1]
+    return reason, min(float(after), 300) if after.isdigit() else 0.0

@@ -1,0 +1,46 @@
+"""The book of hashes that were proven on a host."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+
+class Ledger:
+    """Hashes of files that were proven before: JSON lines, appended; the last one of a path wins.
+
+    A line is ``[path below the root, size, mtime in ns, inode, hash]``, with ``"brought"`` at its
+    end if a run of ours brought the file. All `paths` are read, the first that can be is written.
+    """
+
+    def __init__(self, *paths: Path, writable: bool) -> None:
+        self.paths = paths
+        self.writable = writable
+        self.rows: dict[str, list[Any]] = {}
+        for path in paths:
+            with contextlib.suppress(OSError):  # there is none yet, or it is another user's
+                for line in path.read_text(errors="replace").splitlines():
+                    with contextlib.suppress(ValueError):  # a killed run leaves half a line
+                        name, *row = json.loads(line)
+                        self.rows[name] = row
+
+    def lookup(self, name: str, status: os.stat_result, kind: str) -> str | None:
+        """Return the hash of file `name` if it is unchanged since it was proven."""
+        size, mtime, inode, digest = self.rows.get(name, [0, 0, 0, ""])[:4]
+        same = (size, mtime, inode) == (status.st_size, status.st_mtime_ns, status.st_ino)
+        return digest if same and digest.startswith(kind) else None
+
+    def record(self, name: str, status: os.stat_result, digest: str) -> None:
+        """Remember the hash of file `name`."""
+        row = [status.st_size, status.st_mtime_ns, status.st_ino, digest]
+        news, self.rows[name] = row != self.rows.get(name, [])[:4], row
+        for path in self.paths if news and self.writable else ():
+            with contextlib.suppress(OSError):  # read-only, full, or another user's
+                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                with open(path, "ab", opener=partial(os.open, mode=0o600)) as ledger:
+                    ledger.write(json.dumps([name, *row]).encode() + b"\n")
+                return

@@ -1,0 +1,106 @@
+"""Names that come from elsewhere, and what makes paths of them: nothing leads out of its folder."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+MOST_NAME = 255  # bytes of a name, on every filesystem that a host has
+MOST_PATH = 4095  # bytes; PATH_MAX of Linux without its NUL
+SHOWN = 60  # characters of a refused value that a message shows
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+CLUSTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+NOT_OURS = "nothing was changed; look at the names of the model, its revision and its files"
+CLUSTER_HINT = (
+    "cluster_name: letters, digits, dots, _ and -, 63 at most, the first a letter or a digit"
+)
+
+
+class RefusedError(Exception):
+    """What is wrong, and what the user can do about it."""
+
+    def answer(self) -> dict[str, Any]:
+        """Return it as the answer of a program."""
+        return {"error": self.args[0], "hint": self.args[1]}
+
+
+def is_name(value: Any) -> bool:
+    """Say whether `value` is one component of a path, which stays in its folder."""
+    if not isinstance(value, str) or value in ("", ".", "..") or "/" in value:
+        return False
+    return CONTROL.search(value) is None and 0 < _bytes(value) <= MOST_NAME
+
+
+def is_below(value: Any) -> bool:
+    """Say whether `value` is a relative path that stays below its root, whatever that is."""
+    return isinstance(value, str) and _bytes(value) <= MOST_PATH and _safe_parts(value)
+
+
+def _safe_parts(text: str) -> bool:
+    return all(is_name(part) for part in text.split("/"))
+
+
+def _bytes(text: str) -> int:
+    """Return how long a text is on a disk; -1 for one that no disk holds."""
+    try:
+        return len(text.encode("utf-8", "surrogateescape"))
+    except UnicodeEncodeError:
+        return -1
+
+
+def is_cluster(value: Any) -> bool:
+    """Say whether `value` can name a cluster, which is a folder on its hosts and a label too."""
+    return isinstance(value, str) and CLUSTER.fullmatch(value) is not None
+
+
+def shortened(value: Any) -> str:
+    """Return `value` as a message shows what nobody has checked."""
+    text = ascii(value)
+    return text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."
+
+
+def join_relative_path(root: Path, name: str) -> Path:
+    """Return the path `name` below `root`, links not looked at; raises RefusedError."""
+    if not is_below(name):
+        raise RefusedError(f"not a path below {root}: {shortened(name)}", NOT_OURS)
+    return root / name
+
+
+def join_contained_path(root: Path, name: str) -> Path:
+    """Return the path `name` below `root`, to which no link on the way leads out of `root`.
+
+    Raises RefusedError. What stands at the path itself may be a link: it is replaced, not followed.
+    """
+    path = join_relative_path(root, name)
+    _check_contained(root, path.parent)
+    return path
+
+
+def join_contained_folder(root: Path, name: str) -> Path:
+    """Return the folder `name` below `root`, which is no link that leads out; as `below`."""
+    path = join_relative_path(root, name)
+    _check_contained(root, path)
+    return path
+
+
+def resolve_source_file(root: Path, name: str) -> Path:
+    """Return a file to read: one below `root`, or by its full path one that a cache here holds."""
+    if str(name).startswith("/") and is_below(name[1:]):
+        return Path(name)
+    return join_contained_path(root, name)
+
+
+def _check_contained(root: Path, folder: Path) -> None:
+    top, real = os.path.realpath(root), os.path.realpath(folder)
+    if os.path.commonpath([top, real]) != top:
+        problem = f"{folder} leads out of {root}; the engine cannot follow it there"
+        raise RefusedError(problem, "set weights_dir to the real folder")
+
+
+def cluster_folder(root: str, cluster: str) -> Path:
+    """Return the folder of a cluster below `root`, its ``cluster_dir``; raises RefusedError."""
+    if not is_cluster(cluster):
+        raise RefusedError(f"not a name of a cluster: {shortened(cluster)}", CLUSTER_HINT)
+    return Path(root).expanduser() / cluster

@@ -1,0 +1,1 @@
+"""The multiplexer and the shell wrappers that start programs on a host."""

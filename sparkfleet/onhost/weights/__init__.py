@@ -1,0 +1,1 @@
+"""Programs that receive, send, verify and prune weights."""

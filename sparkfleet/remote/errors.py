@@ -1,0 +1,142 @@
+"""What to tell, and what to type next, when an SSH connection is refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from sparkfleet.commands import quote
+from sparkfleet.errors import AuthenticationError, HostKeyError, UnreachableError
+from sparkfleet.remote.ssh_config import USER_KNOWN_HOSTS
+from sparkfleet.remote.ssh_options import SshOptions
+
+CHECKED = "StrictHostKeyChecking no does not count here: "
+STANDARD_PORT = 22
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A machine that was called for `host`: its own or a jump host; `options` are complete."""
+
+    host: str
+    options: SshOptions
+    jump: bool = False
+    password: bool = False  # whether the inventory has one for SSH, which takes keys here alone
+
+    def __str__(self) -> str:
+        kind = "jump host " if self.jump else ""
+        return f"{kind}{self.login}:{self.options.port}"
+
+    @property
+    def login(self) -> str:
+        """The user and the address."""
+        return f"{self.options.user}@{self.options.address}"
+
+    @property
+    def name(self) -> str:
+        """What known_hosts calls the machine."""
+        standard = self.options.port == STANDARD_PORT
+        address = self.options.address
+        return self.options.key_alias or (
+            address if standard else f"[{address}]:{self.options.port}"
+        )
+
+    @property
+    def known_hosts(self) -> str:
+        """The file of known hosts where it is not the usual one, else an empty text."""
+        first = self.options.known_hosts[0]
+        usual = Path(first).expanduser() == Path(USER_KNOWN_HOSTS).expanduser()
+        return "" if usual else first
+
+    def command(self, *argv: str) -> str:
+        """Return `words`, an OpenSSH program with its options, on the way to this machine."""
+        options = self.options
+        way = ",".join(f"{hop.user}@{hop.address}:{hop.port}" for hop in options.jumps or ())
+        flags = [
+            *(["-o", f"ProxyJump={way}"] if way else ()),
+            *(["-p", str(options.port)] if options.port != STANDARD_PORT else ()),
+            *(["-o", f"UserKnownHostsFile={self.known_hosts}"] if self.known_hosts else ()),
+        ]
+        return quote([*argv, *flags, self.login])
+
+
+def build_connection_error(target: Target, reason: str) -> UnreachableError:
+    """Return what to tell where nothing, or no SSH, answers."""
+    return UnreachableError(
+        f"cannot connect to {target} ({reason})",
+        host=target.host,
+        hint=f"check the address and that sshd runs: {target.command('ssh', '-v')}",
+    )
+
+
+def build_protocol_error(target: Target, reason: str) -> UnreachableError:
+    """Return what to tell where SSH answers and cannot go on."""
+    return UnreachableError(
+        f"SSH to {target} failed ({reason})",
+        host=target.host,
+        hint=f"see what OpenSSH says: {target.command('ssh', '-v')}",
+    )
+
+
+def build_unknown_key_error(target: Target, *, unchecked: bool) -> UnreachableError:
+    """Return what to tell of a first contact; `unchecked` if ssh's configuration would not ask."""
+    accept = f"{CHECKED}set accept-new, or " if unchecked else ""
+    return HostKeyError(
+        f"the host key of {target} is not in known_hosts{_format_known_hosts(target)}",
+        host=target.host,
+        hint=f"{accept}connect once by hand and compare the fingerprint: {target.command('ssh')}",
+    )
+
+
+def _format_known_hosts(target: Target) -> str:
+    return f" ({target.known_hosts})" if target.known_hosts else ""
+
+
+def build_changed_key_error(target: Target, *, unchecked: bool) -> UnreachableError:
+    """Return what to tell of another key than before; `unchecked` as in `unknown_key`."""
+    file = ["-f", target.known_hosts] if target.known_hosts else []
+    forget = quote(["ssh-keygen", "-R", target.name, *file])
+    return HostKeyError(
+        f"{target} answered with another host key than the one in "
+        f"known_hosts{_format_known_hosts(target)}",
+        host=target.host,
+        hint=f"{CHECKED if unchecked else ''}a reinstalled machine? compare fingerprints, "
+        f"then: {forget}",
+    )
+
+
+def build_key_file_error(target: Target, file: str, reason: str) -> UnreachableError:
+    """Return what to tell where a file that is named as a key is none."""
+    return AuthenticationError(
+        f"the key {file} for {target} cannot be used: {reason}",
+        host=target.host,
+        hint="name another: ansible_ssh_private_key_file, or IdentityFile of ssh's configuration",
+    )
+
+
+def build_passphrase_error(target: Target) -> UnreachableError:
+    """Return what to tell where the key has a passphrase."""
+    return AuthenticationError(
+        f"the key for {target} needs its passphrase",
+        host=target.host,
+        hint="load it into the agent: ssh-add",
+    )
+
+
+def build_login_error(target: Target) -> UnreachableError:
+    """Return what to tell where the host accepts no key."""
+    return AuthenticationError(
+        f"{target} accepted none of the keys that were offered",
+        host=target.host,
+        hint=("a password for SSH is not used here; " if target.password else "")
+        + f"install a key: {target.command('ssh-copy-id')}; or set ansible_ssh_private_key_file",
+    )
+
+
+def build_starved_error(target: Target, hint: str) -> UnreachableError:
+    """Return what to tell where the machine answers a ping and SSH is silent."""
+    return UnreachableError(
+        f"SSH to {target} is silent, though the machine answers a ping",
+        host=target.host,
+        hint=hint,
+    )

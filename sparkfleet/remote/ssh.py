@@ -1,0 +1,247 @@
+"""A host that commands can be sent to; the only module that imports Fabric and Paramiko.
+
+What Fabric and Paramiko do not do by themselves, and this module does (engineering.md, "Measured
+traps"): check host keys on the host and on every jump host, switch Nagle's algorithm off (50 ms ->
+16 ms a command), bound every wait, and notice a machine that lost power.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import fabric
+import paramiko
+
+from sparkfleet.errors import UnreachableError
+from sparkfleet.remote import errors, ping
+from sparkfleet.remote.channel import PIECE, Channel, ChannelTimeoutError, translate_eof
+from sparkfleet.remote.connection import Connection
+from sparkfleet.remote.errors import Target
+from sparkfleet.remote.sockets import CONNECT_TIMEOUT, dial_tcp
+from sparkfleet.remote.ssh_config import complete_ssh_options
+from sparkfleet.remote.ssh_options import SshOptions, parse_ssh_options
+
+if TYPE_CHECKING:
+    from sparkfleet.commands import Command
+    from sparkfleet.model import Host
+
+# Paramiko logs a traceback for every host that hangs up; what happened is told by our own errors.
+logging.getLogger("paramiko").addHandler(logging.NullHandler())
+
+KEEPALIVE = 5  # s between keepalive packets
+
+
+class SshConnection(Connection):
+    """A host behind SSH. One thread at a time may use it: `open()` is not thread-safe in Fabric."""
+
+    def __init__(self, host: Host, connection: fabric.Connection) -> None:
+        super().__init__(host)
+        self._connection = connection
+
+    def _start(self, command: Command) -> Channel:
+        try:
+            session = self._connection.transport.open_session(timeout=CONNECT_TIMEOUT)
+            session.exec_command(command.line().encode())
+        except (paramiko.SSHException, OSError, EOFError) as error:
+            raise UnreachableError(
+                f"the SSH connection was lost ({_format_exception(error)})",
+                host=self.host.name,
+                hint="is the machine up? try: ssh " + self.host.address,
+            ) from error
+        return SshChannel(session)
+
+    def is_lost(self) -> bool:
+        """Return whether the SSH connection broke."""
+        return not self._connection.transport.is_active()
+
+    def close(self) -> None:
+        """Close the connection and those to its jump hosts."""
+        super().close()
+        _close_hops(self._connection)
+
+
+class SshChannel(Channel):
+    """A command behind a Paramiko channel."""
+
+    def __init__(self, session: paramiko.Channel) -> None:
+        self._session = session
+        super().__init__()
+
+    def send(self, data: bytes) -> None:
+        """Write `data` to the command's standard input."""
+        with translate_eof():
+            self._session.sendall(data)
+
+    def end_input(self) -> None:
+        """Close the command's standard input."""
+        with translate_eof():
+            self._session.shutdown_write()
+
+    def receive(self, deadline: float | None = None) -> bytes:
+        """Return the next bytes of standard output, or ``b""`` at its end."""
+        wait = None if deadline is None else max(deadline - time.monotonic(), 0.001)
+        self._session.settimeout(wait)
+        try:
+            return self._session.recv(PIECE)
+        except TimeoutError as error:
+            raise ChannelTimeoutError from error
+
+    def wait(self) -> int:
+        """Return the exit status; 255, as ssh(1) says it, where the connection died before it."""
+        status = self._session.recv_exit_status()
+        return 255 if status < 0 else status
+
+    def close(self) -> None:
+        """Drop the channel; the command sees its standard input end."""
+        with contextlib.suppress(EOFError):  # it is gone with its connection
+            self._session.close()
+
+    def _read_stderr(self) -> bytes:
+        with contextlib.suppress(OSError):
+            return self._session.recv_stderr(PIECE)
+        return b""
+
+
+def connect_ssh(host: Host) -> SshConnection:
+    """Open the SSH connection that `host`'s variables, then ssh's configuration, describe.
+
+    Raises UnreachableError, or its HostKeyError and AuthenticationError; UsageError where the
+    configuration cannot be followed.
+    """
+    options = complete_ssh_options(parse_ssh_options(host))
+    config = fabric.Config(ssh_config=paramiko.SSHConfig())
+    connection, way = False, options.jumps or ()
+    password = any(host.get(name) for name in ("ansible_password", "ansible_ssh_pass"))
+    for at, hop in enumerate((*way, options)):
+        connection, last = _build_hop(hop, config, connection), hop is options
+        hop_options = replace(hop, jumps=way[:at])
+        target = Target(
+            host=host.name, options=hop_options, jump=not last, password=last and password
+        )
+        try:
+            _open_hop(connection, target)
+        except UnreachableError:
+            _close_hops(connection)
+            raise
+    return SshConnection(host, connection)
+
+
+def _close_hops(connection: fabric.Connection) -> None:
+    hop: Any = connection
+    while isinstance(hop, fabric.Connection):
+        hop.close()
+        hop = hop.gateway
+
+
+def _build_hop(
+    options: SshOptions, config: fabric.Config, gateway: fabric.Connection | Literal[False]
+) -> fabric.Connection:
+    keys = {"key_filename": list(options.identity_files)} if options.identity_files else {}
+    connection = fabric.Connection(
+        options.address,
+        user=options.user,
+        port=options.port,
+        config=config,
+        gateway=gateway,
+        connect_timeout=CONNECT_TIMEOUT,
+        connect_kwargs={
+            "banner_timeout": CONNECT_TIMEOUT,
+            "auth_timeout": CONNECT_TIMEOUT,
+            "channel_timeout": CONNECT_TIMEOUT,
+            **keys,
+        },
+    )
+    _check_host_keys(connection, options)
+    return connection
+
+
+def _check_host_keys(connection: fabric.Connection, options: SshOptions) -> None:
+    names = ("/dev/null" if name.lower() == "none" else name for name in options.known_hosts)
+    files = [Path(name).expanduser() for name in names]
+    keys = paramiko.HostKeys()
+    for file in files:
+        if os.access(file, os.R_OK):
+            keys.load(str(file))
+    standard = connection.port == paramiko.config.SSH_PORT
+    target = connection.host if standard else f"[{connection.host}]:{connection.port}"
+    name = options.key_alias or target
+    for kind, key in (keys.lookup(name) or {}).items():
+        connection.client.get_host_keys().add(target, kind, key)
+    accepts = options.key_checking == "accept-new"
+    policy = AcceptNew(name, files[0]) if accepts else paramiko.RejectPolicy()
+    connection.client.set_missing_host_key_policy(policy)
+
+
+class AcceptNew(paramiko.MissingHostKeyPolicy):
+    """Trusts a host on first contact, and writes its key down so that the next is no first."""
+
+    def __init__(self, name: str, file: Path) -> None:
+        self._name = name
+        self._file = file
+
+    def missing_host_key(
+        self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey
+    ) -> None:
+        """Add the key to the file of known hosts; raises OSError."""
+        del client, hostname
+        self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        content = self._file.read_text() if self._file.exists() else ""
+        end = "" if content.endswith("\n") or not content else "\n"
+        with self._file.open("a") as file:
+            file.write(f"{end}{self._name} {key.get_name()} {key.get_base64()}\n")
+
+
+def _open_hop(connection: fabric.Connection, target: Target) -> None:
+    """Open the connection, those before it being open; raises UnreachableError."""
+    began = time.monotonic()
+    try:
+        _open_transport(connection)
+    except UnreachableError:
+        raise
+    except (paramiko.SSHException, OSError, EOFError) as error:
+        waited_out = time.monotonic() - began > CONNECT_TIMEOUT * 0.9  # Paramiko names it variously
+        if waited_out and connection.gateway is False and ping.answers_ping(connection.host):
+            raise errors.build_starved_error(target, ping.STARVED) from error
+        raise _translate_error(target, error) from error
+
+
+def _open_transport(connection: fabric.Connection) -> None:
+    if isinstance(connection.gateway, fabric.Connection):
+        connection.open()
+    else:
+        with contextlib.ExitStack() as opened:
+            sock = opened.enter_context(dial_tcp(connection.host, connection.port))
+            connection.connect_kwargs["sock"] = sock
+            connection.open()
+            opened.pop_all()  # it is the connection's now
+    connection.transport.set_keepalive(KEEPALIVE)
+
+
+def _translate_error(target: Target, error: Exception) -> UnreachableError:
+    keys, unchecked = target.options.identity_files, target.options.key_checking == "no"
+    match error:
+        case paramiko.BadHostKeyException():
+            return errors.build_changed_key_error(target, unchecked=unchecked)
+        case paramiko.PasswordRequiredException():
+            return errors.build_passphrase_error(target)
+        case paramiko.AuthenticationException():
+            return errors.build_login_error(target)
+        case paramiko.SSHException() if "not found in known_hosts" in str(error):
+            return errors.build_unknown_key_error(target, unchecked=unchecked)
+        case paramiko.SSHException() if "private key file" in str(error):
+            return errors.build_key_file_error(target, " ".join(keys), str(error))
+        case paramiko.SSHException():
+            return errors.build_protocol_error(target, _format_exception(error))
+        case OSError(filename=str(file)) if file in keys:
+            return errors.build_key_file_error(target, file, error.strerror or str(error))
+    return errors.build_connection_error(target, _format_exception(error))
+
+
+def _format_exception(error: Exception) -> str:
+    return str(error) or type(error).__name__

@@ -1,0 +1,116 @@
+"""Files that a run outlives: a pipe without a reader, a closed terminal, a full disk."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TextIO
+
+from sparkfleet.report.visible import escape_control
+
+GONE = (errno.EPIPE, errno.EIO)  # nobody reads any more: ``| head``, a closed terminal
+OUTPUT, ERRORS = 1, 2
+NAMES: Mapping[int | str, str] = {OUTPUT: "standard output", ERRORS: "standard error"}
+
+_lost: dict[str, str] = {}  # name -> why
+_required: set[str] = set()
+_unread: set[str] = set()
+
+
+class ResilientStream(io.TextIOWrapper):
+    """A file that takes whatever is written to it; what finds no place is dropped.
+
+    It errs at the layer of text: an interrupt in a raw file of Python's would write twice.
+    """
+
+    def write(self, text: str, /) -> int:
+        """Write `text`, or drop it."""
+        try:
+            return super().write(text)
+        except OSError as error:
+            self._drop(error)
+            return len(text)
+
+    def flush(self) -> None:
+        """Let what was written be seen, or drop it."""
+        try:
+            super().flush()
+        except OSError as error:
+            self._drop(error)
+
+    def _drop(self, error: OSError) -> None:
+        """Remember why, unless nobody reads any more, and lead all that follows nowhere."""
+        name = _resolve_stream_name(self.name)
+        if error.errno in GONE:
+            _unread.add(name)
+        else:
+            record_write_error(name, error)
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, self.fileno())
+        os.close(null)
+
+
+def _resolve_stream_name(name: int | str) -> str:
+    return NAMES.get(name, str(name))
+
+
+def open_stream(target: int | Path, *, required: bool, encoding: str = "utf-8") -> TextIO:
+    """Open a descriptor or a path for text that cannot fail; `asked` if somebody asked for it.
+
+    Characters that `encoding` cannot have become escapes. Raises OSError where it cannot be opened.
+    """
+    raw = io.FileIO(target, "w", closefd=not isinstance(target, int))
+    if required:
+        _required.add(_resolve_stream_name(raw.name))
+    return ResilientStream(
+        io.BufferedWriter(raw),
+        encoding=encoding,
+        errors="backslashreplace",
+        line_buffering=target == ERRORS or raw.isatty(),
+    )
+
+
+def protect_standard_streams() -> None:
+    """Let standard output and error be such files; a descriptor that is closed leads nowhere.
+
+    Else the next file that is opened would get its number, and what is said would go there.
+    """
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    if sys.stdin is None:
+        sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - for our whole life
+    for descriptor, name in ((OUTPUT, "stdout"), (ERRORS, "stderr")):
+        stream = getattr(sys, name)
+        if stream is getattr(sys, f"__{name}__"):  # else a test listens
+            encoding = stream.encoding if stream else "utf-8"
+            setattr(
+                sys, name, open_stream(descriptor, required=descriptor == OUTPUT, encoding=encoding)
+            )
+
+
+def has_reader() -> bool:
+    """Return whether somebody may still read standard output: who only shows may end if not."""
+    return NAMES[OUTPUT] not in _unread
+
+
+def record_write_error(name: str, error: OSError) -> None:
+    """Remember that the file `name` is not whole."""
+    _lost.setdefault(name, error.strerror or str(error))
+
+
+def flush_streams() -> bool:
+    """Write what is left and tell what is not whole; return whether somebody asked for that."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    for name, why in _lost.items():
+        sys.stderr.write(escape_control(f"{name} could not be written: {why}\n"))
+    return not _required.isdisjoint(_lost)

@@ -1,0 +1,1 @@
+"""What vLLM prints and measures: log milestones and metrics."""

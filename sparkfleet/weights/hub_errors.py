@@ -1,0 +1,136 @@
+"""Why the Hub refuses us, told apart by the errors of its client, and what to do about it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+from huggingface_hub import constants, errors
+
+NOT_HUB = "is HF_ENDPOINT right? does a proxy ask for a login? else: weights_source"
+NO_NETWORK = "no network? name a local folder: weights_source"
+NO_TOKEN = "give a token that may read it: export HF_TOKEN=hf_..."  # noqa: S105 - no secret
+TRUST = "is this machine's clock right? does a proxy open TLS? then: export SSL_CERT_FILE=its.pem"
+SCOPE = "in the token's settings, allow: read access to public gated repos you can access"
+PROXY_HINT = "see your proxies and certificates: env | grep -iE 'proxy|ssl_cert'"
+CLIENT_ERRORS = (
+    OSError,
+    ImportError,
+    ValueError,
+    LookupError,
+    TypeError,
+    errors.SafetensorsParsingError,
+)
+
+Explanation = tuple[str, str]
+"""What is wrong, and what to do about it."""
+
+
+def http_status(error: BaseException | None) -> int | None:
+    """Return the HTTP status that `error` of the client came with, if the Hub answered at all."""
+    response = getattr(error, "response", None)
+    return None if response is None else int(response.status_code)
+
+
+def parse_retry_after(error: BaseException) -> int:
+    """Return the seconds after which a busy Hub wants to be asked again; 0 where it says none.
+
+    The Hub's limits of requests stand in ``RateLimit: "api";r=0;t=55``: r are left, in t s all.
+    """
+    response = getattr(error, "response", None)
+    headers = {} if response is None else response.headers
+    after = headers.get("Retry-After", "")
+    limit = re.search(r";\s*r=0\s*;\s*t=(\d+)", headers.get("RateLimit", ""))
+    return int(after) if after.isdigit() else int(limit[1]) if limit else 0
+
+
+def explain_hub_error(error: Exception, name: str, *, has_token: bool) -> Explanation:
+    """Return why `error` of the client keeps us from repository `name`."""
+    response = getattr(error, "response", None)
+    if response is None:
+        way = f" through the proxy {find_proxy()}" if find_proxy() else ""
+        problem = f"cannot reach the Hub at {constants.ENDPOINT}{way} ({error})"
+        return problem, _suggest_network_fix(str(error))
+    message = response.headers.get("X-Error-Message", "")
+    explanation = _explain_error_kind(error, name, message, has_token=has_token)
+    explanation = explanation or _explain_status(response, name, message, has_token=has_token)
+    return explanation or _explain_busy(
+        error, f"{response.status_code} for {name} {message}", has_token=has_token
+    )
+
+
+def find_proxy() -> str:
+    """Return the proxy on the way to the Hub as HOST:PORT, "" for none; raises ValueError."""
+    hub, proxies = urlsplit(constants.ENDPOINT), getproxies()
+    url = proxies.get(hub.scheme) or proxies.get("all") or ""
+    parts = urlsplit(url if "://" in url else f"//{url}")
+    if not parts.hostname or proxy_bypass(hub.netloc):
+        return ""
+    return f"{parts.hostname}:{parts.port}" if parts.port else parts.hostname
+
+
+def explain_client_error(error: Exception, name: str) -> Explanation:
+    """Return what an error of the client means that is no answer of the Hub's."""
+    match error:
+        case errors.LocalEntryNotFoundError() | errors.FileMetadataError():
+            problem = f"{constants.ENDPOINT} does not give what it lists of {name}: {error}"
+            return problem, NOT_HUB
+        case errors.SafetensorsParsingError():
+            return f"{name} has no safetensors: {error}", "take another one"
+        case OSError() | ImportError():
+            return f"the Hub's client cannot work here: {error}", PROXY_HINT
+    return f"what answers at {constants.ENDPOINT} is not the Hub: {error}", NOT_HUB
+
+
+def _suggest_network_fix(message: str) -> str:
+    """Return what to do where no answer came, by what the client's network layer says."""
+    if "CERTIFICATE_VERIFY_FAILED" in message:
+        return TRUST
+    return NOT_HUB if "protocol" in message else NO_NETWORK  # an address without https://
+
+
+def _explain_error_kind(
+    error: Exception, name: str, message: str, *, has_token: bool
+) -> Explanation | None:
+    page = f"{constants.ENDPOINT}/{name}"
+    accept = f"accept its licence on {page}"
+    match error:
+        case errors.RevisionNotFoundError():
+            return f"{name} has no such revision", f"see {page}/commits/main"
+        case errors.GatedRepoError() if not has_token:
+            return f"{name} is gated, and there is no token", f"{accept}; {NO_TOKEN}"
+        case errors.GatedRepoError():
+            return f"{name} is gated, and not granted to this token's owner: {message}", accept
+        case errors.DisabledRepoError():
+            return f"the Hub has disabled {name}", f"see {page}; take another model"
+        case errors.RepositoryNotFoundError():
+            private = "" if has_token else f"; if private, {NO_TOKEN}"
+            return f"the Hub shows us no model {name}", f"check its name on {page}{private}"
+    return None
+
+
+def _explain_status(
+    response: Any, name: str, message: str, *, has_token: bool
+) -> Explanation | None:
+    """Return what a status means; the Hub itself says a word to it, what stands before it none."""
+    settings = f"{constants.ENDPOINT}/settings/tokens"
+    match response.status_code:
+        case 401 if has_token:
+            return "the Hub does not accept this token", f"make a new one: {settings}"
+        case 403 if message:
+            return f"this token may not read {name}: {message}", f"{SCOPE}: {settings}"
+        case 401 | 403 as status:
+            return f"what answers at {constants.ENDPOINT} refuses {name}: {status}", NOT_HUB
+        case 404:
+            return f"{constants.ENDPOINT} has no {name}", NOT_HUB
+    return None
+
+
+def _explain_busy(error: Exception, answer: str, *, has_token: bool) -> Explanation:
+    after = parse_retry_after(error)
+    hint = f"try again in {after} s" if after else "try later"
+    if http_status(error) == 429 and not has_token:
+        hint += "; with a token it allows more: export HF_TOKEN=hf_..."
+    return f"the Hub answered {answer}", hint

@@ -1,0 +1,66 @@
+"""Which models stand on a host, and taking one away."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from sparkfleet.errors import UsageError
+from sparkfleet.remote.connection import Connection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredModel:
+    """A model below the weights folder of a host; `staged` if a run of ours completed it there.
+
+    `bytes` counts what takes room, `partial` the files of downloads that have not ended.
+    """
+
+    folder: str
+    bytes: int
+    files: int
+    partial: int
+    commits: tuple[str, ...]
+    staged: bool
+
+    @property
+    def name(self) -> str:
+        """The model as people name it: ``ORG/NAME``, or the folder of a bundle."""
+        of_hub = self.folder.removeprefix("hub/models--")
+        return self.folder if of_hub == self.folder else of_hub.replace("--", "/", 1)
+
+    def is_named_in(self, script: str, roots: Collection[str]) -> bool:
+        """Whether a start script names this folder, below one of `roots`, and no longer name."""
+        below = "|".join(map(re.escape, roots))
+        return re.search(rf"(?:{below})/{re.escape(self.folder)}(?![\w.-])", script) is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemovalResult:
+    """What went, and what was left because no run of ours brought it."""
+
+    files: int
+    freed: int
+    left: tuple[str, ...]
+
+
+def list_stored_models(connection: Connection, root: str) -> tuple[StoredModel, ...]:
+    """Return the models below `root` on the host of `link`."""
+    answer = connection.run_program("weights/store", {"root": root, "do": "list"})
+    return tuple(
+        StoredModel(**{**row, "commits": tuple(row["commits"])}) for row in answer["models"]
+    )
+
+
+def remove_stored_model(connection: Connection, root: str, model: StoredModel) -> RemovalResult:
+    """Remove the files of `model` that runs of ours brought; raises UsageError if none did."""
+    if not model.staged:
+        raise UsageError(
+            f"{connection.host.name}: {model.name} was not staged by sparkfleet",
+            hint=f"if you want it gone: ssh {connection.host.address} rm -r {root}/{model.folder}",
+        )
+    answer = connection.run_program(
+        "weights/store", {"root": root, "do": "remove", "folder": model.folder}
+    )
+    return RemovalResult(files=answer["removed"], freed=answer["freed"], left=tuple(answer["left"]))

@@ -1,0 +1,1 @@
+"""Transfers of weights between hosts: plan, routes, progress."""

@@ -1,0 +1,107 @@
+"""Talking with a program on a host that works for long, and says how far it is."""
+
+from __future__ import annotations
+
+import json
+import queue
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Self
+
+from sparkfleet.commands import build_script_command
+from sparkfleet.errors import CommandError
+from sparkfleet.remote.channel import ChannelTimeoutError, Result
+from sparkfleet.remote.connection import Connection
+
+EMPTY_REQUEST = b"{}\n"  # the request with which `script` ends, and ours takes its place
+SILENCE_LIMIT = 120.0  # s; a program that works says so each second
+
+ProgressCallback = Callable[[Mapping[str, int]], None]
+"""Takes what a program says about its progress: numbers by name."""
+
+
+def ignore_progress(_: Mapping[str, int]) -> None:
+    """Take what a program says, and drop it."""
+
+
+class ProgramSession:
+    """A running on-host program; it starts at once, also where its request comes later (`ask`).
+
+    It has a channel of its own for what it is sent, unless that is `little`.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        program: str,
+        request: Mapping[str, Any] | None = None,
+        *,
+        payload: Iterable[bytes] | None = None,
+        little: bool = False,
+    ) -> None:
+        self.connection = connection
+        self.program = program
+        self._ended = threading.Event()
+        self._requests: queue.SimpleQueue[Iterable[bytes]] = queue.SimpleQueue()
+        command = build_script_command(program, {})
+        self._channel = connection.open(command, alone=not little)
+        self._channel.feed(self._input(command.stdin.removesuffix(EMPTY_REQUEST)))
+        if request is not None:
+            self.send_request(request, payload=payload)
+        self._lines = self._channel.lines(silence=SILENCE_LIMIT)
+        self._last = b""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _input(self, source: bytes) -> Iterator[bytes]:
+        yield source
+        yield from self._requests.get()
+
+    def send_request(
+        self, request: Mapping[str, Any], *, payload: Iterable[bytes] | None = None
+    ) -> None:
+        """Send the request. Without `payload` the program lives no longer than we listen to it."""
+        self._requests.put(self._request_stream(json.dumps(request).encode() + b"\n", payload))
+
+    def _request_stream(self, line: bytes, payload: Iterable[bytes] | None) -> Iterator[bytes]:
+        yield line
+        if payload is None:
+            self._ended.wait()
+        else:
+            yield from payload
+
+    def progress(self) -> Iterator[Mapping[str, int]]:
+        """Yield what it says about its progress, until it has nothing more to say.
+
+        Raises CommandError if it says nothing at all for two minutes.
+        """
+        try:
+            for line in self._lines:
+                if line.startswith(b'{"progress"'):
+                    yield json.loads(line)["progress"]
+                else:
+                    self._last = line
+        except ChannelTimeoutError:
+            raise CommandError(
+                f"the {self.program} program said nothing for {SILENCE_LIMIT:.0f} s",
+                host=self.connection.host.name,
+                hint="is its disk stuck? look at dmesg there",
+            ) from None
+
+    def answer(self, on_progress: ProgressCallback = ignore_progress) -> dict[str, Any]:
+        """Listen to its end and return its answer; raises CommandError if it fails or refuses."""
+        for progress in self.progress():
+            on_progress(progress)
+        status = self._channel.wait()
+        result = Result(returncode=status, stdout=self._last, stderr=self._channel.stderr)
+        return self.connection.parse_answer(self.program, result)
+
+    def close(self) -> None:
+        """Drop it; it ends if it has not ended yet."""
+        self._ended.set()
+        self._requests.put(())
+        self._channel.close()

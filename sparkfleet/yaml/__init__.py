@@ -1,0 +1,1 @@
+"""YAML with positions: nodes, source excerpts, duplicate keys."""

@@ -1,0 +1,79 @@
+"""A file as text, checked to be text, that can point at its own lines."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from yaml.reader import Reader
+
+from sparkfleet.errors import InputError, Where
+
+MAX_BYTES = 5_000_000
+MAX_EXCERPT = 120  # characters of a line that a message shows
+PASSWORD = re.compile(r"ansible_(become_|sudo_|ssh_)?pass")  # a line that is not shown
+LINE_END = re.compile("\r\n|[\r\n\x85\u2028\u2029]")  # libyaml's line ends
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """The text of a file, under the name the user gave it."""
+
+    file: str
+    text: str
+    lines: tuple[str, ...]
+
+    def where(self, line: int, col: int | None = None) -> Where:
+        """Return the place at `line` and `col`, both from 1, with its excerpt, but no password."""
+        text = self.lines[line - 1] if line <= len(self.lines) else None
+        hidden = text is None or (col or 1) > MAX_EXCERPT or PASSWORD.search(text)
+        excerpt = None if hidden or text is None else text[:MAX_EXCERPT]
+        return Where(file=self.file, line=line, col=col, excerpt=excerpt)
+
+
+def read_source_file(path: str | Path, *, error: type[InputError] = InputError) -> Source:
+    """Return the text of the file at `path`; raises `error` where it cannot be read as text."""
+    try:
+        with Path(path).open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as failure:
+        reason = getattr(failure, "strerror", None) or failure
+        raise error(f"cannot be read: {reason}", where=Where(file=str(path))) from failure
+    return decode_source(content, file=str(path), error=error)
+
+
+def decode_source(
+    content: str | bytes, *, file: str, error: type[InputError] = InputError
+) -> Source:
+    """Return `content` as a source; raises `error` if it is binary, not UTF-8 or above 5 MB."""
+    if len(content) > MAX_BYTES:
+        raise error(f"is larger than {MAX_BYTES // 1_000_000} MB", where=Where(file=file))
+    text = content if isinstance(content, str) else _decode_utf8(content, file, error)
+    text = text.removeprefix("\ufeff")
+    source = Source(file=file, text=text, lines=tuple(LINE_END.split(text)))
+    if odd := Reader.NON_PRINTABLE.search(text):
+        raise error(
+            f"is not text: it holds the character {odd[0]!r}",
+            where=_locate_end(text[: odd.start()], file),
+            hint="save it as UTF-8 text, or delete the character",
+        )
+    return source
+
+
+def _decode_utf8(content: bytes, file: str, error: type[InputError]) -> str:
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as failure:
+        odd = failure.object[failure.start]
+        raise error(
+            f"is not UTF-8 text: byte 0x{odd:02x} at offset {failure.start}",
+            where=_locate_end(content[: failure.start].decode("utf-8"), file),
+            hint="save it as UTF-8 text",
+        ) from failure
+
+
+def _locate_end(text: str, file: str) -> Where:
+    """Return the place after `text`, without an excerpt: a terminal might obey it."""
+    *before, last = LINE_END.split(text)
+    return Where(file=file, line=len(before) + 1, col=len(last) + 1)

@@ -1,0 +1,105 @@
+"""What is done on every host right before a start, and left alone where nothing starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparkfleet.actions.action import NoArgs, Plan
+from sparkfleet.actions.check.gpu_clock import GpuClock
+from sparkfleet.actions.deploy.arm_guard import ArmGuard
+from sparkfleet.actions.deploy.drop_caches import DropCaches
+from sparkfleet.actions.deploy.launch_state import LaunchState
+from sparkfleet.actions.run.gather_facts import FleetFacts
+from sparkfleet.actions.run_context import RunContext, RunOptions
+from sparkfleet.facts.machine import GpuProcess
+from sparkfleet.launch.deployment.deployment import Deployment
+from sparkfleet.launch.host.memory_guard import Guard
+from sparkfleet.launch.host.survey import Survey
+from tests import gb10
+from tests.scenes import inventory, scene
+
+NAMES = ("spark-1", "spark-2")
+SEEN = dict.fromkeys(NAMES)
+SURVEY = Survey(
+    home="/", folder="/", files={}, hash=None, roles={}, dead=(), processes=(), engine=None
+)
+BUSY = (GpuProcess(pid=7, name="VLLM::Worker", memory=1),)
+
+
+@contextmanager
+def _scene(
+    folder: Path,
+    *,
+    reason: str = "nothing runs",
+    survey: Survey = SURVEY,
+    busy: str = "",
+    check: bool = False,
+    **variables: Any,
+) -> Iterator[RunContext]:
+    """Return a run of two hosts that has something to start, or not, for want of a reason."""
+    deployment = Deployment(cluster="c", tp=2, pp=1, served_name="m", port=1, files={}, hash="h")
+    facts = {spark.name: spark.facts() for spark in gb10.pair()}
+    if busy:
+        facts[busy] = replace(facts[busy], gpu_processes=BUSY)
+    hosts = inventory(NAMES, **variables)
+    with scene(folder, hosts=hosts, options=RunOptions(tp=2, check=check)) as made:
+        surveys = dict.fromkeys(NAMES, survey)
+        made.remember(FleetFacts(facts=facts, surveys=surveys))
+        made.remember(
+            LaunchState(deployment=deployment, engines={}, surveys=surveys, reason=reason)
+        )
+        yield made
+
+
+def _changed(plans: Any) -> list[str]:
+    return [name for name, plan in plans.items() if plan.changes]
+
+
+def test_the_page_cache_is_emptied_only_if_asked_for_and_only_for_a_start(tmp_path: Path) -> None:
+    drop = DropCaches(NoArgs())
+    with _scene(tmp_path, drop_caches=True) as made:
+        assert _changed(drop.plan(made, SEEN)) == [*NAMES]
+    with _scene(tmp_path) as made:
+        assert _changed(drop.plan(made, SEEN)) == []
+    with _scene(tmp_path, drop_caches=True, reason="") as made:
+        assert _changed(drop.plan(made, SEEN)) == []
+
+
+def test_a_guard_is_armed_for_a_start_and_where_another_is_wanted(tmp_path: Path) -> None:
+    arm = ArmGuard(NoArgs())
+    armed = replace(SURVEY, guard=Guard(serving=3 << 30, samples=2))
+    with _scene(tmp_path) as made:
+        assert _changed(arm.plan(made, SEEN)) == [*NAMES]
+    with _scene(tmp_path, reason="", survey=armed) as made:
+        assert arm.plan(made, SEEN)["spark-1"] == Plan(message="armed")
+    with _scene(tmp_path, reason="", survey=armed, guard_serving="4GiB") as made:
+        assert _changed(arm.plan(made, SEEN)) == [*NAMES]
+    with _scene(tmp_path, guard=False) as made:
+        assert arm.plan(made, SEEN)["spark-1"].skip
+
+
+@pytest.mark.parametrize(
+    ("how", "measured"),
+    [
+        ({}, [*NAMES]),
+        ({"busy": "spark-2"}, ["spark-1"]),
+        ({"reason": ""}, []),
+        ({"check": True}, []),
+        ({"engine_clock_check": False}, []),
+    ],
+)
+def test_only_an_idle_gpu_that_is_to_serve_is_put_under_load(
+    tmp_path: Path, how: dict[str, Any], measured: list[str]
+) -> None:
+    clock = GpuClock(NoArgs())
+    with _scene(tmp_path, **how) as made:
+        seen = clock.inspect_all(made, made.cluster.hosts).all()
+        plans = clock.plan(made, seen)
+    assert [name for name, plan in plans.items() if plan.verdicts] == measured
+    assert [name for name, plan in plans.items() if not plan.skip] == measured

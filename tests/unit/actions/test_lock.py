@@ -1,0 +1,294 @@
+"""The lock: one run at a time, freed by its holder's end, or by hand when that is not noticed."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparkfleet.actions.run import lock
+from sparkfleet.actions.run.identity import is_process_running
+from sparkfleet.actions.run.lock import Locks
+from sparkfleet.actions.run_context import RunOptions
+from sparkfleet.errors import CommandError, GateError, LockHeldError
+from sparkfleet.model import Host, Status, Value
+from sparkfleet.recipes.settings import Settings
+from sparkfleet.remote.local import LocalConnection
+from sparkfleet.remote.pool import ConnectionPool
+from tests.scenes import inventory, play
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> list[Settings]:
+    return [
+        Settings(host=Host(name=name, vars={"weights_dir": Value(data=str(tmp_path / name))}))
+        for name in ("b", "a")
+    ]
+
+
+@pytest.fixture
+def pool() -> Iterator[ConnectionPool]:
+    with ConnectionPool(LocalConnection) as pool:
+        yield pool
+
+
+def _take(pool: ConnectionPool, settings: list[Settings], *, wait: float = 0) -> Locks:
+    return lock.acquire_locks(pool, settings, lock.build_lock_request("c", "me", wait))
+
+
+def test_a_second_run_is_refused_with_the_holders_name(
+    pool: ConnectionPool, settings: list[Settings]
+) -> None:
+    held = _take(pool, settings)
+    with pytest.raises(LockHeldError, match=rf"locked on a by .* on {platform.node()}.*: me"):
+        _take(pool, settings)
+    held.release()
+    _take(pool, settings).release()
+
+
+def test_what_was_taken_is_freed_when_a_later_host_is_held(
+    pool: ConnectionPool, settings: list[Settings]
+) -> None:
+    held = _take(pool, settings[:1])
+    with pytest.raises(LockHeldError, match="locked on b"):
+        _take(pool, settings)
+    _take(pool, settings[1:]).release()
+    held.release()
+
+
+def test_a_home_that_nobody_has_is_told(pool: ConnectionPool) -> None:
+    there = Value(data="~nobody-at-all/vllm")
+    settings = [Settings(host=Host(name="a", vars={"weights_dir": there}))]
+    with pytest.raises(CommandError, match="nobody here has the home of ~nobody-at-all/vllm"):
+        _take(pool, settings)
+
+
+def test_a_run_can_wait_for_the_lock(pool: ConnectionPool, settings: list[Settings]) -> None:
+    held = _take(pool, settings)
+    threading.Timer(0.5, held.release).start()
+    began = time.monotonic()
+    with ConnectionPool(LocalConnection) as other:
+        _take(other, settings, wait=20).release()
+    assert 0.4 < time.monotonic() - began < 15
+
+
+def test_who_holds_it_is_told_and_its_process_is_ended(
+    pool: ConnectionPool, settings: list[Settings]
+) -> None:
+    held = _take(pool, settings)
+    for one in settings:
+        link = pool.connect(one.host)
+        seen = lock.fetch_lock_holder(link, one, "c")
+        assert seen is not None
+        assert seen["command"] == "me"
+        freed = lock.release_stale_lock(link, one, "c")
+        assert freed == seen
+        assert lock.fetch_lock_holder(link, one, "c") is None
+        assert lock.release_stale_lock(link, one, "c") is None
+    _take(pool, settings).release()
+    held.release()
+
+
+@pytest.fixture
+def dead() -> dict[str, str]:
+    program = (
+        "import json; from sparkfleet.actions.run.lock import build_lock_holder; "
+        "print(json.dumps(build_lock_holder('it')))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, check=True)
+    found: dict[str, str] = json.loads(done.stdout)
+    return found
+
+
+def test_a_run_tells_whether_another_of_this_machine_is_gone(dead: dict[str, str]) -> None:
+    me = lock.build_lock_holder("me")
+    assert is_process_running(me) is True
+    assert is_process_running(dead) is False
+    assert is_process_running({**me, "started": "1"}) is False  # its PID is used again
+    assert is_process_running({**dead, "pid": "1"}) is False
+    for name in ("machine", "boot", "pids"):
+        assert is_process_running({**dead, name: "another"}) is None
+    assert is_process_running({}) is None
+
+
+def test_the_lock_of_a_run_that_is_gone_is_told_and_not_taken(
+    pool: ConnectionPool, settings: list[Settings], dead: dict[str, str]
+) -> None:
+    with ConnectionPool(LocalConnection) as cut_off:
+        held = lock.acquire_locks(
+            cut_off, settings, {**lock.build_lock_request("c", "it", 0), "holder": dead}
+        )
+        with pytest.raises(
+            LockHeldError, match=r"locked on a .*: it, a run that is gone"
+        ) as caught:
+            _take(pool, settings)
+        assert str(caught.value.hint).endswith("free it with cluster.unlock")
+        held.release()
+
+
+def test_the_lock_of_a_run_that_has_just_died_is_waited_for(
+    pool: ConnectionPool, settings: list[Settings], dead: dict[str, str]
+) -> None:
+    with ConnectionPool(LocalConnection) as dying:
+        held = lock.acquire_locks(
+            dying, settings, {**lock.build_lock_request("c", "it", 0), "holder": dead}
+        )
+        threading.Timer(0.5, held.release).start()
+        _take(pool, settings).release()
+
+
+def test_a_process_that_is_not_ours_is_left_alone(
+    pool: ConnectionPool, settings: list[Settings]
+) -> None:
+    one = settings[0]
+    folder = Path(one.text("weights_dir")) / ".sparkfleet" / "c"
+    folder.mkdir(parents=True)
+    program = (
+        "import fcntl,sys,time; f=open(sys.argv[1],'a'); fcntl.flock(f, fcntl.LOCK_EX);"
+        "print('held', flush=True); time.sleep(60)"
+    )
+    words = [sys.executable, "-c", program, str(folder / "lock")]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        with subprocess.Popen(["sleep", "60"]) as innocent:
+            (folder / "lock").write_text(json.dumps({"process": innocent.pid}))
+            with pytest.raises(Exception, match="is not one of ours"):
+                lock.release_stale_lock(pool.connect(one.host), one, "c")
+            assert innocent.poll() is None
+            innocent.kill()
+        other.kill()
+
+
+def _typed(folder: Path, *words: str, **more: Any) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "sparkfleet", *words, "--inventory", str(folder / "i.yml")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        **more,
+    )
+
+
+def _said(process: subprocess.Popen[str]) -> tuple[int, str]:
+    output = process.communicate(timeout=60)[0]
+    return process.returncode, output
+
+
+def test_the_command_line_holds_and_frees_the_lock(tmp_path: Path) -> None:
+    (tmp_path / "i.yml").write_text(
+        f"sparks: {{hosts: {{one: {{ansible_connection: local, weights_dir: {tmp_path}}}}}}}"
+    )
+    holder = _typed(tmp_path, "cluster.lock")
+    assert holder.stdout is not None
+    assert holder.stdout.readline().startswith("cluster.lock  inventory ")
+    assert holder.stdout.readline() == "cluster default is locked on one; Ctrl-C frees it\n"
+    code, said = _said(_typed(tmp_path, "cluster.lock"))
+    assert (code, "cluster.lock" in said) == (75, True)
+    code, said = _said(_typed(tmp_path, "cluster.unlock"))
+    assert code == 75
+    assert "is alive" in said
+    code, said = _said(_typed(tmp_path, "cluster.unlock", "--force"))
+    assert code == 0
+    assert "freed on one; it was held by" in said
+    assert str(holder.pid) in said
+    assert _said(_typed(tmp_path, "cluster.unlock"))[1].endswith(
+        "\nnobody holds the lock of cluster default\n"
+    )
+    holder.send_signal(signal.SIGINT)
+    assert _said(holder) == (0, "freed\n")
+
+
+def test_sigterm_ends_any_task_as_ctrl_c_does(tmp_path: Path) -> None:
+    (tmp_path / "i.yml").write_text(
+        f"sparks: {{hosts: {{one: {{ansible_connection: local, weights_dir: {tmp_path}}}}}}}"
+    )
+    watch = _typed(tmp_path, "cluster.logs", "--follow")
+    assert watch.stdout is not None
+    assert watch.stdout.readline().startswith("cluster.logs  inventory ")
+    watch.send_signal(signal.SIGTERM)
+    code, said = _said(watch)
+    assert (code, said) in ((130, "interrupted\n"), (0, ""))  # 0 once it follows
+
+
+def test_a_run_takes_the_lock_once_and_frees_it_at_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    hosts = inventory(("one",))
+    text = "- lock:\n- name: again\n  lock:\n- command: sh -c 'cat ~/vllm/.sparkfleet/test/lock'\n"
+    ended, told = play(tmp_path, text, hosts=hosts)
+    assert ended.exit_code == 0
+    assert told.outcomes("again")["one"].status is Status.OK
+    written = json.loads(told.outcomes("command")["one"].data["stdout"])
+    assert int(written["pid"]) == os.getpid()
+    deadline = time.monotonic() + 5
+    while Path(f"/proc/{written['process']}").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert play(tmp_path, "- lock:\n", hosts=hosts)[0].exit_code == 0
+
+
+def test_check_takes_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    play(tmp_path, "- lock:\n", hosts=inventory(("one",)), options=RunOptions(check=True))
+    assert not (tmp_path / "vllm").exists()
+
+
+def _sharing(folder: Path, **variables: str) -> list[Settings]:
+    """Return two hosts that mount one store at `folder`; `{}` in a value stands for the host."""
+    one_store = {"weights_dir": str(folder), **variables}
+    values = {n: {k: Value(data=v.format(n)) for k, v in one_store.items()} for n in ("b", "a")}
+    return [Settings(host=Host(name=name, vars=own)) for name, own in values.items()]
+
+
+def test_two_hosts_with_one_folder_are_no_second_run(pool: ConnectionPool, tmp_path: Path) -> None:
+    hosts = _sharing(tmp_path)
+    with pytest.raises(GateError, match="is one folder on this host and on a,") as refusal:
+        _take(pool, hosts, wait=600)
+    assert refusal.value.host == "b"
+    assert "weights_strategy: shared" in str(refusal.value.hint)
+    _take(pool, hosts[:1]).release()
+
+
+def test_they_are_seen_where_a_lock_does_not_reach_the_other_host(
+    pool: ConnectionPool, tmp_path: Path
+) -> None:
+    hosts = _sharing(tmp_path)
+    asked = lock.build_lock_request("c", "me", 0)
+    path = tmp_path / ".sparkfleet" / "c" / "lock"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps({**asked["holder"], "host": "a", "process": 1}))
+    with pytest.raises(GateError, match="one folder"):
+        lock.acquire_locks(pool, hosts[:1], asked)
+    lock.acquire_locks(pool, hosts[1:], asked).release()  # what it has left itself
+
+
+def test_a_store_that_two_hosts_would_bring_weights_into_is_seen(
+    pool: ConnectionPool, tmp_path: Path
+) -> None:
+    own = f"{tmp_path}/{{}}"
+    with pytest.raises(GateError, match=f"{tmp_path}/.sparkfleet is one folder") as refusal:
+        _take(pool, _sharing(tmp_path, cluster_dir=own))
+    assert "weights_strategy: shared" in str(refusal.value.hint)
+    for strategy in ("shared", "present"):
+        _take(pool, _sharing(tmp_path, cluster_dir=own, weights_strategy=strategy)).release()
+    assert not (tmp_path / ".sparkfleet/c/lock").read_text()
+
+
+def test_a_home_that_two_hosts_share_needs_a_folder_for_each(
+    pool: ConnectionPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(GateError, match="is one folder") as refusal:
+        _take(pool, _sharing(tmp_path, weights_strategy="shared"))
+    assert "cluster_dir of its own" in str(refusal.value.hint)

@@ -1,0 +1,509 @@
+"""The command line: which files it takes, what it says to wrong input, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparkfleet import __version__
+from sparkfleet.cli import command, defaults
+from sparkfleet.cli.options import parse_options
+from sparkfleet.errors import GateError, UnreachableError, UsageError
+from sparkfleet.model import Host, Value
+from sparkfleet.remote.pool import Answers
+
+CHECKOUT = Path(__file__).parents[3]
+PAIR = str(CHECKOUT / "inventories" / "pair.yml")
+INVOKE = ("-m", "invoke", "--search-root", str(CHECKOUT))
+LAB_TINY = CHECKOUT / "playbooks" / "recipes" / "lab-tiny.yml"
+TYPE_TP = "type: --tp 2"
+LISTED = "recipes.list shows those that there are"
+MINIMAL = "sparks: {hosts: {one: {ansible_host: 127.0.0.1}}}\n"
+
+Call = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
+    """Type a command line in an empty folder."""
+    monkeypatch.delenv("SPARKFLEET_INVENTORY", raising=False)
+
+    def type_it(*words: str, program: tuple[str, ...] = ("-m", "sparkfleet")) -> Any:
+        return subprocess.run(
+            [sys.executable, *program, *words],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            check=False,
+        )
+
+    return type_it
+
+
+def test_the_version_is_told(call: Call) -> None:
+    assert call("--version").stdout == f"sparkfleet {__version__}\n"
+
+
+def test_both_doors_have_the_same_tasks(call: Call) -> None:
+    ours = call("--list").stdout
+    assert ours.startswith("Available tasks:")
+    assert "cluster.up" in ours
+    assert call("--list", program=INVOKE).stdout == ours
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["cluster.upp"],
+        ["cluster.up", "--tp"],
+        ["cluster.up", "--tp", "two"],
+        ["cluster.switch", "--help"],
+        ["recipes.show", "nope"],
+        ["recipes.list", "--output", "json"],
+        ["--dry", "cluster.up"],
+    ],
+)
+def test_both_doors_say_the_same_and_end_alike(call: Call, words: list[str]) -> None:
+    ours, theirs = call(*words), call(*words, program=INVOKE)
+    assert theirs.stdout.replace("Usage: invoke ", "Usage: sparkfleet ") == ours.stdout
+    assert (theirs.stderr, theirs.returncode) == (ours.stderr, ours.returncode)
+
+
+@pytest.mark.parametrize(
+    ("words", "told", "hint"),
+    [
+        (["up"], "No idea what 'up' is!", "did you mean 'cluster.up' or 'lab.up'?"),
+        (["--lst"], "No idea what '--lst' is!", "did you mean '--list'?"),
+        (["--tp", "2", "cluster.up"], "No idea what '--tp' is!", "it comes after cluster.up"),
+        (["cluster.up", "--tp"], "--tp needs a value", ""),
+        (["cluster.down", "--limit"], "--limit needs a value", ""),
+        (["cluster.up", "--inventory", "--tp", "2"], "--inventory needs a value", ""),
+        (["cluster.up", "--lock-wait"], "--lock-wait needs a value", ""),
+        (["cluster.up", "--tp", "2", "--tp", "3"], "--tp is given twice", ""),
+        (["cluster.up", "--tp=2", "--tp=3"], "--tp is given twice", ""),
+        (["cluster.up", "--check=yes"], "--check takes no value, and 'yes' is given", ""),
+        (
+            ["cluster.up", "more"],
+            "cluster.up takes no 'more'",
+            "what it takes: cluster.up --help",
+        ),
+        (["cluster.up", "--", "more"], "nothing may follow --, and 'more' does", ""),
+        (["lab.fault", "x"], "lab.fault needs HOST and KIND", "type: lab.fault HOST KIND"),
+        (
+            ["cluster.switch", "--chek", "x"],
+            "cluster.switch has no option --chek",
+            "did you mean '--check'?",
+        ),
+        (
+            ["weights.prune", "--yess"],
+            "weights.prune has no option --yess",
+            "did you mean '--yes'?",
+        ),
+        (
+            ["cluster.up", "--extra-vars", "x=1"],
+            "cluster.up has no option --extra-vars",
+            "Ansible's --extra-vars is --set here",
+        ),
+        (["--list-format", "x", "--list"], "--list-format is flat, nested, json, not 'x'", ""),
+        (["recipes.show", "own.yml"], "there is no file 'own.yml'", LISTED),
+        (["recipes.show", "zzz"], "there is no recipe 'zzz'", LISTED),
+        (
+            ["recipes.show", "gpt-oss"],
+            "there is no recipe 'gpt-oss'",
+            "did you mean 'gpt-oss-120b' or 'gpt-oss-20b'?",
+        ),
+        (["recipes.validate", "."], "there is no recipe in .", "name one, or all"),
+        (["recipes.validate", ","], "there is no recipe in ,", "name one, or all"),
+        (["cluster.up", "--tp", "9" * 5000], f"--tp is 1024 at most, not {'9' * 5000}", TYPE_TP),
+        (["cluster.up", "--tp", "1025"], "--tp is 1024 at most, not 1025", TYPE_TP),
+        (["cluster.up", "--tp", "00"], "--tp is a whole number from 1, not '00'", TYPE_TP),
+        (
+            ["recipes.fit", "gpt-oss-120b", "--tp", "1025"],
+            "--tp is 1024 at most, not 1025",
+            TYPE_TP,
+        ),
+        (
+            ["cluster.up", "--lock-wait", "9999999h"],
+            "--lock-wait: '9999999h' is longer than a year",
+            "type: --lock-wait 10m",
+        ),
+        (["links.bench", "--seconds", "0"], "--seconds is 0.01 s at least, not 0", "give it more"),
+        (["serve.watch", "--every", "0s"], "--every is 0.1 s at least, not 0s", "give it more"),
+        (
+            ["serve.bench", "--context", "nan"],
+            "--context is a number of tokens up to 1073741824, not 'nan'",
+            "type: --context 65536",
+        ),
+        (
+            ["links.bench", "--svg", "none/x.svg", "--inventory", PAIR],
+            "none/x.svg: No such file or directory",
+            "name another file",
+        ),
+        (["links.show", "--svg", ".", "-i", PAIR], ".: Is a directory", "name another file"),
+        (["--list", "nope"], "Sub-collection 'nope' not found!", ""),
+        (["cluster.up", "--recipe", ""], "--recipe is empty", "give it a value, or leave it out"),
+        (["cluster.down", "--limit="], "--limit is empty", "give it a value, or leave it out"),
+        (["doctor", ""], "--log is empty", "give it a value, or leave it out"),
+    ],
+)
+def test_a_command_line_that_cannot_be_is_explained(
+    call: Call, words: list[str], told: str, hint: str
+) -> None:
+    done = call(*words)
+    assert done.stderr == f"{told}\n" + (f"  {hint}\n" if hint else "")
+    assert (done.returncode, done.stdout) == (5, "")
+
+
+def test_tasks_and_options_are_completed(call: Call) -> None:
+    assert "complete -F _complete_sparkfleet" in call("--print-completion-script", "bash").stdout
+    assert "cluster.up" in call("--complete", "--", "sparkfleet clu").stdout.split()
+    for binary, program in (("sparkfleet", ()), ("invoke", INVOKE), ("inv", INVOKE)):
+        words = ["--complete", "--", f"{binary} cluster.up --t"]
+        done = call(*words, program=program) if program else call(*words)
+        assert "--tp" in done.stdout.split()
+
+
+@pytest.mark.parametrize("option", ["--dry", "-R", "--hide=x", "--echo", "--pty", "--warn-only"])
+def test_options_of_invoke_that_mean_nothing_here_are_refused(call: Call, option: str) -> None:
+    for words in ([option, "recipes.list"], ["recipes.list", option]):
+        done = call(*words)
+        assert (done.returncode, done.stdout) == (5, "")
+
+
+def test_the_letters_of_ansible_are_understood(call: Call) -> None:
+    words = ["inventory.host", "spark1", "-i", PAIR, "-e", "vllm_port=8123"]
+    assert json.loads(call(*words).stdout)["vllm_port"] == 8123
+    done = call("cluster.up", "-i", PAIR, "-l", "nobody", "-C", "-D", "-f", "2", "-v", "-K")
+    assert "'nobody' matches no host" in done.stderr
+
+
+def test_tasks_on_one_line_run_until_one_fails(call: Call) -> None:
+    both = call("recipes.list", "playbook.actions")
+    assert both.returncode == 0
+    assert "gpt-oss-120b" in both.stdout
+    assert "arm_guard" in both.stdout
+    done = call("recipes.show", "nope", "recipes.list")
+    assert (done.returncode, done.stdout) == (5, "")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["cluster.up", "--tp", "two"],
+        ["cluster.up", "--inventory", "nowhere.yml"],
+        ["cluster.status", "--inventory", "nowhere.yml"],
+        ["hosts.facts", "--forks", "0"],
+        ["links.bench", "--seconds", "x", "--inventory", PAIR],
+        ["weights.plan", "--recipe", "nope", "--inventory", PAIR],
+        ["recipes.show", "nope"],
+        ["recipes.fit", "nope"],
+        ["doctor", "nowhere"],
+        ["serve.watch", "--every", "x"],
+    ],
+)
+def test_what_cannot_begin_is_a_json_document_too(call: Call, words: list[str]) -> None:
+    done = call(*words, "--output", "json")
+    told = json.loads(done.stdout)
+    assert (told["exit_code"], done.returncode) == (5, 5)
+    assert told["errors"][0]["message"] in done.stderr
+
+
+def test_a_document_of_a_run_that_did_not_begin_names_its_task(call: Call) -> None:
+    done = call("cluster.up", "-C", "--inventory", "nowhere.yml", "--output", "json")
+    told = json.loads(done.stdout)
+    assert (told["task"], told["check"]) == ("cluster.up", True)
+
+
+def test_a_bug_and_an_interrupt_are_json_documents_too(capfd: pytest.CaptureFixture[str]) -> None:
+    def broken(output: str) -> None:
+        raise ZeroDivisionError(output)
+
+    def cut(output: str) -> None:
+        raise KeyboardInterrupt(output)
+
+    assert command._run_task(broken, (), {"output": "json"}) == 1
+    told = capfd.readouterr()
+    assert json.loads(told.out)["errors"][0]["message"].startswith("a bug in sparkfleet")
+    Path(told.err.split("please report it with ")[1].strip()).unlink()
+    assert command._run_task(cut, (), {"output": "json"}) == 130
+    assert json.loads(capfd.readouterr().out)["exit_code"] == 130
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (PermissionError(13, "Permission denied", "/keys/x"), "/keys/x: Permission denied"),
+        (OSError(36, "File name too long", "aaa"), "aaa: File name too long"),
+        (RuntimeError("Could not determine home directory."), "you have no home folder here"),
+    ],
+)
+def test_what_this_machine_refuses_is_no_bug(
+    capfd: pytest.CaptureFixture[str], error: Exception, told: str
+) -> None:
+    def refused() -> None:
+        raise error
+
+    assert command._run_task(refused, (), {}) == 5
+    assert capfd.readouterr().err.startswith(f"{told}\n  ")
+
+
+@pytest.mark.parametrize("task", ["recipes.show", "recipes.validate", "doctor", "playbook.run"])
+def test_a_name_that_no_file_can_have_is_no_bug(call: Call, task: str) -> None:
+    done = call(task, "a" * 300 + ".yml")
+    assert "a bug" not in done.stderr
+    assert done.returncode == 5
+
+
+def test_every_host_is_named_with_what_is_wrong_on_it(capfd: pytest.CaptureFixture[str]) -> None:
+    answers: Answers[None] = Answers(
+        values={},
+        errors={
+            "a": UnreachableError("no route", host="a", hint="ssh -v a"),
+            "b": GateError("no rail", host="b"),
+        },
+    )
+
+    def look(output: str = "text") -> None:
+        answers.all()
+
+    assert command._run_task(look, (), {}) == 6
+    assert capfd.readouterr().err == "a: no route\n  ssh -v a\nb: no rail\n"
+    assert command._run_task(look, (), {"output": "json"}) == 6
+    told = json.loads(capfd.readouterr().out)["errors"]
+    assert [one["host"] for one in told] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["cluster.upp"], "did you mean 'cluster.up'?"),
+        (["cluster.up", "--recip", "x"], "did you mean '--recipe'?"),
+        (["cluster.up", "--tp", "two"], "--tp is a whole number from 1, not 'two'"),
+        (["cluster.up", "--tp", "0"], "--tp is a whole number from 1, not '0'"),
+        (["cluster.up", "--solo", "--tp", "2"], "it does not go with --tp"),
+        (["cluster.up", "--set", "port"], "--set takes NAME=VALUE, not 'port'"),
+        (["cluster.up", "--lock-wait", "soon"], "'soon' is not a duration"),
+        (["cluster.up", "--allow-degraded", " "], "--allow-degraded needs a reason"),
+        (["cluster.up", "--inventory", "nowhere.yml"], "nowhere.yml"),
+        (["cluster.up", "--inventory", PAIR], "no recipe: none was named"),
+        (["cluster.up", "--inventory", PAIR, "--recipe", "nope"], "there is no recipe 'nope'"),
+        (
+            ["cluster.up", "--inventory", PAIR, "--recipe", "lab-tiny", "--tp", "3"],
+            "tp x pp = 3 needs 3 Sparks, and cluster default has 2: spark1, spark2",
+        ),
+        (
+            ["cluster.up", "--inventory", PAIR, "--recipe", "llama-3.3-70b-tp2", "--solo"],
+            "recipe llama-3.3-70b-tp2 needs --tp 2 at least, not 1",
+        ),
+        (["cluster.up", "--inventory", PAIR, "--limit", "sparc1"], "did you mean 'spark1'?"),
+        (["inventory.host", "spark9", "--inventory", PAIR], "no host 'spark9'"),
+        (["inventory.list", "--inventory", PAIR, "--set", "vllm_prot=1"], "vllm_port"),
+    ],
+)
+def test_wrong_input_ends_with_5_and_says_what_to_type(
+    call: Call, words: list[str], told: str
+) -> None:
+    done = call(*words)
+    assert told in done.stderr
+    assert done.returncode == 5
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("\n\n", "i:1:1: the inventory is empty\n  start with: sparks:"),
+        ("sparks: 3\n", "group 'sparks' is an integer, not a mapping"),
+        ("sparks: {hosts: {}}\n", "i: no hosts in a group `sparks`\n  put your machines there"),
+        ("[sparks\none\n", "i:1:1: host '[sparks': a range lacks its closing bracket ]"),
+        ("sparks: {\n", "i:2:1: while parsing"),
+    ],
+)
+def test_an_inventory_that_cannot_be_is_told_with_its_place(
+    call: Call, tmp_path: Path, text: str, told: str
+) -> None:
+    (tmp_path / "i").write_text(text)
+    done = call("hosts.facts", "--inventory", "i")
+    assert told in done.stderr
+    assert "    \n    ^" not in done.stderr  # a caret below nothing
+    assert done.returncode == 5
+
+
+def test_the_inventory_is_the_first_that_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SPARKFLEET_INVENTORY", raising=False)
+    monkeypatch.setattr(defaults, "LAB_INVENTORY", tmp_path / "lab-inventory.yml")
+    for name in ("a.yml", "b.yml", "c.yml", "d.yml", "e.yml"):
+        (tmp_path / name).write_text(MINIMAL)
+    with pytest.raises(UsageError) as caught:
+        defaults.find_inventory_files([])
+    assert "write inventories/local.yml" in str(caught.value)
+    (tmp_path / "lab-inventory.yml").write_text(MINIMAL)
+    assert defaults.find_inventory_files([]) == [str(tmp_path / "lab-inventory.yml")]
+    (tmp_path / "inventories").mkdir()
+    (tmp_path / "inventories" / "local.yml").write_text(MINIMAL)
+    assert defaults.find_inventory_files([]) == ["inventories/local.yml"]
+    (tmp_path / "invoke.yaml").write_text("inventory: [a.yml, b.yml]\n")
+    assert defaults.find_inventory_files([]) == ["a.yml", "b.yml"]
+    (tmp_path / "sparkfleet.yaml").write_text("inventory: c.yml\n")
+    assert defaults.find_inventory_files([]) == ["c.yml"]
+    monkeypatch.setenv("SPARKFLEET_INVENTORY", "d.yml,e.yml")
+    assert defaults.find_inventory_files([]) == ["d.yml", "e.yml"]
+    assert defaults.find_inventory_files(["f.yml"]) == ["f.yml"]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("inventori: a.yml\n", "sparkfleet.yaml:1:1: there is no setting 'inventori'"),
+        ("- a.yml\n", "sparkfleet.yaml:1:1: not a mapping"),
+        ("inventory: 3\n", "sparkfleet.yaml:1:12: inventory is a file, or a list of files"),
+        ("inventory: gone.yml\n", "there is no inventory gone.yml\n  sparkfleet.yaml names it"),
+    ],
+)
+def test_a_file_of_settings_that_means_nothing_is_refused(
+    call: Call, tmp_path: Path, text: str, told: str
+) -> None:
+    (tmp_path / "sparkfleet.yaml").write_text(text)
+    done = call("hosts.facts")
+    assert done.stderr.startswith(told)
+    assert done.returncode == 5
+
+
+def test_the_variable_that_names_a_lost_inventory_is_told(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARKFLEET_INVENTORY", "gone.yml")
+    told = "there is no inventory gone.yml\n  SPARKFLEET_INVENTORY names it\n"
+    assert call("hosts.facts").stderr == told
+
+
+@pytest.mark.parametrize("task", ["hosts.facts", "cluster.status", "cluster.down", "links.show"])
+def test_what_ssh_is_configured_to_do_and_we_cannot_is_told_before_a_host_is_asked(
+    call: Call, tmp_path: Path, task: str
+) -> None:
+    (tmp_path / "config").write_text("Host far\n ProxyCommand nc %h %p\n")
+    (tmp_path / "i.yml").write_text(
+        f"sparks: {{hosts: {{far: , near: {{ansible_host: 127.0.0.1, ansible_port: 1}}}}, "
+        f"vars: {{ansible_ssh_common_args: -F {tmp_path}/config}}}}\n"
+    )
+    done = call(task, "-i", "i.yml")
+    assert done.stderr.startswith("ssh's configuration has for far proxycommand nc %h %p")
+    assert (done.returncode, done.stdout) == (5, "")
+
+
+def test_files_are_not_joined_by_commas(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "a.yml").write_text(MINIMAL)
+    done = call("inventory.list", "-i", f"a.yml,{PAIR}")
+    assert (
+        "a.yml is a file, and commas join hosts\n  name each by its own --inventory" in done.stderr
+    )
+    assert done.returncode == 5
+
+
+def test_the_example_to_copy_is_where_it_is_said_to_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(defaults, "LAB_INVENTORY", tmp_path / "no-lab.yml")
+    with pytest.raises(UsageError, match="no inventory") as caught:
+        defaults.find_inventory_files([])
+    hint = caught.value.problems[0].hint
+    assert f"copy {PAIR} or {CHECKOUT / 'inventories' / 'solo.yml'} and" in str(hint)
+
+
+def test_the_recipe_is_the_one_given_else_the_inventorys() -> None:
+    host = Host(name="h", vars={"vllm_recipe": Value(data="own")})
+    assert defaults.choose_recipe_name("asked", host) == "asked"
+    assert defaults.choose_recipe_name(None, host) == "own"
+    with pytest.raises(UsageError, match="no recipe"):
+        defaults.choose_recipe_name(None, Host(name="h"))
+
+
+def test_values_of_set_are_read_as_yaml() -> None:
+    given = parse_options(
+        "t", {"set": ["vllm_port=8001", "vllm_args={a: [1, x]}", "name=a=b"]}
+    ).set_variables
+    assert given == {"vllm_port": 8001, "vllm_args": {"a": [1, "x"]}, "name": "a=b"}
+
+
+def test_a_variable_of_set_wins_and_says_so(call: Call) -> None:
+    words = ["inventory.host", "spark1", "--inventory", PAIR, "--set", "link_mtu=1500"]
+    assert json.loads(call(*words).stdout)["link_mtu"] == 1500
+    assert "--set" in call(*words, "--explain", "link_mtu").stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["cluster.status"],
+        ["cluster.logs"],
+        ["cluster.unlock"],
+        ["cluster.render", "--recipe", "lab-tiny", "--out", "out"],
+        ["hosts.facts"],
+        ["hosts.check", "--recipe", "lab-tiny"],
+        ["links.show"],
+        ["weights.plan", "--recipe", "lab-tiny"],
+    ],
+)
+def test_the_first_line_says_which_files_were_taken(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    hosts = "{one: {ansible_host: 127.0.0.1}, two: {ansible_host: localhost}}"
+    (tmp_path / "i.yml").write_text(f"sparks: {{hosts: {hosts}, vars: {{ansible_port: 1}}}}\n")
+    done = call(*words, "--inventory", "i.yml")
+    recipe = f"  recipe lab-tiny ({LAB_TINY})" if "lab-tiny" in words else ""
+    assert done.stdout.splitlines()[0] == f"{words[0]}  inventory i.yml{recipe}"
+    assert done.returncode in (4, 5)  # nobody answers, and the Hub may not
+
+
+def test_a_bug_ends_with_1_and_a_file_and_no_traceback(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    def broken() -> None:
+        raise ZeroDivisionError("boom")
+
+    assert command._run_task(broken, (), {}) == 1
+    told = capfd.readouterr().err
+    assert "a bug in sparkfleet: ZeroDivisionError: boom" in told
+    assert "Traceback" not in told
+    log = Path(told.split("please report it with ")[1].strip())
+    assert "raise ZeroDivisionError" in log.read_text()
+    log.unlink()
+
+
+def test_a_plain_inventory_task_is_answered_without_invoke(call: Call) -> None:
+    code = (
+        "import runpy, sys\n"
+        f"sys.argv = ['sparkfleet', 'inventory.list', '--inventory', {PAIR!r}]\n"
+        "try: runpy.run_module('sparkfleet', run_name='__main__')\n"
+        "except SystemExit: pass\n"
+        "print('\\nLOADED', *sys.modules)"
+    )
+    text, loaded = call(program=("-c", code)).stdout.split("\nLOADED ")
+    assert json.loads(text)["sparks"]["hosts"] == ["spark1", "spark2"]
+    assert not {"invoke", "rich", "jinja2"} & {name.split(".")[0] for name in loaded.split()}
+
+
+@pytest.mark.parametrize("task", ["list", "graph"])
+def test_both_doors_print_the_same_inventory(call: Call, task: str) -> None:
+    words = [f"inventory.{task}", "--inventory", PAIR]
+    assert call(*words).stdout == call(*words, program=INVOKE).stdout
+
+
+@pytest.mark.parametrize("task", ["cluster.up", "inventory.host", "playbook.run", "weights.prune"])
+def test_every_task_explains_itself(call: Call, task: str) -> None:
+    done = call(task, "--help")
+    assert done.returncode == 0, done.stderr
+    assert "-i, --inventory=STRING " in done.stdout
+    needed = {"inventory.host": " NAME", "playbook.run": " FILE", "weights.prune": " NAME"}
+    assert done.stdout.startswith(f"Usage: sparkfleet {task}{needed.get(task, '')} [--options]\n")

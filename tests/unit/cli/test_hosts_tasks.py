@@ -1,0 +1,104 @@
+"""`hosts.facts` and `hosts.check`: what they make of the facts of hosts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from ipaddress import IPv4Address
+from typing import Any
+
+from sparkfleet.cli.cluster.logs import compute_exit_code
+from sparkfleet.cli.context import NO_RECIPE, CommandContext
+from sparkfleet.cli.hosts.check import _check_hosts
+from sparkfleet.cli.hosts.facts import format_facts
+from sparkfleet.errors import CommandError, UnreachableError
+from sparkfleet.facts import HostFacts
+from sparkfleet.facts.machine import Listener
+from sparkfleet.launch.host.daemon import Daemon
+from sparkfleet.launch.host.survey import Survey
+from sparkfleet.model import Cluster, Verdict
+from sparkfleet.remote.pool import Answers
+from tests import gb10
+from tests.scenes import inventory
+
+DENIED = "permission denied while trying to connect to the docker API"
+LOST = {"spark-2": UnreachableError("no route", host="spark-2")}
+
+
+def _survey(error: str = "") -> Survey:
+    daemon = Daemon(cli="docker", version="29.1", error=error, hook=True)
+    return Survey(
+        home="/home/u",
+        folder="/home/u/vllm",
+        files={},
+        hash=None,
+        roles={},
+        dead=(),
+        processes=(),
+        engine=None,
+        daemon=daemon,
+    )
+
+
+def _checked(facts: dict[str, HostFacts], error: str = "", lost: Any = None) -> tuple[Verdict, ...]:
+    found = inventory(("spark-1", "spark-2"))
+    cluster = Cluster(name="default", hosts=tuple(found.hosts.values()))
+    resolved = CommandContext(files=("i",), inventory=found, cluster=cluster, recipe=NO_RECIPE)
+    seen = {name: (one, _survey(error), None) for name, one in facts.items()}
+    return _check_hosts(resolved, Answers(values=seen, errors=lost or {}))
+
+
+def _pair() -> dict[str, HostFacts]:
+    return {spark.name: spark.facts() for spark in gb10.pair()}
+
+
+def test_two_good_hosts_are_told_in_their_order_without_a_recipe() -> None:
+    verdicts = _checked(_pair())
+    assert not any(verdict.refuses for verdict in verdicts)
+    assert list(dict.fromkeys(verdict.host for verdict in verdicts)) == ["spark-1", "spark-2"]
+    assert {"host.login", "host.gpu", "host.driver", "engine.daemon"} <= {x.check for x in verdicts}
+
+
+def test_a_host_without_gpu_group_and_port_is_refused_with_what_to_do() -> None:
+    facts = _pair()
+    held = Listener(address=IPv4Address("127.0.0.1"), port=8000, pid=7, name="nginx")
+    facts["spark-1"] = replace(facts["spark-1"], gpus=(), listeners=(held,))
+    refused = {x.check: x for x in _checked(facts, DENIED) if x.refuses and x.host == "spark-1"}
+    assert refused.keys() == {"host.gpu", "host.port", "engine.daemon"}
+    assert all(verdict.fix for verdict in refused.values())
+    assert "docker $USER" in refused["engine.daemon"].fix
+
+
+def test_what_must_be_equal_is_told_for_the_other_host() -> None:
+    facts = _pair()
+    system = replace(facts["spark-2"].system, kernel="6.17.0-1-nvidia")
+    facts["spark-2"] = replace(facts["spark-2"], system=system)
+    told = [x for x in _checked(facts) if x.check == "host.kernel"]
+    assert [(x.host, x.seen) for x in told] == [("spark-2", "6.17.0-1-nvidia")]
+
+
+def test_a_host_that_does_not_answer_leaves_the_others_checked() -> None:
+    facts = {"spark-1": _pair()["spark-1"]}
+    assert {verdict.host for verdict in _checked(facts, lost=LOST)} == {"spark-1"}
+    assert _checked({}, lost=LOST) == ()
+
+
+def test_the_exit_code_adds_up_refusals_and_errors() -> None:
+    failed = {"a": CommandError("no python3", host="a")}
+    assert compute_exit_code({}) == 0
+    assert compute_exit_code({}, refused=True) == 2
+    assert compute_exit_code(LOST) == 4
+    assert compute_exit_code(LOST, refused=True) == 6
+    assert compute_exit_code(failed, refused=True) == 2
+
+
+def test_facts_are_rows_with_the_rails_of_the_host() -> None:
+    told = dict(format_facts(_pair()["spark-1"]))
+    assert told["GPU"] == "NVIDIA GB10"
+    assert "enp1s0f1np1 192.168.100.1/24 MTU 9000" in told["rails"]
+    assert "enp1s0f0np0 down" in told["rails"]
+
+
+def test_a_host_that_could_tell_nothing_still_has_every_row() -> None:
+    empty = HostFacts(host="x", fabric=False)
+    assert dict(format_facts(empty)).keys() == dict(format_facts(_pair()["spark-1"])).keys()
+    assert dict(format_facts(empty))["memory"] == ""

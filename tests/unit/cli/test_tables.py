@@ -1,0 +1,31 @@
+"""Tables tell all that is in them, on any terminal."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from sparkfleet.cli.views import tables
+
+CELLS = ("spark-01", "enP2p1s0f1np1", "10.78.1.1/24", "[red]no markup[/nor this]")
+
+
+@pytest.mark.parametrize("width", [20, 40, 80, 200])
+def test_nothing_is_cut_where_it_is_narrow(width: int) -> None:
+    stream = io.StringIO()
+    table = tables.create_table("host", "netdev", "address", "seen")
+    table.add_row(*CELLS)
+    Console(file=stream, width=width, markup=False).print(table)
+    text = stream.getvalue()
+    assert "\N{HORIZONTAL ELLIPSIS}" not in text
+    for character in set("".join(CELLS)) - {" "}:
+        assert text.count(character) >= "".join(CELLS).count(character)
+
+
+def test_brackets_are_text(capsys: pytest.CaptureFixture[str]) -> None:
+    table = tables.create_table("seen")
+    table.add_row(CELLS[-1])
+    tables.create_console().print(table)
+    assert CELLS[-1] in capsys.readouterr().out

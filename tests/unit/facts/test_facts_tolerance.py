@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparkfleet import facts, links
+from tests.gb10 import F1, P2F1, Cluster, Spark, pair
+
+
+def _raw() -> dict[str, dict[str, str]]:
+    spark = Spark("spark-1", {F1: "192.168.100.1/24", P2F1: "192.168.101.1/24"})
+    spark.facts()
+    spark.text("/proc/net/tcp", "0164A8C0:18EB 12").text("listeners", "12 4711 gcs_server")
+    spark.text("weights_dir", "2000 1000 /home/nvidia").text("/proc/net/route", "Iface\n")
+    spark.text("ip -j neigh", '[{"dst": "10.0.0.1", "dev": "eth0", "lladdr": "x"}]')
+    return spark.items
+
+
+RAW = _raw()
+
+
+@given(source=st.sampled_from(sorted(RAW)), text=st.text(max_size=60))
+def test_any_text_in_any_source_parses(source: str, text: str) -> None:
+    assert facts.parse_facts("spark-1", {"facts": RAW | {source: {"text": text}}}).host == "spark-1"
+
+
+@given(source=st.sampled_from(sorted(RAW)), cut=st.integers(0, 400))
+def test_any_source_that_was_cut_short_parses(source: str, cut: int) -> None:
+    text = RAW[source].get("text", "")[:cut]
+    assert facts.parse_facts("spark-1", {"facts": RAW | {source: {"text": text}}}).host == "spark-1"
+
+
+@pytest.mark.parametrize("why", ["missing", "denied", "failed"])
+@pytest.mark.parametrize("source", sorted(RAW))
+def test_a_host_that_lacks_any_one_source_is_still_judged(source: str, why: str) -> None:
+    head, peer = pair()
+    head.facts()
+    if source in ("ip -j addr", "ip -j route"):  # made anew by the fixture
+        return
+    head.items[source] = {why: "reason"}
+    cluster = Cluster(head, peer)
+    assert {x.host for x in cluster.verdicts} == {"spark-1", "spark-2"}
+    assert links.compute_rank_env(cluster.fabric, cluster.hosts[1]) is not None

@@ -1,0 +1,186 @@
+"""`recipes.fit` as it is typed."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparkfleet.cli.recipes import tasks
+from sparkfleet.cli.recipes.fit import FitRequest, show_fit
+from sparkfleet.errors import InputError
+from tests.models import config
+
+RECIPE = """\
+description: A test
+source: nobody
+vllm_model: nobody/model
+checkpoint: {format: modelopt, size: 16.5GB, parameters: 25.2B, active: 3.8B, moe: true}
+vllm_args:
+  max-model-len: 131072
+  kv-cache-dtype: fp8
+  gpu-memory-utilization: 0.85
+speeds:
+  - {nodes: 1, decode: 51.6, source: "a document", date: 2026-04-05}
+  - {nodes: 2, decode: 60, source: "another", date: 2026-04}
+"""
+OPTIONS = inspect.signature(tasks.fit.body).parameters
+Call = Callable[..., "Done"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """What a call ended with."""
+
+    returncode: int
+    stdout: str
+
+
+@pytest.fixture
+def call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Call:
+    """Call `recipes.fit` in a folder with a recipe and a model's config."""
+    monkeypatch.delenv("SPARKFLEET_INVENTORY", raising=False)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "r.yml").write_text(RECIPE)
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model/config.json").write_text(config("gemma-4-26b-a4b-it-nvfp4"))
+    known = {name: one.default for name, one in OPTIONS.items()}
+
+    def type_it(recipe: str, **options: Any) -> Done:
+        code = show_fit(FitRequest.from_options({**known, "recipe": recipe, **options}))
+        return Done(returncode=code, stdout=capsys.readouterr().out)
+
+    return type_it
+
+
+def test_a_folder_is_enough_to_tell_everything(call: Call) -> None:
+    done = call("r.yml", folder="model")
+    assert done.returncode == 0
+    assert "700,128 to 735,072" in done.stdout
+    assert "51.6 tok/s (a document, 2026-04-05): as predicted" in done.stdout
+    assert "another" not in done.stdout
+    assert "advice: two copies" in done.stdout
+
+
+def test_without_a_place_to_look_the_recipe_gives_bounds(call: Call) -> None:
+    done = call("r.yml")
+    assert done.returncode == 0
+    assert "the model's files were not read: --folder PATH, --staged (on the hosts)" in done.stdout
+    assert "109.7 tok/s at most" in done.stdout
+    assert "cannot tell the KV cache" in done.stdout
+
+
+def test_options_stand_over_the_recipe(call: Call) -> None:
+    done = call("r.yml", folder="model", util="0.5", max_model_len="64K", tp="2")
+    assert done.returncode == 0
+    assert "TP=2, util 0.5, context 65536" in done.stdout
+    assert "spark-2" in done.stdout
+    assert "60 tok/s (another, 2026-04)" in done.stdout
+
+
+def test_a_start_that_cannot_fit_ends_with_2(call: Call) -> None:
+    done = call("r.yml", folder="model", util="0.99")
+    assert done.returncode == 2
+    assert "spark-1: it does not fit: util 0.99 takes 120.4 GiB" in done.stdout
+
+
+def test_several_requests_share_the_read(call: Call) -> None:
+    done = call("r.yml", folder="model", requests="3", context="1000")
+    assert "decode, 3 answers together, 1000 tokens in the cache" in done.stdout
+
+
+def test_the_document_has_what_the_text_has(call: Call) -> None:
+    done = call("r.yml", folder="model", output="json")
+    content = json.loads(done.stdout)
+    assert content["nodes"]["spark-1"]["answer"] == "fits"
+    assert content["nodes"]["spark-1"]["highest_util"] == 0.97
+    assert content["decode"]["expected"]["low"] < 51.6 < content["decode"]["expected"]["high"]
+    assert content["advice"]["choice"] == "two copies"
+    assert content["unknown"] == []
+
+
+def test_an_inventory_that_is_named_gives_the_nodes_and_their_reserve(
+    call: Call, tmp_path: Path
+) -> None:
+    hosts = "sparks: {hosts: {here: {vllm_memory_reserve: 30GiB}}}\n"
+    (tmp_path / "hosts.yml").write_text(hosts)
+    done = call("r.yml", folder="model", inventory=["hosts.yml"])
+    assert done.returncode == 2
+    assert "here: it does not fit" in done.stdout
+    assert "30.0 GiB are kept for other services" in done.stdout
+
+
+@pytest.mark.skipif(shutil.which("nvidia-smi") is not None, reason="a GPU here has its own memory")
+def test_hosts_tell_what_is_staged_and_what_memory_they_have(call: Call, tmp_path: Path) -> None:
+    staged = tmp_path / "weights/hub/models--nobody--model"
+    (staged / "refs").mkdir(parents=True)
+    (staged / "refs/main").write_text("abc")
+    (staged / "snapshots").mkdir()
+    (tmp_path / "model").rename(staged / "snapshots/abc")
+    variables = {
+        "ansible_connection": "local",
+        "engine_venv": "/nowhere",
+        "weights_dir": str(tmp_path / "weights"),
+    }
+    inventory = {"sparks": {"hosts": {"here": variables}}}
+    (tmp_path / "hosts.yml").write_text(json.dumps(inventory))
+    done = call("r.yml", staged=True, inventory=["hosts.yml"], output="json")
+    content = json.loads(done.stdout)
+    assert content["notes"] == ["read: staged on here"]
+    total = int(Path("/proc/meminfo").read_text().split()[1]) * 1024
+    assert content["nodes"]["here"]["room"]["total"] == total
+    assert content["sequence_bytes"] is not None
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"recipe": "nothing-like-it"}, "there is no recipe 'nothing-like-it'"),
+        ({"util": "1.5"}, "--util is a fraction of the memory"),
+        ({"util": "-1"}, "--util is a fraction of the memory"),
+        ({"max_model_len": "-4"}, "--max-model-len is a number of tokens up to"),
+        ({"max_num_seqs": "0"}, "--max-num-seqs is a whole number from 1"),
+        ({"requests": "none"}, "--requests is a whole number from 1"),
+        ({"context": "much"}, "--context is a number of tokens"),
+        ({"tp": "0"}, "--tp is a whole number from 1"),
+        ({"folder": "nowhere"}, "there is no folder nowhere"),
+        ({"folder": "model", "hub": True}, "name one place to read the model from"),
+        ({"set": ["vllm_args={gpu-memory-utilization: 3}"]}, "not 3"),
+    ],
+)
+def test_wrong_input_is_told_and_ends_with_5(
+    call: Call, options: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(InputError) as raised:
+        call(**{"recipe": "r.yml", **options})
+    assert told in str(raised.value)
+    assert raised.value.exit_code == 5
+
+
+@pytest.mark.usefixtures("call")
+def test_nothing_heavy_and_no_network_is_loaded_for_a_folder(tmp_path: Path) -> None:
+    code = (
+        "import sys, runpy, socket\n"
+        "def refuse(*_args): raise AssertionError('network')\n"
+        "socket.socket.connect = refuse\n"
+        "sys.argv = ['sparkfleet', 'recipes.fit', 'r.yml', '--folder', 'model']\n"
+        "try: runpy.run_module('sparkfleet', run_name='__main__')\n"
+        "except SystemExit as end: print('ENDED', end.code)\n"
+        "print('\\nLOADED', *sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    assert "ENDED 0" in done.stdout
+    loaded = {name.split(".")[0] for name in done.stdout.split("\nLOADED ")[1].split()}
+    assert not loaded & {"fabric", "paramiko", "ray"}

@@ -1,0 +1,263 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sparkfleet.errors import InputError
+from sparkfleet.fit.advice import list_tp_sizes, recommend_topology
+from sparkfleet.fit.interval import Interval
+from sparkfleet.fit.memory import Fit, FitAnswer, NodeMemory, evaluate_nodes
+from sparkfleet.fit.model import ModelProfile
+from sparkfleet.fit.options import ServeOptions, collect_named_options, parse_serve_options
+from sparkfleet.fit.requirements import estimate_requirements
+from sparkfleet.fit.verdicts import build_fit_verdict
+from sparkfleet.fit.weights import estimate_shape_weights
+from tests.models import GIB, made, shape
+
+IDLE = NodeMemory(host="spark", available=118 * GIB)
+
+
+def model(name: str, online: str | None = None) -> ModelProfile:
+    own = shape(name)
+    return ModelProfile(shape=own, weights=estimate_shape_weights(own, online))
+
+
+def judged(subject: ModelProfile, room: NodeMemory = IDLE, **fields: Any) -> Fit:
+    asked = replace(ServeOptions(length=65536, util=0.85), **fields)
+    return evaluate_nodes(estimate_requirements(subject, asked), asked, (room,))["spark"]
+
+
+def test_the_26b_has_the_tokens_of_its_log_from_util_alone() -> None:
+    fit = judged(model("gemma-4-26b-a4b-it-nvfp4"), kv_dtype="fp8", length=131072)
+    assert fit.answer is FitAnswer.FITS
+    assert fit.logged is not None
+    assert fit.logged.low < 714_768 < fit.logged.high
+    assert fit.logged.middle == pytest.approx(714_768, rel=0.15)
+    assert fit.cache is not None
+    assert fit.cache.low / GIB < 81.8 < fit.cache.high / GIB
+
+
+def test_what_vllm_takes_is_what_two_sparks_showed() -> None:
+    fit = judged(model("gemma-4-31b-it", "fp8"), tp=2, online="fp8", kv_dtype="fp8")
+    assert fit.claim.low / (1 << 20) == pytest.approx(105_721, rel=0.01)  # dual-Spark, head
+
+
+def test_a_model_too_large_for_one_spark_is_refused_and_fits_on_two() -> None:
+    large = model("llama-3.3-70b-instruct")
+    one, two = judged(large), judged(large, tp=2)
+    assert one.answer is FitAnswer.NOT
+    assert "it needs 131.4 GiB at least" in one.why
+    assert two.answer is FitAnswer.FITS
+
+
+def test_pipeline_stages_share_the_weights_too() -> None:
+    large = model("llama-3.3-70b-instruct")
+    assert (
+        estimate_requirements(large, ServeOptions(pp=2)).weights
+        == estimate_requirements(large, ServeOptions(tp=2)).weights
+    )
+
+
+def test_an_unknown_layer_type_cannot_be_told_but_weights_can_refuse() -> None:
+    strange = replace(shape("llama-3.3-70b-instruct"), layer_types=("retention",) * 80)
+    weights = estimate_shape_weights(shape("llama-3.3-70b-instruct"))
+    assert judged(ModelProfile(shape=strange, weights=weights)).answer is FitAnswer.NOT
+    small = replace(weights, resident=Interval.of(10 * GIB))
+    fit = judged(ModelProfile(shape=strange, weights=small))
+    assert fit.answer is FitAnswer.UNKNOWN
+    assert "retention" in fit.why
+    assert fit.sequences is None
+
+
+def test_nothing_known_cannot_be_told() -> None:
+    fit = judged(ModelProfile())
+    assert fit.answer is FitAnswer.UNKNOWN
+    assert fit.cache is None
+
+
+def test_the_longest_context_fits_and_one_more_block_does_not() -> None:
+    asked = ServeOptions(util=0.5, length=1000)
+    found = estimate_requirements(
+        ModelProfile(
+            shape=made(max_position_embeddings=10**8), weights=estimate_shape_weights(made())
+        ),
+        asked,
+    )
+    fit = evaluate_nodes(found, asked, (IDLE,))["spark"]
+    assert fit.longest is not None
+    assert found.pool is not None
+    assert fit.cache is not None
+    assert found.pool.sequence_bytes(int(fit.longest.low), asked.batched) <= fit.cache.low
+    assert found.pool.sequence_bytes(int(fit.longest.low) + 16, asked.batched) > fit.cache.low
+
+
+def test_a_given_cache_has_to_hold_one_sequence() -> None:
+    small = model("gemma-4-26b-a4b-it-nvfp4")
+    assert judged(small, kv_bytes=GIB, length=65536).answer is FitAnswer.NOT
+    assert judged(small, kv_bytes=6 * GIB, length=65536).answer is FitAnswer.FITS
+
+
+def test_a_given_cache_needs_room_beside_the_weights() -> None:
+    fit = judged(
+        model("gpt-oss-120b"), NodeMemory(host="spark", available=64 * GIB), kv_bytes=6 * GIB
+    )
+    assert fit.answer is FitAnswer.NOT
+    assert "it needs 66.7 GiB at least, and 64.0 GiB can be had" in fit.why
+
+
+def test_a_cache_that_may_be_too_small_is_close() -> None:
+    fit = judged(model("gpt-oss-120b"), util=0.56, length=131072)
+    assert fit.answer is FitAnswer.CLOSE
+    assert "KV cache that needs" in fit.why
+
+
+def test_memory_that_is_only_known_in_all_refuses_nothing_that_it_holds() -> None:
+    fit = judged(model("gpt-oss-120b"), NodeMemory(host="spark"), util=0.97)
+    assert fit.answer is FitAnswer.FITS
+
+
+def test_drafts_in_the_checkpoint_count_only_where_they_run() -> None:
+    subject = model("qwen3.5-397b-a17b")
+    plain, drafting = (
+        estimate_requirements(subject, parse_serve_options({"speculative-config": value})).weights
+        for value in (None, {"method": "mtp", "num_speculative_tokens": 1})
+    )
+    assert plain is not None
+    assert drafting is not None
+    assert subject.shape is not None
+    drafts = estimate_shape_weights(subject.shape).drafts
+    assert drafting.low - plain.low == pytest.approx(drafts.low)
+
+
+def test_a_draft_model_is_loaded_on_every_rank_and_keeps_a_cache() -> None:
+    draft = made()
+    subject = replace(
+        model("llama-3.3-70b-instruct"), draft_shape=draft, draft=estimate_shape_weights(draft)
+    )
+    asked = ServeOptions(tp=2, length=1000)
+    alone, both = (
+        estimate_requirements(model("llama-3.3-70b-instruct"), asked),
+        estimate_requirements(subject, asked),
+    )
+    assert both.draft.low == estimate_shape_weights(draft).resident.low / 2
+    assert both.sequence_bytes is not None
+    assert alone.sequence_bytes is not None
+    assert both.sequence_bytes > alone.sequence_bytes
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ({"gpu-memory-utilization": 0}, "above 0 and up to 1, not 0"),
+        ({"gpu-memory-utilization": -0.5}, "not -0.5"),
+        ({"gpu-memory-utilization": 85}, "not 85"),
+        ({"gpu-memory-utilization": "lots"}, "not 'lots'"),
+        ({"gpu-memory-utilization": True}, "not True"),
+        ({"max-model-len": -5}, "number of tokens up to 1073741824, not -5"),
+        ({"max-model-len": 0}, "number of tokens up to 1073741824, not 0"),
+        ({"max-model-len": 10**12}, "number of tokens"),
+        ({"max-model-len": "long"}, "not 'long'"),
+        ({"max-num-seqs": 0}, "max-num-seqs"),
+        ({"max-num-seqs": "auto"}, "whole number from 1, not 'auto'"),
+        ({"max_num_batched_tokens": -1}, "max-num-batched-tokens"),
+        ({"kv-cache-memory-bytes": 0}, "size above 0"),
+        ({"kv-cache-memory-bytes": "-3GiB"}, "kv-cache-memory-bytes: '-3GiB' is not a size"),
+        ({"speculative-config": "{"}, "is not JSON"),
+        ({"speculative-config": [1]}, "is a mapping"),
+        ({"speculative-config": {"num_speculative_tokens": 0}}, "num_speculative_tokens"),
+    ],
+)
+def test_negative_and_absurd_options_are_errors(args: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        parse_serve_options(args)
+
+
+def test_options_are_read_as_vllm_reads_them() -> None:
+    asked = parse_serve_options(
+        {"--max_model_len": "64K", "max-num-seqs": "4", "quantization": "fp8"}, tp=2
+    )
+    assert (asked.length, asked.sequences, asked.online, asked.nodes) == (65536, 4, "fp8", 2)
+    assert parse_serve_options({"max-model-len": "auto"}).length is None
+    sizes_given = [
+        parse_serve_options({"kv-cache-memory-bytes": text}).kv_bytes
+        for text in ("2G", "2g", "2GiB")
+    ]
+    assert sizes_given == [2 * GIB, 2 * 10**9, 2 * GIB]
+    assert parse_serve_options({"quantization": "modelopt"}).online is None
+
+
+def test_raw_words_are_options_too() -> None:
+    words = ["--max-model-len=4096", "--enforce-eager", "--kv-cache-dtype", "fp8"]
+    assert collect_named_options(words) == {
+        "max-model-len": "4096",
+        "enforce-eager": True,
+        "kv-cache-dtype": "fp8",
+    }
+
+
+def test_advice_is_two_copies_where_tensor_parallelism_gains_little() -> None:
+    found = recommend_topology(
+        model("gemma-4-26b-a4b-it-nvfp4"), ServeOptions(length=65536, util=0.85), (IDLE,)
+    )
+    assert found.choice == "two copies"
+    assert "times as fast" in found.reasons[0]
+
+
+def test_advice_is_tensor_parallel_for_a_dense_model() -> None:
+    asked = ServeOptions(length=65536, util=0.85, online="fp8")
+    assert recommend_topology(model("gemma-4-31b-it", "fp8"), asked, (IDLE,)).choice == "TP=2"
+
+
+def test_advice_keeps_to_what_the_recipe_allows() -> None:
+    found = recommend_topology(
+        model("gemma-4-31b-it"), ServeOptions(length=4096, util=0.85), (IDLE,), allowed=(1,)
+    )
+    assert found.choice == "solo"
+
+
+def test_advice_is_as_many_sparks_as_it_takes() -> None:
+    large = model("qwen3.5-397b-a17b", "fp8")
+    found = recommend_topology(large, ServeOptions(length=4096, util=0.85, online="fp8"), (IDLE,))
+    assert found.choice == "TP=4"
+    assert (
+        recommend_topology(large, ServeOptions(length=4096), (IDLE,), allowed=(1, 2)).choice
+        == "it does not fit"
+    )
+
+
+def test_advice_takes_no_size_that_does_not_divide_the_heads() -> None:
+    odd = made(num_attention_heads=15, num_key_value_heads=5, head_dim=64)
+    found = recommend_topology(
+        ModelProfile(shape=odd, weights=estimate_shape_weights(odd)),
+        ServeOptions(util=0.5),
+        (IDLE,),
+    )
+    assert found.choice == "solo"
+    assert "2 does not divide its 15 attention heads" in found.reasons[1]
+
+
+def test_advice_begins_at_the_smallest_size_of_the_recipe() -> None:
+    asked = ServeOptions(length=65536, util=0.85, online="fp8")
+    found = recommend_topology(
+        model("gemma-4-31b-it", "fp8"), asked, (IDLE,), allowed=list_tp_sizes(2, None)
+    )
+    assert found.choice == "TP=2"
+    assert list_tp_sizes(None, None) == (1, 2, 4, 8)
+    assert list_tp_sizes(3, 3) == (3,)
+    assert list_tp_sizes(None, 2) == (1, 2)
+
+
+def test_advice_says_when_it_cannot_tell() -> None:
+    assert recommend_topology(ModelProfile(), ServeOptions(), (IDLE,)).choice == "cannot tell"
+
+
+def test_a_context_that_would_fit_is_named() -> None:
+    asked = ServeOptions(length=16_000_000, util=0.3, kv_dtype="fp8")
+    fit = evaluate_nodes(
+        estimate_requirements(model("gemma-4-26b-a4b-it-nvfp4"), asked), asked, (IDLE,)
+    )["spark"]
+    found = build_fit_verdict(fit, asked)
+    assert found.refuses
+    assert "max-model-len: " in found.fix

@@ -1,0 +1,129 @@
+"""The arrows between our packages point down only, and heavy libraries have one door each."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[3] / "sparkfleet"
+
+LAYERS = (
+    ("errors", "expressions", "quantities", "safe_paths", "spelling"),
+    ("model", "resources"),
+    ("commands", "variables", "yaml"),
+    ("filters", "templating", "report"),
+    ("inventory", "recipes", "remote"),
+    ("facts",),
+    ("vllm",),
+    ("fit", "links", "weights"),
+    ("launch",),
+    ("doctor",),
+    ("actions",),
+    ("playbook",),
+    ("lab",),
+    ("cli",),
+)
+RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
+DOORS = {
+    "fabric": {"remote/ssh.py"},
+    "paramiko": {"remote/ssh.py"},
+    "ray": {"onhost/deployment/ray_nodes.py"},
+}
+
+
+def _modules() -> Iterator[tuple[str, ast.Module]]:
+    for path in sorted(PACKAGE.rglob("*.py")):
+        yield path.relative_to(PACKAGE).as_posix(), ast.parse(path.read_text())
+
+
+def _imports(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _ours(tree: ast.Module) -> Iterator[str]:
+    for name in _imports(tree):
+        package, _, rest = name.partition(".")
+        if package == "sparkfleet" and rest:
+            yield rest.split(".")[0]
+
+
+def test_imports_point_down_only() -> None:
+    upward = [
+        f"{name} imports {target}"
+        for name, tree in _modules()
+        for target in set(_ours(tree))
+        if (own := name.split("/")[0].removesuffix(".py")) in RANK
+        and target in RANK
+        and RANK[target] > RANK[own]
+    ]
+    assert upward == []
+
+
+def test_every_package_has_a_layer() -> None:
+    names = {name.split("/")[0].removesuffix(".py") for name, _ in _modules()}
+    assert names - {"__init__", "__main__", "onhost"} == set(RANK)
+
+
+@pytest.mark.parametrize("library", DOORS)
+def test_a_heavy_library_has_one_door(library: str) -> None:
+    users = {
+        name
+        for name, tree in _modules()
+        if any(used.split(".")[0] == library for used in _imports(tree))
+    }
+    assert users == DOORS[library]
+
+
+def test_invoke_is_imported_by_the_command_line_only() -> None:
+    users = {
+        name
+        for name, tree in _modules()
+        if any(used.split(".")[0] == "invoke" for used in _imports(tree))
+    }
+    assert users
+    assert all(name.startswith("cli/") for name in users)
+
+
+def test_programs_for_hosts_import_the_standard_library_and_their_parts_only() -> None:
+    allowed = set(sys.stdlib_module_names) | {"ray", "torch"}
+    foreign = [
+        f"{name} imports {used}"
+        for name, tree in _modules()
+        if name.startswith("onhost/")
+        for used in _imports(tree)
+        if used.split(".")[0] not in allowed and not used.startswith("sparkfleet.onhost.shared.")
+    ]
+    assert foreign == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "forbidden"),
+    [
+        (["--version"], {"invoke", "fabric", "paramiko", "jinja2", "ray", "rich", "yaml"}),
+        (["--list"], {"fabric", "paramiko", "jinja2", "ray"}),
+        (["cluster.up", "--help"], {"fabric", "paramiko", "jinja2", "ray"}),
+    ],
+)
+def test_light_commands_load_nothing_heavy(arguments: list[str], forbidden: set[str]) -> None:
+    code = (
+        "import sys, runpy\n"
+        f"sys.argv = ['sparkfleet', *{arguments!r}]\n"
+        "try: runpy.run_module('sparkfleet', run_name='__main__')\n"
+        "except SystemExit: pass\n"
+        "print('\\nLOADED', *sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=PACKAGE.parent
+    )
+    loaded = {name.split(".")[0] for name in done.stdout.split("\nLOADED ")[1].split()}
+    assert loaded & forbidden == set()

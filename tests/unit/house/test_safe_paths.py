@@ -1,0 +1,150 @@
+"""Whatever others write where a path is made of it: below its root, or refused."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sparkfleet import safe_paths
+from sparkfleet.onhost.shared import paths
+from sparkfleet.onhost.shared.paths import RefusedError
+from sparkfleet.safe_paths import UnexpectedError
+
+PIECES = [
+    *("", ".", "..", "...", "~", "-", "-x", ".ssh", "a", "blobs", "in", "out", "loop", "x" * 256),
+    *(
+        "\0",
+        "\n",
+        "\x1b]52;c;x\x07",
+        "\x7f",
+        "\x85",
+        "\ud800",
+        "\udc80",
+        "ä",
+        "\u202e",
+        "a b",
+        "\\",
+    ),
+    *("%2e%2e", "..\\", ". ", " ..", "日本", "é" * 128),
+]
+HOSTILE = st.lists(st.sampled_from(PIECES) | st.text(max_size=5), max_size=6).map("/".join)
+EXAMPLES = int(os.environ.get("SPARKFLEET_MUTATIONS", "400"))
+ONCE = settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Return a root that is a link, with links in it that stay, that leave and that go round."""
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "real" / "blobs").mkdir(parents=True)
+    (tmp_path / "real" / "in").symlink_to("blobs")
+    (tmp_path / "real" / "out").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "real" / "loop").symlink_to("loop")
+    (tmp_path / "root").symlink_to("real")
+    return tmp_path / "root"
+
+
+@ONCE
+@given(HOSTILE)
+def test_a_path_is_below_its_root_or_refused(root: Path, name: str) -> None:
+    for make, seen in (
+        (paths.join_contained_path, "parent"),
+        (paths.join_contained_folder, "itself"),
+    ):
+        try:
+            path = make(root, name)
+        except RefusedError:
+            continue
+        real = Path(os.path.realpath(path.parent if seen == "parent" else path))
+        assert real.is_relative_to(root.resolve())
+        assert path != root
+        assert ".." not in path.relative_to(root).parts
+
+
+@ONCE
+@given(HOSTILE)
+def test_the_rule_is_that_of_the_filesystem(name: str) -> None:
+    if safe_paths.is_below(name):
+        assert os.path.normpath(name) == name
+        assert not name.startswith(("/", "../"))
+        assert safe_paths.check_relative_path("file name", name) == name
+        assert all(map(safe_paths.is_name, name.split("/")))
+        os.fsencode(name)
+    else:
+        with pytest.raises(UnexpectedError, match="unexpected file name: "):
+            safe_paths.check_relative_path("file name", name)
+
+
+@ONCE
+@given(HOSTILE)
+def test_a_cluster_is_one_plain_component(name: str) -> None:
+    if safe_paths.is_cluster(name):
+        assert paths.cluster_folder("/srv", name).parent == Path("/srv")
+        assert safe_paths.is_name(name)
+        assert name.isascii()
+        assert not name.startswith((".", "-"))
+    else:
+        with pytest.raises(RefusedError, match="not a name of a cluster"):
+            paths.cluster_folder("/srv", name)
+
+
+@ONCE
+@given(st.text(max_size=41) | st.text("0123456789abcdefABCDEF", min_size=39, max_size=41))
+def test_hex_is_hex_and_nothing_else(text: str) -> None:
+    if re.fullmatch("[0-9a-f]{40}", text):
+        assert safe_paths.check_hex_digits("commit id", text, safe_paths.GIT) == text
+    else:
+        with pytest.raises(UnexpectedError, match=r"\(expected 40 hex digits\)") as caught:
+            safe_paths.check_hex_digits("commit id", text, safe_paths.GIT)
+        assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize("value", [None, 1, True, [], {}, b"a"])
+@pytest.mark.parametrize("judge", [safe_paths.is_name, safe_paths.is_below, safe_paths.is_cluster])
+def test_other_types_are_no_names(judge: Callable[[object], bool], value: object) -> None:
+    assert not judge(value)
+
+
+@pytest.mark.parametrize(
+    "name", ["main", "refs/pr/1", "v1.0", "feature/x-y", "...", "模型.gguf", "a b", "\udc80"]
+)
+def test_usual_names_pass(name: str) -> None:
+    assert safe_paths.is_below(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", "/", "/x", "x/", "a//b", "./x", "a/..", "a/../b", "a\nb", "a\0b"]
+)
+def test_what_leads_elsewhere_does_not(name: str) -> None:
+    assert not safe_paths.is_below(name)
+
+
+def test_a_link_that_leaves_is_named_and_one_that_stays_is_followed(root: Path) -> None:
+    assert paths.join_contained_path(root, "in/x") == root / "in" / "x"
+    assert paths.join_contained_path(root, "out") == root / "out"
+    for make, name in ((paths.join_contained_path, "out/x"), (paths.join_contained_folder, "out")):
+        with pytest.raises(RefusedError, match="/out leads out of "):
+            make(root, name)
+
+
+def test_a_file_to_read_may_stand_in_a_cache_elsewhere(root: Path) -> None:
+    assert paths.resolve_source_file(root, "/data/cache/x") == Path("/data/cache/x")
+    for name in ("/data/../x", "//x", "/", "../x"):
+        with pytest.raises(RefusedError):
+            paths.resolve_source_file(root, name)
+
+
+def test_what_is_shown_is_short_and_plain() -> None:
+    assert paths.shortened("../../x") == "'../../x'"
+    assert len(paths.shortened("x" * 1000)) == paths.SHOWN
+    assert "\x1b" not in paths.shortened("\x1b[2J")

@@ -1,0 +1,213 @@
+"""Our variables are checked for type, range and form; foreign ones pass through."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparkfleet import inventory
+from sparkfleet.errors import InventoryError
+from sparkfleet.variables import VARIABLES
+
+
+def _problems(folder: Path, variables: dict[str, Any]) -> list[str]:
+    path = folder / "hosts.json"
+    path.write_text(json.dumps({"sparks": {"hosts": {"spark1": {}}, "vars": variables}}))
+    try:
+        inventory.load_inventory([str(path)])
+    except InventoryError as refusal:
+        return [problem.message for problem in refusal.problems]
+    return []
+
+
+GOOD: list[tuple[str, Any]] = [
+    ("link_mtu", 9000),
+    ("link_mtu", None),
+    ("link_speed", 100000),
+    ("link_topology", "ring"),
+    ("link_interfaces", ["enp1s0f0np0", "enP2p1s0f0np0"]),
+    ("link_addresses", {"enp1s0f0np0": "192.168.100.10/24"}),
+    ("link_cables", {"enp1s0f0np0": "spark2:enp1s0f1np1"}),
+    ("link_control_interface", "enP7s7"),
+    ("link_rails", 1),
+    ("nccl_ib_gid_index", "auto"),
+    ("nccl_ib_gid_index", "unset"),
+    ("nccl_ib_gid_index", 3),
+    ("nccl_ib_hca", "rocep1s0f0,roceP2p1s0f0"),
+    ("nccl_ib_hca", "=rocep1s0f0"),
+    ("nccl_ib_hca", "^mlx5_1"),
+    ("nccl_ib_hca", "^=mlx5_1:1"),
+    ("nccl_ib_hca", "rocep1s0f0:1"),
+    ("nccl_env", {"NCCL_DEBUG": "INFO", "NCCL_IB_TC": 106, "NCCL_ALGO": None}),
+    ("ray_object_store_memory", "1GiB"),
+    ("ray_object_store_memory", 104857600),
+    ("vllm_ready_timeout", "1h30m"),
+    ("vllm_ready_timeout", 900),
+    ("vllm_args", {"max-model-len": 4096, "enforce-eager": True}),
+    ("vllm_memory_reserve", "8 GiB"),
+    ("weights_dir", "~/vllm"),
+    ("cluster_rank_vars", [{"ray_cpus": 2}, {}]),
+]
+BAD: list[tuple[str, Any, str]] = [
+    ("link_mtu", "9000", "link_mtu must be an integer, not '9000'"),
+    ("link_mtu", True, "link_mtu must be an integer, not True"),
+    ("link_mtu", 9000.5, "link_mtu must be an integer, not 9000.5"),
+    ("link_mtu", 20000, "link_mtu must be at most 9216, not 20000"),
+    ("link_mtu", 576, "link_mtu must be at least 1280, not 576"),
+    ("link_topology", "star", "link_topology must be direct or switch or ring, not 'star'"),
+    ("link_topology", ["ring"], "link_topology must be text, not ['ring']"),
+    ("link_interfaces", "enp1s0f0np0", "link_interfaces must be a list of text, like [a, b], not"),
+    ("link_interfaces", ["eno1"] * 2, "link_interfaces must name 1 to 4 different interfaces"),
+    ("link_interfaces", [], "link_interfaces must name 1 to 4 different interfaces, not []"),
+    ("link_interfaces", ["rocepXsYfZ"], "link_interfaces must be the name of an interface"),
+    ("link_interfaces", ["<your nic>"], "link_interfaces must be the name of an interface"),
+    ("link_addresses", {"eth0": "192.168.100.10"}, "link_addresses must give eth0 an address like"),
+    ("link_addresses", {"eth0": 5}, "link_addresses must give eth0 an address like"),
+    ("link_addresses", ["eth0"], "link_addresses must be a mapping of names to values"),
+    ("link_cables", {"eth0": "spark2"}, "link_cables must give eth0 the far end as HOST:INTERFACE"),
+    ("link_rails", 5, "link_rails must be at most 4, not 5"),
+    (
+        "nccl_ib_gid_index",
+        "three",
+        "nccl_ib_gid_index must be auto, unset or 0 to 255, not 'three'",
+    ),
+    ("nccl_ib_gid_index", 256, "nccl_ib_gid_index must be auto, unset or 0 to 255, not 256"),
+    ("nccl_ib_gid_index", True, "nccl_ib_gid_index must be auto, unset or 0 to 255, not True"),
+    ("nccl_ib_hca", "rocepXsYfZ", "nccl_ib_hca must be HCA names"),
+    ("nccl_ib_hca", "a b", "nccl_ib_hca must be HCA names"),
+    ("nccl_ib_hca", "a,,b", "nccl_ib_hca must be HCA names"),
+    ("nccl_env", {"NCCL_IB_DISABLE": True}, "nccl_env must hold text, numbers or null"),
+    ("nccl_env", {"A": ["b"]}, "nccl_env must hold text, numbers or null; A is ['b']"),
+    ("nccl_env", "NCCL_DEBUG=INFO", "nccl_env must be a mapping of names to values"),
+    ("ray_object_store_memory", "lots", "ray_object_store_memory must be a size"),
+    ("ray_object_store_memory", "1MiB", "ray_object_store_memory must be at least"),
+    ("vllm_ready_timeout", "soon", "vllm_ready_timeout must be a duration"),
+    ("vllm_port", 0, "vllm_port must be at least 1, not 0"),
+    ("vllm_args", ["--enforce-eager"], "vllm_args must be a mapping of names to values"),
+    ("weights_dir", "", "weights_dir must be text, not ''"),
+    ("weights_dir", 5, "weights_dir must be text, not 5"),
+    ("cluster_dir", "state", "cluster_dir must be a full path, or begin with ~, not 'state'"),
+    ("weights_dir", "vllm", "weights_dir must be a full path, or begin with ~, not 'vllm'"),
+    ("weights_dir", "$HOME/vllm", "weights_dir must be a full path, or begin with ~, not '$HOME/"),
+    ("weights_dir", "/data/$USER", "weights_dir must be a full path, or begin with ~, not '/data/"),
+    ("cluster_rank_vars", {"0": {}}, "cluster_rank_vars must be a list of mappings"),
+    ("cluster_rank_vars", [3], "cluster_rank_vars must be a list of mappings"),
+]
+
+
+@pytest.mark.parametrize(("name", "data"), GOOD)
+def test_a_value_of_the_right_form_is_taken(name: str, data: Any, tmp_path: Path) -> None:
+    assert _problems(tmp_path, {name: data}) == []
+
+
+@pytest.mark.parametrize(("name", "data", "told"), BAD)
+def test_a_value_of_another_form_is_refused_with_the_value_seen(
+    name: str, data: Any, told: str, tmp_path: Path
+) -> None:
+    [problem] = _problems(tmp_path, {name: data})
+    assert problem.startswith(told)
+
+
+def test_the_defaults_of_the_table_pass_their_own_check(tmp_path: Path) -> None:
+    defaults = {name: row.default for name, row in VARIABLES.items() if row.default is not None}
+    assert _problems(tmp_path, defaults) == []
+    assert len(defaults) > 5
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["k3s_version", "cluster_context", "cluster_bond", "linked", "rayon", "ports", "my_vllm_port"],
+)
+def test_a_foreign_variable_passes_through(name: str, tmp_path: Path) -> None:
+    assert _problems(tmp_path, {name: {"anything": [1]}}) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("link_mut", "did you mean 'link_mtu'?"),
+        ("cluster_nmae", "did you mean 'cluster_name'?"),
+        ("nccl_home", "names that start with nccl_ are sparkfleet's; rename yours"),
+        ("vllm_image_of_mine", "names that start with vllm_ are sparkfleet's; rename yours"),
+    ],
+)
+def test_an_unknown_name_in_our_families_is_refused_with_a_suggestion(
+    name: str, hint: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "hosts.yml"
+    path.write_text(f"sparks: {{hosts: {{spark1: {{a: 1, {name}: 1}}}}}}\n")
+    with pytest.raises(InventoryError) as refusal:
+        inventory.load_inventory([str(path)])
+    [problem] = refusal.value.problems
+    assert (problem.message, problem.hint) == (f"unknown variable {name}", hint)
+    assert str(problem.where) == f"{path}:1:33"
+
+
+def test_a_value_that_another_shadows_is_checked_too(tmp_path: Path) -> None:
+    path = tmp_path / "hosts.yml"
+    path.write_text("all: {vars: {link_mtu: 1}}\nsparks: {hosts: {s: }, vars: {link_mtu: 9000}}\n")
+    with pytest.raises(InventoryError, match="link_mtu must be at least 1280, not 1"):
+        inventory.load_inventory([str(path)])
+
+
+@pytest.mark.parametrize(
+    ("variables", "told"),
+    [
+        (
+            {"ansible_host": "-oProxyCommand=x"},
+            "ansible_host must be a name or an address",
+        ),
+        ({"ansible_host": "10.0.0.1; reboot"}, "ansible_host must be a name or an addre"),
+        ({"ansible_host": "$(id)"}, "ansible_host must be a name or an address"),
+        ({"ansible_host": ["a"]}, "ansible_host must be a name or an address"),
+        ({"ansible_port": "22x"}, "ansible_port must be a port, 1 to 65535, not '22x'"),
+        ({"ansible_port": 65536}, "ansible_port must be a port, 1 to 65535, not 65536"),
+        ({"ansible_user": "-l"}, "ansible_user must be a user's name, not '-l'"),
+        ({"ansible_connection": "docker"}, "ansible_connection must be ssh or local, not 'docker'"),
+        ({"ansible_port": [22]}, "ansible_port must be a port, 1 to 65535, not [22]"),
+        (
+            {"ansible_ssh_common_args": "-o 'x"},
+            "ansible_ssh_common_args must be options as a shell",
+        ),
+        ({"ansible_ssh_common_args": 5}, "ansible_ssh_common_args must be options as a shell"),
+        ({"ansible_ssh_private_key_file": ["a"]}, "ansible_ssh_private_key_file must be the path"),
+        ({"ansible_user": "a b"}, "ansible_user must be a user's name, not 'a b'"),
+    ],
+)
+def test_what_would_reach_ssh_as_an_option_is_refused(
+    variables: dict[str, Any], told: str, tmp_path: Path
+) -> None:
+    [problem] = _problems(tmp_path, variables)
+    assert problem.startswith(told)
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"ansible_host": "fe80::1%enp1s0"},
+        {"ansible_host": "spark-1.lan"},
+        {"ansible_port": "2222"},
+        {"ansible_user": "DOMAIN\\me"},
+        {"ansible_user": "me@example.com"},
+    ],
+)
+def test_what_ssh_takes_is_taken(variables: dict[str, Any], tmp_path: Path) -> None:
+    assert _problems(tmp_path, variables) == []
+
+
+def test_two_sparks_with_one_address_are_refused_unless_the_way_there_differs(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "hosts.ini"
+    path.write_text("[sparks]\na ansible_host=10.0.0.1\nb ansible_host=10.0.0.1\n")
+    with pytest.raises(InventoryError, match=r"b and a have the same address 10\.0\.0\.1"):
+        inventory.load_inventory([str(path)])
+    path.write_text(
+        "[sparks]\na ansible_host=h ansible_port=1\nb ansible_host=h ansible_port=2\n"
+        "c ansible_host=h ansible_ssh_common_args='-o ProxyJump=x'\n"
+        "d ansible_host=h ansible_connection=local\n"
+    )
+    assert len(inventory.load_inventory([str(path)]).hosts) == 4

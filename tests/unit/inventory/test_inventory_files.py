@@ -1,0 +1,206 @@
+"""Everything that is wrong in inventory files is told at once, each with its place."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sparkfleet import inventory
+from sparkfleet.errors import InventoryError
+
+ROOT = Path(__file__).parents[3]
+
+
+def _refused(path: Path, text: str | bytes | None = None) -> list[str]:
+    """Return ``line:col: message (hint)`` of every problem of an inventory."""
+    if isinstance(text, bytes):
+        path.write_bytes(text)
+    elif text is not None:
+        path.write_text(text, encoding="utf-8")
+    with pytest.raises(InventoryError) as refusal:
+        inventory.load_inventory([str(path)])
+    return [
+        str(problem).splitlines()[0].removeprefix(f"{path}:").strip()
+        for problem in refusal.value.problems
+    ]
+
+
+def test_every_problem_of_every_file_is_told_in_order(tmp_path: Path) -> None:
+    (tmp_path / "group_vars").mkdir()
+    (tmp_path / "group_vars" / "sparks.yml").write_text("link_mtu: 1\nengine: 2\n")
+    hosts = tmp_path / "hosts.yml"
+    hosts.write_text(
+        "sparks:\n  host: {spark0: }\n  hosts:\n    spark1: {ansible_host: -x, vllm_prot: 1}\n"
+        "    spark[2:1]:\n  vars:\n    weights_dir: '{{ nvme }}'\n"
+    )
+    with pytest.raises(InventoryError) as refusal:
+        inventory.load_inventory([str(hosts)])
+    told = [(str(p.where).removeprefix(f"{tmp_path}/"), p.message) for p in refusal.value.problems]
+    assert told == [
+        ("group_vars/sparks.yml:1:11", "link_mtu must be at least 1280, not 1"),
+        ("group_vars/sparks.yml:2:9", "engine must be text, not 2"),
+        ("hosts.yml:2:3", "unknown key 'host' in group 'sparks'"),
+        ("hosts.yml:4:28", "ansible_host must be a name or an address, not '-x'"),
+        ("hosts.yml:4:32", "unknown variable vllm_prot"),
+        (
+            "hosts.yml:5:5",
+            "host 'spark[2:1]': the range [2:1] is empty: its end comes before its begin",
+        ),
+        ("hosts.yml:7:18", "weights_dir cannot be rendered: '{{ nvme }}': 'nvme' is undefined"),
+    ]
+
+
+def test_a_problem_shows_the_line_a_caret_and_what_to_type(tmp_path: Path) -> None:
+    path = tmp_path / "hosts.ini"
+    path.write_text("[sparks]\nspark1 link_mut=9000\n")
+    with pytest.raises(InventoryError) as refusal:
+        inventory.load_inventory([str(path)])
+    assert str(refusal.value) == (
+        f"{path}:2:8: unknown variable link_mut\n"
+        "    spark1 link_mut=9000\n"
+        "           ^\n"
+        "  did you mean 'link_mtu'?"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "1:1: the inventory is empty"),
+        ("# nothing yet\n", "1:1: the inventory is empty"),
+        ("[]", "1:1: the inventory is a list, not a mapping of groups"),
+        ("plugin: aws_ec2", "1:9: inventory plugins are not supported"),
+        ("1: {}", "1:1: a group's name must be text, not 1"),
+        ("sparks: spark1", "1:9: group 'sparks' is a text, not a mapping of hosts, vars, children"),
+        ("sparks: {hosts: [spark1]}", "1:17: hosts of group 'sparks' is a list, not a mapping"),
+        ("sparks: {children: 3}", "1:20: children of group 'sparks' is an integer, not a mapping"),
+        ("sparks: {hosts: {1: }}", "1:18: a host's name must be text, not 1"),
+        ("sparks: {hosts: {spark1: 10.0.0.1}}", "1:26: expected variables, saw '10.0.0.1'"),
+        ("sparks: {vars: [a]}", "1:16: expected variables, saw ['a']"),
+        ("sparks: {vars: {1: x}}", "1:17: a variable's name must be text, not 1"),
+        ("sparks: {hosts: {'': }}", "1:18: a host's name must be text, not ''"),
+        ("a: {children: {a: }}", "1:16: group 'a' cannot be a child of 'a'"),
+        ("a: {children: {all: }}", "1:16: group 'all' cannot be a child of 'a'"),
+        (
+            "a: {children: {b: }}\nb: {children: {c: {children: {a: }}}}",
+            "1:16: groups are in each other: a > b > c > a",
+        ),
+        (
+            "a: {vars: {ansible_group_priority: high}}",
+            "1:36: ansible_group_priority must be an integer, not 'high'",
+        ),
+        ("a: {hosts: {'h h': }}", "1:13: 'h h' is no name of a host: letters, digits and . _ -"),
+        ("a: {hosts: {-oProxyCommand=x: }}", "1:13: '-oProxyCommand=x' is no name of a host"),
+        ("a: {hosts: {'x[1:70000]': }}", "1:13: host 'x[1:70000]': the range holds more than"),
+        ("sparks:\n\thosts:\n", "2:1: is indented with a tab"),
+    ],
+)
+def test_a_yaml_file_of_another_shape_is_refused(text: str, told: str, tmp_path: Path) -> None:
+    [problem] = _refused(tmp_path / "hosts.yml", text)
+    assert problem.startswith(told)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[sparks:host]\nspark1\n", "1:1: [sparks:host] is of an unknown kind"),
+        ("[my sparks]\n", "1:1: [my sparks] is not a section"),
+        ("[sparks]\nspark1 user\n", "2:8: expected name=value, saw 'user'"),
+        ("[sparks:vars]\n[sparks]\n[sparks:vars]\nuser\n", "4:1: expected name=value, saw 'user'"),
+        ("[sparks]\n  spark1 x='a\n", "2:3: cannot be split into words: No closing quotation"),
+        ("[sparks:vars]\nx=1\n", "1:1: [sparks:vars] is for a group that is not there"),
+        ("[racks:children]\nsparks\n", "2:1: [racks:children] names no group 'sparks'"),
+        ("[a:children]\na b\n[b]\n", "2:1: 'a b' is not the name of a group"),
+        ("all:\n", "1:1: 'all:' is no host"),
+        ("---\n", "1:1: '---' is no host"),
+        ("[s]\nspark1 x={[]:1}\n", "2:8: x: '{[]:1}' is no value: unhashable type: 'list'"),
+        ("[s]\nspark1 x=1 x=2\n", "2:12: duplicate key 'x' on one line"),
+        ("[s]\n[s:vars]\nx=1\nx=2\n", "4:1: duplicate key 'x', first set on line 3"),
+        ("[s]\nspark[1\n", "2:1: host 'spark[1': a range lacks its closing bracket ]"),
+        ("", "1:1: the inventory is empty"),
+    ],
+)
+def test_an_ini_file_of_another_shape_is_refused(text: str, told: str, tmp_path: Path) -> None:
+    [problem] = _refused(tmp_path / "hosts.ini", text)
+    assert problem.startswith(told)
+
+
+def test_what_is_no_inventory_at_all_is_refused_by_name(tmp_path: Path) -> None:
+    binary = tmp_path / "hosts"
+    assert "byte 0xff" in _refused(binary, b"\x7fELF\xff\x00")[0]
+    assert "is larger than 5 MB" in _refused(binary, b"x" * 5_000_001)[0]
+    assert "scripts are not run" in _refused(binary, "#!/bin/sh\necho '{}'\n")[0]
+    assert "TOML" in _refused(tmp_path / "hosts.toml", "[a]\n")[0]
+    assert "No such file" in _refused(tmp_path / "absent.yml")[0]
+    assert "ansible-vault" in _refused(tmp_path / "v.yml", "$ANSIBLE_VAULT;1.1;AES256\n61\n")[0]
+
+
+def test_a_bom_and_windows_line_ends_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "hosts.yml"
+    path.write_bytes(b"\xef\xbb\xbfsparks:\r\n  hosts:\r\n    spark1: {x: 1}\r\n")
+    assert inventory.load_inventory([str(path)]).hosts["spark1"].get("x") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("group_vars/sparks.yml", "[a, b]", "expected variables, saw ['a', 'b']"),
+        ("group_vars/sparks.yml", "a: 1\na: 2\n", "duplicate key 'a', first set on line 1"),
+        ("group_vars/sparks/x.yml", "a: [", "did not find expected node content"),
+        ("group_vars/all.json", '{"link_mtu": "9000"}', "link_mtu must be an integer, not '9000'"),
+        ("host_vars/spark1.yml", "ansible_port: 0", "ansible_port must be a port"),
+        ("host_vars/spark1.yml", "ansible_user: -l", "ansible_user must be a user's"),
+        ("host_vars/spark1.yml", "token: !vault x", "ansible-vault encryption (!vault)"),
+        ("group_vars/sparks.yml", "ansible_group_priority: 3", "has no effect here"),
+    ],
+)
+def test_variable_files_are_read_with_the_same_care(
+    name: str, text: str, told: str, tmp_path: Path
+) -> None:
+    hosts = tmp_path / "hosts.yml"
+    hosts.write_text("sparks: {hosts: {spark1: }}\n")
+    (tmp_path / name).parent.mkdir(parents=True)
+    (tmp_path / name).write_text(text)
+    [problem] = _refused(hosts)
+    assert told in problem
+    assert problem.startswith(str(tmp_path / name))
+
+
+def test_a_group_with_both_a_file_and_a_folder_of_variables_is_refused(tmp_path: Path) -> None:
+    hosts = tmp_path / "hosts.yml"
+    hosts.write_text("sparks: {hosts: {spark1: }}\n")
+    (tmp_path / "group_vars" / "sparks").mkdir(parents=True)
+    (tmp_path / "group_vars" / "sparks.yml").write_text("a: 1\n")
+    [problem] = _refused(hosts)
+    assert problem.endswith("are both there; Ansible reads only the first")
+
+
+@pytest.mark.parametrize("name", ["solo", "pair", "switch4", "ring3"])
+def test_every_shipped_inventory_is_valid_and_needs_no_jinja_without_templates(name: str) -> None:
+    path = ROOT / "inventories" / f"{name}.yml"
+    code = (
+        "import sys\nfrom sparkfleet import inventory\n"
+        f"loaded = inventory.load_inventory([{str(path)!r}])\n"
+        "inventory.dump_inventory(loaded)\ninventory.choose_cluster(loaded)\n"
+        "print(*sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, check=True, text=True, cwd=ROOT
+    )
+    loaded = {module.partition(".")[0] for module in done.stdout.split()}
+    assert not loaded & {"fabric", "paramiko", "invoke", "ray", "rich"}
+    assert ("jinja2" in loaded) == ("{{" in path.read_text())
+
+
+def test_groups_beyond_all_depth_are_refused_before_they_are_walked(tmp_path: Path) -> None:
+    names = [f"g{number}" for number in range(20_000)]
+    chain = "".join(f"[{one}:children]\n{two}\n" for one, two in itertools.pairwise(names))
+    path = tmp_path / "hosts.ini"
+    [deep] = _refused(path, f"{chain}[{names[-1]}]\nspark1\n")
+    assert deep == "groups are nested more than 100 deep"
+    [loop] = _refused(path, f"{chain}[{names[-1]}:children]\ng0\n")
+    assert loop.endswith("g0 > g1 > g2 > g3 > ... > g19997 > g19998 > g19999 > g0")

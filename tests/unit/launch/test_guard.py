@@ -1,0 +1,248 @@
+"""The memory guard, run for real on this machine: it outlives its start and ends only what is ours.
+
+Instead of taking the memory away, these tests ask for more than any machine has.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparkfleet.actions.action import NoArgs
+from sparkfleet.actions.deploy.launch_state import LaunchState
+from sparkfleet.actions.deploy.wait_ready import WaitReady
+from sparkfleet.errors import CommandError, LaunchError
+from sparkfleet.launch.deployment.deployment import Deployment
+from sparkfleet.launch.host import memory_guard, processes
+from sparkfleet.launch.host.deployment_record import DeploymentMetadata
+from sparkfleet.launch.host.memory_guard import Guard, GuardReason
+from sparkfleet.launch.host.survey import Survey
+from sparkfleet.model import Host, Value
+from sparkfleet.recipes.settings import Settings
+from sparkfleet.remote.local import LocalConnection
+from tests.scenes import inventory, scene
+
+CLUSTER = f"guarded-{os.getpid()}"
+RANK = f"export SPARKFLEET_CLUSTER={CLUSTER}\nsleep 60 & exec sleep 60\n"
+NEVER, ALWAYS = 1, 1 << 60  # bytes
+
+
+class Node:
+    """A folder of this machine as a host."""
+
+    def __init__(self, root: Path) -> None:
+        self.folder = root / CLUSTER
+        self.place = {"cluster_dir": str(root), "cluster": CLUSTER}
+        self.link = LocalConnection(Host(name="here"))
+
+    def settings(self, *, loading: int = NEVER, serving: int = NEVER, samples: int = 2) -> Settings:
+        limits = {"guard_loading": loading, "guard_serving": serving, "guard_samples": samples}
+        own = {name: Value(data=data) for name, data in limits.items()}
+        return Settings(host=Host(name="here", vars=own))
+
+    def arm(self, **limits: int) -> int:
+        memory_guard.arm_guard(self.link, self.place, self.settings(**limits))
+        return self.pid()
+
+    def pid(self) -> int:
+        """Return the guard that its file names."""
+        words = (self.folder / memory_guard.FILE).read_text().split('"pid": ')[1]
+        return int(words.split(",")[0])
+
+    def start(self) -> int:
+        processes.write_files(self.link, self.place, {"serve.sh": RANK})
+        return processes.start_process(self.link, self.place, "serve", "serve.sh", hash_="h")
+
+    def serves(self) -> None:
+        processes.write_files(self.link, self.place, {memory_guard.SERVING: ""})
+
+    def guard(self) -> Guard | None:
+        path = self.folder / memory_guard.FILE
+        return memory_guard.parse_guard(path.read_text() if path.exists() else None)
+
+    def reason(self) -> str:
+        guard = self.guard()
+        return str(guard.reason) if guard and guard.reason else ""
+
+    def stop(self) -> int:
+        return processes.stop_processes(self.link, self.place, grace=1)
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    one = Node(tmp_path)
+    yield one
+    one.stop()
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def _soon(holds: Callable[[], object]) -> bool:
+    deadline = time.monotonic() + 10
+    while not holds() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return bool(holds())
+
+
+def test_ranks_end_below_the_limit_and_the_reason_stays(node: Node) -> None:
+    pid = node.arm(serving=ALWAYS)
+    rank = node.start()
+    node.serves()
+    assert _soon(lambda: not _lives(rank))
+    assert _soon(lambda: not _lives(pid))
+    assert "below 1073741824.0 GiB while serving; the largest there: " in node.reason()
+    log = processes.read_log(node.link, node.place, "guard")
+    assert " memory guard: " in log
+    assert f'"stopped": [{rank}' in log
+
+
+def test_nothing_without_the_label_is_ended(node: Node) -> None:
+    foreign = subprocess.Popen(["sleep", "60"], env={**os.environ, "SPARKFLEET_CLUSTER": "other"})
+    node.arm(serving=ALWAYS)
+    rank = node.start()
+    node.serves()
+    assert _soon(lambda: not _lives(rank))
+    assert foreign.poll() is None
+    foreign.kill()
+    foreign.wait()
+
+
+def test_the_limit_for_serving_counts_only_once_it_serves(node: Node) -> None:
+    pid = node.arm(serving=ALWAYS)
+    rank = node.start()
+    time.sleep(1)
+    assert _lives(rank)
+    assert _lives(pid)
+    assert node.reason() == ""
+
+
+def test_one_low_sample_of_many_is_none(node: Node) -> None:
+    node.arm(serving=ALWAYS, samples=1000)
+    rank = node.start()
+    node.serves()
+    time.sleep(1)
+    assert _lives(rank)
+
+
+def test_what_the_guard_ended_shows_as_dead_not_as_stopped(node: Node) -> None:
+    node.arm(serving=ALWAYS)
+    node.start()
+    node.serves()
+    assert _soon(node.reason)
+    assert (node.folder / "deployment.json").exists()
+
+
+def test_a_guard_ends_with_its_deployment(node: Node) -> None:
+    pid = node.arm()
+    node.start()
+    assert _lives(pid)
+    node.stop()
+    assert _soon(lambda: not _lives(pid))
+    assert node.guard() is None
+
+
+def test_a_second_guard_takes_the_place_of_the_first(node: Node) -> None:
+    first = node.arm()
+    second = node.arm()
+    assert first != second
+    assert _soon(lambda: not _lives(first))
+    assert _lives(second)
+
+
+def test_a_guard_is_no_process_of_the_deployment(node: Node) -> None:
+    node.arm()
+    more: dict[str, Any] = {"do": "survey", "files": [], "venv": None}
+    assert node.link.run_program("deployment/processes", {**node.place, **more})["processes"] == []
+
+
+def test_nothing_is_armed_where_memory_is_too_short_to_begin_with(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory_guard, "PATIENCE", 0.3)
+    with pytest.raises(CommandError, match="GiB of memory are available; the guard ends ranks"):
+        node.arm(loading=ALWAYS)
+    assert node.guard() is None
+
+
+def test_what_has_loaded_before_is_held_to_the_limit_for_serving(node: Node) -> None:
+    memory_guard.arm_guard(node.link, node.place, node.settings(loading=ALWAYS), loads=False)
+    assert _lives(node.pid())
+
+
+def test_a_host_without_a_guard_is_left_to_the_kernel(node: Node) -> None:
+    without = Settings(host=Host(name="here", vars={"guard": Value(data=False)}))
+    assert memory_guard.arm_guard(node.link, node.place, without) is None
+    assert not node.folder.exists()
+
+
+def test_the_guard_that_is_wanted_is_the_one_that_was_armed(node: Node) -> None:
+    node.arm(serving=5, samples=7)
+    assert node.guard() == memory_guard.plan_guard(node.settings(serving=5, samples=7))
+    assert node.guard() != memory_guard.plan_guard(node.settings(serving=6, samples=7))
+
+
+def test_a_reason_names_who_held_memory_of_the_gpu_where_that_is_known() -> None:
+    reason = GuardReason(
+        at=0,
+        phase="serving",
+        available=2 << 30,
+        limit=3 << 30,
+        top=({"pid": 7, "name": "python3", "rss": 5 << 30},),
+        gpu=("8, VLLM::Worker, 101000 MiB",),
+    )
+    told = str(reason)
+    assert "memory guard: 2.0 GiB were available at " in told
+    assert "the largest there: python3 (pid 7) 5.0 GiB; on the GPU: 8, VLLM::Worker, 101000" in told
+
+
+@pytest.mark.parametrize("text", [None, "", "{", "null"])
+def test_a_file_that_is_no_whole_one_tells_of_no_guard(text: str | None) -> None:
+    assert memory_guard.parse_guard(text) is None
+
+
+def test_the_wait_for_readiness_names_the_guard_as_the_cause(node: Node, tmp_path: Path) -> None:
+    node.arm(serving=ALWAYS)
+    node.start()
+    node.serves()
+    assert _soon(node.reason)
+    here = inventory(("here",), engine_venv="/v", weights_dir=str(tmp_path))
+    with scene(tmp_path, hosts=here) as made:
+        made.remember(_launch(node))
+        step = WaitReady(NoArgs())
+        with pytest.raises(LaunchError, match=r"memory guard: .* while serving") as caught:
+            step.apply(made, node.link, step.plan(made, {"here": None})["here"])
+    assert "gpu-memory-utilization" in str(caught.value.hint)
+
+
+def _launch(node: Node) -> LaunchState:
+    survey = Survey(
+        home="/",
+        folder=str(node.folder),
+        files={},
+        hash=None,
+        roles={},
+        dead=(),
+        processes=(),
+        engine=None,
+    )
+    deployment = Deployment(
+        cluster=CLUSTER, tp=1, pp=1, served_name="m", port=1, files={}, hash="h"
+    )
+    return LaunchState(
+        deployment=deployment,
+        engines={},
+        surveys={"here": survey},
+        about={"here": DeploymentMetadata()},
+        reason="a test",
+    )

@@ -1,0 +1,141 @@
+"""What preflight refuses, and when a deployment has to be started."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from ipaddress import ip_address
+from typing import Any
+
+import pytest
+
+from sparkfleet.actions.deploy.render import explain_difference
+from sparkfleet.facts.machine import Listener
+from sparkfleet.launch.deployment.deployment import Deployment
+from sparkfleet.launch.host.survey import Survey, parse_survey
+from sparkfleet.launch.preflight.preflight import check_hosts
+from sparkfleet.model import Host, Value, Verdict
+from sparkfleet.recipes.settings import Settings
+from tests import gb10
+
+ENGINE = {"path": "/v", "exists": True, "vllm": "0.32.0", "ray": "2.60.0", "torch": "2.13.0"}
+NAMES = ("spark-1", "spark-2")
+
+
+def _survey(**changes: Any) -> Survey:
+    survey = Survey(
+        home="/home/nvidia",
+        folder="/home/nvidia/vllm/.sparkfleet/default",
+        files={"nccl.env": "A=1\n"},
+        hash=None,
+        roles={},
+        dead=(),
+        processes=(),
+        engine=ENGINE,
+    )
+    return replace(survey, **changes)
+
+
+def _judge(
+    surveys: Mapping[str, Survey], *, nodes: int = 2, listeners: tuple[Listener, ...] = ()
+) -> dict[str, Verdict]:
+    facts = {spark.name: spark.facts() for spark in gb10.pair()}
+    facts["spark-1"] = replace(facts["spark-1"], listeners=listeners)
+    host = {name: Host(name=name, vars={"engine_venv": Value(data="~/v")}) for name in NAMES}
+    settings = {name: Settings(host=host[name]) for name in NAMES[:nodes]}
+    verdicts = check_hosts(facts, surveys, settings, nodes=nodes)
+    return {f"{v.check} {v.host}": v for v in verdicts if v.refuses}
+
+
+def test_two_equal_healthy_hosts_pass() -> None:
+    assert _judge(dict.fromkeys(NAMES, _survey())) == {}
+
+
+def test_a_missing_environment_is_told_apart_from_a_missing_package() -> None:
+    bare = {"path": "/v", "exists": True}
+    nothing = {"path": "/v", "exists": False}
+    refused = _judge({"spark-1": _survey(engine=bare), "spark-2": _survey(engine=nothing)})
+    assert refused["engine.vllm spark-1"].seen == "not installed"
+    assert refused["engine.vllm spark-2"].seen == "no such environment"
+
+
+def test_solo_needs_no_ray() -> None:
+    engine = {name: version for name, version in ENGINE.items() if name != "ray"}
+    assert _judge({"spark-1": _survey(engine=engine)}, nodes=1) == {}
+    assert "engine.ray spark-1" in _judge(dict.fromkeys(NAMES, _survey(engine=engine)))
+
+
+def test_versions_that_differ_between_hosts_refuse() -> None:
+    other = _survey(engine={**ENGINE, "ray": "2.55.0"})
+    refused = _judge({"spark-1": _survey(), "spark-2": other})
+    assert list(refused) == ["engine.same spark-2"]
+    assert "2.60.0, as on spark-1" in str(refused["engine.same spark-2"])
+
+
+@pytest.mark.parametrize(("pid", "refuses"), [(42, False), (77, True), (None, True)])
+def test_a_port_refuses_unless_its_holder_is_ours(pid: int | None, refuses: bool) -> None:  # noqa: FBT001
+    ours = _survey(hash="h", processes=({"pid": 42, "began": 1, "command": "vllm"},))
+    held = Listener(address=ip_address("127.0.0.1"), port=8000, pid=pid, name="nginx")
+    refused = _judge({"spark-1": ours, "spark-2": _survey()}, listeners=(held,))
+    assert bool(refused) is refuses
+
+
+def test_what_runs_with_our_label_and_no_record_refuses() -> None:
+    orphan = _survey(processes=({"pid": 42, "began": 1, "command": "vllm"},))
+    refused = _judge({"spark-1": orphan, "spark-2": _survey()})
+    assert list(refused) == ["host.orphans spark-1"]
+    assert "cluster.down" in refused["host.orphans spark-1"].fix
+
+
+def test_a_survey_tells_which_roles_died() -> None:
+    role = {"pid": 7, "began": 100, "script": "ray-head.sh"}
+    answer = {
+        "home": "/h",
+        "folder": "/f",
+        "files": {},
+        "record": {"hash": "abc", "roles": {"ray": role, "serve": {**role, "pid": 8}}},
+        "processes": [
+            {"pid": 7, "began": 100, "command": ""},
+            {"pid": 8, "began": 999, "command": ""},
+        ],
+        "engine": None,
+    }
+    assert parse_survey(answer).dead == ("serve",)
+
+
+def _deployment() -> Deployment:
+    files = {name: {"nccl.env": "A=1\n"} for name in NAMES}
+    return Deployment(
+        cluster="default", tp=2, pp=1, served_name="m", port=8000, files=files, hash="h1"
+    )
+
+
+HEAD = {"ray": "ray-head.sh", "serve": "vllm-serve.sh"}
+WORKER = {"ray": "ray-worker.sh"}
+
+
+def test_what_runs_unchanged_on_every_host_is_left_alone() -> None:
+    surveys = {
+        "spark-1": _survey(hash="h1", roles=HEAD),
+        "spark-2": _survey(hash="h1", roles=WORKER),
+    }
+    assert explain_difference(_deployment(), surveys) == ""
+
+
+def test_half_of_a_deployment_is_started_anew() -> None:
+    surveys = dict.fromkeys(NAMES, _survey(hash="h1", roles=WORKER))
+    assert explain_difference(_deployment(), surveys) == "serve does not run on spark-1"
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({}, "nothing of ours runs on spark-2"),
+        ({"hash": "h1", "dead": ("ray",)}, "ray died on spark-2"),
+        ({"hash": "h0"}, "the weights or the engine changed on spark-2"),
+        ({"hash": "h0", "files": {"nccl.env": "A=2\n"}}, "nccl.env changed on spark-2"),
+    ],
+)
+def test_one_host_that_differs_is_reason_enough(changes: dict[str, Any], reason: str) -> None:
+    surveys = {"spark-1": _survey(hash="h1", roles=HEAD), "spark-2": _survey(**changes)}
+    assert explain_difference(_deployment(), surveys) == reason

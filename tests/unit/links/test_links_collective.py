@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sparkfleet.links.bandwidth import collective
+from sparkfleet.links.bandwidth.collective_verdicts import judge_answers
+from sparkfleet.model import Severity
+from tests.gb10 import Cluster, output, pair, ring
+from tests.measured import busbw, evidence
+
+ANSWER: dict[str, Any] = {
+    "backend": "gloo",
+    "torch": "2.13.0+cpu",
+    "nccl": "",
+    "device": "cpu",
+    "rows": [
+        ["all_gather", 1048576, 5005.1, 0.105],
+        ["all_reduce", 1048576, 2263.3, 0.463],
+        ["all_gather", 4194304, 10000.0, 0.2],
+        ["all_reduce", 4194304, 9000.0, 0.5],
+    ],
+    "log": "",
+}
+SOCKET = "spark-1:1:2 [0] NCCL INFO NET/Socket : Using [0]enp1s0f1np1:192.168.100.1<0>\n"
+
+
+def test_each_rank_is_asked_with_its_own_environment_and_the_same_messages() -> None:
+    asked = collective.build_collective_requests(evidence(Cluster(*pair(1, 0))))
+    first, second = asked["spark-1"], asked["spark-2"]
+    assert (first["rank"], second["rank"], first["world"]) == (0, 1, 2)
+    assert first["init"] == second["init"] == "192.168.100.1:20099"
+    assert first["env"]["NCCL_IB_HCA"] == "rocep1s0f1,roceP2p1s0f1"
+    assert second["env"]["NCCL_IB_HCA"] == "rocep1s0f0,roceP2p1s0f0"
+    assert first["sizes"] == second["sizes"]
+
+
+def test_messages_end_at_what_the_memory_of_every_host_bears() -> None:
+    head, peer = pair()
+    peer.text("/proc/meminfo", output("meminfo.bad-kernel-7.0.0-1019-cma-zero.txt"))
+    small = f"MemTotal: {2**27} kB\nMemFree: {2**22} kB\nMemAvailable: {2**22} kB\n"
+    head.text("/proc/meminfo", small)
+    mib = 2**20
+    requests = collective.build_collective_requests(evidence(Cluster(head, peer)))
+    assert requests["spark-1"]["sizes"] == [mib, 4 * mib, 16 * mib, 64 * mib]
+
+
+def test_ranks_of_a_ring_meet_outside_it() -> None:
+    asked = collective.build_collective_requests(evidence(Cluster(*ring(3))))
+    assert asked["spark-3"]["init"] == "192.168.1.1:20099"
+
+
+def test_a_users_variables_and_unset_ones_reach_the_rank() -> None:
+    cluster = Cluster(*pair(nccl_env={"NCCL_NET": None}, vllm_env={"NCCL_DEBUG": "WARN"}))
+    env = collective.build_collective_requests(evidence(cluster))["spark-2"]["env"]
+    assert env["NCCL_NET"] is None
+    assert env["NCCL_DEBUG"] == "WARN"
+
+
+def test_the_rows_of_each_operation_are_told_apart() -> None:
+    measured = collective.parse_collective(ANSWER)
+    assert [(row.size, row.busbw) for row in measured.rows["all_gather"]] == [
+        (1048576, 0.105),
+        (4194304, 0.2),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("seen", "severity", "told"),
+    [
+        (23.74, Severity.OK, "23.74 GB/s, 1024 MiB"),
+        (13.9, Severity.ERROR, "one rail"),
+        (1.0, Severity.ERROR, "TCP fallback"),
+    ],
+)
+def test_the_largest_message_decides(seen: float, severity: Severity, told: str) -> None:
+    verdict = busbw(Cluster(*pair()), seen)
+    assert verdict.severity is severity
+    assert told in verdict.seen
+    assert verdict.expected == "at least 18.75 GB/s"
+
+
+def test_a_collective_on_the_cpu_is_told_and_not_judged() -> None:
+    assert busbw(Cluster(*pair()), 0.2, backend="gloo").severity is Severity.INFO
+
+
+def _judged(*, cluster: Cluster | None = None, **answer: Any) -> list[Any]:
+    said = {"spark-1": ANSWER | answer, "spark-2": ANSWER}
+    return list(judge_answers(evidence(cluster or Cluster(*pair())), said))
+
+
+def test_a_rank_that_fell_back_to_tcp_is_refused() -> None:
+    (verdict,) = _judged(log=SOCKET)
+    assert (verdict.check, verdict.host) == ("link.transport", "spark-1")
+    assert verdict.refuses
+    assert "NET/Socket on enp1s0f1np1" in verdict.seen
+
+
+def test_tcp_is_no_error_where_rdma_was_switched_off() -> None:
+    cluster = Cluster(*pair(nccl_env={"NCCL_IB_DISABLE": "1"}))
+    (verdict,) = _judged(cluster=cluster, log=SOCKET)
+    assert verdict.severity is Severity.OK
+
+
+def test_a_rank_that_failed_is_named_with_what_it_said() -> None:
+    (verdict,) = _judged(failed="NCCL error: invalid usage", log="")
+    assert (verdict.check, verdict.host, verdict.refuses) == ("link.collective", "spark-1", True)
+    assert verdict.seen == "NCCL error: invalid usage"

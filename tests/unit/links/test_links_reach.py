@@ -1,0 +1,270 @@
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Mapping
+from dataclasses import replace
+from ipaddress import IPv4Interface
+from typing import Any
+
+import pytest
+
+from sparkfleet import links
+from sparkfleet.facts.network import Netdev
+from sparkfleet.links import Fabric, Rail, Topology
+from sparkfleet.links.reachability.plan import ReachReport, ReachRole
+from sparkfleet.links.reachability.verdicts import count_lost_packets
+from sparkfleet.model import Host, Severity, Value, Verdict
+from sparkfleet.remote.local import LocalConnection
+from sparkfleet.remote.pool import ConnectionPool
+from tests.gb10 import F1, P2F1, Cluster, pair, ring, switch
+
+NONCE = "n"
+GOOD = {"sent": 50, "received": 50, "why": ""}
+GOOD_PING = {"small": GOOD, "large": GOOD}
+
+
+def _proof(role: ReachRole) -> str:
+    return hmac.new(role.token.encode(), NONCE.encode(), hashlib.sha256).hexdigest()
+
+
+def _healthy(roles: Mapping[str, ReachRole]) -> dict[str, ReachReport]:
+    """Return what each host would report if all were well."""
+    return {
+        name: ReachReport(
+            nonce=NONCE,
+            actual={(address, port): port or 40000 for address, port in role.listen},
+            connections=tuple(
+                {"connected": True, "answer": _proof(roles[call.to.host])} for call in role.calls
+            ),
+            pings=(GOOD_PING,) * len(role.pings),
+        )
+        for name, role in roles.items()
+    }
+
+
+@pytest.fixture
+def roles() -> Mapping[str, ReachRole]:
+    cluster = Cluster(*pair())
+    return links.plan_reachability(cluster.fabric, cluster.hosts)
+
+
+def _changed(
+    roles: Mapping[str, ReachRole], change: Mapping[tuple[str, int], dict[str, Any]]
+) -> dict[str, ReachReport]:
+    """Return healthy reports in which spark-1's calls to (address, port) ended otherwise."""
+    reports = _healthy(roles)
+    answers = tuple(
+        change.get((str(call.to.ip), call.port), answer)
+        for call, answer in zip(roles["spark-1"].calls, reports["spark-1"].connections, strict=True)
+    )
+    reports["spark-1"] = replace(reports["spark-1"], connections=answers)
+    return reports
+
+
+def _bad(verdicts: tuple[Verdict, ...]) -> list[Verdict]:
+    return [x for x in verdicts if x.severity is not Severity.OK]
+
+
+def test_a_healthy_pair_gets_one_ok_for_each_host(roles: Mapping[str, ReachRole]) -> None:
+    verdicts = links.judge_reach(roles, _healthy(roles))
+    assert [(x.host, x.check) for x in verdicts] == [
+        ("spark-1", "link.reach"),
+        ("spark-2", "link.reach"),
+    ]
+    assert "12 connections and 2 pings to spark-2 passed" in verdicts[0].seen
+
+
+def test_a_firewall_on_one_port_names_host_interface_and_port(
+    roles: Mapping[str, ReachRole],
+) -> None:
+    silent = {"connected": False, "why": "timed out"}
+    (verdict,) = _bad(links.judge_reach(roles, _changed(roles, {("192.168.100.2", 6379): silent})))
+    assert (verdict.check, verdict.host) == ("link.firewall", "spark-2")
+    assert verdict.subject == f"{F1} 192.168.100.2"
+    assert verdict.expected == "spark-1 reaches port 6379"
+    assert verdict.fix == f"let the fabric through the firewall: sudo ufw allow in on {F1}"
+
+
+def test_a_firewall_on_the_ports_that_the_kernel_draws(roles: Mapping[str, ReachRole]) -> None:
+    silent = {"connected": False, "why": "timed out"}
+    (verdict,) = _bad(links.judge_reach(roles, _changed(roles, {("192.168.101.2", 0): silent})))
+    assert verdict.subject == f"{P2F1} 192.168.101.2"
+    assert "ports that NCCL and gloo draw" in verdict.expected
+
+
+def test_another_node_behind_the_address_is_named(roles: Mapping[str, ReachRole]) -> None:
+    own = {"connected": True, "answer": _proof(roles["spark-1"])}
+    (verdict,) = _bad(links.judge_reach(roles, _changed(roles, {("192.168.100.2", 6379): own})))
+    assert (verdict.check, verdict.expected) == ("link.identity", "spark-2 behind 192.168.100.2")
+    assert verdict.seen == "spark-1 answered"
+
+
+def test_a_stranger_behind_the_address_is_told(roles: Mapping[str, ReachRole]) -> None:
+    hello = {"connected": True, "answer": "SSH-2.0-OpenSSH_9.6"}
+    (verdict,) = _bad(links.judge_reach(roles, _changed(roles, {("192.168.100.2", 0): hello})))
+    assert verdict.seen == "a machine outside this cluster answered"
+
+
+def test_of_another_node_behind_the_address_closed_ports_are_no_firewall(
+    roles: Mapping[str, ReachRole],
+) -> None:
+    own = {"connected": True, "answer": _proof(roles["spark-1"])}
+    refused = {"connected": False, "why": "Connection refused"}
+    change = {("192.168.100.2", 6379): own, ("192.168.100.2", 0): refused}
+    assert [x.check for x in _bad(links.judge_reach(roles, _changed(roles, change)))] == [
+        "link.identity"
+    ]
+
+
+def test_a_service_that_holds_the_port_and_is_reached_is_no_error(
+    roles: Mapping[str, ReachRole],
+) -> None:
+    reports = _changed(roles, {("192.168.100.2", 6379): {"connected": True, "answer": "?"}})
+    there = reports["spark-2"]
+    free = {at: port for at, port in there.actual.items() if at != ("192.168.100.2", 6379)}
+    busy = {("192.168.100.2", 6379): "Address already in use"}
+    reports["spark-2"] = replace(there, actual=free, busy=busy)
+    assert _bad(links.judge_reach(roles, reports)) == []
+
+
+def test_a_port_that_is_held_and_not_reached(roles: Mapping[str, ReachRole]) -> None:
+    refused = {"connected": False, "why": "Connection refused"}
+    reports = _changed(roles, {("192.168.100.2", 6379): refused})
+    busy = {("192.168.100.2", 6379): "Address already in use"}
+    reports["spark-2"] = replace(reports["spark-2"], busy=busy)
+    (verdict,) = _bad(links.judge_reach(roles, reports))
+    assert (verdict.check, verdict.host) == ("link.port", "spark-2")
+    assert verdict.subject == f"{F1} 192.168.100.2:6379"
+
+
+def _with_ping(roles: Mapping[str, ReachRole], small: Any, large: Any) -> list[Verdict]:
+    """Return the verdicts where spark-2's second rail was answered so."""
+    reports = _healthy(roles)
+    pings = (GOOD_PING, {"small": small, "large": large})
+    reports["spark-2"] = replace(reports["spark-2"], pings=pings)
+    return _bad(links.judge_reach(roles, reports))
+
+
+def test_small_packets_that_pass_and_large_ones_that_do_not_are_a_black_hole(
+    roles: Mapping[str, ReachRole],
+) -> None:
+    (verdict,) = _with_ping(roles, GOOD, {"sent": 4, "received": 0, "why": ""})
+    assert (verdict.check, verdict.host) == ("link.mtu_path", "spark-2")
+    assert verdict.subject == f"{P2F1} 192.168.101.2"
+    assert verdict.seen == "no packet came back"
+    assert verdict.refuses
+
+
+def test_lost_packets_are_counted(roles: Mapping[str, ReachRole]) -> None:
+    (verdict,) = _with_ping(roles, GOOD, {"sent": 88, "received": 50, "why": ""})
+    assert (verdict.check, verdict.host, verdict.seen) == ("link.loss", "spark-2", "38 of 88 lost")
+    assert verdict.refuses
+
+
+@pytest.mark.parametrize(
+    ("sent", "received", "missing"),
+    [(50, 50, 0), (51, 50, 0), (53, 50, 2), (15, 15, 0), (15, 13, 1), (None, 0, 0)],
+)
+def test_a_packet_under_way_is_not_lost(sent: int | None, received: int, missing: int) -> None:
+    assert count_lost_packets({"sent": sent, "received": received}) == missing
+
+
+@pytest.mark.parametrize(
+    ("small", "fix"),
+    [
+        ({"sent": None, "received": 0, "why": "no such program"}, "iputils-ping"),
+        ({"sent": 5, "received": 0, "why": ""}, "a firewall drops ICMP"),
+    ],
+)
+def test_without_an_answer_to_ping_the_mtu_is_said_to_be_unproven(
+    roles: Mapping[str, ReachRole], small: dict[str, Any], fix: str
+) -> None:
+    (verdict,) = _with_ping(roles, small, small)
+    assert (verdict.check, verdict.severity) == ("link.ping", Severity.WARNING)
+    assert fix in verdict.fix
+
+
+def test_calls_that_fail_on_a_way_that_loses_packets_blame_no_firewall(
+    roles: Mapping[str, ReachRole],
+) -> None:
+    silent = {"connected": False, "why": "timed out"}
+    reports = _changed(roles, {("192.168.100.2", 6379): silent})
+    some = {"small": GOOD, "large": {"sent": 20, "received": 9, "why": ""}}
+    reports["spark-1"] = replace(reports["spark-1"], pings=(some, GOOD_PING))
+    assert [x.check for x in _bad(links.judge_reach(roles, reports))] == ["link.loss"]
+
+
+def test_in_a_ring_hosts_call_their_neighbours_and_everybody_on_the_control_network() -> None:
+    cluster = Cluster(*ring(4))
+    role = links.plan_reachability(cluster.fabric, cluster.hosts)["spark-1"]
+    peers = {(call.rail.name, call.to.host) for call in role.calls}
+    assert ("enP7s7", "spark-3") in peers
+    assert {to for name, to in peers if name != "enP7s7"} == {"spark-2", "spark-4"}
+
+
+def test_pings_prove_every_rail_of_a_switch_both_ways() -> None:
+    cluster = Cluster(*switch(4))
+    roles = links.plan_reachability(cluster.fabric, cluster.hosts)
+    pinged = {(p.to.host, p.to.name) for role in roles.values() for p in role.pings}
+    pinging = {(p.rail.host, p.rail.name) for role in roles.values() for p in role.pings}
+    assert pinged == pinging == {(h.name, rail) for h in cluster.hosts for rail in (F1, P2F1)}
+
+
+def _loopback(host: str, address: str) -> Rail:
+    own = (IPv4Interface(f"{address}/24"),)
+    return Rail(host=host, netdev=Netdev(name="lo", mtu=1500, carrier=True, addresses=own))
+
+
+def test_hosts_that_run_the_program_prove_each_other() -> None:
+    rails = {name: (_loopback(name, f"127.7.0.{n}"),) for n, name in enumerate(("a", "b", "c"), 1)}
+    fabric = Fabric(
+        hosts=("a", "b", "c"),
+        topology=Topology.SWITCH,
+        rails=rails,
+        spare=dict.fromkeys(rails, ()),
+        network=rails["a"][0].network,
+    )
+    ports = {"ray_port": Value(data=17379), "ray_worker_port_min": Value(data=17400)}
+    hosts = [Host(name=name, vars=ports) for name in rails]
+    with ConnectionPool(LocalConnection) as pool:
+        verdicts = links.run_active_gate(pool, fabric, hosts)
+    assert [(x.host, x.check) for x in verdicts] == [(name, "link.reach") for name in rails]
+
+
+def test_in_a_large_cluster_second_rails_are_called_by_neighbours_only() -> None:
+    cluster = Cluster(*switch(10))
+    role = links.plan_reachability(cluster.fabric, cluster.hosts)["spark-1"]
+    called = {rail: {x.to.host for x in role.calls if x.to.name == rail} for rail in (F1, P2F1)}
+    assert called[F1] == {f"spark-{n}" for n in range(2, 11)}
+    assert called[P2F1] == {"spark-2", "spark-10"}
+
+
+def test_up_to_eight_hosts_call_everybody_on_every_rail() -> None:
+    cluster = Cluster(*switch(8))
+    roles = links.plan_reachability(cluster.fabric, cluster.hosts)
+    called = {(call.to.host, call.to.name) for call in roles["spark-3"].calls}
+    assert called == {(f"spark-{n}", dev) for n in (1, 2, 4, 5, 6, 7, 8) for dev in (F1, P2F1)}
+
+
+def test_of_more_hosts_each_calls_the_head_its_neighbours_and_powers_of_two() -> None:
+    cluster = Cluster(*switch(32))
+    roles = links.plan_reachability(cluster.fabric, cluster.hosts)
+    on_first = {call.to.host for call in roles["spark-10"].calls if call.to.name == F1}
+    away = {n for leap in (1, 2, 4, 8, 16) for n in ((9 + leap) % 32, (9 - leap) % 32)}
+    assert on_first == {f"spark-{n + 1}" for n in away | {0}}
+    on_second = {call.to.host for call in roles["spark-10"].calls if call.to.name == P2F1}
+    assert on_second == {"spark-9", "spark-11"}
+    assert len({call.to.host for call in roles["spark-1"].calls}) == 31
+
+
+def test_the_calls_of_32_hosts_fit_into_one_table_of_neighbours() -> None:
+    cluster = Cluster(*switch(32))
+    roles = links.plan_reachability(cluster.fabric, cluster.hosts)
+    entries = {
+        end
+        for role in roles.values()
+        for call in role.calls
+        for end in ((call.rail.host, call.to.ip), (call.to.host, call.rail.ip))
+    }
+    assert len(entries) < 1024 / 2

@@ -1,0 +1,170 @@
+"""`recipes.list` and `recipes.show`: the catalogue, explained; offline."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparkfleet.recipes.explanation import list_settings
+from sparkfleet.recipes.glossary import OPTIONS
+from sparkfleet.recipes.recipe import load_recipe
+from sparkfleet.resources import list_data_files
+
+PAIR = Path(__file__).parents[3] / "inventories" / "pair.yml"
+CATALOGUE = list_data_files("playbooks/recipes", ".yml")
+MODEL = [name for name in CATALOGUE if name != "lab-tiny"]
+HEAVY = {"fabric", "paramiko", "ray", "jinja2", "huggingface_hub"}
+INVENTORY = """\
+sparks:
+  hosts:
+    one:
+      ansible_host: 10.0.0.1
+      vllm_port: 8001
+    two:
+      ansible_host: 10.0.0.2
+      vllm_args: {max-num-seqs: 1}
+  vars:
+    vllm_port: 8002
+    vllm_env: {HF_TOKEN: hf_secret, EXTRA: 5}
+"""
+
+Call = Callable[..., str]
+
+
+@pytest.fixture
+def call(tmp_path: Path) -> Call:
+    """Type a task with its options in an empty folder and return what it prints."""
+
+    def type_it(*words: str, code: int = 0) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "sparkfleet", *words],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            check=False,
+        )
+        assert done.returncode == code, done.stderr
+        return done.stdout if code == 0 else done.stderr
+
+    return type_it
+
+
+def test_the_catalogue_is_listed_with_whole_names_and_speeds(call: Call) -> None:
+    lines = call("recipes.list").splitlines()
+    assert len(lines) == len(CATALOGUE) + 1
+    rows = {line.split()[0]: line for line in lines}
+    community = rows["gemma4-26b-a4b-nvfp4-community"]
+    assert "bg-digitalservices/Gemma-4-26B-A4B-it-NVFP4" in community
+    assert "51.6 tok/s" in community
+    assert rows["gemma4-31b-fp8"].endswith("11.2 tok/s on 2")
+    assert rows["llama-3.3-70b-tp2"].split()[2] == "2+"
+    assert rows["gemma4-26b-a4b-nvfp4"].split()[2] == "1"
+
+
+def test_the_catalogue_as_json_has_every_speed_with_its_source(call: Call) -> None:
+    document = json.loads(call("recipes.list", "--output", "json"))
+    recipes = {recipe["name"]: recipe for recipe in document["recipes"]}
+    assert set(recipes) == set(CATALOGUE)
+    speeds = [speed for recipe in recipes.values() for speed in recipe["speeds"]]
+    assert len(speeds) > 30
+    assert all(speed["source"] and speed["date"] for speed in speeds)
+    assert recipes["gemma4-26b-a4b-nvfp4"]["requires"]["vllm"] == ">=0.19.0"
+
+
+def test_a_recipe_is_explained_value_by_value(call: Call) -> None:
+    text = " ".join(call("recipes.show", "gemma4-26b-a4b-nvfp4-community").split())
+    for told in (
+        "mixture of experts, 26B parameters, 3.8B of them for each token",
+        "--moe-backend: marlin which program computes the experts of a mixture why: the GB10 lacks",
+        "playbooks/recipes/gemma4-26b-a4b-nvfp4-community.yml:",
+        "1 Spark, 51.6 tok/s (52 tok/s document, five runs of 800 tokens, 2026-04-05)",
+        "3 requests together",
+        "A right start logs - Using NvFp4LinearBackend.FLASHINFER_CUTLASS for NVFP4 GEMM",
+        "Stop if the log has - CUTLASS_FP4",
+        "invoke cluster.up --solo --recipe gemma4-26b-a4b-nvfp4-community",
+    ):
+        assert told in text, told
+
+
+@pytest.mark.parametrize("name", MODEL)
+def test_every_value_of_every_recipe_is_explained(name: str) -> None:
+    recipe = load_recipe(name)
+    unexplained = [one.name for one in list_settings(recipe) if not (one.meaning or one.why)]
+    assert unexplained == []
+    assert all(one.where is not None and one.where.line for one in list_settings(recipe))
+
+
+def test_no_meaning_is_left_over() -> None:
+    used = {one.key for name in CATALOGUE for one in list_settings(load_recipe(name))}
+    assert set(OPTIONS) <= used
+
+
+def test_the_strongest_value_is_told_with_those_that_it_wins_over(
+    call: Call, tmp_path: Path
+) -> None:
+    (tmp_path / "inventory.yml").write_text(INVENTORY)
+    words = ["recipes.show", "gpt-oss-120b", "--inventory", "inventory.yml"]
+    text = " ".join(call(*words, "--set", "engine_image=own:1").split())
+    assert "vllm_port: 8001 port of the endpoint on the head set at inventory.yml:5:18" in text
+    assert "instead of 8002 at inventory.yml:10:16" in text
+    assert "engine_image: own:1" in text
+    assert "set at --set" in text
+    assert "instead of nvcr.io/nvidia/vllm:26.04-py3 at" in text
+    assert "EXTRA: 5 set at inventory.yml:11:37" in text
+    assert "On two vllm_port: 8002 (set at inventory.yml:10:16) --max-num-seqs: 1 (set at" in text
+
+
+def test_a_secret_of_the_inventory_is_not_shown(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "inventory.yml").write_text(INVENTORY)
+    words = ["recipes.show", "gpt-oss-120b", "--inventory", "inventory.yml"]
+    assert "HF_TOKEN: (secret)" in call(*words)
+    assert "hf_secret" not in call(*words) + call(*words, "--output", "json")
+
+
+def test_a_key_of_the_environment_is_shown_as_it_is_written(call: Call) -> None:
+    text = call("recipes.show", "dflash-qwen3.5-27b")
+    assert "VLLM_API_KEY: {{ lookup('env', 'VLLM_API_KEY') }}" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["gpt-oss-120"], "did you mean 'gpt-oss-120b'?"),
+        (["gpt-oss-120b", "--set", "vllm_prot=1"], "did you mean 'vllm_port'?"),
+        (["gpt-oss-120b", "--set", "vllm_port=x"], "vllm_port must be an integer, not 'x'"),
+        (["gpt-oss-120b", "--inventory", "none.yml"], "none.yml"),
+    ],
+)
+def test_what_cannot_be_explained_ends_with_5(call: Call, words: list[str], told: str) -> None:
+    assert told in call("recipes.show", *words, code=5)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["recipes.list"],
+        ["recipes.list", "--output", "json"],
+        ["recipes.show", "dflash-qwen3.5-27b"],
+        ["recipes.show", "gpt-oss-120b", "--inventory", str(PAIR), "--set", "vllm_port=8001"],
+    ],
+)
+def test_the_catalogue_loads_nothing_that_reaches_a_host(words: list[str], tmp_path: Path) -> None:
+    code = (
+        "import sys, runpy\n"
+        f"sys.argv = ['sparkfleet', *{words!r}]\n"
+        "try: runpy.run_module('sparkfleet', run_name='__main__')\n"
+        "except SystemExit: pass\n"
+        "print('\\nLOADED', *sys.modules)"
+    )
+    done: Any = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    text, loaded = done.stdout.split("\nLOADED ")
+    assert "gpt-oss" in text or "dflash" in text
+    assert {name.split(".")[0] for name in loaded.split()} & HEAVY == set()

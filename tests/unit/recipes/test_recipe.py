@@ -1,0 +1,106 @@
+"""Recipes: read whole, refused whole, and laid beneath the inventory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sparkfleet.errors import InventoryError, RecipeError, Where
+from sparkfleet.model import Host, Value
+from sparkfleet.recipes.recipe import Recipe, load_recipe
+from sparkfleet.recipes.settings import Settings, overlay_recipe
+from sparkfleet.resources import list_data_files
+
+
+def _recipe(tmp_path: Path, text: str) -> Recipe:
+    path = tmp_path / "r.yml"
+    path.write_text(text)
+    return load_recipe(str(path))
+
+
+@pytest.mark.parametrize("name", list_data_files("playbooks/recipes", ".yml"))
+def test_every_shipped_recipe_is_read(name: str) -> None:
+    recipe = load_recipe(name)
+    assert recipe.name == name
+    assert recipe.description
+    assert recipe.source
+    assert recipe.vars["vllm_model"].data
+
+
+def test_a_misspelt_recipe_is_told_with_the_nearest() -> None:
+    with pytest.raises(RecipeError, match="there is no recipe 'lab-tony'") as caught:
+        load_recipe("lab-tony")
+    assert caught.value.hint == "did you mean 'lab-tiny'?"
+
+
+def test_every_unknown_key_is_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError) as caught:
+        _recipe(tmp_path, "vllm_model: x\nvllm_prot: 1\nmodel: y\n")
+    told = [(problem.message, problem.hint) for problem in caught.value.problems]
+    assert told[0] == ("a recipe has no key 'vllm_prot'", "did you mean 'vllm_port'?")
+    assert told[1][0] == "a recipe has no key 'model'"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "x", "smoke: 12*17", "smoke: [{ask: a}]", "tp_max: two", "tp_max: true", "a: [}"],
+)
+def test_what_is_no_recipe_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(RecipeError):
+        _recipe(tmp_path, text)
+
+
+def _settings(tmp_path: Path, recipe: str, **own: object) -> Settings:
+    at = Where(file="inventory.yml", line=3, col=1)
+    host = Host(name="h", vars={name: Value(data=data, where=at) for name, data in own.items()})
+    return Settings(host=overlay_recipe(host, _recipe(tmp_path, recipe)))
+
+
+def test_the_inventory_wins_over_the_recipe_and_the_recipe_over_the_default(tmp_path: Path) -> None:
+    text = "vllm_model: a\nvllm_port: 8001\nray_port: 7000\n"
+    settings = _settings(tmp_path, text, vllm_port=8002)
+    assert settings.integer("vllm_port") == 8002
+    assert settings.integer("ray_port") == 7000
+    assert settings.integer("ray_node_manager_port") == 6380
+    assert str(settings.origin("vllm_port")) == "inventory.yml:3:1"
+    assert str(settings.origin("ray_port")).endswith("r.yml:3:1")
+    assert str(settings.origin("ray_node_manager_port")) == "default"
+
+
+def test_mappings_are_laid_over_each_other_and_null_takes_a_key_away(tmp_path: Path) -> None:
+    settings = _settings(
+        tmp_path,
+        "vllm_args: {max-model-len: 65536, enforce-eager: true}\n",
+        vllm_args={"enforce-eager": None, "max-num-seqs": 4},
+    )
+    assert settings.mapping("vllm_args") == {
+        "max-model-len": 65536,
+        "enforce-eager": None,
+        "max-num-seqs": 4,
+    }
+    assert str(settings.origin("vllm_args", "max-num-seqs")) == "inventory.yml:3:1"
+    assert str(settings.origin("vllm_args", "max-model-len")).endswith("r.yml:1:13")
+
+
+def test_what_a_playbook_sets_is_laid_over_both(tmp_path: Path) -> None:
+    settings = _settings(tmp_path, "vllm_args: {a: 1}\n", vllm_args={"b": 2})
+    over = settings.with_variables(
+        {"vllm_args": Value(data={"c": 3}), "vllm_port": Value(data=9000)}
+    )
+    assert over.mapping("vllm_args") == {"a": 1, "b": 2, "c": 3}
+    assert over.integer("vllm_port") == 9000
+    assert settings.integer("vllm_port") == 8000
+
+
+def test_a_value_that_cannot_be_is_told_with_its_place(tmp_path: Path) -> None:
+    settings = _settings(tmp_path, "vllm_model: a\n", vllm_ready_timeout="soon")
+    with pytest.raises(InventoryError, match="'soon' is not a duration") as caught:
+        settings.seconds("vllm_ready_timeout")
+    assert "inventory.yml:3:1" in str(caught.value)
+
+
+def test_a_needed_value_that_is_missing_is_told_with_what_to_write(tmp_path: Path) -> None:
+    with pytest.raises(InventoryError, match="engine_venv is not set") as caught:
+        _settings(tmp_path, "vllm_model: a\n").needed("engine_venv")
+    assert caught.value.hint == "set it in the recipe or in the inventory: engine_venv: ..."

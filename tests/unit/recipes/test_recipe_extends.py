@@ -1,0 +1,135 @@
+"""Recipes laid over others: what is merged, what is replaced, and where each value is from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sparkfleet.errors import RecipeError
+from sparkfleet.model import Host
+from sparkfleet.recipes.recipe import Recipe, load_recipe
+from sparkfleet.recipes.settings import Settings, overlay_recipe
+
+BASE = """\
+description: the base
+source: a guide
+vllm_model: org/base
+vllm_port: 8001
+vllm_args: {max-model-len: 65536, moe-backend: marlin, dtype: auto}
+vllm_env: {A: 1, B: 2}
+weights_drafts: [org/draft]
+checkpoint: {format: modelopt, size: 19GB}
+requires: {vllm: ">=0.19"}
+log: {expect: [MARLIN], forbid: [CUTLASS]}
+why: {moe-backend: it is right, A: needed, vllm_port: another one}
+speeds: [{nodes: 1, decode: 5, source: x, date: 2026-06}]
+"""
+
+
+def _write(folder: Path, **recipes: str) -> None:
+    for name, text in recipes.items():
+        (folder / f"{name}.yml").write_text(text)
+
+
+def _variant(folder: Path, text: str) -> Recipe:
+    _write(folder, base=BASE, variant=f"extends: base.yml\n{text}")
+    return load_recipe(str(folder / "variant.yml"))
+
+
+def test_mappings_are_merged_and_the_rest_is_replaced(tmp_path: Path) -> None:
+    recipe = _variant(
+        tmp_path,
+        "description: the variant\n"
+        "vllm_args: {max-model-len: 1010000}\n"
+        "weights_drafts: [org/other]\n"
+        "checkpoint: {size: 20GB}\n"
+        "log: {expect: [OTHER]}\n"
+        "speeds: []\n",
+    )
+    assert recipe.description == "the variant"
+    assert recipe.source == "a guide"
+    assert recipe.vars["vllm_args"].data == {
+        "max-model-len": 1010000,
+        "moe-backend": "marlin",
+        "dtype": "auto",
+    }
+    assert recipe.vars["weights_drafts"].data == ["org/other"]
+    assert recipe.checkpoint is not None
+    assert (recipe.checkpoint.format, recipe.checkpoint.size) == ("modelopt", 20_000_000_000)
+    assert (recipe.log.expect, recipe.log.forbid) == (("OTHER",), ("CUTLASS",))
+    assert recipe.speeds == ()
+    assert recipe.extends == ("base",)
+
+
+def test_null_takes_away_and_its_reason_goes_too(tmp_path: Path) -> None:
+    recipe = _variant(
+        tmp_path,
+        "vllm_port: null\nvllm_args: {moe-backend: null}\nvllm_env: {A: null, C: null}\n"
+        "why: {vllm_port: null}\n",
+    )
+    assert "vllm_port" not in recipe.vars
+    assert recipe.vars["vllm_args"].data == {"max-model-len": 65536, "dtype": "auto"}
+    assert recipe.vars["vllm_env"].data == {"B": 2, "C": None}
+    assert recipe.why == {}
+
+
+def test_every_value_is_from_the_file_that_set_it(tmp_path: Path) -> None:
+    recipe = _variant(tmp_path, "vllm_args: {max-model-len: 1010000}\nvllm_env: {C: 3}\n")
+    settings = Settings(host=overlay_recipe(Host(name="h"), recipe))
+    assert str(settings.origin("vllm_args", "max-model-len")).endswith("variant.yml:2:13")
+    assert str(settings.origin("vllm_args", "moe-backend")).endswith("base.yml:5:35")
+    assert str(settings.origin("vllm_env", "C")).endswith("variant.yml:3:12")
+    assert str(settings.origin("vllm_env", "B")).endswith("base.yml:6:18")
+    assert str(settings.origin("vllm_port")).endswith("base.yml:4:1")
+    assert str(recipe.places["checkpoint.format"]).endswith("base.yml:8:14")
+
+
+def test_a_chain_has_every_link(tmp_path: Path) -> None:
+    _write(
+        tmp_path,
+        base=BASE,
+        middle="extends: base.yml\nvllm_args: {dtype: bfloat16, a: 1}\n",
+        last="extends: middle.yml\nvllm_args: {a: null}\n",
+    )
+    recipe = load_recipe(str(tmp_path / "last.yml"))
+    assert recipe.extends == ("middle", "base")
+    assert recipe.vars["vllm_args"].data["dtype"] == "bfloat16"
+    assert "a" not in recipe.vars["vllm_args"].data
+
+
+def test_a_recipe_that_extends_itself_is_refused_where_the_circle_closes(tmp_path: Path) -> None:
+    _write(tmp_path, a="extends: b.yml\n", b="vllm_port: 1\nextends: a.yml\n")
+    with pytest.raises(RecipeError) as caught:
+        load_recipe(str(tmp_path / "a.yml"))
+    assert "b.yml:2:10: a recipe cannot extend itself: a -> b -> a" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("named", "told"),
+    [
+        ("lab-tinny", "r.yml:1:10: there is no recipe 'lab-tinny'"),
+        ("lab-tinny", "did you mean 'lab-tiny'?"),
+        ("nowhere.yml", "there is no file 'nowhere.yml'"),
+        ("[a, b]", "extends names one recipe, not ['a', 'b']"),
+    ],
+)
+def test_what_cannot_be_extended_is_told(tmp_path: Path, named: str, told: str) -> None:
+    _write(tmp_path, r=f"extends: {named}\n")
+    with pytest.raises(RecipeError) as caught:
+        load_recipe(str(tmp_path / "r.yml"))
+    assert told in str(caught.value)
+
+
+def test_a_mistake_in_the_base_is_told_with_the_bases_place(tmp_path: Path) -> None:
+    _write(tmp_path, base="vllm_prot: 1\n", r="extends: base.yml\nvllm_modl: x\n")
+    with pytest.raises(RecipeError) as caught:
+        load_recipe(str(tmp_path / "r.yml"))
+    assert "base.yml:1:1: a recipe has no key 'vllm_prot'" in str(caught.value)
+    assert "r.yml:2:1: a recipe has no key 'vllm_modl'" in str(caught.value)
+
+
+def test_a_recipe_of_the_catalogue_can_be_extended_by_name(tmp_path: Path) -> None:
+    _write(tmp_path, r="extends: lab-tiny\nvllm_port: 8008\n")
+    recipe = load_recipe(str(tmp_path / "r.yml"))
+    assert recipe.vars["vllm_model"].data == "tiny-spark"

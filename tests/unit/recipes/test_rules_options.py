@@ -1,0 +1,191 @@
+"""Rules about what is written: options, variables and secrets, each with its place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparkfleet.recipes.rules import ObservedFacts
+from tests.judged import Recipes
+
+TOKEN = "hf_" + "a1B2" * 8
+OWN = ObservedFacts(vllm="0.99.0.dev1", options={"max-model-len"}, variables={"VLLM_ONE"})
+
+
+@pytest.fixture
+def recipes(tmp_path: Path) -> Recipes:
+    return Recipes(tmp_path)
+
+
+def _args(**args: Any) -> dict[str, Any]:
+    return {"vllm_model": "a", "vllm_args": {key.replace("_", "-"): args[key] for key in args}}
+
+
+@pytest.mark.parametrize(
+    ("option", "version", "expected"),
+    [
+        ("quantizaton", "0.21.0", "error"),
+        ("swap-space", "0.21.0", "error"),  # gone since 0.18
+        ("headless-mode", "", "warning"),  # no release has it, and a nightly is not known
+        ("speculative-disable-by-batch-size", "0.19.0", "error"),
+        ("swap-space", "0.17.1", None),
+        ("swap-space", "", None),  # some vLLM has it
+        ("swap-space", "0.17.5", None),  # between a release with it and one without
+        ("swap-space", "0.18.2.dev0", "error"),
+        ("quantization", "0.21.0", None),
+        ("no-enable-prefix-caching", "0.21.0", None),
+        ("compilation-config.mode", "0.21.0", None),
+        ("quantizaton", "0.99.0", "warning"),  # newer than what is known
+    ],
+)
+def test_an_option_that_vllm_does_not_have_is_told(
+    recipes: Recipes, option: str, version: str, expected: str | None
+) -> None:
+    found = recipes.found(_args(**{option: 1}), known=ObservedFacts(vllm=version))
+    assert found.get("option") == expected
+
+
+def test_the_engines_own_list_counts_more_than_any_table(recipes: Recipes) -> None:
+    recipe = {**_args(max_model_len=1, quantization="fp8"), "vllm_env": {"VLLM_ONE": 1}}
+    assert recipes.found(recipe, known=OWN) == {"option": "error"}
+
+
+def test_an_unknown_option_is_told_with_what_was_meant_and_with_its_history(
+    recipes: Recipes,
+) -> None:
+    recipe = _args(quantizaton="fp8", swap_space=4)
+    wrong, gone = recipes.judged(recipe, known=ObservedFacts(vllm="0.21.0"))
+    assert wrong.finding.fix == "did you mean 'quantization'?"
+    assert gone.finding.fix == "take swap-space out, or run a vLLM that has it"
+    assert gone.finding.seen == "in vLLM 0.10.2 or before to 0.17.1"
+
+
+def test_what_took_the_place_of_a_dropped_name_is_told(recipes: Recipes) -> None:
+    recipe = {"vllm_model": "a", "vllm_args": {"cuda-graph-sizes": [1, 2]}}
+    recipe["vllm_env"] = {"VLLM_NVFP4_GEMM_BACKEND": "marlin"}
+    option, variable = recipes.judged(recipe, known=ObservedFacts(vllm="0.25.1"))
+    assert option.finding.fix == "vllm_args: cudagraph-capture-sizes: ..."
+    assert variable.finding.fix == "vllm_args: linear-backend: ..."
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "expected"),
+    [
+        ("VLLM_NVFP4_GEMM_BACKEND", "0.24.0", "warning"),
+        ("VLLM_NOBODYS", "0.24.0", "info"),
+        ("VLLM_NOBODYS", "", "info"),
+        ("VLLM_NVFP4_GEMM_BACKEND", "0.23.0", None),
+        ("VLLM_NVFP4_GEMM_BACKEND", "", None),
+        ("MAX_MODEL_LEN", "0.24.0", None),
+    ],
+)
+def test_a_variable_that_vllm_does_not_read_is_told(
+    recipes: Recipes, name: str, version: str, expected: str | None
+) -> None:
+    recipe = {"vllm_model": "a", "vllm_env": {name: "1"}}
+    assert recipes.found(recipe, known=ObservedFacts(vllm=version)).get("variable") == expected
+    unset = {"vllm_model": "a", "vllm_env": {name: None}}
+    assert recipes.found(unset, known=ObservedFacts(vllm=version)) == {}
+
+
+OURS = [
+    "nnodes",
+    "tensor-parallel-size",
+    "tensor_parallel_size",
+    "tp",
+    "-n",
+    "tensor-par",
+    "api_key",
+]
+
+
+@pytest.mark.parametrize("option", OURS)
+def test_an_option_of_ours_is_told_however_it_is_spelt(recipes: Recipes, option: str) -> None:
+    assert recipes.found({"vllm_model": "a", "vllm_args": {option: 2}})["owned"] == "error"
+
+
+def test_an_option_of_ours_among_raw_words_is_told(recipes: Recipes) -> None:
+    recipe = {"vllm_model": "a", "vllm_raw_args": ["--max-num-seqs", "4", "--tp=2"]}
+    (one,) = recipes.judged(recipe)
+    assert (one.rule.id, one.finding.seen) == ("owned", "--tp")
+
+
+def test_options_that_are_like_ours_are_not_ours(recipes: Recipes) -> None:
+    recipe = _args(tensor_parallelism=2, max_num_seqs=4, data_parallel_size=1)
+    assert "owned" not in recipes.found(recipe)
+
+
+def test_an_option_in_two_spellings_is_told_where_it_comes_again(recipes: Recipes) -> None:
+    text = "vllm_model: a\nvllm_args:\n  max-model-len: 1\n  max_model_len: 2\n"
+    (one,) = recipes.judged(text)
+    assert one.rule.id == "twice"
+    assert "made.yml:3:3" in one.finding.seen
+    assert str(one.finding.where).endswith("made.yml:4:3")
+
+
+@pytest.mark.parametrize(
+    ("value", "fires"),
+    [
+        ("65536 \\", True),
+        ("65536 \\\n--enforce-eager", True),
+        ("fp8 --enable-prefix-caching", True),
+        ("C:\\models\\a", False),
+        ('{"method": "mtp"}', False),
+        ("a-b --", False),
+    ],
+)
+def test_a_command_line_in_a_value_is_told(recipes: Recipes, value: str, *, fires: bool) -> None:
+    assert ("continuation" in recipes.found(_args(dtype=value))) is fires
+
+
+@pytest.mark.parametrize(
+    ("recipe", "fires"),
+    [
+        ({"vllm_env": {"HF_TOKEN": TOKEN}}, True),
+        ({"vllm_env": {"VLLM_API_KEY": "0f3a9c77d1e2"}}, True),
+        ({"vllm_args": {"hf-token": TOKEN}}, True),
+        ({"vllm_args": {"api-key": ["one-secret", "another-one"]}}, True),
+        ({"vllm_args": {"hf-overrides": {"auth": {"token": "abcdefgh"}}}}, True),
+        ({"engine_args": ["-e", f"HF_TOKEN={TOKEN}"]}, True),
+        ({"engine_args": ["--env=MY_PASSWORD=correct horse"]}, True),
+        ({"engine_pip": ["git+https://me:s3cret@example.com/p"]}, True),
+        ({"vllm_env": {"HF_TOKEN": "{{ lookup('env', 'HF_TOKEN') }}"}}, False),
+        ({"vllm_env": {"HF_TOKEN": None, "DFLASH_NUM_SPEC_TOKENS": "15"}}, False),
+        ({"vllm_env": {"MY_TOKEN": "$HF_TOKEN", "API_KEY": "/run/key", "A_SECRET": "none"}}, False),
+        ({"vllm_env": {"TOKENIZERS_PARALLELISM": "false", "MAX_TOKEN": "65536000"}}, False),
+        ({"vllm_args": {"tokenizer": "mistralai/tokenizer"}}, False),
+        ({"engine_pip": ["git+https://example.com/p@main"]}, False),
+        ({"engine_args": ["-e", "LEVEL=information"]}, False),
+    ],
+)
+def test_a_secret_in_a_recipe_is_told(
+    recipes: Recipes, recipe: dict[str, Any], *, fires: bool
+) -> None:
+    assert ("secret" in recipes.found({"vllm_model": "a", **recipe})) is fires
+
+
+def test_nothing_that_is_told_of_a_secret_holds_it(recipes: Recipes) -> None:
+    recipe = {"vllm_model": "a", "vllm_args": {"hf-token": TOKEN}, "vllm_env": {"HF_TOKEN": TOKEN}}
+    judged = recipes.judged(recipe)
+    assert {one.rule.id for one in judged} >= {"secret"}
+    assert TOKEN not in "".join(f"{one.problem} {one.verdict('h')}" for one in judged)
+
+
+def test_what_is_accepted_by_name_is_told_and_does_not_refuse(recipes: Recipes) -> None:
+    wrong = {"vllm_model": "a", "vllm_args": {"gpu-memory-utilization": 0.95}}
+    assert recipes.found(wrong) == {"utilization": "error"}
+    assert recipes.found({**wrong, "vllm_accept": ["utilization"]}) == {"utilization": "info"}
+
+
+def test_a_rule_that_does_not_exist_cannot_be_accepted(recipes: Recipes) -> None:
+    (one,) = recipes.judged({"vllm_model": "a", "vllm_accept": ["utilisation"]})
+    assert one.finding.fix == "did you mean 'utilization'?"
+
+
+def test_a_value_of_the_inventory_is_judged_as_the_recipes_own(recipes: Recipes) -> None:
+    recipe = {"vllm_model": "a", "vllm_args": {"enable-auto-tool-choice": True}}
+    assert "tool_parser" in recipes.found(recipe)
+    assert "tool_parser" not in recipes.found(recipe, vllm_args={"tool-call-parser": "hermes"})
+    assert "tool_parser" not in recipes.found(recipe, vllm_args={"enable-auto-tool-choice": None})

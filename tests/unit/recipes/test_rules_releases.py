@@ -1,0 +1,154 @@
+"""The tables of vLLM's releases, and the program that finds what stands in them."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from sparkfleet.recipes.rules.releases import load_release_table, parse_version
+from sparkfleet.recipes.rules.renamed import OPTIONS, VARIABLES
+
+PROBE = Path(__file__).parents[3] / "sparkfleet" / "onhost" / "deployment" / "probe.py"
+ENGINE = """
+class EngineArgs:
+    @staticmethod
+    def add_cli_args(parser):
+        group = parser.add_argument_group(title="Model")
+        group.add_argument("--max-model-len", "-m", **kwargs["max_model_len"])
+        for name in ("--quantization", "--seed"):
+            group.add_argument(name, "-q", help="as --no-option and nothing else")
+"""
+SERVER = """
+class BaseFrontendArgs:
+    chat_template: str | None = None
+    '''A text.'''
+class FrontendArgs(BaseFrontendArgs):
+    enable_auto_tool_choice: bool = False
+class OtherArgs:
+    not_one: int = 1
+def make_arg_parser(parser):
+    parser.add_argument("model_tag", nargs="?")
+    parser.add_argument("--headless", action="store_true")
+"""
+ENVS = """
+environment_variables = {
+    "VLLM_USE_V2_MODEL_RUNNER": lambda: 1, "CUDA_HOME": lambda: 2, **more
+}
+"""
+
+
+def _probe(tmp_path: Path, files: dict[str, str]) -> dict[str, list[str]]:
+    for name, text in files.items():
+        path = tmp_path / "vllm" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    done = subprocess.run(
+        [sys.executable, PROBE],
+        env={"PYTHONPATH": str(tmp_path), "PATH": "/usr/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found: dict[str, list[str]] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize("folder", ["openai", "launchers", "common"])  # where releases have it
+def test_options_and_variables_are_found_in_the_source_of_vllm(tmp_path: Path, folder: str) -> None:
+    files = {
+        "engine/arg_utils.py": ENGINE,
+        f"entrypoints/{folder}/cli_args.py": SERVER,
+        "envs.py": ENVS,
+    }
+    found = _probe(tmp_path, files)
+    assert found["options"] == [
+        "chat-template",
+        "enable-auto-tool-choice",
+        "headless",
+        "max-model-len",
+        "quantization",
+        "seed",
+    ]
+    assert found["variables"] == ["VLLM_USE_V2_MODEL_RUNNER"]
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {},
+        {"engine/arg_utils.py": ENGINE},
+        {"entrypoints/openai/cli_args.py": SERVER},
+        {"engine/arg_utils.py": ENGINE, "entrypoints/openai/cli_args.py": "class Renamed: ..."},
+    ],
+)
+def test_a_half_of_the_options_is_not_taken_for_all(tmp_path: Path, files: dict[str, str]) -> None:
+    assert _probe(tmp_path, files)["options"] == []
+
+
+@pytest.mark.parametrize(
+    ("version", "known"),
+    [
+        ("0.19.0", True),
+        ("0.32.0+cpu", True),
+        ("0.19.1rc1.dev31+ga88ce94bb", True),
+        ("0.10.1", False),
+        ("0.33.1", False),
+        ("", False),
+        ("dev", False),
+    ],
+)
+def test_a_version_is_covered_up_to_the_last_release(version: str, *, known: bool) -> None:
+    assert load_release_table("options").covers(version) is known
+
+
+def test_what_two_releases_disagree_on_is_not_told_for_a_version_between_them() -> None:
+    options = load_release_table("options")
+    assert options.has("swap-space", "0.17.1") is True
+    assert options.has("swap-space", "0.18.1") is False
+    assert options.has("swap-space", "0.18.0") is None
+    assert options.has("quantization", "0.18.0") is True
+    assert options.has("nobodys", "0.18.0") is False
+
+
+def test_what_came_back_has_two_spans() -> None:
+    text = load_release_table("variables").history("VLLM_ROCM_USE_AITER_FP4_ASM_GEMM")
+    assert text.count("in vLLM") == 2
+
+
+@pytest.mark.parametrize("name", ["options", "variables", "architectures"])
+def test_every_row_of_a_table_lies_in_its_releases(name: str) -> None:
+    rows = load_release_table(name)
+    last = len(rows.releases) - 1
+    assert list(rows.releases) == sorted(rows.releases)
+    assert len(rows.spans) > 200
+    for spans in rows.spans.values():
+        assert all(0 <= first <= end <= last for first, end in spans)
+
+
+def test_the_oldest_release_of_a_table_is_no_beginning() -> None:
+    architectures = load_release_table("architectures")
+    assert architectures.first("LlamaForCausalLM") is None
+    assert str(architectures.first("Gemma4ForConditionalGeneration")) == "0.19.0"
+
+
+@pytest.mark.parametrize(("kind", "replaced"), [("options", OPTIONS), ("variables", VARIABLES)])
+def test_what_was_replaced_is_gone_and_what_replaced_it_is_there(
+    kind: str, replaced: Mapping[str, str]
+) -> None:
+    options, newest = load_release_table("options"), str(load_release_table("options").releases[-1])
+    for name, text in replaced.items():
+        assert load_release_table(kind).history(name)
+        assert load_release_table(kind).has(name, newest) is False
+        told = re.findall(r"([a-z]+(?:-[a-z]+)+)(?=: | is true)", text)
+        assert told
+        assert all(options.has(option, newest) for option in told)
+
+
+def test_a_local_part_is_no_part_of_a_version() -> None:
+    assert str(parse_version("0.19.1rc1.dev31+ga88ce94bb")) == "0.19.1rc1.dev31"

@@ -1,0 +1,175 @@
+"""A link runs commands and programs and tells how they ended; here on this machine."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparkfleet.commands import Command
+from sparkfleet.errors import CommandError
+from sparkfleet.model import Host
+from sparkfleet.remote.channel import ChannelTimeoutError
+from sparkfleet.remote.connection import Connection
+from sparkfleet.remote.local import LocalConnection
+from sparkfleet.remote.pool import ConnectionPool
+from sparkfleet.remote.ssh import SshChannel
+
+MULTIPLEXER = (resources.files("sparkfleet.onhost.transport") / "multiplexer.py").read_text()
+
+
+@pytest.fixture
+def link() -> Iterator[Connection]:
+    with LocalConnection(Host(name="here")) as opened:
+        yield opened
+
+
+def test_a_command_gets_its_input_and_tells_its_end(link: Connection) -> None:
+    command = Command(argv=("sh", "-c", "cat; echo oops >&2; exit 3"), stdin=b"one ")
+    result = link.run(command, payload=[b"two ", b"three"])
+    assert (result.returncode, result.text, result.stderr) == (3, "one two three", "oops\n")
+
+
+def test_a_megabyte_of_errors_does_not_stall_a_command(link: Connection) -> None:
+    script = "head -c 1000000 /dev/zero >&2; echo done"
+    result = link.run(Command(argv=("sh", "-c", script)), timeout=20)
+    assert result.text == "done\n"
+    assert len(result.stderr) == 256 * 1024
+
+
+def test_input_that_nobody_reads_is_no_error(link: Connection) -> None:
+    result = link.run(Command(argv=("true",)), payload=[b"x" * 1_000_000] * 3)
+    assert result.returncode == 0
+
+
+def test_a_command_that_runs_out_of_time_ends_with_124(link: Connection) -> None:
+    began = time.monotonic()
+    result = link.run(Command(argv=("sleep", "20")), timeout=0.2)
+    assert result.returncode == 124
+    assert time.monotonic() - began < 5
+
+
+def test_a_missing_program_is_a_command_error(link: Connection) -> None:
+    with pytest.raises(CommandError, match="no-such-program: No such file"):
+        link.run(Command(argv=("no-such-program",)))
+
+
+def test_silence_is_told_apart_from_the_end(link: Connection) -> None:
+    channel = link.open(Command(argv=("sh", "-c", "echo one; sleep 20")))
+    lines = channel.lines(silence=0.3)
+    assert next(lines) == b"one"
+    with pytest.raises(ChannelTimeoutError):
+        next(lines)
+    channel.close()
+
+
+def test_a_program_for_a_host_answers_one_object(
+    link: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "echo.py").write_text(
+        "import json, sys\n"
+        "request = json.loads(sys.stdin.readline())\n"
+        "rest = sys.stdin.read()\n"
+        "print('chatter')\n"
+        "print(json.dumps({'got': request, 'payload': rest}))\n"
+    )
+    monkeypatch.setattr(resources, "files", lambda _package: tmp_path)
+    assert link.run_program("echo", {"a": "ü"}, payload=[b"more"]) == {
+        "got": {"a": "ü"},
+        "payload": "more",
+    }
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ('print(\'{"error": "no room", "hint": "make some"}\')', "no room"),
+        ("raise SystemExit(3)", "ended with status 3"),
+        ("1 / 0", "ZeroDivisionError"),
+        ("print('no json')", "ended with status 0"),
+    ],
+)
+def test_a_program_that_fails_is_told_with_its_reason(
+    link: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, told: str
+) -> None:
+    (tmp_path / "bad.py").write_text(body)
+    (tmp_path / "transport").mkdir()
+    (tmp_path / "transport" / "multiplexer.py").write_text(MULTIPLEXER)
+    monkeypatch.setattr(resources, "files", lambda _package: tmp_path)
+    with pytest.raises(CommandError, match=told) as caught:
+        link.run_program("bad", {})
+    assert caught.value.host == "here"
+
+
+def test_a_pool_answers_by_host_and_keeps_going_past_a_failure() -> None:
+    hosts = [Host(name="one"), Host(name="two")]
+
+    def work(link: Connection) -> str:
+        if link.host.name == "one":
+            raise CommandError("broke", host="one")
+        return json.dumps(link.host.name)
+
+    with ConnectionPool(LocalConnection) as pool:
+        answers = pool.map(work, hosts)
+    assert answers.values == {"two": '"two"'}
+    assert answers.errors["one"].message == "broke"
+
+
+def test_a_pool_that_is_aborted_lets_every_waiting_command_end() -> None:
+    hosts = [Host(name="one"), Host(name="two")]
+    with ConnectionPool(LocalConnection) as pool:
+        pool.map(lambda link: link.open(Command(argv=("true",))).finish(5), hosts)
+        channels = [
+            pool.connect(host).open(Command(argv=("sh", "-c", "cat >/dev/null"))) for host in hosts
+        ]
+        began = time.monotonic()
+        pool.abort()
+    assert [channel.wait() for channel in channels] == [0, 0]
+    assert time.monotonic() - began < 5
+
+
+def test_what_an_aborted_thread_opens_later_ends_too() -> None:
+    waits = Command(argv=("sh", "-c", "cat >/dev/null"))
+
+    def work(link: Connection) -> None:
+        for _ in range(3):
+            link.run(waits, hold=True)
+
+    with ConnectionPool(LocalConnection) as pool, ThreadPoolExecutor(1) as other:
+        waiting = other.submit(pool.map, work, [Host(name="one")])
+        while not pool._connections:
+            time.sleep(0.01)
+        time.sleep(0.2)
+        began = time.monotonic()
+        pool.abort()
+        waiting.result(5)
+        assert pool.map(lambda link: link.run(Command(argv=("true",))), [Host(name="one")]).all()
+    assert time.monotonic() - began < 5
+
+
+class BrokenSession:
+    """A channel of Paramiko's whose connection is gone: what is written finds no socket."""
+
+    def recv_stderr(self, _: int) -> bytes:
+        return b""
+
+    def _refuse(self, *_: object) -> None:
+        raise EOFError
+
+    sendall = shutdown_write = close = _refuse
+
+
+def test_a_connection_that_broke_is_told_to_who_writes_and_lets_itself_be_closed() -> None:
+    session: Any = BrokenSession()
+    channel = SshChannel(session)
+    with pytest.raises(OSError, match="the connection broke"):
+        channel.send(b"x")
+    with pytest.raises(OSError, match="the connection broke"):
+        channel.end_input()
+    channel.close()

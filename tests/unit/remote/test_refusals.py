@@ -1,0 +1,56 @@
+"""What is told where SSH refuses, and that what is told to type leads to the same machine."""
+
+from __future__ import annotations
+
+import pytest
+
+from sparkfleet.errors import UnreachableError
+from sparkfleet.model import Host, Value
+from sparkfleet.remote import errors
+from sparkfleet.remote.errors import Target
+from sparkfleet.remote.ssh import connect_ssh
+from sparkfleet.remote.ssh_options import SshOptions
+
+HOP = SshOptions(address="10.0.0.9", user="me", port=22)
+USUAL = SshOptions(
+    address="10.0.0.1", user="nvidia", port=22, known_hosts=("~/.ssh/known_hosts", "/etc/more")
+)
+OTHER = SshOptions(
+    address="10.0.0.2", user="nvidia", port=2222, known_hosts=("/keys/my lab",), jumps=(HOP,)
+)
+
+
+def test_what_is_typed_next_takes_the_same_way() -> None:
+    assert Target(host="a", options=USUAL).command("ssh", "-v") == "ssh -v nvidia@10.0.0.1"
+    assert Target(host="b", options=OTHER).command("ssh") == (
+        "ssh -o ProxyJump=me@10.0.0.9:22 -p 2222 "
+        "-o 'UserKnownHostsFile=/keys/my lab' nvidia@10.0.0.2"
+    )
+
+
+def test_a_key_is_forgotten_where_it_is_known() -> None:
+    usual = errors.build_changed_key_error(Target(host="a", options=USUAL), unchecked=False)
+    assert str(usual.hint).endswith("then: ssh-keygen -R 10.0.0.1")
+    other = errors.build_changed_key_error(Target(host="b", options=OTHER), unchecked=False)
+    assert "the one in known_hosts (/keys/my lab)" in other.message
+    assert str(other.hint).endswith("ssh-keygen -R '[10.0.0.2]:2222' -f '/keys/my lab'")
+
+
+def test_a_first_contact_is_written_into_the_file_that_is_read() -> None:
+    error = errors.build_unknown_key_error(Target(host="b", options=OTHER), unchecked=False)
+    assert "UserKnownHostsFile=/keys/my lab" in str(error.hint)
+
+
+def test_a_password_for_ssh_is_said_to_be_unused() -> None:
+    without = errors.build_login_error(Target(host="a", options=USUAL))
+    assert str(without.hint).startswith("install a key: ssh-copy-id nvidia@10.0.0.1;")
+    given = errors.build_login_error(Target(host="a", options=USUAL, password=True))
+    assert str(given.hint).startswith("a password for SSH is not used here; install a key: ")
+
+
+def test_a_jump_host_is_named_where_it_is_what_fails() -> None:
+    words = Value(data="-F none -J nobody@127.0.0.1:1")
+    host = Host(name="far", vars={"ansible_ssh_common_args": words})
+    with pytest.raises(UnreachableError, match=r"jump host nobody@127\.0\.0\.1:1 ") as caught:
+        connect_ssh(host)
+    assert str(caught.value.hint).endswith("ssh -v -p 1 nobody@127.0.0.1")

@@ -1,0 +1,165 @@
+"""A run as one JSON document, and as JUnit XML."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from sparkfleet.errors import Problem, UsageError, Where
+from sparkfleet.model import Change, Outcome, Severity, Status, Verdict
+from sparkfleet.report import events
+from sparkfleet.report import json as json_report
+from sparkfleet.report.json import JsonReporter
+from sparkfleet.report.junit import JunitReporter
+from sparkfleet.report.recap import count_recap
+from sparkfleet.report.screens import PlainScreen
+from sparkfleet.report.text import TextReporter
+
+VERDICT = Verdict(
+    check="link.mtu", severity=Severity.ERROR, host="b", subject="x", expected="9000", seen="1500"
+)
+OUTCOMES = (
+    Outcome(
+        host="a",
+        status=Status.CHANGED,
+        message="wrote",
+        changes=(Change(summary="write /f", path="/f", before="1", after="2"),),
+        data={"rc": 0, "path": Path("/f")},
+    ),
+    Outcome(host="b", status=Status.FAILED, message="no \x1b[31m<&>", verdicts=(VERDICT,)),
+    Outcome(host="c", status=Status.SKIPPED),
+    Outcome(host="d", status=Status.UNREACHABLE, message="gone", hint="is it up?"),
+)
+RUN: tuple[events.Event, ...] = (
+    events.RunStarted(task="playbook.run", sources={"inventory": "i.yml"}, check=True),
+    events.PlayStarted(name="p", hosts=("a", "b", "c", "d")),
+    events.TaskStarted(name="t", action="copy", hosts=("a", "b", "c", "d")),
+    events.Progress(host="a", text="half"),
+    *(events.HostEnded(task="t", outcome=outcome) for outcome in OUTCOMES),
+    events.Note(text="interrupted", level="error"),
+    events.RunEnded(
+        recap={"a": {Status.OK: 1, Status.CHANGED: 2}}, exit_code=6, seconds=1.5, log="/log"
+    ),
+)
+STOPPED = events.RunStopped(
+    problems=(Problem(message="bad", where=Where(file="p.yml", line=3, col=1), hint="do"),),
+    exit_code=5,
+)
+
+
+def _document(*happened: events.Event) -> dict[str, Any]:
+    stream = io.StringIO()
+    reporter = JsonReporter(stream)
+    for event in happened:
+        reporter.handle(event)
+    found: dict[str, Any] = json.loads(stream.getvalue())
+    return found
+
+
+def test_a_run_is_one_document_with_its_version() -> None:
+    content = _document(*RUN)
+    assert content["sparkfleet"] == 1
+    assert (content["task"], content["check"], content["exit_code"]) == ("playbook.run", True, 6)
+    assert content["recap"]["a"] == count_recap({Status.OK: 1, Status.CHANGED: 2})
+    (task,) = content["plays"][0]["tasks"]
+    assert task["name"] == "t"
+    assert {name: one["status"] for name, one in task["hosts"].items()} == {
+        "a": "changed",
+        "b": "failed",
+        "c": "skipped",
+        "d": "unreachable",
+    }
+    assert task["hosts"]["a"]["changes"][0]["after"] == "2"
+    assert task["hosts"]["a"]["data"] == {"rc": 0, "path": "/f"}
+    assert task["hosts"]["b"]["verdicts"][0]["check"] == "link.mtu"
+    assert content["notes"] == [{"level": "error", "text": "interrupted"}]
+
+
+def test_a_run_that_was_stopped_names_each_problem_and_its_place() -> None:
+    content = _document(*RUN[:3], STOPPED)
+    assert content["exit_code"] == 5
+    assert content["errors"] == [
+        {"message": "bad", "file": "p.yml", "line": 3, "col": 1, "hint": "do"}
+    ]
+
+
+def test_a_task_that_concerns_no_host_has_no_heading() -> None:
+    stream = io.StringIO()
+    reporter = TextReporter(PlainScreen(stream))
+    for event in (*RUN[:2], events.TaskStarted(name="none", action="copy", hosts=()), *RUN[2:]):
+        reporter.handle(event)
+    headings = [line.rstrip(" *") for line in stream.getvalue().splitlines() if "***" in line]
+    assert headings == ["PLAY [p]", "TASK [t]", "PLAY RECAP"]
+
+
+def test_ok_counts_what_was_changed_as_in_ansible() -> None:
+    assert count_recap({Status.OK: 1, Status.CHANGED: 2, Status.RESCUED: 3}) == {
+        "ok": 3,
+        "changed": 2,
+        "unreachable": 0,
+        "failed": 0,
+        "skipped": 0,
+        "rescued": 3,
+    }
+
+
+def _xml(path: Path, *happened: events.Event) -> ET.Element:
+    reporter = JunitReporter(path)
+    for event in happened:
+        reporter.handle(event)
+    return ET.parse(path).getroot()  # noqa: S314 - we wrote it
+
+
+def test_each_line_of_a_hint_stands_below_its_message() -> None:
+    stream = io.StringIO()
+    tail = "one\ntwo"
+    outcome = Outcome(host="a", status=Status.FAILED, message="died", hint=tail)
+    TextReporter(PlainScreen(stream)).handle(events.HostEnded(task="t", outcome=outcome))
+    assert stream.getvalue() == "fatal: [a] FAILED! => died\n    one\n    two\n"
+    assert str(Problem(message="died", hint=tail)) == "died\n  one\n  two"
+
+
+def test_json_holds_no_number_that_it_does_not_know() -> None:
+    stream = io.StringIO()
+    json_report.write_document({"a": [float("nan"), {"b": float("-inf")}], "c": 1.5}, stream)
+    assert json.loads(stream.getvalue(), parse_constant=pytest.fail) == {
+        "a": ["nan", {"b": "-inf"}],
+        "c": 1.5,
+    }
+
+
+def test_junit_has_a_case_for_each_task_and_host(tmp_path: Path) -> None:
+    (suite,) = _xml(tmp_path / "r.xml", *RUN)
+    assert suite.attrib == {
+        "name": "p",
+        "tests": "4",
+        "failures": "1",
+        "errors": "1",
+        "skipped": "1",
+    }
+    cases = {case.get("name"): case for case in suite}
+    assert set(cases) == {"[a] t", "[b] t", "[c] t", "[d] t"}
+    failure = cases["[b] t"].find("failure")
+    assert failure is not None
+    assert failure.get("message") == "no \\x1b[31m<&>"
+    assert "expected 9000, saw 1500" in str(failure.text)
+    assert cases["[d] t"].find("error") is not None
+    assert cases["[a] t"].find("system-out") is not None
+
+
+def test_junit_tells_of_a_run_that_never_began(tmp_path: Path) -> None:
+    (suite,) = _xml(tmp_path / "r.xml", STOPPED)
+    error = suite.find("testcase/error")
+    assert error is not None
+    assert error.get("message") == "bad"
+    assert "p.yml:3:1" in str(error.text)
+
+
+def test_junit_needs_a_file_that_can_be_written_before_the_run(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="No such file or directory"):
+        JunitReporter(tmp_path / "none" / "r.xml")

@@ -1,0 +1,192 @@
+"""A Hub, or a mirror of it, that answers what leads elsewhere: refused before a host is asked."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from huggingface_hub import constants
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sparkfleet.safe_paths import is_below
+from sparkfleet.weights import hub, layout
+from sparkfleet.weights.hub import HubError
+from sparkfleet.weights.manifest import Manifest, dump_manifest, parse_manifest, user_cache_folder
+from tests.doubles.hub_server import HubFile, HubServer
+from tests.weights import COMMIT, files, isolate, shard
+
+NAME = "org/model"
+EXAMPLES = int(os.environ.get("SPARKFLEET_MUTATIONS", "100"))
+INVENTORY = """\
+sparks:
+  hosts:
+    here:
+      ansible_connection: local
+  vars:
+    engine: native
+    engine_venv: ~/vllm-env
+"""
+RECIPE = """\
+description: a test
+source: none
+vllm_model: org/model
+vllm_args: {max-model-len: 256}
+"""
+ELSEWHERE = ["../../../../.ssh", "..", "", "/etc", "a/b", "A" * 40, "0" * 39, "0" * 41, "x" * 40]
+
+
+@pytest.fixture(autouse=True)
+def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    isolate(tmp_path, monkeypatch)
+    monkeypatch.setattr(hub, "WAITS", (0.01, 0.01, 0.01))
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServer]:
+    with HubServer() as running:
+        monkeypatch.setattr(constants, "ENDPOINT", running.url)
+        running.add(NAME, files(2000))
+        yield running
+
+
+def change(server: HubServer, **fields: str) -> None:
+    """Let the repository have another commit, or its first files another path or hash."""
+    found = server.repositories[NAME]
+    commit = fields.pop("commit", found.commit)
+    kind = fields.pop("kind", "large")
+    entries: dict[str, HubFile] = {}
+    for path, entry in found.entries.items():
+        chosen = entry.large if kind == "large" else not entry.large
+        entries[path] = replace(entry, **fields) if chosen else entry  # type: ignore[arg-type]
+    server.repositories[NAME] = replace(found, commit=commit, entries=entries)
+
+
+def test_a_commit_does_not_lead_to_the_keys_of_a_host(server: HubServer, tmp_path: Path) -> None:
+    server.add(
+        NAME, {"authorized_keys": b"mine", "model.safetensors": shard(9), "config.json": b"{}"}
+    )
+    change(server, commit="../../../../.ssh")
+    (tmp_path / "inventory.yml").write_text(INVENTORY)
+    (tmp_path / "r.yml").write_text(RECIPE)
+    words = ["weights.stage", "--inventory", "inventory.yml", "--recipe", "r.yml"]
+    done = subprocess.run(
+        [sys.executable, "-m", "sparkfleet", *words],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=False,
+        env={**os.environ, "HF_ENDPOINT": server.url},
+    )
+    assert done.returncode == 5, done.stdout + done.stderr
+    told = f"unexpected commit id of org/model from {server.url}: '../../../../.ssh'"
+    assert f"{told} (expected 40 hex digits)" in " ".join(done.stderr.split())
+    assert "HF_ENDPOINT" in done.stderr
+    assert not list((tmp_path / "home").rglob("authorized_keys"))
+    assert not (tmp_path / "home" / ".ssh").exists()
+
+
+@pytest.mark.parametrize("commit", ELSEWHERE)
+def test_a_commit_is_40_hex_digits(server: HubServer, commit: str) -> None:
+    change(server, commit=commit)
+    with pytest.raises(HubError, match=r"unexpected commit id|tells no commit") as caught:
+        hub.resolve_manifest(NAME)
+    assert caught.value.hint
+    assert not (user_cache_folder() / "manifests").exists()
+
+
+@pytest.mark.parametrize("etag", ["../../../x", "0" * 63, "0" * 40, "A" * 64])
+def test_the_hash_of_a_large_file_is_64_hex_digits(server: HubServer, etag: str) -> None:
+    change(server, etag=etag)
+    with pytest.raises(HubError, match=r"unexpected SHA-256 of \S+ of org/model from http"):
+        hub.resolve_manifest(NAME)
+
+
+@pytest.mark.parametrize("blob", ["../../../x", "0" * 39, "0" * 64, "A" * 40])
+def test_the_hash_of_a_small_file_is_40_hex_digits(server: HubServer, blob: str) -> None:
+    change(server, kind="small", git_sha1=blob)
+    with pytest.raises(HubError, match=r"unexpected blob id of \S+ of org/model from http"):
+        hub.resolve_manifest(NAME)
+
+
+@pytest.mark.parametrize("etag", ["." * 40, "../" * 13 + "x", "/" * 64])
+def test_a_mirror_that_tells_hashes_in_headers_only_is_read_no_less_strictly(
+    server: HubServer, etag: str
+) -> None:
+    server.sizes = False
+    change(server, kind="small", etag=etag)
+    with pytest.raises(HubError, match=r"unexpected blob id|unexpected SHA-256"):
+        hub.resolve_manifest(NAME)
+
+
+@pytest.mark.parametrize("path", ["../x", "/x", "a/../../x", "a//b", "./a", "a\nb", "a\x1b[2J"])
+def test_a_file_stays_below_its_model(server: HubServer, path: str) -> None:
+    change(server, path=path)
+    with pytest.raises(HubError, match="unexpected file name of org/model from http") as caught:
+        hub.resolve_manifest(NAME)
+    assert caught.value.message.isprintable()
+    server.sizes = False
+    with pytest.raises(HubError, match="unexpected file name of org/model from http"):
+        hub.resolve_manifest(NAME)
+
+
+@pytest.mark.parametrize("revision", ["..", "../x", "/x", "a//b", "", "a\nb"])
+def test_a_revision_stays_below_refs(server: HubServer, revision: str) -> None:
+    with pytest.raises(HubError, match="is no revision of org/model") as caught:
+        hub.resolve_manifest(NAME, revision)
+    assert "weights_revision" in (caught.value.hint or "")
+    assert server.requests == []
+
+
+def test_a_revision_may_have_slashes(server: HubServer) -> None:
+    server.branches.append("refs/pr/1")
+    manifest = hub.resolve_manifest(NAME, "refs/pr/1")
+    assert layout.ref_path(manifest) == "hub/models--org--model/refs/refs/pr/1"
+
+
+def test_a_manifest_that_was_kept_is_read_no_less_strictly(server: HubServer) -> None:
+    good = hub.resolve_manifest(NAME)
+    (kept,) = (user_cache_folder() / "manifests").rglob("main")
+    kept.write_text(dump_manifest(good).replace(str(good.commit), "../../../../.ssh"))
+    with pytest.raises(ValueError, match="unexpected commit id"):
+        parse_manifest(kept.read_text())
+    with pytest.raises(HubError, match="is not known here"):
+        hub.resolve_manifest(NAME, offline=True)
+    assert hub.resolve_manifest(NAME) == good
+
+
+@pytest.mark.parametrize("name", ["..", "../x", "/x", "a//b", ""])
+def test_a_manifest_is_of_a_folder_below_the_weights_folder(name: str) -> None:
+    with pytest.raises(ValueError, match="unexpected model name"):
+        Manifest(name=name, files=(), commit=COMMIT)
+
+
+PIECES = st.sampled_from(["..", ".", "", "/", "a", "~", "\0", "\n", "\x1b", "0" * 40, "f" * 64])
+TEXTS = st.lists(PIECES, min_size=1, max_size=5).map("/".join) | st.text(max_size=8)
+
+
+@settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(st.sampled_from(["commit", "path", "etag", "git_sha1"]), TEXTS)
+def test_whatever_is_answered_leads_nowhere_else(server: HubServer, field: str, value: str) -> None:
+    server.add(NAME, files(100))
+    change(server, kind="small" if field == "git_sha1" else "large", **{field: value})
+    try:
+        manifest = hub.resolve_manifest(NAME)
+    except HubError:
+        return
+    home = layout.model_folder(manifest)
+    for place in layout.list_file_locations(manifest):
+        assert is_below(place.path)
+        assert is_below(place.blob)
+        assert place.path.startswith(f"{home}/snapshots/")
+        assert place.blob.startswith(f"{home}/blobs/")
+    assert all(map(is_below, layout.build_metadata_files(manifest)))

@@ -1,0 +1,69 @@
+"""What vLLM would miss of a model, or never read, is told before it is staged."""
+
+from __future__ import annotations
+
+import pytest
+
+from sparkfleet.model import Host, Value
+from sparkfleet.recipes.settings import Settings
+from sparkfleet.weights.manifest import Manifest, ModelFile
+from sparkfleet.weights.warnings import find_file_warnings
+from tests.weights import COMMIT
+
+GB = 10**9
+SHARDS = {f"model-0000{n}-of-00003.safetensors": 5 * GB for n in (1, 2, 3)}
+
+
+def told(sizes: dict[str, int], **options: str) -> str:
+    sizes = {"config.json": 1, "tokenizer.json": 1, **sizes}
+    files = tuple(
+        ModelFile(path=path, size=size, sha256="a" * 64) for path, size in sizes.items() if size
+    )
+    own = Settings(host=Host(name="spark-01", vars={"vllm_args": Value(data=options)}))
+    return "\n".join(
+        find_file_warnings(Manifest(name="org/model", files=files, commit=COMMIT), own)
+    )
+
+
+def test_other_forms_of_the_weights_are_told_with_what_leaves_them_out() -> None:
+    forms = {"original/model.safetensors": 13 * GB, "metal/model.bin": 14 * GB, "README.md": 9}
+    assert told(SHARDS | forms) == (
+        "27 GB of org/model are in forms that vLLM does not read beside safetensors; leave them "
+        "out: weights_ignore: ['original/*', 'metal/*']"
+    )
+
+
+def test_weights_that_stand_twice_are_told() -> None:
+    text = told({**SHARDS, "consolidated.safetensors": 15 * GB})
+    assert "model*.safetensors (15 GB) and consolidated*.safetensors (15 GB)" in text
+    assert "weights_ignore" in text
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        SHARDS,
+        {**SHARDS, "onnx/model.onnx": GB},
+        {"consolidated.safetensors": 15 * GB},
+        {"pytorch_model.bin": 15 * GB, "original/consolidated.00.pth": 15 * GB},
+        {"gemma-Q4_K_M.gguf": GB, "gemma-Q8_0.gguf": 2 * GB},
+        {"assistant/model.safetensors": GB, "gemma-Q8_0.gguf": 2 * GB},
+    ],
+)
+def test_a_model_that_is_read_whole_is_not_talked_of(sizes: dict[str, int]) -> None:
+    assert told(sizes) == ""
+
+
+# loubnabnl/santacoder-finetuning#25: a checkpoint of a training has no tokenizer of its own.
+def test_a_model_without_a_tokenizer_is_told_unless_another_is_named() -> None:
+    lacking = {**SHARDS, "tokenizer.json": 0}
+    assert told(lacking) == "org/model has no tokenizer; name one in vllm_args: tokenizer"
+    assert told(lacking, tokenizer="org/base") == ""
+    for name in ("tekken.json", "qwen.tiktoken", "spiece.model", "vocab.txt"):
+        assert told({**lacking, name: 9}) == ""
+
+
+def test_a_model_without_a_config_is_told() -> None:
+    lacking = {"config.json": 0, "tokenizer.json": 0, "gemma-Q4_K_M.gguf": GB}
+    assert "org/model has no config.json" in told(lacking)
+    assert told({**SHARDS, "config.json": 0, "params.json": 1}) == ""

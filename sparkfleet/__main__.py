@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 
-from sparkfleet import __version__
+from sparkfleet import __version__, door
 from sparkfleet.report import output_streams
 
 INTERRUPTED = 130
@@ -14,6 +14,7 @@ UNWRITTEN = 5  # this machine could not write what was asked for
 
 def main(binary: str = "sparkfleet") -> None:
     """Run the command line; its exit status holds also where nobody reads the output any more."""
+    door.set_door(binary)
     output_streams.protect_standard_streams()
     code = _run_for_exit_code(binary)
     gc.freeze()  # else the interpreter looks for garbage at its end: 60 ms

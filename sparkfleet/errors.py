@@ -29,6 +29,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from sparkfleet.door import expand_commands
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Where:
@@ -53,11 +55,18 @@ class Where:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One thing that is wrong: what, where, and what to type next."""
+    """One thing that is wrong: what, where, and what to type next.
+
+    A ``{task:cluster.up}`` in `hint` becomes the command that the user types.
+    """
 
     message: str
     where: Where | None = None
     hint: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.hint:
+            object.__setattr__(self, "hint", expand_commands(self.hint))
 
     def __str__(self) -> str:
         lines = [f"{self.where}: {self.message}" if self.where else self.message]

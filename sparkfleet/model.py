@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from sparkfleet.door import expand_commands
 from sparkfleet.errors import Where
 
 EMPTY: Mapping[str, Any] = MappingProxyType({})
@@ -104,7 +105,8 @@ class Verdict:
 
     `check` is a dotted id (``link.mtu``), `subject` the thing looked at (an interface, a path),
     `source` the place the fact was read from, `fix` what to type or do next, `reason` why it is
-    expected, with the document that says so.
+    expected, with the document that says so. A ``{task:cluster.up}`` in `fix` becomes the command
+    that the user types.
     """
 
     check: str
@@ -116,6 +118,9 @@ class Verdict:
     source: str = ""
     fix: str = ""
     reason: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "fix", expand_commands(self.fix))
 
     @property
     def refuses(self) -> bool:
@@ -157,7 +162,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How one task ended on one host; `data` is what `register` keeps."""
+    """How one task ended on one host; `data` is what `register` keeps.
+
+    A ``{task:cluster.up}`` in `hint` becomes the command that the user types.
+    """
 
     host: str
     status: Status
@@ -166,3 +174,7 @@ class Outcome:
     changes: tuple[Change, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
     data: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
+
+    def __post_init__(self) -> None:
+        if self.hint:
+            object.__setattr__(self, "hint", expand_commands(self.hint))

@@ -14,6 +14,7 @@ from invoke.program import Program
 from sparkfleet import __version__
 from sparkfleet.cli.suggestions import explain_parse_error
 from sparkfleet.cli.tasks import namespace
+from sparkfleet.door import expand_commands
 from sparkfleet.report import screens
 
 USAGE = 5  # the exit code of anything wrong before the first host is touched
@@ -84,13 +85,12 @@ class SparkfleetProgram(Program):
             if argument.kind is list
         }
         options = [
-            (f"{flags}=STRING" if flags.split()[-1] in lists else flags, text)
+            (f"{flags}=STRING" if flags.split()[-1] in lists else flags, expand_commands(text))
             for flags, text in context.help_tuples()
         ]
         usage = [self.binary, name, *needed, *(["[--options]"] if options else ())]
-        screens.write_escaped(
-            sys.stdout, f"Usage: {' '.join(usage)}\n\n{inspect.getdoc(namespace[name])}\n\n"
-        )
+        about = expand_commands(inspect.getdoc(namespace[name]) or "")
+        screens.write_escaped(sys.stdout, f"Usage: {' '.join(usage)}\n\n{about}\n\n")
         if options:
             screens.write_escaped(sys.stdout, "Options:\n\n")
             self.print_columns(options)

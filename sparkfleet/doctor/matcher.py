@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from sparkfleet.doctor.signatures import SIGNATURES, Clues, FailureRole, Signature
+from sparkfleet.door import expand_commands
 from sparkfleet.model import Severity
 from sparkfleet.vllm import milestones
 from sparkfleet.vllm.milestones import LogLine
@@ -139,7 +140,7 @@ def _find_failures(
                 line=index + 1,
                 text=entries[index].text.strip(),
                 cause=signature.cause.format_map(groups),
-                fix=signature.fix.format_map(groups),
+                fix=expand_commands(signature.fix).format_map(groups),
                 source=signature.source,
             ),
         )

@@ -13,6 +13,7 @@ import pytest
 PACKAGE = Path(__file__).parents[3] / "sparkfleet"
 
 LAYERS = (
+    ("door",),
     ("errors", "expressions", "quantities", "safe_paths", "spelling"),
     ("model", "resources"),
     ("commands", "variables", "yaml"),

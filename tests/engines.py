@@ -8,10 +8,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from sparkfleet.launch.deployment.deployment import Deployment, DeploymentNode, render_deployment
+from sparkfleet.launch.deployment.deployment import Deployment, render_deployment
 from sparkfleet.launch.deployment.environment import build_rank_environment
 from sparkfleet.launch.deployment.executor import Executor
-from sparkfleet.launch.engines import Engine, create_engine
+from sparkfleet.launch.deployment.node import DeploymentNode
+from sparkfleet.launch.engines.choice import create_engine
+from sparkfleet.launch.engines.engine import Engine
 from sparkfleet.launch.host.daemon import Daemon
 from sparkfleet.launch.host.image import ContainerImage, Probe
 from sparkfleet.launch.host.survey import Survey

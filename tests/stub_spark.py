@@ -10,9 +10,11 @@ from typing import Any
 from sparkfleet.commands import Command
 from sparkfleet.inventory.loading import load_inventory
 from sparkfleet.lab import fleet, paths
-from sparkfleet.launch.deployment.deployment import Deployment, DeploymentNode, render_deployment
+from sparkfleet.launch.deployment.deployment import Deployment, render_deployment
 from sparkfleet.launch.deployment.environment import build_rank_environment
-from sparkfleet.launch.engines import ContainerEngine, create_engine
+from sparkfleet.launch.deployment.node import DeploymentNode
+from sparkfleet.launch.engines.choice import create_engine
+from sparkfleet.launch.engines.container import ContainerEngine
 from sparkfleet.launch.host import processes
 from sparkfleet.launch.host.survey import Survey, survey_host
 from sparkfleet.model import Value

@@ -17,15 +17,11 @@ from sparkfleet import links
 from sparkfleet.facts import HostFacts
 from sparkfleet.inventory.clusters import choose_cluster
 from sparkfleet.inventory.loading import load_inventory
-from sparkfleet.launch.deployment.deployment import (
-    Deployment,
-    DeploymentNode,
-    hash_deployment,
-    render_deployment,
-)
+from sparkfleet.launch.deployment.deployment import Deployment, hash_deployment, render_deployment
 from sparkfleet.launch.deployment.environment import build_rank_environment
 from sparkfleet.launch.deployment.executor import Executor
-from sparkfleet.launch.engines import NativeEngine
+from sparkfleet.launch.deployment.node import DeploymentNode
+from sparkfleet.launch.engines.native import NativeEngine
 from sparkfleet.model import Cluster, Host
 from sparkfleet.recipes.recipe import load_recipe
 from sparkfleet.recipes.settings import Settings, overlay_recipe

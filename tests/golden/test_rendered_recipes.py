@@ -18,9 +18,10 @@ from pathlib import Path
 import pytest
 
 from sparkfleet import links
-from sparkfleet.launch.deployment.deployment import DeploymentNode, render_deployment
+from sparkfleet.launch.deployment.deployment import render_deployment
 from sparkfleet.launch.deployment.environment import build_rank_environment
-from sparkfleet.launch.engines import create_engine
+from sparkfleet.launch.deployment.node import DeploymentNode
+from sparkfleet.launch.engines.choice import create_engine
 from sparkfleet.launch.preflight.preflight import check_engine_settings
 from sparkfleet.links import Fabric
 from sparkfleet.model import Host, Value

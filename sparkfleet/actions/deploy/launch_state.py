@@ -11,7 +11,7 @@ from sparkfleet.actions.run import lock
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.launch.deployment.deployment import Deployment
 from sparkfleet.launch.endpoint.endpoint import Endpoint
-from sparkfleet.launch.engines import Engine
+from sparkfleet.launch.engines.engine import Engine
 from sparkfleet.launch.host import processes
 from sparkfleet.launch.host.deployment_record import STATE, DeploymentMetadata, RunProgress, RunStep
 from sparkfleet.launch.host.survey import Survey

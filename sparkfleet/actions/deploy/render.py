@@ -14,11 +14,12 @@ from sparkfleet.actions.run.gather_facts import FleetFacts
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.actions.stage.stage_weights import Staged
 from sparkfleet.errors import PlaybookError
-from sparkfleet.launch import engines
-from sparkfleet.launch.deployment.deployment import Deployment, DeploymentNode, render_deployment
+from sparkfleet.launch.deployment.deployment import Deployment, render_deployment
 from sparkfleet.launch.deployment.environment import build_rank_environment
 from sparkfleet.launch.deployment.executor import Executor, ExecutorChoice, select_executor
-from sparkfleet.launch.engines import Engine
+from sparkfleet.launch.deployment.node import DeploymentNode
+from sparkfleet.launch.engines.choice import create_engine
+from sparkfleet.launch.engines.engine import Engine
 from sparkfleet.launch.host import nccl_library
 from sparkfleet.launch.host.deployment_record import DeploymentMetadata
 from sparkfleet.launch.host.survey import Survey
@@ -178,7 +179,7 @@ def _build_node(run: RunContext, host: Host, survey: Survey, chosen: Executor) -
     settings = run.settings(host)
     fabric = run.recall(Fabric) if run.options.nodes > 1 else None
     facts, group = run.recall(FleetFacts).facts[host.name], chosen is Executor.RAY
-    engine = engines.create_engine(settings, survey, facts, cluster=run.cluster.name, group=group)
+    engine = create_engine(settings, survey, facts, cluster=run.cluster.name, group=group)
     staged, weights = run.recall(Staged), survey.expand(settings.text("weights_dir"))
     model = staged.paths[host.name]
     return DeploymentNode(

@@ -14,8 +14,8 @@ from sparkfleet.actions.deploy.launch_state import (
     start_deployment_role,
 )
 from sparkfleet.actions.run_context import RunContext
-from sparkfleet.launch.deployment.deployment import SERVE_SCRIPT
 from sparkfleet.launch.host.deployment_record import RunStep
+from sparkfleet.launch.host.file_names import SERVE_SCRIPT
 from sparkfleet.model import Change, Host
 from sparkfleet.remote.connection import Connection
 

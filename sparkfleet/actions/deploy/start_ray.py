@@ -14,8 +14,8 @@ from sparkfleet.actions.deploy.launch_state import (
     start_deployment_role,
 )
 from sparkfleet.actions.run_context import RunContext
-from sparkfleet.launch.deployment.deployment import RAY_SCRIPTS
 from sparkfleet.launch.host.deployment_record import RunStep
+from sparkfleet.launch.host.file_names import RAY_HEAD_SCRIPT, RAY_WORKER_SCRIPT
 from sparkfleet.model import Change, Host
 from sparkfleet.remote.connection import Connection
 
@@ -47,7 +47,7 @@ class StartRay(StartAction[StartRayArgs]):
 
     @property
     def _script(self) -> str:
-        return RAY_SCRIPTS[self.args.role == "head"]
+        return RAY_HEAD_SCRIPT if self.args.role == "head" else RAY_WORKER_SCRIPT
 
     def apply(self, run: RunContext, connection: Connection, plan: Plan) -> Plan:
         """Start it on one host."""

@@ -14,8 +14,8 @@ from sparkfleet.actions.run_context import RunContext
 from sparkfleet.errors import CommandError
 from sparkfleet.launch.deployment.environment import build_rank_environment
 from sparkfleet.launch.deployment.executor import select_executor
-from sparkfleet.launch.engines import NATIVE, read_engine_kind
 from sparkfleet.launch.engines.docker_options import build_gpu_options
+from sparkfleet.launch.host.engine_kind import NATIVE, read_engine_kind
 from sparkfleet.launch.host.installed_vllm import summarize_probe
 from sparkfleet.launch.host.survey import Survey
 from sparkfleet.launch.images import plan as planning

@@ -20,16 +20,16 @@ from sparkfleet.launch.deployment.commands import (
 )
 from sparkfleet.launch.deployment.executor import Executor
 from sparkfleet.launch.deployment.node import DeploymentNode, ParallelConfig
-from sparkfleet.launch.engines import ContainerEngine
-from sparkfleet.launch.engines.container import HASH_PLACEHOLDER, START_SCRIPT
+from sparkfleet.launch.engines.container import HASH_PLACEHOLDER, ContainerEngine
+from sparkfleet.launch.host.file_names import (
+    ENVIRONMENT,
+    NO_CARRY,
+    RAY_HEAD_SCRIPT,
+    RAY_WORKER_SCRIPT,
+    SERVE_SCRIPT,
+    START_SCRIPT,
+)
 from sparkfleet.templating import render_template
-
-__all__ = ["Deployment", "DeploymentNode", "ParallelConfig", "hash_deployment", "render_deployment"]
-
-RAY_SCRIPTS = {True: "ray-head.sh", False: "ray-worker.sh"}
-SERVE_SCRIPT = "vllm-serve.sh"
-NO_CARRY = "vllm-config/ray_non_carry_over_env_vars.json"
-MANAGED_FILES = ("nccl.env", START_SCRIPT, "ray-head.sh", "ray-worker.sh", SERVE_SCRIPT, NO_CARRY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,12 +152,13 @@ def _build_commands(
 ) -> dict[str, tuple[str, ...]]:
     """Return the files that are rendered for `node`, each with the command that it execs."""
     ray = group.executor is Executor.RAY
-    commands: dict[str, tuple[str, ...]] = {"nccl.env": ()}
+    commands: dict[str, tuple[str, ...]] = {ENVIRONMENT: ()}
     if isinstance(node.engine, ContainerEngine):
         commands[START_SCRIPT] = ()
     if ray:
         argv = build_ray_command(node, head)
-        commands[RAY_SCRIPTS[node is head]] = node.engine.wrap("ray", argv, {})
+        script = RAY_HEAD_SCRIPT if node is head else RAY_WORKER_SCRIPT
+        commands[script] = node.engine.wrap("ray", argv, {})
     if node is head or not ray:
         argv = build_serve_command(node, head, group)
         variables = _build_ray_variables(node) if ray else {}

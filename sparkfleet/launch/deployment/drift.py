@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping
 
 from sparkfleet.launch.deployment.secrets import mask_secrets
 from sparkfleet.launch.host.deployment_record import DeploymentMetadata
+from sparkfleet.launch.host.file_names import ENVIRONMENT
 from sparkfleet.launch.host.survey import Survey
 from sparkfleet.model import Change
-
-ENVIRONMENT = "nccl.env"
 
 
 def find_drift(

@@ -5,12 +5,9 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from sparkfleet.launch.host.survey import Survey
 from sparkfleet.recipes.settings import Settings
-
-if TYPE_CHECKING:
-    from sparkfleet.launch.host.survey import Survey
 
 AUTO = "auto"
 

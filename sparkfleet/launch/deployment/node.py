@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sparkfleet.launch.deployment.executor import Executor
-from sparkfleet.launch.engines import Engine
+from sparkfleet.launch.engines.engine import Engine
 from sparkfleet.links import EnvVar
 from sparkfleet.model import EMPTY
 from sparkfleet.recipes.settings import Settings

@@ -9,9 +9,9 @@ from typing import Any
 
 from sparkfleet.errors import LaunchError
 from sparkfleet.fit.options import collect_named_options
-from sparkfleet.launch.deployment.deployment import SERVE_SCRIPT
 from sparkfleet.launch.endpoint.endpoint import Endpoint
 from sparkfleet.launch.host.deployment_record import DeploymentMetadata
+from sparkfleet.launch.host.file_names import SERVE_SCRIPT
 from sparkfleet.launch.host.survey import Survey
 from sparkfleet.model import Host
 

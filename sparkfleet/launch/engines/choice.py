@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from sparkfleet.errors import InventoryError
 from sparkfleet.facts import HostFacts
@@ -13,19 +12,12 @@ from sparkfleet.launch.engines.container import ContainerEngine
 from sparkfleet.launch.engines.engine import Engine
 from sparkfleet.launch.engines.native import NativeEngine
 from sparkfleet.launch.host.daemon import Daemon
+from sparkfleet.launch.host.engine_kind import NATIVE, read_engine_kind
+from sparkfleet.launch.host.survey import Survey
 from sparkfleet.recipes.settings import Settings
 
-if TYPE_CHECKING:
-    from sparkfleet.launch.host.survey import Survey
-
-NATIVE = "native"
 IMAGE = "image"
 RDMA = "/dev/infiniband"
-
-
-def read_engine_kind(settings: Settings) -> str:
-    """Return native, docker or podman; unset, a Python environment means native."""
-    return settings.text("engine") or (NATIVE if settings.text("engine_venv") else "docker")
 
 
 def create_engine(

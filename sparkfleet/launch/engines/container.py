@@ -14,12 +14,12 @@ from dataclasses import dataclass
 
 from sparkfleet.launch.engines.docker_options import BindMount
 from sparkfleet.launch.engines.mods import Mod
+from sparkfleet.launch.host.file_names import START_SCRIPT
 from sparkfleet.links import EnvVar
 from sparkfleet.report.visible import escape_line
 
 LABEL = "sparkfleet"  # .cluster, .role and .deployment
 WEIGHTS, FOLDER, CACHE = "/models", "/sparkfleet", "/cache"
-START_SCRIPT = "container.sh"
 HASH_PLACEHOLDER = (
     "@SPARKFLEET_DEPLOYMENT@"  # stands for the hash in the files that it is the hash of
 )

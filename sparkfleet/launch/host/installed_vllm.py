@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparkfleet.launch.engines import NATIVE, read_engine_kind
+from sparkfleet.launch.host.engine_kind import NATIVE, read_engine_kind
 from sparkfleet.launch.host.image import Probe, parse_probe
 from sparkfleet.launch.host.survey import Survey
 from sparkfleet.recipes.rules import ObservedFacts

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 from sparkfleet.errors import CommandError, LaunchError
-from sparkfleet.launch.engines import NATIVE, read_engine_kind
 from sparkfleet.launch.host.deployment_record import DeploymentMetadata
+from sparkfleet.launch.host.engine_kind import NATIVE, read_engine_kind
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.connection import Connection
 from sparkfleet.report import output_streams

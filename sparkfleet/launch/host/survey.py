@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sparkfleet.launch.deployment.deployment import MANAGED_FILES
-from sparkfleet.launch.engines import NATIVE, read_engine_kind
 from sparkfleet.launch.host import memory_guard
 from sparkfleet.launch.host.daemon import Daemon, parse_daemon
 from sparkfleet.launch.host.deployment_record import (
@@ -18,6 +16,8 @@ from sparkfleet.launch.host.deployment_record import (
     parse_deployment_metadata,
 )
 from sparkfleet.launch.host.deployment_record import parse_run_progress as parse_state
+from sparkfleet.launch.host.engine_kind import NATIVE, read_engine_kind
+from sparkfleet.launch.host.file_names import MANAGED_FILES
 from sparkfleet.launch.host.image import ContainerImage, Probe, parse_image
 from sparkfleet.launch.host.nccl_library import NcclLibrary
 from sparkfleet.model import EMPTY

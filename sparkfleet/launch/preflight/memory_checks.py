@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 from sparkfleet.facts import HostFacts
 from sparkfleet.facts.machine import Memory
-from sparkfleet.launch.engines import NATIVE, read_engine_kind
 from sparkfleet.launch.engines.checks import NO_MEMORY_KERNEL
+from sparkfleet.launch.host.engine_kind import NATIVE, read_engine_kind
 from sparkfleet.launch.host.survey import Survey
 from sparkfleet.model import Severity, Verdict
 from sparkfleet.quantities import format_memory

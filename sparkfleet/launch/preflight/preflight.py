@@ -8,9 +8,10 @@ from sparkfleet.facts import HostFacts
 from sparkfleet.launch import staged_paths
 from sparkfleet.launch.deployment import secrets
 from sparkfleet.launch.deployment.executor import Executor, select_executor
-from sparkfleet.launch.engines import NATIVE, docker_options, mods, read_engine_kind
+from sparkfleet.launch.engines import docker_options, mods
 from sparkfleet.launch.engines.checks import check_container_engine
 from sparkfleet.launch.host import nccl_library
+from sparkfleet.launch.host.engine_kind import NATIVE, read_engine_kind
 from sparkfleet.launch.host.image import Probe
 from sparkfleet.launch.host.survey import PACKAGES, Survey
 from sparkfleet.launch.images.checks import PackageLocation, check_packages

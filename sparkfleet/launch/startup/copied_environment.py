@@ -6,7 +6,8 @@ It copies variables of the head to Ray's workers, except those named in a file t
 
 from __future__ import annotations
 
-from sparkfleet.launch.deployment.deployment import NO_CARRY, Deployment
+from sparkfleet.launch.deployment.deployment import Deployment
+from sparkfleet.launch.host.file_names import NO_CARRY
 from sparkfleet.vllm import milestones
 
 HINT = f"it did not read {NO_CARRY}: take VLLM_CONFIG_ROOT out of vllm_env"

@@ -8,7 +8,7 @@ from sparkfleet import links
 from sparkfleet.launch.deployment.deployment import Deployment, render_deployment
 from sparkfleet.launch.deployment.environment import build_rank_environment
 from sparkfleet.launch.deployment.node import DeploymentNode
-from sparkfleet.launch.engines import NativeEngine
+from sparkfleet.launch.engines.native import NativeEngine
 from sparkfleet.launch.startup.copied_environment import check_copied_environment
 from tests.engines import deployed, settings
 from tests.gb10 import Cluster, output, pair

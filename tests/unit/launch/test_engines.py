@@ -10,9 +10,11 @@ import pytest
 
 from sparkfleet.commands import quote
 from sparkfleet.errors import InputError, InventoryError, RecipeError
-from sparkfleet.launch.engines import ContainerEngine, NativeEngine, read_engine_kind
+from sparkfleet.launch.engines.container import ContainerEngine
 from sparkfleet.launch.engines.docker_options import build_gpu_options
+from sparkfleet.launch.engines.native import NativeEngine
 from sparkfleet.launch.host.daemon import Daemon, parse_daemon
+from sparkfleet.launch.host.engine_kind import read_engine_kind
 from sparkfleet.launch.preflight.preflight import check_engine_settings
 from sparkfleet.links import EnvVar
 from tests.engines import (

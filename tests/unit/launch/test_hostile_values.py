@@ -17,15 +17,11 @@ import pytest
 
 from sparkfleet import links
 from sparkfleet.errors import InputError, Where
-from sparkfleet.launch.deployment.deployment import (
-    DeploymentNode,
-    _build_commands,
-    render_deployment,
-)
+from sparkfleet.launch.deployment.deployment import _build_commands, render_deployment
 from sparkfleet.launch.deployment.environment import build_rank_environment
 from sparkfleet.launch.deployment.executor import Executor
-from sparkfleet.launch.deployment.node import ParallelConfig
-from sparkfleet.launch.engines import create_engine
+from sparkfleet.launch.deployment.node import DeploymentNode, ParallelConfig
+from sparkfleet.launch.engines.choice import create_engine
 from sparkfleet.launch.engines.container import HASH_PLACEHOLDER
 from sparkfleet.launch.engines.native import NativeEngine
 from sparkfleet.links import Fabric

@@ -1,0 +1,18 @@
+"""File names in a deployment's folder on a host."""
+
+from __future__ import annotations
+
+ENVIRONMENT = "nccl.env"
+START_SCRIPT = "container.sh"
+RAY_HEAD_SCRIPT = "ray-head.sh"
+RAY_WORKER_SCRIPT = "ray-worker.sh"
+SERVE_SCRIPT = "vllm-serve.sh"
+NO_CARRY = "vllm-config/ray_non_carry_over_env_vars.json"
+MANAGED_FILES = (
+    ENVIRONMENT,
+    START_SCRIPT,
+    RAY_HEAD_SCRIPT,
+    RAY_WORKER_SCRIPT,
+    SERVE_SCRIPT,
+    NO_CARRY,
+)

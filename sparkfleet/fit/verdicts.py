@@ -9,6 +9,7 @@ from sparkfleet.fit.options import ServeOptions
 from sparkfleet.model import Severity, Verdict
 from sparkfleet.quantities import format_memory as gib
 from sparkfleet.quantities import format_size
+from sparkfleet.verdicts import build_verdict
 
 SOURCE = "/proc/meminfo; config.json and tensors of the model"
 SEVERITIES = {
@@ -24,11 +25,11 @@ def build_fit_verdict(fit: Fit, options: ServeOptions, holders: Sequence[str] = 
 
     `holders` name what else has memory of the GPU there.
     """
-    return Verdict(
-        check="memory.fit",
-        severity=SEVERITIES[fit.answer],
-        host=fit.room.host,
-        subject="memory",
+    return build_verdict(
+        SEVERITIES[fit.answer],
+        "memory.fit",
+        fit.room.host,
+        "memory",
         expected=_format_expected_memory(fit, options),
         seen=fit.sentence,
         source=SOURCE,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 from sparkfleet.model import Severity, Verdict
 from sparkfleet.quantities import format_size
+from sparkfleet.verdicts import build_verdict, error, ok, warning
 from sparkfleet.weights import layout
 from sparkfleet.weights.inspection import IncompleteFile, Inspection, RequiredSpace, Storage
 from sparkfleet.weights.manifest import Manifest, ModelFile
@@ -55,9 +56,9 @@ def _is_absent(inspection: Inspection, count: int) -> bool:
 
 
 def _make_missing_verdict(inspection: Inspection, manifest: Manifest) -> Verdict:
-    return _make_weights_verdict(
-        inspection,
-        "missing",
+    return error(
+        "weights.missing",
+        inspection.host,
         f"{inspection.storage.root}/{layout.served_folder(manifest)}",
         expected=f"{len(manifest.files)} files, {format_size(manifest.size)}",
         seen="none of them",
@@ -69,25 +70,12 @@ def make_complete_verdict(inspection: Inspection, manifest: Manifest) -> Verdict
     """Return the verdict on a host that holds all of `manifest`."""
     read = f", {format_size(inspection.hashed)} hashed now" if inspection.hashed else ""
     whole = f"{len(manifest.files)} files, {format_size(manifest.size)}"
-    return _make_weights_verdict(
-        inspection,
-        "complete",
+    return ok(
+        "weights.complete",
+        inspection.host,
         f"{inspection.storage.root}/{layout.served_folder(manifest)}",
-        severity=Severity.OK,
         expected=whole,
         seen=f"all of them, proven{read}",
-    )
-
-
-def _make_weights_verdict(
-    inspection: Inspection, check: str, subject: str, **texts: str
-) -> Verdict:
-    return Verdict(
-        check=f"weights.{check}",
-        severity=Severity(texts.pop("severity", Severity.ERROR)),
-        host=inspection.host,
-        subject=subject,
-        **texts,
     )
 
 
@@ -95,9 +83,9 @@ def _make_file_verdict(inspection: Inspection, finding: IncompleteFile, file: Mo
     actual = finding.seen
     if finding.offset:
         actual += f" and {finding.offset} bytes of an earlier run"
-    return _make_weights_verdict(
-        inspection,
-        finding.state,
+    return error(
+        f"weights.{finding.state}",
+        inspection.host,
         f"{inspection.storage.root}/{finding.path}",
         expected=EXPECTED[finding.state](file),
         seen=actual,
@@ -109,9 +97,9 @@ def _check_shard_indexes(inspection: Inspection) -> Iterator[Verdict]:
     damaged = {finding.path for finding in inspection.findings}
     indexes = inspection.storage.indexes.items()
     for path, problem in (entry for entry in indexes if entry[0] not in damaged):
-        yield _make_weights_verdict(
-            inspection,
-            "index",
+        yield error(
+            "weights.index",
+            inspection.host,
             f"{inspection.storage.root}/{path}",
             expected="every shard that it names",
             seen=problem,
@@ -125,9 +113,9 @@ def _check_revision(inspection: Inspection, manifest: Manifest) -> Iterator[Verd
     actual = inspection.storage.refs.get(path or "")
     if path and actual != manifest.commit:
         commits = ", ".join(inspection.storage.commits) or "no commit"
-        yield _make_weights_verdict(
-            inspection,
-            "revision",
+        yield error(
+            "weights.revision",
+            inspection.host,
             f"{inspection.storage.root}/{path}",
             expected=str(manifest.commit),
             seen=actual or f"no {manifest.revision}; {commits} is there",
@@ -139,9 +127,9 @@ def check_storage(inspection: Inspection, space: RequiredSpace) -> Iterator[Verd
     """Yield what keeps a host from giving `room`."""
     storage = inspection.storage
     if not storage.folder or not storage.writable:
-        yield _make_weights_verdict(
-            inspection,
-            "root",
+        yield error(
+            "weights.root",
+            inspection.host,
             storage.root,
             expected=f"a folder that {storage.user} can write",
             seen=f"{storage.base} of {storage.owner}",
@@ -164,18 +152,18 @@ def _suggest_root_fix(storage: Storage) -> str:
 def _check_filesystem(inspection: Inspection, space: RequiredSpace) -> Iterator[Verdict]:
     storage, inodes = inspection.storage, len(space.sizes) + space.links
     if storage.free_inodes is not None and storage.free_inodes < inodes:
-        yield _make_weights_verdict(
-            inspection,
-            "inodes",
+        yield error(
+            "weights.inodes",
+            inspection.host,
             storage.base,
             expected=f"{inodes} free inodes",
             seen=str(storage.free_inodes),
             fix="remove small files from that filesystem: df -i",
         )
     if storage.filesystem in NO_LINKS and (space.links or max(space.sizes, default=0) > FAT_LIMIT):
-        yield _make_weights_verdict(
-            inspection,
-            "filesystem",
+        yield error(
+            "weights.filesystem",
+            inspection.host,
             storage.base,
             expected="a filesystem with links and files over 4 GiB (ext4, xfs)",
             seen=storage.filesystem,
@@ -188,9 +176,9 @@ def _check_space(inspection: Inspection, size: int) -> Iterator[Verdict]:
     left = {"space": storage.free, "quota": storage.quota_left}
     for check, free in left.items():
         if free is not None and free < size:
-            yield _make_weights_verdict(
-                inspection,
-                check,
+            yield error(
+                f"weights.{check}",
+                inspection.host,
                 storage.base,
                 expected=f"{format_size(size)} beside what is there already",
                 seen=f"{format_size(free)} left",
@@ -208,11 +196,10 @@ def check_model_folder(inspection: Inspection) -> Iterator[Verdict]:
     if storage.extra:
         yield _make_paths_verdict(inspection, "extra", storage.extra, Severity.WARNING)
     if storage.filesystem in ("tmpfs", "ramfs"):
-        yield _make_weights_verdict(
-            inspection,
-            "memory",
+        yield warning(
+            "weights.memory",
+            inspection.host,
             storage.base,
-            severity=Severity.WARNING,
             expected="a disk",
             seen=f"{storage.filesystem}: the weights take the GPU's memory",
             fix="set weights_dir of this host to a folder on its disk",
@@ -237,11 +224,11 @@ def _make_paths_verdict(
     expected, fix = PATHS[check]
     bare = [path.split(" (")[0] for path in paths]
     more = f" and {len(paths) - NAMED} more" if len(paths) > NAMED else ""
-    return _make_weights_verdict(
-        inspection,
-        check,
+    return build_verdict(
+        severity,
+        f"weights.{check}",
+        inspection.host,
         bare[0],
-        severity=severity,
         expected=expected,
         seen=", ".join(paths[:NAMED]) + more,
         fix=fix.format(user=storage.user, root=storage.root, all=shlex.join(bare)),

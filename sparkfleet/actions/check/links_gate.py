@@ -14,10 +14,10 @@ from sparkfleet.actions.run.gather_facts import FleetFacts
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.launch.host import processes
 from sparkfleet.links import Samples, receipt
-from sparkfleet.links.verdicts import downgrade_refusals, info
 from sparkfleet.model import Host, Severity, Verdict
 from sparkfleet.remote.connection import Connection
 from sparkfleet.remote.pool import Answers
+from sparkfleet.verdicts import downgrade_refusals, info
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,9 +22,10 @@ from sparkfleet.launch.preflight.available_memory import (
     compute_available_memory,
     list_gpu_memory_users,
 )
-from sparkfleet.model import Host, Severity, Verdict
+from sparkfleet.model import Host, Verdict
 from sparkfleet.remote.connection import Connection
 from sparkfleet.remote.pool import Answers
+from sparkfleet.verdicts import info
 from sparkfleet.weights import layout
 from sparkfleet.weights.shapes import fetch_host_shape
 
@@ -108,11 +109,10 @@ def _find_fit_host(run: RunContext, name: str) -> Host:
 
 
 def _unknown_memory_verdict(name: str) -> Verdict:
-    return Verdict(
-        check="memory.fit",
-        severity=Severity.INFO,
-        host=name,
-        subject="memory",
+    return info(
+        "memory.fit",
+        name,
+        "memory",
         expected="MemTotal and MemAvailable",
         seen="nothing: cannot tell whether the model fits",
         source="/proc/meminfo",

@@ -33,11 +33,11 @@ from sparkfleet.links.bandwidth.rates import schedule_all_pairs
 from sparkfleet.links.drawing import svg_plot
 from sparkfleet.links.evidence import Evidence
 from sparkfleet.links.reachability.counters import diff_counters, judge_counters
-from sparkfleet.links.verdicts import info
 from sparkfleet.model import Host, Verdict
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.connection import Connection
 from sparkfleet.report import json
+from sparkfleet.verdicts import info
 
 SECONDS = 1.0  # s that each way is measured
 

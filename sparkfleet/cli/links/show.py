@@ -21,13 +21,13 @@ from sparkfleet.errors import UsageError
 from sparkfleet.facts import HostFacts
 from sparkfleet.links import Fabric, receipt
 from sparkfleet.links.drawing import svg_map, text_map
-from sparkfleet.links.verdicts import downgrade_refusals
 from sparkfleet.model import Cluster, Host, Verdict
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.connection import Connection
 from sparkfleet.remote.open import open_connection
 from sparkfleet.remote.pool import ConnectionPool
 from sparkfleet.report import json
+from sparkfleet.verdicts import downgrade_refusals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import partial
 
 from sparkfleet.links.bandwidth import rate_bands
 from sparkfleet.links.bandwidth.collective import OPERATIONS, Answer, Collective
@@ -11,8 +10,8 @@ from sparkfleet.links.bandwidth.expectation import estimate_busbw
 from sparkfleet.links.bandwidth.nccl_transport import judge_transport, parse_transports
 from sparkfleet.links.bandwidth.perftest import select_bus_bandwidth
 from sparkfleet.links.evidence import Evidence
-from sparkfleet.links.verdicts import build_verdict, error
 from sparkfleet.model import Severity, Verdict
+from sparkfleet.verdicts import build_verdict, error, info
 
 SOURCE = "torch.distributed"
 
@@ -47,15 +46,19 @@ def judge_collective(evidence: Evidence, measured: Collective) -> Verdict:
     rows = measured.rows[OPERATIONS[0]]
     bandwidth = select_bus_bandwidth(rows)
     text = f"{bandwidth:.4g} GB/s, {max(row.size for row in rows) >> 20} MiB"
-    say = partial(build_verdict, check="link.busbw", host=hosts[0].name, subject=OPERATIONS[0])
+    about = ("link.busbw", hosts[0].name, OPERATIONS[0])
     if measured.backend != "nccl":
-        requirement = "NCCL on GPUs, for a figure to compare with"
-        text += f" by {measured.backend} on {measured.device}"
-        return say(Severity.INFO, expected=requirement, seen=text, source=SOURCE)
+        return info(
+            *about,
+            expected="NCCL on GPUs, for a figure to compare with",
+            seen=f"{text} by {measured.backend} on {measured.device}",
+            source=SOURCE,
+        )
     expected = estimate_busbw(evidence.fabric, hosts)
     band = rate_bands.find_band(bandwidth, expected, rate_bands.COLLECTIVE)
-    return say(
+    return build_verdict(
         Severity.OK if band is None else Severity.ERROR,
+        *about,
         expected=f"at least {rate_bands.GOOD * expected:.4g} GB/s",
         seen=f"{text}: {band.name}" if band else text,
         source=f"{SOURCE}, NCCL {measured.nccl}",

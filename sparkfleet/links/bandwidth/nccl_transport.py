@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sparkfleet.links.verdicts import error, ok
 from sparkfleet.model import Verdict
+from sparkfleet.verdicts import error, ok
 
 RANK = re.compile(r"(\S+?):(\d+):\d+ \[\d+\] NCCL INFO (.*)")  # host:pid:tid [device]
 VIA = re.compile(r"via NET/(\w+)")

@@ -8,8 +8,8 @@ from sparkfleet.links.bandwidth import rate_bands
 from sparkfleet.links.bandwidth.expectation import estimate_cable_gbps
 from sparkfleet.links.bandwidth.rate_bands import GOOD
 from sparkfleet.links.bandwidth.rates import MeasuredRate, Samples
-from sparkfleet.links.verdicts import error, ok, warning
 from sparkfleet.model import Host, Verdict
+from sparkfleet.verdicts import error, ok, warning
 
 BUSY = 0.9  # of the time a stream needed a CPU: then the CPUs bound its rate, and not the link
 CROWDED = 0.3  # the same where a host had no CPU to spare: the kernel's own part does not show then

@@ -9,8 +9,8 @@ from itertools import combinations
 from sparkfleet.facts.network import Netdev, Route
 from sparkfleet.links.evidence import Check, Evidence
 from sparkfleet.links.model import Rail
-from sparkfleet.links.verdicts import error, info, warning
 from sparkfleet.model import Verdict
+from sparkfleet.verdicts import error, info, warning
 
 ADDRESSES = "ip -j addr"
 ROUTES = "ip -j route"

@@ -7,8 +7,8 @@ from fnmatch import fnmatchcase
 
 from sparkfleet.links.evidence import Check, Evidence
 from sparkfleet.links.model import Rail
-from sparkfleet.links.verdicts import error
 from sparkfleet.model import Verdict
+from sparkfleet.verdicts import error
 
 
 def check_expected_addresses(evidence: Evidence) -> Iterator[Verdict]:

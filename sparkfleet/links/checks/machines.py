@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from sparkfleet.facts import HostFacts
 from sparkfleet.links.evidence import Check, Evidence
-from sparkfleet.links.verdicts import warning
 from sparkfleet.model import Verdict
+from sparkfleet.verdicts import warning
 
 KHO_KERNELS = re.compile(r"7\.0\.0-(31|1019)\b")  # facts/dgx-spark.md 4, row 39
 UPDATER = "/var/lib/dpkg/info/mlnx-fw-updater.list"

@@ -9,8 +9,8 @@ from ipaddress import AddressValueError, IPv4Address
 from sparkfleet.links import hca_filter
 from sparkfleet.links.environment import PER_HOST
 from sparkfleet.links.evidence import Check, Evidence
-from sparkfleet.links.verdicts import error, warning
 from sparkfleet.model import Verdict
+from sparkfleet.verdicts import error, warning
 
 PLACEHOLDER = re.compile(r"<[^<>]*>|\b(roce|en)[A-Za-z0-9]*[XYZ]")  # rocepXsYfZ (C05)
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 
 from sparkfleet.links.evidence import Check, Evidence
 from sparkfleet.links.model import Rail
-from sparkfleet.links.verdicts import build_verdict, error, warning
 from sparkfleet.model import Severity, Verdict
 from sparkfleet.variables import find_default
+from sparkfleet.verdicts import build_verdict, error, warning
 
 JUMBO = 9000  # bytes; the MTU of every tuned setup (facts/dgx-spark.md 1.4)
 LANES = 4  # of PCIe that the SoC gives a function (facts/dgx-spark.md 1.2)

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from sparkfleet.facts.readings import Lack
 from sparkfleet.links.evidence import Check, Evidence
 from sparkfleet.links.model import Rail
-from sparkfleet.links.verdicts import error, info
 from sparkfleet.model import Verdict
+from sparkfleet.verdicts import error, info
 
 HOTPLUG = (
     "no QSFP cable in? since early-2026 firmware the NIC leaves the PCI bus then: plug in the "

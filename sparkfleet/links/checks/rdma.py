@@ -8,9 +8,9 @@ from sparkfleet.facts.rdma import Hca
 from sparkfleet.facts.readings import Lack
 from sparkfleet.links.evidence import Check, Evidence
 from sparkfleet.links.model import Rail
-from sparkfleet.links.verdicts import error, info, warning
 from sparkfleet.model import Host, Verdict
 from sparkfleet.quantities import parse_size
+from sparkfleet.verdicts import error, info, warning
 
 RDMA = "/sys/class/infiniband"
 DEVICES = "/dev/infiniband"

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from sparkfleet.links.evidence import Check, Evidence
 from sparkfleet.links.model import Topology
 from sparkfleet.links.ring import find_cable_neighbours, find_control_networks
-from sparkfleet.links.verdicts import error, info
 from sparkfleet.model import Verdict
+from sparkfleet.verdicts import error, info
 
 TRIANGLE = 3
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from sparkfleet.facts.network import Netdev
 from sparkfleet.links.evidence import Check, Evidence
-from sparkfleet.links.verdicts import error, info
 from sparkfleet.model import Verdict
+from sparkfleet.verdicts import error, info
 
 SOCKETS = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME")
 

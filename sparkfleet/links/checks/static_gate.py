@@ -18,8 +18,8 @@ from sparkfleet.links.checks import (
 )
 from sparkfleet.links.evidence import Check, Evidence
 from sparkfleet.links.model import Fabric
-from sparkfleet.links.verdicts import ok
 from sparkfleet.model import Host, Verdict
+from sparkfleet.verdicts import ok
 
 CHECKS: Mapping[str, tuple[Check, ...]] = {
     "rails are chosen without a guess": rail_selection.CHECKS,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from sparkfleet.facts import HostFacts
-from sparkfleet.links.verdicts import warning
 from sparkfleet.model import Verdict
+from sparkfleet.verdicts import warning
 
 ERRORS = {
     "packet_seq_err",

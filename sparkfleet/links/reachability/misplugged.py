@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from sparkfleet.links.model import Fabric, Rail
 from sparkfleet.links.reachability.plan import ReachReport
-from sparkfleet.links.verdicts import error
 from sparkfleet.model import Verdict
+from sparkfleet.verdicts import error
 
 FarEnds = Mapping[tuple[str, str], tuple[Rail, ...]]  # (host, netdev) -> rails on its wire
 NOWHERE: FarEnds = {}

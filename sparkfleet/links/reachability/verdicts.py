@@ -24,8 +24,8 @@ from sparkfleet.links.reachability.plan import (
     ReachRole,
     TcpCall,
 )
-from sparkfleet.links.verdicts import error, ok, warning
 from sparkfleet.model import Verdict
+from sparkfleet.verdicts import error, ok, warning
 
 
 def judge_reach(

@@ -16,6 +16,7 @@ LAYERS = (
     ("door",),
     ("errors", "expressions", "quantities", "safe_paths", "spelling"),
     ("model", "resources"),
+    ("verdicts",),
     ("commands", "variables", "yaml"),
     ("filters", "templating", "report"),
     ("inventory", "recipes", "remote"),

@@ -8,7 +8,7 @@ import pytest
 
 from sparkfleet.links import Samples, receipt
 from sparkfleet.links.bandwidth.rates import MeasuredRate
-from sparkfleet.links.verdicts import error, ok, warning
+from sparkfleet.verdicts import error, ok, warning
 from tests.gb10 import F1, Cluster, Spark, pair
 
 GOOD = ok("link.bandwidth", "spark-1", "fabric", expected="a", seen="b")

@@ -37,7 +37,7 @@ def find_inventory_files(given: Sequence[str]) -> list[str]:
     raise UsageError(
         "no inventory: none was named and no lab is up",
         hint=f"write {OWN_INVENTORY} (copy {pair} or {solo} and put your addresses in), "
-        "name one with --inventory FILE, or start the lab: lab.up",
+        "name one with --inventory FILE, or start the lab: {task:lab.up}",
     )
 
 
@@ -90,7 +90,7 @@ def _substitute_lab_inventory(path: str) -> str:
     if Path(path).resolve() != LAB_EXAMPLE.resolve():
         return path
     if not LAB_INVENTORY.exists():
-        raise UsageError("the lab is not up", hint="start it, as root: lab.up --hosts 2")
+        raise UsageError("the lab is not up", hint="start it, as root: {task:lab.up} --hosts 2")
     return str(LAB_INVENTORY)
 
 
@@ -100,6 +100,6 @@ def choose_recipe_name(given: str | None, host: Host) -> str:
     if not name:
         raise UsageError(
             "no recipe: none was named, and the inventory sets no vllm_recipe",
-            hint="name one with --recipe NAME; recipes.list shows them",
+            hint="name one with --recipe NAME; {task:recipes.list} shows them",
         )
     return str(name)

@@ -45,8 +45,8 @@ def run(  # noqa: PLR0913 - the options of ansible-playbook, and those of the ma
     --tp, --pp, --solo, --recipe and --cluster are for playbooks with cluster_up or its tasks;
     without them it takes every Spark of the cluster.
 
-      invoke playbook.run my.yml --check --diff
-      invoke playbook.run playbooks/examples/chat-template.yml --tp 2
+      {task:playbook.run} my.yml --check --diff
+      {task:playbook.run} playbooks/examples/chat-template.yml --tp 2
     """
     from sparkfleet.cli.run_playbook import run_playbook  # noqa: PLC0415 - Jinja, Fabric: not for --list
 

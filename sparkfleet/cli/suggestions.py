@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from invoke.parser.argument import Argument
 
 from sparkfleet.cli.tasks import namespace
+from sparkfleet.door import command_name
 from sparkfleet.spelling import suggest_similar
 
 CORE = ("--help", "--list", "--version")
@@ -29,7 +30,7 @@ def explain_parse_error(message: str, argv: Sequence[str]) -> tuple[str, str]:
             if argument.positional
         ]
         form = " ".join([match[1], *dict.fromkeys(positional)])
-        return f"{match[1]} needs {' and '.join(form.split()[1:])}", f"type: {form}"
+        return f"{match[1]} needs {' and '.join(form.split()[1:])}", f"type: {command_name(form)}"
     if match := re.fullmatch(r"No idea what '(.+)' is!", message, re.DOTALL):
         return _explain_unknown(match[1], argv)
     return message, ""
@@ -51,7 +52,7 @@ def _explain_unknown(word: str, argv: Sequence[str]) -> tuple[str, str]:
             return f"{name} is given twice", ""
         if argument.kind is bool and f"{name}={word}" in argv:
             return f"{name} takes no value, and {word!r} is given", ""
-    return f"{task} takes no {word!r}", f"what it takes: {task} --help"
+    return f"{task} takes no {word!r}", f"see its options: {command_name(task)} --help"
 
 
 def _suggest_before_tasks(word: str, argv: Sequence[str]) -> str:

@@ -38,7 +38,7 @@ def switch(  # noqa: PLR0913 - the options of the main job
     If the new one fails, the old one comes back. Compiled kernels are kept. It is cluster.up with
     that recipe; without --tp, --pp or --solo it takes every Spark of the cluster.
 
-      invoke cluster.switch qwen3.6-27b-nvfp4
+      {task:cluster.switch} qwen3.6-27b-nvfp4
     """
     from sparkfleet.cli.run_playbook import run_playbook  # noqa: PLC0415 - Jinja, Fabric: not for --list
 

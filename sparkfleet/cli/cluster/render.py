@@ -15,6 +15,7 @@ from sparkfleet.cli.cluster.output_folder import check_output_folder, write_outp
 from sparkfleet.cli.context import CommandContext, print_run_started, resolve_context
 from sparkfleet.cli.options import Options
 from sparkfleet.cli.views.screen import print_lines
+from sparkfleet.door import command_name
 from sparkfleet.errors import GateError, UsageError
 from sparkfleet.launch.deployment.executor import select_executor
 from sparkfleet.launch.preflight.preflight import check_engine_settings
@@ -78,7 +79,7 @@ def _find_fabric(run: RunContext) -> Fabric:
             raise GateError(
                 "no fabric address that the whole group reaches",
                 host=host.name,
-                hint="see what stands in the way: links.show, links.verify",
+                hint="to see why: {task:links.show}, {task:links.verify}",
             )
     return fabric
 
@@ -109,4 +110,4 @@ def _print_summary(folder: Path, launch: LaunchState) -> None:
     for host, files in launch.deployment.files.items():
         print_lines(f"{folder / host}: {', '.join(files)}")
         print_lines(f"    belongs to {launch.surveys[host].folder}/ on {host}")
-    print_lines(f"{launch.reason or 'it runs already'}; to run it: cluster.up")
+    print_lines(f"{launch.reason or 'already running'}; start it with {command_name('cluster.up')}")

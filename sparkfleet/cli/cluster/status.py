@@ -18,6 +18,7 @@ from sparkfleet.cli.context import CommandContext, print_run_started, resolve_co
 from sparkfleet.cli.options import Options, format_command_line
 from sparkfleet.cli.views.screen import print_lines
 from sparkfleet.cli.views.tables import create_cell, create_console, create_table
+from sparkfleet.door import command_name
 from sparkfleet.errors import SparkfleetError, UnreachableError
 from sparkfleet.inventory.clusters import read_cluster_definitions
 from sparkfleet.launch.host import memory_guard, processes
@@ -122,18 +123,21 @@ def _format_status_notes(context: CommandContext, answers: Answers[HostStatus]) 
                 yield f"{name}: a run is at work, last step {survey.state.step}: {who}"
             else:
                 yield f"{name}: a run was interrupted after {survey.state.step}: {who}"
-                yield "  cluster.up takes it back and starts; cluster.down ends all of it"
+                yield (
+                    f"  {command_name('cluster.up')} rolls it back and starts again; "
+                    f"{command_name('cluster.down')} stops everything"
+                )
         if survey.guard and survey.guard.reason:
             yield f"{name}: {survey.guard.reason}"
             yield f"  {memory_guard.FIX}"
         if status.state == "orphans":
             yield (
-                f"{name}: {survey.running_summary} with our label and no record: "
-                f"cluster.down ends them"
+                f"{name}: orphaned: {survey.running_summary} labelled by sparkfleet without a "
+                f"deployment record; stop them with {command_name('cluster.down')}"
             )
         for label in sorted(set(status.vitals.labels) - clusters.keys()):
             yield f"{name}: something of cluster {label!r} runs, which the inventory does not have"
-            yield "  cluster.down --orphans ends it"
+            yield f"  stop it with {command_name('cluster.down')} --orphans"
 
 
 def _print_status(

@@ -38,11 +38,11 @@ def up(  # noqa: PLR0913 - the options of the main job
     Checks hosts and links, stages the weights, starts Ray and vLLM, waits for every rank and asks
     a question with a known answer. A second run changes nothing. It is playbooks/cluster-up.yml.
 
-      invoke cluster.up --tp 2                   two Sparks, one model
-      invoke cluster.up --tp 2 --executor mp     the same, joined by vLLM itself instead of Ray
-      invoke cluster.up --tp 2 --pp 2            four Sparks: halves of the layers, halves of each
-      invoke cluster.up --solo                   one Spark, no fabric, no Ray
-      invoke cluster.up --tp 2 --check --diff    what would change
+      {task:cluster.up} --tp 2                   two Sparks, one model
+      {task:cluster.up} --tp 2 --executor mp     the same, joined by vLLM itself instead of Ray
+      {task:cluster.up} --tp 2 --pp 2            four Sparks: halves of the layers, halves of each
+      {task:cluster.up} --solo                   one Spark, no fabric, no Ray
+      {task:cluster.up} --tp 2 --check --diff    what would change
     """
     from sparkfleet.cli.run_playbook import run_playbook  # noqa: PLC0415 - Jinja, Fabric: not for --list
 
@@ -69,7 +69,7 @@ def render(  # noqa: PLR0913 - its options
 
     Looks at the hosts for what the files depend on, and writes nothing there.
 
-      invoke cluster.render --tp 2 --recipe gpt-oss-120b --out rendered
+      {task:cluster.render} --tp 2 --recipe gpt-oss-120b --out rendered
     """
     from sparkfleet.cli.cluster.render import render_files  # noqa: PLC0415 - Fabric: not for --list
 
@@ -177,8 +177,8 @@ def logs(
 ) -> int:
     """Show the end of every log of every host, and with --follow what is written from then on.
 
-    invoke cluster.logs
-    invoke cluster.logs --follow --limit spark-01
+    {task:cluster.logs}
+    {task:cluster.logs} --follow --limit spark-01
     """
     from sparkfleet.cli.cluster.logs import show_logs  # noqa: PLC0415 - Fabric: not for --list
 

@@ -34,9 +34,9 @@ def doctor(context: Any, *, log: str | None = None, output: str | None = None) -
     Where no signature knows the failure it says so, and shows each host's first error. Ends with
     0 whatever it finds, with 5 where it cannot read.
 
-      invoke doctor
-      invoke doctor ~/.local/state/sparkfleet/runs/20261128-054105-32029
-      docker logs vllm 2>&1 | invoke doctor -
+      {task:doctor}
+      {task:doctor} ~/.local/state/sparkfleet/runs/20261128-054105-32029
+      docker logs vllm 2>&1 | {task:doctor} -
     """
     from sparkfleet.cli.doctor.view import show_diagnosis  # noqa: PLC0415 - the same
     from sparkfleet.cli.options import parse_options  # noqa: PLC0415 - not for --list

@@ -13,6 +13,7 @@ from sparkfleet.cli.cluster.logs import compute_exit_code
 from sparkfleet.cli.context import CommandContext, print_run_started, resolve_context
 from sparkfleet.cli.options import Options
 from sparkfleet.cli.views.screen import create_screen
+from sparkfleet.door import command_name
 from sparkfleet.errors import SparkfleetError
 from sparkfleet.facts import HostFacts
 from sparkfleet.inventory.passwords import read_sudo_password
@@ -92,4 +93,4 @@ def _print_host_verdicts(
     parts += [f"not checked: {', '.join(errors)}"] if errors else []
     out.line(f"{len(verdicts)} checks: {', '.join(parts)}", "bold")
     if len(context.cluster.hosts) > 1:
-        out.line("the links between them: links.verify")
+        out.line(f"to check the links between them: {command_name('links.verify')}")

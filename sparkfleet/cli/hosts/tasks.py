@@ -29,8 +29,8 @@ def facts(
     A host a column. One round trip a host, as its user, without sudo. --output json has all facts
     that sparkfleet decides by.
 
-      invoke hosts.facts
-      invoke hosts.facts --host spark-02 --output json
+      {task:hosts.facts}
+      {task:hosts.facts} --host spark-02 --output json
     """
     from sparkfleet.cli.hosts.facts import show_facts  # noqa: PLC0415 - Fabric: not for --list
 
@@ -57,8 +57,8 @@ def check(  # noqa: PLR0913 - the options of a task
     does not answer. A recipe that is named, here or in the inventory, counts for memory and engine.
     The links between the hosts are for `links.verify`.
 
-      invoke hosts.check
-      invoke hosts.check --host spark-02
+      {task:hosts.check}
+      {task:hosts.check} --host spark-02
     """
     from sparkfleet.cli.hosts.check import show_checks  # noqa: PLC0415 - Fabric: not for --list
 
@@ -99,10 +99,10 @@ def prepare(  # noqa: PLR0913 - the options of a task
     without --yes; network, firmware, clocks and packages never are. Where sudo asks for a
     password, --ask-become-pass asks once for it. It is playbooks/hosts-prepare.yml.
 
-      invoke hosts.prepare
-      invoke hosts.prepare --yes --ask-become-pass
-      invoke hosts.prepare --yes --tags docker,linger
-      invoke hosts.prepare --yes --skip-tags caches --host spark-02
+      {task:hosts.prepare}
+      {task:hosts.prepare} --yes --ask-become-pass
+      {task:hosts.prepare} --yes --tags docker,linger
+      {task:hosts.prepare} --yes --skip-tags caches --host spark-02
     """
     from sparkfleet.cli.run_playbook import run_playbook  # noqa: PLC0415 - Jinja, Fabric: not for --list
 

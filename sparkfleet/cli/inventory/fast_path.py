@@ -1,7 +1,7 @@
-"""What the inventory tasks print, and their plain forms without invoke.
+"""Output of the inventory tasks, and a fast path for them that does not import invoke.
 
-Importing invoke costs more than reading an inventory does, so `sparkfleet inventory.list` and its
-like are answered before that. Anything but a plain and right command line is left to invoke.
+Importing invoke takes longer than reading an inventory, so `inventory.list` and `inventory.graph`
+are answered first. Any command line that is not plain and valid is left to invoke.
 """
 
 from __future__ import annotations

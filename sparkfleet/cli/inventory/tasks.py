@@ -54,8 +54,8 @@ def host(
 ) -> None:
     """Print a host's variables as JSON; with --explain VAR, which line set that one.
 
-    invoke inventory.host spark1
-    invoke inventory.host spark1 --explain vllm_port
+    {task:inventory.host} spark1
+    {task:inventory.host} spark1 --explain vllm_port
     """
     _write_line(
         format_host_variables(load_task_inventory(inventory or (), set or ()), name, explain)

@@ -25,8 +25,8 @@ def show(  # noqa: PLR0913 - the options of a task
 ) -> int:
     """Show the cable map: rails, addresses and who is at the other end; read-only.
 
-    invoke links.show
-    invoke links.show --svg cables.svg
+    {task:links.show}
+    {task:links.show} --svg cables.svg
     """
     from sparkfleet.cli.links.show import show_map  # noqa: PLC0415 - Fabric: not for --list
 
@@ -85,9 +85,9 @@ def bench(  # noqa: PLR0913 - the options of a task
     Takes the links for some seconds: not while the cluster serves. Every node keeps the numbers in
     links.json, so that `cluster.up` need not measure. Ends with 2 if a link is refused.
 
-      invoke links.bench
-      invoke links.bench --seconds 5 --svg rates.svg
-      invoke links.bench --no-collective
+      {task:links.bench}
+      {task:links.bench} --seconds 5 --svg rates.svg
+      {task:links.bench} --no-collective
     """
     from sparkfleet.cli.links.bench import bench_links  # noqa: PLC0415 - Fabric: not for --list
 

@@ -17,6 +17,7 @@ from sparkfleet.cli.recipes.list import (
     serialize_recipe,
 )
 from sparkfleet.cli.views.screen import create_screen
+from sparkfleet.door import command_name
 from sparkfleet.errors import InventoryError, Where
 from sparkfleet.inventory.checks import check_variable
 from sparkfleet.inventory.clusters import choose_cluster
@@ -95,9 +96,11 @@ def _format_recipe(
     yield from _format_bullets("Stop if the log has", recipe.log.forbid)
     size_option = f"--tp {recipe.tp_min}" if recipe.tp_min else "--solo"
     yield "Whether it fits, and how fast it will be"
-    yield f"  invoke recipes.fit {recipe.name}" + (f" {size_option}" if recipe.tp_min else "")
+    yield f"  {command_name('recipes.fit')} {recipe.name}" + (
+        f" {size_option}" if recipe.tp_min else ""
+    )
     yield "To serve it"
-    yield f"  invoke cluster.up {size_option} --recipe {recipe.name}"
+    yield f"  {command_name('cluster.up')} {size_option} --recipe {recipe.name}"
 
 
 def _find_group_title(setting: Setting) -> str:

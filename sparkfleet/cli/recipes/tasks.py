@@ -44,8 +44,8 @@ def show(
     With --inventory or --set also what those put in the place of the recipe's own. From weak to
     strong: recipe, cluster, host, command line.
 
-      invoke recipes.show gpt-oss-120b
-      invoke recipes.show my.yml --inventory inventories/pair.yml --set vllm_port=8001
+      {task:recipes.show} gpt-oss-120b
+      {task:recipes.show} my.yml --inventory inventories/pair.yml --set vllm_port=8001
     """
     from sparkfleet.cli.options import parse_options  # noqa: PLC0415 - not for --list
     from sparkfleet.cli.recipes.show import show_recipe  # noqa: PLC0415 - the same
@@ -74,8 +74,8 @@ def validate(
     The exit code is 5 if a start would be refused. cluster.up runs the same rules, with the vLLM
     that it finds on the hosts.
 
-      invoke recipes.validate all
-      invoke recipes.validate my.yml --vllm 0.21.0
+      {task:recipes.validate} all
+      {task:recipes.validate} my.yml --vllm 0.21.0
     """
     from sparkfleet.cli.options import parse_options  # noqa: PLC0415 - not for --list
     from sparkfleet.cli.recipes.validate import show_findings  # noqa: PLC0415 - the same
@@ -122,8 +122,8 @@ def fit(  # noqa: PLR0913 - the options of a task
     Without --folder, --staged or --hub nothing but the recipe and a local weights_source is read,
     no host and no network; what cannot be told then is said. Exit 2 if it does not fit.
 
-      invoke recipes.fit gemma4-26b-a4b-nvfp4 --hub
-      invoke recipes.fit gemma4-31b-fp8 --tp 2 --staged
+      {task:recipes.fit} gemma4-26b-a4b-nvfp4 --hub
+      {task:recipes.fit} gemma4-31b-fp8 --tp 2 --staged
     """
     from sparkfleet.cli.recipes.fit import FitRequest, show_fit  # noqa: PLC0415 - not for --list
 

@@ -131,7 +131,7 @@ class BenchRunner:
                 raise LaunchError(
                     reply.refusal or f"a stream broke off: {reply.error or 'no [DONE]'}",
                     host=connection.host.name,
-                    hint="less at once: --context, --answer, --requests; its log: cluster.logs",
+                    hint="reduce --context, --answer or --requests; logs: {task:cluster.logs}",
                 )
         return replies
 

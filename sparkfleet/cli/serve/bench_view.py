@@ -9,19 +9,20 @@ from typing import Any
 
 from sparkfleet.cli.recipes import fit_view
 from sparkfleet.cli.views.screen import create_screen
+from sparkfleet.door import expand_commands
 from sparkfleet.fit.speed import DecodeRate
 from sparkfleet.launch.endpoint.throughput import SpeedComparison, Throughput
 from sparkfleet.recipes.metadata import Speed
 from sparkfleet.report import json
 
 LINKS = (
-    "links.verify: a link that fell back, or one rail less",
-    "cluster.logs: the transport that NCCL took, NET/IB and not NET/Socket (docs/links.md)",
+    "{task:links.verify}: a link that fell back, or one rail less",
+    "{task:cluster.logs}: the transport that NCCL took, NET/IB and not NET/Socket (docs/links.md)",
 )
 ANY = (
     "the GPU's clock: cluster.up reads it under load before a start (engine_clock_check)",
-    "serve.watch: others that ask, answers that were preempted, memory that is short",
-    "recipes.show: the options that the figure was measured with",
+    "{task:serve.watch}: others that ask, answers that were preempted, memory that is short",
+    "{task:recipes.show}: the options that the figure was measured with",
 )
 
 
@@ -92,7 +93,9 @@ def _format_bench_verdict(bench: ServeBenchResult) -> Iterator[str]:
         )
     if bench.slow:
         yield "look at:"
-        yield from (f"  {line}" for line in (*(LINKS if bench.nodes > 1 else ()), *ANY))
+        yield from (
+            f"  {expand_commands(line)}" for line in (*(LINKS if bench.nodes > 1 else ()), *ANY)
+        )
     for comparison in bench.compared:
         if not comparison.slow:
             share = f"{comparison.share:.0%} of the published {comparison.published:g}"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from sparkfleet.cli.context import NO_RECIPE, CommandContext, resolve_context
 from sparkfleet.cli.options import Options
 from sparkfleet.cli.views.screen import print_lines
+from sparkfleet.door import command_name
 from sparkfleet.errors import LaunchError, RecipeError
 from sparkfleet.launch.endpoint.served_model import ServedModel, find_served_model
 from sparkfleet.launch.host.survey import survey_host
@@ -81,7 +82,7 @@ def _load_served_recipe(
         raise LaunchError(
             f"{deployment.head.name} serves recipe {name}, not {context.recipe.name}",
             host=deployment.head.name,
-            hint=f"leave --recipe out, or type: cluster.switch {options.recipe}",
+            hint=f"leave --recipe out, or type: {command_name('cluster.switch')} {options.recipe}",
         )
     try:
         return load_recipe(name)

@@ -26,8 +26,8 @@ def smoke(
     Asks from the head, so no port has to be reachable from here. What the deployment was not
     started for, such as tools without a parser, is not asked, and a line says so.
 
-      invoke serve.smoke
-      invoke serve.smoke --set vllm_smoke_tokens=2000    for a model that thinks for long
+      {task:serve.smoke}
+      {task:serve.smoke} --set vllm_smoke_tokens=2000    for a model that thinks for long
     """
     from sparkfleet.cli.serve.smoke import run_smoke_checks  # noqa: PLC0415 - Fabric: not for --list
 
@@ -57,8 +57,8 @@ def watch(
     Rates and times are those since the last look, from vLLM's own counters. On a terminal the
     picture stays in place; in a file or a pipe each look is a line.
 
-      invoke serve.watch
-      invoke serve.watch --every 10s --count 6 > minute.log
+      {task:serve.watch}
+      {task:serve.watch} --every 10s --count 6 > minute.log
     """
     from sparkfleet.cli.serve.watch import watch_load  # noqa: PLC0415 - Fabric: not for --list
 
@@ -93,8 +93,8 @@ def bench(  # noqa: PLR0913 - its options
     One request alone, then several at once, from the head, so that the way from here does not
     count. No prompt is asked twice. Ends with 2 under half of what the recipe's source published.
 
-      invoke serve.bench
-      invoke serve.bench --requests 8 --context 16K --answer 256 --rounds 5
+      {task:serve.bench}
+      {task:serve.bench} --requests 8 --context 16K --answer 256 --rounds 5
     """
     from sparkfleet.cli.serve.bench import run_bench  # noqa: PLC0415 - Fabric: not for --list
 

@@ -108,7 +108,7 @@ def _print_prune_plan(name: str, holders: Mapping[str, StoredModel | None]) -> N
 
 
 def _build_unknown_model_error(name: str, names: set[str]) -> UsageError:
-    hint = did_you_mean(name, sorted(names)) or "weights.list shows them"
+    hint = did_you_mean(name, sorted(names)) or "{task:weights.list} shows them"
     return UsageError(f"no node has a model {name!r}", hint=hint)
 
 
@@ -118,7 +118,7 @@ def _check_not_served(connection: Connection, context: CommandContext, model: St
     roots = (survey.expand(_find_weights_root(connection)), WEIGHTS)
     if survey.running_summary and model.is_named_in(script, roots):
         raise UsageError(
-            f"{connection.host.name} serves {model.name} now", hint="stop it: cluster.down"
+            f"{connection.host.name} serves {model.name} now", hint="stop it: {task:cluster.down}"
         )
 
 

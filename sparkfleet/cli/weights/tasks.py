@@ -31,8 +31,8 @@ def stage(  # noqa: PLR0913 - the options that choose a cluster and a recipe
     One node has or downloads them, the others take them from it over the fabric while they still
     arrive. A run with everything in place sends 0 bytes. It is playbooks/weights-stage.yml.
 
-      invoke weights.stage
-      invoke weights.stage --set weights_strategy=push
+      {task:weights.stage}
+      {task:weights.stage} --set weights_strategy=push
     """
     from sparkfleet.cli.run_playbook import run_playbook  # noqa: PLC0415 - Jinja, Fabric: not for --list
 

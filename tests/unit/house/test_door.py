@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from sparkfleet import door
+from sparkfleet.cli.tasks import namespace
 from sparkfleet.errors import Problem, UsageError
 from sparkfleet.model import Outcome, Severity, Status, Verdict
+
+PACKAGE = Path(__file__).parents[3] / "sparkfleet"
+FOLDERS = ("cli", "report")
 
 
 @pytest.fixture
@@ -47,3 +54,36 @@ def test_hints_and_fixes_are_expanded_wherever_they_are_shown() -> None:
     assert UsageError("down", hint=text).hint == shown
     assert Outcome(host="h", status=Status.FAILED, hint=text).hint == shown
     assert verdict.fix == shown
+
+
+def _strings(node: ast.AST) -> Iterator[str]:
+    """Yield the texts below `node`; a call in an f-string stands for the door."""
+    for part in ast.walk(node):
+        if isinstance(part, ast.Constant) and isinstance(part.value, str):
+            yield part.value
+
+
+def _hints(tree: ast.Module) -> Iterator[str]:
+    """Yield the texts of all hints and fixes; names in calls of `command_name` are no texts."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.keyword) and node.arg in ("hint", "fix"):
+            named = {
+                text
+                for call in ast.walk(node.value)
+                if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "command_name"
+                for text in _strings(call)
+            }
+            yield from (text for text in _strings(node.value) if text not in named)
+
+
+def test_every_command_in_a_text_names_the_door() -> None:
+    tasks = "|".join(re.escape(name) for name in namespace.task_names)
+    typed = re.compile(rf"\b(?:invoke|sparkfleet) (?:{tasks})\b")
+    bare = re.compile(rf"(?<!\{{task:)(?<![\w.])(?:{tasks.replace('doctor|', '')})(?![\w.]*\w)")
+    wrong = []
+    for folder in FOLDERS:
+        for path in sorted((PACKAGE / folder).rglob("*.py")):
+            tree = ast.parse(path.read_text())
+            wrong += [(path.name, text) for text in _strings(tree) if typed.search(text)]
+            wrong += [(path.name, text) for text in _hints(tree) if bare.search(text)]
+    assert wrong == []

@@ -87,7 +87,7 @@ def test_a_recipe_is_explained_value_by_value(call: Call) -> None:
         "3 requests together",
         "A right start logs - Using NvFp4LinearBackend.FLASHINFER_CUTLASS for NVFP4 GEMM",
         "Stop if the log has - CUTLASS_FP4",
-        "invoke cluster.up --solo --recipe gemma4-26b-a4b-nvfp4-community",
+        "sparkfleet cluster.up --solo --recipe gemma4-26b-a4b-nvfp4-community",
     ):
         assert told in text, told
 

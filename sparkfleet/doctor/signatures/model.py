@@ -17,6 +17,16 @@ ROWS = (
         source="case C22; facts/dgx-spark.md failure 71; seed 5 section 11",
     ),
     Signature(
+        id="V-tokenizer",
+        pattern=(
+            r"Can't load tokenizer for '(?P<model>[^']+)'"
+            r"|No tokenizer file found in directory: (?P<folder>\S+)"
+        ),
+        cause="The folder of the model has no tokenizer that vLLM can load.",
+        fix="Run `weights.verify`; if the model comes without one, set vllm_args: tokenizer.",
+        source="vllm-project/vllm#31444; transformers/tokenization_utils_base.py",
+    ),
+    Signature(
         id="F71",
         pattern=r"AmbiguousGlobalPerLayerAttributeError",
         cause="transformers 5.15 does not go with this vLLM for Gemma 4.",

@@ -141,6 +141,11 @@ SAMPLES = {
     "S5-scipy": "ImportError: module needs scipy",
     "S5-sm121": "sm_121 is not supported",
     "V-code": "Could not locate the configuration_hf.py inside nomic-ai/nomic-bert-2048.",
+    "V-tokenizer": (
+        "OSError: Can't load tokenizer for '/models/x'. If you were trying to load it from "
+        "'https://huggingface.co/models', make sure you don't have a local directory with the same "
+        "name."
+    ),
     "V-unstaged": (
         "OSError: [Errno 30] Read-only file system: "
         "'/model-cache/models--meta-llama--Llama-3.1-8B-Instruct'"

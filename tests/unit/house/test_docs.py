@@ -1,7 +1,8 @@
-"""What the documents tell to type can be typed, and where they point to is there."""
+"""Commands in the documents parse, links and paths exist, and drawings match the code."""
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
 from collections.abc import Iterator
@@ -11,20 +12,26 @@ import pytest
 from invoke.parser import Parser
 
 from sparkfleet.cli.tasks import namespace
+from tests.unit.house.test_layers import LAYERS
 
 CHECKOUT = Path(__file__).parents[3]
-DOCUMENTS = sorted([CHECKOUT / "README.md", *(CHECKOUT / "docs").glob("*.md")])
+PACKAGE = CHECKOUT / "sparkfleet"
+DOCUMENTS = sorted([*CHECKOUT.glob("*.md"), *(CHECKOUT / "docs").glob("*.md")])
+ARCHITECTURE = CHECKOUT / "docs" / "architecture.md"
+HOUSE = [ARCHITECTURE, CHECKOUT / "docs" / "glossary.md", CHECKOUT / "CONTRIBUTING.md"]
 LINK = re.compile(r"\]\((?!http)([^)#]*)(?:#([^)]*))?\)")
 TYPED = re.compile(r"(?:invoke|sparkfleet) ([a-z]+\.[a-z]+[^`|>#<]*)")
+NAMED_PATH = re.compile(r"`([\w.-]+/[\w./-]*)`")
+NAMED_CLASS = re.compile(r"`([A-Z][A-Za-z]*[a-z][A-Za-z]*)`")
 
 
-def _anchors(document: Path) -> set[str]:
+def _find_anchors(document: Path) -> set[str]:
     titles = re.findall(r"^#+ (.*)$", document.read_text(), re.MULTILINE)
     bare = (re.sub(r"[^\w\- ]", "", title.lower()) for title in titles)
     return {title.replace(" ", "-") for title in bare}
 
 
-def _typed(document: Path) -> Iterator[str]:
+def _find_commands(document: Path) -> Iterator[str]:
     for line in document.read_text().splitlines():
         for words in TYPED.findall(line):
             command = words.split("   ")[0].strip().rstrip(".,;:)")
@@ -32,18 +39,98 @@ def _typed(document: Path) -> Iterator[str]:
                 yield command
 
 
+def _read_block(document: Path, title: str) -> list[str]:
+    """Return the lines of the first code block below a title."""
+    section = document.read_text().split(f"## {title}\n")[1]
+    return section.split("```\n")[1].splitlines()
+
+
+def _read_tree() -> Iterator[str]:
+    """Yield the folders of the tree in architecture.md by their path."""
+    above: list[str] = []
+    for line in _read_block(ARCHITECTURE, "The tree"):
+        name = line.split()[0].rstrip("/")
+        depth = (len(line) - len(line.lstrip())) // 2
+        above = [*above[:depth], name]
+        yield "/".join(above)
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_every_link_leads_somewhere(document: Path) -> None:
     for name, anchor in LINK.findall(document.read_text()):
         target = (document.parent / name).resolve() if name else document
         assert target.exists(), name
-        assert not anchor or anchor in _anchors(target), f"{name}#{anchor}"
+        assert not anchor or anchor in _find_anchors(target), f"{name}#{anchor}"
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_every_command_can_be_typed(document: Path) -> None:
-    for command in _typed(document):
+    for command in _find_commands(document):
         Parser(contexts=namespace.to_contexts()).parse_argv(shlex.split(command))
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_path_of_the_checkout_exists(document: Path) -> None:
+    missing = [
+        path
+        for path in NAMED_PATH.findall(document.read_text())
+        if (path.startswith("sparkfleet/") or document in HOUSE)
+        and "AREA" not in path
+        and not (CHECKOUT / path).exists()
+        and not (PACKAGE / path).exists()
+    ]
+    assert missing == []
+
+
+@pytest.mark.parametrize("document", HOUSE, ids=lambda path: path.name)
+def test_every_class_that_a_document_names_exists(document: Path) -> None:
+    classes = {
+        node.name
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+    }
+    assert set(NAMED_CLASS.findall(document.read_text())) - classes - {"InThisForm"} == set()
+
+
+def test_the_tree_has_every_folder_of_the_package() -> None:
+    tree = {path for path in _read_tree() if path.split("/")[0] == "sparkfleet"}
+    folders = {path.parent for path in PACKAGE.rglob("*") if path.is_file()}
+    names = {folder.relative_to(CHECKOUT).as_posix() for folder in folders}
+    assert tree == {name for name in names if "__pycache__" not in name and "/_data" not in name}
+
+
+def test_the_tree_has_every_folder_of_tests_and_playbooks() -> None:
+    tree = set(_read_tree())
+    folders = [path for top in ("tests", "playbooks") for path in (CHECKOUT / top).iterdir()]
+    names = {path.relative_to(CHECKOUT).as_posix() for path in folders if path.is_dir()}
+    assert {name for name in names if "__pycache__" not in name} - tree == set()
+    assert [name for name in tree if not (CHECKOUT / name).is_dir()] == []
+
+
+def test_the_drawing_of_the_layers_is_that_of_the_imports() -> None:
+    drawn = [
+        tuple(re.split(r"\s{3,}", line)[0].split(", "))
+        for line in _read_block(ARCHITECTURE, "The layers")
+    ]
+    assert [sorted(names) for names in drawn] == [sorted(names) for names in reversed(LAYERS)]
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("playbooks/cluster-up.yml", "links_gate:"),
+        ("sparkfleet/links/checks/ports.py", "mtu"),
+        ("sparkfleet/launch/deployment/commands.py", '"--headless"'),
+        ("sparkfleet/doctor/signatures/model.py", "tokenizer"),
+        ("sparkfleet/fit/pool.py", "BLOCK = 16"),
+        ("sparkfleet/cli/signals.py", "SIGTERM"),
+        ("sparkfleet/lab/faults/effects.py", "set_cable"),
+    ],
+)
+def test_a_feature_is_where_the_architecture_says(file: str, text: str) -> None:
+    assert f"`{file}`" in ARCHITECTURE.read_text()
+    assert text in (CHECKOUT / file).read_text()
 
 
 def test_the_table_of_the_readme_has_every_task() -> None:
@@ -54,5 +141,5 @@ def test_the_table_of_the_readme_has_every_task() -> None:
         for word in re.findall(r"`([a-z]*(?:\.[a-z]+)?)[ `]", line.split("|")[1]):
             group = word.split(".")[0] or group
             named.add(f"{group}.{word.split('.')[1]}" if "." in word else word)
-    told = {name for name in namespace.task_names if name not in named}
-    assert told == set()
+    missing = {name for name in namespace.task_names if name not in named}
+    assert missing == set()

@@ -1,4 +1,4 @@
-"""What may stand as a name in the scripts and paths of a host."""
+"""Valid names of variables and clusters in the scripts and paths of a host."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from sparkfleet.safe_paths import is_cluster
+
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-CLUSTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-CLUSTER_RULE = "letters, digits, dots, _ and -, 63 at most, the first a letter or a digit"
+CLUSTER_RULE = "letters, digits, dots, _ and -, at most 63, starting with a letter or a digit"
 VARIABLE_RULE = "letters, digits and _ only"
 
 
@@ -19,14 +20,14 @@ def is_variable_name(name: Any) -> bool:
 
 
 def is_valid_cluster_name(name: Any) -> bool:
-    """Whether a cluster can have that name: it is one folder on each host."""
-    return isinstance(name, str) and CLUSTER.fullmatch(name) is not None
+    """Whether a cluster can have that name, by the rule of the programs on the hosts."""
+    return is_cluster(name)
 
 
 def list_invalid_names(environment: Any) -> Iterator[tuple[Any, str]]:
-    """Yield the keys of an environment that are no names of variables, each with what is wrong."""
+    """Yield each key of an environment that is not a variable name, with the reason."""
     for name in environment if isinstance(environment, dict) else ():
         if not is_variable_name(name):
             shown = json.dumps(name, ensure_ascii=False) if isinstance(name, str) else repr(name)
-            more = ", the first no digit" if shown[1:2].isdecimal() else ""
+            more = ", not starting with a digit" if shown[1:2].isdecimal() else ""
             yield name, f"invalid variable name {shown} ({VARIABLE_RULE}{more})"

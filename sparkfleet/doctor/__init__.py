@@ -1,1 +1,1 @@
-"""Cause and fix of a failed start, from the logs of its hosts."""
+"""Diagnosis of a failed start from the logs of its hosts."""

@@ -1,4 +1,4 @@
-"""What a run's own log says of how it ended; reads the text that `report/text.py` writes."""
+"""Failures and last lines of a run, from its own log, which `report/text.py` writes."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ _FATAL = re.compile(r"fatal: \[(?P<host>[^\]]+)\] (?:FAILED|UNREACHABLE)!(?: => 
 _LOST = re.compile(r"^\S+ +: ok=.*\b(?:failed|unreachable)=[1-9]", re.MULTILINE)
 _RECAP = "\nPLAY RECAP *"
 _DETAIL = re.compile(r"    (?!(?:ok|info): )\S")
-_MOST_DETAILS = 8  # lines of a refusal
+_MOST_DETAILS = 8  # lines of a failure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFailure:
-    """Where a run stopped: line `line` (from 1) of its log, and the lines that explain it."""
+    """A failure that stopped a run: line `line` (from 1) of its log, and the lines below it."""
 
     host: str
     line: int
@@ -23,12 +23,12 @@ class RunFailure:
 
 
 def has_failed(log: str) -> bool:
-    """Return whether a host was lost, or the run did not come to its end."""
+    """Return whether a host failed, or the run did not finish."""
     return _RECAP not in log or bool(_LOST.search(log))
 
 
 def find_run_failures(log: str) -> tuple[RunFailure, ...]:
-    """Return what stopped the run, for each host on which it did; none for one that went well."""
+    """Return what stopped the run, for each host; empty for a run that succeeded."""
     if not has_failed(log):
         return ()
     lines = log.splitlines()
@@ -45,13 +45,13 @@ def find_run_failures(log: str) -> tuple[RunFailure, ...]:
 
 
 def find_last_lines(log: str) -> tuple[str, ...]:
-    """Return the end of the log of a run that has no recap: the error that stopped it."""
+    """Return the last lines of a run without a recap: the error that stopped it."""
     return () if _RECAP in log else tuple(filter(None, log.splitlines()))[-_MOST_DETAILS // 2 :]
 
 
 def _extract_details(lines: list[str]) -> tuple[str, ...]:
     end = next((i for i, line in enumerate(lines) if not line.startswith("    ")), len(lines))
     details = [line.strip() for line in lines[:end] if _DETAIL.match(line)]
-    if len(details) > _MOST_DETAILS:  # the first check that refused, or the end of a log
+    if len(details) > _MOST_DETAILS:  # the first failed check and the end of a log
         details = [*details[: _MOST_DETAILS // 2], *details[-_MOST_DETAILS // 2 :]]
     return tuple(details)

@@ -1,4 +1,4 @@
-"""What is known about a failed start: its causes, or what is left to say where none is known."""
+"""Diagnosis of a failed start: its causes, or its first errors where no cause is known."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sparkfleet.doctor.signatures import FailureRole
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstError:
-    """The line of a host's logs that tells most about a failure that no signature knows."""
+    """The most significant line of a host's logs, for a failure without a signature."""
 
     host: str
     log: str
@@ -24,11 +24,11 @@ class FirstError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """What a case shows.
+    """Result of a diagnosis.
 
-    `causes` explain the failure, the first one first; `warnings` may do so, or be harmless.
-    `errors`, one a host, are there where nothing explains it. `refusals` and `last_words` are what
-    the run itself said of its end.
+    `causes` explain the failure, the earliest first; `warnings` may do so, or be harmless.
+    `errors`, one per host, are set where no cause is known. `refusals` and `last_words` are from
+    the run's own log.
     """
 
     causes: tuple[LogFinding, ...]
@@ -39,7 +39,7 @@ class Diagnosis:
 
 
 def diagnose_logs(bundle: LogBundle, *, addresses: Mapping[str, str] = NO_NAMES) -> Diagnosis:
-    """Return what `case` shows; `addresses` gives the hosts of fabric addresses, where known."""
+    """Diagnose the logs of `bundle`; `addresses` maps fabric addresses to hosts, where known."""
     findings = find_known_failures(
         {log.name: log.text for log in bundle.logs},
         hosts={log.name: log.host for log in bundle.logs},

@@ -1,4 +1,4 @@
-"""The logs of a start: a file, a folder of them, or what a run has kept."""
+"""The logs of a start: a file, a folder of files, or the folder of a run."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from pathlib import Path
 from sparkfleet.errors import UsageError
 from sparkfleet.quantities import format_size
 
-RUN_LOG = "run.log"  # what a run said itself, beside HOST-ROLE.log of each host
-INTERRUPTED = "interrupted-"  # before the name of a log that the run before has left
+RUN_LOG = "run.log"  # the run's own log, next to HOST-ROLE.log of each host
+INTERRUPTED = "interrupted-"  # prefix of a log that an interrupted run left
 _MOST = 256 * 1024 * 1024  # bytes of a log
-_PROBED = 8192  # bytes that tell whether a file is text
+_PROBED = 8192  # bytes that are read to detect binary files
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogFile:
-    """A log: the file's name in its folder, the host that it is of, and what it says."""
+    """A log: its file name in the folder, its host, and its text."""
 
     name: str
     host: str
@@ -26,23 +26,23 @@ class LogFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogBundle:
-    """All that is known of a start: its logs, and the run's own, "" where there is none."""
+    """The logs of a start, and the run's own log, "" if there is none."""
 
     logs: tuple[LogFile, ...]
     account: str = ""
 
 
 def load_log_bundle(path: Path) -> LogBundle:
-    """Return the log at `path`, or those below it where it is a folder; raises UsageError.
+    """Return the log at `path`, or all logs below a folder; raises UsageError.
 
-    In a run's folder a file is HOST-ROLE.log; else a file is of the host of its name, or of the
-    subfolder that it is in; what is below those, no text, or hidden is left out.
+    In a run's folder each file is HOST-ROLE.log; elsewhere the host is the file's name, or its
+    subfolder. Deeper folders, binary files and hidden files are skipped.
     """
     if path.name == RUN_LOG:
         path = path.parent
     if not path.exists():
         raise UsageError(
-            f"{path} is not there", hint="name a log, a folder of logs, or - for standard input"
+            f"{path} does not exist", hint="pass a log, a folder of logs, or - for standard input"
         )
     try:
         if not path.is_dir():
@@ -81,7 +81,7 @@ def _read_log_text(path: Path) -> str:
     size = path.stat().st_size
     if size > _MOST:
         raise UsageError(
-            f"{path} has {format_size(size)}: more than a log of a start",
-            hint=f"read its end: tail -n 100000 {path} | sparkfleet doctor -",
+            f"{path} is too large: {format_size(size)} (at most {format_size(_MOST)})",
+            hint=f"read its end: tail -n 100000 {path} | {{task:doctor}} -",
         )
     return path.read_bytes().decode(errors="replace")

@@ -1,4 +1,4 @@
-"""Finds known failures in the logs of a start: causes first, then what followed from them."""
+"""Find known failures in the logs of a start: causes first, then their consequences."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ _UNKNOWN_TIME = "~"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogFinding:
-    """A known failure: line `line` (from 1) of the log that is named `log` says `text`.
+    """A known failure: line `line` (from 1) of the log named `log` says `text`.
 
-    `host` is where it happened: the host of the log, or the one of a worker whose line Ray showed
-    in the head's log; its address where no name is known.
+    `host` is where it happened: the host of the log, or a worker whose line Ray copied to the
+    head's log; an address if its host is unknown.
     """
 
     id: str
@@ -55,18 +55,18 @@ class LogFinding:
 
     @property
     def severity(self) -> Severity:
-        """ERROR for what can stop a start, WARNING for what may be harmless."""
+        """ERROR for a failure that can stop a start, WARNING for one that may be harmless."""
         return self.role.severity
 
     @property
     def explains(self) -> bool:
-        """Whether this tells why the start failed, not only that it did."""
+        """Whether this explains why the start failed, not only that it did."""
         return self.role in {FailureRole.CAUSE, FailureRole.SYMPTOM}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorLine:
-    """Line `line` (from 1) of a log, which tells most about a failure."""
+    """The most significant line of a log, `line` counted from 1."""
 
     line: int
     text: str
@@ -78,14 +78,15 @@ def find_known_failures(
     hosts: Mapping[str, str] = NO_NAMES,
     addresses: Mapping[str, str] = NO_NAMES,
 ) -> tuple[LogFinding, ...]:
-    """Return what is known about `logs` (name to text), causes first, then the earliest first.
+    """Return the known failures in `logs` (name to text), causes first, then by time.
 
     `hosts` gives the host of each log that is not named by its host; `addresses` the host of each
-    address that Ray names before a worker's line, beside those that Ray's own logs tell. A failure
-    is told once a host. Times are compared between hosts, as far as the logs carry any.
+    address that Ray prints before a worker's line, in addition to those in Ray's own logs. Each
+    failure is returned once per host. Times are compared between hosts, where logs have any.
     """
     hosts = {name: hosts.get(name, name) for name in logs}
-    clues, addresses = _collect_clues(logs), {**_map_ray_addresses(logs, hosts), **addresses}
+    clues = _collect_clues(logs)
+    addresses = {**_map_ray_addresses(logs, hosts), **addresses}
     dated = [
         (time, replace(item, host=item.host or hosts[name]))
         for name, log in logs.items()
@@ -99,10 +100,10 @@ def find_known_failures(
 
 
 def find_first_error(log: str) -> ErrorLine | None:
-    """Return the exception that tells most about a failure that no signature knows.
+    """Return the most significant exception of a log, for a failure without a signature.
 
-    It is the last one that is no consequence of another, else the first line of level ERROR;
-    None where the log has neither.
+    It is the last exception that is not a consequence of another, else the first line of level
+    ERROR; None if the log has neither.
     """
     entries = [(raw, milestones.parse_log_line(raw).text) for raw in log.split("\n")]
     candidates = [
@@ -118,7 +119,7 @@ def find_first_error(log: str) -> ErrorLine | None:
 def _find_failures(
     name: str, log: str, clues: Clues, addresses: Mapping[str, str]
 ) -> Iterator[tuple[str, LogFinding]]:
-    """Yield each known failure with the time of its line; its host is "" for that of the log."""
+    """Yield each known failure with the time of its line; a host of "" means the log's host."""
     raw = log.split("\n")
     entries = [milestones.parse_log_line(line) for line in raw]
     starts = [0, *itertools.accumulate(len(entry.text) + 1 for entry in entries)]
@@ -147,10 +148,10 @@ def _find_failures(
 
 
 def _find_task_address(entries: Sequence[LogLine], index: int) -> str | None:
-    """Return the address of the Ray task whose traceback ends at `index`, None where none does.
+    """Return the address of the Ray task whose traceback ends at `index`, None if none does.
 
     The driver prints the exception of a remote task without the prefix of its host; the first line
-    of the traceback names it.
+    of the traceback has the address.
     """
     for entry in reversed(entries[max(0, index - LONGEST_TRACEBACK) : index]):
         if task := _RAY_TASK.search(entry.text):
@@ -168,7 +169,7 @@ def _match_signatures(text: str, clues: Clues) -> Iterator[tuple[Signature, re.M
 
 
 def _find_rank_address(log: str, rank: str) -> str | None:
-    """Return where Ray runs `rank`, None for the host of the log or an unknown one."""
+    """Return the address of `rank`, None for the host of the log or an unknown one."""
     return next(
         (at.address for at in milestones.find_rank_placements(log) if str(at.rank) == rank), None
     )
@@ -180,9 +181,9 @@ def _collect_clues(logs: Mapping[str, str]) -> Clues:
 
 
 def _map_ray_addresses(logs: Mapping[str, str], hosts: Mapping[str, str]) -> dict[str, str]:
-    """Return the host of each address that Ray's own lines tell.
+    """Return the host of each address in Ray's own log lines.
 
-    `ray start` says its own; vLLM serves beside Ray's head, whose address it connects to.
+    `ray start` prints its own address; vLLM runs on Ray's head, whose address it connects to.
     """
     matches = [(match, hosts[name]) for name in logs for match in _RAY_NODE.finditer(logs[name])]
     heads = {match["head"]: host for match, host in matches if match["head"]}

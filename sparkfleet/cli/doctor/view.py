@@ -57,7 +57,7 @@ def find_failed_run() -> Path:
         text = account.read_text(errors="replace") if account.is_file() else ""
         if text and not text.startswith(DRIFT_PREFIX) and (kept or has_failed(text)):
             return folder
-    raise UsageError(f"no run in {runs} has failed", hint="name a log: {task:doctor} serve.log")
+    raise UsageError(f"no run in {runs} has failed", hint="pass a log: {task:doctor} serve.log")
 
 
 def format_finding(finding: LogFinding) -> Iterator[str]:

@@ -1,8 +1,7 @@
-"""The table of known failures: what a log says, why, and what to type.
+"""The table of known failures: the message in a log, its cause and the fix.
 
-An id names its source: `F12` is failure 12 of ``facts/dgx-spark.md`` section 4, `C32` a case of
-``cases/cases.md``, `S4` one of the five seeds, `L` the lab's recorded logs, `V` a message of vLLM,
-Ray, PyTorch or huggingface_hub itself; a word behind it tells rows of one source apart.
+An `id` names the failure. Its `source` is a public report of it, as ``owner/repository#issue`` or
+``owner/repository PR#number`` on GitHub, or the program whose message it is.
 """
 
 from __future__ import annotations

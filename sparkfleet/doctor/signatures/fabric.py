@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sparkfleet.doctor.signatures.row import FailureRole, Signature
 
-# Names that vLLM copies from the head to Ray's workers although each host needs its own (F88).
+# Variables that vLLM copies from the head to Ray's workers although each host needs its own.
 PER_HOST = (
     "NCCL_SOCKET_IFNAME|NCCL_IB_HCA|NCCL_IB_GID_INDEX|GLOO_SOCKET_IFNAME|TP_SOCKET_IFNAME"
     "|UCX_NET_DEVICES|VLLM_HOST_IP"
@@ -12,194 +12,201 @@ PER_HOST = (
 
 ROWS = (
     Signature(
-        id="F88",
+        id="env-overwritten-by-head",
         pattern=(
             rf"Overwriting environment variable (?P<name>{PER_HOST}) "
             r"from '(?P<own>[^']*)' to '(?P<head>[^']*)'"
         ),
         cause=(
-            "vLLM replaced this host's own {name}={own} by the head's {head}: the cages differ "
-            "between the hosts."
+            "vLLM replaced this host's own {name}={own} with the head's {head}: the cages "
+            "differ between the hosts."
         ),
         fix=(
             "Name {name} in ray_non_carry_over_env_vars.json in the head's VLLM_CONFIG_ROOT; "
-            "`invoke cluster.up` writes that file."
+            "`{task:cluster.up}` writes that file."
         ),
-        source="facts/dgx-spark.md failures 88 and 10; lab.md",
+        source=(
+            "recorded by this project with vLLM 0.20.2; spark-arena/sparkrun#135; "
+            "vllm-project/vllm#40991"
+        ),
     ),
     Signature(
-        id="F88-copied",
+        id="env-copied-from-head",
         pattern=rf"Copying the following environment variables.*'(?P<name>{PER_HOST})'",
-        cause="vLLM copies the head's {name} to every worker, where it may name nothing.",
+        cause="vLLM copies the head's {name} to every worker, where that name may not exist.",
         fix=(
             "Name {name} in ray_non_carry_over_env_vars.json in the head's VLLM_CONFIG_ROOT; "
-            "`invoke cluster.up` writes that file."
+            "`{task:cluster.up}` writes that file."
         ),
-        source="facts/dgx-spark.md failure 88; lab.md",
+        source="spark-arena/sparkrun#135",
         role=FailureRole.WARNING,
     ),
     Signature(
-        id="F88-bootstrap",
+        id="nccl-bootstrap-interface",
         pattern=r"NCCL WARN Bootstrap : no socket interface found",
-        cause="NCCL_SOCKET_IFNAME names no interface of this host.",
+        cause="NCCL_SOCKET_IFNAME names an interface that this host does not have.",
         fix=(
-            "Set link_interfaces of this host to its own fabric netdevs (`invoke links.show` "
-            "lists them) and take NCCL_SOCKET_IFNAME out of vllm_env and the image."
+            "Set link_interfaces of this host to its own fabric netdevs (`{task:links.show}` "
+            "lists them) and remove NCCL_SOCKET_IFNAME from vllm_env and the image."
         ),
-        source="lab.md; case C08",
+        source=(
+            "recorded by this project with NCCL 2.28.9; "
+            "MiaAI-Lab/DeepSeek-v4.1-Flash-DGX-Sparks PR#4"
+        ),
     ),
     Signature(
-        id="F01-none",
+        id="nccl-no-rdma-device",
         pattern=r"NCCL WARN Failed to initialize any NET plugin",
-        cause="NCCL was told to use RDMA (NCCL_NET=IB), and there is no RDMA device for it.",
+        cause="NCCL must use RDMA (NCCL_NET=IB), but finds no RDMA device.",
         fix=(
-            "See whether the NIC is there and up: `invoke links.show`; in a container pass "
-            "/dev/infiniband. NCCL_NET=IB is ours, so that nothing falls back to TCP unseen."
+            "Check that the NIC is present and up: `{task:links.show}`; pass /dev/infiniband to a "
+            "container. sparkfleet sets NCCL_NET=IB to prevent a silent fallback to TCP."
         ),
-        source="recorded by this project on two GPUs, NCCL 2.28.9; facts/dgx-spark.md failure 1",
+        source="recorded by this project with NCCL 2.28.9",
     ),
     Signature(
-        id="F12",
+        id="gloo-interface",
         pattern=r"Unable to find address for: (?P<name>\S+)",
-        cause="Gloo was told to use {name}, and this host has no address on it.",
+        cause="Gloo is configured to use {name}, but this host has no address on it.",
         fix=(
-            "Set link_interfaces of this host to its own fabric netdevs (`invoke links.show` "
-            "lists them) and take GLOO_SOCKET_IFNAME out of vllm_env and the image."
+            "Set link_interfaces of this host to its own fabric netdevs (`{task:links.show}` "
+            "lists them) and remove GLOO_SOCKET_IFNAME from vllm_env and the image."
         ),
-        source="facts/dgx-spark.md failure 12; case C05",
+        source="MiaAI-Lab/DeepSeek-v4-Flash-DSpark-2x-DGX-Spark#4; spark-arena/sparkrun#275",
     ),
     Signature(
-        id="F13",
+        id="gloo-loopback",
         pattern=r"connectFullMesh failed with .*\bremote=\[(?:127\.0\.0\.1|::1)\]",
-        cause="Gloo met the other rank at the loopback address, where it is not.",
+        cause="Gloo tried to reach the other rank at the loopback address.",
         fix=(
             "Set GLOO_SOCKET_IFNAME on each host to its own fabric interface "
-            "(`invoke cluster.up` does, from link_interfaces), or fix the host name in /etc/hosts."
+            "(`{task:cluster.up}` does this, from link_interfaces), or fix the host name in "
+            "/etc/hosts."
         ),
-        source="facts/dgx-spark.md failure 13; case C37; lab.md",
+        source="vllm-project/vllm#7074; xorbitsai/inference#4810",
     ),
     Signature(
-        id="F13-fallback",
+        id="gloo-loopback-fallback",
         pattern=r"Unable to resolve hostname to a \(local\) address\. Using the loopback address",
-        cause="Gloo fell back to the loopback address: harmless solo, fatal with two hosts.",
+        cause="Gloo fell back to the loopback address: harmless on one host, fatal with two.",
         fix="Set GLOO_SOCKET_IFNAME on each host to its own fabric interface.",
-        source="facts/dgx-spark.md failure 13; lab.md",
+        source="vllm-project/vllm#7074",
         role=FailureRole.WARNING,
     ),
     Signature(
-        id="C37",
+        id="init-method-loopback",
         pattern=r"world_size=(?!1 )\d+ .*distributed_init_method=tcp://(?:127\.|localhost|\[::1\])",
-        cause="The ranks are to meet at a loopback address, which no other host can reach.",
+        cause="The rendezvous address is a loopback address, which no other host can reach.",
         fix="Set VLLM_HOST_IP on each host to its own fabric address.",
-        source="case C37",
+        source="xorbitsai/inference#4810",
         role=FailureRole.WARNING,
     ),
     Signature(
-        id="F17",
+        id="message-queue-address",
         pattern=(
             r"master_addr=(?P<master>[^,\s]+), mq_connect_ip=(?!(?P=master)[\s,])(?P<ip>[^,\s]+)"
         ),
-        cause="The message queue waits at {ip}, the group at {master}: one is not the fabric's.",
+        cause="The message queue uses {ip}, the group {master}: one is not a fabric address.",
         fix="Set VLLM_HOST_IP on each host to its own fabric address.",
-        source="facts/dgx-spark.md failure 17; cases C03 and C04",
+        source="MiaAI-Lab/Qwen3.8-Flash-Next-Dual-DGX-Sparks#3; spark-arena/sparkrun PR#219",
         role=FailureRole.WARNING,
     ),
     Signature(
-        id="F17-host-ip",
+        id="host-ip-unknown",
         pattern=r"Failed to get the IP address, using 0\.0\.0\.0 by default",
-        cause="vLLM found no address of this host: there is no default route and no VLLM_HOST_IP.",
+        cause="vLLM found no address of this host: no default route, and VLLM_HOST_IP is unset.",
         fix="Set VLLM_HOST_IP on each host to its own fabric address.",
-        source="facts/dgx-spark.md failure 17; lab.md",
+        source="MiaAI-Lab/Qwen3.8-Flash-Next-Dual-DGX-Sparks#3; spark-arena/sparkrun PR#219",
         role=FailureRole.WARNING,
     ),
     Signature(
-        id="F01",
+        id="nccl-tcp",
         pattern=r"NCCL INFO (?:Using network Socket|Channel \S+ : .* via NET/Socket)",
         cause="NCCL moves the data over TCP, not over RDMA.",
         fix=(
-            "Give the engine /dev/infiniband, IPC_LOCK and memlock -1, and let NCCL_IB_HCA name "
-            "this host's cabled HCAs; `invoke links.verify` tells which."
+            "Give the engine /dev/infiniband, IPC_LOCK and memlock -1, and set NCCL_IB_HCA to "
+            "this host's cabled HCAs; `{task:links.verify}` lists them."
         ),
-        source="facts/dgx-spark.md failure 1; case C31",
+        source="TechPreacher/dgx-spark-vllm-cluster README; mark-ramsey-ri/vllm-dgx-spark#1",
         role=FailureRole.WARNING,
     ),
     Signature(
-        id="C37-ib-disabled",
+        id="nccl-ib-disabled",
         pattern=r"NCCL_IB_DISABLE set by environment to 1\b",
         cause="NCCL_IB_DISABLE=1 turns RDMA off on this host.",
-        fix="Take NCCL_IB_DISABLE out of nccl_env, vllm_env and the image.",
-        source="case C37",
+        fix="Remove NCCL_IB_DISABLE from nccl_env, vllm_env and the image.",
+        source="xorbitsai/inference#4810",
         role=FailureRole.WARNING,
     ),
     Signature(
-        id="F02",
+        id="nccl-single-hca",
         pattern=r"NET/IB : Using \[0\](?P<hca>[^:\s]+)\S* (?!\[1\])",
         cause="NCCL uses {hca} alone, half of the cable.",
-        fix="List both twins of the cabled cage in NCCL_IB_HCA; `invoke links.verify` names them.",
-        source="facts/dgx-spark.md failure 2; case C13",
+        fix="Set NCCL_IB_HCA to both HCAs of the cabled cage; `{task:links.verify}` lists them.",
+        source="tonyd2wild/DeepSeek-v4-Flash-Vision-Exp-DSpark-1M-NVFP4-KV-2x-DGX-Spark PR#35",
         role=FailureRole.WARNING,
     ),
     Signature(
-        id="F11",
+        id="nccl-too-many-hcas",
         pattern=r"NET/IB : Using \[0\]\S+ \[1\]\S+ \[2\]|Detected IB_IF: (?:[^,\s]+,){2}",
-        cause="More HCAs than those of one cage are used: a port may lead to another device.",
+        cause="NCCL uses the HCAs of more than one cage: a port may lead to another device.",
         fix="Set link_interfaces to the netdevs that share a subnet with the peers.",
-        source="facts/dgx-spark.md failure 11; case C01",
+        source="eugr/spark-vllm-docker#40",
         role=FailureRole.WARNING,
     ),
     Signature(
-        id="F08",
+        id="port-speed-100g",
         pattern=r"^\s*Speed: 100000Mb/s",
         cause="The port runs at 100 Gb/s: the switch negotiated it down.",
-        fix="Fix the switch port to 200G-baseCR4, or set link_speed: 100000 if that is meant.",
-        source="facts/dgx-spark.md failure 8",
+        fix="Fix the switch port to 200G-baseCR4, or set link_speed: 100000 if intended.",
+        source="NVIDIA/dgx-spark-playbooks switch README",
         role=FailureRole.WARNING,
         recorded=False,
     ),
     Signature(
-        id="F09",
+        id="port-no-cable",
         pattern=r"Link detected: no \(No cable\)",
         cause="The port has no cable.",
-        fix="Reseat the QSFP cable on both hosts, then `invoke links.show`.",
-        source="facts/dgx-spark.md failure 9 and section 1.5",
+        fix="Reseat the QSFP cable on both hosts, then run `{task:links.show}`.",
+        source="graham33/nixos-dgx-spark#165",
         role=FailureRole.WARNING,
         recorded=False,
     ),
     Signature(
-        id="F06",
+        id="pcie-width-x2",
         pattern=r"LnkSta:.*\bWidth x2\b",
-        cause="The second controller runs on two PCIe lanes: the BIOS wires it so.",
+        cause="The second controller runs on two PCIe lanes, set by the firmware.",
         fix="Update the firmware with `fwupdmgr update`.",
-        source="facts/dgx-spark.md failure 6; case C13",
+        source="tonyd2wild/DeepSeek-v4-Flash-Vision-Exp-DSpark-1M-NVFP4-KV-2x-DGX-Spark PR#35",
         role=FailureRole.WARNING,
         recorded=False,
     ),
     Signature(
-        id="C18",
+        id="rdma-packet-loss",
         pattern=r"(?:packet_seq_err|out_of_sequence|req_transport_retries_exceeded) \+?[1-9]",
         cause="The fabric loses packets.",
-        fix="Run `invoke links.verify` twice and look at MTU, speed and the counters' growth.",
-        source="case C18",
+        fix="Run `{task:links.verify}` twice; check MTU, speed and the growth of the counters.",
+        source="MiaAI-Lab/GLM-5.3-Flash-EXL3-2x-DGX-Sparks PR#115",
         role=FailureRole.WARNING,
     ),
     Signature(
-        id="F45",
+        id="firewall-blocks",
         pattern=r"(?i)\bufw\b.*\bblock",
-        cause="The firewall drops packets: ping works and RDMA hangs.",
+        cause="The firewall drops packets: ping works, but RDMA hangs.",
         fix="Allow both fabric interfaces: `sudo ufw allow in on <interface>`.",
-        source="facts/dgx-spark.md failure 45",
+        source="bytebunkerlabs/dgx-spark-serve/docs/02",
         role=FailureRole.WARNING,
         recorded=False,
     ),
     Signature(
-        id="S21-route",
+        id="netplan-self-route",
         pattern=(
             r"- (?P<own>(?P<net>\d+\.\d+\.\d+)\.\d+)/24\n(?:.*\n){0,6}? +- to: (?P=net)\.0/24\n"
             r" +via: (?P=own)$"
         ),
-        cause="netplan routes {net}.0/24 by the host's own address {own}, which is in it already.",
-        fix="Take that route out of netplan: an address with /24 brings its own.",
-        source="cases/outputs/netplan.bad-self-route.yaml; setup S21",
+        cause="netplan routes {net}.0/24 via {own}, the host's own address in that subnet.",
+        fix="Remove that route from netplan: an address with /24 creates its own.",
+        source="https://idzik.co/4xspark.html",
         role=FailureRole.WARNING,
     ),
 )

@@ -11,10 +11,10 @@ from sparkfleet.model import Severity
 
 
 class FailureRole(enum.IntEnum):
-    """What a message is to a failure; the order is that of an answer.
+    """Relation of a message to a failure, in the order in which a diagnosis shows them.
 
-    A symptom says what failed, but the reason stands elsewhere: in an earlier line, on another
-    host. A consequence only says that something failed. A warning may be the reason or harmless.
+    A symptom says what failed, but the reason is elsewhere: in an earlier line, on another host.
+    A consequence only says that something failed. A warning may be the reason, or harmless.
     """
 
     CAUSE = 0
@@ -24,13 +24,13 @@ class FailureRole(enum.IntEnum):
 
     @property
     def severity(self) -> Severity:
-        """Only a warning can stand in the log of a good start."""
+        """WARNING for what the log of a successful start can have as well, else ERROR."""
         return Severity.WARNING if self is FailureRole.WARNING else Severity.ERROR
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clues:
-    """What all logs together tell: the addresses of Ray's nodes."""
+    """Facts collected from all logs together: the addresses of Ray's nodes."""
 
     ray: frozenset[str] = frozenset()
 
@@ -45,8 +45,9 @@ class Signature:
 
     `pattern` is searched in a log whose lines have lost their prefixes; `^` is a line's start.
     `cause` and `fix` may name the pattern's groups in braces, and `{ray}`, the addresses of Ray's
-    nodes. `recorded` is False where nobody has kept the exact message: the pattern then holds
-    only the words of the source's row. `holds` refuses a match that the clues explain otherwise.
+    nodes; ``{task:cluster.up}`` in `fix` becomes the command that the user types. `recorded` is
+    False where the exact message is not on record: the pattern then holds only the words of its
+    source. `holds` returns False for a match that the clues explain otherwise.
     """
 
     id: str
@@ -59,5 +60,5 @@ class Signature:
     holds: Callable[[re.Match[str], Clues], bool] = _always_holds
 
     def matches(self, text: str) -> Iterator[re.Match[str]]:
-        """Yield where `text`, a log without prefixes, shows this failure."""
+        """Yield each match of this failure in `text`, a log without prefixes."""
         return re.finditer(self.pattern, text, re.MULTILINE)

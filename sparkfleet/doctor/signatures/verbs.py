@@ -1,4 +1,4 @@
-"""Failures that NCCL and the RDMA verbs report while a group forms."""
+"""Failures that NCCL and RDMA verbs report while a group forms."""
 
 from __future__ import annotations
 
@@ -6,139 +6,160 @@ from sparkfleet.doctor.signatures.row import FailureRole, Signature
 
 ROWS = (
     Signature(
-        id="F39",
+        id="rdma-memory-kho",
         pattern=r"ibv_reg_mr_iova2.*(?:ENOMEM|Cannot allocate memory)",
-        cause="The kernel keeps no contiguous memory for RDMA (7.0.0-31 and -1019 with KHO).",
+        cause="The kernel reserves no contiguous memory for RDMA (7.0.0-31 and -1019 with KHO).",
         fix="Boot with `kho=off` on the kernel command line.",
-        source="facts/dgx-spark.md failure 39; case C15",
+        source=(
+            "MiaAI-Lab/DeepSeek-v4-Flash-DSpark-2x-DGX-Spark#259; "
+            "christopherowen/dgx-spark-networking docs/host-prerequisites.md; "
+            "luxingcom/aicad-nccl-optimization#1"
+        ),
         recorded=False,
     ),
     Signature(
-        id="F39-cma",
+        id="rdma-memory-cma",
         pattern=r"^CmaTotal: +0 kB\nCmaFree: +[1-9]",
         cause="CmaTotal is 0 and CmaFree is not: this kernel cannot register RDMA memory.",
         fix="Boot with `kho=off` on the kernel command line, or another kernel.",
-        source="facts/dgx-spark.md failure 39; case C15",
+        source=(
+            "MiaAI-Lab/DeepSeek-v4-Flash-DSpark-2x-DGX-Spark#259; "
+            "christopherowen/dgx-spark-networking docs/host-prerequisites.md; "
+            "luxingcom/aicad-nccl-optimization#1"
+        ),
     ),
     Signature(
-        id="F40",
+        id="rdma-memlock",
         pattern=r"ibv_reg_mr\b.*Cannot allocate memory",
         cause="The memlock limit is too low for RDMA.",
         fix="Give the engine memlock -1 (`--ulimit memlock=-1`).",
-        source="facts/dgx-spark.md failure 40",
+        source="graham33/nixos-dgx-spark README",
         recorded=False,
     ),
     Signature(
-        id="F41",
+        id="gid-index-empty",
         pattern=r"ibv_modify_qp.*(?:\b61\b|No data available)",
-        cause="The GID index that NCCL was given is empty on this host: it moved.",
-        fix="Set nccl_ib_gid_index: auto, so that NCCL picks the index itself.",
-        source="facts/dgx-spark.md failure 41; case C06",
+        cause="The GID index set for NCCL is empty on this host: the index has changed.",
+        fix="Set nccl_ib_gid_index: auto, so that NCCL selects the index itself.",
+        source=(
+            "bytebunkerlabs/dgx-spark-serve/docs/02; "
+            "tonyd2wild/DeepSeek-v4-Flash-Vision-Exp-DSpark-1M-NVFP4-KV-2x-DGX-Spark#38; "
+            "MiaAI-Lab/DeepSeek-v4-Flash-DSpark-2x-DGX-Spark PR#10"
+        ),
         recorded=False,
     ),
     Signature(
-        id="C10",
+        id="gid-tables-differ",
         pattern=r"ibv_modify_qp.*(?:EINVAL|Invalid argument)",
         cause="The GID tables of the hosts differ: a rail has no or a random link-local address.",
-        fix="Give every rail a static address in netplan; `invoke links.verify` names the rail.",
-        source="case C10",
+        fix="Give every rail a static address in netplan; `{task:links.verify}` shows the rail.",
+        source="guardkit/dgx-spark RESULTS-two-spark-bring-up-2026-08-06 finding 4",
         recorded=False,
     ),
     Signature(
-        id="F42",
+        id="queue-pair-timeout",
         pattern=r"ibv_modify_qp.*(?:\b110\b|timeout|timed out)",
         cause=(
             "The other end of a queue pair did not answer: a ring cabled port 0 to port 0, no "
-            "subnet-aware routing, or NCCL variables baked into a foreign image."
+            "subnet-aware routing, or NCCL variables baked into the image."
         ),
         fix=(
-            "Run `invoke links.verify`; in a ring cable port 0 to port 1 and set link_topology: "
+            "Run `{task:links.verify}`; in a ring, cable port 0 to port 1 and set link_topology: "
             "ring; set the image's NCCL_IB_ADDR_* and NCCL_IB_ROCE_* to null in nccl_env."
         ),
-        source="facts/dgx-spark.md failures 42 and 81",
+        source=(
+            "eugr/spark-vllm-docker#252; "
+            "ntxf31415/deepseek-v4-vision-exp-dgxspark-tp4-switchless-ring docs/pitfalls.md"
+        ),
         recorded=False,
     ),
     Signature(
-        id="F81",
+        id="nccl-ib-baked-in",
         pattern=r"NCCL_IB_(?P<name>ADDR_RANGE|ADDR_FAMILY|ROCE_VERSION\w*) set by environment to",
-        cause="The image or the recipe sets NCCL_IB_{name}, which fits its author's network.",
+        cause="The image or the recipe sets NCCL_IB_{name} for its author's network.",
         fix="Set NCCL_IB_{name}: null in nccl_env: it is then unset inside the container.",
-        source="facts/dgx-spark.md failure 81",
+        source="ntxf31415/deepseek-v4-vision-exp-dgxspark-tp4-switchless-ring docs/pitfalls.md",
         role=FailureRole.WARNING,
         recorded=False,
     ),
     Signature(
-        id="F43",
+        id="nccl-tree-on-ring",
         pattern=r"TransportTreeConnect",
         cause="NCCL builds a tree, and a switchless ring has no path between opposite hosts.",
-        fix="Set link_topology: ring, which renders the ring's settings, or use a switch.",
-        source="facts/dgx-spark.md failure 43; case C14",
+        fix="Set link_topology: ring, which renders the settings for a ring, or use a switch.",
+        source=(
+            "MiaAI-Lab/DeepSeek-v4.1-Flash-DGX-Sparks PR#3; "
+            "tonyd2wild/GLM-5.3-Int4-Int8Mix-TP4-4x-DGX-Spark#2"
+        ),
     ),
     Signature(
-        id="F44",
+        id="rdma-retry-exceeded",
         pattern=r"IBV_WC_RETRY_EXC_ERR",
-        cause="Packets to the other host were lost: its address was unknown, or the MTUs differ.",
-        fix="Run `invoke links.verify`: it pings every rail and compares every MTU.",
-        source="facts/dgx-spark.md failure 44",
+        cause="Packets to the other host were lost: no ARP entry, or different MTUs.",
+        fix="Run `{task:links.verify}`: it pings every rail and compares every MTU.",
+        source=(
+            "graham33/nixos-dgx-spark README; "
+            "tonyd2wild/DeepSeek-v4-Flash-Vision-Exp-DSpark-1M-NVFP4-KV-2x-DGX-Spark#38"
+        ),
         recorded=False,
     ),
     Signature(
-        id="F82",
+        id="nccl-so-path",
         pattern=r"NCCL error: invalid argument",
-        cause="The image sets VLLM_NCCL_SO_PATH, so that the preloaded NCCL is not the one used.",
-        fix="Set VLLM_NCCL_SO_PATH in vllm_env to the library that you mean.",
-        source="facts/dgx-spark.md failure 82",
+        cause="The image sets VLLM_NCCL_SO_PATH, which overrides the preloaded NCCL.",
+        fix="Set VLLM_NCCL_SO_PATH in vllm_env to the library to use.",
+        source="ntxf31415/deepseek-v4-vision-exp-dgxspark-tp4-switchless-ring docs/pitfalls.md",
         recorded=False,
     ),
     Signature(
-        id="F36",
+        id="nccl-2.30.4",
         pattern=r"nccl==2\.30\.4\b|NCCL version 2\.30\.4\b",
         cause="NCCL 2.30.4 can hang with NVLS.",
         fix="Use an image with NCCL 2.30.3 or 2.30.6a0.",
-        source="facts/dgx-spark.md failure 36",
+        source="NVIDIA/nccl#2167",
         role=FailureRole.WARNING,
         recorded=False,
     ),
     Signature(
-        id="L-nccl",
+        id="nccl-group-failed",
         pattern=r"NCCL error: (?P<what>invalid usage|unhandled (?:system|cuda) error)",
         cause="NCCL could not form the group: {what}.",
-        fix="Read the `NCCL WARN` line before it; with none, set NCCL_DEBUG: INFO in nccl_env.",
-        source="lab.md; cases C06 and C08",
+        fix="Read the `NCCL WARN` line before it; if none, set NCCL_DEBUG: INFO in nccl_env.",
+        source="NCCL's own message; MiaAI-Lab/DeepSeek-v4.1-Flash-DGX-Sparks PR#4",
         role=FailureRole.SYMPTOM,
     ),
     Signature(
-        id="F37",
+        id="collective-watchdog",
         pattern=r"(?i)\bwatchdog\b.*\b600\b",
-        cause="A collective waited 600 s: the other rank compiled a kernel, or is dead.",
-        fix="Look at the other rank's log; keep the Triton cache and warm up after a start.",
-        source="facts/dgx-spark.md failure 37",
+        cause="A collective waited 600 s: the other rank was compiling a kernel, or is dead.",
+        fix="Check the other rank's log; keep the Triton cache and warm up after a start.",
+        source="MiaAI-Lab/DeepSeek-v4-Flash-DSpark-2x-DGX-Spark#117",
         role=FailureRole.SYMPTOM,
         recorded=False,
     ),
     Signature(
-        id="F38",
+        id="gloo-barrier-timeout",
         pattern=r"(?i)gloo.*\b1800\b",
-        cause="A barrier waited 1800 s: one rank tuned its kernels, the other had them.",
+        cause="A barrier waited 1800 s: one rank tuned its kernels, the other had them cached.",
         fix="Keep the compile caches of all hosts, or clear them on all, then start again.",
-        source="facts/dgx-spark.md failure 38",
+        source="getainode/ainode PR#136",
         role=FailureRole.SYMPTOM,
         recorded=False,
     ),
     Signature(
-        id="F67",
+        id="clients-not-joined",
         pattern=r"waiting for clients\. (?P<joined>\d+)/(?P<all>\d+) clients joined",
-        cause="Only {joined} of {all} ranks came: a worker is down, or its port is blocked.",
-        fix="Look at the worker's log first, then `invoke links.verify` for the port.",
-        source="facts/dgx-spark.md failure 67",
+        cause="Only {joined} of {all} ranks joined: a worker is down, or its port is blocked.",
+        fix="Check the worker's log first, then run `{task:links.verify}` for the port.",
+        source="eugr/spark-vllm-docker#335",
         role=FailureRole.SYMPTOM,
     ),
     Signature(
-        id="V-rendezvous",
+        id="rendezvous-unreachable",
         pattern=r"The client socket has (?:timed out|failed to connect)",
         cause="A rank could not reach the head: it is down, or the port is blocked.",
-        fix="Look at the head's log first, then `invoke links.verify` for the port.",
-        source="PyTorch's TCP store; facts/dgx-spark.md failure 67",
+        fix="Check the head's log first, then run `{task:links.verify}` for the port.",
+        source="PyTorch's own message",
         role=FailureRole.SYMPTOM,
     ),
 )

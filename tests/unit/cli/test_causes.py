@@ -17,7 +17,10 @@ UNKNOWN = "Traceback (most recent call last):\nZeroDivisionError: division by ze
 @pytest.mark.parametrize(
     ("log", "told"),
     [
-        (KNOWN, ["cause on a: The GPU's share of the one memory pool is used up. [F28]"]),
+        (
+            KNOWN,
+            ["cause on a: The GPU's share of unified memory is exhausted. [cuda-out-of-memory]"],
+        ),
         (UNKNOWN, ["no known cause; first error of a: a-serve.log:2: ZeroDivisionError"]),
         (KNOWN + UNKNOWN, ["cause on a: The GPU's share"]),
         ("all is well\n", []),

@@ -92,13 +92,18 @@ class TaskReader(PlaybookReader):
         for node_of in (given, extra):
             if node_of is not None:
                 self.template(node_of)
-        if "become" in list_arguments(kind.args_type):
+        self._inherit_become(node, action, inherited, values)
+        return values
+
+    def _inherit_become(
+        self, node: positions.Map, action: str, inherited: Inherited, values: dict[str, Value]
+    ) -> None:
+        if "become" in list_arguments(ACTIONS[action].args_type):
             if inherited.become is not None:
                 values.setdefault("become", Value(data=inherited.become, where=node.where))
         elif self.flag(node, "become"):
             where = node.key("become").where
             self.note(f"{action} does its work as the inventory's user", where)
-        return values
 
     def _entries(self, node: positions.Map) -> dict[str, Value]:
         return {

@@ -103,7 +103,7 @@ def _split_ssh_args(host: Host, variable: str) -> Iterator[tuple[str, str]]:
             yield arg, ""
 
 
-def _parse_ssh_arg(host: Host, name: str, value: str) -> dict[str, Any]:
+def _parse_ssh_arg(host: Host, name: str, value: str) -> dict[str, Any]:  # noqa: C901 - a table of options, one case each
     match name:
         case "userknownhostsfile":
             return {"known_hosts": tuple(shlex.split(value))}

@@ -1,29 +1,100 @@
-"""The bounds that engineering sets: small functions, small modules, few positional parameters."""
+"""Bounds of size, imports and names; ruff checks the complexity (pyproject.toml)."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[3] / "sparkfleet"
 MOST_LINES = 400
 MOST_BODY = 40
 MOST_POSITIONAL = 4
+MOST_IMPORTS = 20
+MOST_MODULES = 20  # of a folder
+
+# Modules above the bound on imports: each puts the parts of one command together.
+COMPOSING = {
+    "actions/check/memory_fit.py",
+    "actions/deploy/render.py",
+    "actions/stage/image.py",
+    "actions/stage/stage_weights.py",
+    "cli/cluster/render.py",
+    "cli/cluster/status.py",
+    "cli/context.py",
+    "cli/hosts/check.py",
+    "cli/links/bench.py",
+    "cli/links/show.py",
+    "cli/recipes/fit.py",
+    "cli/recipes/fit_inputs.py",
+    "cli/recipes/show.py",
+    "cli/recipes/validate.py",
+    "cli/run_playbook.py",
+    "cli/serve/watch.py",
+    "cli/weights/inspect.py",
+    "cli/weights/list.py",
+    "lab/fleet.py",
+}
+# Names that several modules define, and why.
+SHARED_NAMES = {
+    "main": "each program for a host starts with it",
+    "check": "receiver and place check their requests, each alone on a host",
+    "read_optional_text": "programs for hosts travel alone",
+}
+TREES = {
+    path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text())
+    for path in sorted(PACKAGE.rglob("*.py"))
+}
 
 
-def _functions() -> Iterator[tuple[str, ast.FunctionDef]]:
-    for path in sorted(PACKAGE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
+def _find_functions() -> Iterator[tuple[str, ast.FunctionDef]]:
+    for name, tree in TREES.items():
+        for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef):
-                yield f"{path.relative_to(PACKAGE)}:{node.lineno} {node.name}", node
+                yield f"{name}:{node.lineno} {node.name}", node
 
 
-def _body(node: ast.FunctionDef) -> int:
-    first, *rest = node.body
-    documented = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
-    body = rest if documented else node.body
+def _measure_body(node: ast.FunctionDef) -> int:
+    body = node.body[1:] if ast.get_docstring(node) else node.body
     return (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
+
+
+def _list_imports(tree: ast.Module) -> set[str]:
+    modules = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            modules |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            modules.add(node.module)
+    return modules - {"__future__"}
+
+
+def _name_module(path: str) -> str:
+    return f"sparkfleet.{path.removesuffix('.py').replace('/', '.')}".removesuffix(".__init__")
+
+
+def _find_targets(tree: ast.Module, modules: Collection[str]) -> set[str]:
+    """Return the modules of the package that a module imports, for type checking too."""
+    targets = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            members = {f"{node.module}.{alias.name}" for alias in node.names}
+            targets |= {name if name in modules else node.module for name in members}
+        elif isinstance(node, ast.Import):
+            targets |= {alias.name for alias in node.names}
+    return targets.intersection(modules)
+
+
+def _find_cycle(edges: Mapping[str, set[str]]) -> list[str]:
+    """Return the modules that import each other; empty if there are none."""
+    left = set(edges)
+    while True:
+        imported = set().union(*(edges[name] & left for name in left))
+        inner = {name for name in left if edges[name] & left and name in imported}
+        if inner == left:
+            return sorted(left)
+        left = inner
 
 
 def test_modules_are_small() -> None:
@@ -35,13 +106,54 @@ def test_modules_are_small() -> None:
 
 
 def test_function_bodies_are_small() -> None:
-    assert [place for place, node in _functions() if _body(node) > MOST_BODY] == []
+    assert [place for place, node in _find_functions() if _measure_body(node) > MOST_BODY] == []
 
 
 def test_functions_take_few_positional_parameters() -> None:
     crowded = [
         place
-        for place, node in _functions()
+        for place, node in _find_functions()
         if len([arg for arg in node.args.args if arg.arg not in ("self", "cls")]) > MOST_POSITIONAL
     ]
     assert crowded == []
+
+
+def test_modules_import_few_others() -> None:
+    crowded = {name for name, tree in TREES.items() if len(_list_imports(tree)) > MOST_IMPORTS}
+    assert crowded - COMPOSING == set()
+
+
+def test_folders_hold_few_modules() -> None:
+    folders = Counter(str(Path(name).parent) for name in TREES if not name.endswith("__init__.py"))
+    assert {name: count for name, count in folders.items() if count > MOST_MODULES} == {}
+
+
+def test_modules_do_not_import_each_other() -> None:
+    names = {_name_module(path) for path in TREES}
+    edges = {
+        _name_module(path): _find_targets(tree, names) - {_name_module(path)}
+        for path, tree in TREES.items()
+    }
+    assert {name for name in _find_cycle(edges) if ".recipes.fit" not in name} == set()
+
+
+def test_a_public_function_of_a_module_has_a_name_of_its_own() -> None:
+    counts = Counter(
+        node.name
+        for name, tree in TREES.items()
+        if not name.endswith("tasks.py")  # a task is named by its group and its function
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")
+    )
+    repeated = {name for name, count in counts.items() if count > 1}
+    assert repeated - SHARED_NAMES.keys() == set()
+
+
+def test_a_class_has_a_name_of_its_own() -> None:
+    counts = Counter(
+        node.name
+        for tree in TREES.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+    )
+    assert {name for name, count in counts.items() if count > 1} == set()

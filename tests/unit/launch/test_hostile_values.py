@@ -219,18 +219,22 @@ def _harm(texts: tuple[str, ...], ways: Any, tmp_path: Path) -> tuple[int, list[
         _run(base, tmp_path)
     wrong = [f"injected: {case.label}" for case, folder, _, _ in rows if _injected(folder)]
     for case, folder, words, variables in rows:
-        if "\\x00" in case.label or "\0" in case.cluster + case.host:
-            continue  # bash has no NUL; that it is refused is tested beside the checks
-        for name, expected in words.items():
-            if _words(folder / f"{name}.words") != expected:
-                wrong.append(f"other words: {case.label} {name}")
-        text = (folder / "environment").read_bytes().split(b"\0")
-        wrong += [
-            f"other value: {case.label} {name}"
-            for name, value in variables.items()
-            if value is not None and f"{name}={value}".encode() not in text
-        ]
+        # bash has no NUL; that it is refused is tested with the checks
+        if "\\x00" not in case.label and "\0" not in case.cluster + case.host:
+            wrong += _find_differences(case, folder, words, variables)
     return len(rows), wrong
+
+
+def _find_differences(
+    case: Case, folder: Path, words: Mapping[str, list[str]], variables: Mapping[str, str | None]
+) -> Iterator[str]:
+    for name, expected in words.items():
+        if _words(folder / f"{name}.words") != expected:
+            yield f"other words: {case.label} {name}"
+    text = (folder / "environment").read_bytes().split(b"\0")
+    for name, value in variables.items():
+        if value is not None and f"{name}={value}".encode() not in text:
+            yield f"other value: {case.label} {name}"
 
 
 def _injected(folder: Path) -> bool:

@@ -20,7 +20,7 @@
     ├── LockHeldError                 75  another run holds the cluster
     └── Interrupted                  130  Ctrl-C
 
-Anything else that escapes is a bug of ours and exits with 1. Exit codes: ``docs/exit-codes.md``.
+Anything else that escapes is a bug and exits with 1. Exit codes: ``docs/exit-codes.md``.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Problem:
 
 
 class SparkfleetError(Exception):
-    """The root: a message, where it stands, and a hint that says what to type next."""
+    """The root: a message, its place, and a hint that says what to type next."""
 
     exit_code: ClassVar[int] = 1
 
@@ -87,7 +87,7 @@ class SparkfleetError(Exception):
         super().__init__(message)
         self.problems: tuple[Problem, ...] = (Problem(message=message, where=where, hint=hint),)
         self.others: tuple[SparkfleetError, ...] = ()  # those of further hosts, that came with it
-        self.reported = False  # whether a JSON document has told it
+        self.reported = False  # whether a JSON document has shown it
 
     @classmethod
     def of(cls, problems: Sequence[Problem]) -> SparkfleetError:
@@ -104,7 +104,7 @@ class SparkfleetError(Exception):
 
     @property
     def hint(self) -> str | None:
-        """What to type next, for the first problem."""
+        """The hint of the first problem: what to type next."""
         return self.problems[0].hint
 
     def __str__(self) -> str:
@@ -195,7 +195,7 @@ class LockHeldError(SparkfleetError):
     exit_code = 75
 
 
-class Interrupted(SparkfleetError):  # noqa: N818 - the field's word; an interrupt is no error
+class Interrupted(SparkfleetError):  # noqa: N818 - the field's word; an interrupt is not an error
     """Ctrl-C, after the run was undone."""
 
     exit_code = 130

@@ -101,7 +101,7 @@ class Severity(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What one check found on one host.
+    """The result of one check on one host.
 
     `check` is a dotted id (``link.mtu``), `subject` the thing looked at (an interface, a path),
     `source` the place the fact was read from, `fix` what to type or do next, `reason` why it is
@@ -137,7 +137,7 @@ class Verdict:
 
 
 class Status(enum.StrEnum):
-    """How a task ended on a host; the names are those of Ansible's recap.
+    """The result of a task on a host; the names are those of Ansible's recap.
 
     RESCUED is what the recap makes of a failure that a `rescue` has handled.
     """
@@ -162,7 +162,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How one task ended on one host; `data` is what `register` keeps.
+    """The result of one task on one host; `data` is what `register` keeps.
 
     A ``{task:cluster.up}`` in `hint` becomes the command that the user types.
     """

@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).resolve().parent
 def iter_data_folders(kind: str) -> Iterator[Path]:
     """Yield the folders that may hold files of `kind` (``templates``), the strongest first.
 
-    The current project's, then those shipped: inside an installed package, or beside it in a
+    The current project's, then those shipped: inside an installed package, or next to it in a
     checkout.
     """
     places = (Path.cwd() / kind, PACKAGE / "_data" / kind, PACKAGE.parent / kind)

@@ -1,4 +1,4 @@
-"""What a host is: raw texts read in one round trip, parsed into values."""
+"""Facts about a host: raw texts read in one round trip, parsed into values."""
 
 from sparkfleet.facts.host import HostFacts, gather_facts, parse_facts
 

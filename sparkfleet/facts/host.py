@@ -25,9 +25,9 @@ NCCL_FILES = ("/etc/nccl.conf", "~/.nccl.conf")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostFacts:
-    """What one round trip learned about a host.
+    """The facts about a host that one round trip collects.
 
-    `fabric` tells whether the QSFP network was read at all: a solo start does not read it.
+    `fabric` says whether the QSFP network was read at all: a solo start does not read it.
     """
 
     host: str

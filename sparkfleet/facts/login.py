@@ -1,4 +1,4 @@
-"""Who is logged in: a desktop that draws on the GPU, and whether logins clean up behind them."""
+"""Logins: a desktop that draws on the GPU, and whether logins clean up behind them."""
 
 from __future__ import annotations
 

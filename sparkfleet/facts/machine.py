@@ -1,4 +1,4 @@
-"""What the machine is: release, memory, GPU, disk, limits and who listens on its ports."""
+"""The machine: release, memory, GPU, disk, limits and listening ports."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Listener:
 
     @property
     def holder(self) -> str:
-        """Who holds it, as far as that shows."""
+        """The process that holds it, as far as that is visible."""
         whose = f" of user {self.user}" if self.user else ""
         return f"{self.name} (pid {self.pid}){whose}" if self.pid else f"a process{whose}"
 
@@ -111,7 +111,7 @@ def parse_assignments(text: str) -> Mapping[str, str]:
 
 
 def parse_release(readings: Readings) -> Release:
-    """Return what the release files say; empty where this is no DGX OS."""
+    """Return what the release files say; empty on systems other than DGX OS."""
     dgx = parse_assignments(readings.text("/etc/dgx-release"))
     return Release(
         name=dgx.get("DGX_NAME", ""),
@@ -205,7 +205,7 @@ def parse_csv_table(text: str) -> Iterator[Mapping[str, str]]:
 
 
 def _parse_amount(cell: str) -> int | None:
-    """Return the number of a cell; None for every way to say that there is none (C50)."""
+    """Return the number of a cell; None for every way to say that there is none."""
     bare = cell.strip().strip("[]").lower()
     digits = bare.split(" ")[0]
     return None if bare in UNIFIED or not digits.isdecimal() else int(digits)

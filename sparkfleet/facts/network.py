@@ -24,7 +24,7 @@ LOOPBACK = 772  # ARPHRD_LOOPBACK in /sys/class/net/*/type
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Netdev:
-    """A network interface as the kernel tells it.
+    """A network interface as the kernel reports it.
 
     `speed` is in Mb/s, None where the kernel does not know it (down, virtual, Wi-Fi); `pci` is the
     address of its PCI function; `cable` is False where ethtool says that no cable is in.

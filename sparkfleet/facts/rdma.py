@@ -125,7 +125,7 @@ def _parse_gids(readings: Readings, port: str) -> Iterator[Gid]:
     kinds = readings.table(f"{port}/gid_attrs/types")
     netdevs = readings.table(f"{port}/gid_attrs/ndevs")
     for index, text in readings.table(f"{port}/gids").items():
-        with contextlib.suppress(ValueError):  # no GID stands there
+        with contextlib.suppress(ValueError):  # an empty entry
             yield Gid(
                 index=int(index),
                 address=IPv6Address(text),

@@ -1,4 +1,4 @@
-"""What only a tool tells and sysfs does not; each parser reads fields, never columns."""
+"""Facts that only tools report, not sysfs; each parser reads fields, never columns."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ethtool:
-    """What `ethtool` says of a port; None where it does not say.
+    """The state of a port by `ethtool`; None where it does not report it.
 
     As an ordinary user it prints ``netlink error: Operation not permitted`` on standard error and
-    still exits with 0 (facts/dgx-spark.md 1.5).
+    still exits with 0.
     """
 
     speed: int | None = None
@@ -48,8 +48,7 @@ def parse_ibdev2netdev(text: str) -> Mapping[str, str]:
 def parse_active_mtus(text: str) -> Mapping[str, int]:
     """Return HCA -> active RDMA MTU, bytes, of `ibv_devinfo`.
 
-    4096 goes with a netdev MTU of 9000; 1024 with 1500, or with a port that is down
-    (facts/dgx-spark.md 1.4).
+    4096 goes with a netdev MTU of 9000; 1024 with 1500, or with a port that is down.
     """
     mtus: dict[str, int] = {}
     for block in re.split(r"^hca_id:", text, flags=re.MULTILINE)[1:]:

@@ -1,4 +1,4 @@
-"""What is wrong with the values of an inventory, beyond its form."""
+"""Checks of an inventory's values, beyond its form."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sparkfleet.variables.names import list_invalid_names
 
 
 def check_inventory(inventory: Inventory) -> list[Problem]:
-    """Return every problem with names, addresses, our variables and clusters."""
+    """Return every problem with names, addresses, variables of sparkfleet and clusters."""
     names = list_group_hosts(inventory, "sparks") if "sparks" in inventory.groups else ()
     sparks = [inventory.hosts[name] for name in names]
     return [
@@ -42,7 +42,7 @@ def _check_set_variables(inventory: Inventory) -> Iterator[Problem]:
 
 
 def check_variable(name: str, value: Value) -> Iterator[Problem]:
-    """Yield what is wrong with variable `name`, where it is one of ours."""
+    """Yield the problems of variable `name`, if it is a variable of sparkfleet."""
     row = VARIABLES.get(name)
     if row is None:
         if FAMILIES.match(name):
@@ -69,14 +69,14 @@ def _check_environment_names(row: Variable, value: Value) -> Iterator[Problem]:
 def _check_nested_variables(
     mappings: Iterable[Mapping[str, Any]], where: Where | None
 ) -> Iterator[Problem]:
-    """Yield what is wrong with variables that stand inside a variable."""
+    """Yield the problems of variables inside a variable."""
     for mapping in mappings:
         for name, data in mapping.items():
             yield from check_variable(name, Value(data=data, where=where))
 
 
 def _check_spelling(name: str, value: Value) -> Iterator[Problem]:
-    """Yield the problem of a name that looks like ours.
+    """Yield the problem of a name that looks like a variable of sparkfleet.
 
     Others use names with `cluster` too (k3s-ansible's `cluster_context`): there only a near miss
     is one.

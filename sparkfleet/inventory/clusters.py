@@ -1,4 +1,4 @@
-"""Which hosts serve together, in which rank order, and which of them is the head.
+"""Clusters: hosts that serve together in rank order, and their head.
 
 The group `sparks` is one cluster. Where the variable `clusters` names several, each takes its
 hosts from that group::
@@ -50,8 +50,9 @@ def choose_cluster(
     """Return the cluster `name`, or the only one; `limit` is a pattern that keeps a part of it.
 
     The head comes first, then the others in the order of the group or the list. Where `limit`
-    leaves the head out, the first that is left takes its place. Raises InventoryError where there
-    is no group `sparks`, more than one cluster and no name, a head outside, or nobody left.
+    leaves the head out, the first that is left takes its place. Raises InventoryError if the
+    group `sparks` is missing, there are several clusters and no name, the head is outside, or no
+    host is left.
     """
     by_name = read_cluster_definitions(inventory)
     if name is None and len(by_name) > 1:
@@ -59,7 +60,7 @@ def choose_cluster(
     chosen = by_name.get(name or next(iter(by_name)))
     if chosen is None:
         hint = did_you_mean(str(name), by_name) or f"known: {', '.join(by_name)}"
-        raise InventoryError(f"no cluster {name!r}", hint=hint)
+        raise InventoryError(f"cluster {name!r} not found", hint=hint)
     hosts = select_members(inventory, chosen)
     if limit is not None:
         hosts = _limit_hosts(inventory, chosen, hosts, limit)
@@ -69,7 +70,7 @@ def choose_cluster(
 def read_cluster_definitions(inventory: Inventory) -> dict[str, ClusterDefinition]:
     """Return the clusters by name: those of the variable `clusters`, else one of all `sparks`.
 
-    Raises InventoryError where there is no group `sparks`, and where `clusters` is malformed.
+    Raises InventoryError if the group `sparks` is missing or `clusters` is malformed.
     """
     names = list_group_hosts(inventory, "sparks") if "sparks" in inventory.groups else ()
     if not names:

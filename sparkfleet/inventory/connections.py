@@ -1,4 +1,4 @@
-"""What is wrong with the variables that say how to reach a host."""
+"""Checks of the variables that say how to reach a host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``group_vars/`` and ``host_vars/`` beside an inventory, found as Ansible finds them."""
+"""``group_vars/`` and ``host_vars/`` next to an inventory, found as Ansible finds them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class VariableFolder:
         if len(present) > 1:
             paths = " and ".join(str(self._path / filename) for filename in present)
             where = Where(file=str(self._path / present[1]))
-            self._tree.add_problem(f"{paths} are both there; Ansible reads only the first", where)
+            self._tree.add_problem(f"{paths} both exist; Ansible reads only the first", where)
         paths_found = [self._path / filename for filename in present[:1]]
         return [file for path in paths_found for file in _list_variable_files(path)]
 

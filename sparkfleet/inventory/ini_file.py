@@ -56,7 +56,7 @@ class _IniReader:
     def finish(self) -> None:
         """Refuse the groups that were used and never declared."""
         for name, where in self._undeclared.items():
-            self._tree.add_problem(f"[{name}:vars] is for a group that is not there", where)
+            self._tree.add_problem(f"[{name}:vars] is for a group that does not exist", where)
         for name, parents in self._awaited.items():
             for parent, where in parents:
                 hint = did_you_mean(name, self._tree.groups) or f"add a section [{name}]"
@@ -105,7 +105,9 @@ class _IniReader:
         (pattern, _), *assignments = tokens
         if pattern.endswith(":") or pattern == "---":
             self._tree.add_problem(
-                f"{pattern!r} is no host", where, "a YAML inventory needs a name that ends in .yml"
+                f"{pattern!r} is not a host name",
+                where,
+                "a YAML inventory needs a file name that ends in .yml",
             )
             return
         variables = self._variables(assignments, where)

@@ -12,7 +12,7 @@ NAMES = {"True": True, "False": False, "None": None}
 
 
 def parse_value(text: str) -> Any:
-    """Return what `text` stands for; raises ValueError where it cannot be held."""
+    """Return the value of `text`; raises ValueError where it cannot be represented."""
     if text in NAMES:
         return NAMES[text]
     if BARE.fullmatch(text):
@@ -25,7 +25,7 @@ def parse_value(text: str) -> Any:
     except (ValueError, SyntaxError):
         return text
     except (TypeError, MemoryError, RecursionError) as failure:
-        raise ValueError(f"{text[:40]!r} is no value: {failure}") from failure
+        raise ValueError(f"{text[:40]!r} is not a valid value: {failure}") from failure
     return _simplify_literal(value)
 
 

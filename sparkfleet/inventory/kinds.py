@@ -1,4 +1,4 @@
-"""What the value of each of our variables must look like."""
+"""Validate the values of sparkfleet's variables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HCA = r"[A-Za-z0-9_]+(:\d+)?"
 HCA_PREFIX = r"\^?=?"
 PLACEHOLDER = r"[<>XYZ]"  # rocepXsYfZ, <interface>: left over from an example
 CABLE_END = r"[^\s:]+:[A-Za-z0-9_.-]{1,15}"
-CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # C0, DEL, C1; a byte that is no text
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # C0, DEL, C1; undecodable bytes
 LINES = {ord("\t"): None, ord("\n"): None}
 SHOWN = 60  # characters of a value that a message quotes
 
@@ -24,7 +24,7 @@ SHOWN = 60  # characters of a value that a message quotes
 def validate_value(row: Variable, data: Any, raw: Any = None) -> str | None:
     """Return what is wrong with `data` as a value of `row`, as the rest of a sentence, or None.
 
-    `raw` is the same before its templates were rendered: it tells what is a secret.
+    `raw` is the same before its templates were rendered: it shows which parts are secret.
     """
     if data is None:
         return None

@@ -1,4 +1,4 @@
-"""What ``ansible-inventory`` shows of an inventory, and where each value comes from."""
+"""An inventory as ``ansible-inventory`` shows it, and the origin of each value."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_LINES = 100_000
 LOOKUP = re.compile(
     r"""\{\{ *lookup\((["'])\w+\1, *(["'])[^"']*\2\)( *\| *default\('', true\))? *\}\}"""
 )
-INTERNAL = frozenset(  # what Ansible keeps to itself, whoever set it
+INTERNAL = frozenset(  # never shown by Ansible, wherever they are set
     {
         "ansible_async_path",
         "ansible_collection_name",
@@ -123,7 +123,7 @@ def _format_json_key(key: Any) -> str:
 def format_group_graph(inventory: Inventory) -> str:
     """Return the tree of groups and hosts that ``ansible-inventory --graph`` prints.
 
-    A group that several groups hold stands under each of them; raises InventoryError where that
+    A group with several parents is listed under each of them; raises InventoryError where that
     makes more than 100,000 lines.
     """
     lines = list(islice(_format_branch(inventory, "all", 0), MAX_LINES + 1))

@@ -1,4 +1,4 @@
-"""Reads inventories into `model.Inventory`; every problem is told at once."""
+"""Reads inventories into `model.Inventory`; all problems are reported at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is in which group: upwards for variables, downwards for patterns."""
+"""Membership of groups: upwards for variables, downwards for patterns."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ SHARED_MODE = 0o077  # permissions of a file that let others than its owner at i
 def read_sudo_password(values: Mapping[str, Value]) -> str:
     """Return the password that `values` give, "" for none.
 
-    It is a text, in a file that nobody else may read, or ``{from_file: PATH}`` of such a file.
+    It is a text in a file that only its owner may read, or ``{from_file: PATH}`` of such a file.
     Raises InventoryError for a file that others may read or that cannot be read, and for a text
     that is on the command line.
     """

@@ -21,7 +21,7 @@ LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
 def select_hosts(inventory: Inventory, pattern: str) -> tuple[Host, ...]:
-    """Return the hosts that `pattern` stands for, in Ansible's order, each of them once.
+    """Return the hosts that `pattern` selects, in Ansible's order, each of them once.
 
     Raises InventoryError for a term that matches nothing, and where nothing is left.
     """
@@ -53,7 +53,7 @@ def _split_terms(pattern: str) -> list[str]:
 
 
 def _match_term(inventory: Inventory, term: str) -> list[str]:
-    """Return the names that one term stands for; a slice counts doubles, as Ansible's does."""
+    """Return the names that one term selects; a slice counts doubles, as Ansible's does."""
     if term in inventory.hosts:
         return [term]
     subscript = None if term[0] == "~" else re.fullmatch(SUBSCRIPT, term)

@@ -1,4 +1,4 @@
-"""Which of several values of a variable wins: Ansible's order, with ``hash_behaviour=replace``.
+"""The precedence of a variable's values: Ansible's order, with ``hash_behaviour=replace``.
 
 From weakest to strongest: vars of `all` in the inventory; vars of the other groups there, by depth,
 priority and name; ``group_vars/all``; the other ``group_vars`` in the same order, source by source;

@@ -16,7 +16,7 @@ BRACKETED = r"\[(.+)\]:([0-9]+)"
 
 
 def expand_host_range(pattern: str) -> tuple[list[str], int | None]:
-    """Return the names that `pattern` stands for, and its port if it has one.
+    """Return the names that `pattern` expands to, and its port if it has one.
 
     Raises ValueError with a sentence for a range that Ansible refuses, an empty one, and one of
     more than 65536 names.

@@ -1,6 +1,6 @@
 """Jinja in inventory values: what a template on a host sees, and the values it makes.
 
-Variables of ours and those that say how to connect are rendered when an inventory is loaded. A
+sparkfleet's variables and those that say how to connect are rendered when an inventory is loaded. A
 foreign variable may use what only Ansible has (facts, other lookups): where it cannot be rendered
 here it stays as it is written, and is an error only when something asks for it by template.
 """
@@ -48,9 +48,9 @@ def render_inventory(inventory: Inventory) -> tuple[Inventory, list[Problem]]:
 
 
 def build_host_context(inventory: Inventory, name: str) -> Mapping[str, Any]:
-    """Return what a template on the host `name` sees: its variables, rendered when they are read.
+    """Return the context of templates on the host `name`: its variables, rendered when read.
 
-    Beside them `inventory_hostname`, `inventory_hostname_short`, `group_names`, `groups` and
+    It also sees `inventory_hostname`, `inventory_hostname_short`, `group_names`, `groups` and
     `hostvars`. A variable that cannot be rendered raises InventoryError when it is read.
     """
     return _AllHostVariables(inventory)[name]
@@ -124,7 +124,7 @@ class _HostVariables(Mapping[str, Any]):
             return value.data
         if name in self._open:
             path = " -> ".join([*self._open, name])
-            raise InventoryError(f"a template that needs itself: {path}", where=value.where)
+            raise InventoryError(f"circular reference: {path}", where=value.where)
         self._open.append(name)
         try:
             return render_value(value.data, self, where=value.where, error=InventoryError)

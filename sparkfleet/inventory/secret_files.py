@@ -14,8 +14,8 @@ def read_secret_file(path: Path, *, subject: str, where: Where | None, hint: str
     """
     try:
         text = path.read_text(encoding="utf-8").rstrip("\r\n")
-    except (OSError, ValueError) as error:  # no UTF-8, or no path
-        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+    except (OSError, ValueError) as error:  # not UTF-8, or an invalid path
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise InventoryError(
             f"{subject} is to come from {path}: {reason}", where=where, hint=hint
         ) from None

@@ -20,7 +20,7 @@ Variables: TypeAlias = dict[str, Value]
 
 @dataclass(slots=True, kw_only=True)
 class HostEntry:
-    """A host as the files name it, with the variables that stand beside its name."""
+    """A host as the files name it, with the variables next to its name."""
 
     name: str
     where: Where
@@ -39,7 +39,7 @@ class GroupEntry:
 
 
 class InventoryTree:
-    """What has been read so far. Like Ansible's, it starts with `all` and its child `ungrouped`."""
+    """The hosts and groups read so far; like Ansible's, it starts with `all` and `ungrouped`."""
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
@@ -54,7 +54,7 @@ class InventoryTree:
         self._attach_child("all", "ungrouped")
 
     def add_problem(self, message: str, where: Where, hint: str | None = None) -> None:
-        """Keep a problem, so that all of them are told at once."""
+        """Keep a problem, so that all of them are reported at once."""
         self.problems.append(Problem(message=message, where=where, hint=hint))
 
     def add_group(self, name: str) -> GroupEntry:
@@ -80,7 +80,7 @@ class InventoryTree:
     def _host(self, name: str, port: int | None, where: Where) -> HostEntry:
         if name not in self.hosts:
             if not ADDRESS.fullmatch(name):
-                message = f"{name!r} is no name of a host: letters, digits and . _ - make one"
+                message = f"{name!r} is not a valid host name: use letters, digits and . _ -"
                 self.add_problem(message, where, "put the address into ansible_host")
             self.hosts[name] = HostEntry(name=name, where=where, vars=dict(self.origin))
             if port:

@@ -66,7 +66,7 @@ def set_group_variables(group: GroupEntry, variables: Variables, tree: Inventory
 
 
 def _locate_keys(name: str, value: Node) -> Mapping[str, Where]:
-    """Return the places of the names in a mapping of ours, which may be wrong one by one."""
+    """Return the places of the names in a variable of sparkfleet, each of which may be wrong."""
     if name not in VARIABLES or not isinstance(value, Map):
         return EMPTY
     return {key.data: key.where for key in value.names()}
@@ -124,7 +124,7 @@ def _read_section(group: GroupEntry, key: Scalar, node: Node, tree: InventoryTre
 
 
 def _list_members(node: Node) -> list[tuple[Scalar, Node]] | None:
-    """Return names with what stands under them; text alone is one name."""
+    """Return names with the node below each; text alone is one name."""
     if isinstance(node, Map):
         return list(node.items())
     if isinstance(node, Scalar) and isinstance(node.data, str):

@@ -1,4 +1,4 @@
-"""What each host's `nccl.env` is, and why: every variable says where its value came from."""
+"""Compute each host's `nccl.env`: every variable with its value and where that came from."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from sparkfleet.model import Host
 
 SOCKETS = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "UCX_NET_DEVICES")
 PER_HOST = ("VLLM_HOST_IP", *SOCKETS, "NCCL_IB_HCA", "NCCL_IB_GID_INDEX")
-NO_DIAGONAL = 4  # hosts from which on a ring has members that are not neighbours
+NO_DIAGONAL = 4  # from so many hosts on, a ring has members that are not neighbours
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvVar:
     """A variable of a rank's environment; `value` None means that it must be unset there.
 
-    An empty text is not unset: NCCL takes it as a value (facts/dgx-spark.md, failure 81).
+    An empty text is not unset: NCCL takes it as a value.
     """
 
     name: str
@@ -27,7 +27,7 @@ class EnvVar:
 
 
 def compute_rank_env(fabric: Fabric, host: Host) -> tuple[EnvVar, ...]:
-    """Return the environment of `host`'s rank: computed from its facts, `nccl_env` laid over."""
+    """Return the environment of `host`'s rank: from its facts, overridden by `nccl_env`."""
     computed = {var.name: var for var in _derive_variables(fabric, host)}
     return tuple((computed | {var.name: var for var in _read_nccl_env(host, computed)}).values())
 
@@ -55,7 +55,7 @@ def _derive_socket_variables(fabric: Fabric, rail: Rail) -> Iterator[EnvVar]:
         meet = f"{rail.network} is the fabric subnet that {', '.join(fabric.hosts)} share"
     yield EnvVar(name="VLLM_HOST_IP", value=str(rail.ip), why=f"address of {rail.name}: {meet}")
     for name in SOCKETS:
-        yield EnvVar(name=name, value=rail.name, why=f"the interface that has {rail.ip}")
+        yield EnvVar(name=name, value=rail.name, why="interface of VLLM_HOST_IP")
 
 
 def _derive_hca_variables(fabric: Fabric, host: Host) -> Iterator[EnvVar]:
@@ -72,7 +72,7 @@ def _derive_hca_variables(fabric: Fabric, host: Host) -> Iterator[EnvVar]:
     )
     given = host.get("nccl_env") or {}
     if str(given.get("NCCL_IB_DISABLE")) != "1":
-        why = "RDMA or an error, never a silent fall back to TCP"
+        why = "fail where RDMA is unavailable instead of falling back to TCP"
         yield EnvVar(name="NCCL_NET", value="IB", why=why)
 
 

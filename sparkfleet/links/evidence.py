@@ -1,4 +1,4 @@
-"""What the static checks look at: the fabric, the facts and the inventory of all hosts."""
+"""Input of the static checks: the fabric, the facts and the inventory of all hosts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Evidence:
     def twins(self, host: str) -> Iterator[Rail]:
         """Yield the rails that share a cage with one in use and are not in use.
 
-        None where the inventory names the interfaces or says how many: then it is on purpose (C13).
+        None where the inventory names the interfaces or their number: then it is intended.
         """
         ports = {rail.port for rail in self.fabric.rails[host] if rail.port is not None}
         if not self.named_interfaces(host) and self.hosts[host].get("link_rails") is None:

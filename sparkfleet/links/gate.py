@@ -1,4 +1,4 @@
-"""The gate as a whole: what the facts say, what reaches whom, and what passes."""
+"""The links gate: static checks, then reachability, then rates."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def run_gate(
 def sample_rates(pool: ConnectionPool, fabric: Fabric, hosts: Sequence[Host]) -> Samples:
     """Measure every port of every host for a moment, both ways: each host with the next one.
 
-    A moment can be an unlucky one: pairs that it would refuse are measured again, for longer.
+    A short measurement can be unlucky: pairs that it would refuse are measured again, for longer.
     """
     rounds = list(schedule_next_pairs(fabric.order or fabric.hosts))
     first = measure_rates(pool, fabric, hosts, rounds=rounds, seconds=MOMENT)

@@ -1,4 +1,4 @@
-"""The grammar of NCCL_IB_HCA: which HCAs a value selects (C07)."""
+"""The grammar of NCCL_IB_HCA: which HCAs a value selects."""
 
 from __future__ import annotations
 

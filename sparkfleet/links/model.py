@@ -1,7 +1,7 @@
 """The fabric of a cluster: rails, cages, cables, and who reaches whom at which address.
 
 A Spark shows each QSFP cage as two netdevs, because its SoC gives a device only four PCIe lanes;
-both are needed for 200 Gb/s (facts/dgx-spark.md 1.2). So::
+both are needed for 200 Gb/s. So::
 
     rail    one netdev, the HCA on it and the PCI function behind both
     cage    the rails that share a port index (f0 or f1), whatever their PCI domain
@@ -20,7 +20,7 @@ from sparkfleet.facts.rdma import Hca
 
 
 class Topology(enum.StrEnum):
-    """How the hosts are cabled; in a ring no subnet joins all of them."""
+    """The way the hosts are cabled; in a ring no subnet joins all of them."""
 
     DIRECT = "direct"
     SWITCH = "switch"
@@ -43,7 +43,7 @@ class Rail:
 
     @property
     def address(self) -> IPv4Interface | None:
-        """Its first IPv4 address, one that somebody gave before one that it gave itself."""
+        """Its first IPv4 address; a configured one before a self-assigned one."""
         given = [address for address in self.netdev.addresses if not address.is_link_local]
         return next(iter((*given, *self.netdev.addresses)), None)
 
@@ -74,7 +74,7 @@ class Cage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cable:
-    """What joins cages of two hosts: a cable, or a path through a switch; one subnet per rail."""
+    """A cable between cages of two hosts, or a path through a switch; one subnet per rail."""
 
     ends: tuple[Cage, Cage]
     networks: tuple[IPv4Network, ...]
@@ -97,7 +97,7 @@ class Cable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fabric:
-    """Which rails carry a cluster; pure facts and the inventory decided it, nothing was guessed.
+    """The rails that carry a cluster, decided by facts and the inventory; nothing is guessed.
 
     `rails` are those in use, `spare` the other QSFP rails of each host. `network` is the subnet in
     which all hosts meet; a ring has none, so `control` names a netdev outside the fabric for each
@@ -122,7 +122,7 @@ class Fabric:
     def address(self, host: str, peer: str | None = None) -> IPv4Address | None:
         """Return the address of `host` for the group, or the one that `peer` reaches over a cable.
 
-        None where there is none; `check` then says why.
+        None where there is none; the static gate then says why.
         """
         rail = self.rendezvous(host) if peer is None else next(self.between(host, peer), None)
         return None if rail is None else rail.ip

@@ -1,4 +1,4 @@
-"""What was proven of a cluster's links and when, as `links.json` on every node keeps it; pure."""
+"""The record of a cluster's verified links, kept as `links.json` on every node; pure."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from sparkfleet.quantities import parse_seconds
 from sparkfleet.variables import find_default
 
 FILE = "links.json"
-FORM = 1  # of the file; another one does not count
+FORM = 1  # version of the file; others are ignored
 RATES = ("link_expected_gbps", "link_speed")  # what the verdicts on rates were compared with
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinksReceipt:
-    """What a receipt on a node says that counts: of which facts, when, and whether all was well."""
+    """A receipt on a node: the facts it covers, its time, and whether links were refused."""
 
     facts: str
     at: datetime
@@ -90,7 +90,7 @@ def format_receipt(
 
 
 def parse_receipt(text: str) -> LinksReceipt | None:
-    """Return the receipt in a file's text; None where there is none that counts."""
+    """Return the receipt in a file's text; None where there is no valid one."""
     try:
         content = json.loads(text)
         if content["form"] != FORM:
@@ -107,20 +107,21 @@ def parse_receipt(text: str) -> LinksReceipt | None:
 def explain_expiry(
     receipts: Mapping[str, LinksReceipt | None], facts: str, hosts: Sequence[Host], now: datetime
 ) -> str:
-    """Return why the links have to be measured again; empty while the receipts hold.
+    """Return why the links have to be measured again; empty while the receipts are valid.
 
-    A receipt that let a refusal pass (`--allow-degraded`) does not hold for the next run.
+    A receipt that let a refusal pass (`--allow-degraded`) is not valid for the next run.
     """
     for host in hosts:
         receipt = receipts[host.name]
         stated = host.get("link_receipt_max_age")
         age = find_default("link_receipt_max_age") if stated is None else stated
         if receipt is None:
-            return f"{host.name} has no receipt of them"
+            return f"{host.name} has no link receipt"
         if receipt.facts != facts:
-            return f"the receipt on {host.name} is of other facts"
+            return f"the link receipt on {host.name} is outdated (hardware or addresses changed)"
         if not 0 <= (now - receipt.at).total_seconds() <= parse_seconds(age):
-            return f"the receipt on {host.name} is of {receipt.at:%Y-%m-%d %H:%M}"
+            measured = f"{receipt.at:%Y-%m-%d %H:%M}"
+            return f"the link receipt on {host.name} is not current (measured {measured})"
         if receipt.refused:
-            return f"the receipt on {host.name} is of links that were refused"
+            return f"the link receipt on {host.name} records refused links"
     return ""

@@ -1,8 +1,7 @@
-"""What a ring needs: an order of ranks along it, and a network outside it to meet in.
+"""The order of ranks along a ring, and the network outside it where ranks meet.
 
 NCCL's stock tree needs a path between hosts that are not neighbours, which a ring of four does
-not have (facts/dgx-spark.md 1.6, failure 43). For the bootstrap only the management network
-reaches everybody (C14).
+not have. For the bootstrap only the management network reaches all hosts.
 """
 
 from __future__ import annotations

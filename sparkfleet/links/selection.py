@@ -1,4 +1,4 @@
-"""Which rails carry the cluster: read from the hosts and the inventory, never guessed."""
+"""Select the rails that carry the cluster, from the hosts and the inventory; never guess."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def select_fabric(facts: Mapping[str, HostFacts], hosts: Sequence[Host]) -> Fabr
 
     A host's `link_interfaces` decides where the inventory gives it. Elsewhere the rails are those
     whose subnet every host is in (in a ring: a neighbour). What cannot be decided is left out, and
-    `check` says why (C16): nothing is guessed.
+    the static gate says why.
     """
     named = {host.name: tuple(map(str, host.get("link_interfaces") or ())) for host in hosts}
     rails = {host.name: find_qsfp_rails(facts[host.name]) for host in hosts}
     usable = {name: _select_usable(facts[name], rails[name], named[name]) for name in rails}
     everywhere = _select_rails(usable, _find_shared_networks(usable, len(hosts)))
     stated = next((host.get("link_topology") for host in hosts if host.get("link_topology")), None)
-    if len(hosts) > 2 and stated in (None, Topology.RING):  # two neighbours are a pair (C17)
+    if len(hosts) > 2 and stated in (None, Topology.RING):  # two neighbours are a pair
         ring = _build_fabric(
             rails, _select_rails(usable, _find_shared_networks(usable, 2)), Topology.RING
         )

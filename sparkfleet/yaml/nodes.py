@@ -28,7 +28,7 @@ class Node:
 
     @property
     def where(self) -> Where:
-        """Where the value starts."""
+        """The place where the value starts."""
         return self.source.where(self.line, self.col)
 
     @property

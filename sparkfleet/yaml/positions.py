@@ -92,11 +92,11 @@ def _is_json(text: str) -> bool:
 
 
 class _TooLargeError(Exception):
-    """The document unfolds to more than anybody writes by hand."""
+    """The document unfolds to more than a person writes by hand."""
 
 
 class _Builder:
-    """Turns PyYAML's nodes into ours, each of them once, and keeps the problems met on the way."""
+    """Converts PyYAML's nodes into `nodes`, each once, and keeps the problems on the way."""
 
     def __init__(self, source: Source) -> None:
         self.problems: list[Problem] = []
@@ -171,7 +171,7 @@ class _Builder:
         try:
             value = self._value(tree, tag)
         except (ValueError, OverflowError, LookupError, yaml.YAMLError):
-            return self._refuse(tree, f"{tree.value[:40]!r} is no {tag.removeprefix(TAG)}")
+            return self._refuse(tree, f"{tree.value[:40]!r} is not a valid {tag.removeprefix(TAG)}")
         return self._leaf(tree, Unsafe(value) if unsafe and isinstance(value, str) else value)
 
     def _value(self, tree: yaml.ScalarNode, tag: str) -> Any:

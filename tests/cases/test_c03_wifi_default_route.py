@@ -34,7 +34,7 @@ def test_wifi_that_was_asked_for_is_refused(name: str) -> None:
     ("name", "value", "seen"),
     [
         ("GLOO_SOCKET_IFNAME", F0, "it has no IPv4 address"),
-        ("TP_SOCKET_IFNAME", "docker0", "has no other address in the subnet of 172.17.0.1/16"),
+        ("TP_SOCKET_IFNAME", "docker0", "has no address of its own in the subnet of 172.17.0.1/16"),
         ("NCCL_SOCKET_IFNAME", "=docker", "no such interface"),
         ("GLOO_SOCKET_IFNAME", "enp1s0f1", "no such interface"),
     ],

@@ -177,7 +177,7 @@ STRICTER = {
     "a head outside of sparks": ("head-outside.yml", "head 'nas' is not in the group `sparks`"),
     "a cluster of nobody": ("cluster-without-hosts.yml", "'spark7' matches no host"),
     "an encrypted value": ("vaulted-value.yml", "ansible-vault encryption (!vault)"),
-    "group_vars both as file and as folder": ("two-files-one-group", "are both there"),
+    "group_vars both as file and as folder": ("two-files-one-group", "both exist"),
     "a priority where it has no effect": ("priority-in-group-vars", "has no effect"),
     "lists in lists in lists": ("nested-too-deep.yml", "nested more than 100 deep"),
     "YAML sets": ("set-tag.yml", "the tag !!set is not supported"),

@@ -160,7 +160,7 @@ def test_check_measures_nothing_and_says_so(lab: LabFleet, playbook: str) -> Non
     _forget()
     done = _type("playbook.run", playbook, "--check", "--verbose")
     assert done.returncode == 0
-    assert "not measured: spark-01 has no receipt of them; --check moves no data" in done.stdout
+    assert "not measured: spark-01 has no link receipt; --check moves no data" in done.stdout
     assert _receipts() == []
 
 
@@ -173,7 +173,7 @@ def test_a_cluster_that_runs_is_not_measured_with_its_own_traffic(
     done = _type("playbook.run", playbook, "--verbose")
     fleet.run_on("spark-02", ["kill", pid])
     assert done.returncode == 0, done.stdout
-    assert "spark-01 has no receipt of them; the cluster runs" in done.stdout
+    assert "spark-01 has no link receipt; the cluster runs" in done.stdout
     assert _receipts() == []
 
 

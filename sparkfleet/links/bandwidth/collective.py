@@ -26,7 +26,7 @@ Answer = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collective:
-    """What rank 0 measured; `rows` by operation, the smallest message first."""
+    """Measurements of rank 0; `rows` by operation, the smallest message first."""
 
     backend: str
     torch: str

@@ -1,4 +1,4 @@
-"""What a collective over all ranks means; pure."""
+"""Verdicts on a collective over all ranks; pure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def judge_answers(evidence: Evidence, answers: Mapping[str, Answer]) -> Iterator
                 expected="a collective over all ranks",
                 seen=answer["failed"],
                 source=SOURCE,
-                fix="the rank that failed first tells the cause; it ran with the rank's nccl.env",
+                fix="look for the cause at the rank that failed first; each ran with its nccl.env",
             )
 
 

@@ -1,4 +1,4 @@
-"""What links should carry: from the inventory, else what a ConnectX-7 in a Spark can; pure."""
+"""Expected rates of links: from the inventory, else those of a Spark's ConnectX-7; pure."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from sparkfleet.links.model import Fabric, Topology
 from sparkfleet.model import Host
 from sparkfleet.variables import find_default
 
-RAIL_GBPS = (
-    100.0  # Gb/s through the four PCIe lanes of a function; 92.6 to 111.7 were seen (facts 1.2)
-)
-RING_SHARE = 10 / 21.875  # NVIDIA's validator asks 10 GB/s of a ring, of a pair 21.875 (facts 3)
+RAIL_GBPS = 100.0  # Gb/s through the four PCIe lanes of a function; 92.6 to 111.7 were reported
+RING_SHARE = 10 / 21.875  # NVIDIA's validator asks 10 GB/s of a ring, of a pair 21.875
 
 
 def estimate_cable_gbps(hosts: Sequence[Host], *, rails: int) -> float:
@@ -22,7 +20,7 @@ def estimate_cable_gbps(hosts: Sequence[Host], *, rails: int) -> float:
 def estimate_busbw(fabric: Fabric, hosts: Sequence[Host]) -> float:
     """Return the bus bandwidth of a collective over all hosts with large messages, GB/s.
 
-    A second cable adds nothing notable (facts 1.2), so the weakest host's best cage counts.
+    A second cable adds nothing notable, so the weakest host's best cage counts.
     """
     most = [max((len(cage.rails) for cage in fabric.cages(host.name)), default=1) for host in hosts]
     slowest = min(

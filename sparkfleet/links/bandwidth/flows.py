@@ -1,4 +1,4 @@
-"""The requests that the program `onhost/bandwidth.py` gets, and what its results mean; pure."""
+"""The requests to the program `fabric/bandwidth` on a host, and its parsed results; pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sparkfleet.links.bandwidth.perftest import parse_ib_write_bw
 from sparkfleet.links.bandwidth.rates import Delay, MeasuredRate, Way
 from sparkfleet.links.model import Rail
 
-STREAMS = 4  # TCP streams a rail: iperf3 shows 96 Gb/s with one, 111 with four (facts 3)
+STREAMS = 4  # TCP streams a rail: iperf3 shows 96 Gb/s with one, 111 with four
 ROUND_TRIPS = 200
 WRITE = 65536 * 4  # bytes of one iteration: ib_write_bw's default size on four queue pairs
 EXCERPT_LENGTH = 200  # characters of a tool's output that a reason quotes

@@ -30,9 +30,9 @@ def measure_rates(
 ) -> Samples:
     """Measure the rates of every way and the round trips of every rail between the given pairs.
 
-    The pairs of a round work at the same time; each way takes `seconds`. One channel a host. What
-    does not answer costs seconds and is told in its sample. Raises the SparkfleetError of a host
-    that did not take part.
+    The pairs of a round work at the same time; each way takes `seconds`. One channel a host. A
+    peer that does not answer costs seconds and is reported in its sample. Raises the
+    SparkfleetError of a host that did not take part.
     """
     each = [(pairs, list(schedule_steps(fabric, pairs))) for pairs in rounds]
     limit = STEP_LIMIT * (1 + sum(len(plan) for _, plan in each))
@@ -58,7 +58,7 @@ class Ensemble:
     hosts: Mapping[str, Host]
 
     def round_trips(self, step: Sequence[Way]) -> list[Delay]:
-        """Time small round trips on every rail of every way; one direction tells for both."""
+        """Time small round trips on every rail of every way; one direction is enough."""
         passed = self._pass([(way, "echo") for way in step], 0)
         return [
             delay

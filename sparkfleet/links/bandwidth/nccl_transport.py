@@ -1,4 +1,4 @@
-"""Which transport NCCL took, by its own INFO lines: RDMA, or TCP without a word (C31)."""
+"""The transport that NCCL took, by its own INFO lines: RDMA, or silently TCP."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ VERSION = re.compile(r"NCCL version (\S+)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transport:
-    """What one rank said: `networks` are those that channels or the start named.
+    """The log of one rank: `networks` are those that channels or the start named.
 
-    `devices` are HCAs, or netdevs for TCP; `version` is empty where the log does not tell. `bare`
-    says that NCCL found no RDMA device: it prints ``NET/IB : Using`` all the same, with none.
+    `devices` are HCAs, or netdevs for TCP; `version` is empty where the log has none. `bare` means
+    that NCCL found no RDMA device: it still prints ``NET/IB : Using``, with none.
     """
 
     rank: str
@@ -41,7 +41,7 @@ class Transport:
 def parse_transports(log: str) -> Mapping[str, Transport]:
     """Return what each rank (``host:pid``) says in a log; prefixes before NCCL's own are skipped.
 
-    Channels tell what is in use; where a log has none, the start (``NET/IB : Using``) does.
+    Channels show what is in use; where a log has none, the start (``NET/IB : Using``) does.
     """
     messages: dict[str, list[str]] = {}
     for line in log.splitlines():
@@ -65,9 +65,9 @@ def _parse_transport(rank: str, text: str) -> Transport:
 
 
 def judge_transport(host: str, transport: Transport, *, rdma: bool = True) -> Verdict | None:
-    """Return the verdict on what a rank on `host` took, or None where its log does not tell.
+    """Return the verdict on what a rank on `host` took, or None where its log does not show it.
 
-    Without `rdma` none was to be expected there, and TCP is no error.
+    Without `rdma` TCP is expected there and passes.
     """
     if not transport.networks and not (transport.bare and rdma):
         return None

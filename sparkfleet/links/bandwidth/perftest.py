@@ -1,4 +1,4 @@
-"""What bandwidth tools print, and how large to let them measure; pure."""
+"""Parse the output of bandwidth tools, and limit their message sizes; pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class CollectiveRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteBandwidth:
-    """What `ib_write_bw` printed: `average` in Gb/s, MTU in bytes."""
+    """The output of `ib_write_bw`: `average` in Gb/s, MTU in bytes."""
 
     device: str
     mtu: int

@@ -1,6 +1,6 @@
-"""Which band a measured rate is in, and the known causes of each; pure.
+"""The band of a measured rate, and the known causes of each; pure.
 
-Figures: facts/dgx-spark.md section 3. One rail carries about 100 Gb/s, both about 200; a healthy
+Figures of public reports: one rail carries about 100 Gb/s, both about 200; a healthy
 pair shows 22 to 24 GB/s of all_gather bus bandwidth, 13 to 14 with one rail, 1 to 3 over TCP.
 """
 

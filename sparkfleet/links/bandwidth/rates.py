@@ -1,4 +1,4 @@
-"""What to measure between hosts, in which order, and what it gave; pure."""
+"""The measurements between hosts, their order, and their results; pure."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Way:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredRate:
-    """What passed on a way, Gb/s; `tool` is tcp or ib_write_bw.
+    """The rate on a way, Gb/s; `tool` is tcp or ib_write_bw.
 
-    `need` tells for which part of the time a stream's two ends ran or waited for a CPU, `idle` how
+    `need` is for which part of the time a stream's two ends ran or waited for a CPU, `idle` how
     much of the CPUs the busier host had to spare. `why` is empty, or says why nothing passed.
     """
 

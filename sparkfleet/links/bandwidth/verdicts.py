@@ -1,4 +1,4 @@
-"""What measured rates mean; pure."""
+"""Verdicts on measured rates; pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Addresses: one subnet a rail, none twice, none that a host gave itself, routes that fit."""
+"""Addresses: one subnet per rail, no duplicates, no self-assigned ones, matching routes."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _report_shared_subnet(rail: Rail, netdev: Netdev) -> Verdict:
 
 
 def check_link_local(evidence: Evidence) -> Iterator[Verdict]:
-    """Warn of addresses that a host gave itself (C10): they change, and GIDs with them."""
+    """Warn of self-assigned (link-local) addresses: they change, and the GIDs with them."""
     for host in evidence.hosts:
         cabled = (*evidence.fabric.rails[host], *evidence.twins(host))
         for rail in cabled:
@@ -188,14 +188,14 @@ def check_neighbours(evidence: Evidence) -> Iterator[Verdict]:
                     host,
                     f"{entry.netdev} to {peer.ip}",
                     expected=f"{peer.host} ({peer.netdev.mac})",
-                    seen=f"{entry.mac}, which is none of its interfaces",
+                    seen=f"{entry.mac}, which is not one of its interfaces",
                     source="ip -j neigh",
                     fix=f"find the machine that also has {peer.ip} and change its address",
                 )
 
 
 def check_default_route(evidence: Evidence) -> Iterator[Verdict]:
-    """Expect a wired default route (C52); the fabric does not depend on it."""
+    """Expect a wired default route; the fabric does not depend on it."""
     for host in evidence.hosts:
         facts = evidence.facts[host]
         route = facts.default_route

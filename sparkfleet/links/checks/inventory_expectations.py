@@ -1,4 +1,4 @@
-"""What the inventory says the hosts are; silent where it says nothing."""
+"""Compare the hosts with what the inventory states; silent where it states nothing."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def check_expected_cables(evidence: Evidence) -> Iterator[Verdict]:
                     host,
                     name,
                     expected=f"a cable to {end}",
-                    seen=", ".join(ends) or "nobody in its subnet",
+                    seen=", ".join(ends) or "no other host in its subnet",
                     source="link_cables, ip -j addr",
                     fix="plug the cable in where the inventory says, or correct link_cables; the "
                     "far end is the one that has an address in the same subnet",

@@ -10,12 +10,12 @@ from sparkfleet.links.evidence import Check, Evidence
 from sparkfleet.model import Verdict
 from sparkfleet.verdicts import warning
 
-KHO_KERNELS = re.compile(r"7\.0\.0-(31|1019)\b")  # facts/dgx-spark.md 4, row 39
+KHO_KERNELS = re.compile(r"7\.0\.0-(31|1019)\b")  # known to lose the CMA without kho=off
 UPDATER = "/var/lib/dpkg/info/mlnx-fw-updater.list"
 
 
 def check_equal_versions(evidence: Evidence) -> Iterator[Verdict]:
-    """Expect the head's firmware, kernel, page size, driver and DGX OS on every host (C20)."""
+    """Expect the head's firmware, kernel, page size, driver and DGX OS on every host."""
     head, *rest = evidence.hosts
     reference = _collect_versions(evidence, head)
     for host in rest:
@@ -47,7 +47,7 @@ def _collect_versions(evidence: Evidence, host: str) -> dict[str, tuple[str, str
 
 
 def check_kernel_cma(evidence: Evidence) -> Iterator[Verdict]:
-    """Warn of kernels that lose the contiguous memory which RDMA registers (C15)."""
+    """Warn of kernels that lose the contiguous memory (CMA) that RDMA registers."""
     for host in evidence.hosts:
         facts = evidence.facts[host]
         if (
@@ -76,7 +76,7 @@ def _report_kernel(facts: HostFacts, actual: str, source: str) -> Verdict:
 
 
 def check_firmware_updater(evidence: Evidence) -> Iterator[Verdict]:
-    """Warn of the package that flashes the NIC when it is upgraded: it bricked one (C20)."""
+    """Warn of the package that flashes the NIC when it is upgraded; it bricked one."""
     for host in evidence.hosts:
         if evidence.facts[host].read(UPDATER).lack is None:
             yield warning(

@@ -1,4 +1,4 @@
-"""Variables: those of each rank name what its host has, take effect, and agree between ranks."""
+"""NCCL variables name what each host has, take effect, and agree between ranks."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from sparkfleet.links.evidence import Check, Evidence
 from sparkfleet.model import Verdict
 from sparkfleet.verdicts import error, warning
 
-PLACEHOLDER = re.compile(r"<[^<>]*>|\b(roce|en)[A-Za-z0-9]*[XYZ]")  # rocepXsYfZ (C05)
+PLACEHOLDER = re.compile(r"<[^<>]*>|\b(roce|en)[A-Za-z0-9]*[XYZ]")  # rocepXsYfZ
 
 
 def check_placeholders(evidence: Evidence) -> Iterator[Verdict]:
-    """Refuse example text that was left in a value (C05)."""
+    """Refuse example text that was left in a value."""
     for host in evidence.hosts:
         for name, value in evidence.environment(host).items():
             if value and PLACEHOLDER.search(value):
@@ -32,7 +32,7 @@ def check_placeholders(evidence: Evidence) -> Iterator[Verdict]:
 
 
 def check_hca_variable(evidence: Evidence) -> Iterator[Verdict]:
-    """Expect members of NCCL_IB_HCA to exist and sit on a fabric rail (C01, C07, C08)."""
+    """Expect members of NCCL_IB_HCA to exist and be on a fabric rail."""
     for host in evidence.hosts:
         value = evidence.environment(host).get("NCCL_IB_HCA")
         if value is None:
@@ -73,13 +73,13 @@ def _report_one_rail(host: str, value: str, used: set[str]) -> Verdict:
         expected=f"{','.join(sorted(used))}: both rails of the cage",
         seen=value,
         source="nccl_env, vllm_env",
-        fix="one rail carries about half (98 instead of 161 Gb/s, C13); on purpose: name the "
+        fix="one rail carries about half (98 instead of 161 Gb/s); if intended, name the "
         "interface in link_interfaces",
     )
 
 
 def check_host_ip(evidence: Evidence) -> Iterator[Verdict]:
-    """Expect VLLM_HOST_IP to be an address of that host, and no loopback (C04, C37)."""
+    """Expect VLLM_HOST_IP to be an address of that host, and no loopback."""
     for host in evidence.hosts:
         value = evidence.environment(host).get("VLLM_HOST_IP")
         facts = evidence.facts[host]
@@ -94,7 +94,7 @@ def check_host_ip(evidence: Evidence) -> Iterator[Verdict]:
                 expected="an address of this host that every peer reaches",
                 seen=value or "unset",
                 source="nccl_env, vllm_env, ip -j addr",
-                fix="remove it from nccl_env: the fabric address is taken",
+                fix="remove it from nccl_env: the fabric address is used then",
             )
 
 
@@ -106,7 +106,7 @@ def _parse_ipv4(text: str) -> IPv4Address | None:
 
 
 def check_ineffective_values(evidence: Evidence) -> Iterator[Verdict]:
-    """Warn of values that do nothing, or not what they seem to (facts 4, row 81)."""
+    """Warn of values that do nothing, or not what they seem to."""
     for host in evidence.hosts:
         variables = evidence.environment(host)
         for name, value in variables.items():
@@ -133,7 +133,7 @@ def check_ineffective_values(evidence: Evidence) -> Iterator[Verdict]:
 
 
 def check_rank_differences(evidence: Evidence) -> Iterator[Verdict]:
-    """Warn of variables that differ between ranks without being per host (C37)."""
+    """Warn of variables that differ between ranks without being per host."""
     head, *rest = evidence.hosts
     reference = evidence.environment(head)
     for host in rest:
@@ -152,7 +152,7 @@ def check_rank_differences(evidence: Evidence) -> Iterator[Verdict]:
 
 
 def check_inherited_variables(evidence: Evidence) -> Iterator[Verdict]:
-    """Warn of files and logins that set NCCL variables past the inventory (C15)."""
+    """Warn of files and logins that set NCCL variables outside the inventory."""
     for host in evidence.hosts:
         facts = evidence.facts[host]
         rendered = evidence.environment(host)
@@ -173,7 +173,7 @@ def check_inherited_variables(evidence: Evidence) -> Iterator[Verdict]:
                         source=source,
                         fix="the rendered value wins"
                         if rendered.get(name)
-                        else "remove it there, or say it in nccl_env",
+                        else "remove it there, or set it in nccl_env",
                     )
 
 

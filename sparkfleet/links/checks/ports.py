@@ -10,13 +10,13 @@ from sparkfleet.model import Severity, Verdict
 from sparkfleet.variables import find_default
 from sparkfleet.verdicts import build_verdict, error, warning
 
-JUMBO = 9000  # bytes; the MTU of every tuned setup (facts/dgx-spark.md 1.4)
-LANES = 4  # of PCIe that the SoC gives a function (facts/dgx-spark.md 1.2)
+JUMBO = 9000  # bytes; the MTU of every tuned setup
+LANES = 4  # of PCIe that the SoC gives a function
 NET = "/sys/class/net"
 
 
 def check_port_state(evidence: Evidence) -> Iterator[Verdict]:
-    """Expect a link on every rail of a cabled cage; tell no cable from switched off."""
+    """Expect a link on every rail of a cabled cage; distinguish no cable from switched off."""
     for host in evidence.hosts:
         for rail in (*evidence.fabric.rails[host], *evidence.twins(host)):
             if not rail.netdev.carrier:
@@ -64,7 +64,7 @@ def check_port_speed(evidence: Evidence) -> Iterator[Verdict]:
     """Expect the rate of `link_speed` on every port.
 
     Less is an error where the inventory states the rate, and below half of it; else a warning: 100
-    Gb/s cables are in use (C18, cases S25).
+    Gb/s cables are in use.
     """
     for rail in evidence.rails():
         host = evidence.hosts[rail.host]
@@ -86,7 +86,7 @@ def check_port_speed(evidence: Evidence) -> Iterator[Verdict]:
 
 
 def check_pcie_lanes(evidence: Evidence) -> Iterator[Verdict]:
-    """Expect the four PCIe lanes that a Spark gives each function (facts 4, row 6)."""
+    """Expect the four PCIe lanes that a Spark gives each function."""
     for rail in evidence.rails():
         functions = evidence.facts[rail.host].functions
         function = next(
@@ -105,7 +105,7 @@ def check_pcie_lanes(evidence: Evidence) -> Iterator[Verdict]:
 
 
 def check_missing_rails(evidence: Evidence) -> Iterator[Verdict]:
-    """Expect as many rails in each cage as in the others: one that is gone is no link down."""
+    """Expect as many rails in each cage as in the others; a missing netdev has no link to check."""
     cages = [cage for host in evidence.hosts for cage in evidence.whole_cages(host)]
     most = max((len(cage.rails) for cage in cages), default=0)
     for cage in cages:
@@ -122,7 +122,7 @@ def check_missing_rails(evidence: Evidence) -> Iterator[Verdict]:
 
 
 def check_unused_rails(evidence: Evidence) -> Iterator[Verdict]:
-    """Expect both rails of a cabled cage in use: one carries about half (C13, C10).
+    """Expect both rails of a cabled cage in use: one carries about half.
 
     One whose other end has an address is meant to be used: then it is an error.
     """
@@ -159,7 +159,7 @@ def _report_no_address(say: Callable[..., Verdict], rail: Rail, expected: str) -
         seen=str(rail.address or "no IPv4 address, so no RoCE v2 GID either"),
         source="ip -j addr",
         fix="give it a static address in the subnet of the other end (/etc/netplan/40-cx7.yaml); "
-        "one rail on purpose: set link_interfaces",
+        "to use one rail only, set link_interfaces",
     )
 
 
@@ -169,9 +169,9 @@ def _report_other_subnet(rail: Rail, peers: list[Rail]) -> Verdict:
         rail.host,
         f"{rail.name} {rail.address}",
         expected="the subnet of the rail at the other end of its cable",
-        seen=f"nobody else in it; there: {_join_rail_addresses(peers) or 'no second rail'}",
+        seen=f"no other host in it; other end: {_join_rail_addresses(peers) or 'no second rail'}",
         source="ip -j addr",
-        fix="give both ends addresses in one subnet; one rail on purpose: set link_interfaces",
+        fix="give both ends addresses in one subnet; to use one rail only, set link_interfaces",
     )
 
 
@@ -180,7 +180,7 @@ def _join_rail_addresses(rails: list[Rail]) -> str:
 
 
 def check_netdev_mtu(evidence: Evidence) -> Iterator[Verdict]:
-    """Expect one MTU on all rails: the stated one, else the largest in use (C11)."""
+    """Expect one MTU on all rails: the stated one, else the largest in use."""
     largest = max((rail.netdev.mtu or 0 for rail in evidence.rails()), default=0)
     for rail in evidence.rails():
         stated = evidence.hosts[rail.host].get("link_mtu")
@@ -188,7 +188,7 @@ def check_netdev_mtu(evidence: Evidence) -> Iterator[Verdict]:
         if rail.netdev.mtu != expected:
             yield _report_mtu(error, rail, expected, "another rail has it, or link_mtu says so")
         elif expected < JUMBO and not stated:
-            why = f"works, prefill is slower; link_mtu: {expected} if it is meant"
+            why = f"works, prefill is slower; set link_mtu: {expected} if intended"
             yield _report_mtu(warning, rail, JUMBO, why)
 
 
@@ -205,7 +205,7 @@ def _report_mtu(say: Callable[..., Verdict], rail: Rail, expected: int, why: str
 
 
 def check_bonds(evidence: Evidence) -> Iterator[Verdict]:
-    """Refuse a rail in a bond or bridge: RoCE does not follow it (cases S22)."""
+    """Refuse a rail in a bond or bridge: RoCE does not follow it."""
     for rail in evidence.rails():
         if rail.netdev.master:
             yield error(

@@ -11,14 +11,14 @@ from sparkfleet.model import Verdict
 from sparkfleet.verdicts import error, info
 
 HOTPLUG = (
-    "no QSFP cable in? since early-2026 firmware the NIC leaves the PCI bus then: plug in the "
-    "cable, else reboot"
+    "with early-2026 firmware the NIC leaves the PCI bus while no QSFP cable is plugged in: plug "
+    "in the cable, else reboot"
 )
 TREE = "/sys/class/infiniband"
 
 
 def check_named_interfaces(evidence: Evidence) -> Iterator[Verdict]:
-    """Refuse a named interface that is not there or cannot carry a fabric (C19)."""
+    """Refuse a named interface that does not exist or cannot carry a fabric."""
     for host in evidence.hosts:
         facts = evidence.facts[host]
         for name in evidence.named_interfaces(host):
@@ -33,12 +33,12 @@ def check_named_interfaces(evidence: Evidence) -> Iterator[Verdict]:
                 expected="a wired interface of this host",
                 seen="no such interface" if netdev is None else "Wi-Fi or loopback",
                 source="/sys/class/net",
-                fix=f"it has: {', '.join(real or [dev.name for dev in facts.netdevs])}",
+                fix=f"known: {', '.join(real or [dev.name for dev in facts.netdevs])}",
             )
 
 
 def check_nic_presence(evidence: Evidence) -> Iterator[Verdict]:
-    """Tell a NIC that left the bus, or a driver without RDMA, from a link that is down (C20)."""
+    """Distinguish a NIC that left the bus, or a driver without RDMA, from a link that is down."""
     for host in evidence.hosts:
         facts = evidence.facts[host]
         tree = facts.read(TREE)
@@ -67,7 +67,7 @@ def check_nic_presence(evidence: Evidence) -> Iterator[Verdict]:
 
 
 def check_rail_selection(evidence: Evidence) -> Iterator[Verdict]:
-    """Say for every host without a rail, and every named rail without a peer, why."""
+    """Explain each host without a rail, and each named rail without a peer."""
     for host in evidence.hosts:
         used = evidence.fabric.rails[host]
         named = evidence.named_interfaces(host)
@@ -84,7 +84,7 @@ def _report_no_rail(evidence: Evidence, host: str, rest: list[Rail]) -> Verdict:
             "link.cable",
             host,
             ", ".join(rail.name for rail in rest),
-            expected="a link on one port at least",
+            expected="a link on at least one port",
             seen="no cable" if any(rail.netdev.cable is False for rail in rest) else "no carrier",
             source="/sys/class/net/*/carrier, ethtool",
             fix="plug the QSFP cable in at both ends until it clicks",
@@ -124,7 +124,7 @@ def _report_no_peer(evidence: Evidence, rail: Rail) -> Verdict:
 
 
 def check_ambiguity(evidence: Evidence) -> Iterator[Verdict]:
-    """Refuse to choose between two cages (C16): taking the first would be a guess."""
+    """Refuse to choose between two cages: taking the first would be a guess."""
     for host in evidence.hosts:
         if evidence.named_interfaces(host):
             continue
@@ -150,7 +150,7 @@ def _find_peer_hosts(evidence: Evidence, rail: Rail) -> frozenset[str]:
 
 
 def check_cages(evidence: Evidence) -> Iterator[Verdict]:
-    """Note cages that differ between hosts (C09): variables are per host, so nothing is wrong."""
+    """Note cages that differ between hosts: variables are per host, so nothing is wrong."""
     ports = {host: {rail.port for rail in evidence.fabric.rails[host]} for host in evidence.hosts}
     single = {host: next(iter(indexes)) for host, indexes in ports.items() if len(indexes) == 1}
     if len(single) == len(ports) and len(set(single.values())) > 1:

@@ -1,4 +1,4 @@
-"""RDMA: a device on every rail, ACTIVE, with the GID of that rail's address, that we may use."""
+"""RDMA: a device on every rail, ACTIVE, with the GID of that rail's address, open to this user."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ RDMA = "/sys/class/infiniband"
 DEVICES = "/dev/infiniband"
 FULL_RDMA_MTU = 4096  # bytes; what a netdev MTU of 9000 gives
 JUMBO = 9000
-UNRAISED = 8 * 1024 * 1024  # bytes that a login may lock where nobody set a limit (Linux 5.16)
+UNRAISED = 8 * 1024 * 1024  # bytes that a login may lock by default (Linux 5.16)
 
 
 def check_rdma_devices(evidence: Evidence) -> Iterator[Verdict]:
-    """Expect an RDMA device on every rail: NCCL falls back to TCP without (facts 4, row 1)."""
+    """Expect an RDMA device on every rail: NCCL falls back to TCP without one."""
     for rail in evidence.rails():
         if rail.hca is None:
             tree = evidence.facts[rail.host].read(RDMA)
@@ -37,7 +37,7 @@ def check_rdma_devices(evidence: Evidence) -> Iterator[Verdict]:
 
 
 def check_rdma_state(evidence: Evidence) -> Iterator[Verdict]:
-    """Expect every port ACTIVE and LinkUp; DOWN with LinkUp occurs (facts 1.5)."""
+    """Expect every port ACTIVE and LinkUp; DOWN with LinkUp occurs."""
     for rail, hca in _pair_rails_and_hcas(evidence):
         if not hca.up and rail.netdev.carrier:
             yield error(
@@ -73,7 +73,7 @@ def check_gids(evidence: Evidence) -> Iterator[Verdict]:
 
 
 def check_gid_index(evidence: Evidence) -> Iterator[Verdict]:
-    """Expect a stated GID index to fit every HCA in use; left unset, they may differ (C06)."""
+    """Expect a stated GID index to fit every HCA in use; left unset, they may differ."""
     for host in evidence.hosts:
         stated = evidence.environment(host).get("NCCL_IB_GID_INDEX")
         for rail in evidence.fabric.rails[host]:
@@ -87,8 +87,7 @@ def check_gid_index(evidence: Evidence) -> Iterator[Verdict]:
                     seen=f"NCCL_IB_GID_INDEX={stated}",
                     source=f"{RDMA}/{rail.hca.name}/ports/{rail.hca.port}/gids",
                     fix=f"nccl_ib_gid_index: auto (NCCL >= 2.21 finds it), or {indexes[0]} "
-                    f"for this "
-                    "host alone",
+                    "for this host alone",
                 )
     yield from _check_equal_gid_indexes(evidence)
 
@@ -114,7 +113,7 @@ def _check_equal_gid_indexes(evidence: Evidence) -> Iterator[Verdict]:
 
 
 def check_rdma_mtu(evidence: Evidence) -> Iterator[Verdict]:
-    """Expect the RDMA MTU to follow the netdev's: 1024 goes with 1500 (facts 1.4)."""
+    """Expect the RDMA MTU to follow the netdev's: 1024 goes with 1500."""
     for rail, hca in _pair_rails_and_hcas(evidence):
         small = hca.active_mtu is not None and hca.active_mtu < FULL_RDMA_MTU
         if hca.up and small and (rail.netdev.mtu or 0) >= JUMBO:
@@ -130,7 +129,7 @@ def check_rdma_mtu(evidence: Evidence) -> Iterator[Verdict]:
 
 
 def check_rdma_access(evidence: Evidence) -> Iterator[Verdict]:
-    """Expect RDMA devices that the user may open (facts 4, row 1)."""
+    """Expect RDMA devices that the user may open."""
     for host in evidence.hosts:
         facts = evidence.facts[host]
         folder = facts.read(DEVICES)
@@ -145,15 +144,15 @@ def check_rdma_access(evidence: Evidence) -> Iterator[Verdict]:
                 source=DEVICES,
                 fix="load the driver: sudo modprobe ib_uverbs"
                 if folder.lack is Lack.MISSING
-                else f"let {facts.system.user or 'the user'} open them (udev rule, group rdma)",
+                else f"allow {facts.system.user or 'the user'} to open it (udev rule, group rdma)",
             )
 
 
 def check_memlock(evidence: Evidence) -> Iterator[Verdict]:
-    """Expect a login that may lock the memory that RDMA registers (facts 4, row 40).
+    """Expect a login that may lock the memory that RDMA registers.
 
-    Refuse the limit that nobody raised and one below `link_memlock`; warn of another one. Docker's
-    daemon is asked for containers without a limit, whatever the login has.
+    Refuse the default limit and one below `link_memlock`; warn of another one. Docker starts
+    containers without a limit, whatever limit the login has.
     """
     for host, entry in evidence.hosts.items():
         limit = evidence.facts[host].system.memlock
@@ -170,7 +169,7 @@ def check_memlock(evidence: Evidence) -> Iterator[Verdict]:
                 seen=f"{limit} bytes",
                 source="getrlimit(RLIMIT_MEMLOCK)",
                 fix="ibv_reg_mr fails with 'Cannot allocate memory': '* - memlock unlimited' in "
-                "/etc/security/limits.d/, then log in again; a limit that is meant: link_memlock",
+                "/etc/security/limits.d/, then log in again; if intended, set link_memlock",
             )
 
 

@@ -1,4 +1,4 @@
-"""What only a ring needs; silent for other fabrics."""
+"""Checks of a ring; silent for other fabrics."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def check_ring_cables(evidence: Evidence) -> Iterator[Verdict]:
                 host,
                 "fabric cables",
                 expected="a cable to each of two neighbours",
-                seen=f"subnets shared with {', '.join(around) or 'nobody'}",
+                seen=f"subnets shared with {', '.join(around) or 'no other host'}",
                 source="ip -j addr",
                 fix="give both ends of each cable addresses in one subnet of their own, or correct "
                 "link_topology and link_interfaces",
@@ -33,7 +33,7 @@ def check_ring_cables(evidence: Evidence) -> Iterator[Verdict]:
 
 
 def check_ring_ports(evidence: Evidence) -> Iterator[Verdict]:
-    """Expect each cable of a ring of three to join a port 0 and a port 1 (C15)."""
+    """Expect each cable of a ring of three to join a port 0 and a port 1."""
     fabric = evidence.fabric
     if fabric.topology is not Topology.RING or len(fabric.hosts) != TRIANGLE:
         return
@@ -52,7 +52,7 @@ def check_ring_ports(evidence: Evidence) -> Iterator[Verdict]:
 
 
 def check_ring_order(evidence: Evidence) -> Iterator[Verdict]:
-    """Expect neighbours in rank to be neighbours by cable (facts 4, row 86)."""
+    """Expect neighbours in rank to be neighbours by cable."""
     fabric = evidence.fabric
     pairs = zip(fabric.hosts, (*fabric.hosts[1:], fabric.hosts[0]), strict=True)
     for host, following in pairs if fabric.order else ():
@@ -69,7 +69,7 @@ def check_ring_order(evidence: Evidence) -> Iterator[Verdict]:
 
 
 def check_ring_control(evidence: Evidence) -> Iterator[Verdict]:
-    """Expect one wired network outside the ring on which all hosts can meet (C14)."""
+    """Expect one wired network outside the ring on which all hosts can meet."""
     fabric, hosts = evidence.fabric, tuple(evidence.hosts.values())
     if fabric.topology is not Topology.RING or fabric.control:
         return
@@ -87,7 +87,7 @@ def check_ring_control(evidence: Evidence) -> Iterator[Verdict]:
 
 
 def check_ring_settings(evidence: Evidence) -> Iterator[Verdict]:
-    """Refuse settings that overrule what a ring needs of NCCL (C14)."""
+    """Refuse settings that override what a ring needs of NCCL."""
     fabric = evidence.fabric
     if fabric.topology is not Topology.RING:
         return
@@ -116,11 +116,11 @@ def _report_no_diagonal(host: str) -> Verdict:
         "ring.nccl",
         host,
         "NCCL",
-        expected="an NCCL that does without a tree",
+        expected="an NCCL build that does not need a tree",
         seen="not known before a start",
         source="docs/links.md",
-        fix="if the start dies in TransportTreeConnect, NCCL connected its tree all the same: use "
-        "a build that is patched for rings",
+        fix="if the start fails in TransportTreeConnect, NCCL connected its tree anyway: use a "
+        "build that is patched for rings",
     )
 
 

@@ -13,7 +13,7 @@ SOCKETS = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME")
 
 
 def check_socket_variables(evidence: Evidence) -> Iterator[Verdict]:
-    """Expect them to name interfaces over which the host meets all others (C03, C05)."""
+    """Expect them to name interfaces over which the host meets all others."""
     for host in evidence.hosts:
         variables = evidence.environment(host)
         for name in SOCKETS:
@@ -36,7 +36,7 @@ def _report_socket(host: str, name: str, problem: str) -> Verdict:
         expected="a wired interface of this host, in a subnet of all the others",
         seen=problem,
         source="nccl_env, vllm_env, /sys/class/net, ip -j addr",
-        fix=f"remove {name} from nccl_env and vllm_env: the interface of VLLM_HOST_IP is taken",
+        fix=f"remove {name} from nccl_env and vllm_env: the interface of VLLM_HOST_IP is used then",
     )
 
 
@@ -57,12 +57,12 @@ def _explain_unfit(evidence: Evidence, host: str, netdev: Netdev) -> str:
         return "it has no IPv4 address"
     for peer in evidence.hosts:
         if peer != host and not _shares_subnet(evidence, peer, netdev):
-            return f"{peer} has no other address in the subnet of {netdev.addresses[0]}"
+            return f"{peer} has no address of its own in the subnet of {netdev.addresses[0]}"
     return ""
 
 
 def _shares_subnet(evidence: Evidence, peer: str, netdev: Netdev) -> bool:
-    """Return whether host `other` is in a subnet of `netdev`, at an address of its own."""
+    """Return whether `peer` is in a subnet of `netdev`, at an address of its own."""
     return any(
         interface.network == mine.network
         and interface.ip != mine.ip  # docker0 is the same everywhere
@@ -79,7 +79,7 @@ def _parse_interface_names(value: str) -> tuple[str, ...]:
 
 
 def check_bootstrap(evidence: Evidence) -> Iterator[Verdict]:
-    """Note a NCCL_SOCKET_IFNAME off the fabric: it is where ranks meet, no more (C12)."""
+    """Note a NCCL_SOCKET_IFNAME off the fabric: it only decides where ranks meet."""
     for host in evidence.hosts:
         meets = evidence.fabric.rendezvous(host)
         value = evidence.environment(host).get("NCCL_SOCKET_IFNAME") or ""

@@ -55,10 +55,10 @@ def run_static_gate(
 def check_machines(
     fabric: Fabric, facts: Mapping[str, HostFacts], hosts: Sequence[Host]
 ) -> tuple[Verdict, ...]:
-    """Return what is wrong with the machines themselves, also with a single one."""
+    """Return the verdicts on the machines themselves, also for a single host."""
     evidence = Evidence(fabric=fabric, facts=facts, hosts={host.name: host for host in hosts})
     return tuple(verdict for check in machines.CHECKS for verdict in check(evidence))
 
 
 def _report_passed(host: str, title: str) -> Verdict:
-    return ok("link.static", host, "fabric", expected=title, seen="just that", source="facts")
+    return ok("link.static", host, "fabric", expected=title, seen="as expected", source="facts")

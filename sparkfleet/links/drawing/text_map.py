@@ -10,7 +10,7 @@ NOTHING = "no cable of this cluster"
 
 
 def render_text_map(fabric: Fabric) -> Iterator[str]:
-    """Yield the map: who is joined to whom, over which rails."""
+    """Yield the map: which hosts are connected, over which rails."""
     if fabric.topology is Topology.SWITCH:
         yield from _render_switch(fabric)
     else:

@@ -1,1 +1,1 @@
-"""The active gate: who answers whom, on which rail."""
+"""The active gate: which hosts answer each other, on which rail."""

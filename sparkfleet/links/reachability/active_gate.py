@@ -1,4 +1,4 @@
-"""The active part of the gate: every host listens, calls and pings, all at the same time."""
+"""The active part of the gate: all hosts listen, call and ping at the same time."""
 
 from __future__ import annotations
 

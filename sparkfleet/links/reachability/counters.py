@@ -1,4 +1,4 @@
-"""Error counters of HCAs that rise: a fabric that loses packets (C18); pure."""
+"""Error counters of HCAs that rise: a fabric that loses packets; pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every host does in the active part of the gate, and what it saw; pure."""
+"""The role of every host in the active part of the gate, and its report; pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sparkfleet.variables import find_default
 
 ICMP_AND_IP = 28  # bytes of header in front of a ping's payload
 PINGS = 50  # packets a rail and direction
-FEW = 8  # hosts that all call each other; of more each calls some, see `reach_plan`
+FEW = 8  # hosts that all call each other; of more each calls some, see `plan_reachability`
 FREE_PORT = 0  # stands for the ports that NCCL and gloo let the kernel choose
 PORTS = {  # by what joins the ranks, see `vllm_executor`
     "ray": (
@@ -38,7 +38,7 @@ class TcpCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ping:
-    """Packets that nobody may fragment, out of `rail` to the peer's rail `to`.
+    """Packets that may not be fragmented, out of `rail` to the peer's rail `to`.
 
     `size` is their payload in bytes: the MTU of `rail` less 28.
     """
@@ -50,7 +50,7 @@ class Ping:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReachRole:
-    """What one host does: where it listens (address, port), whom it calls and pings."""
+    """The role of one host: where it listens (address, port), whom it calls and pings."""
 
     host: str
     token: str
@@ -62,11 +62,11 @@ class ReachRole:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReachReport:
-    """What one host saw.
+    """The report of one host.
 
     `actual` maps where it was asked to listen to the port it got, `busy` to why it could not;
-    `connections` and `pings` are the program's answers in the order of the role; `ends` tells the
-    MAC addresses on the wire of a netdev where somebody did not answer.
+    `connections` and `pings` are the program's answers in the order of the role; `ends` has
+    the MAC addresses on the wire of each netdev where a peer did not answer.
     """
 
     nonce: str

@@ -1,4 +1,4 @@
-"""A program that runs on every host at the same time and is talked to line by line."""
+"""A program that runs on every host at the same time and answers line by line."""
 
 from __future__ import annotations
 
@@ -74,4 +74,6 @@ def _exchange_line(
         return dict(json.loads(next(lines)))
     except (OSError, StopIteration, ChannelTimeoutError, ValueError) as error:
         output = channel.stderr.strip().splitlines()[-1:] or [repr(error)]
-        raise CommandError(f"the program on it gave up: {output[0]}", host=host) from error
+        raise CommandError(
+            f"the link probe on this host stopped: {output[0]}", host=host
+        ) from error

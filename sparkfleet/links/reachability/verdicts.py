@@ -1,4 +1,4 @@
-"""What the active part of the gate means; pure."""
+"""Verdicts of the active part of the gate; pure."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _judge_paths(
 
 
 def _is_known_lossy(role: ReachRole, report: ReachReport, rail: Rail, to: Rail) -> bool:
-    """Return whether pings got lost on this way: then a call that failed tells nothing more."""
+    """Return whether pings got lost on this way: then a failed call adds nothing."""
     return any(
         count_lost_packets(answer["small"]) or count_lost_packets(answer["large"])
         for ping, answer in zip(role.pings, report.pings, strict=True)
@@ -116,7 +116,11 @@ def _report_blocked(call: TcpCall, answer: Mapping[str, Any], there: ReachReport
             source="bind(2), connect(2)",
             fix=f"free the port or choose another: ss -tlnp 'sport = :{call.port}'",
         )
-    port = "ports that NCCL and gloo draw" if call.port == FREE_PORT else f"port {call.port}"
+    port = (
+        "ports that the kernel chooses for NCCL and gloo"
+        if call.port == FREE_PORT
+        else f"port {call.port}"
+    )
     return error(
         "link.firewall",
         call.to.host,
@@ -162,7 +166,7 @@ def _report_impostor(rail: Rail, to: Rail, responder: str) -> Verdict:
 def _judge_pings(
     role: ReachRole, report: ReachReport, dead_paths: set[tuple[str, str]]
 ) -> Iterator[Verdict]:
-    """Judge the pings; of those on a path that is `known` to be dead there is no more to say."""
+    """Judge the pings, but those on paths that are known to be dead."""
     for ping, answer in zip(role.pings, report.pings, strict=True):
         small, large = answer["small"], answer["large"]
         subject = f"{ping.rail.name} {ping.rail.ip}"

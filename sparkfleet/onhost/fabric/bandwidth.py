@@ -1,4 +1,4 @@
-"""Send to peers out of given rails, and take what peers send, so that rates can be told.
+"""Send to peers out of given rails and receive from peers, to measure rates.
 
 First request: ``{"timeout": SECONDS}``, for everything. Answer: ``{"perftest": BOOL}``, whether
 `ib_write_bw` is installed. Then, until the input ends, with a line for each answer:
@@ -41,7 +41,7 @@ PATIENCE = 2.0  # s without a byte, for a peer to call or to answer
 RDMA_PATIENCE = 20.0  # s for one run of ib_write_bw
 PIECE = 1024 * 1024  # bytes a call
 PERFTEST = "ib_write_bw"
-QUEUE_PAIRS = "4"  # one does not fill a rail: 111.7 Gb/s with four (facts 3)
+QUEUE_PAIRS = "4"  # one does not fill a rail: 111.7 Gb/s with four
 
 children: list[subprocess.Popen[bytes]] = []
 
@@ -81,7 +81,7 @@ def accept_callers(
     server: socket.socket, count: int, receive: Callable[[socket.socket], None]
 ) -> None:
     """Let `receive` have each of the next `count` callers."""
-    with server, contextlib.suppress(OSError):  # a caller that does not come is told by its side
+    with server, contextlib.suppress(OSError):  # the other side reports a caller that does not come
         for _ in range(count):
             caller, _peer = server.accept()
             threading.Thread(target=receive, args=(caller,), daemon=True).start()

@@ -62,7 +62,7 @@ def main() -> None:
 
 
 def give_up(log: Path) -> None:
-    """End: a rank whose peers are gone can hang in a library for ever."""
+    """Stop: a rank whose peers have exited can hang in a library for ever."""
     failed = "hung until the time was up: see the other ranks"
     print(json.dumps({"failed": failed, "log": read_nccl_log(log)}), flush=True)
     os._exit(0)

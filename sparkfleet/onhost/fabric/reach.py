@@ -2,14 +2,14 @@
 
 1. Request: ``{"token": TEXT, "listen": [[ADDRESS, PORT]...], "hcas": [NAME...], "timeout": S}``.
    Port 0 asks for any free one. Answer: ``{"listening": [[ADDRESS, PORT, ACTUAL]...],
-   "busy": [[ADDRESS, PORT, WHY]...]}``. Whoever connects and sends a line gets the HMAC of that
-   line under `token`: the one way to know that an address is this host's.
+   "busy": [[ADDRESS, PORT, WHY]...]}``. A caller that sends a line gets the HMAC of that line
+   under `token`: proof that an address is this host's.
 2. Request: ``{"connect": [[NETDEV, ADDRESS, PORT, LINE]...],
    "ping": [[NETDEV, ADDRESS, SIZE, COUNT]...]}``. An empty LINE is not sent: something else listens
    there. Answer: ``{"connections": [...], "pings": [...], "counters": {HCA: {NAME: INCREASE}},
    "ends": {NETDEV: [MAC...]}}``, in the order asked; a ping is answered for small packets and for
-   those of SIZE that may not be fragmented; `ends` tells who is on the wire of a netdev out of
-   which some address did not answer on any port.
+   those of SIZE that may not be fragmented; `ends` has the MAC addresses on the wire of each
+   netdev out of which some address did not answer on any port.
 3. It listens until its input ends, and in any case no longer than `timeout` seconds.
 """
 

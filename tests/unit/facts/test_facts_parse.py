@@ -47,12 +47,12 @@ def test_gpu_of_a_query_by_its_header() -> None:
 
 
 @pytest.mark.parametrize("cell", ["N/A", "[N/A]", "Not Supported", "[Not Supported]", ""])
-def test_memory_that_is_not_told_is_unified(cell: str) -> None:
+def test_memory_that_is_not_reported_is_unified(cell: str) -> None:
     (gpu,) = machine.parse_gpus(f"name, memory.total [MiB]\nNVIDIA GB10, {cell}\n")
     assert gpu.memory is None
 
 
-def test_memory_that_is_told_is_in_bytes() -> None:
+def test_reported_memory_is_in_bytes() -> None:
     (gpu,) = machine.parse_gpus("name, memory.total [MiB]\nNVIDIA H100 80GB HBM3, 81559 MiB\n")
     assert gpu.memory == 81559 * 1024 * 1024
 
@@ -64,7 +64,7 @@ def test_the_recorded_memory_columns_parse() -> None:
     assert len(list(machine.parse_csv_table(output("nvidia-smi.query-loop-memory-NA.csv")))) == 5
 
 
-def test_no_devices_with_status_0_is_no_gpu() -> None:
+def test_no_devices_with_status_0_means_no_gpu() -> None:
     assert machine.parse_gpus(output("nvidia-smi.bad-no-devices-exit-0.txt")) == ()
 
 
@@ -180,7 +180,7 @@ def test_missing_denied_and_failed_are_three_facts() -> None:
     assert readings.read("d").why == "not read"
 
 
-def test_a_host_that_told_nothing_still_has_facts() -> None:
+def test_a_host_that_reported_nothing_still_has_facts() -> None:
     facts = parse_facts("spark-1", {"facts": {}})
     assert not facts.fabric
     assert (facts.netdevs, facts.hcas, facts.gpus, facts.memory) == ((), (), (), None)

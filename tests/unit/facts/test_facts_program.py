@@ -32,7 +32,7 @@ def test_solo_reads_nothing_of_the_fabric() -> None:
     assert not facts.parse_facts("here", {"facts": sources}).fabric
 
 
-def test_a_tool_that_is_missing_is_told_from_a_tree_that_is() -> None:
+def test_a_missing_tool_is_distinguished_from_a_missing_tree() -> None:
     sources = _ask()
     assert sources["ibv_devinfo"] == {"missing": "no ibv_devinfo on PATH"}
     assert "missing" in sources["/etc/dgx-release"]
@@ -66,7 +66,7 @@ def test_a_listener_of_this_user_is_named() -> None:
     assert listener.name == Path(f"/proc/{listener.pid}/comm").read_text().strip()
 
 
-def test_the_kernel_tells_an_address_where_ip_is_missing() -> None:
+def test_the_kernel_gives_an_address_where_ip_is_missing() -> None:
     source = (resources.files("sparkfleet.onhost") / "host/facts.py").read_text()
     program: dict[str, Any] = {}
     exec(source.removesuffix("main()\n"), program)  # noqa: S102 - the program without its start

@@ -63,6 +63,16 @@ DONE = (
     "docs/architecture.md",
     "docs/exit-codes.md",
     "docs/glossary.md",
+    "docs/inventory.md",
+    "docs/links.md",
+    "inventories",
+    "sparkfleet/facts",
+    "sparkfleet/inventory",
+    "sparkfleet/links",
+    "sparkfleet/yaml",
+    "tests/unit/facts",
+    "tests/unit/inventory",
+    "tests/unit/links",
 )
 
 # Text that is not our English: (file, part of the text) and the reason.

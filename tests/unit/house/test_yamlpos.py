@@ -95,7 +95,7 @@ def test_every_duplicate_key_is_told_with_the_line_of_the_first() -> None:
         ("a: &x [*x]", "f.yml:1:4", "this value holds itself through an alias"),
         ("[" * 101 + "]" * 101, "f.yml:1:101", "values are nested more than 100 deep"),
         ("[" * 5000, "f.yml:1:1001", "while increasing flow level, exceeded maximum nesting depth"),
-        ("a: 2026-13-45", "f.yml:1:4", "'2026-13-45' is no timestamp"),
+        ("a: 2026-13-45", "f.yml:1:4", "'2026-13-45' is not a valid timestamp"),
         ("a: 0x" + "f" * 5000, "f.yml:1:4", "'0xffff"),
         ("a: *nobody", "f.yml:1:4", "found undefined alias"),
         ("a: 1\n---\nb: 1\n", "f.yml:2:1", "expected a single document in the stream"),

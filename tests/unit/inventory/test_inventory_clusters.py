@@ -42,7 +42,7 @@ def test_the_cluster_is_named_by_cluster_name(tmp_path: Path) -> None:
     loaded = _load(tmp_path, "sparks: {hosts: {spark1: }, vars: {cluster_name: desk}}\n")
     assert inventory.choose_cluster(loaded).name == "desk"
     assert _ranks(loaded, name="desk") == ["spark1"]
-    with pytest.raises(InventoryError, match="no cluster 'desc'") as refusal:
+    with pytest.raises(InventoryError, match="cluster 'desc' not found") as refusal:
         inventory.choose_cluster(loaded, name="desc")
     assert refusal.value.hint == "did you mean 'desk'?"
 
@@ -168,7 +168,7 @@ def test_a_head_outside_or_a_second_one_is_refused(head: str, told: str, tmp_pat
         _load(tmp_path, FOUR + f"head: {{hosts: {{{head}: }}}}\n")
 
 
-def test_a_limit_that_leaves_nobody_is_refused(tmp_path: Path) -> None:
+def test_a_limit_that_leaves_no_host_is_refused(tmp_path: Path) -> None:
     loaded = _load(tmp_path, FOUR + "other: {hosts: {nas: }}\n")
     with pytest.raises(InventoryError, match="'nas' selects none of its hosts"):
         inventory.choose_cluster(loaded, limit="nas")

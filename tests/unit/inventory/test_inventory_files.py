@@ -1,4 +1,4 @@
-"""Everything that is wrong in inventory files is told at once, each with its place."""
+"""All problems of inventory files are reported at once, each with its place."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _refused(path: Path, text: str | bytes | None = None) -> list[str]:
     ]
 
 
-def test_every_problem_of_every_file_is_told_in_order(tmp_path: Path) -> None:
+def test_every_problem_of_every_file_is_reported_in_order(tmp_path: Path) -> None:
     (tmp_path / "group_vars").mkdir()
     (tmp_path / "group_vars" / "sparks.yml").write_text("link_mtu: 1\nengine: 2\n")
     hosts = tmp_path / "hosts.yml"
@@ -93,8 +93,11 @@ def test_a_problem_shows_the_line_a_caret_and_what_to_type(tmp_path: Path) -> No
             "a: {vars: {ansible_group_priority: high}}",
             "1:36: ansible_group_priority must be an integer, not 'high'",
         ),
-        ("a: {hosts: {'h h': }}", "1:13: 'h h' is no name of a host: letters, digits and . _ -"),
-        ("a: {hosts: {-oProxyCommand=x: }}", "1:13: '-oProxyCommand=x' is no name of a host"),
+        (
+            "a: {hosts: {'h h': }}",
+            "1:13: 'h h' is not a valid host name: use letters, digits and . _ -",
+        ),
+        ("a: {hosts: {-oProxyCommand=x: }}", "1:13: '-oProxyCommand=x' is not a valid host name"),
         ("a: {hosts: {'x[1:70000]': }}", "1:13: host 'x[1:70000]': the range holds more than"),
         ("sparks:\n\thosts:\n", "2:1: is indented with a tab"),
     ],
@@ -112,12 +115,15 @@ def test_a_yaml_file_of_another_shape_is_refused(text: str, told: str, tmp_path:
         ("[sparks]\nspark1 user\n", "2:8: expected name=value, saw 'user'"),
         ("[sparks:vars]\n[sparks]\n[sparks:vars]\nuser\n", "4:1: expected name=value, saw 'user'"),
         ("[sparks]\n  spark1 x='a\n", "2:3: cannot be split into words: No closing quotation"),
-        ("[sparks:vars]\nx=1\n", "1:1: [sparks:vars] is for a group that is not there"),
+        ("[sparks:vars]\nx=1\n", "1:1: [sparks:vars] is for a group that does not exist"),
         ("[racks:children]\nsparks\n", "2:1: [racks:children] names no group 'sparks'"),
         ("[a:children]\na b\n[b]\n", "2:1: 'a b' is not the name of a group"),
-        ("all:\n", "1:1: 'all:' is no host"),
-        ("---\n", "1:1: '---' is no host"),
-        ("[s]\nspark1 x={[]:1}\n", "2:8: x: '{[]:1}' is no value: unhashable type: 'list'"),
+        ("all:\n", "1:1: 'all:' is not a host name"),
+        ("---\n", "1:1: '---' is not a host name"),
+        (
+            "[s]\nspark1 x={[]:1}\n",
+            "2:8: x: '{[]:1}' is not a valid value: unhashable type: 'list'",
+        ),
         ("[s]\nspark1 x=1 x=2\n", "2:12: duplicate key 'x' on one line"),
         ("[s]\n[s:vars]\nx=1\nx=2\n", "4:1: duplicate key 'x', first set on line 3"),
         ("[s]\nspark[1\n", "2:1: host 'spark[1': a range lacks its closing bracket ]"),
@@ -129,7 +135,7 @@ def test_an_ini_file_of_another_shape_is_refused(text: str, told: str, tmp_path:
     assert problem.startswith(told)
 
 
-def test_what_is_no_inventory_at_all_is_refused_by_name(tmp_path: Path) -> None:
+def test_a_file_that_is_not_an_inventory_is_refused_by_name(tmp_path: Path) -> None:
     binary = tmp_path / "hosts"
     assert "byte 0xff" in _refused(binary, b"\x7fELF\xff\x00")[0]
     assert "is larger than 5 MB" in _refused(binary, b"x" * 5_000_001)[0]
@@ -176,7 +182,7 @@ def test_a_group_with_both_a_file_and_a_folder_of_variables_is_refused(tmp_path:
     (tmp_path / "group_vars" / "sparks").mkdir(parents=True)
     (tmp_path / "group_vars" / "sparks.yml").write_text("a: 1\n")
     [problem] = _refused(hosts)
-    assert problem.endswith("are both there; Ansible reads only the first")
+    assert problem.endswith("both exist; Ansible reads only the first")
 
 
 @pytest.mark.parametrize("name", ["solo", "pair", "switch4", "ring3"])

@@ -1,4 +1,4 @@
-"""Whatever stands in an inventory, it is read or refused; never a traceback."""
+"""Any inventory is read or refused; never a traceback."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def test_a_password_can_be_in_a_file_of_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "reason"), [(b"", "holds nothing"), (b"a\nb\n", "2 lines"), (b"\xff", "no text")]
+    ("content", "reason"), [(b"", "holds nothing"), (b"a\nb\n", "2 lines"), (b"\xff", "not text")]
 )
 def test_a_file_holds_the_password_alone(tmp_path: Path, content: bytes, reason: str) -> None:
     kept = tmp_path / "kept"
@@ -94,14 +94,14 @@ def test_a_password_on_the_command_line_is_refused(tmp_path: Path) -> None:
     assert "--ask-become-pass" in str(error.hint)
 
 
-def test_what_only_ansible_can_look_up_is_told_when_it_is_needed(tmp_path: Path) -> None:
+def test_a_lookup_that_only_ansible_has_is_reported_when_needed(tmp_path: Path) -> None:
     line = "ansible_become_password: \"{{ lookup('community.general.passwordstore', 'x') }}\""
     error = _refusal(_file(tmp_path, line))
     assert error.message == "ansible_become_password cannot be rendered here"
 
 
 @pytest.mark.parametrize("value", ["0123", f"[{SECRET}]", f"{{file: {SECRET}}}", f'"{SECRET}\\n"'])
-def test_a_value_that_is_no_password_is_refused_unseen(tmp_path: Path, value: str) -> None:
+def test_a_value_that_is_not_a_password_is_refused_unseen(tmp_path: Path, value: str) -> None:
     error = _refusal(_file(tmp_path, f"ansible_become_password: {value}"))
     assert error.message == (
         "ansible_become_password must be one line of text, in quotes, or {from_file: PATH}"
@@ -120,7 +120,9 @@ def test_a_value_that_is_no_password_is_refused_unseen(tmp_path: Path, value: st
         ("port.ini", f"[sparks]\nspark1 ansible_port=x ansible_become_password={SECRET}\n"),
     ],
 )
-def test_an_error_beside_a_password_does_not_quote_it(tmp_path: Path, name: str, text: str) -> None:
+def test_an_error_next_to_a_password_does_not_quote_it(
+    tmp_path: Path, name: str, text: str
+) -> None:
     (tmp_path / name).write_text(text)
     _refusal(str(tmp_path / name))
 

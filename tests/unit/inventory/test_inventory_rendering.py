@@ -1,4 +1,4 @@
-"""Templates in inventories: ours are rendered or refused, foreign ones are rendered or left."""
+"""Templates in inventories: sparkfleet's are rendered or refused, foreign ones rendered or left."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_value_is_rendered_for_each_host_and_dumped_as_written(tmp_path: Path)
         ("{{ hostvars | length }}", 2),
     ],
 )
-def test_a_template_sees_what_ansibles_magic_variables_tell(
+def test_a_template_sees_ansibles_magic_variables(
     template: str, value: object, tmp_path: Path
 ) -> None:
     loaded = _load(tmp_path, f'    mine: "{template}"\n')
@@ -104,12 +104,12 @@ def test_a_foreign_value_fails_where_something_reads_it(tmp_path: Path) -> None:
         ('    ansible_user: "{{ admin }}"\n', "'admin' is undefined"),
         ('    link_mtu: "{{ 1500"\n', "Jinja syntax"),
         ('    link_mtu: "{{ prefix }}"\n', "link_mtu must be an integer, not '10.0.0'"),
-        ('    vllm_model: "{{ vllm_model }}"\n', "needs itself: vllm_model -> vllm_model"),
-        ('    a: "{{ vllm_model }}"\n    vllm_model: "{{ a }}"\n', "needs itself"),
+        ('    vllm_model: "{{ vllm_model }}"\n', "circular reference: vllm_model -> vllm_model"),
+        ('    a: "{{ vllm_model }}"\n    vllm_model: "{{ a }}"\n', "circular reference"),
         ('    ansible_host: "{{ prefix }}"\n', "must be a name"),
     ],
 )
-def test_a_value_that_we_need_and_cannot_render_is_told_once(
+def test_a_needed_value_that_cannot_be_rendered_is_reported_once(
     text: str, told: str, tmp_path: Path
 ) -> None:
     hosts = "spark1: " if "ansible_host" not in text else "spark1: {prefix: a b}"

@@ -1,4 +1,4 @@
-"""Which value wins, where it came from, what it shadowed, and how it is shown."""
+"""Precedence of values, their origin, what they shadow, and how they are shown."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_a_value_in_ini_is_a_python_literal_or_text(text: str, value: object) ->
 
 
 def test_a_literal_that_python_cannot_hold_is_refused() -> None:
-    with pytest.raises(ValueError, match="is no value: unhashable"):
+    with pytest.raises(ValueError, match="is not a valid value: unhashable"):
         parse_value("{[]: 1}")
 
 

@@ -1,4 +1,4 @@
-"""What names and texts may hold, in inventories, recipes, --set and what templates give."""
+"""Allowed names and texts in inventories, recipes, --set and results of templates."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_what_a_template_of_a_recipe_gives_is_judged(text: str, tmp_path: Path) 
     assert caught.value.problems[0].where
 
 
-def test_what_a_template_gives_is_not_told_where_it_is_secret(
+def test_the_secret_result_of_a_template_is_not_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MINE", "hush\x1b")
@@ -186,7 +186,7 @@ def test_other_names_are_welcome(name: str, tmp_path: Path) -> None:
     path = tmp_path / "i.yml"
     path.write_text(_inventory(f"    cluster_name: {json.dumps(name)}\n"))
     assert choose_cluster(load_inventory([str(path)]), name=name).name == name
-    with pytest.raises(InventoryError, match="no cluster"):
+    with pytest.raises(InventoryError, match="not found"):
         choose_cluster(load_inventory([str(path)]), name="../x")
 
 

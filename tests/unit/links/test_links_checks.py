@@ -63,7 +63,7 @@ def test_one_rail_that_lost_link_and_address_is_named_on_its_host() -> None:
     assert [(x.host, x.subject) for x in cluster.found("link.down")] == [("spark-2", P2F1)]
 
 
-def test_one_netdev_of_a_cage_that_is_gone() -> None:
+def test_a_missing_netdev_of_a_cage() -> None:
     head, peer = pair()
     del peer.addresses[P2F1]
     peer.lack(f"{NET}/{P2F1}", "missing").lack("/sys/bus/pci/devices/0002:01:00.1", "missing")
@@ -194,7 +194,7 @@ def test_rdma_that_is_down_on_a_link_that_is_up() -> None:
 
 
 @pytest.mark.parametrize(("why", "word"), [("missing", "modprobe"), ("denied", "readable")])
-def test_a_missing_rdma_tree_is_told_from_a_closed_one(why: str, word: str) -> None:
+def test_a_missing_rdma_tree_is_distinguished_from_a_closed_one(why: str, word: str) -> None:
     head, peer = pair()
     peer.lack(RDMA, why, "reason")
     cluster = Cluster(head, peer)
@@ -263,7 +263,7 @@ def test_an_empty_text_is_not_unset() -> None:
     assert "null unsets it" in verdict.fix
 
 
-def test_rdma_switched_off_is_told() -> None:
+def test_rdma_switched_off_is_reported() -> None:
     cluster = Cluster(*pair(nccl_env={"NCCL_IB_DISABLE": 1}))
     assert {x.host for x in cluster.found("env.disabled")} == {"spark-1", "spark-2"}
     assert "NCCL_NET" not in cluster.env("spark-1")

@@ -58,7 +58,7 @@ def test_a_users_variables_and_unset_ones_reach_the_rank() -> None:
     assert env["NCCL_DEBUG"] == "WARN"
 
 
-def test_the_rows_of_each_operation_are_told_apart() -> None:
+def test_the_rows_of_each_operation_are_separate() -> None:
     measured = collective.parse_collective(ANSWER)
     assert [(row.size, row.busbw) for row in measured.rows["all_gather"]] == [
         (1048576, 0.105),
@@ -81,7 +81,7 @@ def test_the_largest_message_decides(seen: float, severity: Severity, told: str)
     assert verdict.expected == "at least 18.75 GB/s"
 
 
-def test_a_collective_on_the_cpu_is_told_and_not_judged() -> None:
+def test_a_collective_on_the_cpu_is_reported_and_not_judged() -> None:
     assert busbw(Cluster(*pair()), 0.2, backend="gloo").severity is Severity.INFO
 
 
@@ -97,7 +97,7 @@ def test_a_rank_that_fell_back_to_tcp_is_refused() -> None:
     assert "NET/Socket on enp1s0f1np1" in verdict.seen
 
 
-def test_tcp_is_no_error_where_rdma_was_switched_off() -> None:
+def test_tcp_passes_where_rdma_was_switched_off() -> None:
     cluster = Cluster(*pair(nccl_env={"NCCL_IB_DISABLE": "1"}))
     (verdict,) = _judged(cluster=cluster, log=SOCKET)
     assert verdict.severity is Severity.OK

@@ -7,42 +7,42 @@ from tests.gb10 import Cluster, Spark, pair, ring, switch
 
 PAIR_HEAD = """\
 VLLM_HOST_IP=192.168.100.1  # address of enp1s0f1np1: 192.168.100.0/24 is the fabric subnet that spark-1, spark-2 share
-NCCL_SOCKET_IFNAME=enp1s0f1np1  # the interface that has 192.168.100.1
-GLOO_SOCKET_IFNAME=enp1s0f1np1  # the interface that has 192.168.100.1
-TP_SOCKET_IFNAME=enp1s0f1np1  # the interface that has 192.168.100.1
-UCX_NET_DEVICES=enp1s0f1np1  # the interface that has 192.168.100.1
+NCCL_SOCKET_IFNAME=enp1s0f1np1  # interface of VLLM_HOST_IP
+GLOO_SOCKET_IFNAME=enp1s0f1np1  # interface of VLLM_HOST_IP
+TP_SOCKET_IFNAME=enp1s0f1np1  # interface of VLLM_HOST_IP
+UCX_NET_DEVICES=enp1s0f1np1  # interface of VLLM_HOST_IP
 NCCL_IB_HCA=rocep1s0f1,roceP2p1s0f1  # the rails in use: rocep1s0f1 is on enp1s0f1np1, roceP2p1s0f1 is on enP2p1s0f1np1
-NCCL_NET=IB  # RDMA or an error, never a silent fall back to TCP
+NCCL_NET=IB  # fail where RDMA is unavailable instead of falling back to TCP
 """  # noqa: E501 - as rendered
 
 PAIR_WORKER = """\
 VLLM_HOST_IP=192.168.100.2  # address of enp1s0f0np0: 192.168.100.0/24 is the fabric subnet that spark-1, spark-2 share
-NCCL_SOCKET_IFNAME=enp1s0f0np0  # the interface that has 192.168.100.2
-GLOO_SOCKET_IFNAME=enp1s0f0np0  # the interface that has 192.168.100.2
-TP_SOCKET_IFNAME=enp1s0f0np0  # the interface that has 192.168.100.2
-UCX_NET_DEVICES=enp1s0f0np0  # the interface that has 192.168.100.2
+NCCL_SOCKET_IFNAME=enp1s0f0np0  # interface of VLLM_HOST_IP
+GLOO_SOCKET_IFNAME=enp1s0f0np0  # interface of VLLM_HOST_IP
+TP_SOCKET_IFNAME=enp1s0f0np0  # interface of VLLM_HOST_IP
+UCX_NET_DEVICES=enp1s0f0np0  # interface of VLLM_HOST_IP
 NCCL_IB_HCA=rocep1s0f0,roceP2p1s0f0  # the rails in use: rocep1s0f0 is on enp1s0f0np0, roceP2p1s0f0 is on enP2p1s0f0np0
-NCCL_NET=IB  # RDMA or an error, never a silent fall back to TCP
+NCCL_NET=IB  # fail where RDMA is unavailable instead of falling back to TCP
 """  # noqa: E501 - as rendered
 
 SWITCH_THIRD = """\
 VLLM_HOST_IP=192.168.100.3  # address of enp1s0f1np1: 192.168.100.0/24 is the fabric subnet that spark-1, spark-2, spark-3, spark-4 share
-NCCL_SOCKET_IFNAME=enp1s0f1np1  # the interface that has 192.168.100.3
-GLOO_SOCKET_IFNAME=enp1s0f1np1  # the interface that has 192.168.100.3
-TP_SOCKET_IFNAME=enp1s0f1np1  # the interface that has 192.168.100.3
-UCX_NET_DEVICES=enp1s0f1np1  # the interface that has 192.168.100.3
+NCCL_SOCKET_IFNAME=enp1s0f1np1  # interface of VLLM_HOST_IP
+GLOO_SOCKET_IFNAME=enp1s0f1np1  # interface of VLLM_HOST_IP
+TP_SOCKET_IFNAME=enp1s0f1np1  # interface of VLLM_HOST_IP
+UCX_NET_DEVICES=enp1s0f1np1  # interface of VLLM_HOST_IP
 NCCL_IB_HCA=rocep1s0f1,roceP2p1s0f1  # the rails in use: rocep1s0f1 is on enp1s0f1np1, roceP2p1s0f1 is on enP2p1s0f1np1
-NCCL_NET=IB  # RDMA or an error, never a silent fall back to TCP
+NCCL_NET=IB  # fail where RDMA is unavailable instead of falling back to TCP
 """  # noqa: E501 - as rendered
 
 RING_SECOND = """\
 VLLM_HOST_IP=192.168.1.2  # address of enP7s7: the ring has no subnet for all; 192.168.1.0/24 joins every node
-NCCL_SOCKET_IFNAME=enP7s7  # the interface that has 192.168.1.2
-GLOO_SOCKET_IFNAME=enP7s7  # the interface that has 192.168.1.2
-TP_SOCKET_IFNAME=enP7s7  # the interface that has 192.168.1.2
-UCX_NET_DEVICES=enP7s7  # the interface that has 192.168.1.2
+NCCL_SOCKET_IFNAME=enP7s7  # interface of VLLM_HOST_IP
+GLOO_SOCKET_IFNAME=enP7s7  # interface of VLLM_HOST_IP
+TP_SOCKET_IFNAME=enP7s7  # interface of VLLM_HOST_IP
+UCX_NET_DEVICES=enP7s7  # interface of VLLM_HOST_IP
 NCCL_IB_HCA=rocep1s0f0,roceP2p1s0f0,rocep1s0f1,roceP2p1s0f1  # the rails in use: rocep1s0f0 is on enp1s0f0np0, roceP2p1s0f0 is on enP2p1s0f0np0, rocep1s0f1 is on enp1s0f1np1, roceP2p1s0f1 is on enP2p1s0f1np1
-NCCL_NET=IB  # RDMA or an error, never a silent fall back to TCP
+NCCL_NET=IB  # fail where RDMA is unavailable instead of falling back to TCP
 NCCL_IB_SUBNET_AWARE_ROUTING=1  # in a ring each port reaches one neighbour only
 NCCL_IB_SUBNET_PREFIX_LEN=24  # prefix of the cables' subnets
 NCCL_IB_MERGE_NICS=0  # a merged NIC would span two cables

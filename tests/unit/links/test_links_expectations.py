@@ -59,7 +59,7 @@ def test_fewer_rails_than_stated() -> None:
     assert [x.seen for x in Cluster(*sparks).found("link.expected_rails")] == [f"1: {F1}"] * 2
 
 
-def test_one_rail_that_is_stated_is_no_warning() -> None:
+def test_one_rail_that_is_stated_gives_no_warning() -> None:
     sparks = tuple(
         Spark(f"spark-{n}", {F1: f"10.0.0.{n}/24", P2F1: ""}, link_rails=1) for n in (1, 2)
     )

@@ -90,7 +90,7 @@ def test_a_firewall_on_the_ports_that_the_kernel_draws(roles: Mapping[str, Reach
     silent = {"connected": False, "why": "timed out"}
     (verdict,) = _bad(links.judge_reach(roles, _changed(roles, {("192.168.101.2", 0): silent})))
     assert verdict.subject == f"{P2F1} 192.168.101.2"
-    assert "ports that NCCL and gloo draw" in verdict.expected
+    assert "ports that the kernel chooses for NCCL and gloo" in verdict.expected
 
 
 def test_another_node_behind_the_address_is_named(roles: Mapping[str, ReachRole]) -> None:
@@ -100,7 +100,7 @@ def test_another_node_behind_the_address_is_named(roles: Mapping[str, ReachRole]
     assert verdict.seen == "spark-1 answered"
 
 
-def test_a_stranger_behind_the_address_is_told(roles: Mapping[str, ReachRole]) -> None:
+def test_a_stranger_behind_the_address_is_reported(roles: Mapping[str, ReachRole]) -> None:
     hello = {"connected": True, "answer": "SSH-2.0-OpenSSH_9.6"}
     (verdict,) = _bad(links.judge_reach(roles, _changed(roles, {("192.168.100.2", 0): hello})))
     assert verdict.seen == "a machine outside this cluster answered"
@@ -117,7 +117,7 @@ def test_of_another_node_behind_the_address_closed_ports_are_no_firewall(
     ]
 
 
-def test_a_service_that_holds_the_port_and_is_reached_is_no_error(
+def test_a_service_that_holds_the_port_and_is_reached_passes(
     roles: Mapping[str, ReachRole],
 ) -> None:
     reports = _changed(roles, {("192.168.100.2", 6379): {"connected": True, "answer": "?"}})

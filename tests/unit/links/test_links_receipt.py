@@ -77,18 +77,22 @@ def test_a_fresh_receipt_of_the_same_facts_holds() -> None:
 
 
 def test_it_lapses_with_time_and_never_comes_from_the_future() -> None:
-    assert "the receipt on spark-1 is of 20" in _lapse(_text(GOOD), age=timedelta(days=7.1))
-    assert "the receipt on spark-1 is of 20" in _lapse(_text(GOOD), age=timedelta(hours=-1))
+    assert "the link receipt on spark-1 is not current (measured 20" in _lapse(
+        _text(GOOD), age=timedelta(days=7.1)
+    )
+    assert "the link receipt on spark-1 is not current (measured 20" in _lapse(
+        _text(GOOD), age=timedelta(hours=-1)
+    )
     assert _lapse(_text(GOOD), age=timedelta(hours=2), link_receipt_max_age="1h")
     assert _lapse(_text(GOOD), age=timedelta(seconds=2), link_receipt_max_age=0)
 
 
 def test_one_of_other_facts_or_of_refused_links_does_not_hold() -> None:
-    assert "of other facts" in _lapse(_text(GOOD).replace('"facts": "facts"', '"facts": "x"'))
-    assert "that were refused" in _lapse(_text(BAD, degraded="on purpose"))
+    assert "is outdated" in _lapse(_text(GOOD).replace('"facts": "facts"', '"facts": "x"'))
+    assert "records refused links" in _lapse(_text(BAD, degraded="on purpose"))
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"form": 1}', '{"form": 2, "facts": ""}'])
-def test_what_is_no_receipt_is_read_as_none(text: str) -> None:
+def test_invalid_text_is_not_a_receipt(text: str) -> None:
     assert receipt.parse_receipt(text) is None
-    assert _lapse(text) == "spark-1 has no receipt of them"
+    assert _lapse(text) == "spark-1 has no link receipt"

@@ -46,7 +46,7 @@ def test_a_switch_is_a_tree_of_cages() -> None:
     assert _text(Cluster(*switch(3))) == SWITCH
 
 
-def test_a_ring_tells_its_order_and_where_all_meet() -> None:
+def test_a_ring_shows_its_order_and_where_all_meet() -> None:
     text = _text(Cluster(*ring(3)))
     assert text.count("=====") == 3
     assert "ring: spark-1 - spark-2 - spark-3 - spark-1" in text

@@ -1,4 +1,4 @@
-"""Which transport NCCL took; logs of NCCL 2.28.9 between two namespaces, recorded on two GPUs."""
+"""The transport that NCCL took; logs of NCCL 2.28.9 between two namespaces with two GPUs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _log(name: str) -> str:
         ("good-socket-rank1", "vm:601", "enp1s0f0np0"),
     ],
 )
-def test_a_fall_back_to_tcp_is_told_with_its_netdev(name: str, rank: str, netdev: str) -> None:
+def test_a_fall_back_to_tcp_is_reported_with_its_netdev(name: str, rank: str, netdev: str) -> None:
     found = parse_transports(_log(name))
     assert list(found) == [rank]
     assert found[rank].networks == {"Socket"}
@@ -32,14 +32,14 @@ def test_a_fall_back_to_tcp_is_told_with_its_netdev(name: str, rank: str, netdev
     assert f"NET/Socket on {netdev}" in verdict.seen
 
 
-def test_tcp_is_no_error_where_no_rdma_was_to_be_expected() -> None:
+def test_tcp_passes_where_no_rdma_was_expected() -> None:
     (found,) = parse_transports(_log("good-socket-rank0")).values()
     verdict = judge_transport("spark-01", found, rdma=False)
     assert verdict is not None
     assert verdict.severity is Severity.OK
 
 
-def test_using_no_device_is_no_rdma() -> None:
+def test_using_without_a_device_is_not_rdma() -> None:
     """NCCL prints that it is using NET/IB, with nothing in the list, also after it found none."""
     (found,) = parse_transports(_log("bad-net-ib-forced-without-hca-rank0")).values()
     assert not found.rdma
@@ -50,6 +50,6 @@ def test_using_no_device_is_no_rdma() -> None:
     assert "no RDMA device" in verdict.seen
 
 
-def test_a_rank_that_never_got_so_far_tells_nothing() -> None:
+def test_a_rank_that_never_got_so_far_gives_no_verdict() -> None:
     (found,) = parse_transports(_log("bad-ifname-of-head-on-worker-rank1")).values()
     assert judge_transport("spark-02", found) is None

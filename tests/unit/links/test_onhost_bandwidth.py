@@ -73,7 +73,7 @@ def _pass(ask: Ask, taker: dict[str, Any], sender: dict[str, Any]) -> dict[str, 
     return dict(sent)
 
 
-def test_streams_tell_bytes_time_and_how_busy_the_cpus_were(ask: Ask) -> None:
+def test_streams_report_bytes_time_and_how_busy_the_cpus_were(ask: Ask) -> None:
     assert ask(timeout=20) == {"perftest": False}
     sent = _pass(ask, FLOW, SENDER)
     assert sent["bytes"] > 1_000_000
@@ -81,7 +81,7 @@ def test_streams_tell_bytes_time_and_how_busy_the_cpus_were(ask: Ask) -> None:
     assert sent["need"] > 0.5
 
 
-def test_a_taker_that_wakes_up_late_tells_no_higher_rate(ask: Ask) -> None:
+def test_a_taker_that_wakes_up_late_reports_no_higher_rate(ask: Ask) -> None:
     ask(timeout=20)
     with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor() as pool:
         taken = pool.submit(_take_late, server)
@@ -113,7 +113,7 @@ def test_round_trips_are_timed(ask: Ask) -> None:
     assert 1 < sent["microseconds"] < 100_000
 
 
-def test_a_taker_that_does_not_answer_is_told_and_others_go_on(ask: Ask) -> None:
+def test_a_taker_that_does_not_answer_is_reported_and_others_go_on(ask: Ask) -> None:
     ask(timeout=20)
     (port,) = ask(take=[FLOW])["ports"]
     flows = [SENDER | {"port": 1}, SENDER | {"port": port}]

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1] / "sparkfleet"
-TABLES = PACKAGE / "recipes" / "rules" / "tables"
+TABLES = PACKAGE / "vllm" / "tables"
 REGISTRY = "vllm/model_executor/models/registry.py"
 HEADER = """\
 # {what}, by release: its name, the first of these releases that has it, the last one or -.

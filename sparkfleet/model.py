@@ -19,7 +19,7 @@ class Value:
     """A variable's data, the place that set it and what it shadowed there (nearest first).
 
     `raw` is the text as written, where `data` was rendered from a template; `entries` are the
-    places of a mapping's keys, where they are known one by one.
+    places of a mapping's keys, or of a list's items by their index ("0"), where they are known.
     """
 
     data: Any

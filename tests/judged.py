@@ -9,7 +9,6 @@ from typing import Any
 
 import yaml
 
-from sparkfleet.launch.deployment.arguments import find_option_owner
 from sparkfleet.model import Host, Value
 from sparkfleet.recipes.recipe import load_recipe
 from sparkfleet.recipes.rules import ObservedFacts, RuleResult, apply_rules, build_rule_context
@@ -29,9 +28,7 @@ def judged(
     recipe = load_recipe(str(path))
     host = Host(name="spark-01", vars={name: Value(data=data) for name, data in own.items()})
     host = overlay_recipe(host, recipe) if own else replace(host, vars=recipe.vars)
-    looked_at = build_rule_context(
-        recipe, Settings(host=host), facts=known, decided_by=find_option_owner, tp=tp
-    )
+    looked_at = build_rule_context(recipe, Settings(host=host), facts=known, tp=tp)
     return list(apply_rules(looked_at))
 
 

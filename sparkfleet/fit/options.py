@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from sparkfleet.errors import InputError
 from sparkfleet.quantities import parse_size
+from sparkfleet.vllm.options import (
+    DEFAULT_MEMORY_UTILIZATION,
+    VllmOptions,
+    parse_human_readable_int,
+)
 
-UTIL = 0.92  # of vLLM, facts row 28
 SEQUENCES = 256  # of `vllm serve`
 BATCHED = 8192  # of vLLM on a GPU with 70 GiB or more
 MOST_TOKENS = 1 << 30
-UNITS = {  # as vLLM reads them
-    "": 1,
-    **{letter: 1000**at for at, letter in enumerate("kmgt", 1)},
-    **{letter: 1024**at for at, letter in enumerate("KMGT", 1)},
-}
-HUMAN = re.compile(r"(\d+(?:\.\d+)?)([kKmMgGtT]?)")
 STORED = (  # methods that name how a checkpoint is stored, and convert nothing
     "modelopt",
     "modelopt_fp4",
@@ -57,7 +54,7 @@ class ServeOptions:
     length: int | None = None
     sequences: int = SEQUENCES
     batched: int = BATCHED
-    util: float = UTIL
+    util: float = DEFAULT_MEMORY_UTILIZATION
     kv_bytes: int | None = None
     kv_dtype: str = "auto"
     eager: bool = False
@@ -70,12 +67,12 @@ class ServeOptions:
         return self.tp * self.pp
 
 
-def parse_serve_options(args: Mapping[str, Any], *, tp: int = 1, pp: int = 1) -> ServeOptions:
-    """Return the start that `args`, the options of `vllm serve`, describe.
+def parse_serve_options(options: VllmOptions, *, tp: int = 1, pp: int = 1) -> ServeOptions:
+    """Return the start that the options of `vllm serve` describe.
 
     Raises InputError for a value that cannot be.
     """
-    given = {name.lstrip("-").replace("_", "-"): value for name, value in args.items()}
+    given = options.by_name()
     quantization = given.get("quantization")
     kv_bytes = given.get("kv-cache-memory-bytes")
     return ServeOptions(
@@ -95,24 +92,14 @@ def parse_serve_options(args: Mapping[str, Any], *, tp: int = 1, pp: int = 1) ->
     )
 
 
-def collect_named_options(arguments: Sequence[str]) -> dict[str, Any]:
-    """Return the options in words of a command line, such as `vllm_raw_args`, by name."""
-    options: dict[str, Any] = {}
-    name = ""
-    for argument in arguments:
-        if argument.startswith("--"):
-            name, equals, value = argument[2:].partition("=")
-            options[name] = value if equals else True
-        elif name:
-            options[name] = argument
-    return options
-
-
 def parse_token_limit(name: str, value: Any) -> int | None:
     """Return a number of tokens: 65536, "64K", "1m"; None for none, "auto" and -1."""
     if value is None or str(value) in ("auto", "-1"):
         return None
-    count = _parse_human_readable_int(value) or 0
+    try:
+        count = parse_human_readable_int(value)
+    except ValueError:
+        count = 0
     if isinstance(value, bool) or not 1 <= count <= MOST_TOKENS:
         typed = f"type: {name} 65536" if name.startswith("--") else f"write: {name}: 65536"
         raise InputError(
@@ -124,7 +111,7 @@ def parse_token_limit(name: str, value: Any) -> int | None:
 def parse_memory_fraction(name: str, value: Any) -> float:
     """Return a fraction of memory, above 0 and up to 1; vLLM's default for None."""
     if value is None:
-        return UTIL
+        return DEFAULT_MEMORY_UTILIZATION
     try:
         share = float(value)
     except (TypeError, ValueError):
@@ -146,17 +133,14 @@ def _parse_count(name: str, value: Any, default: int) -> int:
     return count
 
 
-def _parse_human_readable_int(value: Any) -> int | None:
-    match = HUMAN.fullmatch(str(value))
-    return int(float(match[1]) * UNITS[match[2]]) if match else None
-
-
 def _parse_byte_size(name: str, value: Any) -> int:
     try:
-        size = _parse_human_readable_int(value)
-        size = parse_size(value) if size is None else size
-    except ValueError as error:
-        raise InputError(f"{name}: {error}") from error
+        size = parse_human_readable_int(value)
+    except ValueError:
+        try:
+            size = parse_size(value)
+        except ValueError as error:
+            raise InputError(f"{name}: {error}") from error
     if size < 1:
         raise InputError(f"{name} is a size above 0, not {value!r}", hint=f"write: {name}: 6GiB")
     return size

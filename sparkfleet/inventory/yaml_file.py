@@ -66,10 +66,8 @@ def set_group_variables(group: GroupEntry, variables: Variables, tree: Inventory
 
 
 def _locate_keys(name: str, value: Node) -> Mapping[str, Where]:
-    """Return the places of the names in a variable of sparkfleet, each of which may be wrong."""
-    if name not in VARIABLES or not isinstance(value, Map):
-        return EMPTY
-    return {key.data: key.where for key in value.names()}
+    """Return the places of the entries of a variable of sparkfleet, each of which may be wrong."""
+    return value.locate_entries() if name in VARIABLES else EMPTY
 
 
 def _locate_entry(key: Scalar, value: Node) -> Where:

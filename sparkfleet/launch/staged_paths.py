@@ -20,6 +20,7 @@ from sparkfleet.errors import RecipeError
 from sparkfleet.launch.deployment.arguments import check_raw_args, format_vllm_args
 from sparkfleet.model import EMPTY
 from sparkfleet.recipes.settings import Settings
+from sparkfleet.vllm.options import split_option_name
 from sparkfleet.weights import layout
 from sparkfleet.weights.required_models import RequiredModel, list_required_models
 
@@ -92,12 +93,13 @@ def map_staged_files(settings: Settings, weights: str) -> dict[str, str]:
 
 def _find_undeclared_models(settings: Settings, option: str, value: Any) -> Iterator[str]:
     """Yield the models of the Hub that an option names by their ids, and that no want declares."""
-    if option.lstrip("-").replace("_", "-") in TAKES_MODELS:
+    name, path = split_option_name(option)
+    if name in TAKES_MODELS and path in ((), ("model",)):
         declared = {want.name for want in list_required_models(settings)}
         items = value if isinstance(value, list | tuple) else (value,)
-        for name in map(_extract_model_name, items):
-            if HUB_NAME.fullmatch(name) and name not in declared:
-                yield name
+        for model in map(_extract_model_name, items):
+            if HUB_NAME.fullmatch(model) and model not in declared:
+                yield model
 
 
 def _extract_model_name(item: Any) -> str:
@@ -154,6 +156,6 @@ def _replace_text_paths(value: str, paths: Mapping[str, str]) -> str:
 
 
 def _is_undeclared_file(option: str, value: Any) -> bool:
-    takes_file = option.lstrip("-").replace("_", "-") in TAKES_FILE
+    name, _ = split_option_name(option)
     is_path = isinstance(value, str) and value.endswith(SUFFIXES) and "\n" not in value
-    return takes_file and is_path and not value.startswith(("/", "{{"))
+    return name in TAKES_FILE and is_path and not value.startswith(("/", "{{"))

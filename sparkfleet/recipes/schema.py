@@ -187,8 +187,7 @@ def read_recipe_variables(tree: Map, reader: RecipeReader) -> dict[str, Value]:
         if _is_host_setting(row.name, node.data):
             hint = "set it in the inventory: cluster.down and others know no recipe"
             reader.add_problem(f"{row.name}: {node.data} is about the hosts", node.where, hint)
-        names = node.names() if isinstance(node, Map) else ()
-        places = {name.data: name.where for name in names}
+        places = node.locate_entries()
         for name, wrong in list_invalid_names(node.data) if row.kind is Kind.ENVIRONMENT else ():
             reader.add_problem(f"{row.name}: {wrong}", places[name], row.help)
         values[row.name] = Value(data=node.data, where=key.where, entries=places)

@@ -18,6 +18,7 @@ from sparkfleet.quantities import parse_seconds, parse_size
 from sparkfleet.recipes.recipe import Recipe
 from sparkfleet.recipes.rendering import render_recipe_variables
 from sparkfleet.variables import VARIABLES, Kind
+from sparkfleet.vllm.options import VllmOptions, read_vllm_options
 
 T = TypeVar("T")
 LAID_OVER = (Kind.MAPPING, Kind.ENVIRONMENT)
@@ -146,3 +147,10 @@ class Settings:
     def mapping(self, name: str) -> Mapping[str, Any]:
         """Return a mapping, empty where nobody gave one."""
         return self.value(name) or {}
+
+    @property
+    def vllm_options(self) -> VllmOptions:
+        """The options of `vllm serve` in `vllm_args` and `vllm_raw_args`, with their places."""
+        return read_vllm_options(
+            self.mapping("vllm_args"), self.value("vllm_raw_args") or (), locate=self.origin
+        )

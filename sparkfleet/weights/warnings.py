@@ -40,7 +40,7 @@ def find_file_warnings(manifest: Manifest, settings: Settings) -> Iterator[str]:
     paths = [file.path for file in manifest.files if "/" not in file.path]
     if not set(paths) & set(CONFIGS):
         yield f"{manifest.name} has no config.json, by which vLLM knows a model in a folder"
-    elif "tokenizer" not in settings.mapping("vllm_args") and not _matches_any(paths, TOKENIZERS):
+    elif settings.vllm_options.find("tokenizer") is None and not _matches_any(paths, TOKENIZERS):
         yield f"{manifest.name} has no tokenizer; name one in vllm_args: tokenizer"
     if any(path.endswith(".safetensors") for path in paths):
         yield from _find_redundant_files(manifest)

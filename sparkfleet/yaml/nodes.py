@@ -36,6 +36,10 @@ class Node:
         """The value as plain Python."""
         raise NotImplementedError
 
+    def locate_entries(self) -> Mapping[Any, Where]:
+        """Return the place of every key, or of every item by its index ("0"); none of a scalar."""
+        return {}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scalar(Node):
@@ -60,6 +64,10 @@ class List(Node):
         """The items as plain Python."""
         return [item.data for item in self.items]
 
+    def locate_entries(self) -> Mapping[Any, Where]:
+        """Return the place of every item by its index."""
+        return {str(index): item.where for index, item in enumerate(self.items)}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Map(Node):
@@ -71,6 +79,10 @@ class Map(Node):
     def data(self) -> dict[Any, Any]:
         """The entries as plain Python."""
         return {key: value.data for key, (_, value) in self.entries.items()}
+
+    def locate_entries(self) -> Mapping[Any, Where]:
+        """Return the place of every key."""
+        return {key.data: key.where for key, _ in self.entries.values()}
 
     def items(self) -> Iterator[Entry]:
         """Yield the key and the value of every entry."""

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sparkfleet.lab.engine import install
-from sparkfleet.recipes.rules.releases import load_release_table
+from sparkfleet.vllm.releases import load_release_table
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 

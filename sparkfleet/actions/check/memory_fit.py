@@ -15,7 +15,7 @@ from sparkfleet.actions.stage.stage_weights import Staged, Stocks
 from sparkfleet.fit.checkpoint import build_model_profile
 from sparkfleet.fit.memory import evaluate_nodes
 from sparkfleet.fit.model import ModelProfile
-from sparkfleet.fit.options import ServeOptions, collect_named_options, parse_serve_options
+from sparkfleet.fit.options import ServeOptions, parse_serve_options
 from sparkfleet.fit.requirements import MemoryRequirements, estimate_requirements
 from sparkfleet.fit.verdicts import build_fit_verdict
 from sparkfleet.launch.preflight.available_memory import (
@@ -73,11 +73,7 @@ class MemoryFit(Action[NoArgs]):
 
 def _read_start_options(run: RunContext) -> ServeOptions:
     settings = run.settings(run.cluster.head)
-    args = {
-        **settings.mapping("vllm_args"),
-        **collect_named_options(settings.value("vllm_raw_args") or ()),
-    }
-    return parse_serve_options(args, tp=run.options.tp, pp=run.options.pp)
+    return parse_serve_options(settings.vllm_options, tp=run.options.tp, pp=run.options.pp)
 
 
 def _find_draft_folder(run: RunContext, host: Host, start_options: ServeOptions) -> str | None:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.errors import RecipeError
 from sparkfleet.fit.model import ModelProfile
-from sparkfleet.launch.deployment.arguments import find_option_owner
 from sparkfleet.model import Host, Severity, Verdict
 from sparkfleet.recipes.rules import ObservedFacts, RuleResult, apply_rules, build_rule_context
 
@@ -80,8 +79,4 @@ def _added_verdicts(
 
 def _judge_host_rules(run: RunContext, host: Host, engine: ObservedFacts) -> Iterator[RuleResult]:
     settings = run.settings(host)
-    return apply_rules(
-        build_rule_context(
-            run.recipe, settings, facts=engine, decided_by=find_option_owner, tp=run.options.tp
-        )
-    )
+    return apply_rules(build_rule_context(run.recipe, settings, facts=engine, tp=run.options.tp))

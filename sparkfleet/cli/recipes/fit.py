@@ -20,7 +20,6 @@ from sparkfleet.fit.memory import Fit, FitAnswer, evaluate_nodes
 from sparkfleet.fit.model import ModelProfile
 from sparkfleet.fit.options import (
     ServeOptions,
-    collect_named_options,
     parse_memory_fraction,
     parse_serve_options,
     parse_token_limit,
@@ -119,7 +118,9 @@ def predict_fit(request: FitRequest) -> FitResult:
     cluster = _select_cluster(request, recipe)
     settings = Settings(host=cluster.head)
     start_options = parse_serve_options(
-        _collect_vllm_options(settings, request), tp=request.options.tp, pp=request.options.pp
+        settings.vllm_options.with_values(request.overrides),
+        tp=request.options.tp,
+        pp=request.options.pp,
     )
     inputs = collect_fit_inputs(cluster, settings, request, start_options)
     model = _build_model(recipe, inputs, start_options)
@@ -166,12 +167,6 @@ def _select_cluster(request: FitRequest, recipe: Recipe) -> Cluster:
     hosts = (Host(name=f"spark-{at + 1}", vars=given) for at in range(options.nodes))
     merged = tuple(overlay_recipe(host, recipe, as_written=True) for host in hosts)
     return Cluster(name="sparks", hosts=merged)
-
-
-def _collect_vllm_options(settings: Settings, request: FitRequest) -> dict[str, Any]:
-    raw = collect_named_options(settings.value("vllm_raw_args") or ())
-    given = {name.replace("_", "-"): value for name, value in settings.mapping("vllm_args").items()}
-    return {**given, **raw, **request.overrides}
 
 
 def _build_model(recipe: Recipe, inputs: FitInputs, start_options: ServeOptions) -> ModelProfile:

@@ -13,16 +13,15 @@ from sparkfleet.cli.options import Options
 from sparkfleet.cli.views.screen import create_screen
 from sparkfleet.errors import Problem, RecipeError, UsageError
 from sparkfleet.launch import staged_paths
-from sparkfleet.launch.deployment.arguments import find_option_owner
 from sparkfleet.model import Host, Severity
 from sparkfleet.recipes.recipe import FOLDER, Recipe, load_recipe
 from sparkfleet.recipes.rules import ObservedFacts, RuleResult, apply_rules, build_rule_context
-from sparkfleet.recipes.rules.releases import parse_version
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.report import json
 from sparkfleet.report.screens import Screen
 from sparkfleet.report.text import MARKS
 from sparkfleet.resources import list_data_files
+from sparkfleet.vllm.releases import parse_version
 
 ALL = "all"
 REFUSED = RecipeError.exit_code
@@ -102,7 +101,6 @@ def run_recipe_rules(recipe: Recipe, *, tp: int = 1, vllm: str = "") -> Iterator
             recipe,
             settings,
             facts=ObservedFacts(vllm=vllm, source="as given"),
-            decided_by=find_option_owner,
             tp=size,
         )
     )

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparkfleet.errors import LaunchError
-from sparkfleet.fit.options import collect_named_options
 from sparkfleet.launch.endpoint.endpoint import Endpoint
 from sparkfleet.launch.host.deployment_record import DeploymentMetadata
 from sparkfleet.launch.host.file_names import SERVE_SCRIPT
 from sparkfleet.launch.host.survey import Survey
 from sparkfleet.model import Host
+from sparkfleet.vllm.options import read_command_line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,4 +50,5 @@ def find_served_model(hosts: Mapping[str, Host], surveys: Mapping[str, Survey]) 
 
 def _parse_serve_options(script: str) -> Mapping[str, Any]:
     """Return the options of `vllm serve` in a rendered script, by name."""
-    return collect_named_options(shlex.split(script.replace("\\\n", ""), comments=True))
+    words = shlex.split(script.replace("\\\n", ""), comments=True)
+    return read_command_line(words).by_name()

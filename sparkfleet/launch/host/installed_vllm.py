@@ -6,9 +6,9 @@ from sparkfleet.launch.host.engine_kind import NATIVE, read_engine_kind
 from sparkfleet.launch.host.image import Probe, parse_probe
 from sparkfleet.launch.host.survey import Survey
 from sparkfleet.recipes.rules import ObservedFacts
-from sparkfleet.recipes.rules.releases import load_release_table
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.connection import Connection
+from sparkfleet.vllm.releases import load_release_table
 
 
 def inspect_installed_vllm(

@@ -16,9 +16,9 @@ from sparkfleet.launch.host.survey import Survey
 from sparkfleet.model import Severity, Verdict
 from sparkfleet.quantities import format_memory
 from sparkfleet.recipes.settings import Settings
+from sparkfleet.vllm.options import DEFAULT_MEMORY_UTILIZATION
 
 DROP_CACHES_COMMAND = "sudo sh -c 'sync; echo 3 > /proc/sys/vm/drop_caches'"  # seed 5, section 6
-DEFAULT_UTILIZATION = 0.92  # vLLM's own default: facts, row 28
 MOST_SWAPPED = 1 << 30  # bytes
 LOGIN_SCREEN = 256 << 20  # bytes; one that nobody uses holds 24 MiB of the GPU
 SOURCE = "/proc/meminfo"
@@ -103,15 +103,12 @@ def _check_free_memory(settings: Settings, memory: Memory) -> Iterator[Verdict]:
 
 def find_memory_utilization(settings: Settings) -> float | None:
     """Return the share of memory that vLLM asks for; None where it is told the KV cache's size."""
-    args = {
-        name.lstrip("-").replace("_", "-"): value
-        for name, value in settings.mapping("vllm_args").items()
-    }
-    if args.get("kv-cache-memory-bytes") is not None:
+    options = settings.vllm_options
+    if options.find("kv-cache-memory-bytes"):
         return None
-    value = args.get("gpu-memory-utilization")
+    value = options.value("gpu-memory-utilization")
     try:
-        return DEFAULT_UTILIZATION if value is None else float(value)
+        return DEFAULT_MEMORY_UTILIZATION if value is None else float(value)
     except (TypeError, ValueError):
         return None  # vLLM says what is wrong with it
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sparkfleet.model import Severity
-from sparkfleet.recipes.rules.releases import parse_version
 from sparkfleet.recipes.rules.rule import Rule, RuleFinding
 from sparkfleet.recipes.rules.subject import RuleContext
+from sparkfleet.vllm.releases import parse_version
 
 MTP_MOST = 3  # guide 13.5: 1 to 3 with heads of the checkpoint
 PAIRED_MOST = 4  # single-spark: measured with a draft model of its own

@@ -7,20 +7,22 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from sparkfleet.model import Severity
-from sparkfleet.recipes.rules import releases
 from sparkfleet.recipes.rules.kernels import ATTENTION
 from sparkfleet.recipes.rules.models import is_gemma4
 from sparkfleet.recipes.rules.renamed import OPTIONS, VARIABLES
 from sparkfleet.recipes.rules.rule import Rule, RuleFinding
-from sparkfleet.recipes.rules.subject import Option, RuleContext, format_option_value
+from sparkfleet.recipes.rules.subject import RuleContext, format_option_value
 from sparkfleet.spelling import did_you_mean
+from sparkfleet.vllm import releases
+from sparkfleet.vllm.options import VllmOption
+from sparkfleet.vllm.owned_options import find_option_owner
 
 VARIABLE = re.compile(r"VLLM_[A-Z0-9_]+")
 BROKEN = re.compile(r"\\\s*$|\\\s*\n|\s--[a-z]")
 
 
 def _check_unknown_options(context: RuleContext) -> Iterator[RuleFinding]:
-    for option in context.all_options:
+    for option in context.vllm_options:
         if _is_unknown_name("options", option.name, context, context.facts.options):
             names = _list_vllm_names("options", context, context.facts.options)
             history = releases.load_release_table("options").history(option.name)
@@ -103,8 +105,8 @@ def _rate_certainty(context: RuleContext) -> Severity:
 
 
 def _check_owned_options(context: RuleContext) -> Iterator[RuleFinding]:
-    for option in context.all_options:
-        if decided := context.decided_by(option.written_flag):
+    for option in context.vllm_options:
+        if decided := find_option_owner(option.written_flag):
             yield RuleFinding(
                 subject=option.flag,
                 expected="left out: sparkfleet sets it itself",
@@ -115,9 +117,9 @@ def _check_owned_options(context: RuleContext) -> Iterator[RuleFinding]:
 
 
 def _check_repeated_options(context: RuleContext) -> Iterator[RuleFinding]:
-    by_name: dict[str, Option] = {}
-    for option in context.all_options:
-        first = by_name.setdefault(option.name, option)
+    by_name: dict[str, VllmOption] = {}
+    for option in context.vllm_options:
+        first = by_name.setdefault(option.flag, option)
         if first is not option and option.written != first.written:
             yield RuleFinding(
                 subject=option.flag,
@@ -129,7 +131,7 @@ def _check_repeated_options(context: RuleContext) -> Iterator[RuleFinding]:
 
 
 def _check_continuations(context: RuleContext) -> Iterator[RuleFinding]:
-    for option in context.all_options:
+    for option in context.vllm_options:
         if isinstance(option.value, str) and BROKEN.search(option.value):
             yield RuleFinding(
                 subject=option.flag,

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from sparkfleet.model import Severity
 from sparkfleet.recipes.rules.images import NGC, OPENAI, ImageReference
-from sparkfleet.recipes.rules.releases import parse_version
 from sparkfleet.recipes.rules.rule import Rule, RuleFinding
 from sparkfleet.recipes.rules.subject import RuleContext
+from sparkfleet.vllm.releases import parse_version
 
 NGC_LEAST = (26, 2)  # guide 2
 FOR_SPARK = "25.12.post1-py3"  # guide 7.3.1: NVIDIA's own for Spark and Jetson

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from sparkfleet.recipes.rules import releases
 from sparkfleet.recipes.rules.models import GEMMA4_DENSE, is_gemma4, is_model, is_nvfp4
-from sparkfleet.recipes.rules.releases import parse_version
 from sparkfleet.recipes.rules.rule import Rule, RuleFinding
 from sparkfleet.recipes.rules.subject import RuleContext
+from sparkfleet.vllm import releases
+from sparkfleet.vllm.releases import parse_version
 
 IMAGE = "take another image (engine_image), and ask it: vllm --version"
 GEMMA4_LEAST = "0.19.0.dev0"  # research 1 has 0.19.0; the image gemma4-cu130 is a day older

@@ -10,10 +10,11 @@ from sparkfleet.fit.advice import list_tp_sizes, recommend_topology
 from sparkfleet.fit.interval import Interval
 from sparkfleet.fit.memory import Fit, FitAnswer, NodeMemory, evaluate_nodes
 from sparkfleet.fit.model import ModelProfile
-from sparkfleet.fit.options import ServeOptions, collect_named_options, parse_serve_options
+from sparkfleet.fit.options import ServeOptions, parse_serve_options
 from sparkfleet.fit.requirements import estimate_requirements
 from sparkfleet.fit.verdicts import build_fit_verdict
 from sparkfleet.fit.weights import estimate_shape_weights
+from sparkfleet.vllm.options import read_vllm_options
 from tests.models import GIB, made, shape
 
 IDLE = NodeMemory(host="spark", available=118 * GIB)
@@ -121,7 +122,9 @@ def test_memory_that_is_only_known_in_all_refuses_nothing_that_it_holds() -> Non
 def test_drafts_in_the_checkpoint_count_only_where_they_run() -> None:
     subject = model("qwen3.5-397b-a17b")
     plain, drafting = (
-        estimate_requirements(subject, parse_serve_options({"speculative-config": value})).weights
+        estimate_requirements(
+            subject, parse_serve_options(read_vllm_options({"speculative-config": value}))
+        ).weights
         for value in (None, {"method": "mtp", "num_speculative_tokens": 1})
     )
     assert plain is not None
@@ -171,30 +174,22 @@ def test_a_draft_model_is_loaded_on_every_rank_and_keeps_a_cache() -> None:
 )
 def test_negative_and_absurd_options_are_errors(args: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        parse_serve_options(args)
+        parse_serve_options(read_vllm_options(args))
 
 
 def test_options_are_read_as_vllm_reads_them() -> None:
     asked = parse_serve_options(
-        {"--max_model_len": "64K", "max-num-seqs": "4", "quantization": "fp8"}, tp=2
+        read_vllm_options({"--max_model_len": "64K", "max-num-seqs": "4", "quantization": "fp8"}),
+        tp=2,
     )
     assert (asked.length, asked.sequences, asked.online, asked.nodes) == (65536, 4, "fp8", 2)
-    assert parse_serve_options({"max-model-len": "auto"}).length is None
+    assert parse_serve_options(read_vllm_options({"max-model-len": "auto"})).length is None
     sizes_given = [
-        parse_serve_options({"kv-cache-memory-bytes": text}).kv_bytes
+        parse_serve_options(read_vllm_options({"kv-cache-memory-bytes": text})).kv_bytes
         for text in ("2G", "2g", "2GiB")
     ]
     assert sizes_given == [2 * GIB, 2 * 10**9, 2 * GIB]
-    assert parse_serve_options({"quantization": "modelopt"}).online is None
-
-
-def test_raw_words_are_options_too() -> None:
-    words = ["--max-model-len=4096", "--enforce-eager", "--kv-cache-dtype", "fp8"]
-    assert collect_named_options(words) == {
-        "max-model-len": "4096",
-        "enforce-eager": True,
-        "kv-cache-dtype": "fp8",
-    }
+    assert parse_serve_options(read_vllm_options({"quantization": "modelopt"})).online is None
 
 
 def test_advice_is_two_copies_where_tensor_parallelism_gains_little() -> None:

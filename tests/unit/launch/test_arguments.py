@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkfleet.errors import RecipeError
-from sparkfleet.launch.deployment.arguments import OWNED_OPTIONS, check_raw_args, format_vllm_args
+from sparkfleet.launch.deployment.arguments import check_raw_args, format_vllm_args
+from sparkfleet.vllm.owned_options import OWNED_OPTIONS
 
 
 def test_each_kind_of_value_has_its_form() -> None:
@@ -24,7 +25,10 @@ def test_each_kind_of_value_has_its_form() -> None:
         "middleware": {"repeat": ["one.A", "two.B"]},
         "compilation_config.cudagraph_mode": "PIECEWISE",
         "hf-overrides": {"repeat": 2},
+        "compilation_config.use_inductor": True,
         "-q": "fp8",
+        "sc": {"method": "mtp"},
+        "O": 3,
         "some-text": "-1",
     }
     assert format_vllm_args(args) == (
@@ -47,8 +51,14 @@ def test_each_kind_of_value_has_its_form() -> None:
         "PIECEWISE",
         "--hf-overrides",
         '{"repeat":2}',
+        "--compilation-config.use_inductor",
+        "true",
         "-q",
         "fp8",
+        "--speculative-config",
+        '{"method":"mtp"}',
+        "-O",
+        "3",
         "--some-text=-1",
     )
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from sparkfleet.launch.deployment.arguments import OWNED_OPTIONS
 from sparkfleet.recipes.recipe import Recipe, load_recipe
+from sparkfleet.vllm.owned_options import OWNED_OPTIONS
 from tests.documents import SEEDS, Command, command
 
 GUIDE = "5-dgx-vllm-guide.md"

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from sparkfleet.recipes.rules.releases import load_release_table, parse_version
 from sparkfleet.recipes.rules.renamed import OPTIONS, VARIABLES
+from sparkfleet.vllm.releases import load_release_table, parse_version
 
 PROBE = Path(__file__).parents[3] / "sparkfleet" / "onhost" / "deployment" / "probe.py"
 ENGINE = """

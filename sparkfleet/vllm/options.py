@@ -1,0 +1,277 @@
+"""The options of `vllm serve`, read as vLLM's own parser reads them.
+
+This is the only reader: rules, the memory estimate, staging and the start all use it, so that
+``vllm_args: {quantization: fp8}``, ``{q: fp8}`` and ``vllm_raw_args: ["-q", "fp8"]`` are one
+option. Sources: vllm/engine/arg_utils.py, vllm/entrypoints/openai/cli_args.py and
+vllm/utils/argparse_utils.py of vLLM 0.10.2 to 0.33.0.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sparkfleet.errors import Where
+from sparkfleet.vllm.releases import load_release_table
+
+DEFAULT_MEMORY_UTILIZATION = 0.92  # gpu_memory_utilization in vllm/config/cache.py
+SHORT_NAMES = {
+    "O": "optimization-level",  # compilation-config before 0.11.1, which still reads -O3
+    "ac": "attention-config",
+    "asc": "api-server-count",
+    "cc": "compilation-config",
+    "dc": "diffusion-config",
+    "dcp": "decode-context-parallel-size",
+    "dp": "data-parallel-size",
+    "dpa": "data-parallel-address",
+    "dpb": "data-parallel-backend",
+    "dpe": "data-parallel-external-lb",
+    "dph": "data-parallel-hybrid-lb",
+    "dpl": "data-parallel-size-local",
+    "dpm": "data-parallel-multi-port-external-lb",
+    "dpn": "data-parallel-rank",
+    "dpp": "data-parallel-rpc-port",
+    "dpr": "data-parallel-start-rank",
+    "ep": "enable-expert-parallel",
+    "n": "nnodes",
+    "pcp": "prefill-context-parallel-size",
+    "pp": "pipeline-parallel-size",
+    "q": "quantization",
+    "r": "node-rank",
+    "sc": "speculative-config",
+    "tp": "tensor-parallel-size",
+}
+ATTACHED = re.compile(r"-(?:(q)(?!=)(.+)|([nr])(\d+)|(O)=?([^.=].*))")  # -qfp8, -n2, -O3, -O=3
+APPENDED = ("middleware",)  # argparse's action "append"; of all others the last one counts
+REPEAT = "repeat"  # the only key of a mapping whose items are each given the option anew
+MULTIPLIERS = {
+    "": 1,
+    **{letter: 1000**power for power, letter in enumerate("kmgt", 1)},
+    **{letter: 1024**power for power, letter in enumerate("KMGT", 1)},
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VllmOption:
+    """An option of `vllm serve`.
+
+    `name` is its long name without dashes and `written` what the file has, ``-q`` or
+    ``speculative_config.model``. `path` are the keys after the name, ``("model",)``. `value` is
+    True for a flag, False for its negation, None for an option of `vllm_args` that is null, and a
+    list where several words follow.
+    """
+
+    name: str
+    written: str
+    value: Any
+    where: Where
+    path: tuple[str, ...] = ()
+
+    @property
+    def flag(self) -> str:
+        """The option as a command line has it, by its long name."""
+        return "--" + ".".join((self.name, *self.path))
+
+    @property
+    def written_flag(self) -> str:
+        """The option as a command line has it, by the name that is written."""
+        return self.written if self.written.startswith("-") else f"--{self.written}"
+
+
+@dataclass(frozen=True, slots=True)
+class VllmOptions:
+    """The options of one `vllm serve`, in their order; those given twice or as null included."""
+
+    options: tuple[VllmOption, ...] = ()
+
+    def __iter__(self) -> Iterator[VllmOption]:
+        return iter(self.options)
+
+    def find(self, name: str) -> VllmOption | None:
+        """Return an option with the value that vLLM takes, or None where it is not set.
+
+        Dotted keys make up one JSON object, which replaces an object that is given whole.
+        """
+        given = [
+            option for option in self.options if option.name == name and option.value is not None
+        ]
+        if not given:
+            return None
+        if dotted := [option for option in given if option.path]:
+            return _replace_value(dotted[0], _merge_dotted(dotted))
+        if name in APPENDED:
+            return _replace_value(given[0], [option.value for option in given])
+        return given[-1]
+
+    def value(self, name: str) -> Any:
+        """Return the value that vLLM takes, or None where the option is not set."""
+        option = self.find(name)
+        return None if option is None else option.value
+
+    def with_values(self, values: Mapping[str, Any]) -> VllmOptions:
+        """Return these options with others after them, by their long names; they win."""
+        return VllmOptions((*self.options, *read_vllm_options(values)))
+
+    def by_name(self) -> dict[str, Any]:
+        """Return the value of every option that is set."""
+        values = {option.name: self.value(option.name) for option in self.options}
+        return {name: value for name, value in values.items() if value is not None}
+
+
+def read_vllm_options(
+    args: Mapping[str, Any],
+    raw_args: Sequence[Any] = (),
+    *,
+    locate: Callable[[str, str], Where] | None = None,
+) -> VllmOptions:
+    """Return the options in `vllm_args` and, after them, in `vllm_raw_args`.
+
+    `locate` returns the place of an entry of a variable: a key, or the index of a word.
+    """
+    find_place = locate or _return_no_place
+    named = (
+        option
+        for written, value in args.items()
+        for option in _read_entry(str(written), value, find_place("vllm_args", str(written)))
+    )
+    words = [str(word) for word in raw_args]
+    places = [find_place("vllm_raw_args", str(index)) for index in range(len(words))]
+    return VllmOptions((*named, *_read_words(words, places)))
+
+
+def read_command_line(words: Sequence[str]) -> VllmOptions:
+    """Return the options among the words of a command line; other words are passed over."""
+    return read_vllm_options({}, words)
+
+
+def split_option_name(written: str) -> tuple[str, tuple[str, ...]]:
+    """Return the long name of an option without dashes, and its dotted keys.
+
+    Takes what vLLM's parser takes: short names, underscores, a unique beginning of a name; and
+    short names with two dashes or none, as people write them.
+    """
+    head, *path = written.lstrip("-").partition("=")[0].split(".")
+    name = head.replace("_", "-")
+    return SHORT_NAMES.get(name) or _complete_name(name), tuple(path)
+
+
+def is_option_word(word: str) -> bool:
+    """Return whether a word of a command line is an option, and not a value such as -1."""
+    name = word.partition("=")[0]
+    return re.match(r"--?[A-Za-z]", word) is not None and " " not in name
+
+
+def parse_json_object(value: Any) -> Mapping[str, Any]:
+    """Return a mapping, or the one that is JSON in a text; empty for anything else."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return {}
+    return value if isinstance(value, Mapping) else {}
+
+
+def parse_human_readable_int(value: object) -> int:
+    """Return an integer as vLLM reads it: 65536, "64K" (1024 each), "64k", "25.6k" (1000 each).
+
+    Raises ValueError.
+    """
+    match = re.fullmatch(r"(\d+)(\.\d+)?([kKmMgGtT]?)", str(value).strip())
+    if match is None or (match[2] and not match[3].islower()):
+        raise ValueError(f"expected an integer such as 65536 or 64K (got {value!r})")
+    return int(float(match[1] + (match[2] or "")) * MULTIPLIERS[match[3]])
+
+
+def _return_no_place(_variable: str, _entry: str) -> Where:
+    return Where(file="")
+
+
+def _replace_value(option: VllmOption, value: Any) -> VllmOption:
+    return VllmOption(name=option.name, written=option.written, value=value, where=option.where)
+
+
+def _read_entry(written: str, value: Any, where: Where) -> Iterator[VllmOption]:
+    """Yield the options that an entry of `vllm_args` becomes."""
+    if isinstance(value, Mapping) and isinstance(value.get(REPEAT), list) and len(value) == 1:
+        for item in value[REPEAT]:
+            yield _build_option(written, item, where)
+    else:
+        yield _build_option(written, value, where)
+
+
+def _read_words(words: Sequence[str], places: Sequence[Where]) -> Iterator[VllmOption]:
+    starts = [index for index, word in enumerate(words) if is_option_word(word)]
+    for start, end in itertools.pairwise([*starts, len(words)]):
+        word, values = _split_value(words[start])
+        values += words[start + 1 : end]
+        value = values if len(values) > 1 else (values[0] if values else True)
+        yield _build_option(word, value, places[start])
+
+
+def _split_value(word: str) -> tuple[str, list[str]]:
+    """Return an option's word, and the value that is attached to it: --name=value, -n2, -O3."""
+    if attached := ATTACHED.fullmatch(word):
+        short, value = (group for group in attached.groups() if group is not None)
+        return f"-{short}", [value]
+    name, equals, value = word.partition("=")
+    return name, [value] if equals else []
+
+
+def _build_option(written: str, value: Any, where: Where) -> VllmOption:
+    name, path = split_option_name(written)
+    if name == SHORT_NAMES["O"] and written.lstrip("-").startswith("O"):
+        name = name if str(value).isdecimal() and not path else "compilation-config"
+    if name.startswith("no-") and isinstance(value, bool):
+        name, _ = split_option_name(name.removeprefix("no-"))
+        value = not value
+    value = list(value) if isinstance(value, tuple) else value
+    return VllmOption(name=name, written=written, value=value, where=where, path=path)
+
+
+def _complete_name(name: str) -> str:
+    """Return the only option that begins with `name`; `name` itself where there are others."""
+    known = load_release_table("options").spans
+    if name in known or not name:
+        return name
+    completions = [option for option in known if option.startswith(name)]
+    return completions[0] if len(completions) == 1 else name
+
+
+def _merge_dotted(options: Sequence[VllmOption]) -> dict[str, Any]:
+    merged: dict[str, Any] = {}
+    for option in options:
+        *parents, key = option.path
+        inner = merged
+        for parent in parents:
+            below = inner.get(parent)
+            inner[parent] = below if isinstance(below, dict) else {}
+            inner = inner[parent]
+        _set_dotted_value(inner, key, option.value)
+    return merged
+
+
+def _set_dotted_value(target: dict[str, Any], key: str, value: Any) -> None:
+    """Set one key; ``key+`` adds the items of a comma-separated list to it."""
+    if key.endswith("+"):
+        name = key.removesuffix("+")
+        earlier = target.get(name)
+        items = str(value).split(",")
+        target[name] = [*earlier, *items] if isinstance(earlier, list) else items
+    else:
+        target[key] = _parse_dotted_value(value)
+
+
+def _parse_dotted_value(value: Any) -> Any:
+    """Return the value of a dotted key: JSON, a number such as 64K, or text."""
+    if not isinstance(value, str):
+        return value
+    for parse in (json.loads, parse_human_readable_int):
+        try:
+            return parse(value)
+        except ValueError:
+            continue
+    return value

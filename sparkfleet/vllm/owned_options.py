@@ -1,0 +1,42 @@
+"""The options of `vllm serve` that sparkfleet sets itself, and which variable decides each."""
+
+from __future__ import annotations
+
+from sparkfleet.vllm.options import SHORT_NAMES, split_option_name
+
+_SECRET = "in vllm_env, from a file; every user of the host can see a command line"  # noqa: S105 - words
+OWNED_OPTIONS = {
+    "host": "the endpoint listens on all addresses of the head",
+    "port": "vllm_port",
+    "model": "vllm_model",
+    "served-model-name": "vllm_served_name",
+    "tensor-parallel-size": "--tp",
+    "pipeline-parallel-size": "--pp",
+    "distributed-executor-backend": "vllm_executor",
+    "nnodes": "--tp and --pp",
+    "node-rank": "the rank order of the inventory",
+    "master-addr": "the head's fabric address",
+    "master-port": "vllm_master_port",
+    "headless": "chosen by rank",
+    "api-key": f"VLLM_API_KEY {_SECRET}",
+    "hf-token": f"HF_TOKEN {_SECRET}",
+}
+
+
+def find_owned_option(word: str) -> str:
+    """Return the option of `OWNED_OPTIONS` that a word of a command line is, or "".
+
+    In every spelling that vLLM's parser takes: with a value after ``=``, with underscores, short,
+    short with its number (``-n2``), shortened, negated.
+    """
+    if not word.startswith("--") and word[1:2] in SHORT_NAMES and word[2:].isdecimal():
+        return find_owned_option(word[:2])
+    name, _ = split_option_name(word)
+    name = name.removeprefix("no-")
+    # A beginning of several options counts too: some release has only one of them
+    return next((option for option in OWNED_OPTIONS if name and option.startswith(name)), "")
+
+
+def find_option_owner(word: str) -> str:
+    """Return what decides the option that a word of a command line is; "" for one of the user's."""
+    return OWNED_OPTIONS.get(find_owned_option(word), "")

@@ -1,0 +1,208 @@
+"""Every spelling of an option of `vllm serve` is read as the same option."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparkfleet.fit.options import parse_serve_options
+from sparkfleet.launch.deployment.arguments import format_vllm_args
+from sparkfleet.model import Host, Value
+from sparkfleet.recipes.recipe import Recipe, load_recipe
+from sparkfleet.recipes.rules import apply_rules, build_rule_context
+from sparkfleet.recipes.settings import Settings
+from sparkfleet.vllm.options import (
+    SHORT_NAMES,
+    VllmOptions,
+    parse_human_readable_int,
+    read_command_line,
+    read_vllm_options,
+)
+from sparkfleet.vllm.owned_options import find_owned_option
+from sparkfleet.vllm.releases import load_release_table
+
+DRAFT = {"method": "mtp", "num_speculative_tokens": 2}
+# Each option that the rules and the memory estimate read, with a value that shows
+READ = {
+    "gpu-memory-utilization": 0.8,
+    "kv-cache-dtype": "fp8",
+    "kv-cache-memory-bytes": "6G",
+    "load-format": "fastsafetensors",
+    "max-model-len": 65536,
+    "max-num-batched-tokens": 4096,
+    "max-num-seqs": 4,
+    "moe-backend": "marlin",
+    "quantization": "fp8",
+    "speculative-config": DRAFT,
+    "tool-call-parser": "hermes",
+}
+FLAGS = (
+    "enable-auto-tool-choice",
+    "enable-chunked-prefill",
+    "enforce-eager",
+    "trust-remote-code",
+)
+
+
+def _spell_value(name: str, value: Any) -> list[tuple[dict[str, Any], list[str]]]:
+    """Return every spelling of an option, as `vllm_args` and `vllm_raw_args`."""
+    text = json.dumps(value) if isinstance(value, dict) else str(value)
+    keys = [name, name.replace("-", "_"), f"--{name}"]
+    words = [f"--{name}", f"--{name.replace('-', '_')}"]
+    for short in (short for short, long in SHORT_NAMES.items() if long == name):
+        keys += [short, f"-{short}"]
+        words += [f"-{short}"]
+    spellings: list[tuple[dict[str, Any], list[str]]] = [({key: value}, []) for key in keys] + [
+        ({key: text}, []) for key in keys
+    ]
+    spellings += [({}, [word, text]) for word in words] + [
+        ({}, [f"{word}={text}"]) for word in words
+    ]
+    spellings += [({name: None}, [words[0], text]), ({name: "1"}, [words[0], text])]
+    if isinstance(value, dict):
+        dotted = {f"{name}.{key}": item for key, item in value.items()}
+        spellings += [(dotted, []), ({}, [f"--{key}={item}" for key, item in dotted.items()])]
+        spellings += [({}, [word for key in dotted for word in (f"--{key}", str(dotted[key]))])]
+        spellings += [({name: {"method": "other"}, **dotted}, [])]
+    return spellings
+
+
+SPELLINGS = [
+    (name, args, words) for name in READ for args, words in _spell_value(name, READ[name])
+] + [
+    spelling
+    for name in FLAGS
+    for spelling in (
+        (name, {name: True}, []),
+        (name, {name.replace("-", "_"): True}, []),
+        (name, {}, [f"--{name}"]),
+        (name, {}, [f"--{name}", "--max-logprobs", "5"]),
+        (name, {name: False}, [f"--{name.replace('-', '_')}"]),
+        (name, {f"no-{name}": True}, [f"--{name}"]),
+    )
+]
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory: pytest.TempPathFactory) -> Recipe:
+    path = tmp_path_factory.mktemp("recipes") / "made.yml"
+    path.write_text("vllm_model: nvidia/Gemma-4-26B-A4B-NVFP4\ncheckpoint: {format: modelopt}\n")
+    return load_recipe(str(path))
+
+
+def _find_broken_rules(
+    recipe: Recipe, args: Mapping[str, Any], words: Sequence[str]
+) -> set[tuple[str, str]]:
+    given = {"vllm_args": Value(data=args), "vllm_raw_args": Value(data=words)}
+    settings = Settings(host=Host(name="spark-01", vars={**recipe.vars, **given}))
+    results = apply_rules(build_rule_context(recipe, settings))
+    return {(one.rule.id, one.finding.subject) for one in results if one.rule.id != "twice"}
+
+
+def _read(args: Mapping[str, Any], words: Sequence[str]) -> VllmOptions:
+    return read_vllm_options(args, words)
+
+
+@pytest.mark.parametrize(("name", "args", "words"), SPELLINGS)
+def test_every_spelling_gives_the_same_estimate_and_findings(
+    name: str, args: dict[str, Any], words: list[str], recipe: Recipe
+) -> None:
+    plain = {name: READ.get(name, True)}
+    assert parse_serve_options(_read(args, words)) == parse_serve_options(_read(plain, ()))
+    assert _find_broken_rules(recipe, args, words) == _find_broken_rules(recipe, plain, ())
+
+
+@pytest.mark.parametrize(("name", "args", "words"), SPELLINGS)
+def test_a_command_line_that_is_rendered_is_read_as_the_variables(
+    name: str, args: dict[str, Any], words: list[str]
+) -> None:
+    rendered = read_command_line([*format_vllm_args(args), *words])
+    assert parse_serve_options(rendered) == parse_serve_options(_read(args, words))
+    assert rendered.find(name) is not None
+
+
+def test_every_short_name_is_one_of_a_release() -> None:
+    releases = load_release_table("options").spans
+    assert [long for long in SHORT_NAMES.values() if long not in releases] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["-n2"], {"nnodes": "2"}),
+        (["-qfp8"], {"quantization": "fp8"}),
+        (["-q=fp8"], {"quantization": "fp8"}),
+        (["-O3"], {"optimization-level": "3"}),
+        (["-O=3"], {"optimization-level": "3"}),
+        (["-O", "3"], {"optimization-level": "3"}),
+        (["-O", '{"level": 3}'], {"compilation-config": '{"level": 3}'}),
+        (["-O.level=3"], {"compilation-config": {"level": 3}}),
+        (["-ep", "-tp", "2"], {"enable-expert-parallel": True, "tensor-parallel-size": "2"}),
+        (["--no-enable-prefix-caching"], {"enable-prefix-caching": False}),
+        (["--max-model-len", "-1"], {"max-model-len": "-1"}),
+        (["--max-model", "1"], {"max-model-len": "1"}),
+        (["--lora-modules", "a=/a", "b=/b"], {"lora-modules": ["a=/a", "b=/b"]}),
+        (["--middleware", "a.A", "--middleware=b.B"], {"middleware": ["a.A", "b.B"]}),
+        (["--seed", "1", "--seed", "2"], {"seed": "2"}),
+        (["--chat-template", "- a b"], {"chat-template": "- a b"}),
+        (["--compilation_config.cudagraph_capture_sizes+", "1,2"],
+         {"compilation-config": {"cudagraph_capture_sizes": ["1", "2"]}}),
+        (["--hf-overrides.a.b", "64k", "--hf-overrides.a.c=x"],
+         {"hf-overrides": {"a": {"b": 64000, "c": "x"}}}),
+        (["vllm", "serve", "/weights/a", "--seed", "1"], {"seed": "1"}),
+    ],
+)  # fmt: skip
+def test_words_are_read_as_vllms_parser_reads_them(
+    words: list[str], expected: dict[str, Any]
+) -> None:
+    assert read_command_line(words).by_name() == expected
+
+
+def test_the_items_of_repeat_are_options_of_their_own() -> None:
+    assert _read({"seed": {"repeat": [1, 2]}}, ()).value("seed") == 2
+    assert _read({"middleware": {"repeat": ["a", "b"]}}, ()).value("middleware") == ["a", "b"]
+
+
+def test_null_leaves_an_option_unset() -> None:
+    options = _read({"seed": None}, ())
+    assert options.find("seed") is None
+    assert [option.name for option in options] == ["seed"]
+
+
+def test_each_option_has_its_place(tmp_path: Path) -> None:
+    path = tmp_path / "made.yml"
+    path.write_text(
+        "vllm_model: a\nvllm_args:\n  seed: 1\n  sc.method: mtp\n"
+        "vllm_raw_args:\n  - --max-num-seqs\n  - '4'\n  - -q=fp8\n"
+    )
+    settings = Settings(host=Host(name="spark-01", vars=load_recipe(str(path)).vars))
+    places = {option.written: str(option.where) for option in settings.vllm_options}
+    assert places == {
+        "seed": f"{path}:3:3",
+        "sc.method": f"{path}:4:3",
+        "--max-num-seqs": f"{path}:6:5",
+        "-q": f"{path}:8:5",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("65536", 65536), ("64K", 65536), ("64k", 64000), ("25.6k", 25600), ("2G", 2 << 30)],
+)
+def test_integers_are_read_with_vllms_suffixes(text: str, number: int) -> None:
+    assert parse_human_readable_int(text) == number
+
+
+@pytest.mark.parametrize("text", ["1.5K", "1.5", "-1", "many", ""])
+def test_what_vllm_does_not_read_as_an_integer_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="expected an integer"):
+        parse_human_readable_int(text)
+
+
+@pytest.mark.parametrize("word", ["-q", "-qfp8", "--max-num-seqs=4", "-O3", "-sc", "--seed"])
+def test_options_of_the_user_are_not_owned(word: str) -> None:
+    assert find_owned_option(word) == ""

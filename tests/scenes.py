@@ -15,6 +15,7 @@ from sparkfleet.playbook.engine import PlaybookRunner, RunResult
 from sparkfleet.playbook.parse import load_playbook
 from sparkfleet.playbook.selection import ALL, Selection, select_tasks
 from sparkfleet.playbook.syntax import AssignedPlay
+from sparkfleet.playbook.task_order import check_selected_order
 from sparkfleet.recipes.recipe import Recipe
 from sparkfleet.remote.connection import Connection
 from sparkfleet.remote.local import LocalConnection
@@ -108,12 +109,16 @@ def play(
     path = folder / "play.yml"
     path.write_text(text)
     with scene(folder, **settings) as made:
+        playbook = load_playbook(path)
         plays = assign_hosts(
-            select_tasks(load_playbook(path), selection),
+            select_tasks(playbook, selection),
             made.inventory,
             made.cluster,
             limit=limit,
             given=made.given,
+        )
+        check_selected_order(
+            [assigned.play for assigned in plays], playbook, nodes=made.options.nodes
         )
         assert isinstance(made.reporter, Told)
         return PlaybookRunner(made).run(plays), made.reporter

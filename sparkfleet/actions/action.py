@@ -1,16 +1,19 @@
-"""What every word of the playbook is: look, plan, apply; and undo if a later one fails.
+"""Base classes of the playbook's actions: inspect, plan, apply; undo if a later task fails.
 
-The engine takes an action through four steps, each with a barrier over all hosts::
+The engine runs an action in four steps, each with a barrier over all hosts::
 
-    inspect   read-only, on every host at once            -> what was seen
-    plan      pure, over all hosts together               -> a Plan for each host
-    apply     on every host whose plan holds changes      -> the Plan, with what was learnt
-    undo      newest first, if a later task fails; `salvage` (save the logs) comes before any undo
+    inspect   read-only, on every host at once        -> what was seen on each host
+    plan      pure, over all hosts together           -> a Plan for each host, and new state
+    apply     on every host whose plan has changes    -> the Plan, with results
+    undo      newest first, if a later task fails; `salvage` (save the logs) runs before any undo
 
 ``--check`` stops after `plan`, so it opens no channel that can write.
 
-An `Action` works on the cluster as a whole, with one set of arguments. A `HostAction` does its
-work on each host of the play by itself, with arguments rendered for that host.
+An `Action` works on the cluster as a whole, with one set of arguments. A `HostAction` works on
+each host of the play separately, with arguments rendered for that host.
+
+Actions hand results to later actions through `RunState`. Each declares which fields it needs,
+provides and changes; `plan` and `settle` return new values, and the engine stores them.
 """
 
 from __future__ import annotations
@@ -22,17 +25,19 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Generic, TypeVar
 
 from sparkfleet.actions.run_context import RunContext
+from sparkfleet.actions.run_state import NOTHING, RunState
 from sparkfleet.errors import Where
 from sparkfleet.model import EMPTY, Change, Host, Outcome, Status, Verdict
 from sparkfleet.remote.connection import Connection
 from sparkfleet.remote.pool import Answers
+from sparkfleet.report.events import Note
 
 A = TypeVar("A")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What an action would do on one host; no changes means that all is as it should be."""
+    """What an action would do on one host; without changes the host is already as required."""
 
     changes: tuple[Change, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
@@ -40,17 +45,19 @@ class Plan:
     hint: str | None = None
     skip: bool = False
     failed: bool = False
-    data: Mapping[str, Any] = field(default_factory=lambda: EMPTY)  # what `register` keeps
-    variables: Mapping[str, Any] = field(default_factory=lambda: EMPTY)  # for the host's next tasks
-    work: Any = None  # what `apply` needs and nobody prints
+    data: Mapping[str, Any] = field(default_factory=lambda: EMPTY)  # the result for `register`
+    variables: Mapping[str, Any] = field(
+        default_factory=lambda: EMPTY
+    )  # for the host's later tasks
+    work: Any = None  # input of `apply` that is not printed
 
     @property
     def needs_apply(self) -> bool:
-        """Whether there is anything to carry out."""
+        """Whether there is anything to apply."""
         return not self.failed and (bool(self.changes) or self.work is not None)
 
     def outcome(self, host: str) -> Outcome:
-        """Return the outcome of a plan that was carried out, or that had nothing to do."""
+        """Return the outcome of a plan that was applied or had nothing to do."""
         if self.failed or any(verdict.refuses for verdict in self.verdicts):
             status = Status.FAILED
         elif self.skip:
@@ -69,24 +76,39 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """Plans by host, with the state that planning provides and lines for the user."""
+
+    plans: Mapping[str, Plan]
+    provided: RunState = NOTHING
+    notes: tuple[Note, ...] = ()
+    summary: tuple[str, ...] = ()  # for the end of the run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NoArgs:
-    """An action that takes no arguments."""
+    """The arguments of an action that takes none."""
 
 
 def arg(text: str, **settings: Any) -> Any:
-    """Return the field of an argument; `text` is its documentation."""
+    """Return the dataclass field of an argument; `text` is its documentation."""
     return field(metadata={"help": text}, **settings)
 
 
 class Action(Generic[A]):
-    """A word of the playbook. Subclasses override the steps that they have."""
+    """An action of the playbook. Subclasses override the steps that they have."""
 
     name: ClassVar[str]
     args_type: ClassVar[type[Any]] = NoArgs
-    # the argument that a bare text or list stands for
+    # the argument that a string or list without a name sets
     bare: ClassVar[Mapping[type, str]] = MappingProxyType({})
-    rest: ClassVar[str] = ""  # the argument that takes every name that is written
-    once: ClassVar[bool] = False  # done once for all hosts of the play
+    rest: ClassVar[str] = ""  # the argument that takes all names written in the task
+    once: ClassVar[bool] = False  # runs once for all hosts of the play
+    # fields of RunState
+    requires: ClassVar[tuple[str, ...]] = ()  # must be set before the action runs
+    requires_in_group: ClassVar[tuple[str, ...]] = ()  # further ones for more than one node
+    provides: ClassVar[tuple[str, ...]] = ()  # are set once it has run
+    updates: ClassVar[tuple[str, ...]] = ()  # may be changed by it
 
     where: Where | None = None  # the task's place in its file
 
@@ -95,15 +117,20 @@ class Action(Generic[A]):
 
     @classmethod
     def validate_args(cls, args: Any) -> Iterator[str]:  # noqa: ARG003 - most have none
-        """Yield what is wrong with `args` beyond the type of each."""
+        """Yield what is wrong with `args` beyond their types."""
         yield from ()
 
+    @classmethod
+    def list_requirements(cls, *, nodes: int) -> tuple[str, ...]:
+        """Return the fields of RunState that must be set in a run with that many nodes."""
+        return cls.requires + (cls.requires_in_group if nodes > 1 else ())
+
     def hosts(self, run: RunContext) -> Sequence[Host]:
-        """Return the hosts that this action concerns; all of the cluster by default."""
+        """Return the hosts of this action; all hosts of the cluster by default."""
         return run.cluster.hosts
 
     def inspect_all(self, run: RunContext, hosts: tuple[Host, ...]) -> Answers[Any]:
-        """Return what was seen on every host; `inspect` on all of them at once by default."""
+        """Inspect every host, all at once; must not write."""
         if type(self).inspect is Action.inspect:
             return Answers(values={host.name: None for host in hosts}, errors={})
         return run.pool.map(lambda connection: self.inspect(run, connection), hosts)
@@ -111,51 +138,52 @@ class Action(Generic[A]):
     def inspect(self, run: RunContext, connection: Connection) -> Any:
         """Read what `plan` needs from one host; must not write."""
 
-    def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Mapping[str, Plan]:
-        """Return a plan for each host, from what was seen on all of them."""
+    def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Mapping[str, Plan] | Planned:
+        """Return a plan for each host, from what was seen on all of them; must be pure."""
         return {name: Plan() for name in inspected}
 
     def apply(self, run: RunContext, connection: Connection, plan: Plan) -> Plan:
-        """Carry out `plan` on one host and return it, with what was learnt on the way."""
+        """Apply `plan` on one host and return it with the results."""
         return plan
 
     def apply_all(
         self, run: RunContext, hosts: tuple[Host, ...], plans: Mapping[str, Plan]
     ) -> Answers[Plan]:
-        """Carry out the plans of `hosts`; `apply` on all of them at once by default."""
+        """Apply the plans of `hosts`, all at once by default."""
         return run.pool.map(
             lambda connection: self.apply(run, connection, plans[connection.host.name]), hosts
         )
 
-    def settle(self, run: RunContext, plans: Mapping[str, Plan]) -> None:
-        """Remember what later tasks need, after every host was done."""
+    def settle(self, run: RunContext, plans: Mapping[str, Plan]) -> RunState:
+        """Return new state for later tasks, once every host is done; also with ``--check``."""
+        return NOTHING
 
     def salvage(self, run: RunContext, connection: Connection) -> None:
-        """Save what `undo` would destroy; called only after `apply` was begun on that host."""
+        """Save what `undo` would destroy; called only after `apply` has started on that host."""
 
     def roll_back(
         self, run: RunContext, hosts: tuple[Host, ...], plans: Mapping[str, Plan]
     ) -> Answers[None]:
-        """Take back what was carried out on `hosts`; `undo` on all of them at once by default."""
+        """Roll back what was applied on `hosts`; `undo` on all of them at once by default."""
         return run.pool.map(
             lambda connection: self.undo(run, connection, plans[connection.host.name]), hosts
         )
 
     def undo(self, run: RunContext, connection: Connection, plan: Plan) -> None:
-        """Take back what `apply` did with `plan`, also where it was cut off in the middle."""
+        """Undo what `apply` did with `plan`, even if it was interrupted."""
 
 
 class HostAction(Action[Mapping[str, A]]):
-    """A word that each host of the play does by itself; `args` are by host name."""
+    """An action that runs on each host of the play separately; `args` are by host name."""
 
     def hosts(self, run: RunContext) -> Sequence[Host]:
         """Return the hosts of the play."""
         return run.hosts
 
     def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Mapping[str, Plan]:
-        """Decide for each host alone."""
+        """Plan each host separately."""
         return {name: self.decide(run, name, state) for name, state in inspected.items()}
 
     @abstractmethod
     def decide(self, run: RunContext, host: str, inspected: Any) -> Plan:
-        """Return the plan of one host, from what was seen on it."""
+        """Return the plan of one host from what was seen on it."""

@@ -1,13 +1,20 @@
-"""What a run knows; actions read it, and remember here what later ones need."""
+"""Context of a run: what was requested, the connections to its hosts, and its state."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sparkfleet.actions.host_variables import HostVariables
+from sparkfleet.actions.run_state import (
+    NOTHING,
+    LaunchState,
+    Replacement,
+    RunState,
+    StagedWeights,
+)
 from sparkfleet.errors import PlaybookError
 from sparkfleet.model import EMPTY, Cluster, Host, Inventory
 from sparkfleet.recipes.recipe import Recipe
@@ -15,20 +22,25 @@ from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.pool import ConnectionPool
 from sparkfleet.report.events import Event, Reporter
 
+if TYPE_CHECKING:  # importing these takes longer than a playbook of simple tasks runs
+    from sparkfleet.facts import HostFacts
+    from sparkfleet.launch.host.survey import Survey
+    from sparkfleet.links import Fabric
+
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """What was asked for on the command line, beyond the inventory and the recipe."""
+    """Options of the command line beyond the inventory and the recipe."""
 
     tp: int = 1
     pp: int = 1
     check: bool = False
     allow_degraded: str = ""
     lock_wait: float = 0.0  # s
-    command: str = ""  # as typed, for the lock's holder line
-    orphans: bool = False  # also what has our label under a name that the inventory lacks
+    command: str = ""  # as typed, for the lock's record of its holder
+    orphans: bool = False  # also stop labelled processes of clusters that the inventory lacks
     sudo_password: str = field(default="", repr=False)  # as typed for --ask-become-pass
 
     @property
@@ -39,7 +51,12 @@ class RunOptions:
 
 @dataclass(slots=True, kw_only=True)
 class RunContext:
-    """One run: what was asked for, the way to every host, and what was found so far."""
+    """One run: what was requested, the connections to every host, and the state so far.
+
+    `state` holds what earlier tasks have provided, None where none has. The properties of the same
+    names are for actions that declare the field in `requires`: the engine has checked that it is
+    set.
+    """
 
     inventory: Inventory
     cluster: Cluster
@@ -51,34 +68,59 @@ class RunContext:
     run_id: str
     given: Mapping[str, Any] = field(default_factory=lambda: EMPTY)  # --set k=v
     variables: Mapping[str, HostVariables] = field(default_factory=lambda: EMPTY)  # by host
-    hosts: tuple[Host, ...] = ()  # of the play that runs
+    hosts: tuple[Host, ...] = ()  # of the current play
     summary: list[str] = field(default_factory=list)  # lines for the end of the run
-    _values: dict[type, Any] = field(default_factory=dict)
+    state: RunState = NOTHING
 
     def settings(self, host: Host) -> Settings:
-        """Return our variables of `host`: recipe, inventory, play and --set over each other."""
+        """Return sparkfleet's variables of `host`: recipe, inventory, play and --set combined."""
         if host.name in self.variables:
             return self.variables[host.name].settings()
         return Settings(host=host, given=self.given)
 
-    def remember(self, value: object) -> None:
-        """Keep `value` for later tasks, under its type."""
-        self._values[type(value)] = value
-
-    def recall(self, kind: type[T]) -> T:
-        """Return what an earlier task found; raises PlaybookError if none did."""
-        if kind not in self._values:
-            raise PlaybookError(
-                f"this task needs what {kind.__name__} holds, and no task before it gathered that",
-                hint="see playbooks/cluster-up.yml for the order of the tasks",
-            )
-        value: T = self._values[kind]
-        return value
-
-    def found(self, kind: type[T]) -> T | None:
-        """Return what an earlier task found, or None where none got so far."""
-        return self._values.get(kind)
+    def provide(self, update: RunState) -> None:
+        """Add what a task has found out to the state."""
+        self.state = self.state.merge(update)
 
     def report(self, event: Event) -> None:
-        """Hand `event` to whoever listens."""
+        """Pass `event` to the reporter."""
         self.reporter.handle(event)
+
+    @property
+    def facts(self) -> Mapping[str, HostFacts]:
+        """The facts of every host, by name."""
+        return _require(self.state.facts, "facts")
+
+    @property
+    def surveys(self) -> Mapping[str, Survey]:
+        """The cluster's files and processes on every host, by name."""
+        return _require(self.state.surveys, "surveys")
+
+    @property
+    def fabric(self) -> Fabric:
+        """The fabric addresses of the cluster's hosts."""
+        return _require(self.state.fabric, "fabric")
+
+    @property
+    def weights(self) -> StagedWeights:
+        """The staged weights."""
+        return _require(self.state.weights, "weights")
+
+    @property
+    def launch(self) -> LaunchState:
+        """The rendered deployment, and whether it must be started."""
+        return _require(self.state.launch, "launch")
+
+    @property
+    def replacement(self) -> Replacement:
+        """What this run has begun to replace."""
+        return _require(self.state.replacement, "replacement")
+
+
+def _require(value: T | None, name: str) -> T:
+    if value is None:
+        raise PlaybookError(
+            f"this task needs {name}, and no earlier task has provided it",
+            hint="see playbooks/cluster-up.yml for the order of the tasks",
+        )
+    return value

@@ -34,6 +34,7 @@ from sparkfleet.playbook.listing import build_listing, format_listing
 from sparkfleet.playbook.parse import load_playbook
 from sparkfleet.playbook.selection import select_tasks
 from sparkfleet.playbook.syntax import AssignedPlay
+from sparkfleet.playbook.task_order import check_selected_order
 from sparkfleet.remote.open import open_connection
 from sparkfleet.remote.pool import ConnectionPool
 from sparkfleet.report import json
@@ -62,7 +63,8 @@ def run_playbook(name: str, options: Options) -> int:
 
 def _prepare_run(path: Path, options: Options) -> tuple[CommandContext, tuple[AssignedPlay, ...]]:
     """Read all files and choose tasks and hosts; touches no host."""
-    plays = select_tasks(load_playbook(path), options.selection)
+    playbook = load_playbook(path)
+    plays = select_tasks(playbook, options.selection)
     works, begins = uses_cluster(plays), starts_deployment(plays)
     context = resolve_context(options, works_on_cluster=works, needs_recipe=begins)
     if begins:
@@ -70,6 +72,11 @@ def _prepare_run(path: Path, options: Options) -> tuple[CommandContext, tuple[As
         check_tp(run_options.tp, context.recipe, pp=run_options.pp)
     assigned = assign_hosts(
         plays, context.inventory, context.cluster, limit=options.limit, given=options.set_variables
+    )
+    check_selected_order(
+        [assignment.play for assignment in assigned],
+        playbook,
+        nodes=_build_run_options(options, context).nodes,
     )
     check_ssh_options(host for assignment in assigned for host in assignment.hosts)
     check_sudo_passwords(find_become_hosts(assigned))

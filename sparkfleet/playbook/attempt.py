@@ -1,4 +1,4 @@
-"""One attempt of an action on its hosts: look, plan, apply, with a barrier after each."""
+"""One attempt of an action on its hosts: inspect, plan, apply, with a barrier after each."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sparkfleet.actions.action import Action, Plan
+from sparkfleet.actions.action import Action, Plan, Planned
 from sparkfleet.actions.run_context import RunContext
+from sparkfleet.actions.run_state import RunState
 from sparkfleet.errors import (
     HostError,
     InputError,
@@ -21,7 +22,7 @@ from sparkfleet.playbook.syntax import Task
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """An action of a task, on some hosts; with `fatal` none goes on where one has failed."""
+    """An action of a task on some hosts; with `fatal`, one failure stops all of them."""
 
     task: Task
     action: Action[Any]
@@ -31,18 +32,18 @@ class Turn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppliedTurn(Turn):
-    """What was begun with `plans`, and can be taken back."""
+    """A turn whose `plans` were applied, at least in part, and can be undone."""
 
     plans: Mapping[str, Plan]
 
 
-Planned = tuple[Mapping[str, Plan], Mapping[str, SparkfleetError]]
+PlansAndErrors = tuple[Mapping[str, Plan], Mapping[str, SparkfleetError]]
 
 
 def attempt_once(run: RunContext, turn: Turn, applied: list[AppliedTurn]) -> Mapping[str, Outcome]:
-    """Take `turn` once and return the outcome of each host; what is begun is noted in `applied`.
+    """Run `turn` once and return the outcome of each host; adds to `applied` what it starts.
 
-    Raises LockHeldError, and InputError for what is written wrongly: both end the run.
+    Raises LockHeldError, and InputError for a mistake in a file: both stop the run.
     """
     try:
         plans, errors = _plan_turn(run, turn)
@@ -50,7 +51,7 @@ def attempt_once(run: RunContext, turn: Turn, applied: list[AppliedTurn]) -> Map
             plans, more = _apply_plans(run, turn, plans, applied)
             errors = {**errors, **more}
         if not (errors and turn.fatal):
-            turn.action.settle(run, plans)
+            _store_state(run, turn.action, turn.action.settle(run, plans))
             _register_variables(run, turn.task, plans)
     except HostError as error:
         plans, errors = {}, {error.host: error}
@@ -62,16 +63,30 @@ def attempt_once(run: RunContext, turn: Turn, applied: list[AppliedTurn]) -> Map
     }
 
 
-def _plan_turn(run: RunContext, turn: Turn) -> Planned:
+def _plan_turn(run: RunContext, turn: Turn) -> PlansAndErrors:
     answers = turn.action.inspect_all(run, turn.hosts)
     if answers.errors and (turn.fatal or not answers.values):
         return {}, answers.errors
-    return turn.action.plan(run, answers.values), answers.errors
+    planned = turn.action.plan(run, answers.values)
+    if not isinstance(planned, Planned):
+        return planned, answers.errors
+    _store_state(run, turn.action, planned.provided)
+    for note in planned.notes:
+        run.report(note)
+    run.summary += planned.summary
+    return planned.plans, answers.errors
+
+
+def _store_state(run: RunContext, action: Action[Any], update: RunState) -> None:
+    undeclared = update.names() - {*action.provides, *action.updates}
+    if undeclared:
+        raise TypeError(f"{action.name} sets {sorted(undeclared)} without declaring it")
+    run.provide(update)
 
 
 def _apply_plans(
     run: RunContext, turn: Turn, plans: Mapping[str, Plan], applied: list[AppliedTurn]
-) -> Planned:
+) -> PlansAndErrors:
     if any(plan.outcome("").status is Status.FAILED for plan in plans.values()):
         return plans, {}
     action = turn.action

@@ -1,8 +1,8 @@
 """Runs plays: one task after the other, each on all hosts at once, with a barrier after each.
 
-One failed or unreachable host stops the run everywhere, since half a tensor-parallel group serves
-nobody. Then `rescue` and `always` run, and what is still failed is undone: first the logs of every
-host are saved, then each applied action is taken back, newest first.
+One failed or unreachable host stops the run everywhere, since half a tensor-parallel group cannot
+serve. Then `rescue` and `always` run, and a failure that is not rescued is rolled back: first the
+logs of every host are saved, then each applied action is undone, newest first.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sparkfleet.actions.run_context import RunContext
+from sparkfleet.door import command_name
 from sparkfleet.errors import UnreachableError
 from sparkfleet.model import Host, Status
 from sparkfleet.playbook import context
@@ -24,7 +25,7 @@ from sparkfleet.report import events
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
-    """How a run ended: outcomes counted by host, and the exit code they add up to.
+    """Result of a run: outcomes counted by host, and the exit code that follows from them.
 
     `lost` are the hosts that did not answer at the end; `phases` are the seconds of each task.
     """
@@ -35,18 +36,15 @@ class RunResult:
     phases: tuple[tuple[str, float], ...] = ()
 
 
-LEFT = "interrupted again; cluster.status tells what is left, the next cluster.up takes it back"
-
-
 class PlaybookRunner:
-    """Runs plays over one scene; made for one run and thrown away after it."""
+    """Runs the plays of one run."""
 
     def __init__(self, run: RunContext) -> None:
         self._run_context = run
         self._runner = TaskRunner(run)
 
     def run(self, plays: Sequence[AssignedPlay]) -> RunResult:
-        """Run all plays; never raises for what a host did, only for what was written wrongly."""
+        """Run all plays; raises only for mistakes in files, never for failures of hosts."""
         interrupted = False
         self._run_context.variables = context.build_variables(self._run_context, plays)
         try:
@@ -56,13 +54,11 @@ class PlaybookRunner:
             self._roll_back()
         except KeyboardInterrupt:
             interrupted = True
-            self._run_context.report(
-                events.Note(text="interrupted; taking back this run", level="error")
-            )
+            self._run_context.report(events.Note(text="interrupted; rolling back", level="error"))
             self._run_context.pool.abort()
             self._roll_back()
         except BaseException:  # a signal too
-            self._roll_back()  # a bug, a wrong playbook, a closed pipe: nothing of it may stay
+            self._roll_back()  # also after a bug, a wrong playbook or a closed pipe
             raise
         return RunResult(
             recap=self._runner.counts,
@@ -73,11 +69,13 @@ class PlaybookRunner:
 
     def _exit_code(self) -> int:
         statuses = {status for counts in self._runner.counts.values() for status in +counts}
-        failed, lost = Status.FAILED in statuses, Status.UNREACHABLE in statuses
+        failed = Status.FAILED in statuses
+        lost = Status.UNREACHABLE in statuses
         return 6 if failed and lost else 4 if lost else 2 if failed else 0
 
     def _play(self, assigned: AssignedPlay) -> None:
-        run, play = self._run_context, assigned.play
+        run = self._run_context
+        play = assigned.play
         run.hosts = assigned.hosts
         self._runner.fatal = play.fatal
         for host in assigned.hosts:
@@ -103,7 +101,7 @@ class PlaybookRunner:
             self._steps(block.always)
 
     def _rescued(self, block: Block) -> None:
-        """Run a block and its `rescue`; a lost host stays lost, whatever was done about it."""
+        """Run a block and its `rescue`; an unreachable host cannot be rescued."""
         try:
             self._steps(block.block)
         except TaskFailed as failure:
@@ -116,16 +114,18 @@ class PlaybookRunner:
             self._runner.count_rescued(failure)
 
     def _roll_back(self) -> None:
-        """Undo the run; a second Ctrl-C leaves the rest as it is, for the next run to find."""
+        """Undo the run; a second Ctrl-C leaves the rest to the next run."""
         try:
             self._undo()
         except KeyboardInterrupt:
-            self._run_context.report(events.Note(text=LEFT, level="error"))
+            self._run_context.report(
+                events.Note(text=_format_interrupted_rollback(), level="error")
+            )
             self._run_context.pool.abort()
             raise
 
     def _undo(self) -> None:
-        """Save every log, then take back what was applied, newest first; go on past what fails."""
+        """Save every log, then undo what was applied, newest first; continue after errors."""
         for applied in reversed(self._runner.applied):
             self._note(
                 applied,
@@ -152,3 +152,9 @@ class PlaybookRunner:
             reason = "(no_log)" if applied.task.no_log else error.message
             text = f"{step} of {applied.action.name} failed on {name}: {reason}"
             self._run_context.report(events.Note(text=text, level="error"))
+
+
+def _format_interrupted_rollback() -> str:
+    status = command_name("cluster.status")
+    up = command_name("cluster.up")
+    return f"rollback interrupted; see {status}. The next {up} completes it"

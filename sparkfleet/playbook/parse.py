@@ -1,4 +1,4 @@
-"""From a YAML file to plays; every error of the file at once, each with its place."""
+"""Parse a YAML file into plays; reports all errors of the file at once, each with its place."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from sparkfleet.model import Value
 from sparkfleet.playbook.keywords import BLOCK_KEYS, INCLUDED_KEYS, PLAY_KEYS
 from sparkfleet.playbook.reader import InvalidNode
 from sparkfleet.playbook.syntax import Block, Play, TaskOrBlock
+from sparkfleet.playbook.task_order import find_order_problems
 from sparkfleet.playbook.task_reader import INCLUDED, Inherited, TaskReader
 from sparkfleet.resources import find_data_file
 from sparkfleet.yaml import positions, source
@@ -20,17 +21,18 @@ def load_playbook(path: Path) -> tuple[Play, ...]:
     """Return the plays of the file at `path`; raises PlaybookError with all of its problems."""
     parser = _PlaybookParser()
     plays = parser.parse_file(path, Inherited())
-    if parser.problems:
-        raise PlaybookError.of(tuple(dict.fromkeys(parser.problems)))
+    problems = parser.problems or find_order_problems(plays)
+    if problems:
+        raise PlaybookError.of(tuple(dict.fromkeys(problems)))
     return plays
 
 
 class _PlaybookParser(TaskReader):
-    """Reads a playbook, and those that its words stand for."""
+    """Reads a playbook, and those that its words include."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._open: list[str] = []  # the words whose playbooks are being read
+        self._open: list[str] = []  # the words of the playbooks being read
 
     def parse_file(self, path: Path, inherited: Inherited) -> tuple[Play, ...]:
         """Return the plays of a file."""

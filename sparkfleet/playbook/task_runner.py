@@ -1,4 +1,4 @@
-"""Runs one task on its hosts: conditions, attempts, what it registers and tells."""
+"""Runs one task on its hosts: conditions, attempts, registered results and reports."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from sparkfleet.actions.action import Action
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.errors import InputError, PlaybookError
 from sparkfleet.model import Host, Outcome, Status
+from sparkfleet.playbook import vocabulary
 from sparkfleet.playbook.attempt import AppliedTurn, Turn, attempt_once
 from sparkfleet.playbook.syntax import Task
+from sparkfleet.playbook.task_order import explain_missing_state
 from sparkfleet.playbook.vocabulary import build_action, runs_once, works_on_cluster
 from sparkfleet.report import events
 from sparkfleet.templating import render_value
@@ -33,24 +35,25 @@ class TaskFailed(Exception):  # noqa: N818 - a signal between engine functions, 
 
     @property
     def lost(self) -> bool:
-        """Whether a host did not answer, which nothing can rescue."""
+        """Whether a host was unreachable, which `rescue` cannot repair."""
         return any(outcome.status is Status.UNREACHABLE for outcome in self.outcomes.values())
 
 
 class TaskRunner:
-    """Runs tasks, and keeps the run's ledger: counts by host, lost hosts, what was applied."""
+    """Runs tasks, and keeps the run's records: counts by host, lost hosts, applied actions."""
 
     def __init__(self, run: RunContext) -> None:
         self._run_context = run
         self.counts: dict[str, Counter[Status]] = {}
         self.lost: set[str] = set()
-        self.excluded: set[str] = set()  # hosts that a play goes on without
+        self.excluded: set[str] = set()  # failed hosts that a play continues without
         self.fatal = True
         self.phases: list[tuple[str, float]] = []
         self.applied: list[AppliedTurn] = []
+        self._skipped_tasks: list[Task] = []
 
     def run(self, task: Task) -> None:
-        """Run `task`; raises TaskFailed, and PlaybookError for what is written wrongly."""
+        """Run `task`; raises TaskFailed, and PlaybookError for a mistake in the playbook."""
         began = time.monotonic()
         try:
             self._run(task)
@@ -66,10 +69,14 @@ class TaskRunner:
                 events.TaskStarted(name=title, action=task.action, hosts=names)
             )
             outcomes: Mapping[str, Outcome] = {}
-            if hosts := self._chosen(task, concerned):
+            hosts = self._chosen(task, concerned)
+            if hosts:
+                self._check_requirements(task)
                 action = action or build_action(task, self._variables(hosts))
                 turn = Turn(task=task, action=action, hosts=hosts, fatal=self.fatal)
                 outcomes = self._attempts(turn)
+        if not hosts:
+            self._skipped_tasks.append(task)
         for host in concerned:
             self._end(task, outcomes.get(host.name) or self._skipped(task, host))
         bad = {name for name, outcome in outcomes.items() if outcome.status in BAD}
@@ -78,7 +85,7 @@ class TaskRunner:
         self.excluded |= bad
 
     def register_failure(self, failure: TaskFailed) -> None:
-        """Let a `rescue` see what failed, under Ansible's names."""
+        """Give `rescue` the failed task and its result, under Ansible's names."""
         for name, outcome in failure.outcomes.items():
             result = {} if failure.task.no_log else _build_result(outcome, 1)
             failed_task = {
@@ -90,11 +97,18 @@ class TaskRunner:
                 )
 
     def count_rescued(self, failure: TaskFailed) -> None:
-        """Count a failure that was rescued as that."""
+        """Count a failure as rescued."""
         for name, outcome in failure.outcomes.items():
             if outcome.status is Status.FAILED:
                 self.counts[name][Status.FAILED] -= 1
                 self.counts[name][Status.RESCUED] += 1
+
+    def _check_requirements(self, task: Task) -> None:
+        """Raise PlaybookError if a condition or a failure has skipped what `task` needs."""
+        run = self._run_context
+        required = vocabulary.ACTIONS[task.action].list_requirements(nodes=run.options.nodes)
+        if missing := run.state.missing(required):
+            raise explain_missing_state(task, missing, self._skipped_tasks)
 
     def _title(self, task: Task) -> str:
         if task.no_log:
@@ -109,7 +123,7 @@ class TaskRunner:
             return task.name
 
     def _concerned(self, task: Task) -> tuple[Sequence[Host], Action[Any] | None]:
-        """Return the hosts of `task`, and its action if that is what names them."""
+        """Return the hosts of `task`, and its action if the action chooses them."""
         run = self._run_context
         if works_on_cluster(task.action):
             action = build_action(task, self._variables(run.cluster.hosts[:1]))
@@ -134,7 +148,8 @@ class TaskRunner:
         )
 
     def _attempts(self, turn: Turn) -> Mapping[str, Outcome]:
-        task, pending = turn.task, turn.hosts
+        task = turn.task
+        pending = turn.hosts
         outcomes: dict[str, Outcome] = {}
         for attempt in range(1, task.retries + 2):
             if attempt > 1:
@@ -169,7 +184,7 @@ class TaskRunner:
     def _report_retry(self, hosts: Sequence[Host], left: int) -> None:
         for host in hosts if left else ():
             self._run_context.report(
-                events.Progress(host=host.name, text=f"not yet; {left} retries left")
+                events.Progress(host=host.name, text=f"condition not met; {left} retries left")
             )
 
     def _register(self, task: Task, outcomes: Mapping[str, Outcome], attempts: int) -> None:
@@ -195,27 +210,27 @@ class TaskRunner:
 
 @contextmanager
 def _censor_errors(task: Task) -> Iterator[None]:
-    """Keep what an error quotes to ourselves, if the task says so."""
+    """Hide the details of an error if the task has no_log."""
     try:
         yield
     except InputError:
         if not task.no_log:
             raise
-        message = f"the task {task.name!r} cannot be run; no_log hides why"
+        message = f"the task {task.name!r} cannot be run; no_log hides the reason"
         raise PlaybookError(message, where=task.where) from None
 
 
 def _unsatisfied_outcome(task: Task, outcome: Outcome) -> Outcome:
-    """Return the outcome of a host on which `until` did not become true."""
+    """Return the outcome of a host on which `until` never became true."""
     if not task.until or outcome.status in BAD:
         return outcome
     conditions = " and ".join(condition.text for condition in task.until)
-    message = f"after {task.retries + 1} attempts still not true: {conditions}"
+    message = f"still not true after {task.retries + 1} attempts: {conditions}"
     return replace(outcome, status=Status.FAILED, message=message)
 
 
 def _build_result(outcome: Outcome, attempts: int) -> dict[str, Any]:
-    """Return what `register` keeps."""
+    """Return the result for `register`."""
     return {
         "msg": outcome.message,
         **outcome.data,

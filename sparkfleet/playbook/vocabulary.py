@@ -1,4 +1,4 @@
-"""The playbook's words, and building an action from what a task says; the table is closed."""
+"""The actions of playbooks, a closed table, and the construction of an action from a task."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sparkfleet.playbook.syntax import Task, strip_positions
 from sparkfleet.spelling import suggest_similar
 from sparkfleet.templating import holds_template, render_value
 
-CLASSES = {  # by the word of each: its module under `sparkfleet.actions`, and its name there
+CLASSES = {  # by action name: the module under `sparkfleet.actions`, and the class
     "arm_guard": ("deploy.arm_guard", "ArmGuard"),
     "assert": ("builtin.assert_", "Assert"),
     "check_logs": ("check.check_logs", "CheckLogs"),
@@ -53,16 +53,20 @@ CLASSES = {  # by the word of each: its module under `sparkfleet.actions`, and i
     "wait_ready": ("deploy.wait_ready", "WaitReady"),
     "wait_tcp": ("builtin.wait_tcp", "WaitTcp"),
 }
+INTERNAL = {  # for the plays of commands; a playbook file cannot name them
+    "locate_weights": ("stage.locate_weights", "LocateWeights"),
+    "select_fabric": ("check.select_fabric", "SelectFabric"),
+}
 
 
 class Vocabulary(Mapping[str, type[Action[Any]]]):
-    """The actions by their words; each is imported when a playbook uses it.
+    """The actions by name; each is imported when a playbook uses it.
 
-    All of them together take longer to import than ten commands to run.
+    Importing all of them takes longer than running ten commands.
     """
 
     def __getitem__(self, word: str) -> type[Action[Any]]:
-        module, name = CLASSES[word]
+        module, name = CLASSES.get(word) or INTERNAL[word]
         action: type[Action[Any]] = getattr(import_module(f"sparkfleet.actions.{module}"), name)
         return action
 
@@ -80,22 +84,22 @@ ACTIONS: Mapping[str, type[Action[Any]]] = Vocabulary()
 
 
 def works_on_cluster(action: str) -> bool:
-    """Return whether an action is for the cluster as a whole, and not for each host by itself."""
+    """Return whether an action works on the cluster as a whole, not on each host separately."""
     return not issubclass(ACTIONS[action], HostAction)
 
 
 def takes_become(action: str) -> bool:
-    """Return whether an action can do its work as another user."""
+    """Return whether an action can run as another user."""
     return "become" in list_arguments(ACTIONS[action].args_type)
 
 
 def runs_once(action: str) -> bool:
-    """Return whether an action is done once for all hosts of a play."""
+    """Return whether an action runs once for all hosts of a play."""
     return ACTIONS[action].once
 
 
 def check_arguments(action: str, args: Mapping[str, Value], where: Where | None) -> list[Problem]:
-    """Return what is wrong with the arguments of a task, as far as that shows before the run."""
+    """Return the problems of a task's arguments that can be found before the run."""
     late = {name for name, value in args.items() if holds_template(value.data)}
     return _read_arguments(action, args, where, late)[1]
 
@@ -103,7 +107,7 @@ def check_arguments(action: str, args: Mapping[str, Value], where: Where | None)
 def _read_arguments(
     action: str, args: Mapping[str, Value], where: Where | None, late: set[str]
 ) -> tuple[Any, list[Problem]]:
-    """Return the action's arguments and what is wrong; those named in `late` are not known yet."""
+    """Return the action's arguments and their problems; those in `late` are not known yet."""
     kind = ACTIONS[action]
     declared = list_arguments(kind.args_type)
     problems = list(_check_argument_names(action, args, declared, where))
@@ -135,15 +139,15 @@ def _check_argument_names(
             yield Problem(message=message, where=value.where or where, hint=hint)
     for argument in declared.values():
         if argument.needed and argument.name not in args:
-            message = f"{action} needs the argument {argument.name!r}"
+            message = f"{action} requires the argument {argument.name!r}"
             yield Problem(message=message, where=where, hint=argument.help)
 
 
 def build_action(task: Task, variables: Mapping[str, Mapping[str, Any]]) -> Action[Any]:
     """Return the action of `task` with its arguments rendered; raises PlaybookError.
 
-    For an action of each host, `variables` are those of every host by its name; for one of the
-    whole cluster, those of its head.
+    For an action on each host, `variables` has those of every host by name; for an action on the
+    cluster, those of its head.
     """
     kind = ACTIONS[task.action]
     if holds_template(strip_positions(task.args)):

@@ -17,10 +17,8 @@ import pytest
 
 from sparkfleet.actions.action import NoArgs, Plan
 from sparkfleet.actions.check.memory_fit import MemoryFit
-from sparkfleet.actions.deploy.launch_state import LaunchState
-from sparkfleet.actions.run.gather_facts import FleetFacts
 from sparkfleet.actions.run_context import RunContext, RunOptions
-from sparkfleet.actions.stage.stage_weights import Staged, Stocks
+from sparkfleet.actions.run_state import LaunchState, RunState, StagedWeights
 from sparkfleet.facts import HostFacts
 from sparkfleet.facts.machine import Gpu, GpuProcess, Memory
 from sparkfleet.launch.host.survey import Survey
@@ -55,17 +53,16 @@ def cluster(folder: Path, available: Mapping[str, float], **variables: Any) -> I
     (model / "config.json").write_text(config("gemma-4-26b-a4b-it-nvfp4"))
     hosts = scenes.inventory(tuple(available), **variables)
     with scenes.scene(folder, hosts=hosts, options=RunOptions(tp=len(available))) as made:
-        made.remember(
-            FleetFacts(
+        nothing: Any = None
+        made.provide(
+            RunState(
                 facts={name: facts(name, size) for name, size in available.items()},
                 surveys=dict.fromkeys(available, IDLE),
+                weights=StagedWeights(paths=dict.fromkeys(available, str(model)), commit=""),
+                launch=LaunchState(
+                    deployment=nothing, engines={}, surveys={}, reason="a first start"
+                ),
             )
-        )
-        made.remember(Staged(paths=dict.fromkeys(available, str(model)), commit=""))
-        made.remember(Stocks(stocks=()))
-        nothing: Any = None
-        made.remember(
-            LaunchState(deployment=nothing, engines={}, surveys={}, reason="a first start")
         )
         yield made
 
@@ -123,7 +120,7 @@ def test_what_our_own_deployment_holds_counts_as_free(tmp_path: Path) -> None:
         serving = replace(IDLE, hash="1", processes=({"pid": 77, "began": 1},))
         holds = GpuProcess(pid=77, name="VLLM::EngineCore", memory=100 * GIB)
         seen = {"spark-01": replace(facts("spark-01", 14.0), gpu_processes=(holds,))}
-        made.remember(FleetFacts(facts=seen, surveys={"spark-01": serving}))
+        made.provide(RunState(facts=seen, surveys={"spark-01": serving}))
         (verdict,) = plans(made)["spark-01"].verdicts
     assert verdict.severity is Severity.OK
 
@@ -132,7 +129,7 @@ def test_a_gpu_with_memory_of_its_own_is_judged_by_that(tmp_path: Path) -> None:
     with cluster(tmp_path, {"spark-01": 20.0}, vllm_args=args(0.85)) as made:
         card = Gpu(name="NVIDIA H100 80GB HBM3", memory=80 * GIB)
         seen = {"spark-01": replace(facts("spark-01", 20.0), gpus=(card,))}
-        made.remember(FleetFacts(facts=seen, surveys={"spark-01": IDLE}))
+        made.provide(RunState(facts=seen, surveys={"spark-01": IDLE}))
         (verdict,) = plans(made)["spark-01"].verdicts
     assert verdict.severity is Severity.OK
     assert "room for util 0.85 of 80.0 GiB" in verdict.expected
@@ -142,7 +139,7 @@ def test_what_another_process_holds_is_named(tmp_path: Path) -> None:
     with cluster(tmp_path, {"spark-01": 60.0}, vllm_args=args(0.85)) as made:
         other = GpuProcess(pid=99, name="ollama", memory=50 * GIB)
         seen = {"spark-01": replace(facts("spark-01", 60.0), gpu_processes=(other,))}
-        made.remember(FleetFacts(facts=seen, surveys={"spark-01": IDLE}))
+        made.provide(RunState(facts=seen, surveys={"spark-01": IDLE}))
         (verdict,) = plans(made)["spark-01"].verdicts
     assert verdict.refuses
     assert "ollama (pid 99, 50.0 GiB)" in verdict.fix
@@ -151,8 +148,8 @@ def test_what_another_process_holds_is_named(tmp_path: Path) -> None:
 def test_containers_of_ours_refuse_nothing(tmp_path: Path) -> None:
     with cluster(tmp_path, {"spark-01": 14.0}, vllm_args=args(0.85)) as made:
         serving = replace(IDLE, hash="1", containers=({"name": "vllm"},))
-        made.remember(
-            FleetFacts(facts={"spark-01": facts("spark-01", 14.0)}, surveys={"spark-01": serving})
+        made.provide(
+            RunState(facts={"spark-01": facts("spark-01", 14.0)}, surveys={"spark-01": serving})
         )
         (verdict,) = plans(made)["spark-01"].verdicts
     assert not verdict.refuses
@@ -169,16 +166,19 @@ def test_a_context_that_the_cache_cannot_hold_is_refused(tmp_path: Path) -> None
 
 def test_what_runs_as_wanted_is_neither_read_nor_judged(tmp_path: Path) -> None:
     with cluster(tmp_path, {"spark-01": 3.0}, vllm_args=args(0.87)) as made:
-        made.remember(replace(made.recall(LaunchState), reason=""))
-        made.remember(Staged(paths={}, commit=""))
+        made.provide(
+            RunState(
+                launch=replace(made.launch, reason=""), weights=StagedWeights(paths={}, commit="")
+            )
+        )
         (plan,) = plans(made).values()
     assert plan.verdicts == ()
-    assert plan.message == "runs as wanted"
+    assert plan.message == "already running as configured"
 
 
 def test_a_model_that_nobody_knows_is_not_refused(tmp_path: Path) -> None:
     with cluster(tmp_path, {"spark-01": 117.0}, vllm_args=args(0.85)) as made:
-        path = Path(made.recall(Staged).paths["spark-01"])
+        path = Path(made.weights.paths["spark-01"])
         (path / "config.json").write_text(json.dumps({"model_type": "new", "num_hidden_layers": 2}))
         (verdict,) = plans(made)["spark-01"].verdicts
     assert verdict.severity is Severity.INFO
@@ -187,7 +187,8 @@ def test_a_model_that_nobody_knows_is_not_refused(tmp_path: Path) -> None:
 
 def test_weights_that_are_not_there_yet_are_not_refused(tmp_path: Path) -> None:
     with cluster(tmp_path, {"spark-01": 117.0}, vllm_args=args(0.85)) as made:
-        made.remember(Staged(paths={"spark-01": str(tmp_path / "nowhere")}, commit=""))
+        paths = {"spark-01": str(tmp_path / "nowhere")}
+        made.provide(RunState(weights=StagedWeights(paths=paths, commit="")))
         (verdict,) = plans(made)["spark-01"].verdicts
     assert verdict.severity is Severity.INFO
 
@@ -195,17 +196,17 @@ def test_weights_that_are_not_there_yet_are_not_refused(tmp_path: Path) -> None:
 def test_memory_that_cannot_be_read_is_said(tmp_path: Path) -> None:
     with cluster(tmp_path, {"spark-01": 117.0}, vllm_args=args(0.85)) as made:
         seen = {"spark-01": replace(facts("spark-01", 117.0), memory=None)}
-        made.remember(FleetFacts(facts=seen, surveys={"spark-01": IDLE}))
+        made.provide(RunState(facts=seen, surveys={"spark-01": IDLE}))
         (verdict,) = plans(made)["spark-01"].verdicts
     assert verdict.severity is Severity.INFO
-    assert "cannot tell" in verdict.seen
+    assert "unknown" in verdict.seen
 
 
 @pytest.mark.parametrize("available", [4.0, 20.0])
 def test_the_cpu_engine_with_a_given_cache_is_not_refused(tmp_path: Path, available: float) -> None:
     small = {"max-model-len": 256, "enforce-eager": True, "kv-cache-memory-bytes": 33554432}
     with cluster(tmp_path, {"spark-01": available}, vllm_args=small) as made:
-        path = Path(made.recall(Staged).paths["spark-01"])
+        path = Path(made.weights.paths["spark-01"])
         tiny = {
             "model_type": "llama",
             "dtype": "float32",

@@ -246,7 +246,7 @@ UNTOUCHED = (
         before=lambda: fleet.set_fault(WORKER, "mtu"),
         mend=faults.mended(WORKER, "mtu"),
         code=2,
-        says=(failed(WORKER, "checks refuse"),),
+        says=(failed(WORKER, "checks failed"),),
     ),
     Case(
         name="links: a firewall on the fabric",
@@ -296,7 +296,7 @@ UNDONE = (
         at=REPLACE,
         deed=INTERRUPT,
         code=130,
-        says=("interrupted; taking back this run",),
+        says=("interrupted; rolling back",),
         grounds=(PREVIOUS, BARE),
     ),
     Case(
@@ -504,7 +504,11 @@ UNDONE = (
         name="smoke: a wrong answer",
         wrong={(HEAD, "serve"): {"answer": "!!!!!!"}},
         code=2,
-        says=(failed(HEAD, r"the smoke prompt '12\*17' was answered '!!!!!!', not '204'"),),
+        says=(
+            failed(
+                HEAD, r"wrong answer to the smoke prompt '12\*17': expected '204' \(got '!!!!!!'\)"
+            ),
+        ),
         logs=ALL_LOGS,
         grounds=(PREVIOUS, BARE),
     ),
@@ -550,7 +554,7 @@ LOST = (
         at="rank 1: loading",
         deed=faults.twice(signal.SIGINT),
         code=130,
-        says=("interrupted again; cluster.status tells what is left",),
+        says=("rollback interrupted; see ",),
         lost=HOSTS,
     ),
     Case(
@@ -655,7 +659,7 @@ def test_what_fails_later_is_undone(cluster: Cluster, case: Case, ground: str) -
     if ground == PREVIOUS and cluster.processes() != {
         h: one.processes for h, one in before.items()
     }:
-        assert "previous deployment serves again after" in done.output, done.output
+        assert "previous deployment is serving again after" in done.output, done.output
     check_left(cluster, before)
 
 
@@ -709,7 +713,7 @@ def check_healed(cluster: Cluster, before: dict[str, Seen]) -> None:
     """Expect the next run to bring all hosts to the first deployment, whatever they have."""
     done = cluster.up()
     if done.code == 75:  # the host that was cut off does not know that its run is gone
-        assert "a run that is gone" in done.output, done.output
+        assert "stale lock: that process no longer exists" in done.output, done.output
         assert cluster.run("cluster.unlock").code == 0
         done = cluster.up()
     assert done.code == 0, done.output

@@ -206,7 +206,7 @@ def test_no_rescue_gets_past_a_gate_that_refused(lab: LabFleet, tmp_path: Path) 
     tasks = "".join(f"    - {word}:\n" for word in ("gather_facts", "preflight"))
     path.write_text(
         f"- name: The links\n  hosts: sparks\n  tasks:\n{tasks}"
-        "    - block:\n        - links_gate:\n      rescue:\n        - render:\n"
+        "    - block:\n        - links_gate:\n      rescue:\n        - image: {step: spread}\n"
     )
     fleet.set_fault("spark-01", "no-address")
     try:
@@ -214,4 +214,4 @@ def test_no_rescue_gets_past_a_gate_that_refused(lab: LabFleet, tmp_path: Path) 
     finally:
         fleet.set_fault("spark-01", "no-address", clear=True)
     assert done.returncode == 5
-    assert "this task needs what Fabric holds" in done.stdout + done.stderr
+    assert "needs fabric, and links_gate did not provide it" in done.stdout + done.stderr

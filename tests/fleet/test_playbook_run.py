@@ -131,7 +131,7 @@ def test_ctrl_c_ends_the_commands_and_undoes_the_rest(
     child.send_signal(number)
     output = child.communicate(timeout=60)[0]
     assert child.returncode == 130, output
-    assert "interrupted; taking back this run" in output
+    assert "interrupted; rolling back" in output
     assert _until(lambda: _sleeping(mark) == [])
     assert _exists(made) == []
 

@@ -109,7 +109,7 @@ def test_a_store_that_nobody_calls_shared_is_seen_before_a_byte_moves(
     weights.chmod(0o755)
     hidden.rename(model)
     assert done.code == 2, done.output
-    assert "is one folder on this host and on spark-01" in done.output
+    assert "is the same directory on this host and on spark-01" in done.output
     assert "weights_strategy: shared" in done.output
     assert {path.name for path in weights.rglob("*") if path.is_file()} - {
         path.name for path in model.iterdir()

@@ -111,7 +111,7 @@ def test_the_previous_deployment_serves_again_after_a_failed_start(
     engine.misbehave("spark-01", "serve", at="Starting to load", exit=1, only="second")
     done = run(*UP, *SECOND)
     assert done.code == 2, done.output
-    assert re.search(r"previous deployment serves again after \d+ s", done.output), done.output
+    assert re.search(r"previous deployment is serving again after \d+ s", done.output), done.output
     assert {"spark-01-serve.log", "spark-02-ray.log"} <= set(saved(done))
     assert serves(lab)
     assert [deployment(host) for host in HOSTS] == [serving, serving]
@@ -135,7 +135,7 @@ def test_a_previous_deployment_that_does_not_come_back_is_told(run: Run, serving
     engine.misbehave("spark-01", "serve", at="Starting to load", exit=1)
     done = run(*UP, *SECOND)
     assert done.code == 2, done.output
-    assert "does not come back: spark-01: serve ended at once" in done.output, done.output
+    assert "failed to restart: spark-01: serve ended at once" in done.output, done.output
 
 
 def test_a_killed_run_is_told_taken_back_and_the_new_one_serves(
@@ -160,7 +160,7 @@ def test_the_last_good_deployment_comes_back_when_the_next_run_fails_too(
     engine.misbehave("spark-01", "serve", at="Starting to load", exit=1, only="second")
     done = run(*UP, *SECOND)
     assert done.code == 2, done.output
-    assert "previous deployment serves again" in done.output, done.output
+    assert "previous deployment is serving again" in done.output, done.output
     assert serves(lab)
     assert {deployment(host) for host in HOSTS} == {serving}
 
@@ -171,7 +171,7 @@ def test_it_comes_back_too_when_the_next_run_is_refused_before_it_begins(
     killed(inventory, "TASK [Join gate]", *SECOND)
     done = run(*UP, *SECOND, "--set", "vllm_port=22")
     assert done.code == 2, done.output
-    assert "previous deployment serves again" in done.output, done.output
+    assert "previous deployment is serving again" in done.output, done.output
     assert serves(lab)
 
 
@@ -193,7 +193,7 @@ def test_a_second_interrupt_leaves_the_rest_to_the_next_run(
     run: Run, serving: str, inventory: str, lab: LabFleet
 ) -> None:
     engine.misbehave("spark-01", "serve", at="start", hang=True)
-    marks, lines = ["TASK [Join gate]", "is started again"], []
+    marks, lines = ["TASK [Join gate]", "is being restarted"], []
     with started(*UP, *SECOND, "--inventory", inventory) as child:
         assert child.stdout is not None
         for line in child.stdout:
@@ -203,7 +203,7 @@ def test_a_second_interrupt_leaves_the_rest_to_the_next_run(
                 child.send_signal(signal.SIGINT)
         code = child.wait(30)
     assert code == 130, lines
-    assert "the next cluster.up takes it back" in "".join(lines)
+    assert "cluster.up completes it" in "".join(lines)
     engine.behave(*HOSTS)
     done = run(*UP)
     assert done.code == 0, done.output
@@ -216,7 +216,7 @@ def test_down_after_a_killed_run_leaves_nothing(run: Run, serving: str, inventor
     killed(inventory, "TASK [Wait until", *SECOND)
     done = run("cluster.down")
     assert done.code == 0, done.output
-    assert "forget the interrupted run" in done.output
+    assert "remove the record of the interrupted run" in done.output
     for host in HOSTS:
         assert processes(host) == {}
         assert on_host(host, "state.json") is None
@@ -261,7 +261,7 @@ def test_ranks_that_mp_joins_come_back_too(run: Run, lab: LabFleet) -> None:
     engine.misbehave("spark-02", "serve", at="start", exit=1, only="second")
     done = run(*up, *SECOND)
     assert done.code == 2, done.output
-    assert "previous deployment serves again" in done.output, done.output
+    assert "previous deployment is serving again" in done.output, done.output
     assert serves(lab)
 
 
@@ -289,7 +289,7 @@ def test_drift_tells_each_difference_and_writes_nothing(run: Run, serving: str) 
     path.write_text(text)
     assert other.code == 2, other.output
     assert "nccl.env differs: NCCL_DEBUG" in other.output, other.output
-    assert "ray runs with another environment than its file: NCCL_DEBUG" in other.output
+    assert "the environment of ray differs from its file: NCCL_DEBUG" in other.output
     assert re.search(r"spark-01.*\n(?:    .*\n)*    .*vllm-serve.sh differs", other.output)
     solo = run("cluster.drift", "--solo")
     assert "hosts: spark-01, spark-02 runs, spark-01 is wanted" in solo.output
@@ -307,7 +307,7 @@ def test_a_switch_serves_the_new_recipe_or_comes_back(
     engine.misbehave("spark-01", "serve", at="Starting to load", exit=1, only="third")
     done = run("cluster.switch", recipe(tmp_path, "bad", "vllm_env: {STANDIN: third}\n"))
     assert done.code == 2, done.output
-    assert "previous deployment serves again" in done.output, done.output
+    assert "previous deployment is serving again" in done.output, done.output
     assert serves(lab)
 
 
@@ -351,7 +351,7 @@ def test_solo_ends_the_ranks_of_the_hosts_it_leaves_and_they_come_back_with_it(
     engine.misbehave("spark-01", "serve", at="start", exit=1, only="second")
     done = run("cluster.up", "--solo", *SECOND)
     assert done.code == 2, done.output
-    assert "previous deployment serves again" in done.output, done.output
+    assert "previous deployment is serving again" in done.output, done.output
     assert serves(lab)
     assert processes("spark-02") != {}
     done = run("cluster.up", "--solo")

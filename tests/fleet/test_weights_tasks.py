@@ -204,7 +204,7 @@ def test_ctrl_c_in_the_middle_keeps_what_arrived_and_says_so(
         typed.send_signal(signal.SIGINT)
         output, _ = typed.communicate(timeout=30)
         assert typed.returncode == 130
-        assert "what has arrived is kept; the next run goes on there" in output
+        assert "completed parts are kept; the next run resumes the transfer" in output
         assert all(0 < lacks < 5_000_000 for lacks in shown().values())
         server.rate = None
         assert run("weights.stage", *given).code == 0

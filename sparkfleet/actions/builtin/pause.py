@@ -10,6 +10,7 @@ from typing import Any
 
 from sparkfleet.actions.action import HostAction, Plan, arg
 from sparkfleet.actions.run_context import RunContext
+from sparkfleet.actions.run_state import NOTHING, RunState
 from sparkfleet.errors import PlaybookError
 from sparkfleet.report.visible import escape_control
 
@@ -50,12 +51,11 @@ class Pause(HostAction[PauseArgs]):
             )
         return Plan()
 
-    def settle(self, run: RunContext, plans: Mapping[str, Plan]) -> None:
-        """Wait here and not on a host's thread, so that Ctrl-C ends it at once."""
-        if run.options.check:
-            return
-        for host in plans:
+    def settle(self, run: RunContext, plans: Mapping[str, Plan]) -> RunState:
+        """Wait here and not on a host's thread, so that Ctrl-C stops it at once."""
+        for host in () if run.options.check else plans:
             args = self.args[host]
             if args.prompt:
                 input(f"{escape_control(args.prompt)} [Enter] ")
             time.sleep(args.seconds + 60 * args.minutes)
+        return NOTHING

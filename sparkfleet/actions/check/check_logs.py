@@ -1,4 +1,4 @@
-"""`check_logs`: whether the logs of the start are those of a right one."""
+"""`check_logs`: check the logs of a start for expected and forbidden texts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sparkfleet.actions.action import Action, NoArgs, Plan
-from sparkfleet.actions.deploy.launch_state import LaunchState, locate_files
+from sparkfleet.actions.deploy.launch_state import locate_files
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.launch.host import processes
 from sparkfleet.launch.startup.log_patterns import check_log_lines
@@ -16,19 +16,20 @@ from sparkfleet.remote.connection import Connection
 class CheckLogs(Action[NoArgs]):
     """Search the logs of all ranks for the recipe's expected and forbidden texts.
 
-    A model can answer rightly on a slow or wrong path: the log tells which one was taken.
+    A model can answer correctly on a slow or wrong code path; the log shows which one was used.
     """
 
     name = "check_logs"
+    requires = ("launch",)
 
     def inspect(self, run: RunContext, connection: Connection) -> dict[str, str]:
-        """Read the logs of one host, where this run has started something."""
+        """Read the logs of one host, if this run has started something."""
         if run.options.check or not _needs_log_check(run):
             return {}
         return processes.read_logs(connection, locate_files(run, connection.host))
 
     def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Mapping[str, Plan]:
-        """Refuse for the first text that is missing or must not be there."""
+        """Fail for the first text that is missing or forbidden."""
         logs = {
             f"{host} {role}": text
             for host, texts in inspected.items()
@@ -36,8 +37,8 @@ class CheckLogs(Action[NoArgs]):
         }
         if not logs:
             return {name: Plan() for name in inspected}
-        log, why = run.recipe.log, run.recipe.why
-        for message, reason in check_log_lines(logs, log, why):
+        log = run.recipe.log
+        for message, reason in check_log_lines(logs, log, run.recipe.why):
             head = run.cluster.head.name
             failed = Plan(failed=True, message=message, hint=reason or None)
             return {**{name: Plan() for name in inspected}, head: failed}
@@ -47,4 +48,4 @@ class CheckLogs(Action[NoArgs]):
 
 def _needs_log_check(run: RunContext) -> bool:
     log = run.recipe.log
-    return bool(run.recall(LaunchState).reason and (log.expect or log.forbid))
+    return bool(run.launch.reason and (log.expect or log.forbid))

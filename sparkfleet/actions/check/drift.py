@@ -1,4 +1,4 @@
-"""`drift`: each difference between what is wanted and what runs."""
+"""`drift`: differences between the rendered deployment and the running one."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from sparkfleet.actions.action import Action, NoArgs, Plan
-from sparkfleet.actions.deploy.launch_state import LaunchState, locate_files
+from sparkfleet.actions.deploy.launch_state import locate_files
 from sparkfleet.actions.run_context import RunContext
+from sparkfleet.actions.run_state import LaunchState
+from sparkfleet.door import command_name
 from sparkfleet.launch.deployment.drift import find_drift
 from sparkfleet.launch.host.survey import Survey
 from sparkfleet.model import Change
@@ -15,17 +17,18 @@ from sparkfleet.remote.connection import Connection
 
 
 class Drift(Action[NoArgs]):
-    """Compare what runs with what the inventory and the recipe render to; a difference fails.
+    """Compare the running deployment with the rendered one; any difference is a failure.
 
-    Looks at files, processes, image or versions, weights, and the environment that the programs
-    were really started with. Writes nothing.
+    Compares files, processes, image or versions, weights, and the environment that the programs
+    were started with. Writes nothing.
     """
 
     name = "drift"
+    requires = ("launch",)
 
     def inspect(self, run: RunContext, connection: Connection) -> dict[str, list[str]]:
-        """Ask a host which variables its programs have otherwise than their file says."""
-        survey = run.recall(LaunchState).surveys[connection.host.name]
+        """Find the variables of a host's programs that differ from their file."""
+        survey = run.launch.surveys[connection.host.name]
         request = {**locate_files(run, connection.host), **find_role_processes(survey)}
         if not request["pids"]:
             return {}
@@ -33,15 +36,12 @@ class Drift(Action[NoArgs]):
         return differ
 
     def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Mapping[str, Plan]:
-        """Tell the differences of each host."""
-        return {
-            name: _plan_drift(run.recall(LaunchState), name, live)
-            for name, live in inspected.items()
-        }
+        """Report the differences on each host."""
+        return {name: _plan_drift(run.launch, name, live) for name, live in inspected.items()}
 
 
 def find_role_processes(survey: Survey) -> dict[str, Any]:
-    """Return the process of each role, and the containers that they run in, if any."""
+    """Return the process of each role, and its container, if any."""
     inside = {
         container["role"]: container
         for container in survey.containers
@@ -53,13 +53,14 @@ def find_role_processes(survey: Survey) -> dict[str, Any]:
 
 
 def _plan_drift(launch: LaunchState, name: str, live: Mapping[str, list[str]]) -> Plan:
-    survey, deployment = launch.surveys[name], launch.deployment
+    deployment = launch.deployment
     files = deployment.files[name]
-    changes = [*find_drift(survey, files, launch.about[name], deployment.hash)]
+    changes = [*find_drift(launch.surveys[name], files, launch.about[name], deployment.hash)]
     for role, names in live.items():
-        summary = f"{role} runs with another environment than its file: {', '.join(names)}"
+        summary = f"the environment of {role} differs from its file: {', '.join(names)}"
         changes.append(Change(summary=summary))
     if not changes:
-        return Plan(message=f"runs deployment {deployment.hash} as wanted")
+        return Plan(message=f"deployment {deployment.hash} is running as configured")
+    hint = f"run {command_name('cluster.up')} to reconcile"
     count = f"{len(changes)} difference{'s' if len(changes) > 1 else ''}"
-    return Plan(changes=tuple(changes), failed=True, message=count, hint="cluster.up mends it")
+    return Plan(changes=tuple(changes), failed=True, message=count, hint=hint)

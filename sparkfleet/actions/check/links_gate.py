@@ -1,4 +1,4 @@
-"""`links_gate`: no tensor parallelism over a link that was not proven."""
+"""`links_gate`: allow tensor parallelism only over verified links."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Any
 from sparkfleet import links
 from sparkfleet.actions.action import Action, NoArgs, Plan
 from sparkfleet.actions.deploy.launch_state import locate_files
-from sparkfleet.actions.run.gather_facts import FleetFacts
 from sparkfleet.actions.run_context import RunContext
+from sparkfleet.actions.run_state import NOTHING, RunState
+from sparkfleet.door import command_name
 from sparkfleet.launch.host import processes
 from sparkfleet.links import Samples, receipt
 from sparkfleet.model import Host, Severity, Verdict
@@ -22,25 +23,26 @@ from sparkfleet.verdicts import downgrade_refusals, info
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """What one host's part of the gate gave; `receipt` is the text of a new one, or empty."""
+    """Results of the gate on one host; `receipt` is the text of a new receipt, or empty."""
 
     verdicts: tuple[Verdict, ...]
     receipt: str = ""
 
 
 class LinksGate(Action[NoArgs]):
-    """Prove every fabric link of the cluster, or refuse with the cause and the fix.
+    """Verify every fabric link of the cluster, or fail with the cause and the fix.
 
-    Rates are measured when the receipts on the nodes do not tell them any more, and nothing of the
-    cluster runs. `--allow-degraded "why"` turns refusals into warnings; the receipt keeps the
-    reason.
+    Rates are measured if the receipts on the nodes are no longer valid and the cluster is not
+    running. `--allow-degraded "why"` turns failures into warnings; the receipt keeps the reason.
     """
 
     name = "links_gate"
+    requires = ("facts", "surveys")
+    provides = ("fabric",)
 
     def inspect_all(self, run: RunContext, hosts: tuple[Host, ...]) -> Answers[Proof]:
-        """Judge the facts of all hosts together, what they reach of each other, and the rates."""
-        facts = run.recall(FleetFacts).facts
+        """Check the facts of all hosts together, their reachability, and the rates."""
+        facts = run.facts
         fabric = links.select_fabric(facts, hosts)
         verdicts = links.run_gate(run.pool, fabric, facts, hosts)
         hash_ = receipt.hash_facts(fabric, facts, hosts)
@@ -60,7 +62,7 @@ class LinksGate(Action[NoArgs]):
         return Answers(values=proofs, errors={})
 
     def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Mapping[str, Plan]:
-        """Refuse, or let pass, each host; keep the receipt of what was measured."""
+        """Pass or fail each host; plan to write the receipt of new measurements."""
         passes = bool(run.options.allow_degraded)
         return {name: _plan_links(proof, passes=passes) for name, proof in inspected.items()}
 
@@ -71,31 +73,30 @@ class LinksGate(Action[NoArgs]):
         )
         return plan
 
-    def settle(self, run: RunContext, plans: Mapping[str, Plan]) -> None:
-        """Let later tasks use the fabric, if it passed: nothing else starts over a link."""
-        if not any(verdict.refuses for plan in plans.values() for verdict in plan.verdicts):
-            facts = run.recall(FleetFacts).facts
-            run.remember(links.select_fabric(facts, run.cluster.hosts))
+    def settle(self, run: RunContext, plans: Mapping[str, Plan]) -> RunState:
+        """Provide the fabric to later tasks, if it passed."""
+        if any(verdict.refuses for plan in plans.values() for verdict in plan.verdicts):
+            return NOTHING
+        return RunState(fabric=links.select_fabric(run.facts, run.cluster.hosts))
 
 
 def _explain_remeasurement(run: RunContext, hosts: tuple[Host, ...], hash_: str) -> str:
-    """Return why the receipts on the hosts do not hold; empty while they do."""
-    facts = run.recall(FleetFacts).facts
+    """Return why the receipts on the hosts are no longer valid; empty if they are."""
     receipts = {}
     for host in hosts:
         path = receipt.build_receipt_path(run.settings(host).cluster_dir, run.cluster.name)
-        receipts[host.name] = receipt.parse_receipt(facts[host.name].read(path).text)
+        receipts[host.name] = receipt.parse_receipt(run.facts[host.name].read(path).text)
     return receipt.explain_expiry(receipts, hash_, hosts, datetime.now(UTC))
 
 
 def _explain_unmeasurable(run: RunContext, verdicts: tuple[Verdict, ...]) -> str:
-    """Return why rates cannot be told in this run; empty if they can."""
+    """Return why rates cannot be measured in this run; empty if they can."""
     if run.options.check:
         return "--check moves no data"
     if any(verdict.refuses for verdict in verdicts) and not run.options.allow_degraded:
-        return "what refuses comes first"
-    if any(survey.running_summary for survey in run.recall(FleetFacts).surveys.values()):
-        return "the cluster runs and would be measured with it"
+        return "fix the failed checks first"
+    if any(survey.running_summary for survey in run.surveys.values()):
+        return "the running deployment would distort the measurement"
     return ""
 
 
@@ -104,10 +105,10 @@ def _unmeasured_verdict(host: Host, why: str) -> Verdict:
         "link.receipt",
         host.name,
         "rates",
-        expected="a receipt of the rates on every node",
-        seen=f"not measured: {why}",
+        expected="a valid receipt of the rates on every node",
+        seen=f"rates not measured: {why}",
         source=receipt.FILE,
-        fix="links.bench measures them",
+        fix=f"measure them: {command_name('links.bench')}",
     )
 
 
@@ -130,7 +131,7 @@ def _plan_links(proof: Proof, *, passes: bool) -> Plan:
 def _summarize_checks(verdicts: tuple[Verdict, ...]) -> str:
     bad = sum(verdict.refuses for verdict in verdicts)
     if bad:
-        return f"{bad} of {len(verdicts)} checks refuse"
+        return f"{bad} of {len(verdicts)} checks failed"
     fast = (
         rate for rate in verdicts if rate.check == "link.bandwidth" and rate.severity is Severity.OK
     )

@@ -1,4 +1,4 @@
-"""`memory_fit`: whether the model fits in the memory of every host, before anything is stopped."""
+"""`memory_fit`: check that the model fits in every host's memory, before anything is stopped."""
 
 from __future__ import annotations
 
@@ -8,10 +8,7 @@ from typing import Any
 
 from sparkfleet.actions.action import Action, NoArgs, Plan
 from sparkfleet.actions.check import recipe_rules
-from sparkfleet.actions.deploy.launch_state import LaunchState
-from sparkfleet.actions.run.gather_facts import FleetFacts
 from sparkfleet.actions.run_context import RunContext
-from sparkfleet.actions.stage.stage_weights import Staged, Stocks
 from sparkfleet.fit.checkpoint import build_model_profile
 from sparkfleet.fit.memory import evaluate_nodes
 from sparkfleet.fit.model import ModelProfile
@@ -31,36 +28,37 @@ from sparkfleet.weights.shapes import fetch_host_shape
 
 
 class MemoryFit(Action[NoArgs]):
-    """Compare what the model takes with what every host has: refuses only what cannot fit.
+    """Compare the model's memory needs with every host's memory; fail only if it cannot fit.
 
-    Reads the staged config.json and the headers of the tensors on the head. Where something cannot
-    be told, it says so and goes on; what our own deployment holds counts as free. What already runs
-    as wanted fits: nothing is read then.
+    Reads the staged config.json and tensor headers on the head. If the need cannot be estimated,
+    says so and continues; memory of the cluster's own deployment counts as free. Reads nothing if
+    the deployment already runs.
     """
 
     name = "memory_fit"
+    requires = ("facts", "surveys", "weights", "launch")
 
     def inspect_all(self, run: RunContext, hosts: tuple[Host, ...]) -> Answers[ModelProfile | None]:
-        """Ask the head, which has the same files as all others."""
-        head = (run.cluster.head,) if run.recall(LaunchState).reason else ()
+        """Inspect the head, which has the same files as all others."""
+        head = (run.cluster.head,) if run.launch.reason else ()
         answers = run.pool.map(lambda connection: self.inspect(run, connection), head)
         values = dict.fromkeys((host.name for host in hosts), None) | dict(answers.values)
         return Answers(values=values, errors=answers.errors)
 
     def inspect(self, run: RunContext, connection: Connection) -> ModelProfile:
-        """Look at the model, and at a draft that is staged beside it."""
+        """Read the model, and a draft that is staged with it."""
         start_options = _read_start_options(run)
-        answer = fetch_host_shape(connection, run.recall(Staged).paths[connection.host.name])
+        answer = fetch_host_shape(connection, run.weights.paths[connection.host.name])
         draft = _find_draft_folder(run, connection.host, start_options)
         return build_model_profile(
             answer, start_options, fetch_host_shape(connection, draft) if draft else None
         )
 
     def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Mapping[str, Plan]:
-        """Judge every host by its own memory, and the recipe by what the checkpoint is."""
+        """Check every host's own memory, and the recipe's rules for the checkpoint."""
         model = inspected[run.cluster.head.name]
         if model is None:
-            return {name: Plan(message="runs as wanted") for name in inspected}
+            return {name: Plan(message="already running as configured") for name in inspected}
         start_options = _read_start_options(run)
         requirement = estimate_requirements(model, start_options)
         plans = {
@@ -77,21 +75,21 @@ def _read_start_options(run: RunContext) -> ServeOptions:
 
 
 def _find_draft_folder(run: RunContext, host: Host, start_options: ServeOptions) -> str | None:
-    """Return where a draft model of the recipe's `weights_drafts` is staged on `host`."""
+    """Return the folder of the draft model on `host`, if `weights_drafts` stages it."""
     if start_options.speculation is None or start_options.speculation.model is None:
         return None
     root = run.settings(host).text("weights_dir")
-    for stock in run.recall(Stocks).stocks[1:]:
-        if stock.manifest.name == start_options.speculation.model:
-            return f"{root}/{layout.served_folder(stock.manifest)}"
+    for model in run.weights.models[1:]:
+        if model.manifest.name == start_options.speculation.model:
+            return f"{root}/{layout.served_folder(model.manifest)}"
     return None
 
 
 def _plan_memory_fit(
     run: RunContext, name: str, requirement: MemoryRequirements, start_options: ServeOptions
 ) -> Plan:
-    fleet = run.recall(FleetFacts)
-    facts, survey = fleet.facts[name], fleet.surveys[name]
+    facts = run.facts[name]
+    survey = run.surveys[name]
     available = compute_available_memory(facts, survey, run.settings(_find_fit_host(run, name)))
     if available is None:
         return Plan(verdicts=(_unknown_memory_verdict(name),))
@@ -110,6 +108,6 @@ def _unknown_memory_verdict(name: str) -> Verdict:
         name,
         "memory",
         expected="MemTotal and MemAvailable",
-        seen="nothing: cannot tell whether the model fits",
+        seen="neither; it is unknown whether the model fits",
         source="/proc/meminfo",
     )

@@ -1,4 +1,4 @@
-"""`model_shape`: the staged model can be divided as asked, before anything is stopped."""
+"""`model_shape`: check that the staged model can be split by --tp and --pp."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sparkfleet.actions.action import Action, NoArgs, Plan
-from sparkfleet.actions.deploy.launch_state import LaunchState
 from sparkfleet.actions.run_context import RunContext
-from sparkfleet.actions.stage.stage_weights import Staged
 from sparkfleet.fit import config
 from sparkfleet.launch.preflight.parallelism_checks import check_parallelism
 from sparkfleet.model import Host
@@ -20,20 +18,21 @@ MOST_LINES = 100_000
 class ModelShape(Action[NoArgs]):
     """Read the model's config.json on the head, and check heads and layers against --tp and --pp.
 
-    What already runs as wanted was divided: nothing is read then.
+    Reads nothing if the deployment already runs.
     """
 
     name = "model_shape"
+    requires = ("launch", "weights")
 
     def hosts(self, run: RunContext) -> Sequence[Host]:
-        """Ask the head: the weights are equal everywhere."""
+        """Run on the head: the weights are identical everywhere."""
         return run.cluster.hosts[:1]
 
     def inspect(self, run: RunContext, connection: Connection) -> str:
-        """Read the file, "" where there is none or nobody needs it."""
-        if run.options.nodes == 1 or not run.recall(LaunchState).reason:
+        """Read the file; "" if it is missing or not needed."""
+        if run.options.nodes == 1 or not run.launch.reason:
             return ""
-        path = f"{run.recall(Staged).paths[connection.host.name]}/config.json"
+        path = f"{run.weights.paths[connection.host.name]}/config.json"
         return str(
             connection.run_program("deployment/log", {"paths": [path], "lines": MOST_LINES})[
                 "logs"
@@ -41,15 +40,14 @@ class ModelShape(Action[NoArgs]):
         )
 
     def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Mapping[str, Plan]:
-        """Remember the shape, and judge it."""
+        """Check the shape."""
         return {name: _plan_model_shape(run, name, text) for name, text in inspected.items()}
 
 
 def _plan_model_shape(run: RunContext, host: str, text: str) -> Plan:
     if not text:
-        return Plan(message="nothing to divide")
+        return Plan(message="nothing to split")
     model = config.parse_model_config(text)
-    run.remember(model)
     verdicts = tuple(check_parallelism(model, tp=run.options.tp, pp=run.options.pp, host=host))
     summary = f"{model.layers} layers, {model.heads} heads, {model.kv_heads} KV heads"
     return Plan(verdicts=verdicts, message=summary)

@@ -1,4 +1,4 @@
-"""The rules of recipes.validate, with what the hosts tell about their vLLM."""
+"""Apply the rules of recipes.validate with the vLLM that the hosts have."""
 
 from __future__ import annotations
 
@@ -13,54 +13,45 @@ from sparkfleet.recipes.rules import ObservedFacts, RuleResult, apply_rules, bui
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RuleAdvice:
-    """What the rules advise, to be told before a start."""
+class RuleReport:
+    """Verdicts of the rules, and their advice for before a start."""
 
-    texts: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostEngines:
-    """What is known of the vLLM on every host, by name."""
-
-    by_host: Mapping[str, ObservedFacts]
+    verdicts: tuple[Verdict, ...]
+    advice: tuple[str, ...]
 
 
-def judge_recipe_rules(
-    run: RunContext, engines: Mapping[str, ObservedFacts]
-) -> tuple[Verdict, ...]:
-    """Return what the rules find, and remember their advice; raises RecipeError if they refuse.
+def judge_recipe_rules(run: RunContext, observed: Mapping[str, ObservedFacts]) -> RuleReport:
+    """Apply the rules for every host's vLLM; raises RecipeError with all rules that fail.
 
-    Of a host after the head only what is not the same there.
+    A verdict that several hosts share is reported for the first of them.
     """
-    run.remember(HostEngines(by_host=engines))
     findings: dict[RuleResult, str] = {}
     for host in run.cluster.hosts:
-        for finding in _judge_host_rules(run, host, engines[host.name]):
+        for finding in _judge_host_rules(run, host, observed[host.name]):
             findings.setdefault(finding, host.name)
     refusals = [finding.problem for finding in findings if finding.severity is Severity.ERROR]
     if refusals:
         raise RecipeError.of(refusals)
     advice = (finding for finding in findings if finding.severity is Severity.INFO)
-    run.remember(
-        RuleAdvice(
-            texts=tuple(f"{finding.problem.message}; {finding.reason}" for finding in advice)
-        )
+    return RuleReport(
+        verdicts=tuple(finding.verdict(name) for finding, name in findings.items()),
+        advice=tuple(f"{finding.problem.message}; {finding.reason}" for finding in advice),
     )
-    return tuple(finding.verdict(name) for finding, name in findings.items())
 
 
 def check_learned_rules(run: RunContext, host: Host, engine: ObservedFacts) -> tuple[Verdict, ...]:
-    """Return what the rules find only now that an image was looked into."""
+    """Return the verdicts that an inspected image adds."""
     return _added_verdicts(run, host, ObservedFacts(), engine)
 
 
 def check_staged_rules(run: RunContext, model: ModelProfile) -> tuple[Verdict, ...]:
-    """Return what the rules find on the head only now that its config.json was read."""
-    engines, head, shape = run.found(HostEngines), run.cluster.head, model.shape
-    if engines is None or shape is None:
+    """Return the verdicts that the head's config.json adds."""
+    observed = run.state.observed
+    head = run.cluster.head
+    shape = model.shape
+    if observed is None or shape is None:
         return ()
-    before = engines.by_host[head.name]
+    before = observed[head.name]
     method = str(shape.quantization.get("quant_method") or "").lower()
     now = replace(before, format=method, architecture=shape.name or "", code=shape.code)
     return _added_verdicts(run, head, before, now)

@@ -1,4 +1,4 @@
-"""`arm_guard`: nothing starts on a host whose memory nobody watches."""
+"""`arm_guard`: start the memory guard before anything else starts."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from sparkfleet.actions.action import NoArgs, Plan
-from sparkfleet.actions.deploy.launch_state import LaunchState, StartAction, locate_files
+from sparkfleet.actions.deploy.launch_state import StartAction, locate_files
 from sparkfleet.actions.run_context import RunContext
+from sparkfleet.actions.run_state import LaunchState
 from sparkfleet.launch.host import memory_guard
 from sparkfleet.model import Change
 from sparkfleet.quantities import format_memory
@@ -17,17 +18,18 @@ from sparkfleet.remote.connection import Connection
 
 
 class ArmGuard(StartAction[NoArgs]):
-    """Arm the memory guard of every host, and see that it has taken its first sample.
+    """Arm the memory guard of every host, and wait for its first sample.
 
-    It ends the ranks of its host when less memory is available than `guard_loading`, or, once they
-    serve, `guard_serving`. It needs no connection, and ends with the deployment.
+    It stops the ranks of its host when less memory is available than `guard_loading`, or
+    `guard_serving` once they serve. It needs no connection, and stops with the deployment.
     """
 
     name = "arm_guard"
+    requires = ("launch",)
 
     def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Mapping[str, Plan]:
-        """Arm where something is to be started, or runs with another guard than the wanted one."""
-        launch = run.recall(LaunchState)
+        """Arm it before a start, and where it runs with other settings than the inventory's."""
+        launch = run.launch
         return {
             host.name: _plan_guard(launch, host.name, run.settings(host))
             for host in run.cluster.hosts
@@ -36,7 +38,7 @@ class ArmGuard(StartAction[NoArgs]):
 
     def apply(self, run: RunContext, connection: Connection, plan: Plan) -> Plan:
         """Arm it on one host."""
-        loads = bool(run.recall(LaunchState).reason)
+        loads = bool(run.launch.reason)
         available = memory_guard.arm_guard(
             connection,
             locate_files(run, connection.host),
@@ -47,11 +49,12 @@ class ArmGuard(StartAction[NoArgs]):
 
 
 def _plan_guard(launch: LaunchState, name: str, settings: Settings) -> Plan:
-    target, armed = memory_guard.plan_guard(settings), launch.surveys[name].guard
+    target = memory_guard.plan_guard(settings)
     if target is None:
         return Plan(skip=True, message="guard: false")
-    if not launch.reason and armed == target:
+    if not launch.reason and launch.surveys[name].guard == target:
         return Plan(message="armed")
     loading = format_memory(settings.size("guard_loading"))
-    text = f"end ranks below {loading} while loading, {format_memory(target.serving)} while serving"
+    serving = format_memory(target.serving)
+    text = f"stop ranks below {loading} while loading, below {serving} while serving"
     return Plan(changes=(Change(summary=text),))

@@ -1,4 +1,4 @@
-"""`drop_caches`: an empty page cache right before a start, where that is asked for."""
+"""`drop_caches`: empty the page cache right before a start, if the inventory asks for it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 from sparkfleet.actions.action import Action, NoArgs, Plan
 from sparkfleet.actions.builtin.become import find_sudo_password
-from sparkfleet.actions.deploy.launch_state import LaunchState
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.launch.preflight import page_cache
 from sparkfleet.model import Change
@@ -17,20 +16,21 @@ from sparkfleet.remote.connection import Connection
 
 
 class DropCaches(Action[NoArgs]):
-    """Empty the page cache of every host that has `drop_caches: true`, if something is to start.
+    """Empty the page cache of every host that has `drop_caches: true`, before a start.
 
-    vLLM counts the page cache as used memory (case C44). It takes `sudo`.
+    vLLM counts the page cache as used memory. Requires `sudo`.
     """
 
     name = "drop_caches"
+    requires = ("launch",)
 
     def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Mapping[str, Plan]:
-        """Want it where it is asked for."""
-        begins = bool(run.recall(LaunchState).reason)
-        wants = {host.name: run.settings(host).value("drop_caches") for host in run.cluster.hosts}
+        """Empty it where the inventory asks for it."""
+        starts = bool(run.launch.reason)
+        enabled = {host.name: run.settings(host).value("drop_caches") for host in run.cluster.hosts}
         change = Change(summary="empty the page cache")
         return {
-            name: Plan(changes=(change,)) if wants[name] and begins else Plan(skip=True)
+            name: Plan(changes=(change,)) if enabled[name] and starts else Plan(skip=True)
             for name in inspected
         }
 

@@ -1,4 +1,4 @@
-"""`join_gate`: N distinct nodes with a GPU each, or no start."""
+"""`join_gate`: wait for N distinct Ray nodes with a GPU each before the start."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sparkfleet.actions.action import Action, NoArgs, Plan
-from sparkfleet.actions.deploy.launch_state import LaunchState, locate_files
+from sparkfleet.actions.deploy.launch_state import locate_files
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.errors import LaunchError
 from sparkfleet.launch.host import processes
@@ -20,24 +20,26 @@ from sparkfleet.report.events import Progress
 class JoinGate(Action[NoArgs]):
     """Wait, for a bounded time, until Ray has every node of the cluster and a GPU on each.
 
-    Two GPUs on one node, or two nodes with one GPU between them, are not a group (case C23). Ray is
-    watched on every host meanwhile: one that died ends the wait at once, with the end of its log.
+    Two GPUs on one node, or two nodes with one GPU between them, are not a group. Ray is watched on
+    every host meanwhile: if it dies on one, the wait stops at once and shows the end of its log.
     """
 
     name = "join_gate"
+    requires = ("launch",)
 
     def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Mapping[str, Plan]:
-        """Look only when Ray was started by this run."""
-        launch = run.recall(LaunchState)
+        """Watch only if this run has started Ray."""
+        launch = run.launch
         if not launch.reason:
             return dict.fromkeys(inspected, Plan())
         watch = Watch(create_rank_tracker(launch.about[run.cluster.head.name]), lambda _: None)
         return dict.fromkeys(inspected, Plan(work=watch))
 
     def apply(self, run: RunContext, connection: Connection, plan: Plan) -> Plan:
-        """Ask on the head, with the engine's own Python, and watch on all hosts."""
-        launch, watch = run.recall(LaunchState), plan.work
-        post = WatchTarget(
+        """Query the head with the engine's own Python, and watch all hosts."""
+        launch = run.launch
+        watch = plan.work
+        target = WatchTarget(
             location=locate_files(run, connection.host),
             folder=launch.surveys[connection.host.name].folder,
             roles=("ray",),
@@ -46,22 +48,22 @@ class JoinGate(Action[NoArgs]):
         )
         about = launch.about[connection.host.name]
         if connection.host.name != run.cluster.head.name:
-            watch.follow(connection, post)
+            watch.follow(connection, target)
             return Plan()
         run.report(
             Progress(
                 host=connection.host.name, text=f"waiting for {len(about.ray_nodes)} Ray nodes"
             )
         )
-        question = RayNodesQuery(connection, about, timeout=about.join_timeout)
+        query = RayNodesQuery(connection, about, timeout=about.join_timeout)
         try:
-            if watch.follow(connection, post, done=question.is_finished) is None:
+            if watch.follow(connection, target, done=query.is_finished) is None:
                 return Plan()
-            return self._judge_nodes(run, connection, question.nodes(), about.ray_nodes)
+            return self._check_nodes(run, connection, query.nodes(), about.ray_nodes)
         finally:
-            question.close()
+            query.close()
 
-    def _judge_nodes(
+    def _check_nodes(
         self,
         run: RunContext,
         connection: Connection,

@@ -1,4 +1,4 @@
-"""`render`: what is to run on every host, and whether that is what runs."""
+"""`render`: render the deployment of every host, and compare it with what runs."""
 
 from __future__ import annotations
 
@@ -7,12 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from sparkfleet import links
-from sparkfleet.actions.action import Action, NoArgs, Plan
-from sparkfleet.actions.check.recipe_rules import RuleAdvice
-from sparkfleet.actions.deploy.launch_state import LaunchState
-from sparkfleet.actions.run.gather_facts import FleetFacts
+from sparkfleet.actions.action import Action, NoArgs, Plan, Planned
 from sparkfleet.actions.run_context import RunContext
-from sparkfleet.actions.stage.stage_weights import Staged
+from sparkfleet.actions.run_state import LaunchState, RunState
 from sparkfleet.errors import PlaybookError
 from sparkfleet.launch.deployment.deployment import Deployment, render_deployment
 from sparkfleet.launch.deployment.environment import build_rank_environment
@@ -24,64 +21,70 @@ from sparkfleet.launch.host import nccl_library
 from sparkfleet.launch.host.deployment_record import DeploymentMetadata
 from sparkfleet.launch.host.survey import Survey
 from sparkfleet.launch.preflight.time_to_ready import format_time_to_ready
-from sparkfleet.links import EnvVar, Fabric
+from sparkfleet.links import EnvVar
 from sparkfleet.model import Host
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.report.events import Note
 
 
 class Render(Action[NoArgs]):
-    """Render every file of every rank and compare with what each host has. Writes nothing.
+    """Render every file of every rank and compare it with what each host has. Writes nothing.
 
-    Before a start it tells the advice of the recipe, and that of the rules.
+    Before a start, shows the advice of the recipe and of its rules.
     """
 
     name = "render"
+    requires = ("facts", "surveys", "weights")
+    requires_in_group = ("fabric",)
+    provides = ("launch",)
 
-    def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Mapping[str, Plan]:
-        """Remember the wanted deployment and the reason to start it, if there is one."""
-        surveys = run.recall(FleetFacts).surveys
+    def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Planned:
+        """Provide the deployment and the reason to start it, if there is one."""
+        surveys = run.surveys
         choice = resolve_executor(run)
         nodes = _build_nodes(run, surveys, choice.executor)
         deployment = _build_deployment(run, surveys, nodes, choice.executor)
         reason = explain_difference(deployment, surveys)
-        run.remember(
-            LaunchState(
-                deployment=deployment,
-                engines={node.settings.host.name: node.engine for node in nodes},
-                surveys=surveys,
-                about=_describe_deployment(run, deployment, nodes),
-                reason=reason,
-            )
+        launch = LaunchState(
+            deployment=deployment,
+            engines={node.settings.host.name: node.engine for node in nodes},
+            surveys=surveys,
+            about=_describe_deployment(run, deployment, nodes),
+            reason=reason,
         )
-        for advice in _collect_advice(run) if reason else ():
-            run.report(Note(text=f"    {run.recipe.name}: {advice}"))
-        text = f"deployment {deployment.hash}" + (f": {reason}" if reason else " runs")
+        text = f"deployment {deployment.hash}" + (f": {reason}" if reason else " is running")
         text += f"; {choice}" if run.options.nodes > 1 else ""
         variables = {"executor": str(choice.executor)}
         states = {name: _format_start_outlook(run, name) for name in inspected}
-        return {
-            name: Plan(message=f"{states[name]}; {text}", variables=variables) for name in inspected
-        }
+        return Planned(
+            plans={
+                name: Plan(message=f"{states[name]}; {text}", variables=variables)
+                for name in inspected
+            },
+            provided=RunState(launch=launch),
+            notes=tuple(
+                Note(text=f"    {run.recipe.name}: {advice}")
+                for advice in (_collect_advice(run) if reason else ())
+            ),
+        )
 
 
 def _format_start_outlook(run: RunContext, name: str) -> str:
-    """Return how far a host is from a start; what was moved by this run is there by now."""
-    lacking = run.recall(Staged).lacking if run.options.check else {}
-    return format_time_to_ready(name, run.recall(FleetFacts).surveys, lacking.get(name, 0))
+    """Return how long a host needs until it is ready; without --check, all bytes are there now."""
+    lacking = run.weights.lacking if run.options.check else {}
+    return format_time_to_ready(name, run.surveys, lacking.get(name, 0))
 
 
 def _collect_advice(run: RunContext) -> tuple[str, ...]:
-    judged = run.found(RuleAdvice)
-    return (*run.recipe.advice, *(judged.texts if judged else ()))
+    return (*run.recipe.advice, *(run.state.advice or ()))
 
 
 def explain_difference(deployment: Deployment, surveys: Mapping[str, Survey]) -> str:
-    """Return why the deployment has to be started, or "" if it runs on every host unchanged."""
+    """Return why the deployment must be started, or "" if it runs unchanged on every host."""
     for name, files in deployment.files.items():
         survey = surveys[name]
         if survey.hash is None:
-            return f"nothing of ours runs on {name}"
+            return f"no deployment is running on {name}"
         if survey.dead:
             return f"{' and '.join(survey.dead)} died on {name}"
         if survey.hash != deployment.hash:
@@ -93,19 +96,19 @@ def explain_difference(deployment: Deployment, surveys: Mapping[str, Survey]) ->
             return f"{', '.join(changed) or 'the weights or the engine'} changed on {name}"
         roles = deployment.roles(head=name == next(iter(deployment.files)))
         if absent := [role for role in roles if role not in survey.roles]:
-            return f"{' and '.join(absent)} does not run on {name}"
+            return f"{' and '.join(absent)} is not running on {name}"
     return ""
 
 
 def resolve_executor(run: RunContext) -> ExecutorChoice:
-    """Return what joins the ranks; raises PlaybookError where no task has looked into the image."""
-    surveys = run.recall(FleetFacts).surveys
+    """Return what joins the ranks; raises PlaybookError if the image has not been inspected."""
     settings = run.settings(run.cluster.head)
-    choice = select_executor(settings, surveys, nodes=run.options.nodes)
+    choice = select_executor(settings, run.surveys, nodes=run.options.nodes)
     if choice is None:
         raise PlaybookError(
-            "vllm_executor: auto needs a look into the image, and no task before did that",
-            hint="put the tasks image: {step: obtain} and {step: spread} before this one",
+            "vllm_executor: auto cannot be resolved before the image has been inspected",
+            hint="set vllm_executor to ray or mp; or, in a playbook, add the tasks "
+            "image: {step: obtain} and image: {step: spread} before this one",
         )
     return choice
 
@@ -122,7 +125,7 @@ def _build_deployment(
         nodes,
         tp=run.options.tp,
         pp=run.options.pp,
-        contents=[run.recall(Staged).commit, *versions],
+        contents=[run.weights.commit, *versions],
         executor=chosen,
     )
 
@@ -130,8 +133,9 @@ def _build_deployment(
 def _describe_deployment(
     run: RunContext, deployment: Deployment, nodes: Sequence[DeploymentNode]
 ) -> dict[str, DeploymentMetadata]:
-    """Return what is to be known of the deployment wherever it runs."""
-    surveys, head = run.recall(FleetFacts).surveys, nodes[0]
+    """Return the metadata of the deployment that each host keeps."""
+    surveys = run.surveys
+    head = nodes[0]
     ray = deployment.executor is Executor.RAY
     limit = "ray_join_timeout" if ray else "vllm_join_timeout"
     shared = DeploymentMetadata(
@@ -148,7 +152,7 @@ def _describe_deployment(
         ray_nodes={node.settings.host.name: str(node.address) for node in nodes} if ray else {},
         join_timeout=head.settings.seconds(limit),
         python=head.engine.python("ray"),
-        weights=run.recall(Staged).commit,
+        weights=run.weights.commit,
     )
     return {
         name: replace(shared, engine=_format_engine(survey)) for name, survey in surveys.items()
@@ -156,7 +160,7 @@ def _describe_deployment(
 
 
 def _format_engine(survey: Survey) -> str:
-    """Return what the engine of a host consists of, for people."""
+    """Return the image or the packages of a host's engine, for display."""
     if image := survey.image:
         return f"{image.name} {image.digest or image.key}"
     packages = survey.probe.packages if survey.probe else {}
@@ -164,7 +168,7 @@ def _format_engine(survey: Survey) -> str:
 
 
 def _fingerprint_engine(survey: Survey) -> str:
-    """Return what the engine of a host consists of."""
+    """Return a text that changes with the engine of a host."""
     engine = survey.image.key if survey.image else str(survey.engine)
     return f"{engine} NCCL {survey.nccl.digest}" if survey.nccl else engine
 
@@ -177,11 +181,16 @@ def _build_nodes(
 
 def _build_node(run: RunContext, host: Host, survey: Survey, chosen: Executor) -> DeploymentNode:
     settings = run.settings(host)
-    fabric = run.recall(Fabric) if run.options.nodes > 1 else None
-    facts, group = run.recall(FleetFacts).facts[host.name], chosen is Executor.RAY
-    engine = create_engine(settings, survey, facts, cluster=run.cluster.name, group=group)
-    staged, weights = run.recall(Staged), survey.expand(settings.text("weights_dir"))
-    model = staged.paths[host.name]
+    fabric = run.fabric if run.options.nodes > 1 else None
+    engine = create_engine(
+        settings,
+        survey,
+        run.facts[host.name],
+        cluster=run.cluster.name,
+        group=chosen is Executor.RAY,
+    )
+    weights = survey.expand(settings.text("weights_dir"))
+    model = run.weights.paths[host.name]
     return DeploymentNode(
         settings=settings,
         rank=run.cluster.rank(host.name),
@@ -190,7 +199,7 @@ def _build_node(run: RunContext, host: Host, survey: Survey, chosen: Executor) -
         folder=survey.folder,
         weights=weights,
         model=model,
-        drafts=staged.drafts,
+        drafts=run.weights.drafts,
         environment=build_rank_environment(
             settings,
             links.compute_rank_env(fabric, host) if fabric else (),

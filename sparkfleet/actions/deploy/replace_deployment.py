@@ -1,23 +1,21 @@
-"""`replace_deployment`: stop the previous deployment and put the new one's files in place."""
+"""`replace_deployment`: stop the previous deployment and write the files of the new one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
-from sparkfleet.actions.action import Action, NoArgs, Plan
+from sparkfleet.actions.action import Action, NoArgs, Plan, Planned
 from sparkfleet.actions.deploy.launch_state import (
-    LaunchState,
-    Replacement,
     begin_replacement,
     locate_files,
     record_step,
     remove_run_record,
 )
-from sparkfleet.actions.run.gather_facts import FleetFacts
 from sparkfleet.actions.run.rollback import restore_deployment
 from sparkfleet.actions.run_context import RunContext
+from sparkfleet.actions.run_state import LaunchState, Replacement, RunState
+from sparkfleet.errors import SparkfleetError
 from sparkfleet.launch.deployment.secrets import mask_secrets
 from sparkfleet.launch.host import processes
 from sparkfleet.launch.host.deployment_record import RunStep
@@ -28,58 +26,63 @@ from sparkfleet.remote.pool import Answers
 
 
 class ReplaceDeployment(Action[NoArgs]):
-    """Stop what the cluster served before and write the rendered files, if anything differs.
+    """Stop the previous deployment and write the rendered files, if anything differs.
 
-    The first task that takes something away. From here each host has in `state.json` how far the
-    run is and the whole previous deployment, until the receipt. Undo puts the previous files back,
-    starts what ran before, and waits until that serves again.
+    The first task that is not additive. From here until the receipt, each host's `state.json` has
+    the progress of the run and the whole previous deployment. Undo restores the previous files,
+    restarts that deployment, and waits until it serves again.
     """
 
     name = "replace_deployment"
+    requires = ("surveys", "launch")
+    provides = ("replacement",)
+    updates = ("surveys",)
 
     def hosts(self, run: RunContext) -> Sequence[Host]:
-        """Return the cluster's hosts, and those of the previous deployment that this one leaves."""
+        """Return the cluster's hosts, and those that only the previous deployment has."""
         return (*run.cluster.hosts, *_find_left_hosts(run))
 
     def inspect_all(self, run: RunContext, hosts: tuple[Host, ...]) -> Answers[Any]:
-        """Look at the hosts that this deployment leaves; one that is lost keeps what it has."""
+        """Survey the hosts that only the previous deployment has; one may be unreachable."""
         left = [host for host in hosts if host not in run.cluster.hosts]
         name = run.cluster.name
         answers = run.pool.map(
             lambda connection: survey_host(connection, run.settings(connection.host), name), left
         )
-        fleet = run.recall(FleetFacts)
-        run.remember(replace(fleet, surveys={**fleet.surveys, **answers.values}))
-        lost = {host.name: answers.errors.get(host.name) for host in hosts}
-        return Answers(values=lost, errors={})
+        surveys: dict[str, Survey | SparkfleetError] = {
+            host.name: run.surveys[host.name] for host in hosts if host not in left
+        }
+        return Answers(values={**surveys, **answers.values, **answers.errors}, errors={})
 
-    def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Mapping[str, Plan]:
-        """Compare the wanted files with those on every host."""
-        launch, surveys = run.recall(LaunchState), run.recall(FleetFacts).surveys
-        reached = {name: surveys[name] for name, error in inspected.items() if error is None}
-        if launch.reason and not run.options.check:
-            begin_replacement(run, reached)
-        lost = {
-            name: Plan(skip=True, message=f"unknown what is left there: {error.message}")
+    def plan(self, run: RunContext, inspected: Mapping[str, Survey | SparkfleetError]) -> Planned:
+        """Compare the rendered files with those on every host."""
+        launch = run.launch
+        surveys = {name: seen for name, seen in inspected.items() if isinstance(seen, Survey)}
+        plans = {name: _plan_replacement(launch, name, seen) for name, seen in surveys.items()}
+        plans |= {
+            name: Plan(skip=True, message=f"skipped, host unreachable: {error.message}")
             for name, error in inspected.items()
-            if error is not None
+            if isinstance(error, SparkfleetError)
         }
-        return {
-            **{name: _plan_replacement(launch, name, reached[name]) for name in reached},
-            **lost,
-        }
+        replacement = run.state.replacement or Replacement()
+        if launch.reason and not run.options.check:
+            replacement = begin_replacement(run, surveys)
+        return Planned(
+            plans=plans,
+            provided=RunState(surveys={**run.surveys, **surveys}, replacement=replacement),
+        )
 
     def apply_all(
         self, run: RunContext, hosts: tuple[Host, ...], plans: Mapping[str, Plan]
     ) -> Answers[Plan]:
-        """Stop nothing before every host has its state: a full disk shows there."""
+        """Stop nothing before every host has its record: a full disk would show up here."""
         begun = run.pool.map(lambda connection: record_step(run, connection, RunStep.BEGUN), hosts)
         if not begun.errors:
             return super().apply_all(run, hosts, plans)
-        if not any(survey.interrupted for survey in run.recall(FleetFacts).surveys.values()):
+        if not any(survey.interrupted for survey in run.surveys.values()):
             able = [host for host in hosts if host.name in begun.values]
             run.pool.map(lambda connection: remove_run_record(run, connection), able)
-            run.remember(Replacement(states={}))
+            run.provide(RunState(replacement=Replacement()))
         return Answers(values={}, errors=begun.errors)
 
     def apply(self, run: RunContext, connection: Connection, plan: Plan) -> Plan:
@@ -92,13 +95,14 @@ class ReplaceDeployment(Action[NoArgs]):
     def roll_back(
         self, run: RunContext, hosts: tuple[Host, ...], plans: Mapping[str, Plan]
     ) -> Answers[None]:
-        """Bring back what was there before, on all hosts together."""
+        """Restore the previous deployment, on all hosts together."""
         return restore_deployment(run, hosts)
 
 
 def _find_left_hosts(run: RunContext) -> list[Host]:
-    launch, hosts = run.recall(LaunchState), run.inventory.hosts
-    if not launch.reason:
+    launch = run.state.launch  # None if the task that provides it was skipped, as this one may be
+    hosts = run.inventory.hosts
+    if launch is None or not launch.reason:
         return []
     about = [
         record
@@ -115,12 +119,12 @@ def _plan_replacement(launch: LaunchState, name: str, survey: Survey) -> Plan:
     return Plan(
         changes=tuple(list_file_changes(files, survey)) if launch.reason else (),
         work=contents if launch.reason else None,
-        message=launch.reason or "runs as wanted",
+        message=launch.reason or "already running as configured",
     )
 
 
 def list_file_changes(files: Mapping[str, str], survey: Survey) -> Iterator[Change]:
-    """Yield what happens to one host: what ends there, and each file that differs, no secret."""
+    """Yield the changes of one host: what stops, and each file that differs, secrets masked."""
     if survey.running_summary:
         yield Change(summary=f"stop {survey.running_summary}")
     for file, before in survey.files.items():

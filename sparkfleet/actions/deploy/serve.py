@@ -1,4 +1,4 @@
-"""`serve`: `vllm serve` on the head, and on the workers where no Ray starts their ranks."""
+"""`serve`: start `vllm serve` on the head, and on the workers unless Ray starts their ranks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 from sparkfleet.actions.action import Plan, arg
 from sparkfleet.actions.deploy.launch_state import (
-    LaunchState,
     StartAction,
     record_step,
     start_deployment_role,
@@ -22,7 +21,7 @@ from sparkfleet.remote.connection import Connection
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeArgs:
-    """Which ranks."""
+    """Which ranks to start."""
 
     role: Literal["head", "workers"] = arg(
         "the head, which answers requests, or the workers (mp)", default="head"
@@ -30,9 +29,10 @@ class ServeArgs:
 
 
 class Serve(StartAction[ServeArgs]):
-    """Start `vllm serve` in a session of its own: on the head; with mp also on the workers."""
+    """Start `vllm serve` in its own session: on the head; with mp also on the workers."""
 
     name = "serve"
+    requires = ("launch", "replacement")
     args_type = ServeArgs
 
     def hosts(self, run: RunContext) -> Sequence[Host]:
@@ -40,8 +40,8 @@ class Serve(StartAction[ServeArgs]):
         return run.cluster.hosts[:1] if self.args.role == "head" else run.cluster.workers
 
     def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Mapping[str, Plan]:
-        """Start it when the deployment has to be started."""
-        if not run.recall(LaunchState).reason:
+        """Start it if the deployment must be started."""
+        if not run.launch.reason:
             return {name: Plan(message="runs") for name in inspected}
         return {
             name: Plan(changes=(Change(summary=f"start {SERVE_SCRIPT}"),)) for name in inspected

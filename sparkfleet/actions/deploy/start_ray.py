@@ -1,4 +1,4 @@
-"""`start_ray`: Ray on the head, then on the workers."""
+"""`start_ray`: start Ray on the head, then on the workers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 from sparkfleet.actions.action import Plan, arg
 from sparkfleet.actions.deploy.launch_state import (
-    LaunchState,
     StartAction,
     record_step,
     start_deployment_role,
@@ -22,15 +21,16 @@ from sparkfleet.remote.connection import Connection
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartRayArgs:
-    """Which part of Ray."""
+    """Where to start Ray."""
 
     role: Literal["head", "workers"] = arg("which hosts: the head first, then the workers")
 
 
 class StartRay(StartAction[StartRayArgs]):
-    """Start Ray in a session of its own with the host's own environment, and see that it stays."""
+    """Start Ray in its own session with the host's own environment, and check that it stays up."""
 
     name = "start_ray"
+    requires = ("launch", "replacement")
     args_type = StartRayArgs
 
     def hosts(self, run: RunContext) -> Sequence[Host]:
@@ -38,8 +38,8 @@ class StartRay(StartAction[StartRayArgs]):
         return run.cluster.hosts[:1] if self.args.role == "head" else run.cluster.workers
 
     def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Mapping[str, Plan]:
-        """Start it when the deployment has to be started."""
-        if not run.recall(LaunchState).reason:
+        """Start it if the deployment must be started."""
+        if not run.launch.reason:
             return {name: Plan(message="runs") for name in inspected}
         return {
             name: Plan(changes=(Change(summary=f"start {self._script}"),)) for name in inspected

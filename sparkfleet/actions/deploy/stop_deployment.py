@@ -1,4 +1,4 @@
-"""`stop_deployment`: end what runs for this cluster, and nothing else."""
+"""`stop_deployment`: stop the processes of this cluster, and no others."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 from sparkfleet.actions.action import Action, NoArgs, Plan
 from sparkfleet.actions.deploy.launch_state import locate_files
-from sparkfleet.actions.run.gather_facts import FleetFacts
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.inventory.clusters import read_cluster_definitions
 from sparkfleet.launch.host import processes
@@ -21,16 +20,17 @@ from sparkfleet.remote.connection import Connection
 
 
 class StopDeployment(Action[NoArgs]):
-    """End what carries the cluster's label, on every host; make sure of it and of its memory.
+    """Stop the processes with the cluster's label on every host, and check that memory is freed.
 
-    Each process gets SIGTERM and time to end what it does, then SIGKILL. An interrupted run is
-    forgotten. With `--orphans` also what carries our label under a name that the inventory lacks.
+    Each process gets SIGTERM and time to finish, then SIGKILL. The record of an interrupted run is
+    removed. `--orphans` also stops labelled processes of clusters that the inventory lacks.
     """
 
     name = "stop_deployment"
+    requires = ("surveys",)
 
     def inspect(self, run: RunContext, connection: Connection) -> tuple[str, ...]:
-        """Look for clusters that the inventory does not have, if that was asked for."""
+        """Find labelled processes of clusters that the inventory lacks, with `--orphans`."""
         if not run.options.orphans:
             return ()
         labels = query_vitals(
@@ -39,13 +39,14 @@ class StopDeployment(Action[NoArgs]):
         return tuple(sorted(set(labels) - read_cluster_definitions(run.inventory).keys()))
 
     def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Mapping[str, Plan]:
-        """Want no process of ours to be left."""
-        surveys = run.recall(FleetFacts).surveys
+        """Plan to stop every process of the cluster."""
+        surveys = run.surveys
         return {name: _plan_stop(surveys[name], orphans) for name, orphans in inspected.items()}
 
     def apply(self, run: RunContext, connection: Connection, plan: Plan) -> Plan:
-        """Stop the processes on one host, and see that their memory is back."""
-        where, before = locate_files(run, connection.host), page_cache.inspect_memory(connection)
+        """Stop the processes on one host, and wait until their memory is freed."""
+        where = locate_files(run, connection.host)
+        before = page_cache.inspect_memory(connection)
         for cluster in (where["cluster"], *plan.work):
             processes.stop_processes(connection, {**where, "cluster": cluster})
         processes.write_files(connection, where, {STATE: None})
@@ -62,10 +63,16 @@ def _plan_stop(survey: Survey, orphans: tuple[str, ...]) -> Plan:
     if survey.running_summary:
         changes.append(Change(summary=f"stop {survey.running_summary}"))
     elif survey.hash:
-        changes.append(Change(summary=f"forget {' and '.join(survey.roles)}, which died"))
+        changes.append(
+            Change(summary=f"remove the record of {' and '.join(survey.roles)}, which died")
+        )
     if survey.state:
-        changes.append(Change(summary=f"forget the interrupted run {survey.state.run}"))
-    changes += [Change(summary=f"stop what is left of cluster {name!r}") for name in orphans]
+        changes.append(
+            Change(summary=f"remove the record of the interrupted run {survey.state.run}")
+        )
+    changes += [
+        Change(summary=f"stop the remaining processes of cluster {name!r}") for name in orphans
+    ]
     if not changes:
-        return Plan(message="nothing of ours runs")
+        return Plan(message="no deployment is running")
     return Plan(changes=tuple(changes), work=orphans)

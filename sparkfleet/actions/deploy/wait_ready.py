@@ -1,4 +1,4 @@
-"""`wait_ready`: until the endpoint is healthy, with every rank watched."""
+"""`wait_ready`: wait until the endpoint is healthy, and watch every rank meanwhile."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import Any
 
 from sparkfleet.actions.action import Action, NoArgs, Plan
 from sparkfleet.actions.deploy.launch_state import (
-    LaunchState,
     find_endpoint,
     locate_files,
     record_step_everywhere,
 )
 from sparkfleet.actions.run_context import RunContext
+from sparkfleet.actions.run_state import NOTHING, RunState
+from sparkfleet.door import command_name
 from sparkfleet.errors import LaunchError
 from sparkfleet.launch.deployment.deployment import Deployment
 from sparkfleet.launch.host.deployment_record import RunStep
@@ -30,46 +31,47 @@ from sparkfleet.report.events import Progress
 
 
 class WaitReady(Action[NoArgs]):
-    """Wait until `/health` answers and `/v1/models` has the served name, showing what ranks do.
+    """Wait until `/health` answers and `/v1/models` has the served name; show what ranks do.
 
-    Silence of a log is no failure: a cold start compiles for minutes. A dead process, a host that
-    stops answering, or the recipe's time limit is one, and it ends the wait on all hosts at once.
+    A silent log is not a failure: a cold start compiles for minutes. A dead process, a host that
+    stops answering and the recipe's time limit are, and stop the wait on all hosts at once.
     """
 
     name = "wait_ready"
+    requires = ("launch",)
 
     def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Mapping[str, Plan]:
-        """Watch every host, also when nothing was started: it must be healthy still."""
-        launch = run.recall(LaunchState)
+        """Watch every host, even if nothing was started: it must still be healthy."""
+        launch = run.launch
         about = launch.about[run.cluster.head.name]
-        if not launch.reason:  # what runs has told its milestones before
+        if not launch.reason:  # its milestones were reported when it started
             return dict.fromkeys(
                 inspected, Plan(work=Watch(create_rank_tracker(about), lambda _: None))
             )
         watch = Watch(
             create_rank_tracker(about),
-            lambda news: _report_news(run, news),
+            lambda update: _report_update(run, update),
             create_rendezvous(about),
             check_line=lambda line: _explain_fatal_line(launch.deployment, line),
         )
         return dict.fromkeys(inspected, Plan(work=watch))
 
     def apply(self, run: RunContext, connection: Connection, plan: Plan) -> Plan:
-        """Watch one host until the head is ready or somebody has failed."""
-        post = _build_post(run, connection.host)
-        seconds = plan.work.follow(connection, post)
+        """Watch one host until the head is ready or some rank has failed."""
+        seconds = plan.work.follow(connection, _build_watch_target(run, connection.host))
         if seconds is None:
             return Plan()
         check_models(run, connection)
         return Plan(message=f"ready after {seconds:.0f} s")
 
-    def settle(self, run: RunContext, plans: Mapping[str, Plan]) -> None:
-        """Write down that every rank is ready."""
+    def settle(self, run: RunContext, plans: Mapping[str, Plan]) -> RunState:
+        """Record that every rank is ready."""
         record_step_everywhere(run, RunStep.READY)
+        return NOTHING
 
 
-def _build_post(run: RunContext, host: Host) -> WatchTarget:
-    launch = run.recall(LaunchState)
+def _build_watch_target(run: RunContext, host: Host) -> WatchTarget:
+    launch = run.launch
     head = host.name == run.cluster.head.name
     return WatchTarget(
         location=locate_files(run, host),
@@ -81,7 +83,7 @@ def _build_post(run: RunContext, host: Host) -> WatchTarget:
 
 
 def _explain_fatal_line(deployment: Deployment, line: str) -> tuple[str, str] | None:
-    """Return why a start cannot end well once its log has this line, and what to do about it."""
+    """Return why a start whose log has this line cannot succeed, and the fix."""
     checks = (
         (copied_environment.check_copied_environment, copied_environment.HINT),
         (placement_group.check_placement_group, placement_group.HINT),
@@ -92,18 +94,20 @@ def _explain_fatal_line(deployment: Deployment, line: str) -> tuple[str, str] | 
     return None
 
 
-def _report_news(run: RunContext, news: RankUpdate) -> None:
-    done, total = news.milestone.done, news.milestone.total
-    run.report(Progress(host=news.host, text=str(news), done=done, total=total))
+def _report_update(run: RunContext, update: RankUpdate) -> None:
+    milestone = update.milestone
+    run.report(
+        Progress(host=update.host, text=str(update), done=milestone.done, total=milestone.total)
+    )
 
 
 def check_models(run: RunContext, connection: Connection) -> None:
-    """Raise LaunchError unless the endpoint has the served name: another server can be healthy."""
+    """Raise LaunchError unless the endpoint has the served name; some other server could answer."""
     server = find_endpoint(run)
     models = server.list_models(connection)
     if server.served_name not in models:
         raise LaunchError(
             f"the endpoint serves {', '.join(models) or 'no model'}, not {server.served_name}",
             host=connection.host.name,
-            hint=f"what listens on port {server.port}? its log: cluster.logs",
+            hint=f"check what listens on port {server.port}; logs: {command_name('cluster.logs')}",
         )

@@ -1,4 +1,4 @@
-"""Which process a run is, so that another run on the same machine can tell whether it is gone."""
+"""Identity of a run's process, so that another run can check whether it still exists."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ STARTED = 19  # of the fields behind the name: field 22 of proc(5)'s stat, in ti
 
 
 def identify_process() -> dict[str, str]:
-    """Return the process that this is: machine, boot, PID namespace, PID and start.
+    """Return the identity of this process: machine, boot, PID namespace, PID and start time.
 
-    A PID alone is used again, and is another process in each container.
+    A PID alone is reused, and names a different process in each container.
     """
     pid = str(os.getpid())
     return {**_identify_machine(), "pid": pid, "started": _read_process_start(pid)}
 
 
 def is_process_running(process: Mapping[str, str]) -> bool | None:
-    """Return whether the process with that `identity` runs; None where this machine cannot tell."""
+    """Return whether that process is running; None if this machine cannot know."""
     if any(process.get(name, "") != value for name, value in _identify_machine().items()):
         return None
     pid = process.get("pid", "")

@@ -1,19 +1,19 @@
-"""`lock`: hold the cluster, so that no second run changes it at the same time."""
+"""`lock`: lock the cluster, so that no second run changes it at the same time."""
 
 from __future__ import annotations
 
-import contextlib
 import getpass
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from sparkfleet.actions.action import Action, NoArgs, Plan
 from sparkfleet.actions.run.identity import identify_process, is_process_running
 from sparkfleet.actions.run_context import RunContext
+from sparkfleet.actions.run_state import Locks, RunState
 from sparkfleet.commands import build_script_command
+from sparkfleet.door import command_name
 from sparkfleet.errors import CommandError, GateError, LockHeldError, SparkfleetError
 from sparkfleet.model import Host
 from sparkfleet.recipes.settings import Settings
@@ -21,58 +21,44 @@ from sparkfleet.remote.channel import Channel, ChannelTimeoutError
 from sparkfleet.remote.connection import Connection
 from sparkfleet.remote.pool import Answers, ConnectionPool
 
-FREED_WITHIN = 2.0  # s
-NOTICED_WITHIN = 2.0  # s after which a host knows of a run that died, but for one that was cut off
-ANSWER_WITHIN = 15.0  # s, beyond the wait that was asked for
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Locks:
-    """The live channels that hold the lock on each host; each frees it when it closes."""
-
-    channels: Mapping[str, Channel]
-
-    def release(self) -> None:
-        """Free the lock everywhere, and wait until it is free."""
-        with contextlib.suppress(OSError):  # whose connection is gone holds nothing
-            for channel in self.channels.values():
-                channel.end_input()
-        for channel in self.channels.values():
-            channel.finish(FREED_WITHIN)
+NOTICED_WITHIN = 2.0  # s in which a host notices that a run died, unless its network was cut
+ANSWER_WITHIN = 15.0  # s, in addition to the requested wait
 
 
 class Lock(Action[NoArgs]):
     """Hold the lock of the cluster on every host until the run ends.
 
-    It is an flock held by a live SSH channel: it frees itself when this process or its connection
-    dies. A second run ends with 75 and the holder's name, or waits for `--lock-wait` seconds.
+    The lock is an flock held by a live SSH channel, so it is released when this process or its
+    connection dies. A second run exits with 75 and names the holder, or waits up to `--lock-wait`.
     """
 
     name = "lock"
+    updates = ("locks",)
 
     def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Mapping[str, Plan]:
-        """Take it once in a run."""
-        return {name: Plan(work=run.found(Locks) is None or None) for name in inspected}
+        """Acquire it once in a run."""
+        held = run.state.locks is not None
+        return {name: Plan() if held else Plan(work=True) for name in inspected}
 
     def apply_all(
         self, run: RunContext, hosts: tuple[Host, ...], plans: Mapping[str, Plan]
     ) -> Answers[Plan]:
-        """Take it, and keep the channels open for the rest of the run."""
+        """Acquire it, and keep the channels open for the rest of the run."""
         settings = [run.settings(host) for host in hosts]
         lock_args = build_lock_request(run.cluster.name, run.options.command, run.options.lock_wait)
         answers = acquire_each_lock(run.pool, settings, lock_args)
-        run.remember(Locks(channels=answers.values))
+        run.provide(RunState(locks=Locks(channels=answers.values)))
         kept = {name: plans[name] for name in answers.values}
         return Answers(values=kept, errors=answers.errors)
 
 
 def build_lock_request(cluster: str, command: str, wait: float) -> dict[str, Any]:
-    """Return what the lock program is asked for, but for what differs from host to host."""
+    """Return the part of the lock program's request that is the same for all hosts."""
     return {"cluster": cluster, "holder": build_lock_holder(command), "wait": wait}
 
 
 def build_lock_holder(command: str) -> dict[str, str]:
-    """Return who this run is, for those who meet what it holds or leaves."""
+    """Return the identity of this run, for other runs that find its lock or its leftovers."""
     return {
         "user": getpass.getuser(),
         **identify_process(),
@@ -84,7 +70,7 @@ def build_lock_holder(command: str) -> dict[str, str]:
 def acquire_locks(
     pool: ConnectionPool, hosts: Sequence[Settings], request: Mapping[str, Any]
 ) -> Locks:
-    """Take the lock on every host or on none; raises LockHeldError."""
+    """Acquire the lock on every host or on none; raises LockHeldError."""
     answers = acquire_each_lock(pool, hosts, request)
     for error in answers.errors.values():
         Locks(channels=answers.values).release()
@@ -95,10 +81,10 @@ def acquire_locks(
 def acquire_each_lock(
     pool: ConnectionPool, hosts: Sequence[Settings], request: Mapping[str, Any]
 ) -> Answers[Channel]:
-    """Take the lock on each host that answers; raises LockHeldError, having freed the others.
+    """Acquire the lock on each host that answers; on LockHeldError the others are released.
 
-    One after the other in the order of their names, so that two runs never wait for each other, and
-    that a host with the folder of one before it finds our own run there: a GateError.
+    Hosts are locked one by one in the order of their names. So two runs never wait for each other,
+    and a host that shares its directory with an earlier one finds this run's own lock: a GateError.
     """
     channels: dict[str, Channel] = {}
     errors: dict[str, SparkfleetError] = {}
@@ -116,9 +102,9 @@ def acquire_each_lock(
 def release_stale_lock(
     connection: Connection, settings: Settings, cluster: str
 ) -> dict[str, str] | None:
-    """End the process that holds the lock on a host; return who it was for, None if nobody.
+    """Stop the process that holds the lock on a host; return the holder, None if it is free.
 
-    For a holder that is gone and whose connection the host still believes in.
+    For a run that no longer exists, but whose SSH session is still open on the host.
     """
     request = {"cluster_dir": settings.cluster_dir, "cluster": cluster}
     return connection.run_program("deployment/unlock", request)["holder"]  # type: ignore[no-any-return]  # JSON
@@ -127,16 +113,16 @@ def release_stale_lock(
 def fetch_lock_holder(
     connection: Connection, settings: Settings, cluster: str
 ) -> dict[str, str] | None:
-    """Return who holds the lock on a host, None if nobody."""
+    """Return the holder of the lock on a host, None if it is free."""
     request = {"cluster_dir": settings.cluster_dir, "cluster": cluster, "look": True}
     return connection.run_program("deployment/unlock", request)["holder"]  # type: ignore[no-any-return]  # JSON
 
 
 def format_lock_holder(holder: Mapping[str, str]) -> str:
-    """Return who holds a lock, as a part of a sentence."""
-    who, machine, pid = (holder.get(name, "?") for name in ("user", "machine", "pid"))
-    since, command = holder.get("since", "?"), holder.get("command", "?")
-    return f"{who} on {machine} (pid {pid}) since {since}: {command}"
+    """Return the holder of a lock, as part of a sentence."""
+    names = ("user", "machine", "pid", "since", "command")
+    user, machine, pid, since, command = (holder.get(name, "?") for name in names)
+    return f"{user} on {machine} (pid {pid}) since {since}: {command}"
 
 
 def _acquire_host_lock(
@@ -153,41 +139,46 @@ def _acquire_host_lock(
             )
         if channel is None:
             raise _lock_held_error(request["cluster"], settings.host, held_by or {})
-        connection.keep(channel)  # what an interrupted run takes back is done under the lock
+        connection.keep(channel)  # an interrupted run is rolled back under the lock
         return channel
 
     return pool.map(work, [settings.host])
 
 
 def _list_lock_folders(settings: Settings) -> list[str]:
-    """Return where the locks of a host are: with what is ours, and with the weights that we bring.
+    """Return the directories to lock on a host: sparkfleet's own, and that of staged weights.
 
-    What two hosts have in one folder is written by each over the other's.
+    Hosts that share one of these would overwrite each other's files.
     """
-    cluster_dir, weights = settings.cluster_dir, f"{settings.text('weights_dir')}/.sparkfleet"
+    cluster_dir = settings.cluster_dir
+    weights = f"{settings.text('weights_dir')}/.sparkfleet"
     return list(dict.fromkeys([cluster_dir, weights] if settings.brings_weights else [cluster_dir]))
 
 
 def _shared_folder_error(host: str, answer: Mapping[str, Any]) -> GateError:
-    folder, peer = answer["folder"], answer["holder"]["host"]
-    store = folder.endswith("/.sparkfleet")
+    folder = answer["folder"]
+    peer = answer["holder"]["host"]
+    if folder.endswith("/.sparkfleet"):
+        name = "weights_dir"
+        folder = folder.removesuffix("/.sparkfleet")
+        hint = "if it is shared on purpose, set in the inventory: weights_strategy: shared"
+    else:
+        name = "cluster_dir"
+        hint = "set cluster_dir to a directory on each host's local disk"
     return GateError(
-        f"{folder} is one folder on this host and on {peer}, and each would write over what the "
-        "other wrote",
+        f"{name} {folder} is the same directory on this host and on {peer} (shared filesystem); "
+        "each host needs its own",
         host=host,
-        hint="say in the inventory that it is one store: weights_strategy: shared"
-        if store
-        else "give each host a cluster_dir of its own, on its disk",
+        hint=hint,
     )
 
 
 def _open_lock_channel(
     connection: Connection, request: Mapping[str, Any]
 ) -> tuple[Channel | None, Mapping[str, str] | None]:
-    """Return the channel that holds the lock, or who holds it already; raises GateError.
+    """Return the channel that holds the lock, or its present holder.
 
-    That is for a folder in which this run holds it by another host: each would write over what the
-    other wrote.
+    Raises GateError for a directory in which this run holds the lock through another host.
     """
     command = build_script_command("deployment/lock", request)
     channel = connection.open(command)
@@ -202,13 +193,16 @@ def _open_lock_channel(
 
 
 def _lock_held_error(cluster: str, host: Host, held_by: Mapping[str, str]) -> LockHeldError:
-    gone = is_process_running(held_by) is False
+    message = f"cluster {cluster} is locked on {host.name} by {format_lock_holder(held_by)}"
+    unlock = command_name("cluster.unlock")
+    if is_process_running(held_by) is False:
+        return LockHeldError(
+            f"{message} (stale lock: that process no longer exists)",
+            hint=f"its SSH session is still open on the host; release it with {unlock}",
+        )
     return LockHeldError(
-        f"cluster {cluster} is locked on {host.name} by {format_lock_holder(held_by)}"
-        + (", a run that is gone" if gone else ""),
-        hint="the host still believes in its connection; free it with cluster.unlock"
-        if gone
-        else "wait for it with --lock-wait 10m, or free it with cluster.unlock if it is gone",
+        message,
+        hint=f"wait with --lock-wait 10m; if that run no longer exists, release it with {unlock}",
     )
 
 
@@ -220,5 +214,5 @@ def _read_lock_answer(channel: Channel, timeout: float, host: str) -> dict[str, 
                 raise CommandError(answer["error"], host=host, hint=answer.get("hint"))
             return answer
     except (ChannelTimeoutError, ValueError) as error:
-        raise CommandError("the lock program gave no answer", host=host) from error
-    raise CommandError(f"the lock program ended: {channel.stderr.strip()}", host=host)
+        raise CommandError("the lock program did not answer", host=host) from error
+    raise CommandError(f"the lock program stopped: {channel.stderr.strip()}", host=host)

@@ -1,92 +1,114 @@
-"""`receipt`: what was proven and started, kept beside it on every node."""
+"""`receipt`: the record of what was verified and started, kept on every node."""
 
 from __future__ import annotations
 
 import json
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from sparkfleet import __version__
-from sparkfleet.actions.action import Action, NoArgs, Plan
-from sparkfleet.actions.deploy.launch_state import (
-    LaunchState,
-    Replacement,
-    locate_files,
-    remove_run_record,
-)
+from sparkfleet.actions.action import Action, NoArgs, Plan, Planned
+from sparkfleet.actions.deploy.launch_state import locate_files, remove_run_record
 from sparkfleet.actions.run_context import RunContext
+from sparkfleet.actions.run_state import NOTHING, LaunchState, Replacement, RunState
 from sparkfleet.launch.host import memory_guard, processes
 from sparkfleet.launch.host.deployment_record import STATE
-from sparkfleet.links import Fabric
 from sparkfleet.remote.connection import Connection
 from sparkfleet.vllm import milestones
 
 RECEIPT = "receipt.json"
 
 
-class WriteReceipt(Action[NoArgs]):
-    """Write the receipt when something was started; say where each rank is and how to ask it.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceiptInspection:
+    """The serve log of one host, and the receipt of its previous deployment."""
 
-    From here on the memory guard knows that loading is over.
+    log: str = ""
+    previous: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceiptWork:
+    """The files to write on one host, and the receipt that undo restores."""
+
+    files: Mapping[str, str | None]
+    previous: str | None
+
+
+class WriteReceipt(Action[NoArgs]):
+    """Write the receipt if something was started; report where each rank is and the endpoint.
+
+    From here on the memory guard knows that loading is finished.
     """
 
     name = "receipt"
+    requires = ("launch",)
+    requires_in_group = ("fabric",)
+    updates = ("replacement",)
 
-    def __init__(self, args: NoArgs) -> None:
-        super().__init__(args)
-        self._before: dict[str, str | None] = {}  # the receipt of the previous deployment, by host
-
-    def inspect(self, run: RunContext, connection: Connection) -> str:
-        """Read the serve log, which says where each rank went; with mp each host has its own."""
-        roles = run.recall(LaunchState).deployment.roles(
-            head=connection.host.name == run.cluster.head.name
+    def inspect(self, run: RunContext, connection: Connection) -> ReceiptInspection:
+        """Read the serve log, which says where each rank is; with mp each host has its own."""
+        if run.options.check:
+            return ReceiptInspection()
+        launch = run.launch
+        where = locate_files(run, connection.host)
+        roles = launch.deployment.roles(head=connection.host.name == run.cluster.head.name)
+        return ReceiptInspection(
+            log=processes.read_log(connection, where, "serve") if "serve" in roles else "",
+            previous=processes.read_file(connection, where, RECEIPT)
+            if _needs_receipt(launch)
+            else None,
         )
-        if "serve" not in roles or run.options.check:
-            return ""
-        return processes.read_log(connection, locate_files(run, connection.host), "serve")
 
-    def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Mapping[str, Plan]:
-        """Tell the ranks and the endpoint; write only what a start changed."""
-        launch = run.recall(LaunchState)
-        ranks = _format_ranks(run, inspected)
-        if not run.options.check:
-            run.summary += [*ranks, *_format_endpoint_lines(run, launch)]
-        if not launch.reason and not any(survey.state for survey in launch.surveys.values()):
-            return {name: Plan() for name in inspected}
+    def plan(self, run: RunContext, inspected: Mapping[str, ReceiptInspection]) -> Planned:
+        """Report the ranks and the endpoint; write only what a start changed."""
+        launch = run.launch
+        ranks = _format_ranks(run, {name: host.log for name, host in inspected.items()})
+        summary = () if run.options.check else (*ranks, *_format_endpoint_lines(run, launch))
+        if not _needs_receipt(launch):
+            return Planned(plans={name: Plan() for name in inspected}, summary=summary)
         text = json.dumps(_build_receipt(run, launch, ranks), indent=1) + "\n"
-        return {
-            name: Plan(work={RECEIPT: text, memory_guard.SERVING: "", STATE: None})
-            for name in inspected
-        }
+        files = {RECEIPT: text, memory_guard.SERVING: "", STATE: None}
+        return Planned(
+            plans={
+                name: Plan(work=ReceiptWork(files=files, previous=host.previous))
+                for name, host in inspected.items()
+            },
+            summary=summary,
+        )
 
     def apply(self, run: RunContext, connection: Connection, plan: Plan) -> Plan:
-        """Write it on one host, and let go of the previous deployment."""
-        where = locate_files(run, connection.host)
-        self._before[connection.host.name] = processes.read_file(connection, where, RECEIPT)
-        processes.write_files(connection, where, plan.work)
+        """Write it on one host, and drop the record of the previous deployment."""
+        processes.write_files(connection, locate_files(run, connection.host), plan.work.files)
         return plan
 
     def undo(self, run: RunContext, connection: Connection, plan: Plan) -> None:
-        """Put the receipt of the previous deployment back."""
-        before = self._before.get(connection.host.name)
-        text = None if before is None else before + "\n"
+        """Restore the receipt of the previous deployment."""
+        previous = plan.work.previous
+        text = None if previous is None else previous + "\n"
         processes.write_files(connection, locate_files(run, connection.host), {RECEIPT: text})
 
-    def settle(self, run: RunContext, plans: Mapping[str, Plan]) -> None:
-        """Forget what would be brought back, also on the hosts that this deployment has left."""
-        replacement, hosts = run.found(Replacement), run.inventory.hosts
+    def settle(self, run: RunContext, plans: Mapping[str, Plan]) -> RunState:
+        """Drop what rollback would restore, also on hosts that are not in this deployment."""
+        replacement = run.state.replacement
         if replacement is None:
-            return
+            return NOTHING
+        hosts = run.inventory.hosts
         left = [hosts[name] for name in replacement.states if name not in plans]
         run.pool.map(lambda connection: remove_run_record(run, connection), left)
-        run.remember(Replacement(states={}))
+        return RunState(replacement=Replacement())
+
+
+def _needs_receipt(launch: LaunchState) -> bool:
+    return bool(launch.reason) or any(survey.state for survey in launch.surveys.values())
 
 
 def _format_ranks(run: RunContext, logs: Mapping[str, str]) -> list[str]:
     if run.options.nodes == 1:
         return [f"rank 0 on {name}" for name, log in logs.items() if log]
-    fabric = run.recall(Fabric)
+    fabric = run.fabric
     hosts = {str(fabric.address(host.name)): host.name for host in run.cluster.hosts}
     lines = []
     for host, log in logs.items():

@@ -1,18 +1,14 @@
-"""Bringing the previous deployment back on all hosts together, and seeing that it serves."""
+"""Restore the previous deployment on all hosts together, and wait until it serves again."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
 
-from sparkfleet.actions.deploy.launch_state import (
-    LaunchState,
-    Replacement,
-    locate_files,
-    remove_run_record,
-)
-from sparkfleet.actions.run.gather_facts import FleetFacts
+from sparkfleet.actions.deploy.launch_state import locate_files, remove_run_record
 from sparkfleet.actions.run_context import RunContext
+from sparkfleet.actions.run_state import Replacement, RunState
+from sparkfleet.door import command_name
 from sparkfleet.errors import LaunchError, SparkfleetError, UnreachableError
 from sparkfleet.launch.host import memory_guard, processes
 from sparkfleet.launch.host.deployment_record import PreviousDeployment
@@ -29,19 +25,19 @@ from sparkfleet.remote.connection import Connection
 from sparkfleet.remote.pool import Answers
 from sparkfleet.report.events import Note, Progress
 
-LAST = "serve"  # the role that needs all others, on the head
+LAST = "serve"  # the role on the head that needs all others
 
 
 def restore_deployment(run: RunContext, hosts: Sequence[Host]) -> Answers[None]:
-    """Stop what this run started on `hosts`, bring back what was there, and tell how that went.
+    """Stop what this run started on `hosts`, restore the previous deployment, report the outcome.
 
-    A host that is lost keeps the others' previous deployment from serving, if it was a part of it:
-    then the state stays on the hosts, and the next run knows what to bring back.
+    If a host of the previous deployment is unreachable, that deployment cannot serve: the record of
+    this run stays on the hosts, and the next run restores it.
     """
-    replacement = run.found(Replacement)
+    replacement = run.state.replacement
     if replacement is None or not replacement.states:
         return Answers(values={}, errors={})
-    run.remember(Replacement(states={}))
+    run.provide(RunState(replacement=Replacement()))
     targets = {name: state.previous for name, state in replacement.states.items()}
     restored = run.pool.map(
         lambda connection: _restore_files(run, connection, targets[connection.host.name]), hosts
@@ -50,23 +46,26 @@ def restore_deployment(run: RunContext, hosts: Sequence[Host]) -> Answers[None]:
     spanned = {name: None for target in serving for name in target.about.hosts}
     lost = [name for name in spanned if name not in restored.values]
     if lost:
-        _report_previous(run, f"stays down: {', '.join(lost)} cannot be reached; then: cluster.up")
+        up = command_name("cluster.up")
+        _report_previous(
+            run, f"stays down: {', '.join(lost)} unreachable; once reachable, run {up}"
+        )
     elif serving:
         _restart_previous(run, [host for host in hosts if host.name in restored.values], targets)
     else:
         if any(target.hash for target in targets.values()):
-            _report_previous(run, "had died before this run, and stays down", level="warning")
+            _report_previous(run, "had died before this run and stays down", level="warning")
         run.pool.map(lambda connection: remove_run_record(run, connection), hosts)
     return restored
 
 
 def _restore_files(run: RunContext, connection: Connection, target: PreviousDeployment) -> None:
-    """End what runs, and put the files back that were there before."""
-    name, where = connection.host.name, locate_files(run, connection.host)
+    """Stop what runs, and restore the previous files."""
+    name = connection.host.name
+    where = locate_files(run, connection.host)
     processes.stop_processes(connection, where)
-    launch = run.found(LaunchState)
-    written = dict.fromkeys(run.recall(FleetFacts).surveys[name].files)
-    if launch:
+    written = dict.fromkeys(run.surveys[name].files)
+    if launch := run.state.launch:
         written |= dict.fromkeys(launch.deployment.files.get(name, ()))
     processes.write_files(connection, where, {**written, **target.files})
 
@@ -74,18 +73,20 @@ def _restore_files(run: RunContext, connection: Connection, target: PreviousDepl
 def _restart_previous(
     run: RunContext, hosts: Sequence[Host], targets: Mapping[str, PreviousDeployment]
 ) -> None:
-    """Start the previous deployment, wait for it within its own limit, and tell the outcome."""
+    """Start the previous deployment, wait for it within its own limit, and report the outcome."""
     began = time.monotonic()
-    _report_previous(run, "is started again", level="info")
+    _report_previous(run, "is being restarted", level="info")
     try:
         _start_previous(run, hosts, targets)
     except UnreachableError as error:
-        _report_previous(run, f"does not come back: {error}")
+        _report_previous(run, f"failed to restart: {error}")
         return
     except SparkfleetError as error:
-        _report_previous(run, f"does not come back: {error}")
+        _report_previous(run, f"failed to restart: {error}")
     else:
-        _report_previous(run, f"serves again after {time.monotonic() - began:.0f} s", level="info")
+        _report_previous(
+            run, f"is serving again after {time.monotonic() - began:.0f} s", level="info"
+        )
     run.pool.map(lambda connection: remove_run_record(run, connection), hosts)
 
 
@@ -132,7 +133,7 @@ def _start_roles(
     *,
     last: bool,
 ) -> None:
-    """Start the role that needs all others, or those others, on one host."""
+    """Start either the role that needs all others, or the others, on one host."""
     target = targets[connection.host.name]
     where = processes.replace_cli(locate_files(run, connection.host), target.cli)
     is_head = connection.host.name == target.about.hosts[0]
@@ -147,7 +148,7 @@ def _build_previous_post(run: RunContext, host: Host, target: PreviousDeployment
     about = target.about
     return WatchTarget(
         location=processes.replace_cli(locate_files(run, host), target.cli),
-        folder=run.recall(FleetFacts).surveys[host.name].folder,
+        folder=run.surveys[host.name].folder,
         roles=tuple(target.roles),
         port=about.port if host.name == about.hosts[0] else None,
         limit=about.ready_timeout,

@@ -1,4 +1,4 @@
-"""`image`: present, the same everywhere, and with what the recipe needs inside."""
+"""`image`: make the image available and identical on all hosts, and check its contents."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any, Literal
 from sparkfleet import links
 from sparkfleet.actions.action import Action, Plan, arg
 from sparkfleet.actions.check import recipe_rules
-from sparkfleet.actions.run.gather_facts import FleetFacts
 from sparkfleet.actions.run_context import RunContext
+from sparkfleet.actions.run_state import RunState
 from sparkfleet.errors import CommandError
 from sparkfleet.launch.deployment.environment import build_rank_environment
 from sparkfleet.launch.deployment.executor import select_executor
@@ -23,7 +23,6 @@ from sparkfleet.launch.images import transfer
 from sparkfleet.launch.images.checks import check_image_contents
 from sparkfleet.launch.images.plan import AcquirePlan, DistributePlan
 from sparkfleet.launch.images.transfer import ImageHost
-from sparkfleet.links import Fabric
 from sparkfleet.model import Change, Host, Verdict
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.connection import Connection
@@ -33,32 +32,37 @@ from sparkfleet.weights.transfer.routes import Ends
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageArgs:
-    """Which part of the way."""
+    """Which step of the distribution."""
 
-    step: Literal["obtain", "spread"] = arg("obtain: some host has it; spread: all have the same")
+    step: Literal["obtain", "spread"] = arg(
+        "obtain: get it on one host; spread: copy it to all hosts"
+    )
 
 
 class StageImage(Action[ImageArgs]):
-    """Bring the image to every host, and look inside before anything is stopped.
+    """Distribute the image to every host, and inspect its contents before anything is stopped.
 
-    Additive: what serves now goes on. With everything in place it opens no channel.
+    Additive: a running deployment is not touched. With everything in place, nothing is sent.
     """
 
     name = "image"
+    requires = ("surveys",)
+    requires_in_group = ("fabric",)  # the addresses for copies
+    updates = ("surveys",)
     args_type = ImageArgs
 
     def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Mapping[str, Plan]:
-        """Plan what each host lacks; nothing for an engine without images."""
+        """Plan what each host needs; nothing for an engine without images."""
         settings = {host.name: run.settings(host) for host in run.cluster.hosts}
         if read_engine_kind(settings[run.cluster.head.name]) == NATIVE:
             return {name: Plan(skip=True, message="the engine is native") for name in inspected}
-        surveys = run.recall(FleetFacts).surveys
+        surveys = run.surveys
         if self.args.step == "obtain":
             return _plan_obtain(surveys, settings)
         return _plan_spread(run, surveys, settings)
 
     def apply(self, run: RunContext, connection: Connection, plan: Plan) -> Plan:
-        """Do one host's part, and look again: only what is there then counts."""
+        """Do one host's part, and inspect its images again."""
         node = _build_transfer_node(run, connection.host)
         work: AcquirePlan | DistributePlan = plan.work
 
@@ -86,11 +90,10 @@ class StageImage(Action[ImageArgs]):
             )
         return _inspect_copied_image(run, node, plan)
 
-    def settle(self, run: RunContext, plans: Mapping[str, Plan]) -> None:
-        """Remember which images there are now."""
-        fleet = run.recall(FleetFacts)
+    def settle(self, run: RunContext, plans: Mapping[str, Plan]) -> RunState:
+        """Provide the surveys with the images that the hosts have now."""
         fresh = {name: plan.work for name, plan in plans.items() if isinstance(plan.work, Survey)}
-        run.remember(FleetFacts(facts=fleet.facts, surveys={**fleet.surveys, **fresh}))
+        return RunState(surveys={**run.surveys, **fresh})
 
 
 def _plan_obtain(
@@ -142,17 +145,17 @@ def _format_image(survey: Survey) -> str:
 
 
 def _inspect_copied_image(run: RunContext, node: ImageHost, plan: Plan) -> Plan:
-    """Return the plan of a host that has the image now, with what is inside."""
-    survey, host = transfer.inspect_images(node), node.connection.host
-    surveys = run.recall(FleetFacts).surveys
-    source = planning.find_image_owner(surveys)
+    """Return the plan of a host that has the image now, with the image's contents."""
+    survey = transfer.inspect_images(node)
+    host = node.connection.host
+    source = planning.find_image_owner(run.surveys)
     if survey.image is None or (
-        source and planning.is_different_image(survey.image, surveys[source].image)
+        source and planning.is_different_image(survey.image, run.surveys[source].image)
     ):
         raise CommandError(
-            f"the image that arrived is not the one of {source}",
+            f"the copied image differs from the image on {source}",
             host=host.name,
-            hint=f"on that host: {node.cli} image ls; then run again",
+            hint=f"compare the output of `{node.cli} image ls` on both hosts, then run again",
         )
     if survey.image.probe is None and survey.daemon is not None:
         options = build_gpu_options(node.settings.text("engine_gpus"), survey.daemon)
@@ -171,12 +174,13 @@ def _check_image_rules(run: RunContext, host: Host, survey: Survey) -> tuple[Ver
 def _check_image_content(run: RunContext, host: Host, survey: Survey) -> Iterator[Verdict]:
     if survey.image is None:
         return
-    settings, fabric = run.settings(host), run.found(Fabric)
+    settings = run.settings(host)
+    fabric = run.state.fabric
     network = links.compute_rank_env(fabric, host) if fabric else ()
     variables = build_rank_environment(settings, network, cluster=run.cluster.name, hf_home="")
     names = {variable.name for variable in variables}
     nodes = run.options.nodes
-    surveys = {**run.recall(FleetFacts).surveys, host.name: survey}
+    surveys = {**run.surveys, host.name: survey}
     choice = select_executor(run.settings(run.cluster.head), surveys, nodes=nodes)
     if choice:
         yield from check_image_contents(
@@ -185,8 +189,11 @@ def _check_image_content(run: RunContext, host: Host, survey: Survey) -> Iterato
 
 
 def _build_transfer_node(run: RunContext, host: Host) -> ImageHost:
-    survey = run.recall(FleetFacts).surveys[host.name]
-    return ImageHost(connection=run.pool.connect(host), settings=run.settings(host), survey=survey)
+    return ImageHost(
+        connection=run.pool.connect(host),
+        settings=run.settings(host),
+        survey=run.surveys[host.name],
+    )
 
 
 def _find_source_host(run: RunContext, name: str) -> Host:
@@ -194,8 +201,8 @@ def _find_source_host(run: RunContext, name: str) -> Host:
 
 
 def _find_transfer_ends(run: RunContext, sender: str, receiver: str) -> Ends:
-    """Return the addresses of two hosts on a cable, or those at which the group meets."""
-    fabric = run.recall(Fabric)
+    """Return the addresses of two hosts on one cable, or else their addresses in the group."""
+    fabric = run.fabric
     for rail in fabric.between(sender, receiver):
         for peer in fabric.between(receiver, sender):
             if peer.network == rail.network:

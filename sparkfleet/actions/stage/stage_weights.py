@@ -1,17 +1,16 @@
-"""`stage_weights`: everything a recipe loads, complete, the same, and proven on every node."""
+"""`stage_weights`: all files that a recipe loads, complete and verified on every node."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from sparkfleet import links
-from sparkfleet.actions.action import Action, NoArgs, Plan
-from sparkfleet.actions.run.gather_facts import FleetFacts
+from sparkfleet.actions.action import Action, NoArgs, Plan, Planned
 from sparkfleet.actions.run_context import RunContext
+from sparkfleet.actions.run_state import RunState, StagedWeights
 from sparkfleet.links import Fabric
-from sparkfleet.model import Change, Host, Verdict
+from sparkfleet.model import EMPTY, Change, Host, Verdict
 from sparkfleet.quantities import format_size
 from sparkfleet.remote.connection import Connection
 from sparkfleet.remote.pool import Answers
@@ -28,180 +27,206 @@ from sparkfleet.weights.transfer.routes import Ends, Shared, share_no_address
 from sparkfleet.weights.transfer.stage import StagePlan, Strategy
 from sparkfleet.weights.warnings import find_file_warnings
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Staged:
-    """Where the model is on each host, and a text that changes when any of its bytes do.
-
-    `lacking` bytes were still to be sent to each host when that was planned. `drafts` are the
-    folders below the weights folder of other models of the Hub, by their names.
-    """
-
-    paths: Mapping[str, str]
-    commit: str
-    lacking: Mapping[str, int] = field(default_factory=dict)
-    drafts: Mapping[str, str] = field(default_factory=dict)
-
-
 HERE = "this machine"
 
 
-class StageWeights(Action[NoArgs]):
-    """Bring the model, its drafts and loose files to every node, and prove each by hash.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightsInspection:
+    """The models that the run needs, and what one host has of each."""
 
-    Additive: nothing that serves now is touched, and a run with everything in place sends nothing.
-    `weights_strategy` says how; `weights_source` takes the model from a folder of this machine.
+    models: tuple[ResolvedModel, ...]
+    inspections: tuple[Inspection, ...]
+
+
+class StageWeights(Action[NoArgs]):
+    """Copy the model, its drafts and other files to every node, and verify each by hash.
+
+    Additive: a running deployment is not touched, and with everything in place nothing is sent.
+    `weights_strategy` selects the way; `weights_source` takes the model from a folder of this
+    machine.
     """
 
     name = "stage_weights"
+    provides = ("weights",)
 
-    def __init__(self, args: NoArgs) -> None:
-        super().__init__(args)
-        self._orders: tuple[TransferPlan, ...] = ()
-
-    def inspect_all(
-        self, run: RunContext, hosts: tuple[Host, ...]
-    ) -> Answers[tuple[Inspection, ...]]:
-        """Make every want exact once, then ask each host what it holds of all of them."""
-        head = run.settings(run.cluster.head)
-        stocks = resolve_required_models(
-            head, lambda done, size: run.report(hash_progress(HERE, done, size))
+    def inspect_all(self, run: RunContext, hosts: tuple[Host, ...]) -> Answers[WeightsInspection]:
+        """Resolve the needed models once, then inspect what each host has of them."""
+        models = resolve_required_models(
+            run.settings(run.cluster.head),
+            lambda done, size: run.report(build_hash_progress(HERE, done, size)),
         )
-        run.remember(Stocks(stocks=stocks))
-        answers = run.pool.map(lambda connection: _inspect_stocks(run, connection, stocks), hosts)
-        if not answers.errors:
-            self._orders = plan_transfers(stocks, answers.values, read_weights_strategy(run))
-            for order in self._orders:
-                check_supply(order, build_address_lookup(run))
-        return answers
+        return run.pool.map(lambda connection: _inspect_models(run, connection, models), hosts)
 
-    def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Mapping[str, Plan]:
-        """Plan what each host lacks of each."""
-        model = self._orders[0]
-        served = layout.served_folder(model.model.manifest)
-        paths = {name: f"{plan.root}/{served}" for name, plan in model.plans.items()}
-        lacking = {
-            name: sum(order.plans[name].size for order in self._orders) for name in inspected
-        }
-        commit = ";".join(fingerprint_manifest(order.model.manifest) for order in self._orders)
-        drafts = find_draft_folders([order.model for order in self._orders])
-        run.remember(Staged(paths=paths, commit=commit, lacking=lacking, drafts=drafts))
+    def plan(self, run: RunContext, inspected: Mapping[str, WeightsInspection]) -> Planned:
+        """Plan the transfers of each model to each host; raises GateError for a missing source."""
+        orders = _plan_orders(run, inspected)
+        lacking = {name: sum(order.plans[name].size for order in orders) for name in inspected}
+        served = orders[0]
         head = run.settings(run.cluster.head)
-        for text in find_file_warnings(model.model.manifest, head) if any(lacking.values()) else ():
-            run.report(Note(text=f"    {text}"))
-        return {name: self._plan(name) for name in inspected}
-
-    def _plan(self, name: str) -> Plan:
-        plans = [(order.model.manifest, order.plans[name]) for order in self._orders]
-        changes = tuple(_stage_change(manifest, plan) for manifest, plan in plans if plan.changes)
-        verdicts = dict.fromkeys(verdict for _, plan in plans for verdict in plan.verdicts)
-        size = format_size(sum(manifest.size for manifest, _ in plans))
-        message = "" if changes else f"complete: {size}; 0 bytes to send"
-        return Plan(changes=changes, verdicts=tuple(verdicts), message=message)
+        warnings = find_file_warnings(served.model.manifest, head) if any(lacking.values()) else ()
+        return Planned(
+            plans={name: _plan_host(orders, name) for name in inspected},
+            provided=RunState(
+                weights=build_staged_weights(
+                    [order.model for order in orders],
+                    {name: plan.root for name, plan in served.plans.items()},
+                    lacking,
+                )
+            ),
+            notes=tuple(Note(text=f"    {text}") for text in warnings),
+        )
 
     def apply_all(
         self, run: RunContext, hosts: tuple[Host, ...], plans: Mapping[str, Plan]
     ) -> Answers[Plan]:
-        """Deliver one after the other, host to host at the speed of the link; then prove it."""
-        reports = []
-        for order in self._orders:
-            needy = {name: plan for name, plan in order.plans.items() if plan.changes}
-            if needy:
-                reports.append(self._deliver(run, order))
+        """Deliver the models one by one, host to host at the speed of the link; then verify."""
+        orders: tuple[TransferPlan, ...] = plans[hosts[0].name].work
+        reports = [
+            _deliver_order(run, order)
+            for order in orders
+            if any(plan.changes for plan in order.plans.values())
+        ]
         _report_rates(run, reports)
         return run.pool.map(
-            lambda connection: self._verify_host(run, connection, plans, reports), hosts
+            lambda connection: _verify_host(run, connection, plans[connection.host.name], reports),
+            hosts,
         )
 
-    def _deliver(self, run: RunContext, order: TransferPlan) -> DeliveryReport:
-        def moved(now: TransferProgress) -> None:
-            text = f"{order.model.manifest.name}, {now.proven} of {now.files} files proven"
-            run.report(
-                Progress(host=now.host, text=text, done=now.done, total=now.size, bytes=True)
-            )
 
-        by_name = {host.name: run.pool.connect(host) for host in run.cluster.hosts}
-        chosen = {name: by_name[name] for name in order.plans}
-        shared, source = build_address_lookup(run), order.model.source
-        try:
-            return deliver_model(chosen, order.plans, shared, source=source, on_progress=moved)
-        except KeyboardInterrupt:
-            run.report(Note(text="what has arrived is kept; the next run goes on there"))
-            raise
-
-    def _verify_host(
-        self,
-        run: RunContext,
-        connection: Connection,
-        plans: Mapping[str, Plan],
-        reports: list[DeliveryReport],
-    ) -> Plan:
-        name = connection.host.name
-        root = run.settings(connection.host).text("weights_dir")
-        verdicts: dict[Verdict, None] = {}
-        for item in self._orders:
-            verdicts |= dict.fromkeys(stage.verify_weights(connection, item.model.manifest, root))
-        landed = [report.landed[name] for report in reports if name in report.landed]
-        files, size = sum(item.files for item in landed), sum(item.bytes for item in landed)
-        message = f"{files} files, {format_size(size)} arrived; all verified"
-        return Plan(changes=plans[name].changes, verdicts=tuple(verdicts), message=message)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stocks:
-    """What is wanted on every host, made exact; the model first."""
-
-    stocks: tuple[ResolvedModel, ...]
-
-
-def _inspect_stocks(
-    run: RunContext, connection: Connection, stocks: tuple[ResolvedModel, ...]
-) -> tuple[Inspection, ...]:
+def _inspect_models(
+    run: RunContext, connection: Connection, models: tuple[ResolvedModel, ...]
+) -> WeightsInspection:
     root = run.settings(connection.host).text("weights_dir")
 
-    def inspect_stock(stock: ResolvedModel) -> Inspection:
-        def hashed(done: int) -> None:
-            if done:
-                run.report(hash_progress(connection.host.name, done))
+    def report_hashed(done: int) -> None:
+        if done:
+            run.report(build_hash_progress(connection.host.name, done))
 
-        record = not run.options.check
-        return inspect_weights(connection, stock.manifest, root, record=record, on_hashed=hashed)
+    return WeightsInspection(
+        models=models,
+        inspections=tuple(
+            inspect_weights(
+                connection,
+                model.manifest,
+                root,
+                record=not run.options.check,
+                on_hashed=report_hashed,
+            )
+            for model in models
+        ),
+    )
 
-    return tuple(inspect_stock(stock) for stock in stocks)
+
+def _plan_orders(
+    run: RunContext, inspected: Mapping[str, WeightsInspection]
+) -> tuple[TransferPlan, ...]:
+    models = next(iter(inspected.values())).models
+    inspections = {name: host.inspections for name, host in inspected.items()}
+    orders = plan_transfers(models, inspections, read_weights_strategy(run))
+    lookup = build_address_lookup(run)
+    for order in orders:
+        check_supply(order, lookup)
+    return orders
 
 
-def hash_progress(host: str, done: int, size: int | None = None) -> Progress:
-    """Return the news that `host` has hashed `done` bytes, of `size` where that is known."""
-    return Progress(host=host, text="hashing what is there", done=done, total=size, bytes=True)
+def _plan_host(orders: tuple[TransferPlan, ...], name: str) -> Plan:
+    plans = [(order.model.manifest, order.plans[name]) for order in orders]
+    changes = tuple(_stage_change(manifest, plan) for manifest, plan in plans if plan.changes)
+    verdicts = dict.fromkeys(verdict for _, plan in plans for verdict in plan.verdicts)
+    size = format_size(sum(manifest.size for manifest, _ in plans))
+    return Plan(
+        changes=changes,
+        verdicts=tuple(verdicts),
+        message="" if changes else f"complete: {size}; 0 bytes to send",
+        work=orders if changes else None,
+    )
+
+
+def _deliver_order(run: RunContext, order: TransferPlan) -> DeliveryReport:
+    def report_progress(now: TransferProgress) -> None:
+        text = f"{order.model.manifest.name}, {now.proven} of {now.files} files verified"
+        run.report(Progress(host=now.host, text=text, done=now.done, total=now.size, bytes=True))
+
+    connections = {
+        host.name: run.pool.connect(host) for host in run.cluster.hosts if host.name in order.plans
+    }
+    try:
+        return deliver_model(
+            connections,
+            order.plans,
+            build_address_lookup(run),
+            source=order.model.source,
+            on_progress=report_progress,
+        )
+    except KeyboardInterrupt:
+        run.report(Note(text="completed parts are kept; the next run resumes the transfer"))
+        raise
+
+
+def _verify_host(
+    run: RunContext, connection: Connection, plan: Plan, reports: Sequence[DeliveryReport]
+) -> Plan:
+    name = connection.host.name
+    root = run.settings(connection.host).text("weights_dir")
+    orders: tuple[TransferPlan, ...] = plan.work
+    verdicts: dict[Verdict, None] = {}
+    for order in orders:
+        verdicts |= dict.fromkeys(stage.verify_weights(connection, order.model.manifest, root))
+    landed = [report.landed[name] for report in reports if name in report.landed]
+    files = sum(item.files for item in landed)
+    size = format_size(sum(item.bytes for item in landed))
+    return Plan(
+        changes=plan.changes,
+        verdicts=tuple(verdicts),
+        message=f"{files} files, {size} received; all verified",
+    )
+
+
+def build_staged_weights(
+    models: Sequence[ResolvedModel],
+    roots: Mapping[str, str],
+    lacking: Mapping[str, int] = EMPTY,
+) -> StagedWeights:
+    """Return where `models` belong below the weights folder of each host, `roots`."""
+    served = layout.served_folder(models[0].manifest)
+    return StagedWeights(
+        paths={name: f"{root}/{served}" for name, root in roots.items()},
+        commit=";".join(fingerprint_manifest(model.manifest) for model in models),
+        lacking=lacking,
+        drafts=find_draft_folders(models),
+        models=tuple(models),
+    )
+
+
+def build_hash_progress(host: str, done: int, size: int | None = None) -> Progress:
+    """Return the event that `host` has hashed `done` bytes, of `size` if that is known."""
+    return Progress(host=host, text="hashing files", done=done, total=size, bytes=True)
 
 
 def read_weights_strategy(run: RunContext) -> Strategy:
-    """Return how the weights come to the hosts."""
+    """Return the strategy by which the weights reach the hosts."""
     return Strategy(run.settings(run.cluster.head).text("weights_strategy"))
 
 
 def build_address_lookup(run: RunContext) -> Shared:
-    """Return the function that tells which addresses two hosts share on the fabric, if any."""
-    fabric = run.found(Fabric)
-    fleet = run.found(FleetFacts)
-    if fabric is None and fleet and len(run.cluster.hosts) > 1 and fleet.facts:
-        fabric = links.select_fabric(fleet.facts, run.cluster.hosts)
+    """Return the function that finds the addresses that two hosts share on the fabric, if any."""
+    fabric = run.state.fabric
+    if fabric is None and run.state.facts and len(run.cluster.hosts) > 1:
+        fabric = links.select_fabric(run.state.facts, run.cluster.hosts)
     return build_fabric_lookup(fabric, read_weights_strategy(run))
 
 
 def build_fabric_lookup(fabric: Fabric | None, strategy: Strategy) -> Shared:
-    """Return the function that tells which addresses of `fabric` two hosts share.
+    """Return the function that finds the addresses of `fabric` that two hosts share.
 
-    With the strategies `each` and `push` hosts give each other nothing.
+    With the strategies `each` and `push` hosts send nothing to each other.
     """
     if fabric is None or strategy is not Strategy.FANOUT:
         return share_no_address
 
     def shared(sender: str, receiver: str) -> Ends | None:
-        sender_address, receiver_address = (
-            fabric.address(sender, receiver),
-            fabric.address(receiver, sender),
-        )
+        sender_address = fabric.address(sender, receiver)
+        receiver_address = fabric.address(receiver, sender)
         if sender_address is None or receiver_address is None:
             return None
         return Ends(sender=str(sender_address), receiver=str(receiver_address))
@@ -214,9 +239,9 @@ def fingerprint_manifest(manifest: Manifest) -> str:
     return manifest.commit or ",".join(f"{file.path}={file.hash}" for file in manifest.files)
 
 
-def find_draft_folders(stocks: Sequence[ResolvedModel]) -> Mapping[str, str]:
+def find_draft_folders(models: Sequence[ResolvedModel]) -> Mapping[str, str]:
     """Return the folders of all models of the Hub but the first, below the weights folder."""
-    manifests = (stock.manifest for stock in stocks[1:])
+    manifests = (model.manifest for model in models[1:])
     return {
         manifest.name: layout.served_folder(manifest) for manifest in manifests if manifest.commit
     }
@@ -227,7 +252,7 @@ def _stage_change(manifest: Manifest, plan: StagePlan) -> Change:
     if not plan.sends:
         copies = sum(plan.copies.values())
         copied = f" ({format_size(copies)} copied)" if copies else ""
-        what = f"put {len(plan.adopt)} files that are there{copied} in place"
+        what = f"put {len(plan.adopt)} files found on the host{copied} in place"
         return Change(summary=f"{what}, {target}")
     return Change(summary=f"send {len(plan.sends)} files, {format_size(plan.size)}, to {target}")
 

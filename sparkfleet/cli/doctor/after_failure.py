@@ -8,7 +8,6 @@ from sparkfleet.actions.run_context import RunContext
 from sparkfleet.cli.doctor.view import format_finding, format_first_error
 from sparkfleet.doctor.diagnosis import diagnose_logs
 from sparkfleet.doctor.logs import INTERRUPTED, load_log_bundle
-from sparkfleet.links import Fabric
 from sparkfleet.report.events import Note
 
 MOST = 3  # causes that are told; what follows is mostly their consequence
@@ -27,7 +26,7 @@ def report_causes(run: RunContext) -> None:
 
 def _map_fabric_addresses(run: RunContext) -> dict[str, str]:
     """Return host names by fabric address, as Ray's log lines name them."""
-    fabric = run.found(Fabric)
+    fabric = run.state.fabric
     if fabric is None:
         return {}
     return {str(fabric.address(host.name)): host.name for host in run.cluster.hosts}

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
 from sparkfleet import links
-from sparkfleet.actions.stage.stage_weights import HERE, build_fabric_lookup, hash_progress
+from sparkfleet.actions.stage.stage_weights import HERE, build_fabric_lookup, build_hash_progress
 from sparkfleet.cli.cluster.logs import compute_exit_code
 from sparkfleet.cli.context import CommandContext, build_run_started, resolve_context
 from sparkfleet.cli.links.show import gather_host_facts
@@ -53,7 +53,7 @@ class StagingSession:
         def run_work(connection: Connection) -> T:
             def report_hashed(done: int) -> None:
                 if done:
-                    self.reporter.handle(hash_progress(connection.host.name, done))
+                    self.reporter.handle(build_hash_progress(connection.host.name, done))
 
             return work(connection, report_hashed)
 
@@ -71,7 +71,7 @@ def _open_staging_session(options: Options) -> Iterator[StagingSession]:
         reporter.handle(build_run_started(options, context))
     head = Settings(host=context.cluster.head)
     stocks = resolve_required_models(
-        head, lambda done, size: reporter.handle(hash_progress(HERE, done, size))
+        head, lambda done, size: reporter.handle(build_hash_progress(HERE, done, size))
     )
     with ConnectionPool(open_connection, forks=options.forks) as pool:
         try:

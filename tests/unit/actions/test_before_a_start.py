@@ -14,9 +14,8 @@ from sparkfleet.actions.action import NoArgs, Plan
 from sparkfleet.actions.check.gpu_clock import GpuClock
 from sparkfleet.actions.deploy.arm_guard import ArmGuard
 from sparkfleet.actions.deploy.drop_caches import DropCaches
-from sparkfleet.actions.deploy.launch_state import LaunchState
-from sparkfleet.actions.run.gather_facts import FleetFacts
 from sparkfleet.actions.run_context import RunContext, RunOptions
+from sparkfleet.actions.run_state import LaunchState, RunState
 from sparkfleet.facts.machine import GpuProcess
 from sparkfleet.launch.deployment.deployment import Deployment
 from sparkfleet.launch.host.memory_guard import Guard
@@ -50,10 +49,8 @@ def _scene(
     hosts = inventory(NAMES, **variables)
     with scene(folder, hosts=hosts, options=RunOptions(tp=2, check=check)) as made:
         surveys = dict.fromkeys(NAMES, survey)
-        made.remember(FleetFacts(facts=facts, surveys=surveys))
-        made.remember(
-            LaunchState(deployment=deployment, engines={}, surveys=surveys, reason=reason)
-        )
+        launch = LaunchState(deployment=deployment, engines={}, surveys=surveys, reason=reason)
+        made.provide(RunState(facts=facts, surveys=surveys, launch=launch))
         yield made
 
 

@@ -18,8 +18,8 @@ import pytest
 
 from sparkfleet.actions.run import lock
 from sparkfleet.actions.run.identity import is_process_running
-from sparkfleet.actions.run.lock import Locks
 from sparkfleet.actions.run_context import RunOptions
+from sparkfleet.actions.run_state import Locks
 from sparkfleet.errors import CommandError, GateError, LockHeldError
 from sparkfleet.model import Host, Status, Value
 from sparkfleet.recipes.settings import Settings
@@ -129,10 +129,10 @@ def test_the_lock_of_a_run_that_is_gone_is_told_and_not_taken(
             cut_off, settings, {**lock.build_lock_request("c", "it", 0), "holder": dead}
         )
         with pytest.raises(
-            LockHeldError, match=r"locked on a .*: it, a run that is gone"
+            LockHeldError, match=r"locked on a .*: it \(stale lock: that process no longer exists\)"
         ) as caught:
             _take(pool, settings)
-        assert str(caught.value.hint).endswith("free it with cluster.unlock")
+        assert str(caught.value.hint).endswith("release it with sparkfleet cluster.unlock")
         held.release()
 
 
@@ -253,7 +253,7 @@ def _sharing(folder: Path, **variables: str) -> list[Settings]:
 
 def test_two_hosts_with_one_folder_are_no_second_run(pool: ConnectionPool, tmp_path: Path) -> None:
     hosts = _sharing(tmp_path)
-    with pytest.raises(GateError, match="is one folder on this host and on a,") as refusal:
+    with pytest.raises(GateError, match="is the same directory on this host and on a ") as refusal:
         _take(pool, hosts, wait=600)
     assert refusal.value.host == "b"
     assert "weights_strategy: shared" in str(refusal.value.hint)
@@ -268,7 +268,7 @@ def test_they_are_seen_where_a_lock_does_not_reach_the_other_host(
     path = tmp_path / ".sparkfleet" / "c" / "lock"
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps({**asked["holder"], "host": "a", "process": 1}))
-    with pytest.raises(GateError, match="one folder"):
+    with pytest.raises(GateError, match="the same directory"):
         lock.acquire_locks(pool, hosts[:1], asked)
     lock.acquire_locks(pool, hosts[1:], asked).release()  # what it has left itself
 
@@ -277,7 +277,7 @@ def test_a_store_that_two_hosts_would_bring_weights_into_is_seen(
     pool: ConnectionPool, tmp_path: Path
 ) -> None:
     own = f"{tmp_path}/{{}}"
-    with pytest.raises(GateError, match=f"{tmp_path}/.sparkfleet is one folder") as refusal:
+    with pytest.raises(GateError, match=f"weights_dir {tmp_path} is the same directory") as refusal:
         _take(pool, _sharing(tmp_path, cluster_dir=own))
     assert "weights_strategy: shared" in str(refusal.value.hint)
     for strategy in ("shared", "present"):
@@ -289,6 +289,6 @@ def test_a_home_that_two_hosts_share_needs_a_folder_for_each(
     pool: ConnectionPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    with pytest.raises(GateError, match="is one folder") as refusal:
+    with pytest.raises(GateError, match=r"cluster_dir .* is the same directory") as refusal:
         _take(pool, _sharing(tmp_path, weights_strategy="shared"))
-    assert "cluster_dir of its own" in str(refusal.value.hint)
+    assert "set cluster_dir to a directory on each host" in str(refusal.value.hint)

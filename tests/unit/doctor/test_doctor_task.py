@@ -23,7 +23,7 @@ RUN = """cluster.up  inventory a.yml
 
 TASK [Links gate] ***********************************************************
 ok: [spark-02]
-fatal: [spark-01] FAILED! => 1 of 10 checks refuse
+fatal: [spark-01] FAILED! => 1 of 10 checks failed
     error: spark-01: enp1s0f1np1: expected MTU 9000, saw 1500; set it
     ok: spark-01: enp1s0f1np1: expected a cable, saw one
 
@@ -99,7 +99,7 @@ def test_without_a_log_the_newest_run_that_failed_is_diagnosed(ask: Ask, runs: P
     done = ask()
     assert f"doctor  {runs}/2-refused" in done.stdout
     assert (
-        "run.log:5: stopped on spark-01: 1 of 10 checks refuse\n    error: spark-01" in done.stdout
+        "run.log:5: stopped on spark-01: 1 of 10 checks failed\n    error: spark-01" in done.stdout
     )
     assert "expected a cable" not in done.stdout
     assert done.returncode == 0

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from sparkfleet.actions.action import NoArgs
-from sparkfleet.actions.deploy.launch_state import LaunchState
 from sparkfleet.actions.deploy.wait_ready import WaitReady
+from sparkfleet.actions.run_state import LaunchState, RunState
 from sparkfleet.errors import CommandError, LaunchError
 from sparkfleet.launch.deployment.deployment import Deployment
 from sparkfleet.launch.host import memory_guard, processes
@@ -218,7 +218,7 @@ def test_the_wait_for_readiness_names_the_guard_as_the_cause(node: Node, tmp_pat
     assert _soon(node.reason)
     here = inventory(("here",), engine_venv="/v", weights_dir=str(tmp_path))
     with scene(tmp_path, hosts=here) as made:
-        made.remember(_launch(node))
+        made.provide(RunState(launch=_launch(node)))
         step = WaitReady(NoArgs())
         with pytest.raises(LaunchError, match=r"memory guard: .* while serving") as caught:
             step.apply(made, node.link, step.plan(made, {"here": None})["here"])

@@ -124,13 +124,13 @@ def test_what_runs_unchanged_on_every_host_is_left_alone() -> None:
 
 def test_half_of_a_deployment_is_started_anew() -> None:
     surveys = dict.fromkeys(NAMES, _survey(hash="h1", roles=WORKER))
-    assert explain_difference(_deployment(), surveys) == "serve does not run on spark-1"
+    assert explain_difference(_deployment(), surveys) == "serve is not running on spark-1"
 
 
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({}, "nothing of ours runs on spark-2"),
+        ({}, "no deployment is running on spark-2"),
         ({"hash": "h1", "dead": ("ray",)}, "ray died on spark-2"),
         ({"hash": "h0"}, "the weights or the engine changed on spark-2"),
         ({"hash": "h0", "files": {"nccl.env": "A=2\n"}}, "nccl.env changed on spark-2"),

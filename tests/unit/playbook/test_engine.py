@@ -229,7 +229,7 @@ def test_until_ends_the_attempts_and_fails_when_it_never_holds(run: Run) -> None
     ended, told = run(one, two, actions=[diary.action("one"), diary.action("two")])
     assert diary.words("plan") == ["plan"] * 4
     assert ended.exit_code == 2
-    assert "after 2 attempts still not true: r.failed" in told.outcomes("two")["spark-01"].message
+    assert "still not true after 2 attempts: r.failed" in told.outcomes("two")["spark-01"].message
 
 
 def test_an_unreachable_host_is_not_tried_again(run: Run) -> None:
@@ -306,7 +306,7 @@ def test_ctrl_c_drops_what_runs_on_the_hosts(run: Run) -> None:
     ended, told = run(task("slow"), actions=[Slow])
     assert ended.exit_code == 130
     assert time.monotonic() - began < 10
-    assert told.notes() == ["interrupted; taking back this run"]
+    assert told.notes() == ["interrupted; rolling back"]
 
 
 def test_an_undo_that_fails_is_told_and_the_rest_is_undone(run: Run) -> None:

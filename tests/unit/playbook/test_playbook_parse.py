@@ -62,7 +62,7 @@ def test_a_task_keeps_its_keywords(tmp_path: Path) -> None:
     task = _task(
         tmp_path,
         "- name: Ray\n"
-        "  start_ray: {role: head}\n"
+        "  command: {cmd: ray start}\n"
         "  when: [nodes > 1, rank == 0]\n"
         "  tags: [ray, start]\n"
         "  register: ray\n"
@@ -70,7 +70,7 @@ def test_a_task_keeps_its_keywords(tmp_path: Path) -> None:
         "  delay: 0.5\n"
         "  no_log: true\n",
     )
-    assert strip_positions(task.args) == {"role": "head"}
+    assert strip_positions(task.args) == {"cmd": "ray start"}
     assert [one.text for one in task.when] == ["nodes > 1", "rank == 0"]
     assert task.tags == {"ray", "start"}
     assert (task.register, task.no_log, task.retries, task.delay) == ("ray", True, 3, 0.5)
@@ -81,7 +81,7 @@ def test_a_task_keeps_its_keywords(tmp_path: Path) -> None:
 def test_blocks_nest(tmp_path: Path) -> None:
     play = _play(
         tmp_path,
-        _tasks("- block:\n    - smoke:\n  rescue:\n    - survey:\n  always:\n    - receipt:\n"),
+        _tasks("- block:\n    - lock:\n  rescue:\n    - survey:\n  always:\n    - gather_facts:\n"),
     )
     (block,) = play.tasks
     assert isinstance(block, Block)
@@ -193,7 +193,7 @@ def test_every_mistake_is_told_at_once_with_its_place(tmp_path: Path) -> None:
     assert "one action" in told[10]
     assert "Jinja syntax" in told[12]
     assert "when: 'a =='" in told[14]
-    assert "wait_tcp needs the argument 'port'" in told[15]
+    assert "wait_tcp requires the argument 'port'" in told[15]
     assert error.exit_code == 5
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from sparkfleet.actions.check import recipe_rules
 from sparkfleet.actions.run_context import RunContext, RunOptions
+from sparkfleet.actions.run_state import RunState
 from sparkfleet.errors import RecipeError
 from sparkfleet.fit.architecture import Architecture
 from sparkfleet.fit.model import ModelProfile
@@ -76,11 +77,11 @@ def test_a_start_is_refused_with_everything_that_is_wrong_at_once(start: Any) ->
 def test_what_holds_for_all_hosts_is_told_once_and_what_one_adds_on_that_one(start: Any) -> None:
     draft = '{"method": "mtp", "num_speculative_tokens": 5}'
     text = f"vllm_model: a\nvllm_args: {{speculative-config: {draft}}}\n"
-    verdicts = recipe_rules.judge_recipe_rules(start(text), _known())
+    verdicts = recipe_rules.judge_recipe_rules(start(text), _known()).verdicts
     assert [(one.host, one.check) for one in verdicts] == [("spark-01", "recipe.mtp_tokens")]
     env = {"VLLM_NVFP4_GEMM_BACKEND": "marlin"}
     newer = _known(spark_02=ObservedFacts(vllm="0.25.1"))
-    verdicts = recipe_rules.judge_recipe_rules(start(text, vllm_env=env), newer)
+    verdicts = recipe_rules.judge_recipe_rules(start(text, vllm_env=env), newer).verdicts
     assert [(one.host, one.check) for one in verdicts] == [
         ("spark-01", "recipe.mtp_tokens"),
         ("spark-02", "recipe.variable"),
@@ -90,9 +91,10 @@ def test_what_holds_for_all_hosts_is_told_once_and_what_one_adds_on_that_one(sta
 
 def test_advice_is_kept_for_the_start_with_its_reason(start: Any) -> None:
     scene = start("vllm_model: google/gemma-4-31B-it\n")
-    (verdict,) = recipe_rules.judge_recipe_rules(scene, _known())
+    report = recipe_rules.judge_recipe_rules(scene, _known())
+    (verdict,) = report.verdicts
     assert not verdict.refuses
-    (advice,) = scene.recall(recipe_rules.RuleAdvice).texts
+    (advice,) = report.advice
     assert advice.startswith("the model: expected the MoE of the same family")
     assert advice.endswith("(single-spark, verdict; 52-toks, phase 0)")
 
@@ -100,7 +102,7 @@ def test_advice_is_kept_for_the_start_with_its_reason(start: Any) -> None:
 def test_the_size_of_the_group_counts(start: Any) -> None:
     text = "vllm_model: nvidia/Gemma-4-26B-A4B-NVFP4\nvllm_args:\n  quantization: modelopt\n"
     text += "  moe-backend: marlin\n"
-    assert recipe_rules.judge_recipe_rules(start(text), _known()) == ()
+    assert recipe_rules.judge_recipe_rules(start(text), _known()).verdicts == ()
     with pytest.raises(RecipeError, match="1 at most, for this checkpoint"):
         recipe_rules.judge_recipe_rules(start(text, options=RunOptions(tp=2)), _known())
 
@@ -119,8 +121,10 @@ def test_what_the_staged_checkpoint_adds_is_told_on_the_head(start: Any) -> None
     method = {"quant_method": "compressed-tensors"}
     shape = Architecture(name="LagunaForCausalLM", quantization=method, code=("org/impl",))
     model = ModelProfile(shape=shape)
-    assert recipe_rules.check_staged_rules(scene, model) == ()  # nobody has asked the engines yet
-    recipe_rules.judge_recipe_rules(scene, _known(spark_01=ObservedFacts(vllm="0.20.2")))
+    assert (
+        recipe_rules.check_staged_rules(scene, model) == ()
+    )  # the engines have not been inspected yet
+    scene.provide(RunState(observed=_known(spark_01=ObservedFacts(vllm="0.20.2"))))
     found = recipe_rules.check_staged_rules(scene, model)
     assert {(one.host, one.check) for one in found} == {
         ("spark-01", "recipe.compressed_tensors"),

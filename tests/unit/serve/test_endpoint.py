@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from sparkfleet.actions.action import NoArgs
-from sparkfleet.actions.deploy.launch_state import LaunchState
 from sparkfleet.actions.deploy.prewarm import Prewarm
 from sparkfleet.actions.deploy.wait_ready import check_models
+from sparkfleet.actions.run_state import LaunchState, RunState
 from sparkfleet.commands import build_script_command
 from sparkfleet.errors import CommandError, LaunchError
 from sparkfleet.launch.deployment.deployment import Deployment
@@ -109,11 +109,11 @@ def test_a_question_that_nobody_waits_for_is_dropped(tmp_path: Path) -> None:
 
 def test_an_endpoint_that_serves_another_name_is_not_ready(tmp_path: Path, port: int) -> None:
     with scene(tmp_path, hosts=inventory(("here",))) as made:
-        made.remember(_launch(tmp_path, port, "wrong"))
+        made.provide(RunState(launch=_launch(tmp_path, port, "wrong")))
         link = LocalConnection(made.cluster.head)
         with pytest.raises(LaunchError, match="the endpoint serves right, not wrong"):
             check_models(made, link)
-        made.remember(_launch(tmp_path, port, "right"))
+        made.provide(RunState(launch=_launch(tmp_path, port, "right")))
         check_models(made, link)
         step = Prewarm(NoArgs())
         plan = step.plan(made, {"here": None})["here"]

@@ -1,0 +1,144 @@
+"""Check of the order of tasks: each action needs the results of earlier ones.
+
+Actions declare the fields of `RunState` that they require and provide. The order is checked when a
+playbook is parsed, again for the tasks that options select, and last before each task runs, since
+a condition may have skipped the task that provides a field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sparkfleet.errors import PlaybookError, Problem, UsageError
+from sparkfleet.playbook import vocabulary
+from sparkfleet.playbook.syntax import Block, Play, Task, TaskOrBlock, every_task
+
+
+def find_order_problems(plays: Sequence[Play], *, nodes: int = 1) -> list[Problem]:
+    """Return a problem for each task that needs a result that no earlier task provides.
+
+    The state is kept from play to play. A task with a condition counts as if it ran. A rescue can
+    use what its block provides; the tasks after a block cannot use what only its rescue provides.
+    """
+    return [
+        Problem(message=_explain_order(task, missing), where=task.where, hint=_suggest(missing))
+        for task, missing in _find_misplaced_tasks(plays, nodes)
+    ]
+
+
+def check_selected_order(chosen: Sequence[Play], plays: Sequence[Play], *, nodes: int) -> None:
+    """Check the tasks that options have selected from `plays`.
+
+    Raises UsageError for a task that needs one that is not selected, and PlaybookError for a task
+    that needs one that the file lacks, as only a group of several nodes does.
+    """
+    problems = find_order_problems(plays, nodes=nodes)
+    if problems:
+        raise PlaybookError.of(problems)
+    selected = {id(task) for play in chosen for task in every_task(play.tasks)}
+    left_out = [
+        task for play in plays for task in every_task(play.tasks) if id(task) not in selected
+    ]
+    for task, missing in _find_misplaced_tasks(chosen, nodes):
+        provider = next(
+            (
+                other
+                for other in left_out
+                if set(missing) & set(vocabulary.ACTIONS[other.action].provides)
+            ),
+            None,
+        )
+        if provider is not None:
+            raise UsageError(
+                f"the task {task.name!r} needs the task {provider.name!r}, which is not selected",
+                where=task.where,
+                hint="--start-at that task or an earlier one, or change --tags and --skip-tags",
+            )
+
+
+def explain_missing_state(
+    task: Task, missing: Sequence[str], skipped: Sequence[Task]
+) -> PlaybookError:
+    """Return the error for a task whose requirements no task of this run has provided."""
+    provider = next(
+        (
+            other
+            for other in skipped
+            if set(missing) & set(vocabulary.ACTIONS[other.action].provides)
+        ),
+        None,
+    )
+    if provider is None:
+        providers = " and ".join(_list_providers(missing))
+        return PlaybookError(
+            f"the task {task.name!r} needs {' and '.join(missing)}, and {providers} did not "
+            "provide it in this run",
+            where=task.where,
+            hint="fix the failure of that task first",
+        )
+    return PlaybookError(
+        f"the task {task.name!r} needs {' and '.join(missing)}, but the task that provides it was "
+        f"skipped: {provider.name!r} ({provider.action})",
+        where=task.where,
+        hint=f"remove `when` from {provider.name!r}, or add the same condition to this task",
+    )
+
+
+def _find_misplaced_tasks(
+    plays: Sequence[Play], nodes: int
+) -> Iterator[tuple[Task, tuple[str, ...]]]:
+    """Yield each task whose requirements no earlier task provides, with these requirements."""
+    provided: set[str] = set()
+    for play in plays:
+        yield from _walk_steps(play.tasks, provided, nodes)
+
+
+def _walk_steps(
+    steps: Sequence[TaskOrBlock], provided: set[str], nodes: int
+) -> Iterator[tuple[Task, tuple[str, ...]]]:
+    """Walk `steps` as they run if nothing fails, and add what they provide to `provided`."""
+    for step in steps:
+        if isinstance(step, Block):
+            yield from _walk_steps(step.block, provided, nodes)
+            yield from _walk_steps(step.rescue, set(provided), nodes)
+            yield from _walk_steps(step.always, provided, nodes)
+            continue
+        action = vocabulary.ACTIONS[step.action]
+        missing = tuple(
+            name for name in action.list_requirements(nodes=nodes) if name not in provided
+        )
+        if missing:
+            yield step, missing
+        provided |= {*action.provides, *missing}  # each missing field is reported once
+
+
+def _explain_order(task: Task, missing: Sequence[str]) -> str:
+    providers = " and ".join(_list_providers(missing))
+    return (
+        f"{providers} must run before {task.action} ({task.action} needs {' and '.join(missing)})"
+    )
+
+
+def _suggest(missing: Sequence[str]) -> str:
+    tasks = ", ".join(f"`{name.partition(' or ')[0]}:`" for name in _list_providers(missing))
+    return f"add before this task: {tasks}"
+
+
+def _list_providers(fields: Sequence[str]) -> list[str]:
+    """Return the actions that provide `fields` together, the alternatives joined by "or"."""
+    providers: list[str] = []
+    left = list(fields)
+    while left:
+        names = [
+            name for name in vocabulary.ACTIONS if left[0] in vocabulary.ACTIONS[name].provides
+        ]
+        # an action that provides all of them is enough
+        best = max(len(set(left) & set(vocabulary.ACTIONS[name].provides)) for name in names)
+        chosen = [
+            name
+            for name in names
+            if len(set(left) & set(vocabulary.ACTIONS[name].provides)) == best
+        ]
+        providers.append(" or ".join(chosen))
+        left = [field for field in left if field not in vocabulary.ACTIONS[chosen[0]].provides]
+    return providers

@@ -1,0 +1,139 @@
+"""The state of a run has typed fields, and only the engine and `apply` change it."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparkfleet.actions.action import Action, NoArgs, Plan, Planned
+from sparkfleet.actions.run_context import RunContext
+from sparkfleet.actions.run_state import Replacement, RunState
+from sparkfleet.cli.cluster.render import build_render_play
+from sparkfleet.errors import PlaybookError
+from sparkfleet.model import Status
+from sparkfleet.playbook import vocabulary
+from sparkfleet.playbook.engine import PlaybookRunner
+from sparkfleet.playbook.syntax import Play, Task
+from sparkfleet.playbook.task_order import find_order_problems
+from sparkfleet.playbook.vocabulary import ACTIONS, INTERNAL
+from sparkfleet.report.events import Note
+from tests.scenes import Told, assigned, scene
+
+FIELDS = {item.name for item in fields(RunState)}
+CHANGED = Replacement()
+# helpers in other modules that read a field for the action that calls them
+HELPERS = {
+    "find_endpoint": "launch",
+    "start_deployment_role": "launch",
+    "record_step": "replacement",
+}
+
+
+def test_an_update_changes_only_the_fields_that_it_sets() -> None:
+    state = RunState(advice=("a",)).merge(RunState(replacement=CHANGED))
+    assert state == RunState(advice=("a",), replacement=CHANGED)
+    assert state.names() == {"advice", "replacement"}
+    assert state.missing(("facts", "advice", "launch")) == ("facts", "launch")
+
+
+def test_a_result_that_is_missing_is_named_in_plain_words(tmp_path: Path) -> None:
+    with scene(tmp_path) as made, pytest.raises(PlaybookError, match="needs weights, and no"):
+        _ = made.weights
+
+
+def test_the_engine_stores_what_a_plan_provides_and_reports_its_notes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Learn(Action[NoArgs]):
+        name = "learn"
+        provides = ("advice",)
+
+        def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Planned:
+            return Planned(
+                plans={name: Plan() for name in inspected},
+                provided=RunState(advice=("slow",)),
+                notes=(Note(text="look"),),
+                summary=("done",),
+            )
+
+        def settle(self, run: RunContext, plans: Mapping[str, Plan]) -> RunState:
+            return RunState(advice=(*(run.state.advice or ()), "fast"))
+
+    monkeypatch.setattr(vocabulary, "ACTIONS", {"learn": Learn})
+    with scene(tmp_path) as made:
+        plays = [Play(name="p", hosts="all", tasks=(Task(name="learn", action="learn"),))]
+        ended = PlaybookRunner(made).run(assigned(made, plays))
+        assert ended.recap["spark-01"][Status.OK] == 1
+        assert made.state.advice == ("slow", "fast")
+        assert made.summary == ["done"]
+        assert isinstance(made.reporter, Told)
+        assert made.reporter.notes() == ["look"]
+
+
+def test_an_action_cannot_set_a_field_that_it_does_not_declare(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Sneaky(Action[NoArgs]):
+        name = "sneaky"
+
+        def settle(self, run: RunContext, plans: Mapping[str, Plan]) -> RunState:
+            return RunState(advice=())
+
+    monkeypatch.setattr(vocabulary, "ACTIONS", {"sneaky": Sneaky})
+    with scene(tmp_path) as made:
+        plays = [Play(name="p", hosts="all", tasks=(Task(name="s", action="sneaky"),))]
+        with pytest.raises(TypeError, match="without declaring it"):
+            PlaybookRunner(made).run(assigned(made, plays))
+
+
+def _actions() -> list[type[Action[Any]]]:
+    return [ACTIONS[name] for name in (*ACTIONS, *INTERNAL)]
+
+
+@pytest.mark.parametrize("action", _actions(), ids=lambda action: action.name)
+def test_an_action_declares_every_field_that_its_module_reads(action: type[Action[Any]]) -> None:
+    tree = ast.parse(Path(inspect.getfile(action)).read_text())
+    read = {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "run"
+        and node.attr in FIELDS
+    }
+    called = {
+        node.func.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    }
+    read |= {field for helper, field in HELPERS.items() if helper in called}
+    declared = {*action.list_requirements(nodes=2), *action.provides, *action.updates}
+    assert read <= declared
+
+
+@pytest.mark.parametrize("action", _actions(), ids=lambda action: action.name)
+def test_plan_and_inspect_do_not_write_the_state(action: type[Action[Any]]) -> None:
+    tree = ast.parse(Path(inspect.getfile(action)).read_text())
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef) and function.name not in (
+            "apply_all",
+            "roll_back",
+        ):
+            assert "run.provide(" not in ast.unparse(function)
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_the_play_of_cluster_render_is_in_order_and_writes_nothing(nodes: int) -> None:
+    play = build_render_play(nodes)
+    assert find_order_problems([play], nodes=nodes) == []
+    for task in play.tasks:
+        assert isinstance(task, Task)
+        action = ACTIONS[task.action]
+        assert action.apply is Action.apply
+        assert action.apply_all is Action.apply_all

@@ -1,0 +1,161 @@
+"""The order of tasks is checked before a run: each action needs results of earlier ones."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from sparkfleet.actions.run_context import RunOptions
+from sparkfleet.actions.run_state import RunState
+from sparkfleet.errors import PlaybookError, UsageError
+from sparkfleet.playbook.parse import load_playbook
+from sparkfleet.playbook.selection import Selection, select_tasks
+from sparkfleet.playbook.task_order import check_selected_order
+from sparkfleet.playbook.vocabulary import ACTIONS
+from tests.scenes import play
+
+SHIPPED = Path(__file__).parents[3] / "playbooks"
+
+
+def _write(folder: Path, *tasks: str) -> Path:
+    path = folder / "own.yml"
+    lines = "".join(f"    {line}\n" for task in tasks for line in task.splitlines())
+    path.write_text(f"- hosts: sparks\n  tasks:\n{lines}")
+    return path
+
+
+def _problems(path: Path) -> list[str]:
+    with pytest.raises(PlaybookError) as caught:
+        load_playbook(path)
+    return [problem.message for problem in caught.value.problems]
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+@pytest.mark.parametrize("path", sorted(SHIPPED.glob("*.yml")), ids=lambda path: path.stem)
+def test_every_shipped_playbook_is_in_order(path: Path, nodes: int) -> None:
+    plays = load_playbook(path)
+    check_selected_order(plays, plays, nodes=nodes)
+
+
+def test_every_field_has_a_provider_and_every_declared_name_is_a_field() -> None:
+    names = {item.name for item in fields(RunState)}
+    declared = {
+        name
+        for action in ACTIONS.values()
+        for part in (action.requires, action.requires_in_group, action.provides, action.updates)
+        for name in part
+    }
+    provided = {name for action in ACTIONS.values() for name in action.provides}
+    required = {name for action in ACTIONS.values() for name in action.list_requirements(nodes=2)}
+    assert declared <= names
+    assert required <= provided
+
+
+def test_a_task_that_comes_too_early_is_an_error_with_its_place_and_what_to_add(
+    tmp_path: Path,
+) -> None:
+    path = _write(tmp_path, "- gather_facts:", "- name: Files", "  render:")
+    with pytest.raises(PlaybookError) as caught:
+        load_playbook(path)
+    (problem,) = caught.value.problems
+    assert problem.message == "stage_weights must run before render (render needs weights)"
+    assert str(problem.where) == f"{path}:4:7"
+    assert problem.hint == "add before this task: `stage_weights:`"
+
+
+def test_the_same_actions_in_the_wrong_order_are_an_error(tmp_path: Path) -> None:
+    path = _write(tmp_path, "- stage_weights:", "- render:", "- gather_facts:")
+    assert _problems(path) == [
+        "gather_facts must run before render (render needs facts and surveys)"
+    ]
+
+
+def test_one_of_several_providers_is_enough(tmp_path: Path) -> None:
+    assert _problems(_write(tmp_path, "- stop_deployment:")) == [
+        "gather_facts or survey must run before stop_deployment (stop_deployment needs surveys)"
+    ]
+    for provider in ("survey", "gather_facts"):
+        assert load_playbook(_write(tmp_path, f"- {provider}:", "- stop_deployment:"))
+
+
+def test_a_missing_result_is_reported_once(tmp_path: Path) -> None:
+    path = _write(tmp_path, "- drift:", "- wait_ready:", "- smoke:")
+    assert _problems(path) == ["render must run before drift (drift needs launch)"]
+
+
+def test_all_missing_actions_are_named_together(tmp_path: Path) -> None:
+    (problem,) = _problems(_write(tmp_path, "- serve:"))
+    assert problem == (
+        "render and replace_deployment must run before serve (serve needs launch and replacement)"
+    )
+
+
+def test_results_are_kept_from_play_to_play(tmp_path: Path) -> None:
+    path = tmp_path / "own.yml"
+    path.write_text(
+        "- hosts: sparks\n  tasks: [{survey: }]\n- hosts: sparks\n  tasks: [{stop_deployment: }]\n"
+    )
+    assert load_playbook(path)
+
+
+def test_a_rescue_uses_what_its_block_provides(tmp_path: Path) -> None:
+    block = "- block:\n    - survey:\n  rescue:\n    - stop_deployment:"
+    assert load_playbook(_write(tmp_path, block))
+
+
+def test_what_only_a_rescue_provides_is_missing_after_the_block(tmp_path: Path) -> None:
+    block = "- block:\n    - command: 'true'\n  rescue:\n    - survey:"
+    assert len(_problems(_write(tmp_path, block, "- stop_deployment:"))) == 1
+    block = "- block:\n    - command: 'true'\n  always:\n    - survey:"
+    assert load_playbook(_write(tmp_path, block, "- stop_deployment:"))
+
+
+def test_a_provider_with_a_condition_counts(tmp_path: Path) -> None:
+    assert load_playbook(_write(tmp_path, "- survey:\n  when: nodes > 1", "- stop_deployment:"))
+
+
+@pytest.mark.parametrize(
+    "selection", [Selection(start_at="Stop"), Selection(skip_tags=frozenset({"look"}))]
+)
+def test_a_selection_that_leaves_out_a_needed_task_is_refused(
+    tmp_path: Path, selection: Selection
+) -> None:
+    tasks = "- name: Look\n  survey:\n  tags: look", "- name: Stop\n  stop_deployment:"
+    plays = load_playbook(_write(tmp_path, *tasks))
+    with pytest.raises(UsageError) as caught:
+        check_selected_order(select_tasks(plays, selection), plays, nodes=1)
+    assert caught.value.message == "the task 'Stop' needs the task 'Look', which is not selected"
+    assert str(caught.value.problems[0].where).endswith("own.yml:6:7")
+
+
+def test_a_group_needs_its_fabric_and_one_node_does_not(tmp_path: Path) -> None:
+    plays = load_playbook(_write(tmp_path, "- gather_facts:", "- stage_weights:", "- render:"))
+    check_selected_order(plays, plays, nodes=1)
+    with pytest.raises(PlaybookError, match="links_gate must run before render"):
+        check_selected_order(plays, plays, nodes=2)
+
+
+def test_a_needed_task_that_was_skipped_is_named(tmp_path: Path) -> None:
+    text = "- name: Look\n  survey:\n  when: nodes > 5\n- name: Stop\n  stop_deployment:\n"
+    with pytest.raises(PlaybookError) as caught:
+        play(tmp_path, text, options=RunOptions(tp=2))
+    assert caught.value.message == (
+        "the task 'Stop' needs surveys, but the task that provides it was skipped: 'Look' (survey)"
+    )
+    assert str(caught.value.problems[0].where).endswith("play.yml:6:7")
+    assert caught.value.hint == (
+        "remove `when` from 'Look', or add the same condition to this task"
+    )
+
+
+def test_a_skipped_task_needs_nothing(tmp_path: Path) -> None:
+    text = "- survey:\n  when: nodes > 5\n- stop_deployment:\n  when: nodes > 5\n"
+    ended, _ = play(tmp_path, text)
+    assert ended.exit_code == 0
+
+
+def test_internal_actions_are_not_for_playbooks(tmp_path: Path) -> None:
+    (message, *_) = _problems(_write(tmp_path, "- select_fabric:"))
+    assert "select_fabric" in message

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import shlex
+import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache
 from importlib import resources
 from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any
 
-PARTS = "sparkfleet.onhost.shared."
-IMPORT = re.compile(rf"^from {re.escape(PARTS)}(\w+) import ", re.MULTILINE)
-MODULE = """\
-m=sys.modules[{name!r}]=types.ModuleType({name!r})
-exec(compile({text!r},{name!r},'exec'),m.__dict__)
-"""
+from sparkfleet.onhost.shared.bundle import NAME as BUNDLE_MODULE
+from sparkfleet.onhost.shared.bundle import START
+
+ONHOST = "sparkfleet.onhost"
+IMPORT = re.compile(rf"^from ({re.escape(ONHOST)}\.\w+\.\w+) import ", re.MULTILINE)
+ISOLATED_PYTHON = ("python3", "-I", "-S")
 NO_ENV: Mapping[str, str] = MappingProxyType({})
 
 
@@ -27,17 +30,21 @@ class Command:
 
     `stdin` is sent first and whole. A secret goes there: `argv` and `env` are visible to every
     user of the host while the command runs, and are logged.
+
+    An on-host program needs its `bundle`, which `Connection.open` sends before `stdin`. `program`
+    is its module if a fork of the multiplexer can run it, in place of `argv`.
     """
 
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=lambda: NO_ENV)
     stdin: bytes = field(default=b"", repr=False)
+    bundle: bytes = field(default=b"", repr=False)
+    program: str = ""
 
     @property
-    def program(self) -> str:
-        """The text of Python that it runs, if it is that alone: then a fork of one can run it."""
-        plain = not self.env and self.argv[:2] == ("python3", "-c") and len(self.argv) == 3
-        return self.argv[2] if plain else ""
+    def input(self) -> bytes:
+        """The whole input of a process that was started with `argv`."""
+        return self.bundle + self.stdin
 
     def line(self) -> str:
         """Return the command as one line that a POSIX shell splits back into the same words."""
@@ -48,14 +55,14 @@ class Command:
 
 
 def quote(argv: Iterable[str]) -> str:
-    """Return `words` as shell text that a POSIX shell splits back byte for byte."""
+    """Return the words of `argv` as text that a POSIX shell splits back byte for byte."""
     return " ".join(shlex.quote(word) for word in argv)
 
 
 def quote_folded(argv: Iterable[str]) -> str:
-    """Return `words` as shell text with one option a line, for scripts that people read.
+    """Return the words of `argv` as shell text with one option a line, for scripts.
 
-    A line break stands before each word that begins with a dash, and nowhere else.
+    The only line breaks are those before words that begin with a dash.
     """
     text = ""
     for word in argv:
@@ -65,58 +72,71 @@ def quote_folded(argv: Iterable[str]) -> str:
 
 def build_shell_command(name: str, *arguments: str) -> Command:
     """Return the command that runs `sparkfleet/onhost/<name>.sh` on a host, with `arguments`."""
-    text = (resources.files("sparkfleet.onhost") / f"{name}.sh").read_text(encoding="utf-8")
+    text = _read_onhost_file(f"{name}.sh")
     return Command(argv=("sh", "-c", text, f"{PurePosixPath(name).name}.sh", *arguments))
 
 
 def build_script_command(
-    name: str, request: Mapping[str, Any], *, python: Sequence[str] = ("python3",)
+    name: str, request: Mapping[str, Any] | None, *, python: Sequence[str] = ()
 ) -> Command:
-    """Return the command that runs `sparkfleet/onhost/<name>.py` on a host, by the words `python`.
+    """Return the command that runs `sparkfleet/onhost/<name>.py` on a host.
 
-    The program travels on stdin, with the modules of `sparkfleet/onhost/shared` that it imports, so
-    nothing is installed there: Python reads its own length of source, then the program reads
-    `request` as the next line of JSON and the rest as payload.
+    The program travels on stdin as a zip archive with the modules that it imports, so nothing is
+    installed on the host. After it comes `request` as a line of JSON (None: the caller sends it),
+    then what the caller adds.
+
+    `python` is for a program that inspects another Python's packages, such as the engine's. By
+    default the host's own runs isolated, so that no PYTHONPATH or site-packages shadow a module.
     """
-    source = _bundle_program(name)
-    request_line = json.dumps(request, separators=(",", ":")).encode() + b"\n"
-    loader = f"import sys;exec(compile(sys.stdin.buffer.read({len(source)}),'{name}.py','exec'))"
-    return Command(argv=(*python, "-c", loader), stdin=source + request_line)
+    bundle = build_bundle(name)
+    module = get_module_name(name)
+    line = b"" if request is None else json.dumps(request, separators=(",", ":")).encode() + b"\n"
+    start = START.format(size=len(bundle), module=module)
+    return Command(
+        argv=(*(python or ISOLATED_PYTHON), "-c", start),
+        stdin=line,
+        bundle=bundle,
+        program="" if python else module,
+    )
 
 
 def build_multiplexer_command() -> Command:
-    """Return the command that runs `onhost/multiplexer.py`, which takes frames from stdin on.
-
-    Unlike a script it must not read ahead, so that its source is read byte by counted byte.
-    """
-    source = _bundle_program("transport/multiplexer")
-    read_loop = f"while len(s)<{len(source)}:s+=os.read(0,{len(source)}-len(s))or exit(1)"
-    loader = f"import os;s=b''\n{read_loop}\nexec(compile(s,'multiplexer.py','exec'))"
-    return Command(argv=("python3", "-c", loader), stdin=source)
+    """Return the command that runs `onhost/transport/multiplexer.py`, which reads frames."""
+    return replace(build_script_command("transport/multiplexer", None), program="")
 
 
-def _bundle_program(name: str) -> bytes:
-    """Return the text of a program, which brings along the parts that it imports."""
-    text = _read_onhost_file(f"{name}.py")
-    parts = dict.fromkeys(_list_shared_modules(text))
-    if not parts:
-        return text.encode()
-    modules = "".join(
-        MODULE.format(name=PARTS + part, text=_read_shared_module(part)) for part in parts
-    )
-    return f"import sys,types\n{modules}exec(compile({text!r},'{name}.py','exec'))\n".encode()
+def get_module_name(name: str) -> str:
+    """Return the module of a program: ``host/facts`` is ``sparkfleet.onhost.host.facts``."""
+    return f"{ONHOST}.{name.replace('/', '.')}"
 
 
-def _list_shared_modules(text: str) -> Iterator[str]:
-    """Yield the parts that `text` imports, each after those that it imports itself."""
-    for part in IMPORT.findall(text):
-        yield from _list_shared_modules(_read_shared_module(part))
-        yield part
+@cache
+def build_bundle(name: str) -> bytes:
+    """Return the zip archive of a program; the same bytes each time."""
+    sources = dict(_iter_sources(get_module_name(name)))
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for path, text in sorted(sources.items()):
+            archive.writestr(zipfile.ZipInfo(path), text, zipfile.ZIP_DEFLATED, compresslevel=9)
+    return buffer.getvalue()
 
 
-def _read_shared_module(name: str) -> str:
-    return _read_onhost_file(f"shared/{name}.py")
+def _iter_sources(program: str) -> Iterator[tuple[str, str]]:
+    """Yield path and text of the modules that a program needs, with the packages above them."""
+    waiting = [program, BUNDLE_MODULE]
+    seen: set[str] = set()
+    while waiting:
+        module = waiting.pop()
+        if module in seen:
+            continue
+        seen.add(module)
+        text = _read_onhost_file(f"{module.removeprefix(ONHOST + '.').replace('.', '/')}.py")
+        waiting += IMPORT.findall(text)
+        yield f"{module.replace('.', '/')}.py", text
+        *packages, _ = module.split(".")
+        for depth in range(1, len(packages) + 1):
+            yield f"{'/'.join(packages[:depth])}/__init__.py", ""
 
 
 def _read_onhost_file(path: str) -> str:
-    return resources.files("sparkfleet.onhost").joinpath(path).read_text(encoding="utf-8")
+    return resources.files(ONHOST).joinpath(path).read_text(encoding="utf-8")

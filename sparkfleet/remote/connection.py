@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 from abc import ABC, abstractmethod
@@ -38,10 +39,10 @@ class Connection(ABC):
     def open(self, command: Command, *, alone: bool = False) -> Channel:
         """Start `command`; its `stdin` is not sent yet. Raises UnreachableError, CommandError.
 
-        Programs of ours share one channel, unless `alone`, as for one that much is sent to.
+        On-host programs share one channel, unless `alone`, for one that gets much input.
         """
         shared = command.program and not alone
-        channel = self._multiplexed(command) if shared else self._start(command)
+        channel = self._multiplexed(command) if shared else self._start_alone(command)
         self._channels.add(channel)
         if self._aborted:
             channel.close()
@@ -50,18 +51,23 @@ class Connection(ABC):
     def _multiplexed(self, command: Command) -> Channel:
         with self._starting:
             if self._multiplexer is None or self._multiplexer.over:
-                loader = build_multiplexer_command()
-                channel = self._start(loader)
-                channel.send(loader.stdin)
+                channel = self._start_alone(build_multiplexer_command())
                 self._multiplexer = MultiplexerClient(channel)
         try:
-            return self._multiplexer.start(command.program, timeout=START_TIMEOUT)
+            return self._multiplexer.start(command.program, command.bundle, timeout=START_TIMEOUT)
         except (ChannelTimeoutError, OSError) as error:
             raise UnreachableError(
                 "the host does not start programs any more",
                 host=self.host.name,
                 hint=f"is it up, and has it memory left? try: ssh {self.host.address}",
             ) from error
+
+    def _start_alone(self, command: Command) -> Channel:
+        channel = self._start(command)
+        if command.bundle:
+            with contextlib.suppress(OSError):  # the exit status shows why it takes no input
+                channel.send(command.bundle)
+        return channel
 
     def keep(self, channel: Channel) -> None:
         """Let `channel` outlive `abort`; it ends with the link."""
@@ -135,7 +141,7 @@ class Connection(ABC):
         *,
         payload: Iterable[bytes] = (),
         timeout: float = DEFAULT_TIMEOUT,
-        python: Sequence[str] = ("python3",),
+        python: Sequence[str] = (),
     ) -> dict[str, Any]:
         """Run the program `onhost/<program>.py` with `request` and return its one-line answer.
 

@@ -16,7 +16,7 @@ import time
 from sparkfleet.remote.channel import Channel, ChannelTimeoutError
 
 HEADER = struct.Struct(">IcI")
-START, INPUT, END, DROP = b"s", b"i", b"e", b"d"
+ARCHIVE, START, INPUT, END, DROP = b"z", b"s", b"i", b"e", b"d"
 OUTPUT, ERRORS, STATUS = b"o", b"r", b"x"
 LOST = 255  # the exit status that ssh(1) gives when the connection ended first
 GRACE = 1.0  # s that the other end gets to go
@@ -29,16 +29,25 @@ class MultiplexerClient:
         self._channel = channel
         self._numbers = itertools.count()
         self._streams: dict[int, Stream] = {}
+        self._sent: set[bytes] = set()  # archives that the other end has
+        self._sending = threading.Lock()
         self._lock = threading.Lock()
         self.over = False
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
-    def start(self, program: str, *, timeout: float) -> Stream:
-        """Start the text of a program; raises ChannelTimeoutError, or OSError if all is over."""
+    def start(self, program: str, bundle: bytes, *, timeout: float) -> Stream:
+        """Start the module `program` of `bundle`, which is sent if it is new to the other end.
+
+        Raises ChannelTimeoutError, or OSError if the multiplexer has ended.
+        """
         stream = Stream(self, next(self._numbers))
         self._streams[stream.number] = stream
-        self.write(stream.number, START, program.encode())
+        with self._sending:  # the archive first, and once
+            if bundle not in self._sent:
+                self.write(stream.number, ARCHIVE, bundle)
+                self._sent.add(bundle)
+            self.write(stream.number, START, program.encode())
         stream.await_start(timeout)
         return stream
 

@@ -14,9 +14,9 @@ from pathlib import Path, PurePosixPath
 from sparkfleet import safe_paths
 from sparkfleet.errors import InputError
 from sparkfleet.onhost.shared.hashes import hash_file
+from sparkfleet.onhost.shared.labels import PARTIAL
 from sparkfleet.onhost.shared.ledger import Ledger
 from sparkfleet.onhost.shared.safetensors import header_problem, index_problem
-from sparkfleet.onhost.weights.tree import PARTIAL
 
 HASHES = "hashes.jsonl"
 INDEX = (".safetensors.index.json", ".bin.index.json")  # which shards a model has

@@ -10,7 +10,7 @@ from typing import Any
 from huggingface_hub import HfApi
 
 from sparkfleet.errors import InputError
-from sparkfleet.onhost.weights import shape as onhost
+from sparkfleet.onhost.shared.model_shape import TEXTS, group_tensors, read_shape
 from sparkfleet.remote.connection import Connection
 from sparkfleet.weights import hub
 
@@ -23,7 +23,7 @@ def read_folder_shape(folder: Path) -> dict[str, Any]:
             hint="name the folder that holds config.json and the safetensors shards",
         )
     try:
-        return onhost.read_shape(folder)
+        return read_shape(folder)
     except (OSError, ValueError, KeyError) as error:
         raise InputError(f"{folder}: cannot read the model: {error}") from error
 
@@ -66,10 +66,10 @@ def fetch_hub_shape(name: str, revision: str) -> dict[str, Any]:
         return {tensor: asdict(info) for tensor, info in metadata.tensors.items()}
 
     shards = [file for file in listed if "/" not in file and file.endswith(".safetensors")]
-    texts = [file for file in onhost.TEXTS if file in listed]
+    texts = [file for file in TEXTS if file in listed]
     return {
         "files": {file: hub.query_hub(partial(read_text, file), name, token) for file in texts},
-        "tensors": onhost.group_tensors(
+        "tensors": group_tensors(
             [hub.query_hub(partial(read_header, file), name, token) for file in shards]
         ),
         "drafts": {},

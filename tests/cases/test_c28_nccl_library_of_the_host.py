@@ -77,5 +77,5 @@ def test_the_host_tells_the_digest_of_the_file(tmp_path: Path) -> None:
 
 def _told(path: Path) -> object:
     command = build_script_command("host/digest", {"path": str(path)}, python=(sys.executable,))
-    done = subprocess.run(command.argv, input=command.stdin, capture_output=True, check=True)
+    done = subprocess.run(command.argv, input=command.input, capture_output=True, check=True)
     return json.loads(done.stdout)

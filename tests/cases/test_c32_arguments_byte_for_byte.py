@@ -115,7 +115,7 @@ def _send(root: Path, files: Mapping[str, str]) -> None:
         "contents": files,
     }
     command = build_script_command("deployment/processes", request)
-    subprocess.run(["/bin/sh", "-c", command.line()], input=command.stdin, check=True,
+    subprocess.run(["/bin/sh", "-c", command.line()], input=command.input, check=True,
                    stdout=subprocess.DEVNULL)  # fmt: skip
 
 
@@ -158,7 +158,7 @@ def test_what_comes_back_after_a_failure_is_what_was_there(tmp_path: Path) -> No
     request = {"do": "survey", "cluster_dir": str(tmp_path / ".sparkfleet"), "cluster": "default",
                "files": ["nccl.env"], "venv": None}  # fmt: skip
     command = build_script_command("deployment/processes", request)
-    done = subprocess.run(command.argv, input=command.stdin, capture_output=True, check=True)
+    done = subprocess.run(command.argv, input=command.input, capture_output=True, check=True)
     assert json.loads(done.stdout)["files"] == files
 
 

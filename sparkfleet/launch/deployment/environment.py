@@ -8,6 +8,7 @@ from sparkfleet.launch.deployment import secrets
 from sparkfleet.launch.deployment.executor import Executor
 from sparkfleet.launch.staged_paths import MODEL_PLACEHOLDER
 from sparkfleet.links import EnvVar
+from sparkfleet.onhost.shared import labels
 from sparkfleet.recipes.settings import Settings
 
 
@@ -40,7 +41,7 @@ def build_rank_environment(
 def _list_base_variables(cluster: str, hf_home: str) -> tuple[EnvVar, ...]:
     return (
         EnvVar(
-            name="SPARKFLEET_CLUSTER", value=cluster, why="the label by which processes are ours"
+            name=labels.CLUSTER_VARIABLE, value=cluster, why="the label by which processes are ours"
         ),
         EnvVar(
             name="SPT_NOENV", value="1", why="keeps the label in /proc when vLLM renames processes"

@@ -16,9 +16,9 @@ from sparkfleet.launch.engines.docker_options import BindMount
 from sparkfleet.launch.engines.mods import Mod
 from sparkfleet.launch.host.file_names import START_SCRIPT
 from sparkfleet.links import EnvVar
+from sparkfleet.onhost.shared import labels
 from sparkfleet.report.visible import escape_line
 
-LABEL = "sparkfleet"  # .cluster, .role and .deployment
 WEIGHTS, FOLDER, CACHE = "/models", "/sparkfleet", "/cache"
 HASH_PLACEHOLDER = (
     "@SPARKFLEET_DEPLOYMENT@"  # stands for the hash in the files that it is the hash of
@@ -107,9 +107,9 @@ class ContainerEngine:
             "--pull=never",
             "--no-healthcheck",
             f"--name={self.name(role)}",
-            f"--label={LABEL}.cluster={self.cluster}",
-            f"--label={LABEL}.role={role}",
-            f"--label={LABEL}.deployment={HASH_PLACEHOLDER}",
+            f"--label={labels.CLUSTER_LABEL}={self.cluster}",
+            f"--label={labels.ROLE_LABEL}={role}",
+            f"--label={labels.DEPLOYMENT_LABEL}={HASH_PLACEHOLDER}",
             "--network=host",
             *self._pid_options(role),
             *self._memory_options(role),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-ENVIRONMENT = "nccl.env"
+from sparkfleet.onhost.shared import labels
+
+ENVIRONMENT = labels.ENVIRONMENT_FILE
 START_SCRIPT = "container.sh"
 RAY_HEAD_SCRIPT = "ray-head.sh"
 RAY_WORKER_SCRIPT = "ray-worker.sh"

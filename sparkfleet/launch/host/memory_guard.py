@@ -6,6 +6,7 @@ the ranks of its host first. It is the program `onhost/guard.py`, apart from any
 
 from __future__ import annotations
 
+import base64
 import json
 import time
 from collections.abc import Mapping
@@ -13,11 +14,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparkfleet.commands import build_script_command
+from sparkfleet.onhost.shared import labels
 from sparkfleet.quantities import format_memory
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.connection import Connection
 
-FILE, SERVING = "guard.json", "guard.serving"
+FILE = labels.GUARD_RECORD
+SERVING = labels.GUARD_SERVING
 FIX = (
     "lower gpu-memory-utilization or max-model-len in vllm_args, or end what else runs there; "
     "guard_loading and guard_serving are the limits"
@@ -102,7 +105,10 @@ def _build_kill_commands(location: Mapping[str, str]) -> list[dict[str, Any]]:
         "deployment/processes",
     ]
     commands = [build_script_command(name, request) for name in programs]
-    return [{"argv": command.argv, "stdin": command.stdin.decode()} for command in commands]
+    return [
+        {"argv": command.argv, "stdin": base64.b64encode(command.input).decode()}
+        for command in commands
+    ]
 
 
 def parse_guard(text: str | None) -> Guard | None:

@@ -110,4 +110,5 @@ def read_events(reply: Any, began: float) -> list[dict[str, Any]]:
     return events
 
 
-main()
+if __name__ == "__main__":
+    main()

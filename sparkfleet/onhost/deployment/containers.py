@@ -22,10 +22,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from sparkfleet.onhost.shared.labels import (
+    CLUSTER_LABEL,
+    DEPLOYMENT_LABEL,
+    DEPLOYMENT_RECORD,
+    ROLE_LABEL,
+)
 from sparkfleet.onhost.shared.paths import RefusedError, cluster_folder
+from sparkfleet.onhost.shared.reading import is_same_process, read_optional_text
 
-RECORD = "deployment.json"
-LABEL = "sparkfleet.cluster"
 GPU_KIND = "nvidia.com/gpu"
 HOOK = "nvidia-container-runtime-hook"
 CDI_FOLDERS = ("/etc/cdi", "/var/run/cdi")
@@ -76,7 +81,7 @@ def survey_containers(request: dict[str, Any]) -> dict[str, Any]:
         "files": {
             name: read_optional_text(folder / name) for name in list_deployment_files(request)
         },
-        "record": json.loads(read_optional_text(folder / RECORD) or "null"),
+        "record": json.loads(read_optional_text(folder / DEPLOYMENT_RECORD) or "null"),
         "engine": None,
         "daemon": daemon.result(),
         "processes": [],
@@ -85,7 +90,7 @@ def survey_containers(request: dict[str, Any]) -> dict[str, Any]:
     if "error" not in answer["daemon"]:
         answer.update(containers=containers.result(), **image.result())
     for role in list_clients(answer["record"]).values():
-        if is_client_alive(role):
+        if is_same_process(role["pid"], role["began"]):
             command = f"{request['cli']} run {role['script']}"
             answer["processes"].append({**role, "command": command})
     return answer
@@ -101,24 +106,6 @@ def list_deployment_files(request: dict[str, Any]) -> list[str]:
     folder = request["folder"]
     mods = (str(path.relative_to(folder)) for path in (folder / "mods").rglob("*"))
     return [*request["files"], *(name for name in mods if (folder / name).is_file())]
-
-
-def read_optional_text(path: Path) -> str | None:
-    """Return the text of a file, or None where there is none."""
-    try:
-        return path.read_bytes().decode(errors="replace")  # line ends as they are
-    except FileNotFoundError:
-        return None
-
-
-def is_client_alive(client: dict[str, Any]) -> bool:
-    """Return whether the process that was started is still the one that has its PID."""
-    try:
-        text = Path(f"/proc/{client['pid']}/stat").read_text(errors="replace")
-    except OSError:
-        return False
-    state, *fields = text.rsplit(")", 1)[1].split()
-    return state != "Z" and bool(int(fields[18]) == client["began"])
 
 
 def run_engine_command(cli: str, *arguments: str, timeout: float = PATIENCE) -> str:
@@ -166,7 +153,7 @@ def is_gpu_specification(path: Path) -> bool:
 
 def list_labelled_containers(request: dict[str, Any]) -> list[dict[str, str]]:
     """Return every container that carries the cluster's label, also those that ended."""
-    cli, label = request["cli"], f"label={LABEL}={request['cluster']}"
+    cli, label = request["cli"], f"label={CLUSTER_LABEL}={request['cluster']}"
     for _ in range(TRIES):
         ids = run_engine_command(cli, "ps", "-aq", "--no-trunc", "--filter", label).split()
         with contextlib.suppress(DaemonError):  # one that goes by itself meanwhile
@@ -176,8 +163,8 @@ def list_labelled_containers(request: dict[str, Any]) -> list[dict[str, str]]:
                     "name": container["Name"].lstrip("/"),
                     "state": container["State"]["Status"],
                     "pid": str(container["State"]["Pid"]),
-                    "role": container["Config"]["Labels"].get("sparkfleet.role", ""),
-                    "deployment": container["Config"]["Labels"].get("sparkfleet.deployment", ""),
+                    "role": container["Config"]["Labels"].get(ROLE_LABEL, ""),
+                    "deployment": container["Config"]["Labels"].get(DEPLOYMENT_LABEL, ""),
                 }
                 for container in (
                     json.loads(run_engine_command(cli, "container", "inspect", *ids)) if ids else []
@@ -225,12 +212,12 @@ def inspect_image(request: dict[str, Any], name: str | None) -> dict[str, Any] |
 def wait_for_container(request: dict[str, Any]) -> dict[str, Any]:
     """Wait until the container of a role that was just started runs, and see that it stays."""
     role = request["role"]
-    client = list_clients(json.loads(read_optional_text(request["folder"] / RECORD) or "null"))[
-        role
-    ]
-    deadline, running = time.monotonic() + START_PATIENCE, 0.0
+    record = json.loads(read_optional_text(request["folder"] / DEPLOYMENT_RECORD) or "null")
+    client = list_clients(record)[role]
+    deadline = time.monotonic() + START_PATIENCE
+    running = 0.0
     while time.monotonic() < deadline:
-        if not is_client_alive(client):
+        if not is_same_process(client["pid"], client["began"]):
             return {"error": f"{role} ended at once"}
         states = [
             container["state"]
@@ -268,4 +255,5 @@ def stop_containers(request: dict[str, Any]) -> dict[str, Any]:
     return {"stopped": [container["name"] for container in first]}
 
 
-main()
+if __name__ == "__main__":
+    main()

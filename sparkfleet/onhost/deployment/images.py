@@ -225,4 +225,5 @@ def run_probe_program(request: dict[str, Any]) -> dict[str, Any]:
     return {"probe": answer}
 
 
-main()
+if __name__ == "__main__":
+    main()

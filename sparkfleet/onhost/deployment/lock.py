@@ -103,4 +103,5 @@ def read_lock_holder(file: TextIO) -> dict[str, str]:
     return content
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -38,4 +38,5 @@ def read_last_lines(path: Path, count: int) -> str | None:
     return "\n".join(text.rstrip("\n").split("\n")[-count:])
 
 
-main()
+if __name__ == "__main__":
+    main()

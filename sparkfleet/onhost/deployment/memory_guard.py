@@ -3,7 +3,7 @@
 Request: ``cluster_dir``, ``cluster``, ``loading`` and ``serving`` (bytes that must stay available),
 ``samples`` (how many in a row may be below), ``patience`` (s for the memory of what was stopped
 before to come back), ``ends`` (commands that end the ranks and only them, each
-``{"argv": [...], "stdin": text}``).
+``{"argv": [...], "stdin": base64}``).
 
 The answer comes when the guard has taken its first sample. From then on it needs no connection: it
 lives as long as ``guard.json`` names it, so whoever removes that file ends it. The file
@@ -13,6 +13,7 @@ its log.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import os
@@ -23,9 +24,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from sparkfleet.onhost.shared.labels import GUARD_RECORD, GUARD_SERVING
 from sparkfleet.onhost.shared.paths import RefusedError, cluster_folder
 
-RECORD, SERVING = "guard.json", "guard.serving"
 TICK = 0.25  # s between samples; an NVMe disk fills 2 GB of memory in that time
 ARMING = 5.0  # s for the first sample
 ENDING = 60.0  # s for a command that ends ranks
@@ -64,7 +65,7 @@ def start_guard(request: dict[str, Any], folder: Path) -> dict[str, Any]:
         time.sleep(TICK)
     (folder / "logs").mkdir(mode=0o700, parents=True, exist_ok=True)
     with contextlib.suppress(FileNotFoundError):
-        (folder / SERVING).unlink()
+        (folder / GUARD_SERVING).unlink()
     reader, writer = os.pipe()
     if os.fork() == 0:
         run_guard(request, folder, writer)
@@ -100,7 +101,7 @@ def watch_memory(request: dict[str, Any], folder: Path, state: dict[str, Any]) -
     """Take samples until this guard is dismissed, or has ended the ranks."""
     low = 0
     while is_current_guard(folder):
-        phase = "serving" if (folder / SERVING).exists() else "loading"
+        phase = "serving" if (folder / GUARD_SERVING).exists() else "loading"
         free = read_available_memory()
         low = low + 1 if free < request[phase] else 0
         if low >= request["samples"]:
@@ -129,7 +130,7 @@ def read_available_memory() -> int:
 def is_current_guard(folder: Path) -> bool:
     """Whether `guard.json` still names this process."""
     try:
-        state = json.loads((folder / RECORD).read_text())
+        state = json.loads((folder / GUARD_RECORD).read_text())
     except (OSError, ValueError):
         return False
     return bool(state["pid"] == os.getpid())
@@ -137,10 +138,10 @@ def is_current_guard(folder: Path) -> bool:
 
 def write_guard_state(folder: Path, state: dict[str, Any]) -> None:
     """Write `guard.json`, whole or not at all."""
-    new = folder / f"{RECORD}.new"
+    new = folder / f"{GUARD_RECORD}.new"
     with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         json.dump(state, file)
-    new.replace(folder / RECORD)
+    new.replace(folder / GUARD_RECORD)
 
 
 def record_reason(folder: Path, state: dict[str, Any], lines: list[str]) -> None:
@@ -201,18 +202,19 @@ def run_end_command(command: dict[str, Any]) -> bool:
     try:
         done = subprocess.run(
             command["argv"],
-            input=command["stdin"],
+            input=base64.b64decode(command["stdin"]),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            text=True,
             timeout=ENDING,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         write_log(str(error))
         return False
-    write_log(done.stdout.strip())
-    return done.returncode == 0 and '"error":' not in done.stdout
+    output = done.stdout.decode(errors="replace")
+    write_log(output.strip())
+    return done.returncode == 0 and '"error":' not in output
 
 
-main()
+if __name__ == "__main__":
+    main()

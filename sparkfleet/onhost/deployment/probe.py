@@ -114,4 +114,5 @@ def query_gpu_list() -> str:
     return done.stdout if done.returncode == 0 else ""
 
 
-main()
+if __name__ == "__main__":
+    main()

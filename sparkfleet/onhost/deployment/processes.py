@@ -20,9 +20,14 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from sparkfleet.onhost.shared.labels import CLUSTER_VARIABLE, DEPLOYMENT_RECORD, GUARD_RECORD
 from sparkfleet.onhost.shared.paths import RefusedError, cluster_folder, join_relative_path
+from sparkfleet.onhost.shared.reading import (
+    is_same_process,
+    read_optional_text,
+    read_process_fields,
+)
 
-RECORD, GUARD = "deployment.json", "guard.json"
 TICK = 0.05  # s between looks at a process
 REST_WAIT = 5.0  # s for what outlives its leader
 KILLS = ((signal.SIGKILL, REST_WAIT),) * 3  # who is forked meanwhile is in the next list only
@@ -127,7 +132,7 @@ def record_start(request: dict[str, Any], role: str, pid: int) -> None:
     roles[role] = {"pid": pid, "began": began, "script": request["script"]}
     content = {name: request.get(name) for name in ("hash", "cli", "about")}
     write_deployment_files(
-        {**request, "contents": {RECORD: json.dumps({**content, "roles": roles})}}
+        {**request, "contents": {DEPLOYMENT_RECORD: json.dumps({**content, "roles": roles})}}
     )
 
 
@@ -152,9 +157,8 @@ def stop_cluster_processes(request: dict[str, Any]) -> dict[str, Any]:
         )
     if left := [*filter(is_process_alive, first), *list_cluster_processes(request)]:
         return {"error": f"{len(left)} processes outlived SIGKILL: {[p.pid for p in left]}"}
-    write_deployment_files(
-        {**request, "contents": {} if request.get("keep") else {RECORD: None, GUARD: None}}
-    )
+    removed = {} if request.get("keep") else {DEPLOYMENT_RECORD: None, GUARD_RECORD: None}
+    write_deployment_files({**request, "contents": removed})
     return {"stopped": [process.pid for process in first], "cli": last_start.get("cli")}
 
 
@@ -168,29 +172,18 @@ def signal_processes(processes: list[HostProcess], number: int, wait: float) -> 
         time.sleep(TICK)
 
 
-def read_optional_text(path: Path) -> str | None:
-    """Return the text of a file, or None where there is none."""
-    try:
-        return path.read_bytes().decode(errors="replace")  # line ends as they are
-    except FileNotFoundError:
-        return None
-
-
 def read_deployment_record(folder: Path) -> dict[str, Any] | None:
     """Return what the last start wrote down, or None."""
     try:
-        return json.loads(read_optional_text(folder / RECORD) or "null")  # type: ignore[no-any-return]  # JSON
+        return json.loads(read_optional_text(folder / DEPLOYMENT_RECORD) or "null")  # type: ignore[no-any-return]  # JSON
     except ValueError:
         return None
 
 
 def find_process(pid: int) -> HostProcess | None:
     """Return a process by its PID, or None if it is gone or only its exit status is left."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rsplit(")", 1)[1].split()
-    except (OSError, IndexError):
-        return None
-    if fields[0] == "Z":
+    fields = read_process_fields(pid)
+    if not fields or fields[0] == "Z":
         return None
     return HostProcess(
         pid=pid, parent=int(fields[1]), session=int(fields[3]), began=int(fields[19])
@@ -199,8 +192,7 @@ def find_process(pid: int) -> HostProcess | None:
 
 def is_process_alive(process: HostProcess) -> bool:
     """Return whether this very process is still there."""
-    now = find_process(process.pid)
-    return now is not None and now.began == process.began
+    return is_same_process(process.pid, process.began)
 
 
 def has_cluster_label(pid: int, cluster: str) -> bool:
@@ -209,7 +201,7 @@ def has_cluster_label(pid: int, cluster: str) -> bool:
         variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
         return False
-    return f"SPARKFLEET_CLUSTER={cluster}".encode() in variables
+    return f"{CLUSTER_VARIABLE}={cluster}".encode() in variables
 
 
 def list_user_processes() -> dict[int, HostProcess]:
@@ -264,4 +256,5 @@ def inspect_venv(venv: str | None) -> dict[str, Any] | None:
     return versions
 
 
-main()
+if __name__ == "__main__":
+    main()

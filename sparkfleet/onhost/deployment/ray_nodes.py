@@ -60,4 +60,5 @@ def list_alive_nodes(table: list[dict[str, Any]]) -> dict[str, float]:
     }
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -80,4 +80,5 @@ def has_file_open(pid: int, path: Path) -> bool:
         return False
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -23,9 +23,10 @@ import time
 import urllib.request
 from pathlib import Path
 
+from sparkfleet.onhost.shared.labels import CLUSTER_LABEL, CLUSTER_VARIABLE
 from sparkfleet.onhost.shared.paths import RefusedError, cluster_folder
+from sparkfleet.onhost.shared.reading import read_process_fields
 
-LABEL = "SPARKFLEET_CLUSTER="
 PATIENCE = 5  # s for a tool or the endpoint
 APPS = ("nvidia-smi", "--query-compute-apps=pid,process_name,used_memory", "--format=csv")
 COUNTERS = (  # as vLLM 0.32 names them; a histogram has the sum and the count of what was seen
@@ -118,10 +119,9 @@ def parse_counters(text: str) -> dict[str, float]:
 
 
 def read_process_age(pid: int) -> float | None:
-    """Return the seconds since a process began, None if it is gone."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rsplit(")", 1)[1].split()
-    except OSError:
+    """Return the seconds since a process began, None if it no longer exists."""
+    fields = read_process_fields(pid)
+    if not fields:
         return None
     uptime = float(Path("/proc/uptime").read_text().split()[0])
     return uptime - int(fields[19]) / os.sysconf("SC_CLK_TCK")
@@ -141,12 +141,13 @@ def is_lock_held(lock: Path) -> bool:
 
 def list_process_clusters() -> list[str]:
     """Return the clusters in the labels of this user's processes."""
+    prefix = f"{CLUSTER_VARIABLE}="
     clusters: list[str] = []
     for path in Path("/proc").glob("[0-9]*/environ"):
         with contextlib.suppress(OSError):
             variables = path.read_bytes().decode(errors="replace").split("\0")
             clusters += [
-                variable[len(LABEL) :] for variable in variables if variable.startswith(LABEL)
+                variable[len(prefix) :] for variable in variables if variable.startswith(prefix)
             ]
     return clusters
 
@@ -155,10 +156,11 @@ def list_container_clusters(cli: str | None) -> list[str]:
     """Return the clusters in the labels of containers."""
     if cli is None:
         return []
-    shown = '{{.Label "sparkfleet.cluster"}}'
+    shown = '{{.Label "%s"}}' % CLUSTER_LABEL  # noqa: UP031 - braces are the template's
     return read_tool_output(
-        cli, "ps", "-a", "--filter", "label=sparkfleet.cluster", "--format", shown
+        cli, "ps", "-a", "--filter", f"label={CLUSTER_LABEL}", "--format", shown
     ).split()
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -16,6 +16,9 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+from sparkfleet.onhost.shared.labels import DEPLOYMENT_RECORD, GUARD_RECORD
+from sparkfleet.onhost.shared.reading import is_same_process, read_optional_text
+
 TICK = 0.5  # s
 MOST_LINES = 200  # in one report
 
@@ -24,27 +27,19 @@ def main() -> None:
     """Report until the end."""
     request = json.loads(sys.stdin.readline())
     folder = Path(request["folder"])
-    started = json.loads((folder / "deployment.json").read_text())["roles"]
+    started = json.loads((folder / DEPLOYMENT_RECORD).read_text())["roles"]
     roles = {role: started.get(role) for role in request["roles"]}
     log = LogFollower(folder / "logs" / f"{request['roles'][-1]}.log")
     while True:
         dead = sorted(role for role, process in roles.items() if not is_role_alive(process))
         health = request["health"] is not None and is_endpoint_healthy(request["health"])
         report = {"dead": dead, "health": health, "lines": log.read_new_lines()}
-        report["guard"] = read_optional_text(folder / "guard.json") if dead else None
+        report["guard"] = read_optional_text(folder / GUARD_RECORD) if dead else None
         print(json.dumps(report), flush=True)
         if dead or health:
             return
         if select.select([sys.stdin], [], [], TICK)[0] and not sys.stdin.read(1):
             return
-
-
-def read_optional_text(path: Path) -> str | None:
-    """Return the text of a file, None where there is none."""
-    try:
-        return path.read_text()
-    except FileNotFoundError:
-        return None
 
 
 class LogFollower:
@@ -67,15 +62,8 @@ class LogFollower:
 
 
 def is_role_alive(process: dict[str, Any] | None) -> bool:
-    """Return whether the process that was started is still the one that has its PID."""
-    if process is None:
-        return False
-    try:
-        text = Path(f"/proc/{process['pid']}/stat").read_text(errors="replace")
-    except OSError:
-        return False
-    fields = text.rsplit(")", 1)[1].split()
-    return fields[0] != "Z" and int(fields[19]) == process["began"]
+    """Return whether the process that was started as a role still runs."""
+    return process is not None and is_same_process(process["pid"], process["began"])
 
 
 def is_endpoint_healthy(url: str) -> bool:
@@ -87,4 +75,5 @@ def is_endpoint_healthy(url: str) -> bool:
         return False
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -251,4 +251,5 @@ def main() -> None:
             child.kill()
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -162,4 +162,5 @@ def time_repetitions(torch: Any, run: Callable[[], object], count: int, device: 
     return (time.perf_counter() - began) / count
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -204,4 +204,5 @@ def main() -> None:
     sys.stdin.buffer.read()
 
 
-main()
+if __name__ == "__main__":
+    main()

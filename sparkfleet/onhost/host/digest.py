@@ -32,4 +32,5 @@ def hash_file_sha256(path: Path) -> str:
     return state.hexdigest()
 
 
-main()
+if __name__ == "__main__":
+    main()

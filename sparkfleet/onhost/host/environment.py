@@ -16,9 +16,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from sparkfleet.onhost.shared.labels import CLUSTER_VARIABLE, ENVIRONMENT_FILE
 from sparkfleet.onhost.shared.paths import RefusedError, cluster_folder
 
-LABEL = "SPARKFLEET_CLUSTER"
 PATIENCE = 30  # s for a look inside a container
 
 
@@ -26,7 +26,7 @@ def main() -> None:
     """Answer the request on standard input."""
     request = json.loads(sys.stdin.readline())
     try:
-        path = cluster_folder(request["cluster_dir"], request["cluster"]) / "nccl.env"
+        path = cluster_folder(request["cluster_dir"], request["cluster"]) / ENVIRONMENT_FILE
     except RefusedError as refusal:
         print(json.dumps(refusal.answer()))
         return
@@ -71,7 +71,7 @@ def list_differing_variables(
             actual = dict(
                 assignment.split("=", 1) for assignment in assignments if "=" in assignment
             )
-            if LABEL in actual:
+            if CLUSTER_VARIABLE in actual:
                 return sorted(name for name, value in expected.items() if actual.get(name) != value)
     return []
 
@@ -93,4 +93,5 @@ def read_process_environment(pid: int, cli: str, container: str | None) -> bytes
     return subprocess.run(command, stdout=subprocess.PIPE, timeout=PATIENCE, check=True).stdout
 
 
-main()
+if __name__ == "__main__":
+    main()

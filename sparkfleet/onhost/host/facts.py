@@ -257,4 +257,5 @@ def main() -> None:
     print(json.dumps({"facts": facts}))
 
 
-main()
+if __name__ == "__main__":
+    main()

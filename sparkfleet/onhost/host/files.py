@@ -187,4 +187,5 @@ def remove_path(path: Path, _request: dict[str, Any]) -> dict[str, Any]:
     return {"removed": True}
 
 
-main()
+if __name__ == "__main__":
+    main()

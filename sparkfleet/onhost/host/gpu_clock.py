@@ -91,4 +91,5 @@ def read_gpu_clock() -> int:
     return int(done.stdout.splitlines()[0])
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -74,4 +74,5 @@ def run_account_tool(*argv: str) -> dict[str, Any]:
     return {"error": done.stderr.strip(), "hint": "to do it as root, write become: true"}
 
 
-main()
+if __name__ == "__main__":
+    main()

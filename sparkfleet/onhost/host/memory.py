@@ -91,4 +91,5 @@ def run_gpu_tool(command: tuple[str, ...]) -> list[str]:
     return done.stdout.splitlines()
 
 
-main()
+if __name__ == "__main__":
+    main()

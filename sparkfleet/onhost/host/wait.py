@@ -77,4 +77,5 @@ def probe_http(url: str, status: list[int], contains: str) -> tuple[bool, str]:
     return True, f"status {code}"
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from sparkfleet.onhost.shared.labels import STATE_FOLDER
 from sparkfleet.onhost.shared.paths import RefusedError
 
-FOLDER = ".sparkfleet"
 LACKING = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP)  # what a filesystem answers that has no such
 ELSEWHERE = "set weights_dir of this host to a folder on its disk (ext4, xfs)"
 CHECK_PATH_HINT = "look at that path; then run again"
@@ -19,7 +19,7 @@ CHECK_PATH_HINT = "look at that path; then run again"
 
 def lock_weights_folder(root: Path) -> int:
     """Keep every other writer away from `root` until the file that is returned is closed."""
-    folder = root / FOLDER
+    folder = root / STATE_FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)
     held = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)

@@ -1,9 +1,10 @@
 """Run programs for the client of one channel: many at a time, each in a process of its own.
 
 Both ways go frames: a stream's number (4 bytes), what it is (1 byte), a length (4 bytes), all
-big-endian, and so many bytes. From the client: ``s`` start this Python text as a program, ``i`` its
-input, ``e`` the end of its input, ``d`` drop it. From here: ``a`` it runs, ``o`` its output, ``r``
-its standard error, ``x`` its exit status in decimals, the last frame of a stream.
+big-endian, and so many bytes. From the client: ``z`` an archive with programs, kept until the end,
+``s`` start this module of one as a program, ``i`` its input, ``e`` the end of its input, ``d`` drop
+it. From here: ``a`` it runs, ``o`` its output, ``r`` its standard error, ``x`` its exit status in
+decimals, the last frame of a stream.
 
 A program is a fork of this process, which spares it the start of Python; standard input, output
 and error are its own pipes, and it leads a session of its own, as one that sshd starts. When the
@@ -19,8 +20,9 @@ import pathlib  # noqa: F401 - the same
 import selectors
 import struct
 import sys
-import types
 from typing import Any
+
+from sparkfleet.onhost.shared.bundle import FINDER, load_archive, run_module
 
 HEADER = struct.Struct(">IcI")
 PIECE = 1 << 16  # bytes read at once
@@ -70,8 +72,12 @@ class MultiplexerServer:
                 return
             data = bytes(self.buffer[HEADER.size : end])
             del self.buffer[:end]
-            if kind == b"s":
-                self.start(number, data)
+            if kind == b"z":
+                load_archive(data)
+                with contextlib.suppress(SyntaxError):  # of a program, which will say so itself
+                    FINDER.compile_all()
+            elif kind == b"s":
+                self.start(number, data.decode())
             elif number in self.programs:
                 self.handle_frame(number, kind, data)
 
@@ -89,14 +95,14 @@ class MultiplexerServer:
         program.ended = program.ended or kind == b"e"
         self.feed_input(program)
 
-    def start(self, number: int, text: bytes) -> None:
+    def start(self, number: int, module: str) -> None:
         """Start a program."""
         pipes = [os.pipe() for _ in range(3)]
         child_ends = [pipes[0][0], pipes[1][1], pipes[2][1]]
         parent_ends = (pipes[0][1], pipes[1][0], pipes[2][0])
         pid = os.fork()
         if pid == 0:
-            become_program(text, child_ends)
+            become_program(module, child_ends)
         for pipe in child_ends:
             os.close(pipe)
         os.set_blocking(parent_ends[0], False)
@@ -165,7 +171,7 @@ def exit_status(status: int) -> int:
     return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 
 
-def become_program(text: bytes, pipes: list[int]) -> None:
+def become_program(module: str, pipes: list[int]) -> None:
     """Be the program, in the process that was forked for it; never returns."""
     os.setsid()
     for number, pipe in enumerate(pipes):
@@ -173,9 +179,7 @@ def become_program(text: bytes, pipes: list[int]) -> None:
     os.closerange(3, HIGHEST)
     sys.stdin, sys.stdout = os.fdopen(0), os.fdopen(1, "w")
     sys.stderr = os.fdopen(2, "w", errors="backslashreplace")
-    main = types.ModuleType("__main__")
-    sys.modules["__main__"] = main
-    exec(compile(text, "program", "exec"), main.__dict__)  # noqa: S102 - what we are for
+    run_module(module)
     sys.exit()
 
 

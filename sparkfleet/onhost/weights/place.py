@@ -20,16 +20,15 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from sparkfleet.onhost.shared.labels import PARTIAL, STATE_FOLDER
 from sparkfleet.onhost.shared.paths import RefusedError, join_contained_path, resolve_source_file
 from sparkfleet.onhost.shared.writing import (
     ELSEWHERE,
-    FOLDER,
     LACKING,
     answer_weights_request,
     lock_weights_folder,
 )
 
-PARTIAL = ".incomplete"
 PIECE = 1 << 20
 MADE = ("path", "blob")  # of an item
 
@@ -135,7 +134,7 @@ def append_to_ledger(root: Path, blob: Path, digest: str) -> None:
     status = blob.stat()
     name = os.path.relpath(blob.resolve(), root.resolve())
     row = [name, status.st_size, status.st_mtime_ns, status.st_ino, digest, "brought"]
-    with (root / FOLDER / "ledger.jsonl").open("a") as ledger:
+    with (root / STATE_FOLDER / "ledger.jsonl").open("a") as ledger:
         ledger.write(json.dumps(row) + "\n")
 
 

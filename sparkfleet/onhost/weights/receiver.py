@@ -28,15 +28,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, cast
 
+from sparkfleet.onhost.shared.labels import PARTIAL, STATE_FOLDER
 from sparkfleet.onhost.shared.paths import RefusedError, join_contained_path
-from sparkfleet.onhost.shared.writing import FOLDER, answer_weights_request, lock_weights_folder
+from sparkfleet.onhost.shared.writing import answer_weights_request, lock_weights_folder
 
 PIECE = 1 << 20  # bytes read at once, and lost by a kill; smaller ones cost too many wake-ups
 PIECES = 16  # pieces between the reader and the hasher of a stream
 SMALL = 1 << 18  # bytes; more is worth a hand-over to another thread
 SETTLE_EVERY = 256 << 20  # bytes of a file between two hand-overs to the disk
 WAITING = 64  # files that wait for the disk at once
-PARTIAL = ".incomplete"
 AGAIN = "make room, or look at that path; then run again: what has arrived is kept"
 
 
@@ -80,7 +80,7 @@ class WeightsStore:
         self.landed: list[str] = []
         self.wrong: dict[str, str] = {}
         self._lock = lock_weights_folder(root)
-        ledger = root / FOLDER / "ledger.jsonl"
+        ledger = root / STATE_FOLDER / "ledger.jsonl"
         self._ledger = os.open(ledger, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
         self._disk = ThreadPoolExecutor(4)
         self._waiting: deque[Future[None]] = deque()

@@ -26,13 +26,13 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from sparkfleet.onhost.shared.downloads import DownloadError, HubFiles, prefer_ipv4
+from sparkfleet.onhost.shared.labels import PARTIAL
 from sparkfleet.onhost.shared.paths import RefusedError, join_contained_path, resolve_source_file
 
 PIECE = 1 << 20  # bytes read at once from the hub; more of a file is dropped from the page cache
 PATIENCE = 60  # s for a receiver to connect
 GREETING = 16 << 20  # bytes of the longest line that a peer may send
 POLL = 0.01  # s between two looks at a file that still arrives, or at the keys that are left
-PARTIAL = ".incomplete"
 
 
 class LocalFiles:

@@ -1,36 +1,31 @@
-"""Tell what the model in a folder of this host is made of: its configs and its tensors.
+"""Report what the model in a folder of this host is made of: its configs and its tensors.
 
 Request: ``folder`` (``~`` is this user's home), or ``root``, ``model`` and ``revision``: the
-weights folder, and a model below it. Answer: ``files`` has the texts of the small JSON files that
-say what the model is, by name, those of folders right below it too; ``tensors`` has a row ``[name,
-dtype, dimensions, count, elements, bytes]`` for all tensors whose names differ in numbers only
-(written ``#``), of the safetensors right in the folder; ``drafts`` the same by name of each folder
-below. A folder that is not there has none. Only headers are read: eight bytes and what they
-announce.
+weights folder, and a model below it. Answer: see `shared/model_shape.py`.
 """
 
 from __future__ import annotations
 
 import json
-import re
 import sys
 from pathlib import Path
-from typing import Any
 
+from sparkfleet.onhost.shared.model_shape import read_shape, read_small_text
 from sparkfleet.onhost.shared.paths import RefusedError, join_relative_path
 
-TEXTS = ("config.json", "hf_quant_config.json", "params.json")
-LONGEST = 100_000_000  # bytes of a header; the format's own limit
-NUMBER = re.compile(r"(?<=[._])\d+(?=[._]|$)")
 
-
-def read_shape(folder: Path) -> dict[str, Any]:
-    """Return the answer for `folder`."""
-    below = sorted(path.parent.name for path in folder.glob("*/config.json"))
-    names = [*TEXTS, *(f"{name}/config.json" for name in below)]
-    files = {name: read_small_text(folder / name) for name in names if (folder / name).is_file()}
-    drafts = {name: read_tensor_rows(folder / name) for name in below}
-    return {"files": files, "tensors": read_tensor_rows(folder), "drafts": drafts}
+def main() -> None:
+    """Answer the request on standard input."""
+    request = json.loads(sys.stdin.readline())
+    try:
+        if "folder" in request:
+            folder = Path(request["folder"]).expanduser()
+        else:
+            root = Path(request["root"]).expanduser()
+            folder = find_model_folder(root, request["model"], request["revision"])
+        print(json.dumps(read_shape(folder)))
+    except RefusedError as refusal:
+        print(json.dumps(refusal.answer()))
 
 
 def find_model_folder(root: Path, model: str, revision: str) -> Path:
@@ -44,56 +39,5 @@ def find_model_folder(root: Path, model: str, revision: str) -> Path:
     return join_relative_path(home / "snapshots", commit)
 
 
-def read_small_text(path: Path) -> str:
-    """Return the text of a small file."""
-    return path.read_bytes().decode(errors="replace")
-
-
-def read_tensor_rows(folder: Path) -> list[list[Any]]:
-    """Return the rows of all safetensors in `folder`."""
-    headers = [read_safetensors_header(path) for path in sorted(folder.glob("*.safetensors"))]
-    return group_tensors(headers)
-
-
-def read_safetensors_header(path: Path) -> dict[str, Any]:
-    """Return the header of a safetensors file; an empty one where it cannot be read."""
-    with path.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        data = file.read(length) if length <= LONGEST else b""
-    try:
-        content = json.loads(data)
-    except ValueError:
-        return {}
-    return content if isinstance(content, dict) else {}
-
-
-def group_tensors(headers: list[dict[str, Any]]) -> list[list[Any]]:
-    """Return a row for all tensors of `headers` whose names differ in numbers only."""
-    groups: dict[tuple[str, str, int], list[int]] = {}
-    for tree in headers:
-        for name, tensor in tree.items():
-            if name == "__metadata__":
-                continue
-            elements = 1
-            for size in tensor["shape"]:
-                elements *= size
-            first, last = tensor["data_offsets"]
-            key = (NUMBER.sub("#", name), tensor["dtype"], len(tensor["shape"]))
-            sums = groups.setdefault(key, [0, 0, 0])
-            for at, value in enumerate((1, elements, last - first)):
-                sums[at] += value
-    return [[*key, *sums] for key, sums in sorted(groups.items())]
-
-
 if __name__ == "__main__":
-    query = json.loads(sys.stdin.readline())
-    try:
-        if "folder" in query:
-            model_folder = Path(query["folder"]).expanduser()
-        else:
-            model_folder = find_model_folder(
-                Path(query["root"]).expanduser(), query["model"], query["revision"]
-            )
-        print(json.dumps(read_shape(model_folder)))
-    except RefusedError as refusal:
-        print(json.dumps(refusal.answer()))
+    main()

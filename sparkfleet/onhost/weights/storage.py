@@ -25,11 +25,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from sparkfleet.onhost.shared.labels import PARTIAL, STATE_FOLDER
 from sparkfleet.onhost.shared.paths import RefusedError, join_relative_path
 from sparkfleet.onhost.shared.safetensors import index_problem
 
-PARTIAL = ".incomplete"
-BOOKS = ".sparkfleet"
 WRITTEN = ("lock", "ledger.jsonl", "manifests")  # of our books
 WEIGHTS = (".safetensors", ".bin", ".pt", ".gguf")
 Q_GETQUOTA = 0x800007 << 8  # for users; <linux/quota.h>
@@ -163,7 +162,7 @@ def check_indexes(root: Path, nested: dict[str, bool]) -> dict[str, str]:
 
 def list_written_paths(root: Path, folder: Path) -> tuple[Path, ...]:
     """Return what must be writable beside `folder` itself: the folders above it, and our books."""
-    books = root / BOOKS
+    books = root / STATE_FOLDER
     above = (path for path in folder.parents if root in path.parents)
     return (root, books, *(books / name for name in WRITTEN), *above)
 

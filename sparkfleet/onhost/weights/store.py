@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from sparkfleet.onhost.shared.labels import PARTIAL, STATE_FOLDER
 from sparkfleet.onhost.shared.paths import is_below, join_contained_folder
-from sparkfleet.onhost.shared.writing import FOLDER, answer_weights_request, lock_weights_folder
+from sparkfleet.onhost.shared.writing import answer_weights_request, lock_weights_folder
 
-PARTIAL = ".incomplete"
 KINDS = ("config.json", "params.json", "*.safetensors", "*.gguf")
 
 
@@ -54,7 +54,7 @@ def walk_file_sizes(folder: Path) -> Iterator[tuple[str, int]]:
 
 def find_staged_records(root: Path) -> Iterator[tuple[Path, Path]]:
     """Yield the folder of each model that runs of ours brought here, and the record of that."""
-    for path in root.glob(f"{FOLDER}/manifests/*.json"):
+    for path in root.glob(f"{STATE_FOLDER}/manifests/*.json"):
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             manifest = json.loads(path.read_text())
             name = str(manifest["name"])
@@ -132,7 +132,7 @@ def read_staged_files(root: Path) -> set[str]:
     A later row of a file that has not changed since adds a hash of another kind.
     """
     rows: dict[str, list[Any]] = {}
-    ledger = root / FOLDER / "ledger.jsonl"
+    ledger = root / STATE_FOLDER / "ledger.jsonl"
     for line in ledger.read_text(errors="replace").splitlines() if ledger.exists() else ():
         with contextlib.suppress(ValueError):  # a run that was killed leaves half a line
             name, *row = json.loads(line)

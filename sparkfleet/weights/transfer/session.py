@@ -13,7 +13,6 @@ from sparkfleet.errors import CommandError
 from sparkfleet.remote.channel import ChannelTimeoutError, Result
 from sparkfleet.remote.connection import Connection
 
-EMPTY_REQUEST = b"{}\n"  # the request with which `script` ends, and ours takes its place
 SILENCE_LIMIT = 120.0  # s; a program that works says so each second
 
 ProgressCallback = Callable[[Mapping[str, int]], None]
@@ -43,9 +42,9 @@ class ProgramSession:
         self.program = program
         self._ended = threading.Event()
         self._requests: queue.SimpleQueue[Iterable[bytes]] = queue.SimpleQueue()
-        command = build_script_command(program, {})
+        command = build_script_command(program, None)
         self._channel = connection.open(command, alone=not little)
-        self._channel.feed(self._input(command.stdin.removesuffix(EMPTY_REQUEST)))
+        self._channel.feed(self._input())
         if request is not None:
             self.send_request(request, payload=payload)
         self._lines = self._channel.lines(silence=SILENCE_LIMIT)
@@ -57,8 +56,7 @@ class ProgramSession:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _input(self, source: bytes) -> Iterator[bytes]:
-        yield source
+    def _input(self) -> Iterator[bytes]:
         yield from self._requests.get()
 
     def send_request(

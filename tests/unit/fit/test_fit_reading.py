@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,11 +11,11 @@ from typing import Any
 import pytest
 from huggingface_hub import constants
 
+from sparkfleet.commands import build_script_command
 from sparkfleet.errors import InputError
 from sparkfleet.fit.checkpoint import build_model_profile
 from sparkfleet.fit.options import ServeOptions, Speculation
 from sparkfleet.model import Host
-from sparkfleet.onhost.weights import shape as onhost
 from sparkfleet.remote.local import LocalConnection
 from sparkfleet.weights import hub, shapes
 from sparkfleet.weights.hub import HubError
@@ -203,12 +202,6 @@ def test_a_gated_model_is_refused_with_what_to_do(server: HubServer) -> None:
 
 def test_the_program_for_hosts_answers_one_line(tmp_path: Path) -> None:
     write(tmp_path / "m", model())
-    program = Path(str(onhost.__file__))
-    done = subprocess.run(
-        [sys.executable, str(program)],
-        input=json.dumps({"folder": str(tmp_path / "m")}) + "\n",
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    command = build_script_command("weights/shape", {"folder": str(tmp_path / "m")})
+    done = subprocess.run(command.argv, input=command.input, capture_output=True, check=True)
     assert json.loads(done.stdout) == shapes.read_folder_shape(tmp_path / "m")

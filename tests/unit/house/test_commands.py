@@ -57,7 +57,7 @@ def test_a_program_takes_its_parts_to_a_host_that_has_nothing_of_ours(tmp_path: 
     with subprocess.Popen(command.argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdin is not None
         assert child.stdout is not None
-        child.stdin.write(command.stdin)
+        child.stdin.write(command.input)
         child.stdin.flush()  # and not closed: it would think that we have gone
         assert json.loads(child.stdout.readline()) == {"files": [], "hashed": 0}
     nothing = [*bare, "-c", "import sparkfleet"]

@@ -95,16 +95,27 @@ def test_invoke_is_imported_by_the_command_line_only() -> None:
     assert all(name.startswith("cli/") for name in users)
 
 
-def test_programs_for_hosts_import_the_standard_library_and_their_parts_only() -> None:
+def test_programs_for_hosts_import_the_standard_library_and_each_other_only() -> None:
     allowed = set(sys.stdlib_module_names) | {"ray", "torch"}
     foreign = [
         f"{name} imports {used}"
         for name, tree in _modules()
         if name.startswith("onhost/")
         for used in _imports(tree)
-        if used.split(".")[0] not in allowed and not used.startswith("sparkfleet.onhost.shared.")
+        if used.split(".")[0] not in allowed and not used.startswith("sparkfleet.onhost.")
     ]
     assert foreign == []
+
+
+def test_the_control_side_imports_only_the_shared_modules_of_onhost() -> None:
+    others = {
+        f"{name} imports {used}"
+        for name, tree in _modules()
+        if not name.startswith("onhost/")
+        for used in _imports(tree)
+        if used.startswith("sparkfleet.onhost.") and not used.startswith("sparkfleet.onhost.shared")
+    }
+    assert others == set()
 
 
 @pytest.mark.parametrize(

@@ -154,6 +154,6 @@ def _said(command: Command) -> Any:
     with subprocess.Popen(command.argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdin is not None
         assert child.stdout is not None
-        child.stdin.write(command.stdin)
+        child.stdin.write(command.input)
         child.stdin.flush()
         return json.loads(child.stdout.readline())

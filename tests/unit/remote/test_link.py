@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from importlib import resources
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,13 +14,13 @@ import pytest
 from sparkfleet.commands import Command
 from sparkfleet.errors import CommandError
 from sparkfleet.model import Host
+from sparkfleet.remote import connection
 from sparkfleet.remote.channel import ChannelTimeoutError
 from sparkfleet.remote.connection import Connection
 from sparkfleet.remote.local import LocalConnection
 from sparkfleet.remote.pool import ConnectionPool
 from sparkfleet.remote.ssh import SshChannel
-
-MULTIPLEXER = (resources.files("sparkfleet.onhost.transport") / "multiplexer.py").read_text()
+from tests.onhost import pack_program
 
 
 @pytest.fixture
@@ -69,17 +68,25 @@ def test_silence_is_told_apart_from_the_end(link: Connection) -> None:
     channel.close()
 
 
+def pack_test_program(text: str, request: Mapping[str, Any]) -> Command:
+    return replace(pack_program(text), stdin=json.dumps(request).encode() + b"\n")
+
+
 def test_a_program_for_a_host_answers_one_object(
-    link: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    link: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "echo.py").write_text(
+    text = (
         "import json, sys\n"
         "request = json.loads(sys.stdin.readline())\n"
         "rest = sys.stdin.read()\n"
         "print('chatter')\n"
         "print(json.dumps({'got': request, 'payload': rest}))\n"
     )
-    monkeypatch.setattr(resources, "files", lambda _package: tmp_path)
+    monkeypatch.setattr(
+        connection,
+        "build_script_command",
+        lambda _name, request, **_: pack_test_program(text, request),
+    )
     assert link.run_program("echo", {"a": "ü"}, payload=[b"more"]) == {
         "got": {"a": "ü"},
         "payload": "more",
@@ -95,13 +102,14 @@ def test_a_program_for_a_host_answers_one_object(
         ("print('no json')", "ended with status 0"),
     ],
 )
-def test_a_program_that_fails_is_told_with_its_reason(
-    link: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, told: str
+def test_a_program_that_fails_is_reported_with_its_reason(
+    link: Connection, monkeypatch: pytest.MonkeyPatch, body: str, told: str
 ) -> None:
-    (tmp_path / "bad.py").write_text(body)
-    (tmp_path / "transport").mkdir()
-    (tmp_path / "transport" / "multiplexer.py").write_text(MULTIPLEXER)
-    monkeypatch.setattr(resources, "files", lambda _package: tmp_path)
+    monkeypatch.setattr(
+        connection,
+        "build_script_command",
+        lambda _name, request, **_: pack_test_program(body, request),
+    )
     with pytest.raises(CommandError, match=told) as caught:
         link.run_program("bad", {})
     assert caught.value.host == "here"

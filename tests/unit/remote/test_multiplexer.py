@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from sparkfleet.commands import Command
 from sparkfleet.model import Host
 from sparkfleet.remote.channel import Channel
 from sparkfleet.remote.local import LocalConnection
+from tests.onhost import pack_program
 
 
 class CountedLink(LocalConnection):
@@ -35,15 +37,11 @@ def link() -> Iterator[CountedLink]:
         yield opened
 
 
-def program(text: str) -> Command:
-    return Command(argv=("python3", "-c", text))
-
-
 ECHO = "import sys\nfor line in sys.stdin: print('got', line.strip(), flush=True)\nprint('bye')"
 
 
 def test_programs_run_side_by_side_over_one_channel(link: CountedLink) -> None:
-    first, second = link.open(program(ECHO)), link.open(program(ECHO))
+    first, second = link.open(pack_program(ECHO)), link.open(pack_program(ECHO))
     said = [first.lines(), second.lines()]
     second.send(b"two\n")
     assert next(said[1]) == b"got two"
@@ -64,7 +62,7 @@ def test_a_program_has_processes_of_its_own_and_a_fresh_main(link: CountedLink) 
         "files = os.listdir('/proc/self/fd')\n"
         "print(json.dumps([os.getpid(), os.getsid(0), sorted(globals())[-1], files]))"
     )
-    answers = [json.loads(link.run(program(text)).stdout) for _ in range(2)]
+    answers = [json.loads(link.run(pack_program(text)).stdout) for _ in range(2)]
     pids = {answer[0] for answer in answers}
     assert len(pids) == 2
     for pid, session, last, files in answers:
@@ -86,36 +84,38 @@ def test_a_program_has_processes_of_its_own_and_a_fresh_main(link: CountedLink) 
 def test_a_program_ends_as_it_would_alone(
     link: CountedLink, text: str, status: int, said: str
 ) -> None:
-    result = link.run(program(text))
+    result = link.run(pack_program(text))
     assert result.returncode == status
     assert said in result.stderr
 
 
 def test_one_that_does_not_read_its_input_holds_nobody_up(link: CountedLink) -> None:
-    deaf = link.open(program("import time; time.sleep(30)"))
+    deaf = link.open(pack_program("import time; time.sleep(30)"))
     deaf.send(b"x" * 3_000_000)
-    assert link.run(program("print('here')"), timeout=5).text == "here\n"
+    assert link.run(pack_program("print('here')"), timeout=5).text == "here\n"
     deaf.close()
 
 
 def test_much_input_arrives_whole(link: CountedLink) -> None:
-    channel = link.open(program("import sys; print(len(sys.stdin.buffer.read()))"))
+    channel = link.open(pack_program("import sys; print(len(sys.stdin.buffer.read()))"))
     channel.feed([b"x" * 1_000_000] * 5)
     assert channel.finish(20).text == "5000000\n"
 
 
 def test_a_dropped_program_sees_its_input_end(link: CountedLink, tmp_path: Path) -> None:
     note = tmp_path / "note"
-    channel = link.open(program(f"import sys; sys.stdin.read(); open({str(note)!r}, 'w').close()"))
+    channel = link.open(
+        pack_program(f"import sys; sys.stdin.read(); open({str(note)!r}, 'w').close()")
+    )
     channel.close()
     assert within(5, note.exists)
-    assert link.run(program("print('still')")).text == "still\n"
+    assert link.run(pack_program("print('still')")).text == "still\n"
 
 
 def test_with_the_link_every_input_ends(tmp_path: Path) -> None:
     note = tmp_path / "note"
     link = CountedLink()
-    link.open(program(f"import sys; sys.stdin.read(); open({str(note)!r}, 'w').close()"))
+    link.open(pack_program(f"import sys; sys.stdin.read(); open({str(note)!r}, 'w').close()"))
     link.close()
     assert within(5, note.exists)
 
@@ -123,17 +123,17 @@ def test_with_the_link_every_input_ends(tmp_path: Path) -> None:
 def test_a_multiplexer_that_was_killed_ends_its_streams_and_is_started_again(
     link: CountedLink,
 ) -> None:
-    parent = int(link.run(program("import os; print(os.getppid())")).text)
-    waiting = link.open(program("import sys; sys.stdin.read()"))
+    parent = int(link.run(pack_program("import os; print(os.getppid())")).text)
+    waiting = link.open(pack_program("import sys; sys.stdin.read()"))
     os.kill(parent, signal.SIGKILL)
     assert waiting.finish(5).returncode != 0
-    assert link.run(program("print('again')")).text == "again\n"
+    assert link.run(pack_program("print('again')")).text == "again\n"
     assert link.started == ["python3", "python3"]
 
 
 def test_what_much_is_sent_to_has_a_channel_of_its_own(link: CountedLink) -> None:
     text = "import sys; print(len(sys.stdin.read()))"
-    assert link.run(program(text), payload=[b"x" * 10]).text == "10\n"
+    assert link.run(pack_program(text), payload=[b"x" * 10]).text == "10\n"
     link.run(Command(argv=("true",)))
     assert link.started == ["python3", "true"]
     assert link._multiplexer is None
@@ -153,9 +153,9 @@ CHATTER = "while True: print('x' * 100, flush=True)"
 
 def test_one_that_is_dropped_while_it_talks_disturbs_no_other(link: CountedLink) -> None:
     for _ in range(60):
-        noisy = link.open(program(CHATTER))
+        noisy = link.open(pack_program(CHATTER))
         noisy.receive(time.monotonic() + 5)
         noisy.close()
-        asked = Command(argv=program(ECHO).argv, stdin=b"hi\n")
+        asked = replace(pack_program(ECHO), stdin=b"hi\n")
         assert link.run(asked, timeout=5).text == "got hi\nbye\n"
     assert link.started == ["python3"]

@@ -96,7 +96,7 @@ def test_a_question_that_nobody_waits_for_is_dropped(tmp_path: Path) -> None:
         )
         with subprocess.Popen(command.argv, stdin=subprocess.PIPE) as child:
             assert child.stdin is not None
-            child.stdin.write(command.stdin)
+            child.stdin.write(command.input)
             child.stdin.flush()
             connection, _ = server.accept()
             child.stdin.close()

@@ -50,7 +50,7 @@ def start_receiver(plan: stage.StagePlan) -> subprocess.Popen[bytes]:
     pipe = subprocess.PIPE
     receiver = subprocess.Popen(command.argv, stdin=pipe, stdout=subprocess.DEVNULL)
     assert receiver.stdin is not None
-    receiver.stdin.write(command.stdin)
+    receiver.stdin.write(command.input)
     return receiver
 
 

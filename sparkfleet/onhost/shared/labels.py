@@ -1,0 +1,19 @@
+"""Names that the programs on the hosts and the control side agree on."""
+
+from __future__ import annotations
+
+# In the folder of a cluster.
+DEPLOYMENT_RECORD = "deployment.json"
+GUARD_RECORD = "guard.json"
+GUARD_SERVING = "guard.serving"  # exists once the ranks serve
+ENVIRONMENT_FILE = "nccl.env"
+
+# How processes and containers of a cluster are found.
+CLUSTER_VARIABLE = "SPARKFLEET_CLUSTER"
+CLUSTER_LABEL = "sparkfleet.cluster"
+ROLE_LABEL = "sparkfleet.role"
+DEPLOYMENT_LABEL = "sparkfleet.deployment"
+
+# In a weights folder.
+STATE_FOLDER = ".sparkfleet"
+PARTIAL = ".incomplete"  # the end of the name of a file that is not complete

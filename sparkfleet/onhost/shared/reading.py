@@ -1,0 +1,31 @@
+"""Reading files and processes that may not exist."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def read_optional_text(path: Path) -> str | None:
+    """Return the text of a file with its line ends as they are, or None if it does not exist."""
+    try:
+        return path.read_bytes().decode(errors="replace")
+    except FileNotFoundError:
+        return None
+
+
+def read_process_fields(pid: int) -> list[str]:
+    """Return the fields of /proc/PID/stat after the name; none if the process no longer exists.
+
+    The first is the state (Z: it has exited), the 20th the start in clock ticks since boot.
+    """
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+        return text.rsplit(")", 1)[1].split()
+    except (OSError, IndexError):
+        return []
+
+
+def is_same_process(pid: int, began: int) -> bool:
+    """Return whether the process that began at clock tick `began` runs and still has this PID."""
+    fields = read_process_fields(pid)
+    return bool(fields) and fields[0] != "Z" and int(fields[19]) == began

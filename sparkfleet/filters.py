@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from sparkfleet.errors import TemplateError
 from sparkfleet.report.visible import escape_line
+from sparkfleet.values import TRUE
 from sparkfleet.variables.names import is_variable_name
 
 if TYPE_CHECKING:
     from sparkfleet.commands import Command
-
-TRUE = ("1", "on", "t", "true", "y", "yes")  # what Ansible's `bool` takes for true
 
 
 def lookup(kind: str, *names: str, default: Any = "") -> Any:

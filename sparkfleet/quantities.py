@@ -19,7 +19,7 @@ def parse_size(value: object) -> int:
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?i?)b?\s*", str(value).lower())
     unit = (SIZES | BINARY).get(match[2]) if match else None
     if match is None or unit is None or isinstance(value, bool):
-        raise ValueError(f"{value!r} is not a size; write bytes, or a number with KiB, MiB or GiB")
+        raise ValueError(f"expected a size in bytes or such as 10GiB or 512M (got {value!r})")
     return int(float(match[1]) * unit)
 
 
@@ -30,7 +30,7 @@ def parse_count(value: object) -> int:
     """
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmbt]?)\s*", str(value).lower())
     if match is None or isinstance(value, bool):
-        raise ValueError(f"{value!r} is not a count; write a number, or one with K, M, B or T")
+        raise ValueError(f"expected a number such as 1500000 or 1.5M (got {value!r})")
     return round(float(match[1]) * COUNTS[match[2]])
 
 
@@ -41,10 +41,10 @@ def parse_seconds(value: object) -> float:
     """
     parts = re.findall(r"(\d+(?:\.\d+)?)\s*([smhd]?)", str(value).lower())
     if not re.fullmatch(r"\s*(?:\d+(?:\.\d+)?\s*[smhd]?\s*)+", str(value).lower()):
-        raise ValueError(f"{value!r} is not a duration; write seconds, or a number with s, m or h")
+        raise ValueError(f"expected a duration such as 90s, 20m or 1h30m (got {value!r})")
     seconds = sum(float(number) * SECONDS[unit] for number, unit in parts)
     if seconds > LONGEST:
-        raise ValueError(f"{value!r} is longer than a year")
+        raise ValueError(f"expected a duration of a year at most (got {value!r})")
     return seconds
 
 

@@ -1,7 +1,7 @@
-"""What a model's `config.json` says of its shape, whatever the family calls it; pure.
+"""Reads the architecture of a model from its `config.json`, in the terms of every family; pure.
 
-A field that the file does not have is None: nobody may take it as zero. Multimodal models keep the
-language model in `text_config`; transformers 5 writes `dtype` for what was `torch_dtype`.
+A field that the file does not have is None, which is not zero. Multimodal models keep the language
+model in `text_config`; transformers 5 renamed `torch_dtype` to `dtype`.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from sparkfleet.errors import InputError
 from sparkfleet.fit import layers
 from sparkfleet.fit.architecture import Architecture, Experts, Latent, Recurrent, Tower
 from sparkfleet.model import EMPTY
+from sparkfleet.values import convert_integer
 
 __all__ = ["Architecture", "parse_model_config"]
 
-MOST, MOST_LAYERS = 2**32, 10_000  # of what is counted; no model comes near
-AGAIN = "fetch that file again; no config.json that vLLM reads has such a value"
+MOST = 2**32  # no count of any model is near
+MOST_LAYERS = 10_000
+AGAIN = "download the file again; vLLM cannot read such a value"
 COUNTS = ("num_experts", "num_local_experts", "n_routed_experts")
 DRAFTS = ("num_nextn_predict_layers", "mtp_num_hidden_layers")
 NESTED = ("text_config", "llm_config", "language_config", "thinker_config")
@@ -28,20 +30,20 @@ NESTED = ("text_config", "llm_config", "language_config", "thinker_config")
 def parse_model_config(text: str, *, file: str = "config.json") -> Architecture:
     """Return the architecture in the text of a `config.json`.
 
-    Raises InputError for a text that is no JSON object, and for a number that cannot be.
+    Raises InputError for text that is not a JSON object, and for an impossible number.
     """
     try:
         tree = json.loads(text)
     except ValueError as error:
-        raise InputError(f"{file} is not JSON: {error}", hint="fetch that file again") from error
+        raise InputError(f"{file} is not JSON: {error}", hint="download the file again") from error
     if not isinstance(tree, dict):
-        raise InputError(f"{file} is no JSON object", hint="name the config.json of the model")
+        raise InputError(f"{file} is not a JSON object", hint="pass the config.json of the model")
     return build_architecture(ConfigFields(tree=tree, file=file))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigFields:
-    """A config's fields, by the first of several names that is there; the language model's own."""
+    """The fields of a config; each is looked up by several names, first in the language model."""
 
     tree: Mapping[str, Any]
     file: str
@@ -55,7 +57,7 @@ class ConfigFields:
         return {**self.tree, **{key: value for key, value in inner.items() if value is not None}}
 
     def value(self, *names: str) -> Any:
-        """Return what stands under the first of `names` that is there and not null."""
+        """Return the value of the first of `names` that is set and not null."""
         text = self.text
         return next((text[name] for name in names if text.get(name) is not None), None)
 
@@ -63,35 +65,37 @@ class ConfigFields:
         """Return a text; raises InputError for anything else."""
         value = self.value(*names)
         if value is not None and not isinstance(value, str):
-            raise InputError(f"{self.file}: {names[0]} is a text, not {value!r}", hint=AGAIN)
+            raise InputError(f"{self.file}: {names[0]}: expected text (got {value!r})", hint=AGAIN)
         return value
 
     def mapping(self, *names: str) -> Mapping[str, Any]:
         """Return a mapping, empty where there is none; raises InputError for anything else."""
         value = self.value(*names)
         if value is not None and not isinstance(value, dict):
-            raise InputError(f"{self.file}: {names[0]} is a mapping, not {value!r}", hint=AGAIN)
+            raise InputError(
+                f"{self.file}: {names[0]}: expected an object (got {value!r})", hint=AGAIN
+            )
         return value or EMPTY
 
     def number(self, *names: str, most: int = MOST) -> int | None:
-        """Return a whole number from 0 to `most`; raises InputError for anything else."""
+        """Return an integer from 0 to `most`; raises InputError for anything else."""
         value = self.value(*names)
         if isinstance(value, list):  # as written for models whose layers differ
             value = value[0] if value and all(item == value[0] for item in value) else None
         if value is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
-            raise InputError(
-                f"{self.file}: {names[0]} is a whole number from 0 to {most}, not {value!r}",
-                hint=AGAIN,
-            )
-        return value
+        try:
+            return convert_integer(value, minimum=0, maximum=most, strict=True)
+        except ValueError as error:
+            raise InputError(f"{self.file}: {names[0]}: {error}", hint=AGAIN) from error
 
 
 def build_architecture(fields: ConfigFields) -> Architecture:
     """Return the architecture that `fields` describe."""
-    number, value = fields.number, fields.value
-    names, tied = value("architectures"), value("tie_word_embeddings")
+    number = fields.number
+    value = fields.value
+    names = value("architectures")
+    tied = value("tie_word_embeddings")
     count = number("num_hidden_layers", "n_layer", most=MOST_LAYERS)
     return Architecture(
         name=str(names[0]) if isinstance(names, list) and names else None,
@@ -124,7 +128,8 @@ def _list_code_repositories(auto_map: Any) -> tuple[str, ...]:
 
 def _parse_heads(fields: ConfigFields) -> dict[str, Any]:
     number = fields.number
-    hidden, heads = number("hidden_size", "n_embd", "dim"), number("num_attention_heads", "n_head")
+    hidden = number("hidden_size", "n_embd", "dim")
+    heads = number("num_attention_heads", "n_head")
     return {
         "hidden": hidden,
         "heads": heads,
@@ -135,7 +140,8 @@ def _parse_heads(fields: ConfigFields) -> dict[str, Any]:
 
 
 def _parse_attention(fields: ConfigFields) -> dict[str, Any]:
-    number, value = fields.number, fields.value
+    number = fields.number
+    value = fields.value
     used = value("use_sliding_window") is not False
     return {
         "global_kv_heads": number("num_global_key_value_heads"),
@@ -185,7 +191,8 @@ def _parse_linear_attention(fields: ConfigFields) -> Recurrent:
 def _parse_experts(fields: ConfigFields) -> Experts:
     number = fields.number
     shared = number("shared_expert_intermediate_size", "moe_shared_expert_intermediate_size")
-    count, width = number("n_shared_experts"), number("moe_intermediate_size")
+    count = number("n_shared_experts")
+    width = number("moe_intermediate_size")
     return Experts(
         count=number(*COUNTS),
         per_token=number("num_experts_per_tok", "experts_per_token", "top_k_experts"),

@@ -1,4 +1,4 @@
-"""What a start asks of memory and speed: options of vLLM, with its defaults where none is given."""
+"""The options of vLLM that decide memory and speed, with vLLM's defaults."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparkfleet.errors import InputError
-from sparkfleet.quantities import parse_size
+from sparkfleet.values import convert_number, convert_size
 from sparkfleet.vllm.options import (
     DEFAULT_MEMORY_UTILIZATION,
     VllmOptions,
@@ -18,7 +18,7 @@ from sparkfleet.vllm.options import (
 SEQUENCES = 256  # of `vllm serve`
 BATCHED = 8192  # of vLLM on a GPU with 70 GiB or more
 MOST_TOKENS = 1 << 30
-STORED = (  # methods that name how a checkpoint is stored, and convert nothing
+STORED = (  # methods that name the format of a checkpoint and convert nothing
     "modelopt",
     "modelopt_fp4",
     "modelopt_mixed",
@@ -43,7 +43,7 @@ class Speculation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeOptions:
-    """A start of vLLM on ``tp * pp`` Sparks; `length` None is the longest that fits.
+    """The options of a start on ``tp * pp`` Sparks; `length` None is the longest that fits.
 
     `util` is a fraction of each node's memory; `kv_bytes`, where given, sets the KV cache of a rank
     instead. `online` is a --quantization that converts weights of 16 bits while they load.
@@ -63,14 +63,14 @@ class ServeOptions:
 
     @property
     def nodes(self) -> int:
-        """How many Sparks it takes."""
+        """The number of Sparks."""
         return self.tp * self.pp
 
 
 def parse_serve_options(options: VllmOptions, *, tp: int = 1, pp: int = 1) -> ServeOptions:
     """Return the start that the options of `vllm serve` describe.
 
-    Raises InputError for a value that cannot be.
+    Raises InputError for an impossible value.
     """
     given = options.by_name()
     quantization = given.get("quantization")
@@ -93,7 +93,7 @@ def parse_serve_options(options: VllmOptions, *, tp: int = 1, pp: int = 1) -> Se
 
 
 def parse_token_limit(name: str, value: Any) -> int | None:
-    """Return a number of tokens: 65536, "64K", "1m"; None for none, "auto" and -1."""
+    """Return a number of tokens: 65536, "64K", "1m"; None for None, "auto" and -1."""
     if value is None or str(value) in ("auto", "-1"):
         return None
     try:
@@ -101,9 +101,10 @@ def parse_token_limit(name: str, value: Any) -> int | None:
     except ValueError:
         count = 0
     if isinstance(value, bool) or not 1 <= count <= MOST_TOKENS:
-        typed = f"type: {name} 65536" if name.startswith("--") else f"write: {name}: 65536"
+        example = f"type: {name} 65536" if name.startswith("--") else f"write: {name}: 65536"
         raise InputError(
-            f"{name} is a number of tokens up to {MOST_TOKENS}, not {value!r}", hint=typed
+            f"{name}: expected a number of tokens from 1 to {MOST_TOKENS} (got {value!r})",
+            hint=example,
         )
     return count
 
@@ -113,15 +114,10 @@ def parse_memory_fraction(name: str, value: Any) -> float:
     if value is None:
         return DEFAULT_MEMORY_UTILIZATION
     try:
-        share = float(value)
-    except (TypeError, ValueError):
-        share = 0.0
-    if isinstance(value, bool) or not 0 < share <= 1:
-        raise InputError(
-            f"{name} is a fraction of the memory, above 0 and up to 1, not {value!r}",
-            hint="on a Spark 0.7 to 0.85 is usual, say 0.8",
-        )
-    return share
+        return convert_number(value, above=0, maximum=1)
+    except ValueError as error:
+        hint = f"{name} is a fraction of the memory; 0.7 to 0.85 is usual on a Spark"
+        raise InputError(f"{name}: {error}", hint=hint) from error
 
 
 def _parse_count(name: str, value: Any, default: int) -> int:
@@ -129,21 +125,19 @@ def _parse_count(name: str, value: Any, default: int) -> int:
         return default
     count = parse_token_limit(name, value)
     if count is None:
-        raise InputError(f"{name} is a whole number from 1, not {value!r}")
+        raise InputError(f"{name}: expected an integer >= 1 (got {value!r})")
     return count
 
 
 def _parse_byte_size(name: str, value: Any) -> int:
     try:
-        size = parse_human_readable_int(value)
+        size: int | None = parse_human_readable_int(value)
     except ValueError:
-        try:
-            size = parse_size(value)
-        except ValueError as error:
-            raise InputError(f"{name}: {error}") from error
-    if size < 1:
-        raise InputError(f"{name} is a size above 0, not {value!r}", hint=f"write: {name}: 6GiB")
-    return size
+        size = None
+    try:
+        return convert_size(value if size is None else size, minimum=1)
+    except ValueError as error:
+        raise InputError(f"{name}: {error}", hint=f"write: {name}: 6GiB") from error
 
 
 def _parse_speculation(value: Any) -> Speculation | None:
@@ -155,7 +149,7 @@ def _parse_speculation(value: Any) -> Speculation | None:
     if not value:
         return None
     if not isinstance(value, Mapping):
-        raise InputError(f"speculative-config is a mapping, not {value!r}")
+        raise InputError(f"speculative-config: expected a JSON object (got {value!r})")
     model = value.get("model")
     return Speculation(
         method=str(value.get("method") or "draft_model"),

@@ -8,9 +8,7 @@ import types
 from collections.abc import Mapping
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from sparkfleet.filters import TRUE
-
-FALSE = ("0", "off", "f", "false", "n", "no")  # what Ansible's `bool` takes for false
+from sparkfleet.values import FALSE, TRUE
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -15,46 +16,47 @@ from sparkfleet.recipes.extends import EXPLAINED
 from sparkfleet.recipes.metadata import Checkpoint, LogLines, SmokePrompt, Speed
 from sparkfleet.recipes.reader import (
     RecipeReader,
-    parse_boolean,
     parse_date,
-    parse_positive_integer,
-    parse_positive_number,
     parse_specifiers,
-    parse_text,
-    parse_token_count,
 )
 from sparkfleet.spelling import did_you_mean, suggest_similar
 from sparkfleet.templating import holds_template
+from sparkfleet.values import convert_flag, convert_integer, convert_number, convert_text
 from sparkfleet.variables import VARIABLES, Kind
 from sparkfleet.variables.names import list_invalid_names
 from sparkfleet.yaml.nodes import Map, Node
 
 PACKAGE = r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?"
 
-CHECKPOINT = {
-    "format": parse_text,
+_FLAG = functools.partial(convert_flag, strict=True)
+_POSITIVE_INTEGER = functools.partial(convert_integer, minimum=1, strict=True)
+_POSITIVE_NUMBER = functools.partial(convert_number, above=0, strict=True)
+_TOKEN_COUNT = functools.partial(convert_integer, minimum=0, strict=True)
+
+CHECKPOINT: Mapping[str, Callable[[Any], Any]] = {
+    "format": convert_text,
     "size": parse_size,
     "parameters": parse_count,
     "active": parse_count,
-    "architecture": parse_text,
-    "moe": parse_boolean,
+    "architecture": convert_text,
+    "moe": _FLAG,
 }
-SPEED = {
-    "nodes": parse_positive_integer,
-    "decode": parse_positive_number,
-    "prefill": parse_positive_number,
-    "ttft": parse_positive_number,
-    "requests": parse_positive_integer,
-    "context": parse_token_count,
-    "source": parse_text,
+SPEED: Mapping[str, Callable[[Any], Any]] = {
+    "nodes": _POSITIVE_INTEGER,
+    "decode": _POSITIVE_NUMBER,
+    "prefill": _POSITIVE_NUMBER,
+    "ttft": _POSITIVE_NUMBER,
+    "requests": _POSITIVE_INTEGER,
+    "context": _TOKEN_COUNT,
+    "source": convert_text,
     "date": parse_date,
-    "note": parse_text,
+    "note": convert_text,
 }
 MEASURES = ("decode", "prefill", "ttft")
 
 
 def _read_texts(reader: RecipeReader, node: Node, name: str) -> tuple[str, ...]:
-    texts = (reader.read(item, name, parse_text) for item in reader.items(node, name))
+    texts = (reader.read(item, name, convert_text) for item in reader.items(node, name))
     return tuple(item for item in texts if item is not None)
 
 
@@ -67,7 +69,7 @@ def _read_requirements(reader: RecipeReader, node: Node, name: str) -> Mapping[s
     versions = {}
     for key, value in reader.entries(node, name):
         if not re.fullmatch(PACKAGE, key.data):
-            reader.add_problem(f"{name}: {key.data!r} is no package", key.where)
+            reader.add_problem(f"{name}: {key.data!r} is not a package name", key.where)
         versions[key.data] = reader.read(value, f"{name}.{key.data}", parse_specifiers)
     return {key: value for key, value in versions.items() if value is not None}
 
@@ -79,13 +81,13 @@ def _read_log_lines(reader: RecipeReader, node: Node, name: str) -> LogLines | N
             lines[key.data] = _read_texts(reader, value, f"{name}.{key.data}")
         else:
             hint = suggest_similar(key.data, ("expect", "forbid"))
-            reader.add_problem(f"{name} has no {key.data!r}", key.where, hint)
+            reader.add_problem(f"{name}: unknown key {key.data!r}", key.where, hint)
     return LogLines(**lines)
 
 
 def _read_reasons(reader: RecipeReader, node: Node, name: str) -> Mapping[str, str]:
     reasons = {
-        key.data: reader.read(value, f"{name}.{key.data}", parse_text)
+        key.data: reader.read(value, f"{name}.{key.data}", convert_text)
         for key, value in reader.entries(node, name)
     }
     return {key: value for key, value in reasons.items() if value is not None}
@@ -102,7 +104,7 @@ def _read_speeds(reader: RecipeReader, node: Node, name: str) -> tuple[Speed, ..
 def _read_speed(reader: RecipeReader, node: Node, name: str) -> Speed | None:
     fields = reader.fields(node, name, SPEED, needed=("nodes", "source", "date"))
     if fields is not None and not any(measure in fields for measure in MEASURES):
-        reader.add_problem(f"{name}: one of {', '.join(MEASURES)} is needed", node.where)
+        reader.add_problem(f"{name}: missing one of {', '.join(MEASURES)}", node.where)
         return None
     return None if fields is None else Speed(**fields)
 
@@ -117,7 +119,7 @@ def _read_smoke_prompts(reader: RecipeReader, node: Node, name: str) -> tuple[Sm
 
 
 def _parse_prompt_text(data: Any) -> str:
-    return parse_text(str(data) if isinstance(data, int | float) else data)
+    return convert_text(str(data) if isinstance(data, int | float) else data)
 
 
 def _make_scalar_reader(parse: Callable[[Any], Any]) -> Callable[[RecipeReader, Node, str], Any]:
@@ -125,10 +127,10 @@ def _make_scalar_reader(parse: Callable[[Any], Any]) -> Callable[[RecipeReader, 
 
 
 METADATA_READERS: Mapping[str, Callable[[RecipeReader, Node, str], Any]] = {
-    "description": _make_scalar_reader(parse_text),
-    "source": _make_scalar_reader(parse_text),
-    "licence": _make_scalar_reader(parse_text),
-    "gated": _make_scalar_reader(parse_boolean),
+    "description": _make_scalar_reader(convert_text),
+    "source": _make_scalar_reader(convert_text),
+    "licence": _make_scalar_reader(convert_text),
+    "gated": _make_scalar_reader(_FLAG),
     "checkpoint": _read_checkpoint,
     "requires": _read_requirements,
     "log": _read_log_lines,
@@ -137,8 +139,8 @@ METADATA_READERS: Mapping[str, Callable[[RecipeReader, Node, str], Any]] = {
     "speeds": _read_speeds,
     "advice": _read_texts,
     "smoke": _read_smoke_prompts,
-    "tp_min": _make_scalar_reader(parse_positive_integer),
-    "tp_max": _make_scalar_reader(parse_positive_integer),
+    "tp_min": _make_scalar_reader(_POSITIVE_INTEGER),
+    "tp_max": _make_scalar_reader(_POSITIVE_INTEGER),
 }
 KEYS = ("extends", *METADATA_READERS)
 

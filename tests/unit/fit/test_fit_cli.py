@@ -146,16 +146,16 @@ def test_hosts_tell_what_is_staged_and_what_memory_they_have(call: Call, tmp_pat
     ("options", "told"),
     [
         ({"recipe": "nothing-like-it"}, "there is no recipe 'nothing-like-it'"),
-        ({"util": "1.5"}, "--util is a fraction of the memory"),
-        ({"util": "-1"}, "--util is a fraction of the memory"),
-        ({"max_model_len": "-4"}, "--max-model-len is a number of tokens up to"),
+        ({"util": "1.5"}, "--util: expected a number > 0 and <= 1"),
+        ({"util": "-1"}, "--util: expected a number > 0 and <= 1"),
+        ({"max_model_len": "-4"}, "--max-model-len: expected a number of tokens"),
         ({"max_num_seqs": "0"}, "--max-num-seqs is a whole number from 1"),
         ({"requests": "none"}, "--requests is a whole number from 1"),
-        ({"context": "much"}, "--context is a number of tokens"),
+        ({"context": "much"}, "--context: expected a number of tokens"),
         ({"tp": "0"}, "--tp is a whole number from 1"),
         ({"folder": "nowhere"}, "there is no folder nowhere"),
         ({"folder": "model", "hub": True}, "name one place to read the model from"),
-        ({"set": ["vllm_args={gpu-memory-utilization: 3}"]}, "not 3"),
+        ({"set": ["vllm_args={gpu-memory-utilization: 3}"]}, "(got 3)"),
     ],
 )
 def test_wrong_input_is_told_and_ends_with_5(

@@ -134,7 +134,7 @@ def test_a_text_that_is_no_config_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize("value", [-1, "eight", 1.5, True, 2**50])
 def test_an_absurd_number_is_refused(value: object) -> None:
-    with pytest.raises(InputError, match="num_hidden_layers is a whole number"):
+    with pytest.raises(InputError, match="num_hidden_layers: expected an integer from 0"):
         read(num_hidden_layers=value)
 
 

@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).parents[3] / "sparkfleet"
 
 LAYERS = (
     ("door",),
-    ("errors", "expressions", "quantities", "safe_paths", "spelling"),
+    ("errors", "expressions", "quantities", "safe_paths", "spelling", "values"),
     ("model", "resources"),
     ("verdicts",),
     ("commands", "variables", "vllm", "yaml"),

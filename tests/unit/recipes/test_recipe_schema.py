@@ -107,16 +107,16 @@ def test_every_mistake_is_told_at_once_with_its_place(tmp_path: Path) -> None:
     text = "\n".join(told)
     assert len(told) == 10
     assert "r.yml:1:12: vllm_port must be an integer, not 'eight'" in text
-    assert "r.yml:2:8: gated: must be true or false, not 'perhaps'" in text
-    assert "r.yml:3:14: checkpoint has no 'fromat'" in text
+    assert "r.yml:2:8: gated: expected true or false (got 'perhaps')" in text
+    assert "r.yml:3:14: checkpoint: unknown key 'fromat'" in text
     assert "did you mean 'format'?" in text
-    assert "r.yml:3:33: checkpoint.size: 'big' is not a size" in text
-    assert "r.yml:3:43: checkpoint.moe: must be true or false, not 1" in text
-    assert "r.yml:4:18: requires.vllm: must be versions like" in text
-    assert "r.yml:5:7: log has no 'expects'" in text
+    assert "r.yml:3:33: checkpoint.size: expected a size in bytes" in text
+    assert "r.yml:3:43: checkpoint.moe: expected true or false (got 1)" in text
+    assert "r.yml:4:18: requires.vllm: expected versions such as" in text
+    assert "r.yml:5:7: log: unknown key 'expects'" in text
     assert "did you mean 'expect'?" in text
-    assert "r.yml:6:10: request is a list, not 'please'" in text
-    assert "r.yml:7:9: tp_max: must be a whole number from 1, not 0" in text
+    assert "r.yml:6:10: request: expected a list (got 'please')" in text
+    assert "r.yml:7:9: tp_max: expected an integer >= 1 (got 0)" in text
     assert "r.yml:8:7: why tells of 'moe-backnd', which the recipe does not set" in text
     assert "did you mean 'moe-backend'?" in text
 
@@ -124,14 +124,14 @@ def test_every_mistake_is_told_at_once_with_its_place(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("speed", "told"),
     [
-        ("{nodes: 1, decode: 5, source: x}", "speeds needs date"),
-        ("{nodes: 1, source: x, date: 2026-06}", "one of decode, prefill, ttft is needed"),
-        ("{nodes: 0, decode: 5, source: x, date: 2026-06}", "must be a whole number from 1, not 0"),
-        ("{nodes: 1, decode: fast, source: x, date: 2026-06}", "must be a number above 0"),
-        ("{nodes: 1, decode: -5, source: x, date: 2026-06}", "must be a number above 0"),
-        ("{nodes: 1, decode: 5, source: x, date: June}", "must be a date like 2026-06"),
+        ("{nodes: 1, decode: 5, source: x}", "speeds: missing date"),
+        ("{nodes: 1, source: x, date: 2026-06}", "missing one of decode, prefill, ttft"),
+        ("{nodes: 0, decode: 5, source: x, date: 2026-06}", "expected an integer >= 1 (got 0)"),
+        ("{nodes: 1, decode: fast, source: x, date: 2026-06}", "expected a number > 0"),
+        ("{nodes: 1, decode: -5, source: x, date: 2026-06}", "expected a number > 0"),
+        ("{nodes: 1, decode: 5, source: x, date: June}", "expected a date such as 2026-06"),
         ("{nodes: 1, decod: 5, source: x, date: 2026-06}", "did you mean 'decode'?"),
-        ("fast", "speeds is a mapping, not 'fast'"),
+        ("fast", "speeds: expected a mapping (got 'fast')"),
     ],
 )
 def test_a_speed_says_what_was_measured_by_whom_and_when(

@@ -56,9 +56,8 @@ def _spell_value(name: str, value: Any) -> list[tuple[dict[str, Any], list[str]]
     for short in (short for short, long in SHORT_NAMES.items() if long == name):
         keys += [short, f"-{short}"]
         words += [f"-{short}"]
-    spellings: list[tuple[dict[str, Any], list[str]]] = [({key: value}, []) for key in keys] + [
-        ({key: text}, []) for key in keys
-    ]
+    spellings: list[tuple[dict[str, Any], list[str]]]
+    spellings = [({key: given}, []) for key in keys for given in (value, text)]
     spellings += [({}, [word, text]) for word in words] + [
         ({}, [f"{word}={text}"]) for word in words
     ]

@@ -1,0 +1,124 @@
+"""Values as people write them, converted; each function raises ValueError with one wording.
+
+The message is the end of a sentence that begins with the name of the option, variable or field:
+``--tp: expected an integer >= 1 (got 'two')``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from typing import Any
+
+from sparkfleet import quantities
+
+TRUE = ("1", "on", "t", "true", "y", "yes")  # what Ansible's `bool` takes for true
+FALSE = ("0", "f", "false", "n", "no", "off")
+MOST_DIGITS = 18  # int() itself refuses thousands
+LONGEST_QUOTE = 60  # characters of a value that a message quotes
+
+
+def convert_integer(
+    value: Any, *, minimum: int | None = None, maximum: int | None = None, strict: bool = False
+) -> int:
+    """Return an integer within bounds; `strict` takes no text, such as "2"."""
+    number = None
+    if isinstance(value, int) and not isinstance(value, bool):
+        number = value
+    elif isinstance(value, str) and not strict:
+        digits = value.removeprefix("-")
+        is_number = digits.isascii() and digits.isdecimal() and len(digits) <= MOST_DIGITS
+        number = int(value) if is_number else None
+    if number is None or not _is_within(number, minimum, maximum):
+        raise _build_error(f"an integer{_format_bounds(minimum, maximum)}", value)
+    return number
+
+
+def convert_number(
+    value: Any,
+    *,
+    above: float | None = None,
+    minimum: float | None = None,
+    maximum: float | None = None,
+    strict: bool = False,
+) -> float:
+    """Return a finite number within bounds, of which `above` itself is out."""
+    number = math.nan
+    types = int | float if strict else int | float | str
+    if isinstance(value, types) and not isinstance(value, bool):
+        try:
+            number = float(value)
+        except (ValueError, OverflowError):
+            number = math.nan
+    if (
+        not math.isfinite(number)
+        or not _is_within(number, minimum, maximum)
+        or (above is not None and number <= above)
+    ):
+        bounds = _format_bounds(minimum, maximum)
+        if above is not None:
+            bounds = f" > {above:g}" + (f" and <= {maximum:g}" if maximum is not None else "")
+        raise _build_error(f"a number{bounds}", value)
+    return number
+
+
+def convert_size(value: Any, *, minimum: int = 0) -> int:
+    """Return bytes from a number of bytes or text such as ``10GiB``."""
+    size = quantities.parse_size(value)
+    if size < minimum:
+        raise _build_error(f"a size >= {minimum} bytes", value)
+    return size
+
+
+def convert_duration(value: Any, *, minimum: float = 0.0) -> float:
+    """Return seconds from a number of seconds or text such as ``90s``, ``1h30m``."""
+    seconds = quantities.parse_seconds(value)
+    if seconds < minimum:
+        raise _build_error(f"a duration >= {minimum:g}s", value)
+    return seconds
+
+
+def convert_flag(value: Any, *, strict: bool = False) -> bool:
+    """Return true or false; `strict` takes no text, such as "yes"."""
+    if isinstance(value, bool):
+        return value
+    text = value.lower() if isinstance(value, str) and not strict else None
+    if text in TRUE or text in FALSE:
+        return text in TRUE
+    raise _build_error("true or false", value)
+
+
+def convert_choice(value: Any, choices: Collection[str]) -> str:
+    """Return one of `choices`."""
+    if isinstance(value, str) and value in choices:
+        return value
+    raise _build_error(f"one of {', '.join(choices)}", value)
+
+
+def convert_text(value: Any) -> str:
+    """Return a text that is not blank, without the blanks around it."""
+    if isinstance(value, str) and value.strip():
+        return value.strip()
+    raise _build_error("text", value)
+
+
+def quote_value(value: Any) -> str:
+    """Return a value as a message quotes it."""
+    quoted = repr(value)
+    return quoted if len(quoted) <= LONGEST_QUOTE else quoted[:LONGEST_QUOTE] + "..."
+
+
+def _is_within(number: float, minimum: float | None, maximum: float | None) -> bool:
+    return (minimum is None or number >= minimum) and (maximum is None or number <= maximum)
+
+
+def _format_bounds(minimum: float | None, maximum: float | None) -> str:
+    if minimum is not None and maximum is not None:
+        return f" from {minimum} to {maximum}"
+    if minimum is not None:
+        return f" >= {minimum}"
+    return f" <= {maximum}" if maximum is not None else ""
+
+
+def _build_error(expected: str, value: Any) -> ValueError:
+    return ValueError(f"expected {expected} (got {quote_value(value)})")

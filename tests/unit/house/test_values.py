@@ -1,0 +1,88 @@
+"""Every converter of values refuses with one wording: what is expected, and the value."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparkfleet.values import (
+    convert_choice,
+    convert_duration,
+    convert_flag,
+    convert_integer,
+    convert_number,
+    convert_size,
+    convert_text,
+)
+
+Convert = Callable[[], Any]
+
+
+@pytest.mark.parametrize(
+    ("convert", "value"),
+    [
+        (lambda: convert_integer("2", minimum=1), 2),
+        (lambda: convert_integer(-3), -3),
+        (lambda: convert_number("0.5", above=0, maximum=1), 0.5),
+        (lambda: convert_size("2GiB"), 2 << 30),
+        (lambda: convert_duration("1h30m"), 5400),
+        (lambda: convert_flag("Yes"), True),
+        (lambda: convert_flag(False), False),  # noqa: FBT003 - the value that is converted
+        (lambda: convert_choice("mp", ("mp", "ray")), "mp"),
+        (lambda: convert_text(" a "), "a"),
+    ],
+)
+def test_a_value_is_converted(convert: Convert, value: object) -> None:
+    assert convert() == value
+
+
+@pytest.mark.parametrize(
+    ("convert", "message"),
+    [
+        (lambda: convert_integer("two", minimum=1), "expected an integer >= 1 (got 'two')"),
+        (lambda: convert_integer(0, minimum=1), "expected an integer >= 1 (got 0)"),
+        (lambda: convert_integer(9, maximum=8), "expected an integer <= 8 (got 9)"),
+        (
+            lambda: convert_integer(9, minimum=1, maximum=8),
+            "expected an integer from 1 to 8 (got 9)",
+        ),
+        (lambda: convert_integer(value=True), "expected an integer (got True)"),
+        (lambda: convert_integer("2", strict=True), "expected an integer (got '2')"),
+        (lambda: convert_number(0, above=0), "expected a number > 0 (got 0)"),
+        (lambda: convert_number(2, above=0, maximum=1), "expected a number > 0 and <= 1 (got 2)"),
+        (lambda: convert_number(2, maximum=1), "expected a number <= 1 (got 2)"),
+        (lambda: convert_number("nan"), "expected a number (got 'nan')"),
+        (lambda: convert_number(None), "expected a number (got None)"),
+        (lambda: convert_number("1", strict=True), "expected a number (got '1')"),
+        (lambda: convert_size(0, minimum=1), "expected a size >= 1 bytes (got 0)"),
+        (lambda: convert_duration("1s", minimum=10), "expected a duration >= 10s (got '1s')"),
+        (lambda: convert_flag("perhaps"), "expected true or false (got 'perhaps')"),
+        (lambda: convert_flag("yes", strict=True), "expected true or false (got 'yes')"),
+        (lambda: convert_choice("tcp", ("mp", "ray")), "expected one of mp, ray (got 'tcp')"),
+        (lambda: convert_text(" "), "expected text (got ' ')"),
+    ],
+)  # fmt: skip
+def test_another_value_is_refused_with_what_is_expected(convert: Convert, message: str) -> None:
+    with pytest.raises(ValueError, match=r"^expected ") as caught:
+        convert()
+    assert str(caught.value) == message
+
+
+def test_a_long_value_is_cut_in_the_message() -> None:
+    with pytest.raises(ValueError, match=r"\.\.\.\)$"):
+        convert_integer("9" * 5000)
+
+
+@given(value=st.none() | st.text() | st.floats() | st.integers() | st.lists(st.integers()))
+def test_no_value_leads_to_another_error(value: Any) -> None:
+    for convert in (convert_integer, convert_number, convert_size, convert_duration, convert_flag):
+        try:
+            converted = convert(value)
+        except ValueError:
+            continue
+        assert math.isfinite(converted)

@@ -88,7 +88,7 @@ def parse_serve_options(options: VllmOptions, *, tp: int = 1, pp: int = 1) -> Se
         kv_dtype=str(given.get("kv-cache-dtype") or "auto"),
         eager=given.get("enforce-eager") is True,
         online=quantization if quantization and quantization not in STORED else None,
-        speculation=_parse_speculation(given.get("speculative-config")),
+        speculation=_parse_speculation(options.speculative_config),
     )
 
 

@@ -27,7 +27,7 @@ from sparkfleet.weights.required_models import RequiredModel, list_required_mode
 TAKES_FILE = ("chat-template", "reasoning-parser-plugin", "tool-parser-plugin")
 MODEL_PLACEHOLDER = "@MODEL@"
 SUFFIXES = (".jinja", ".jinja2", ".j2", ".py", ".txt")
-TAKES_MODELS = ("speculative-config", "lora-modules")
+TAKES_MODELS = ("speculative-config", "spec-model", "lora-modules")
 HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
 

@@ -48,6 +48,11 @@ SHORT_NAMES = {
 ATTACHED = re.compile(r"-(?:(q)(?!=)(.+)|([nr])(\d+)|(O)=?([^.=].*))")  # -qfp8, -n2, -O3, -O=3
 APPENDED = ("middleware",)  # argparse's action "append"; of all others the last one counts
 REPEAT = "repeat"  # the only key of a mapping whose items are each given the option anew
+SPECULATIVE_KEYS = {  # options that set one key of --speculative-config, since 0.22.1
+    "spec-method": "method",
+    "spec-model": "model",
+    "spec-tokens": "num_speculative_tokens",
+}
 MULTIPLIERS = {
     "": 1,
     **{letter: 1000**power for power, letter in enumerate("kmgt", 1)},
@@ -111,6 +116,17 @@ class VllmOptions:
         """Return the value that vLLM takes, or None where the option is not set."""
         option = self.find(name)
         return None if option is None else option.value
+
+    @property
+    def speculative_config(self) -> Any:
+        """The value of --speculative-config with --spec-method, --spec-model and --spec-tokens.
+
+        None where none of them is set; what is not JSON is returned as it is written.
+        """
+        value = self.value("speculative-config")
+        given = {key: self.value(name) for name, key in SPECULATIVE_KEYS.items()}
+        given = {key: item for key, item in given.items() if item is not None}
+        return {**parse_json_object(value), **given} if given else value
 
     def with_values(self, values: Mapping[str, Any]) -> VllmOptions:
         """Return these options with others after them, by their long names; they win."""

@@ -101,8 +101,7 @@ class RuleContext:
     @property
     def draft(self) -> Mapping[str, Any]:
         """How tokens are guessed ahead (--speculative-config); empty for not at all."""
-        option = self.option("speculative-config")
-        return {} if option is None else parse_json_object(option.value)
+        return parse_json_object(self.vllm_options.speculative_config)
 
     def at(self, *names: str) -> Where:
         """Return the place of the first of some variables, options or keys that is there."""

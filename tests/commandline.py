@@ -2,18 +2,57 @@
 
 from __future__ import annotations
 
+import atexit
 import json
+import os
 import re
+import signal
+import socket
 import subprocess
 import sys
+import tempfile
+import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
 from sparkfleet.lab import fleet
+from tests.source import PACKAGE
 
 LONGEST = 420  # s; a start on two busy cores takes 90
+PATIENCE = 60.0  # s until a state that is awaited counts as one that never comes
+# The command line, which stops itself (SIGSTOP) after a line with the next mark, until SIGCONT.
+STOPPING = """
+import json, os, signal, sys
+from sparkfleet.__main__ import main
+from sparkfleet.report.output_streams import OUTPUT, ResilientStream
+
+class Stopping:
+    marks, shown = json.loads(sys.argv.pop(1)), ""
+    flush, write = ResilientStream.flush, ResilientStream.write
+
+def write(stream, text):
+    if stream.name == OUTPUT:
+        Stopping.shown += text
+    return Stopping.write(stream, text)
+
+def flush(stream):
+    Stopping.flush(stream)
+    if stream.name == OUTPUT and Stopping.marks:
+        _, mark, rest = Stopping.shown.partition(Stopping.marks[0])
+        if mark and "\\n" in rest:
+            del Stopping.marks[0]
+            Stopping.shown = rest
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+ResilientStream.flush, ResilientStream.write = flush, write
+main()
+"""
+
+Child = subprocess.Popen[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,28 +73,137 @@ class Done:
 Type = Callable[..., Done]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """What happens to a command line while it waits after a line with `mark`."""
+
+    mark: str
+    deed: Callable[[Child], object]
+
+
 def command_line(*words: str) -> list[str]:
     return [sys.executable, "-m", "sparkfleet", *words]
 
 
+def run_command(
+    *words: str, cwd: Path | None = None, env: Mapping[str, str] | None = None, given: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """Run a command line to its end, in a fork of a process that has imported it.
+
+    It is a process of its own, as a user's, but for the 0.4 s of imports. Where its environment
+    has other settings for libraries, which read them when they are imported, a fresh one runs.
+    """
+    env = dict(os.environ if env is None else env)
+    server = start_fork_server()
+    if server.settings != _library_settings(env):
+        return subprocess.run(
+            command_line(*words),
+            cwd=cwd,
+            env=env,
+            input=given,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    with (
+        tempfile.TemporaryFile("w+") as stdin,
+        tempfile.TemporaryFile("w+") as stdout,
+        tempfile.TemporaryFile("w+") as stderr,
+    ):
+        stdin.write(given)
+        stdin.seek(0)
+        program = str(PACKAGE / "__main__.py")
+        request = {
+            "program": program,
+            "words": words,
+            "cwd": str(cwd or Path.cwd()),
+            "env": env,
+        }
+        code = server.ask(request, [file.fileno() for file in (stdin, stdout, stderr)])
+        stdout.seek(0)
+        stderr.seek(0)
+        return subprocess.CompletedProcess(words, code, stdout.read(), stderr.read())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForkServer:
+    """The process of `tests/fork_server.py`; it ends when this one does, with its socket."""
+
+    process: subprocess.Popen[bytes]
+    requests: socket.socket
+    settings: Mapping[str, str]
+
+    def ask(self, request: Mapping[str, object], descriptors: list[int]) -> int:
+        """Run a command line with those files; return its exit status."""
+        socket.send_fds(self.requests, [json.dumps(request).encode()], descriptors)
+        answer = self.requests.recv(100)
+        assert answer, f"the fork server ended with {self.process.wait()}"
+        return int(answer)
+
+    def close(self) -> None:
+        """End it."""
+        self.requests.close()
+        self.process.wait()
+
+
+@cache
+def start_fork_server() -> ForkServer:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.fork_server"], stdin=theirs.fileno()
+        )
+    server = ForkServer(process=process, requests=ours, settings=_library_settings(os.environ))
+    atexit.register(server.close)
+    return server
+
+
+def _library_settings(env: Mapping[str, str]) -> Mapping[str, str]:
+    return {name: value for name, value in env.items() if name == "HOME" or name.startswith("HF_")}
+
+
 @contextmanager
-def started(*words: str) -> Iterator[subprocess.Popen[str]]:
-    """Start a command line, for a test that reads along; its output and exit are the test's."""
+def started(*words: str, marks: Sequence[str] = ()) -> Iterator[Child]:
+    """Start a command line, which stops after each of `marks`, for a test that reads along."""
+    line = command_line(*words)
+    if marks:
+        line = [sys.executable, "-c", STOPPING, json.dumps(marks), *words]
     with subprocess.Popen(
-        command_line(*words), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as child:
         yield child
 
 
-def follow(child: subprocess.Popen[str], mark: str, deed: Callable[[], object]) -> Done:
-    """Read a command line's output to its end; do `deed` when the first line holds `mark`."""
+def type_command(*words: str, events: Sequence[Event] = ()) -> Done:
+    """Run a command line to its end; each of `events` happens while it waits at the event's mark.
+
+    It waits, so that nothing depends on how fast the test is: what happens comes after the line
+    that has the mark, and before anything that follows the line.
+    """
     lines: list[str] = []
-    assert child.stdout is not None
-    for line in child.stdout:
-        if mark in line and not any(mark in earlier for earlier in lines):
-            deed()
-        lines.append(line)
-    return Done(code=child.wait(60), output="".join(lines))
+    coming = list(events)
+    with started(*words, marks=[event.mark for event in events]) as child:
+        assert child.stdout is not None
+        for line in child.stdout:
+            lines.append(line)
+            if coming and coming[0].mark in line:
+                os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+                coming.pop(0).deed(child)
+                child.send_signal(signal.SIGCONT)
+        return Done(code=child.wait(PATIENCE), output="".join(lines))
+
+
+def within(seconds: float, holds: Callable[[], bool]) -> bool:
+    """Return whether `holds` becomes true within `seconds`; asks once at least."""
+    deadline = time.monotonic() + seconds
+    while not (held := holds()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return held
+
+
+def becomes(holds: Callable[[], bool]) -> bool:
+    """Return whether `holds` becomes true, however slow this machine is."""
+    return within(PATIENCE, holds)
 
 
 def chat(address: str, question: str, *, model: str = "tiny-spark") -> str:

@@ -1,41 +1,110 @@
-"""Which tests run, and which may run side by side: there is one lab, one test's at a time."""
+"""Which tests run, in which order, for how long, and which may run at the same time."""
 
 from __future__ import annotations
 
 import signal
+import time
+from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
+from tests.budget import configure_examples
 
 # Started in the background, a shell lets us ignore Ctrl-C, and so would all that we start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 LAB = ("tests/e2e/", "tests/fleet/")
+# With two workers one has the lab, and the other starts with what takes longest.
+FIRST = (*LAB, "tests/contract/")
+CUT = "not started: the time of --budget is over"
+BUDGET = pytest.StashKey[float]()  # the time at which it ends
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With `-n`, give the lab's tests to one worker, and the others to any, file by file."""
+    """With `-n`, give the tests of the lab, which is one, to one worker; the others by file."""
     from xdist.scheduler import LoadFileScheduling  # noqa: PLC0415 - only where it is in use
 
     class OneLab(LoadFileScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
             return "lab" if nodeid.startswith(LAB) else super()._split_scope(nodeid)
 
+    config.option.loadscopereorder = False  # the order of the items counts, not the files' sizes
     return OneLab(config, log)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--thorough`."""
+    """Add `--thorough` and `--budget`."""
     parser.addoption(
-        "--thorough", action="store_true", help="also what takes long and varies another test"
+        "--thorough",
+        action="store_true",
+        help="also run tests that vary another test, and try more examples of each property",
+    )
+    parser.addoption(
+        "--budget",
+        type=float,
+        metavar="SECONDS",
+        help="start no test after this time; the rest is skipped and listed by file",
     )
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Set the number of examples, and when the budget ends; workers count from their start."""
+    configure_examples(thorough=config.getoption("--thorough"))
+    budget = config.getoption("--budget")
+    if budget is not None:
+        config.stash[BUDGET] = time.monotonic() + budget
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m deselects
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is `thorough`, unless it was asked for."""
-    if not config.getoption("--thorough"):
+    """Deselect `thorough` tests unless requested, and put first what takes longest.
+
+    With --thorough a property is a thorough test too, as it tries more examples.
+    """
+    if config.getoption("--thorough"):
+        for item in items:
+            if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+                item.add_marker("thorough")
+    else:
         left_out = [item for item in items if item.get_closest_marker("thorough")]
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in left_out]
+        items[:] = [item for item in items if not item.get_closest_marker("thorough")]
+    items.sort(key=_rank)
+
+
+def _rank(item: pytest.Item) -> int:
+    """Return a test's place by its folder; the order within a folder stays."""
+    ranks = [rank for rank, folder in enumerate(FIRST) if item.nodeid.startswith(folder)]
+    return ranks[0] if ranks else len(FIRST)
+
+
+@pytest.hookimpl(tryfirst=True)  # before a fixture boots the lab
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what would start after the budget."""
+    if time.monotonic() > item.config.stash.get(BUDGET, float("inf")):
+        pytest.skip(CUT)
+
+
+def pytest_report_teststatus(
+    report: pytest.CollectReport | pytest.TestReport,
+) -> tuple[str, str, str] | None:
+    """Keep what the budget cut apart from what cannot run on this machine."""
+    return ("cut", "c", "CUT") if report.skipped and CUT in str(report.longrepr) else None
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """List what the budget cut, by file."""
+    cut = Counter(_list_files(terminalreporter.stats.get("cut", [])))
+    if cut:
+        terminalreporter.section(f"not started within --budget: {cut.total()} tests")
+        for name, count in cut.items():
+            terminalreporter.line(f"{count:5} {name}")
+
+
+def _list_files(reports: list[pytest.TestReport]) -> Iterator[str]:
+    for report in reports:
+        yield report.nodeid.partition("::")[0]

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,7 @@ from sparkfleet.lab import fleet, paths
 from sparkfleet.launch.host import memory_guard, processes
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.open import open_connection
-from tests.commandline import Done, follow, started
+from tests.commandline import Done, Event, becomes, type_command
 from tests.commandline import processes as engines
 from tests.standin import engine
 
@@ -40,10 +39,9 @@ class Cluster:
     def __init__(self, inventory: Path) -> None:
         self._inventory = inventory
 
-    def type(self, *words: str, at: str = "never said", deed: Callable[[], object] = dict) -> Done:
-        """Type a command line; do `deed` when a line of its output holds `at`."""
-        with started(*words, "--inventory", str(self._inventory)) as child:
-            return follow(child, at, deed)
+    def type(self, *words: str, events: Sequence[Event] = ()) -> Done:
+        """Run a command line to its end; `events` happen meanwhile."""
+        return type_command(*words, "--inventory", str(self._inventory), events=events)
 
 
 @pytest.fixture(scope="module")
@@ -70,13 +68,6 @@ def _sleeps() -> list[str]:
     return fleet.run_on(WORKER, ["pgrep", "-a", "sleep"], check=False).stdout.splitlines()
 
 
-def _soon(holds: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + 10
-    while not holds() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return holds()
-
-
 def test_what_is_ours_ends_though_nobody_is_connected_and_the_disk_is_full() -> None:
     host = load_inventory([str(paths.INVENTORY)]).hosts[WORKER]
     fleet.run_on(WORKER, ["sh", "-c", "sleep 999 >/dev/null 2>&1 &"])
@@ -87,14 +78,15 @@ def test_what_is_ours_ends_though_nobody_is_connected_and_the_disk_is_full() -> 
     assert len(_sleeps()) == 3
     fleet.set_fault(WORKER, "disk-full")
     _fall()
-    assert _soon(lambda: len(_sleeps()) == 1), _sleeps()
+    assert becomes(lambda: len(_sleeps()) == 1), _sleeps()
     fleet.set_fault(WORKER, "disk-full", clear=True)
     assert "sleep 999" in _sleeps()[0]
 
 
 def test_memory_that_falls_during_a_start_is_its_first_cause(cluster: Cluster) -> None:
     engine.misbehave(HEAD, "serve", at="Starting to load model", hang=True)
-    done = cluster.type("cluster.up", "--tp", "2", at="TASK [Wait until", deed=_fall)
+    fall = Event(mark="TASK [Wait until", deed=lambda _: _fall())
+    done = cluster.type("cluster.up", "--tp", "2", events=[fall])
     assert done.code == 2, done.output
     told = r"fatal: \[spark-02\] FAILED! => memory guard: 0\.1 GiB were available at .* loading"
     assert re.search(told, done.output), done.output
@@ -119,7 +111,7 @@ def test_a_rank_that_was_ended_while_it_served_shows_why_and_is_started_again(
     again = cluster.type("cluster.up", "--tp", "2")
     assert again.recap(WORKER)["changed"] == 0, again.output
     _fall()
-    assert _soon(lambda: engines(WORKER) == {}), engines(WORKER)
+    assert becomes(lambda: engines(WORKER) == {}), engines(WORKER)
     status = cluster.type("cluster.status")
     assert "spark-02: memory guard: 0.1 GiB were available" in status.output
     assert "while serving" in status.output

@@ -34,8 +34,8 @@ ASK = f"""rm -f {RULE} /etc/sudoers.d/90-nvidia
 echo 'nvidia ALL=(ALL:ALL) ALL' >{ASKING}
 echo "$1" | chpasswd"""
 HOLD = (
-    "python3 -c \"import socket, time; s = socket.create_server(('', 8000)); time.sleep(60)\" "
-    ">/dev/null 2>&1 & echo $!; sleep 0.5"
+    "python3 -c \"import socket, time; s = socket.create_server(('', 8000)); time.sleep(600)\" "
+    ">/dev/null 2>&1 & echo $!; until ss -Htln sport = :8000 | grep -q .; do sleep 0.1; done"
 )
 
 

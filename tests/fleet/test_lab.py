@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +16,7 @@ import yaml
 from sparkfleet.errors import UsageError
 from sparkfleet.lab import fleet, paths
 from sparkfleet.lab.plan import plan_fleet
+from tests.commandline import PATIENCE, becomes
 
 pytestmark = [
     pytest.mark.fleet,
@@ -24,13 +24,21 @@ pytestmark = [
 ]
 
 OUTPUTS = Path(__file__).parents[1] / "outputs"
-JUMBO = ["ping", "-c", "1", "-W", "1", "-M", "do", "-s", "8972"]
+JUMBO = ["ping", "-c", "1", "-W", "10", "-M", "do", "-s", "8972"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def removed() -> Iterator[None]:
+    """Begin without a fleet, and leave none."""
+    fleet.remove_fleet()
+    yield
+    fleet.remove_fleet()
 
 
 @pytest.fixture
-def pair() -> Iterator[fleet.LabFleet]:
-    yield fleet.start_fleet()
-    fleet.remove_fleet()
+def pair(removed: None) -> fleet.LabFleet:
+    """Return a fleet of two: the one that another test booted, if it is as good as new."""
+    return fleet.start_fleet()
 
 
 def _ssh(running: fleet.LabFleet, host: int, command: str) -> subprocess.CompletedProcess[str]:
@@ -43,7 +51,7 @@ def _ssh(running: fleet.LabFleet, host: int, command: str) -> subprocess.Complet
         capture_output=True,
         text=True,
         check=False,
-        timeout=20,
+        timeout=PATIENCE,
     )
 
 
@@ -127,9 +135,11 @@ def test_hosts_see_their_own_processes_and_memory_only(pair: fleet.LabFleet) -> 
 
 def test_orphans_are_reaped(pair: fleet.LabFleet) -> None:
     _ssh(pair, 0, "for i in 1 2 3; do (setsid sleep 0.1 &) ; done")
-    time.sleep(0.5)
-    states = _ssh(pair, 0, "cat /proc/[0-9]*/stat").stdout.splitlines()
-    assert [line for line in states if line.rpartition(")")[2].split()[0] == "Z"] == []
+
+    def sleeping() -> bool:  # a process that is not reaped keeps its name
+        return "(sleep)" in _ssh(pair, 0, "cat /proc/[0-9]*/stat").stdout
+
+    assert becomes(lambda: not sleeping())
 
 
 def test_the_outside_world_is_unreachable_at_once(pair: fleet.LabFleet) -> None:
@@ -168,10 +178,13 @@ def test_up_of_another_size_replaces_the_fleet(pair: fleet.LabFleet) -> None:
 
 def test_up_replaces_a_fleet_that_has_lost_a_host(pair: fleet.LabFleet) -> None:
     os.kill(pair.hosts[0].pid1, signal.SIGKILL)
-    time.sleep(0.1)
-    seen = fleet.read_fleet()
-    assert seen is not None
-    assert [host.alive for host in seen.hosts] == [False, True]
+
+    def alive() -> list[bool]:
+        seen = fleet.read_fleet()
+        assert seen is not None
+        return [host.alive for host in seen.hosts]
+
+    assert becomes(lambda: alive() == [False, True])
     assert all(host.alive for host in fleet.start_fleet().hosts)
 
 
@@ -221,13 +234,24 @@ def test_down_leaves_nothing() -> None:
     assert _traces() == before
 
 
-@pytest.mark.parametrize("after", [0.08, 0.12, 0.16, 0.2, 0.26, 0.34])
-def test_down_leaves_nothing_of_a_boot_that_was_killed(after: float) -> None:
+@pytest.mark.parametrize(
+    "point",
+    [
+        paths.LOCK,
+        paths.LAYERS,
+        paths.NAMESPACES / "sfl01",
+        paths.NAMESPACES / "sfl08",
+        paths.KNOWN_HOSTS,
+        paths.STATE,
+    ],
+)
+def test_down_leaves_nothing_of_a_boot_that_was_killed(point: Path) -> None:
     fleet.remove_fleet()
     before = _traces()
-    boot = "from sparkfleet.lab import fleet; fleet.up(8)"
+    boot = "from sparkfleet.lab import fleet; fleet.start_fleet(8)"
     with subprocess.Popen([sys.executable, "-c", boot], cwd=Path(__file__).parents[2]) as process:
-        time.sleep(after)
+        while not point.exists():
+            assert process.poll() is None
         process.kill()
     fleet.remove_fleet()
     assert _traces() == before

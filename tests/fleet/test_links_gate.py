@@ -228,7 +228,7 @@ def test_a_firewall_names_the_ports_that_do_not_answer(lab: LabFleet) -> None:
 
 def test_a_port_that_something_else_serves_is_no_refusal(lab: LabFleet) -> None:
     """As in a second `cluster.up`: Ray listens, on every address, and does not know our proof."""
-    serve = "import socket, time; socket.create_server(('', 6379)); print('up'); time.sleep(60)"
+    serve = "import socket, time; socket.create_server(('', 6379)); print('up'); time.sleep(600)"
     with subprocess.Popen(
         ["nsenter", "-t", str(lab.hosts[0].pid1), "-n", "python3", "-u", "-c", serve],
         stdout=subprocess.PIPE,

@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,7 +22,7 @@ from sparkfleet.model import Host
 from sparkfleet.remote.channel import Channel
 from sparkfleet.remote.connection import Connection
 from sparkfleet.remote.ssh import SshConnection, connect_ssh
-from tests.commandline import command_line, started
+from tests.commandline import becomes, command_line, started
 from tests.scenes import play
 
 pytestmark = [
@@ -82,13 +81,6 @@ def _sleeping(mark: str) -> list[str]:
     return [name for name in NAMES if mark in fleet.run_on(name, ["sh", "-c", SLEEPERS]).stdout]
 
 
-def _until(holds: Callable[[], bool], seconds: float = 20) -> bool:
-    deadline = time.monotonic() + seconds
-    while not holds() and time.monotonic() < deadline:
-        time.sleep(0.1)
-    return holds()
-
-
 @pytest.fixture
 def slow(lab: LabFleet, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], str, Path]]:
     """Start a run that makes a folder and then sleeps; return it, the mark and the folder."""
@@ -99,7 +91,7 @@ def slow(lab: LabFleet, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str],
     )
     words = ("playbook.run", str(tmp_path / "slow.yml"), "--inventory", str(lab.inventory))
     with started(*words) as child:
-        assert _until(lambda: _sleeping(mark) == list(NAMES))
+        assert becomes(lambda: _sleeping(mark) == list(NAMES))
         yield child, mark, made
         child.kill()
 
@@ -117,7 +109,7 @@ def test_a_killed_run_leaves_no_command_on_any_host(
 ) -> None:
     child, mark, made = slow
     child.kill()
-    assert _until(lambda: _sleeping(mark) == [])
+    assert becomes(lambda: _sleeping(mark) == [])
     for name in _exists(made):
         fleet.run_on(name, ["rmdir", str(made)])
 
@@ -132,7 +124,7 @@ def test_ctrl_c_ends_the_commands_and_undoes_the_rest(
     output = child.communicate(timeout=60)[0]
     assert child.returncode == 130, output
     assert "interrupted; rolling back" in output
-    assert _until(lambda: _sleeping(mark) == [])
+    assert becomes(lambda: _sleeping(mark) == [])
     assert _exists(made) == []
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from sparkfleet.lab import fleet
-from tests.commandline import Done, chat, command_line, follow, started
+from tests.commandline import Done, Event, chat, command_line, type_command
 from tests.standin import engine
 
 pytestmark = [
@@ -20,6 +20,7 @@ pytestmark = [
 ]
 HOSTS = ("spark-01", "spark-02")
 ADDRESS = "10.78.0.1"  # of spark-01
+FIRST_LOOK = "KV cache 0%"
 PARSERS = {
     "enable-auto-tool-choice": True,
     "tool-call-parser": "hermes",
@@ -58,6 +59,7 @@ def up(run: Run, *, parsers: bool = False, **misbehaviour: float) -> None:
 
 
 def test_nothing_is_served_before_a_start(run: Run) -> None:
+    assert run("cluster.down").code == 0  # what another test left
     done = run("serve.smoke")
     assert done.code == 2
     assert "no host of the cluster serves anything" in done.output
@@ -101,6 +103,7 @@ def test_a_bench_is_held_against_what_was_published(run: Run) -> None:
 
 
 def test_an_answer_that_is_too_long_is_refused_in_the_servers_words(run: Run) -> None:
+    up(run)
     done = run("serve.bench", "--answer", "300")
     assert done.code == 2
     assert "max_tokens=300 cannot be greater than max_model_len=256" in done.output
@@ -109,8 +112,8 @@ def test_an_answer_that_is_too_long_is_refused_in_the_servers_words(run: Run) ->
 def test_a_watch_shows_what_was_done_between_two_looks(run: Run, inventory: str) -> None:
     up(run)
     words = ["serve.watch", "--every", "1s", "--count", "2", "--inventory", inventory]
-    with started(*words) as child:
-        done = follow(child, "KV cache 0%", lambda: chat(ADDRESS, "12*17", model="standin"))
+    request = Event(mark=FIRST_LOOK, deed=lambda _: chat(ADDRESS, "12*17", model="standin"))
+    done = type_command(*words, events=[request])
     assert done.code == 0, done.output
     *_, idle, busy = done.output.splitlines()
     assert "0.0 tokens/s generated, 0.0 read, 0 requests running, 0 waiting, KV cache 0%" in idle
@@ -120,8 +123,8 @@ def test_a_watch_shows_what_was_done_between_two_looks(run: Run, inventory: str)
 
 def test_a_watch_ends_well_by_ctrl_c(run: Run, inventory: str) -> None:
     up(run)
-    with started("serve.watch", "--inventory", inventory) as child:
-        done = follow(child, "KV cache 0%", lambda: child.send_signal(signal.SIGINT))
+    interrupt = Event(mark=FIRST_LOOK, deed=lambda child: child.send_signal(signal.SIGINT))
+    done = type_command("serve.watch", "--inventory", inventory, events=[interrupt])
     assert done.code == 0, done.output
 
 
@@ -129,8 +132,8 @@ def test_a_watch_goes_on_while_the_endpoint_is_gone(run: Run, inventory: str) ->
     up(run)
     words = ["serve.watch", "--every", "1s", "--count", "3", "--inventory", inventory]
     kill = ["pkill", "-9", "-f", "bin/vllm serve"]
-    with started(*words) as child:
-        done = follow(child, "KV cache 0%", lambda: fleet.run_on("spark-01", kill, check=False))
+    loss = Event(mark=FIRST_LOOK, deed=lambda _: fleet.run_on("spark-01", kill, check=False))
+    done = type_command(*words, events=[loss])
     assert done.code == 2, done.output
     assert "the endpoint does not answer; spark-01 " in done.output
 

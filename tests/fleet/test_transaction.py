@@ -15,9 +15,16 @@ import pytest
 
 from sparkfleet.lab import fleet
 from sparkfleet.lab.fleet import LabFleet
-from tests.commandline import Done, command_line, follow, processes, started
+from tests.commandline import (
+    Child,
+    Done,
+    Event,
+    becomes,
+    command_line,
+    processes,
+    type_command,
+)
 from tests.standin import engine
-from tests.standin.cluster import within
 
 pytestmark = [
     pytest.mark.fleet,
@@ -74,8 +81,8 @@ def serving(run: Run) -> str:
 
 def killed(inventory: str, mark: str, *words: str) -> None:
     """Start `cluster.up` and kill the tool as nobody can catch when its output holds `mark`."""
-    with started(*UP, *words, "--inventory", inventory) as child:
-        done = follow(child, mark, lambda: child.send_signal(signal.SIGKILL))
+    kill = Event(mark=mark, deed=lambda child: child.send_signal(signal.SIGKILL))
+    done = type_command(*UP, *words, "--inventory", inventory, events=[kill])
     assert done.code == -signal.SIGKILL, done.output
 
 
@@ -193,17 +200,15 @@ def test_a_second_interrupt_leaves_the_rest_to_the_next_run(
     run: Run, serving: str, inventory: str, lab: LabFleet
 ) -> None:
     engine.misbehave("spark-01", "serve", at="start", hang=True)
-    marks, lines = ["TASK [Join gate]", "is being restarted"], []
-    with started(*UP, *SECOND, "--inventory", inventory) as child:
-        assert child.stdout is not None
-        for line in child.stdout:
-            lines.append(line)
-            if marks and marks[0] in line:
-                marks.pop(0)
-                child.send_signal(signal.SIGINT)
-        code = child.wait(30)
-    assert code == 130, lines
-    assert "cluster.up completes it" in "".join(lines)
+
+    def interrupt(child: Child) -> None:
+        child.send_signal(signal.SIGINT)
+
+    marks = ("TASK [Join gate]", "is being restarted")
+    events = [Event(mark=mark, deed=interrupt) for mark in marks]
+    done = type_command(*UP, *SECOND, "--inventory", inventory, events=events)
+    assert done.code == 130, done.output
+    assert "cluster.up completes it" in done.output
     engine.behave(*HOSTS)
     done = run(*UP)
     assert done.code == 0, done.output
@@ -238,11 +243,11 @@ def test_status_tells_roles_memory_ray_and_the_endpoint(run: Run, serving: str) 
 
 
 def test_a_lost_host_is_unknown_until_it_answers(run: Run, serving: str, inventory: str) -> None:
-    with started(*UP, *SECOND, "--inventory", inventory) as child:
-        done = follow(child, "TASK [Join gate]", lambda: fleet.power_off_host("spark-02"))
+    loss = Event(mark="TASK [Join gate]", deed=lambda _: fleet.power_off_host("spark-02"))
+    done = type_command(*UP, *SECOND, "--inventory", inventory, events=[loss])
     assert done.code in (2, 4, 6), done.output
     assert "previous deployment stays down: spark-02 cannot be reached" in done.output
-    assert within(3, lambda: processes("spark-01") == {})  # who asked Ray a question ends soon
+    assert becomes(lambda: processes("spark-01") == {})  # a client of Ray ends after its head
     status = run("cluster.status")
     assert status.code == 4
     assert re.search(r"spark-01 +interrupted", status.output), status.output

@@ -7,16 +7,14 @@ import os
 import pty
 import re
 import signal
-import subprocess
-import time
 import urllib.error
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from sparkfleet.lab import fleet
 from sparkfleet.lab.fleet import LabFleet
-from tests.commandline import Done, chat, command_line, follow, processes, started
+from tests.commandline import Done, Event, becomes, chat, command_line, processes, type_command
 from tests.standin import engine
 
 HOSTS = ("spark-01", "spark-02")
@@ -27,10 +25,6 @@ SHOW = (
     f"cd {FOLDER} 2>/dev/null && find . ! -path './logs/*' -type f"
     " -exec sh -c 'echo \"<<< $1\"; cat $1' _ {} \\;"
 )
-SERVES_AGAIN = 15.0  # s; the stand-in needs one
-NEVER = "no line has this"
-
-Child = subprocess.Popen[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,16 +56,11 @@ class Cluster:
     inventory: Path
     first: dict[str, str] = field(default_factory=dict)  # the previous deployment's hash, by host
 
-    def run(self, *words: str) -> Done:
-        """Run a command line to its end."""
-        return self.watched(words, NEVER, lambda _: None)
+    def run(self, *words: str, events: Sequence[Event] = ()) -> Done:
+        """Run a command line to its end; `events` happen meanwhile."""
+        return type_command(*words, "--inventory", str(self.inventory), events=events)
 
-    def watched(self, words: Iterable[str], mark: str, deed: Callable[[Child], object]) -> Done:
-        """Run a command line; do `deed` once it prints a line with `mark`."""
-        with started(*words, "--inventory", str(self.inventory)) as child:
-            return follow(child, mark, lambda: deed(child))
-
-    def hung_up(self, words: Iterable[str], mark: str) -> int:
+    def hung_up(self, words: Sequence[str], mark: str) -> int:
         """Run a command line on a terminal, close that at a line with `mark`; return its status."""
         pid, terminal = pty.fork()
         if pid == 0:
@@ -84,9 +73,9 @@ class Cluster:
                 text += screen.read(4096)
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
-    def up(self, *words: str) -> Done:
+    def up(self, *words: str, events: Sequence[Event] = ()) -> Done:
         """Run `cluster.up --tp 2` to its end."""
-        return self.run("cluster.up", "--tp", "2", *words)
+        return self.run("cluster.up", "--tp", "2", *words, events=events)
 
     def serve(self) -> dict[str, Seen]:
         """See to it that the previous deployment of all cases serves; return what that looks like.
@@ -134,7 +123,7 @@ class Cluster:
 
     def answers_again(self) -> bool:
         """Return whether it does so before long."""
-        return within(SERVES_AGAIN, self.answers)
+        return becomes(self.answers)
 
 
 def look(host: str) -> Seen:
@@ -150,16 +139,6 @@ def look(host: str) -> Seen:
         processes=processes(host),
         ports=frozenset(int(port) for port in re.findall(r":(\d+) +\S+:\*", listeners)),
     )
-
-
-def within(seconds: float, holds: Callable[[], bool]) -> bool:
-    """Return whether `holds` becomes true within `seconds`."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if holds():
-            return True
-        time.sleep(0.1)
-    return False
 
 
 def boot(host: str) -> None:

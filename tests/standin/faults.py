@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import signal
-import time
 from collections.abc import Callable
 
 from sparkfleet.lab import fleet
-from tests.commandline import processes
-from tests.standin.cluster import Child, within
+from tests.commandline import Child, becomes, processes
+from tests.standin.cluster import FOLDER
 
 Deed = Callable[[Child], object]
 
@@ -37,13 +36,13 @@ def send(number: signal.Signals) -> Deed:
     return lambda child: child.send_signal(number)
 
 
-def twice(number: signal.Signals) -> Deed:
-    """Return the deed of somebody impatient: the signal again, once undoing has begun."""
+def logged(host: str, role: str, text: str, then: Deed = nothing) -> Deed:
+    """Return the deed that waits until the log of a role has `text`, and then does `then`."""
+    search = ["grep", "-qF", text, f"{FOLDER}/logs/{role}.log"]
 
     def deed(child: Child) -> None:
-        child.send_signal(number)
-        time.sleep(0.3)
-        child.send_signal(number)
+        assert becomes(lambda: fleet.run_on(host, search, check=False).returncode == 0), search
+        then(child)
 
     return deed
 
@@ -83,7 +82,7 @@ def occupied(host: str, port: int) -> Callable[[], None]:
         script = f"su nvidia -c '{words}'"
         fleet.run_on(host, ["sh", "-c", script])
         held = ["sh", "-c", f"ss -Htln sport = :{port} | grep -q LISTEN"]
-        assert within(5, lambda: fleet.run_on(host, held, check=False).returncode == 0)
+        assert becomes(lambda: fleet.run_on(host, held, check=False).returncode == 0)
 
     return deed
 

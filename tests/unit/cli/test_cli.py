@@ -17,6 +17,7 @@ from sparkfleet.cli.options import parse_options
 from sparkfleet.errors import GateError, UnreachableError, UsageError
 from sparkfleet.model import Host, Value
 from sparkfleet.remote.pool import Answers
+from tests.commandline import run_command
 
 CHECKOUT = Path(__file__).parents[3]
 PAIR = str(CHECKOUT / "inventories" / "pair.yml")
@@ -34,7 +35,9 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
     """Type a command line in an empty folder."""
     monkeypatch.delenv("SPARKFLEET_INVENTORY", raising=False)
 
-    def type_it(*words: str, program: tuple[str, ...] = ("-m", "sparkfleet")) -> Any:
+    def type_it(*words: str, program: tuple[str, ...] = ()) -> Any:
+        if not program:
+            return run_command(*words, cwd=tmp_path)
         return subprocess.run(
             [sys.executable, *program, *words],
             capture_output=True,

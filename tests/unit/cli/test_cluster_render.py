@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +18,8 @@ from sparkfleet.cli.cluster.output_folder import RECORD, check_output_folder, wr
 from sparkfleet.errors import UsageError
 from sparkfleet.weights import hub
 from sparkfleet.weights.manifest import Manifest, ModelFile
+from tests.budget import scale_examples
+from tests.commandline import run_command
 from tests.weights import COMMIT
 
 INVENTORY = """\
@@ -56,13 +57,7 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
 
     def type_it(*words: str) -> subprocess.CompletedProcess[str]:
         task = ["cluster.render", "--inventory", "inventory.yml", "--recipe", "own.yml", "--solo"]
-        return subprocess.run(
-            [sys.executable, "-m", "sparkfleet", *task, *words],
-            capture_output=True,
-            text=True,
-            cwd=tmp_path,
-            check=False,
-        )
+        return run_command(*task, *words, cwd=tmp_path)
 
     return type_it
 
@@ -245,7 +240,9 @@ PIECES = st.sampled_from(["..", ".", "", "link", "a", "x", "~", "\0", "\ud800", 
 
 
 @settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=scale_examples(20),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(st.lists(st.lists(PIECES, max_size=4).map("/".join), max_size=3))
 def test_whatever_a_record_names_nothing_beside_is_touched(

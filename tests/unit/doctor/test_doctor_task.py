@@ -15,6 +15,7 @@ import pytest
 
 from sparkfleet.cli.doctor.tasks import has_log_argument
 from sparkfleet.doctor import account
+from tests.commandline import run_command
 
 OUTPUTS = Path(__file__).parents[2] / "outputs"
 CHECKOUT = Path(__file__).parents[3]
@@ -41,16 +42,17 @@ Ask = Callable[..., subprocess.CompletedProcess[str]]
 def ask(tmp_path: Path) -> Ask:
     """Type `doctor` as a user whose runs are below `state`."""
 
-    def type_it(
-        *words: str, given: str = "", program: tuple[str, ...] = ("-m", "sparkfleet")
-    ) -> Any:
+    def type_it(*words: str, given: str = "", program: tuple[str, ...] = ()) -> Any:
+        env = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")}
+        if not program:
+            return run_command("doctor", *words, env=env, given=given)
         return subprocess.run(
             [sys.executable, *program, "doctor", *words],
             input=given,
             capture_output=True,
             text=True,
             check=False,
-            env={**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")},
+            env=env,
         )
 
     return type_it

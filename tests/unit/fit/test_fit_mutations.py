@@ -17,6 +17,7 @@ from sparkfleet.fit.memory import NodeMemory, evaluate_nodes
 from sparkfleet.fit.options import ServeOptions, Speculation
 from sparkfleet.fit.requirements import estimate_requirements
 from sparkfleet.fit.verdicts import build_fit_verdict
+from tests.budget import scale_examples
 from tests.models import CONFIGS
 
 VALUES = st.one_of(
@@ -54,7 +55,7 @@ def answer(tree: Any) -> None:
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=scale_examples(30), deadline=None)
 def test_a_changed_config_is_answered_or_refused(data: st.DataObject) -> None:
     tree = json.loads(json.dumps(data.draw(st.sampled_from(list(TREES.values())))))
     for _ in range(data.draw(st.integers(1, 3))):

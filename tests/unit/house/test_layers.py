@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import subprocess
 import sys
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 
 import pytest
 
-PACKAGE = Path(__file__).parents[3] / "sparkfleet"
+from tests.source import PACKAGE, list_imports
 
 LAYERS = (
     ("door",),
@@ -37,22 +35,8 @@ DOORS = {
 }
 
 
-def _modules() -> Iterator[tuple[str, ast.Module]]:
-    for path in sorted(PACKAGE.rglob("*.py")):
-        yield path.relative_to(PACKAGE).as_posix(), ast.parse(path.read_text())
-
-
-def _imports(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
-
-
-def _ours(tree: ast.Module) -> Iterator[str]:
-    for name in _imports(tree):
+def _ours(imports: Iterable[str]) -> Iterator[str]:
+    for name in imports:
         package, _, rest = name.partition(".")
         if package == "sparkfleet" and rest:
             yield rest.split(".")[0]
@@ -61,8 +45,8 @@ def _ours(tree: ast.Module) -> Iterator[str]:
 def test_imports_point_down_only() -> None:
     upward = [
         f"{name} imports {target}"
-        for name, tree in _modules()
-        for target in set(_ours(tree))
+        for name, imports in list_imports().items()
+        for target in set(_ours(imports))
         if (own := name.split("/")[0].removesuffix(".py")) in RANK
         and target in RANK
         and RANK[target] > RANK[own]
@@ -71,7 +55,7 @@ def test_imports_point_down_only() -> None:
 
 
 def test_every_package_has_a_layer() -> None:
-    names = {name.split("/")[0].removesuffix(".py") for name, _ in _modules()}
+    names = {name.split("/")[0].removesuffix(".py") for name in list_imports()}
     assert names - {"__init__", "__main__", "onhost"} == set(RANK)
 
 
@@ -79,8 +63,8 @@ def test_every_package_has_a_layer() -> None:
 def test_a_heavy_library_has_one_door(library: str) -> None:
     users = {
         name
-        for name, tree in _modules()
-        if any(used.split(".")[0] == library for used in _imports(tree))
+        for name, imports in list_imports().items()
+        if any(used.split(".")[0] == library for used in imports)
     }
     assert users == DOORS[library]
 
@@ -88,8 +72,8 @@ def test_a_heavy_library_has_one_door(library: str) -> None:
 def test_invoke_is_imported_by_the_command_line_only() -> None:
     users = {
         name
-        for name, tree in _modules()
-        if any(used.split(".")[0] == "invoke" for used in _imports(tree))
+        for name, imports in list_imports().items()
+        if any(used.split(".")[0] == "invoke" for used in imports)
     }
     assert users
     assert all(name.startswith("cli/") for name in users)
@@ -99,9 +83,9 @@ def test_programs_for_hosts_import_the_standard_library_and_each_other_only() ->
     allowed = set(sys.stdlib_module_names) | {"ray", "torch"}
     foreign = [
         f"{name} imports {used}"
-        for name, tree in _modules()
+        for name, imports in list_imports().items()
         if name.startswith("onhost/")
-        for used in _imports(tree)
+        for used in imports
         if used.split(".")[0] not in allowed and not used.startswith("sparkfleet.onhost.")
     ]
     assert foreign == []
@@ -110,9 +94,9 @@ def test_programs_for_hosts_import_the_standard_library_and_each_other_only() ->
 def test_the_control_side_imports_only_the_shared_modules_of_onhost() -> None:
     others = {
         f"{name} imports {used}"
-        for name, tree in _modules()
+        for name, imports in list_imports().items()
         if not name.startswith("onhost/")
-        for used in _imports(tree)
+        for used in imports
         if used.startswith("sparkfleet.onhost.") and not used.startswith("sparkfleet.onhost.shared")
     }
     assert others == set()

@@ -15,6 +15,7 @@ from sparkfleet import safe_paths
 from sparkfleet.onhost.shared import paths
 from sparkfleet.onhost.shared.paths import RefusedError
 from sparkfleet.safe_paths import UnexpectedError
+from tests.budget import scale_examples
 
 PIECES = [
     *("", ".", "..", "...", "~", "-", "-x", ".ssh", "a", "blobs", "in", "out", "loop", "x" * 256),
@@ -34,7 +35,7 @@ PIECES = [
     *("%2e%2e", "..\\", ". ", " ..", "日本", "é" * 128),
 ]
 HOSTILE = st.lists(st.sampled_from(PIECES) | st.text(max_size=5), max_size=6).map("/".join)
-EXAMPLES = int(os.environ.get("SPARKFLEET_MUTATIONS", "400"))
+EXAMPLES = scale_examples(80)
 ONCE = settings(
     max_examples=EXAMPLES,
     deadline=None,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
-PACKAGE = Path(__file__).parents[3] / "sparkfleet"
+from tests.source import PACKAGE, list_functions, parse_package
+
 MOST_LINES = 400
 MOST_BODY = 40
 MOST_POSITIONAL = 4
@@ -42,17 +43,6 @@ SHARED_NAMES = {
     "check": "receiver and place check their requests, each alone on a host",
     "read_optional_text": "programs for hosts travel alone",
 }
-TREES = {
-    path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text())
-    for path in sorted(PACKAGE.rglob("*.py"))
-}
-
-
-def _find_functions() -> Iterator[tuple[str, ast.FunctionDef]]:
-    for name, tree in TREES.items():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.FunctionDef):
-                yield f"{name}:{node.lineno} {node.name}", node
 
 
 def _measure_body(node: ast.FunctionDef) -> int:
@@ -106,33 +96,39 @@ def test_modules_are_small() -> None:
 
 
 def test_function_bodies_are_small() -> None:
-    assert [place for place, node in _find_functions() if _measure_body(node) > MOST_BODY] == []
+    assert [
+        place for place, node in list_functions().items() if _measure_body(node) > MOST_BODY
+    ] == []
 
 
 def test_functions_take_few_positional_parameters() -> None:
     crowded = [
         place
-        for place, node in _find_functions()
+        for place, node in list_functions().items()
         if len([arg for arg in node.args.args if arg.arg not in ("self", "cls")]) > MOST_POSITIONAL
     ]
     assert crowded == []
 
 
 def test_modules_import_few_others() -> None:
-    crowded = {name for name, tree in TREES.items() if len(_list_imports(tree)) > MOST_IMPORTS}
+    crowded = {
+        name for name, tree in parse_package().items() if len(_list_imports(tree)) > MOST_IMPORTS
+    }
     assert crowded - COMPOSING == set()
 
 
 def test_folders_hold_few_modules() -> None:
-    folders = Counter(str(Path(name).parent) for name in TREES if not name.endswith("__init__.py"))
+    folders = Counter(
+        str(Path(name).parent) for name in parse_package() if not name.endswith("__init__.py")
+    )
     assert {name: count for name, count in folders.items() if count > MOST_MODULES} == {}
 
 
 def test_modules_do_not_import_each_other() -> None:
-    names = {_name_module(path) for path in TREES}
+    names = {_name_module(path) for path in parse_package()}
     edges = {
         _name_module(path): _find_targets(tree, names) - {_name_module(path)}
-        for path, tree in TREES.items()
+        for path, tree in parse_package().items()
     }
     assert {name for name in _find_cycle(edges) if ".recipes.fit" not in name} == set()
 
@@ -140,7 +136,7 @@ def test_modules_do_not_import_each_other() -> None:
 def test_a_public_function_of_a_module_has_a_name_of_its_own() -> None:
     counts = Counter(
         node.name
-        for name, tree in TREES.items()
+        for name, tree in parse_package().items()
         if not name.endswith("tasks.py")  # a task is named by its group and its function
         for node in tree.body
         if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")
@@ -152,7 +148,7 @@ def test_a_public_function_of_a_module_has_a_name_of_its_own() -> None:
 def test_a_class_has_a_name_of_its_own() -> None:
     counts = Counter(
         node.name
-        for tree in TREES.values()
+        for tree in parse_package().values()
         for node in ast.walk(tree)
         if isinstance(node, ast.ClassDef)
     )

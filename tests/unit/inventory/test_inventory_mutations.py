@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -12,13 +11,14 @@ from hypothesis import strategies as st
 
 from sparkfleet import inventory
 from sparkfleet.errors import InventoryError
+from tests.budget import scale_examples
 
 ROOT = Path(__file__).parents[3]
 SEEDS = [
     *sorted((ROOT / "inventories").glob("*.yml")),
     *sorted((ROOT / "tests" / "contract" / "inventories").glob("*.*")),
 ]
-EXAMPLES = int(os.environ.get("SPARKFLEET_MUTATIONS", "400"))
+EXAMPLES = scale_examples(80)
 TOKENS = r"""
 {{ x }}|{{|{% if|{{ inventory_hostname }}|{{ hostvars }}|!vault x|!!set |!unsafe |&a |*a|<<: *a
 [|]|{|}|: |- |#|'|"|>|[1:3]|[3:1]|[a:|null|~|0|-1|1e999|0x|2026-99-99|yes|=|? [a]|: b

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -14,6 +13,7 @@ import pytest
 from sparkfleet.cli.options import parse_options
 from sparkfleet.cli.run_playbook import run_playbook
 from sparkfleet.errors import InputError
+from tests.commandline import run_command
 
 ROOT = Path(__file__).parents[3]
 INVENTORY = """
@@ -43,9 +43,7 @@ def _run(project: Path, tasks: str, *, hosts: str = "sparks", **options: Any) ->
 
 
 def _typed(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "sparkfleet", *words], capture_output=True, text=True, check=False
-    )
+    return run_command(*words)
 
 
 def test_a_playbook_without_the_cluster_needs_no_recipe(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from sparkfleet.playbook.listing import build_listing, format_listing
 from sparkfleet.playbook.parse import load_playbook
 from sparkfleet.playbook.selection import ALL, Selection, select_tasks
 from sparkfleet.remote.connection import Connection
+from tests.budget import scale_examples
 from tests.scenes import inventory, scene
 
 ROOT = Path(__file__).parents[3]
@@ -50,7 +50,7 @@ EVERYTHING = """
 SEEDS = [EVERYTHING] * 3 + [
     path.read_text(encoding="utf-8") for path in sorted((ROOT / "playbooks").rglob("*.yml"))
 ]
-EXAMPLES = int(os.environ.get("SPARKFLEET_MUTATIONS", "300"))
+EXAMPLES = scale_examples(60)
 TOKENS = r"""
 {{ x }}|{{|}}|{% if|{%|{# |{{ 1/0 }}|{{ hostvars }}|{{ x | nofilter }}|{{ lookup('env','HOME') }}
 !vault x|!!set |!unsafe |&a |*a|<<: *a|[|]|{|}|: |- |#|'|"|>|null|~|0|-1|1e999|0x|.inf|.nan|yes|=

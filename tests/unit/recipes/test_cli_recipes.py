@@ -15,6 +15,7 @@ from sparkfleet.recipes.explanation import list_settings
 from sparkfleet.recipes.glossary import OPTIONS
 from sparkfleet.recipes.recipe import load_recipe
 from sparkfleet.resources import list_data_files
+from tests.commandline import run_command
 
 PAIR = Path(__file__).parents[3] / "inventories" / "pair.yml"
 CATALOGUE = list_data_files("playbooks/recipes", ".yml")
@@ -42,13 +43,7 @@ def call(tmp_path: Path) -> Call:
     """Type a task with its options in an empty folder and return what it prints."""
 
     def type_it(*words: str, code: int = 0) -> str:
-        done = subprocess.run(
-            [sys.executable, "-m", "sparkfleet", *words],
-            capture_output=True,
-            text=True,
-            cwd=tmp_path,
-            check=False,
-        )
+        done = run_command(*words, cwd=tmp_path)
         assert done.returncode == code, done.stderr
         return done.stdout if code == 0 else done.stderr
 

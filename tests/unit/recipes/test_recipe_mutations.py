@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +13,12 @@ from hypothesis import strategies as st
 from sparkfleet.cli.recipes.validate import run_recipe_rules
 from sparkfleet.errors import RecipeError, Where
 from sparkfleet.recipes.recipe import load_recipe
+from tests.budget import scale_examples
 
 ROOT = Path(__file__).parents[3]
 SEEDS = sorted((ROOT / "playbooks" / "recipes").glob("*.yml"))
 TOKEN = "hf_" + "a1B2" * 8
-EXAMPLES = int(os.environ.get("SPARKFLEET_MUTATIONS", "400"))
+EXAMPLES = scale_examples(80)
 TOKENS = r"""
 {{ x }}|{{|{% if|@MODEL@|!vault x|!!set |!unsafe |&a |*a|<<: *a|[|]|{|}|: |- |#|'|"|>
 null|~|0|-1|1e999|0x|.nan|2026-99-99|yes|=|? [a]|: b|vllm_args: [1]|vllm_args: x|vllm_env: {1: 2}

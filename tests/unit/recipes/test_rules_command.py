@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from tests.commandline import run_command
 
 EXPECTED = """\
 my.yml:
@@ -27,13 +28,7 @@ Validate = Callable[..., subprocess.CompletedProcess[str]]
 @pytest.fixture
 def validate(tmp_path: Path) -> Validate:
     def type_it(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "sparkfleet", "recipes.validate", *words],
-            capture_output=True,
-            text=True,
-            cwd=tmp_path,
-            check=False,
-        )
+        return run_command("recipes.validate", *words, cwd=tmp_path)
 
     return type_it
 

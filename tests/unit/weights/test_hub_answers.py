@@ -18,11 +18,12 @@ from sparkfleet.safe_paths import is_below
 from sparkfleet.weights import hub, layout
 from sparkfleet.weights.hub import HubError
 from sparkfleet.weights.manifest import Manifest, dump_manifest, parse_manifest, user_cache_folder
+from tests.budget import scale_examples
 from tests.doubles.hub_server import HubFile, HubServer
 from tests.weights import COMMIT, files, isolate, shard
 
 NAME = "org/model"
-EXAMPLES = int(os.environ.get("SPARKFLEET_MUTATIONS", "100"))
+EXAMPLES = scale_examples(20)
 INVENTORY = """\
 sparks:
   hosts:

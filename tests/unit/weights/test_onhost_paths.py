@@ -18,6 +18,7 @@ from sparkfleet.onhost.shared.paths import RefusedError
 from sparkfleet.onhost.weights import place, receiver, store
 from sparkfleet.remote.local import LocalConnection
 from sparkfleet.weights.transfer.session import ProgramSession
+from tests.budget import scale_examples
 from tests.weights import isolate
 
 GOOD = "hub/models--o--m/blobs/" + "0" * 64
@@ -34,7 +35,7 @@ LEADING = [
     "a//b",
     "a\0b",
 ]
-EXAMPLES = int(os.environ.get("SPARKFLEET_MUTATIONS", "200"))
+EXAMPLES = scale_examples(40)
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,26 @@
+"""How much a run of the tests tries: examples of a property, and the time that it may take."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import settings
+
+FACTOR = "SPARKFLEET_EXAMPLES"  # an environment variable: workers of xdist inherit it
+THOROUGH = 5
+
+
+def configure_examples(*, thorough: bool) -> None:
+    """Choose how many examples each property tries, before a test module is imported.
+
+    Without --thorough they are the same in every run, so that a gate which passed passes again.
+    """
+    os.environ.setdefault(FACTOR, str(THOROUGH if thorough else 1))
+    settings.register_profile("quick", max_examples=40, derandomize=True, deadline=None)
+    settings.register_profile("thorough", max_examples=400, deadline=None)
+    settings.load_profile("thorough" if thorough else "quick")
+
+
+def scale_examples(count: int) -> int:
+    """Return how many examples to try where the default run tries `count`."""
+    return int(count * float(os.environ.get(FACTOR, "1")))

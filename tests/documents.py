@@ -23,7 +23,7 @@ STATEMENT = re.compile(r"docker run -d|vllm serve|--speculative-config")
 
 @dataclass
 class Command:
-    """What a document has somebody type; empty where it leaves something out."""
+    """The command that a document shows; empty where it leaves something out."""
 
     image: str = ""
     model: str = ""

@@ -58,7 +58,7 @@ def settings(name: str = "spark-1", **variables: Any) -> Settings:
 
 
 def survey(**changes: Any) -> Survey:
-    """Return what a host with the image tells, and nothing of ours running."""
+    """Return the answer of a host with the image and no managed process."""
     found = Survey(
         home="/home/nvidia",
         folder="/home/nvidia/vllm/.sparkfleet/default",
@@ -141,7 +141,7 @@ def option(command: list[str] | tuple[str, ...], name: str) -> list[str]:
 
 
 def info(**changes: Any) -> dict[str, Any]:
-    """Return what `onhost/containers.py` tells of a daemon: `docker info` of the lab's Docker."""
+    """Return what `onhost/containers.py` reports of a daemon: `docker info` of the lab's Docker."""
     told = json.loads(INFO)
     return {"info": {**told, **changes}, "free": 10**12, "hook": False, "cdi": False}
 

@@ -1,4 +1,4 @@
-"""Configs of real models, each with its source in the file, and made ones beside them."""
+"""Configs of real models, each with its source in the file, and generated ones."""
 
 from __future__ import annotations
 

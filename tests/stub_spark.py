@@ -1,4 +1,4 @@
-"""A lab host whose image holds stand-ins for vLLM and Python: tells what it was given."""
+"""A lab host whose image holds stand-ins for vLLM and Python, which print what they were given."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests import gb10
 
 CLUSTER = "stub"
 STUB = "sparkfleet-stub:1"
-# Stand-ins in the image: `vllm` tells its arguments and its environment, and stays.
+# Stand-ins in the image: `vllm` prints its arguments and its environment, and keeps running.
 PROGRAMS = {
     "stub/vllm": """#!/bin/bash
 printf '%s\\0' "$@" | base64 -w0; echo

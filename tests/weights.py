@@ -159,7 +159,7 @@ def bundle(folder: Path, size: int = 200_000) -> tuple[Path, Manifest]:
 
 
 def self_signed(folder: Path) -> Path:
-    """Write a certificate for 127.0.0.1 that nobody else has signed, with its key."""
+    """Write a certificate for 127.0.0.1 that is self-signed, with its key."""
     path = folder / "certificate.pem"
     kind = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
     name = ("-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1")
@@ -170,7 +170,7 @@ def self_signed(folder: Path) -> Path:
 
 
 def resident(path: Path) -> int:
-    """Return how many pages of a file are in memory; mapping it brings none in."""
+    """Return how many pages of a file are in memory; mapping it loads none."""
     size = path.stat().st_size
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mmap.restype = ctypes.c_void_p

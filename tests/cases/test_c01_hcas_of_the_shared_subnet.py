@@ -23,7 +23,7 @@ def test_only_hcas_whose_netdev_is_in_the_shared_subnet_are_listed() -> None:
     assert _cluster().env("spark-1")["NCCL_IB_HCA"] == "rocep1s0f0,roceP2p1s0f0"
 
 
-def test_the_port_to_the_pc_is_no_reason_to_refuse() -> None:
+def test_the_port_to_the_pc_does_not_refuse_a_start() -> None:
     assert _cluster().refusals() == []
 
 

@@ -41,7 +41,7 @@ def test_the_wait_of_the_recorded_log_ends_the_start_with_both_addresses() -> No
     )
 
 
-def test_a_wait_for_a_node_that_ray_has_is_bounded_too_and_told_apart() -> None:
+def test_a_wait_for_a_node_that_ray_has_is_bounded_too_and_distinguished() -> None:
     made, _ = deployed(hosts=2)
     line = output(RECORDED).splitlines()[-1].replace("192.168.50.192", "192.168.100.1")
     assert "gives vLLM no GPU on one of them for 70 s" in check_placement_group(made, line)

@@ -1,4 +1,4 @@
-"""C05: Gloo was told an interface of another node, and placeholders were left in."""
+"""C05: Gloo was given an interface of another node, and placeholders were left in."""
 
 from __future__ import annotations
 

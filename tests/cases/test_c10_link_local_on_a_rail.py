@@ -22,7 +22,7 @@ def test_the_recorded_host_is_warned_of_both() -> None:
     assert "link-local: []" in local.fix
 
 
-def test_a_stray_beside_the_static_address_is_a_warning() -> None:
+def test_a_stray_next_to_the_static_address_is_a_warning() -> None:
     head, peer = pair()
     head.addresses[P2F1] += " 169.254.9.9/16"
     cluster = Cluster(head, peer)

@@ -21,7 +21,7 @@ def _wired_twice(number: int, **variables: Any) -> Spark:
     )
 
 
-def test_a_pair_that_shares_two_cages_must_be_told_which() -> None:
+def test_a_pair_that_shares_two_cages_must_name_one() -> None:
     cluster = Cluster(_wired_twice(1), _wired_twice(2))
     found = cluster.found("link.choice")
     assert {x.host for x in found} == {"spark-1", "spark-2"}

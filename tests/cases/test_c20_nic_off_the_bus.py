@@ -15,7 +15,7 @@ def test_the_recorded_host_has_no_cx7_interface() -> None:
     assert not {name for name in _recorded_names() if name in HCAS}
 
 
-def test_a_nic_that_is_gone_is_told_from_a_link_that_is_down() -> None:
+def test_a_missing_nic_is_distinguished_from_a_link_that_is_down() -> None:
     head, peer = pair()
     peer.remove_nic()
     cluster = Cluster(head, peer)

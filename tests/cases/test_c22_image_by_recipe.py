@@ -30,7 +30,7 @@ def test_a_recipe_says_which_vllm_and_transformers_it_needs() -> None:
     assert _refused(NEW, **needs) == []
 
 
-def test_the_refusal_says_what_is_there_and_what_is_needed() -> None:
+def test_the_refusal_shows_the_version_found_and_the_one_needed() -> None:
     found = check_image_contents(OLD, settings(vllm_min_version="0.21.0"), (), nodes=1)
     (verdict,) = [one for one in found if one.refuses]
     assert (verdict.seen, verdict.expected) == ("0.19.0", "0.21.0 or later")

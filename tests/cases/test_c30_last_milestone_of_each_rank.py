@@ -45,7 +45,7 @@ def _watch(folder: Path, *, limit: float) -> list[RankUpdate]:
 
 
 @pytest.mark.parametrize("name", [SOLO, RAY])
-def test_a_log_that_is_cut_anywhere_tells_the_last_milestone_before(name: str) -> None:
+def test_a_log_that_is_cut_anywhere_shows_the_last_milestone_before(name: str) -> None:
     ranks = RankTracker()
     for line in output(name).splitlines():
         list(ranks.feed("spark-01", [line[: len(line) // 2]]))
@@ -72,7 +72,7 @@ def test_a_dead_process_is_noticed_at_once(rank: subprocess.Popen[bytes], tmp_pa
         _watch(tmp_path, limit=60)
 
 
-def test_the_limit_ends_a_wedged_start_and_tells_where_it_is(
+def test_the_limit_ends_a_wedged_start_and_shows_where_it_is(
     rank: subprocess.Popen[bytes], tmp_path: Path
 ) -> None:
     with pytest.raises(LaunchError, match=r"not ready after 1 s; last seen: .*loading"):

@@ -1,4 +1,4 @@
-"""C31: slow answers were blamed on the fabric; NCCL's own lines tell the transport."""
+"""C31: slow answers were blamed on the fabric; NCCL's own lines show the transport."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_ray_prefixes_and_colours_before_the_message_do_not_hide_the_rank() -> N
     assert {x.devices for x in found.values()} == {("enp1s0f1np1",), ("enp1s0f0np0",)}
 
 
-def test_a_log_that_does_not_tell_gets_no_verdict() -> None:
+def test_a_log_without_the_transport_gets_no_verdict() -> None:
     bad = parse_transports("spark-a1b2:1:2 [0] NCCL INFO NCCL version 2.28.9+cuda13.0\n")
     (rank,) = bad.values()
     assert judge_transport("spark-1", rank) is None

@@ -30,7 +30,7 @@ def recipes(tmp_path: Path) -> Recipes:
     return Recipes(tmp_path)
 
 
-def test_each_mistake_of_the_recipe_is_told_at_its_own_line(recipes: Recipes) -> None:
+def test_each_mistake_of_the_recipe_is_reported_at_its_own_line(recipes: Recipes) -> None:
     judged = recipes.judged(WRITTEN, known=ObservedFacts(vllm="0.21.0"))
     assert {(one.rule.id, one.finding.where.line) for one in judged} == {
         ("continuation", 3),
@@ -43,19 +43,19 @@ def test_each_mistake_of_the_recipe_is_told_at_its_own_line(recipes: Recipes) ->
     assert all(one.finding.where.col == 3 for one in judged)
 
 
-def test_what_decides_an_option_of_ours_is_told(recipes: Recipes) -> None:
+def test_a_variable_that_decides_a_managed_option_is_named(recipes: Recipes) -> None:
     judged = recipes.judged(WRITTEN)
     fixes = {one.finding.subject: one.finding.fix for one in judged if one.rule.id == "owned"}
     assert fixes["--tensor-parallel-size"].endswith("--tp")
     assert set(fixes) == {"--nnodes", "--tensor-parallel-size", "--host"}
 
 
-def test_the_token_is_not_told_again(recipes: Recipes) -> None:
+def test_the_token_is_not_repeated(recipes: Recipes) -> None:
     judged = recipes.judged(WRITTEN)
     assert TOKEN not in "".join(f"{one.problem}{one.verdict('h')}" for one in judged)
 
 
-def test_unknown_keys_are_told_all_at_once(tmp_path: Path) -> None:
+def test_unknown_keys_are_reported_all_at_once(tmp_path: Path) -> None:
     path = tmp_path / "r.yml"
     path.write_text("vllm_model: a\nvllm_arg: {}\nmodel: b\ncontainer: c\n")
     with pytest.raises(RecipeError) as caught:

@@ -44,7 +44,7 @@ def test_nothing_else_makes_a_connection() -> None:
 
 
 @pytest.mark.parametrize("local_user", ["root", "alice"])
-def test_user_key_port_and_jump_host_are_the_inventorys_whoever_asks(
+def test_user_key_port_and_jump_host_are_the_inventorys_in_every_task(
     local_user: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("USER", local_user)

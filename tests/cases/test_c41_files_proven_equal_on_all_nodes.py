@@ -1,4 +1,4 @@
-"""C41: a load failed always at the same shard; verify must tell whether the file is to blame."""
+"""C41: a load failed always at the same shard; verify must show whether the file is to blame."""
 
 from __future__ import annotations
 

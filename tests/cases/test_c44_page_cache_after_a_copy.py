@@ -61,7 +61,7 @@ def test_memory_that_is_only_cached_is_available_and_warned_about() -> None:
     assert "sudo sh -c 'sync; echo 3 > /proc/sys/vm/drop_caches'" in cache.fix
 
 
-def test_a_cache_that_is_dropped_before_the_start_is_no_warning() -> None:
+def test_a_cache_that_is_dropped_before_the_start_is_not_a_warning() -> None:
     _, cache = _judged(free=1.2, available=118, vllm_args=ARGS, drop_caches=True)
     assert cache.severity is Severity.INFO
 

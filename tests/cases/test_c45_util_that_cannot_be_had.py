@@ -145,7 +145,7 @@ def test_what_another_process_holds_is_named(tmp_path: Path) -> None:
     assert "ollama (pid 99, 50.0 GiB)" in verdict.fix
 
 
-def test_containers_of_ours_refuse_nothing(tmp_path: Path) -> None:
+def test_managed_containers_refuse_nothing(tmp_path: Path) -> None:
     with cluster(tmp_path, {"spark-01": 14.0}, vllm_args=args(0.85)) as made:
         serving = replace(IDLE, hash="1", containers=({"name": "vllm"},))
         made.provide(
@@ -176,7 +176,7 @@ def test_what_runs_as_wanted_is_neither_read_nor_judged(tmp_path: Path) -> None:
     assert plan.message == "already running as configured"
 
 
-def test_a_model_that_nobody_knows_is_not_refused(tmp_path: Path) -> None:
+def test_an_unknown_model_is_not_refused(tmp_path: Path) -> None:
     with cluster(tmp_path, {"spark-01": 117.0}, vllm_args=args(0.85)) as made:
         path = Path(made.weights.paths["spark-01"])
         (path / "config.json").write_text(json.dumps({"model_type": "new", "num_hidden_layers": 2}))

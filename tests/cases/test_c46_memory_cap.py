@@ -61,7 +61,7 @@ def test_that_kernel_is_warned_about_where_no_container_can_be_capped() -> None:
 
 
 @pytest.mark.skipif(shutil.which("ping") is None, reason="the note needs ping")
-def test_a_host_whose_ssh_is_silent_while_it_answers_pings_is_told_apart(
+def test_a_host_whose_ssh_is_silent_while_it_answers_pings_is_distinguished(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for module in (ssh, sockets):

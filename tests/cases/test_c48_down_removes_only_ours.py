@@ -104,7 +104,7 @@ def test_a_host_that_fails_does_not_stop_the_rest(
     assert "sparkfleet-test-ray" in _left(tmp_path, "spark-02")
 
 
-def test_no_program_of_ours_touches_the_network() -> None:
+def test_no_managed_program_touches_the_network() -> None:
     changes = re.compile(r"netplan|nmcli|networkctl|resolvectl|ip (link|addr|route) (set|add|del)")
     assert [path.name for path in ONHOST.iterdir() if path.is_file()
             and changes.search(path.read_text())] == []  # fmt: skip

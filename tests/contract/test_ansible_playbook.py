@@ -96,7 +96,7 @@ WORDS = {"skipping": "skipped", "fatal": "failed"}
 
 
 def _told(output: str) -> list[tuple[str, str, str]]:
-    """Return task, host and status of each line that tells one, in the order of the tasks."""
+    """Return task, host and status of each line that has one, in the order of the tasks."""
     found, task = [], ""
     for line in output.splitlines():
         if heading := re.match(r"TASK \[(.*)\] \*", line):

@@ -1,4 +1,4 @@
-"""How the lab's Hub answers: the part of the Hub's HTTP API that `huggingface_hub` calls."""
+"""The answers of the Hub simulator: the part of the Hub's HTTP API that `huggingface_hub` calls."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SCOPED = "hf_scoped"  # may not read gated repositories
 
 
 class HubHandler(BaseHTTPRequestHandler):
-    """What the API and the CDN share: troubles, ranges, the limit of the rate."""
+    """Base of the API and the CDN: troubles, ranges, the limit of the rate."""
 
     hub: HubServer
     protocol_version = "HTTP/1.1"
@@ -61,7 +61,7 @@ class HubHandler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def refuse(self, status: int, code: str, message: str) -> None:
-        """Refuse, with the headers from which the client tells why."""
+        """Refuse, with the headers that give the client the reason."""
         headers = {"X-Error-Code": code, "X-Error-Message": message}
         self.answer(status, headers={name: value for name, value in headers.items() if value})
 
@@ -86,7 +86,7 @@ class HubHandler(BaseHTTPRequestHandler):
             self.close_connection = trouble.cut is not None
             try:
                 self._pour(body if trouble.cut is None else body[: trouble.cut])
-            except ConnectionError:  # whoever asked has gone
+            except ConnectionError:  # the client has disconnected
                 self.close_connection = True
 
     def _pour(self, body: memoryview) -> None:

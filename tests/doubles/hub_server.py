@@ -24,7 +24,7 @@ SCOPED = "hf_scoped"  # may not read gated repositories
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trouble:
-    """What goes wrong with one request: a refusal, or a body that ends after `cut` bytes.
+    """A failure of one request: a refusal, or a body that ends after `cut` bytes.
 
     A rate limit says when to come back by ``Retry-After``, or as the Hub does by `limit_ends`; a
     refusal says why by its `code` and `message`.
@@ -32,7 +32,7 @@ class Trouble:
 
     status: int = 0
     retry_after: int | None = None
-    limit_ends: int | None = None  # s, as the Hub's own limits tell it
+    limit_ends: int | None = None  # s, as the Hub's own limits give it
     code: str = ""
     message: str = ""
     cut: int | None = None
@@ -71,7 +71,7 @@ def _build_hub_file(path: str, body: bytes) -> HubFile:
 class HubServer:
     """A running Hub; `sent` counts the bytes of files, `requests` names what was asked.
 
-    As a mirror it may know no `heads` (HEAD requests), no `ranges`, or tell no `sizes` and hashes
+    As a mirror it may know no `heads` (HEAD requests), no `ranges`, or report no `sizes` and hashes
     in a listing; `moved` are old names of repositories, `branches` their other revisions.
     """
 
@@ -103,12 +103,12 @@ class HubServer:
 
     @property
     def url(self) -> str:
-        """What HF_ENDPOINT must be."""
+        """The value for HF_ENDPOINT."""
         return f"http://{self.address}:{self._servers[0].server_port}"
 
     @property
     def cdn(self) -> str:
-        """Where large files come from."""
+        """The address of large files."""
         return f"http://{self.address}:{self._servers[1].server_port}"
 
     def add(

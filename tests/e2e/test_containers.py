@@ -114,7 +114,7 @@ def test_an_image_without_ray_is_refused_while_the_old_one_serves_on(
     assert chat(lab.hosts[0].address, "12*17") == "204"
 
 
-def test_a_container_that_died_is_seen_and_down_removes_only_ours(run: Type) -> None:
+def test_a_dead_container_is_reported_and_down_removes_only_managed_ones(run: Type) -> None:
     docker("spark-02", "kill", "sparkfleet-default-ray")
     assert "broken" in run("cluster.status").output
     done = run("cluster.down")

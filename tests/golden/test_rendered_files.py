@@ -122,7 +122,7 @@ def test_rendered_scripts_pass_shellcheck() -> None:
     assert done.returncode == 0
 
 
-def test_a_comment_that_changed_is_no_other_deployment() -> None:
+def test_a_changed_comment_is_the_same_deployment() -> None:
     files = _deployment("pair").files
     moved = {
         host: {

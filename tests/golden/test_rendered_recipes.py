@@ -50,7 +50,7 @@ ROWS = [(name, size) for name in NAMES for size in _sizes(load_recipe(name))]
 
 @pytest.fixture
 def mods(tmp_path: Path) -> Path:
-    """Return a folder with the community's mods: what is in them is not ours."""
+    """Return a folder with placeholders for the community's mods."""
     for name in ("fix-gemma4-reasoning", "fix-gemma4-tool-parser"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "run.sh").write_text("#!/bin/sh\n")

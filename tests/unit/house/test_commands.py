@@ -48,7 +48,7 @@ def test_a_commands_environment_is_part_of_its_line() -> None:
     assert done.stdout == "two words; $HOME"
 
 
-def test_a_program_takes_its_parts_to_a_host_that_has_nothing_of_ours(tmp_path: Path) -> None:
+def test_a_program_travels_with_the_modules_that_it_imports(tmp_path: Path) -> None:
     asked = {"root": str(tmp_path), "files": [], "caches": [], "full": False, "record": False}
     bare = (sys.executable, "-I", "-S")
     command = build_script_command(
@@ -58,7 +58,7 @@ def test_a_program_takes_its_parts_to_a_host_that_has_nothing_of_ours(tmp_path: 
         assert child.stdin is not None
         assert child.stdout is not None
         child.stdin.write(command.input)
-        child.stdin.flush()  # and not closed: it would think that we have gone
+        child.stdin.flush()  # and not closed: it would take that for a disconnect
         assert json.loads(child.stdout.readline()) == {"files": [], "hashed": 0}
     nothing = [*bare, "-c", "import sparkfleet"]
     assert subprocess.run(nothing, capture_output=True, check=False).returncode == 1

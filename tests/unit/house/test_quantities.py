@@ -24,7 +24,7 @@ def test_sizes_are_bytes(text: object, size: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "ten", "1XB", "-1", True, None, "1 2"])
-def test_what_is_no_size_is_refused_with_the_value(text: object) -> None:
+def test_an_invalid_size_is_refused_with_the_value(text: object) -> None:
     with pytest.raises(ValueError, match="expected a size"):
         parse_size(text)
 
@@ -37,7 +37,7 @@ def test_durations_are_seconds(text: object, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "soon", "5y", "-1s", None])
-def test_what_is_no_duration_is_refused_with_the_value(text: object) -> None:
+def test_an_invalid_duration_is_refused_with_the_value(text: object) -> None:
     with pytest.raises(ValueError, match="expected a duration"):
         parse_seconds(text)
 

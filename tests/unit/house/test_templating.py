@@ -84,7 +84,7 @@ def test_the_environment_is_read_by_lookup(monkeypatch: pytest.MonkeyPatch) -> N
         ("{{ '{' | from_json }}", "Expecting property name"),
     ],
 )
-def test_what_cannot_be_rendered_is_told_with_its_place(text: str, reason: str) -> None:
+def test_a_failing_template_is_reported_with_its_place(text: str, reason: str) -> None:
     with pytest.raises(InventoryError) as refusal:
         render_value(text, {"a": {}}, where=WHERE, error=InventoryError)
     assert reason in refusal.value.message

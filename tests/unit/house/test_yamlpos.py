@@ -1,4 +1,4 @@
-"""YAML with positions: every value knows its line, and what is wrong is told at once."""
+"""YAML with positions: every value has its line, and all mistakes are reported at once."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_text_marked_unsafe_stays_marked_and_numbers_stay_numbers() -> None:
     assert data == {"a": "{{ x }}", "b": ["y", 1]}
 
 
-def test_every_duplicate_key_is_told_with_the_line_of_the_first() -> None:
+def test_every_duplicate_key_is_reported_with_the_line_of_the_first() -> None:
     assert _problems("a: 1\nb: {c: 1, c: 2}\na: 2\n") == [
         ("f.yml:2:11", "duplicate key 'c', first set on line 2"),
         ("f.yml:3:1", "duplicate key 'a', first set on line 1"),
@@ -102,14 +102,14 @@ def test_every_duplicate_key_is_told_with_the_line_of_the_first() -> None:
         ("a: 1\nb: {<<: 1}", "f.yml:2:9", "<< must be followed by an alias to a mapping"),
     ],
 )
-def test_what_cannot_be_read_is_told_with_its_place(text: str, where: str, message: str) -> None:
+def test_an_unreadable_file_is_reported_with_the_place(text: str, where: str, message: str) -> None:
     [(place, told)] = _problems(text)
     assert place == where
     assert message in told
 
 
 @pytest.mark.parametrize("text", ["*.safetensors", "weights_allow: [*.safetensors]", "a: * x"])
-def test_a_pattern_without_quotes_is_told_how_to_be_written(text: str) -> None:
+def test_a_pattern_without_quotes_is_reported_with_the_quotes_to_add(text: str) -> None:
     [problem] = _refusal(text).problems
     assert problem.hint == 'in YAML, quote what begins with *: "*.safetensors"'
 
@@ -148,7 +148,7 @@ def test_a_bomb_of_aliases_is_refused_before_it_is_unfolded() -> None:
         (b"a" * 5_000_001, "is larger than 5 MB"),
     ],
 )
-def test_what_is_no_text_is_refused(content: bytes, message: str) -> None:
+def test_bytes_that_are_not_text_are_refused(content: bytes, message: str) -> None:
     [problem] = _refusal(content).problems
     assert problem.message == message
 

@@ -11,6 +11,7 @@ from sparkfleet.launch.host.daemon import Daemon
 from sparkfleet.model import Severity, Verdict
 from sparkfleet.quantities import format_size
 from sparkfleet.recipes.settings import Settings
+from sparkfleet.verdicts import build_verdict, info, warning
 
 SHM_SHARE = 4  # a quarter of unified memory: more has cost a power-off (case C47)
 NO_MEMORY_KERNEL = "7.0.0-1019*"  # NV_ERR_NO_MEMORY with 22 GiB available (case C46)
@@ -42,11 +43,11 @@ def _check_daemon(settings: Settings, daemon: Daemon) -> Verdict:
     error = daemon.error.lower()
     remedies = (text for mark, text in REMEDIES if mark in error)
     fix = next(remedies, f"on that host: {daemon.cli} info")
-    return Verdict(
-        check="engine.daemon",
-        severity=Severity.ERROR if error else Severity.OK,
-        host=settings.host.name,
-        subject=daemon.cli,
+    return build_verdict(
+        Severity.ERROR if error else Severity.OK,
+        "engine.daemon",
+        settings.host.name,
+        daemon.cli,
         expected="an answer",
         seen=daemon.error or daemon.version,
         source=f"{daemon.cli} info",
@@ -61,11 +62,11 @@ def _check_container_gpu(settings: Settings, daemon: Daemon) -> Verdict:
     toolkit = "install nvidia-container-toolkit on that host"
     if daemon.cli == "podman":
         toolkit += "; sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"
-    return Verdict(
-        check="engine.gpu",
-        severity=Severity.ERROR if lacking else Severity.OK,
-        host=settings.host.name,
-        subject=f"GPU in containers of {daemon.cli}",
+    return build_verdict(
+        Severity.ERROR if lacking else Severity.OK,
+        "engine.gpu",
+        settings.host.name,
+        f"GPU in containers of {daemon.cli}",
         expected="NVIDIA's hook, or a CDI specification",
         seen=" ".join(flags) or ("neither" if lacking else "none asked for"),
         source=f"{daemon.cli} info, /etc/cdi",
@@ -78,11 +79,10 @@ def _check_cgroup_driver(settings: Settings, daemon: Daemon) -> Iterator[Verdict
     by_hook = build_gpu_options(settings.text("engine_gpus"), daemon) == (HOOK,)
     if not by_hook or daemon.cgroups != "systemd":
         return
-    yield Verdict(
-        check="engine.cgroups",
-        severity=Severity.INFO,
-        host=settings.host.name,
-        subject=f"cgroup driver of {daemon.cli}",
+    yield info(
+        "engine.cgroups",
+        settings.host.name,
+        f"cgroup driver of {daemon.cli}",
         expected="cgroupfs, or the GPU by CDI",
         seen="systemd: `systemctl daemon-reload` takes the GPU from containers that run",
         source=f"{daemon.cli} info",
@@ -94,11 +94,11 @@ def _check_shared_memory(settings: Settings, facts: HostFacts) -> Iterator[Verdi
     if settings.value("engine_shm_size") is None or facts.memory is None:
         return
     size, most = settings.size("engine_shm_size"), facts.memory.total // SHM_SHARE
-    yield Verdict(
-        check="engine.shm",
-        severity=Severity.WARNING if size > most else Severity.OK,
-        host=settings.host.name,
-        subject="engine_shm_size",
+    yield build_verdict(
+        Severity.WARNING if size > most else Severity.OK,
+        "engine.shm",
+        settings.host.name,
+        "engine_shm_size",
         expected=f"at most a quarter of the memory, {format_size(most)}",
         seen=format_size(size),
         source=str(settings.origin("engine_shm_size")),
@@ -110,11 +110,10 @@ def _check_memory_cap(settings: Settings, facts: HostFacts) -> Iterator[Verdict]
     risky = fnmatch.fnmatchcase(facts.system.kernel, NO_MEMORY_KERNEL)
     if not risky or settings.value("engine_memory") is not None:
         return
-    yield Verdict(
-        check="engine.memory",
-        severity=Severity.WARNING,
-        host=settings.host.name,
-        subject=f"kernel {facts.system.kernel}",
+    yield warning(
+        "engine.memory",
+        settings.host.name,
+        f"kernel {facts.system.kernel}",
         expected="a memory cap for containers: hosts with it have wedged while 22 GiB were free",
         seen="engine_memory is not set",
         source="uname -r",
@@ -126,11 +125,10 @@ def _check_engine_user(settings: Settings) -> Iterator[Verdict]:
     user = settings.text("engine_user")
     if user in ("", "host", "root", "0", "0:0"):
         return
-    yield Verdict(
-        check="engine.user",
-        severity=Severity.WARNING,
-        host=settings.host.name,
-        subject="engine_user",
+    yield warning(
+        "engine.user",
+        settings.host.name,
+        "engine_user",
         expected="host, or a user who can read the files of whoever logs in",
         seen=user,
         source=str(settings.origin("engine_user")),

@@ -15,6 +15,7 @@ from sparkfleet.links import EnvVar
 from sparkfleet.model import Severity, Verdict
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.connection import Connection
+from sparkfleet.verdicts import build_verdict
 
 NAME = "nccl_library"
 
@@ -76,11 +77,11 @@ def _nccl_library_verdict(
     settings: Settings, *, expected: str, actual: str, good: bool = False
 ) -> Verdict:
     fix = "install the same package of NCCL on every host: dpkg -l 'libnccl*'"
-    return Verdict(
-        check="engine.nccl_library",
-        severity=Severity.OK if good else Severity.ERROR,
-        host=settings.host.name,
-        subject=settings.text(NAME) or NAME,
+    return build_verdict(
+        Severity.OK if good else Severity.ERROR,
+        "engine.nccl_library",
+        settings.host.name,
+        settings.text(NAME) or NAME,
         expected=expected,
         seen=actual,
         source=str(settings.origin(NAME)),

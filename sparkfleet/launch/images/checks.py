@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from sparkfleet.launch.host.image import ContainerImage, Probe
 from sparkfleet.model import Severity, Verdict
 from sparkfleet.recipes.settings import Settings
+from sparkfleet.verdicts import build_verdict, warning
 
 # Settings of a network, which are its author's: NCCL_VERSION is none, every CUDA image has it.
 BAKED = re.compile(r"(NCCL|GLOO|UCX|TP)_(?!(VERSION|HOME)$)\w+|VLLM_(NCCL_SO_PATH|HOST_IP)")
@@ -75,11 +76,11 @@ def _check_program(
     version = probe.packages.get(name, "")
     fix = location.add.format("ray[default]" if name == "ray" else name)
     fix += ", or the mp executor (--executor mp)" if name == "ray" else ""
-    return Verdict(
-        check=f"engine.{name}",
-        severity=Severity.OK if present else Severity.ERROR,
-        host=settings.host.name,
-        subject=f"{name} in {location.name}",
+    return build_verdict(
+        Severity.OK if present else Severity.ERROR,
+        f"engine.{name}",
+        settings.host.name,
+        f"{name} in {location.name}",
         expected="on its PATH",
         seen=version or ("there" if present else location.absent.format(name)),
         source=str(settings.origin(location.source)),
@@ -88,11 +89,11 @@ def _check_program(
 
 
 def _check_nnodes_option(location: PackageLocation, settings: Settings, probe: Probe) -> Verdict:
-    return Verdict(
-        check="engine.nnodes",
-        severity=Severity.OK if probe.nodes else Severity.ERROR,
-        host=settings.host.name,
-        subject=f"vLLM in {location.name}",
+    return build_verdict(
+        Severity.OK if probe.nodes else Severity.ERROR,
+        "engine.nnodes",
+        settings.host.name,
+        f"vLLM in {location.name}",
         expected="the option --nnodes, which the mp executor needs",
         seen="there" if probe.nodes else f"vLLM {probe.packages.get('vllm', '')} without it",
         source="vllm/engine/arg_utils.py",
@@ -109,11 +110,11 @@ def _check_package_version(
         return
     version = probe.packages.get(package, "")
     enough = is_at_least(version, least)
-    yield Verdict(
-        check=f"engine.{package}_version",
-        severity=Severity.OK if enough else Severity.ERROR,
-        host=settings.host.name,
-        subject=f"{package} in {location.name}",
+    yield build_verdict(
+        Severity.OK if enough else Severity.ERROR,
+        f"engine.{package}_version",
+        settings.host.name,
+        f"{package} in {location.name}",
         expected=f"{least} or later",
         seen=version or "none",
         source=str(settings.origin(variable)),
@@ -139,11 +140,11 @@ def _check_gpu_inside(image: ContainerImage, settings: Settings, probe: Probe) -
         return
     has_tool = "nvidia-smi" in probe.programs
     lost = Severity.ERROR if has_tool else Severity.WARNING
-    yield Verdict(
-        check="engine.gpu_inside",
-        severity=Severity.OK if probe.gpus else lost,
-        host=settings.host.name,
-        subject=f"GPU in a container of {image.name}",
+    yield build_verdict(
+        Severity.OK if probe.gpus else lost,
+        "engine.gpu_inside",
+        settings.host.name,
+        f"GPU in a container of {image.name}",
         expected="listed by nvidia-smi",
         seen=probe.gpus.strip().partition(" (")[0] or ("none" if has_tool else "no nvidia-smi"),
         source="nvidia-smi -L in a container",
@@ -157,11 +158,10 @@ def _check_baked_variables(
     for name, value in image.environment.items():
         if BAKED.fullmatch(name) is None or name in variables:
             continue
-        yield Verdict(
-            check="engine.baked",
-            severity=Severity.WARNING,
-            host=settings.host.name,
-            subject=f"{name} in {image.name}",
+        yield warning(
+            "engine.baked",
+            settings.host.name,
+            f"{name} in {image.name}",
             expected="no setting of its author's network",
             seen=value,
             source="the image's environment",
@@ -173,11 +173,10 @@ def _check_nccl_conf(image: ContainerImage, settings: Settings, probe: Probe) ->
     lines = [line for line in probe.nccl_conf.splitlines() if line.strip() and line[0] != "#"]
     if not lines:
         return
-    yield Verdict(
-        check="engine.nccl_conf",
-        severity=Severity.WARNING,
-        host=settings.host.name,
-        subject=f"/etc/nccl.conf in {image.name}",
+    yield warning(
+        "engine.nccl_conf",
+        settings.host.name,
+        f"/etc/nccl.conf in {image.name}",
         expected="no file: it sets what the environment does not",
         seen=", ".join(lines),
         source="/etc/nccl.conf in a container",

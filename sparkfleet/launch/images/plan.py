@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 from sparkfleet.launch.host.image import ContainerImage
 from sparkfleet.launch.host.survey import Survey
-from sparkfleet.model import Severity, Verdict
+from sparkfleet.model import Verdict
 from sparkfleet.quantities import format_size
 from sparkfleet.recipes.settings import Settings
+from sparkfleet.verdicts import error
 
 LOAD_NEEDS = 2  # times the size: an engine unpacks what it loads beside what it keeps
 SAVE_NEEDS = 1  # times the size: overlay2 gathers what it saves in a folder of its own
@@ -72,11 +73,10 @@ def check_missing_images(
         if way != "none" or survey.image or survey.base:
             continue
         image = settings[name].text("engine_image")
-        yield Verdict(
-            check="image.present",
-            severity=Severity.ERROR,
-            host=name,
-            subject=image,
+        yield error(
+            "image.present",
+            name,
+            image,
             expected="on this host (engine_image_source is none)",
             seen="absent",
             source=str(settings[name].origin("engine_image")),
@@ -127,11 +127,10 @@ def check_unequal_images(
             or not is_different_image(survey.image, surveys[source].image)
         ):
             continue
-        yield Verdict(
-            check="image.same",
-            severity=Severity.ERROR,
-            host=name,
-            subject=survey.image_name or settings[name].text("engine_image"),
+        yield error(
+            "image.same",
+            name,
+            survey.image_name or settings[name].text("engine_image"),
             expected=f"{_format_image_digest(surveys[source].image)}, as on {source}",
             seen=_format_image_digest(survey.image),
             source="RepoDigests and RootFS.Layers",
@@ -168,11 +167,10 @@ def _check_engine_storage(
     needed = times * image.size
     if daemon.free >= needed:
         return
-    yield Verdict(
-        check="image.space",
-        severity=Severity.ERROR,
-        host=name,
-        subject=daemon.root,
+    yield error(
+        "image.space",
+        name,
+        daemon.root,
         expected=f"{format_size(needed)} free to copy {image.name}",
         seen=f"{format_size(daemon.free)} free",
         source=f"{daemon.cli} info, statvfs",

@@ -11,6 +11,7 @@ from typing import Any
 
 from sparkfleet.model import Severity, Verdict
 from sparkfleet.remote.connection import Connection
+from sparkfleet.verdicts import build_verdict
 
 MIN_CLOCK = 1000  # MHz
 SECONDS = 2.0  # s of load; an H100 reached its highest clock, from idle, within half a second
@@ -25,11 +26,11 @@ def check_gpu_clock(host: str, measurement: Mapping[str, Any]) -> Verdict:
     """Return whether the clock rose; a host without the driver's library is not judged."""
     clock = measurement.get("clock")
     low = clock is not None and clock < MIN_CLOCK
-    return Verdict(
-        check="host.gpu_clock",
-        severity=Severity.WARNING if low else Severity.INFO if clock is None else Severity.OK,
-        host=host,
-        subject="GPU clock under load",
+    return build_verdict(
+        Severity.WARNING if low else Severity.INFO if clock is None else Severity.OK,
+        "host.gpu_clock",
+        host,
+        "GPU clock under load",
         expected=f"at least {MIN_CLOCK} MHz",
         seen=f"not measured: {measurement.get('skipped')}" if clock is None else f"{clock} MHz",
         source="nvidia-smi",

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sparkfleet.facts import HostFacts
-from sparkfleet.model import Severity, Verdict
+from sparkfleet.model import Verdict
 from sparkfleet.quantities import format_size
+from sparkfleet.verdicts import ok
 
 
 def check_machine(facts: HostFacts) -> Iterator[Verdict]:
@@ -24,11 +25,4 @@ def check_machine(facts: HostFacts) -> Iterator[Verdict]:
 
 def _passed_verdict(facts: HostFacts, name: str, what: tuple[str, str], value: str) -> Verdict:
     subject, expected = what
-    return Verdict(
-        check=f"host.{name}",
-        severity=Severity.OK,
-        host=facts.host,
-        subject=subject,
-        expected=expected,
-        seen=value,
-    )
+    return ok(f"host.{name}", facts.host, subject, expected=expected, seen=value)

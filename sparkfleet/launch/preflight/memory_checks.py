@@ -17,6 +17,7 @@ from sparkfleet.model import Severity, Verdict
 from sparkfleet.quantities import format_memory
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.vllm.options import DEFAULT_MEMORY_UTILIZATION
+from sparkfleet.verdicts import build_verdict, warning
 
 DROP_CACHES_COMMAND = "sudo sh -c 'sync; echo 3 > /proc/sys/vm/drop_caches'"  # seed 5, section 6
 MOST_SWAPPED = 1 << 30  # bytes
@@ -45,11 +46,11 @@ def _check_desktop(facts: HostFacts) -> Iterator[Verdict]:
         return
     size = sum(process.memory or 0 for process in facts.desktop)
     names = ", ".join(process.name.rpartition("/")[2] for process in facts.desktop)
-    yield Verdict(
-        check="host.desktop",
-        severity=Severity.WARNING if size > LOGIN_SCREEN else Severity.INFO,
-        host=facts.host,
-        subject="desktop session",
+    yield build_verdict(
+        Severity.WARNING if size > LOGIN_SCREEN else Severity.INFO,
+        "host.desktop",
+        facts.host,
+        "desktop session",
         expected="none: it takes memory of the GPU",
         seen=f"{format_memory(size)} on the GPU: {names}",
         source="nvidia-smi",
@@ -65,11 +66,11 @@ def _check_available_memory(settings: Settings, memory: Memory) -> Iterator[Verd
         format_memory(memory.cached),
         format_memory(memory.swap_total - memory.swap_free),
     )
-    yield Verdict(
-        check="host.memory",
-        severity=Severity.ERROR if short else Severity.OK,
-        host=settings.host.name,
-        subject="MemAvailable",
+    yield build_verdict(
+        Severity.ERROR if short else Severity.OK,
+        "host.memory",
+        settings.host.name,
+        "MemAvailable",
         expected=f"at least {format_memory(least)}, below which the memory guard ends ranks",
         seen=f"{format_memory(memory.available)} of {format_memory(memory.total)}; "
         f"page cache {cached}, swapped out {swapped}",
@@ -85,11 +86,11 @@ def _check_free_memory(settings: Settings, memory: Memory) -> Iterator[Verdict]:
     if share is None or memory.free >= requested or memory.available < requested:
         return
     drops = bool(settings.value("drop_caches"))
-    yield Verdict(
-        check="host.page_cache",
-        severity=Severity.INFO if drops else Severity.WARNING,
-        host=settings.host.name,
-        subject="MemFree",
+    yield build_verdict(
+        Severity.INFO if drops else Severity.WARNING,
+        "host.page_cache",
+        settings.host.name,
+        "MemFree",
         expected=f"gpu-memory-utilization {share:g} of {format_memory(memory.total)}: "
         f"{format_memory(requested)}",
         seen=f"{format_memory(memory.free)}; page cache {format_memory(memory.cached)}, "
@@ -117,11 +118,10 @@ def _check_swap(host: str, memory: Memory) -> Iterator[Verdict]:
     used = memory.swap_total - memory.swap_free
     if used < MOST_SWAPPED:
         return
-    yield Verdict(
-        check="host.swap",
-        severity=Severity.WARNING,
-        host=host,
-        subject="swap",
+    yield warning(
+        "host.swap",
+        host,
+        "swap",
         expected=f"less than {format_memory(MOST_SWAPPED)} in use",
         seen=format_memory(used),
         source=SOURCE,
@@ -134,11 +134,10 @@ def _check_native_kernel(settings: Settings, facts: HostFacts) -> Iterator[Verdi
     risky = fnmatch.fnmatchcase(facts.system.kernel, NO_MEMORY_KERNEL)
     if not risky or read_engine_kind(settings) != NATIVE:
         return
-    yield Verdict(
-        check="host.kernel",
-        severity=Severity.WARNING,
-        host=facts.host,
-        subject=f"kernel {facts.system.kernel}",
+    yield warning(
+        "host.kernel",
+        facts.host,
+        f"kernel {facts.system.kernel}",
         expected="another: hosts with it have wedged while 22 GiB were available",
         seen="no memory cap: the engine is native",
         source="uname -r",
@@ -155,11 +154,10 @@ def _check_linger(settings: Settings, facts: HostFacts) -> Iterator[Verdict]:
     )
     if facts.lingers is not False or not outside:
         return
-    yield Verdict(
-        check="host.linger",
-        severity=Severity.WARNING,
-        host=facts.host,
-        subject=f"shared memory of {facts.system.user}",
+    yield warning(
+        "host.linger",
+        facts.host,
+        f"shared memory of {facts.system.user}",
         expected="kept when the last SSH session ends",
         seen="removed by systemd-logind (RemoveIPC)",
         source="/var/lib/systemd/linger, /etc/systemd/logind.conf",

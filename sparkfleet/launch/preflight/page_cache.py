@@ -11,6 +11,7 @@ from sparkfleet.model import Severity, Verdict
 from sparkfleet.quantities import format_memory
 from sparkfleet.remote.connection import Connection
 from sparkfleet.remote.sudo import Sudo, run_program_with_sudo, run_with_sudo
+from sparkfleet.verdicts import build_verdict
 
 PATIENCE = 6.0  # s; a driver frees what an ended process held within one
 DROP_TIMEOUT = 180.0  # s; `sync` writes out what is dirty first
@@ -53,11 +54,11 @@ def wait_for_memory(connection: Connection, before: dict[str, Any]) -> Reclaimed
 
 def check_reclaimed_memory(host: str, reclaimed: ReclaimedMemory) -> Verdict:
     """Return whether the memory is really back."""
-    return Verdict(
-        check="host.memory_back",
-        severity=Severity.OK if reclaimed.whole else Severity.WARNING,
-        host=host,
-        subject="memory",
+    return build_verdict(
+        Severity.OK if reclaimed.whole else Severity.WARNING,
+        "host.memory_back",
+        host,
+        "memory",
         expected=f"the {format_memory(reclaimed.held)} that the ranks held on the GPU",
         seen=str(reclaimed),
         source="/proc/meminfo, nvidia-smi",
@@ -73,11 +74,11 @@ def check_drop_caches(connection: Connection, password: str = "") -> Verdict:
         permission = _try_sudo_password(connection, password)
     allowed = permission.startswith("allowed")
     ways = "hosts.prepare --tags caches; cluster.up --ask-become-pass; or drop_caches: false"
-    return Verdict(
-        check="host.drop_caches",
-        severity=Severity.OK if allowed else Severity.ERROR,
-        host=connection.host.name,
-        subject="drop_caches",
+    return build_verdict(
+        Severity.OK if allowed else Severity.ERROR,
+        "host.drop_caches",
+        connection.host.name,
+        "drop_caches",
         expected=f"sudo without a password for: {quote(DROP_COMMAND)}",
         seen=permission,
         source="sudo -n -l",

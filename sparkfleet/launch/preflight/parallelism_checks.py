@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from sparkfleet.fit.config import Architecture
 from sparkfleet.model import Severity, Verdict
+from sparkfleet.verdicts import build_verdict, info
 
 SOURCE = "config.json"
 
@@ -30,11 +31,11 @@ def _check_attention_heads(heads: int | None, tp: int, host: str) -> Verdict:
         return _unknown_shape_verdict("attention heads", f"a number that --tp {tp} divides", host)
     fits = heads % tp == 0
     sizes = ", ".join(str(size) for size in range(1, tp) if heads % size == 0)
-    return Verdict(
-        check="model.heads",
-        severity=Severity.OK if fits else Severity.ERROR,
-        host=host,
-        subject="attention heads",
+    return build_verdict(
+        Severity.OK if fits else Severity.ERROR,
+        "model.heads",
+        host,
+        "attention heads",
         expected=f"a number that --tp {tp} divides",
         seen=str(heads),
         source=SOURCE,
@@ -51,11 +52,11 @@ def _check_kv_heads(kv_heads: int | None, tp: int, host: str) -> Verdict:
     fits = (tp % kv_heads if copied else kv_heads % tp) == 0
     severity = Severity.INFO if copied else Severity.OK
     copies = f"{tp // kv_heads} ranks keep the same KV cache: more ranks make no more room"
-    return Verdict(
-        check="model.kv_heads",
-        severity=severity if fits else Severity.ERROR,
-        host=host,
-        subject="KV heads",
+    return build_verdict(
+        severity if fits else Severity.ERROR,
+        "model.kv_heads",
+        host,
+        "KV heads",
         expected=f"a multiple of --tp {tp}, or fewer that divide it",
         seen=f"{kv_heads}; {copies}" if copied and fits else str(kv_heads),
         source=SOURCE,
@@ -67,11 +68,11 @@ def _check_layers(layers: int | None, pp: int, host: str) -> Verdict:
     if layers is None:
         return _unknown_shape_verdict("layers", f"at least {pp}, one for each stage of --pp", host)
     fits = layers >= pp
-    return Verdict(
-        check="model.layers",
-        severity=Severity.OK if fits else Severity.ERROR,
-        host=host,
-        subject="layers",
+    return build_verdict(
+        Severity.OK if fits else Severity.ERROR,
+        "model.layers",
+        host,
+        "layers",
         expected=f"at least {pp}, one for each stage of --pp",
         seen=str(layers),
         source=SOURCE,
@@ -80,11 +81,10 @@ def _check_layers(layers: int | None, pp: int, host: str) -> Verdict:
 
 
 def _unknown_shape_verdict(subject: str, expected: str, host: str) -> Verdict:
-    return Verdict(
-        check="model.unknown",
-        severity=Severity.INFO,
-        host=host,
-        subject=subject,
+    return info(
+        "model.unknown",
+        host,
+        subject,
         expected=expected,
         seen="cannot tell: the file does not say it in a form that is known",
         source=SOURCE,

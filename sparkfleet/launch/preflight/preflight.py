@@ -18,6 +18,7 @@ from sparkfleet.launch.images.checks import PackageLocation, check_packages
 from sparkfleet.launch.preflight.memory_checks import check_host_memory
 from sparkfleet.model import Severity, Verdict
 from sparkfleet.recipes.settings import Settings
+from sparkfleet.verdicts import build_verdict, error
 
 
 def check_hosts(
@@ -65,11 +66,11 @@ def check_engine_settings(settings: Settings) -> None:
 
 
 def _check_gpu_present(facts: HostFacts) -> Verdict:
-    return Verdict(
-        check="host.gpu",
-        severity=Severity.OK if facts.gpus else Severity.ERROR,
-        host=facts.host,
-        subject="GPU",
+    return build_verdict(
+        Severity.OK if facts.gpus else Severity.ERROR,
+        "host.gpu",
+        facts.host,
+        "GPU",
         expected="one that answers nvidia-smi",
         seen=facts.gpus[0].name if facts.gpus else "none",
         source="nvidia-smi",
@@ -117,11 +118,10 @@ def _check_free_ports(
     for listener in facts.listeners:
         if listener.port not in ports or listener.pid in managed:
             continue
-        yield Verdict(
-            check="host.port",
-            severity=Severity.ERROR,
-            host=facts.host,
-            subject=f"port {listener.port} ({ports[listener.port]})",
+        yield error(
+            "host.port",
+            facts.host,
+            f"port {listener.port} ({ports[listener.port]})",
             expected="free",
             seen=f"held by {listener.holder}",
             source="/proc/net/tcp",
@@ -132,11 +132,10 @@ def _check_free_ports(
 def _check_orphans(host: str, survey: Survey) -> Iterator[Verdict]:
     """Refuse what runs with our label and no record: nobody knows what memory it takes."""
     if survey.hash is None and survey.running_summary and not survey.state:
-        yield Verdict(
-            check="host.orphans",
-            severity=Severity.ERROR,
-            host=host,
-            subject="what runs with our label",
+        yield error(
+            "host.orphans",
+            host,
+            "what runs with our label",
             expected="a record of its start",
             seen=f"{survey.running_summary} without one",
             source=f"{survey.folder}/deployment.json",
@@ -156,11 +155,10 @@ def _check_same_engine(
         engine = surveys[name].engine or {}
         for package in packages:
             if engine.get(package) != first.get(package):
-                yield Verdict(
-                    check="engine.same",
-                    severity=Severity.ERROR,
-                    host=name,
-                    subject=package,
+                yield error(
+                    "engine.same",
+                    name,
+                    package,
                     expected=f"{first.get(package)}, as on {names[0]}",
                     seen=str(engine.get(package)),
                     source="package metadata",
@@ -170,11 +168,10 @@ def _check_same_engine(
 
 def _different_engine_verdict(head: Settings, worker: Settings) -> Verdict:
     expected = read_engine_kind(head)
-    return Verdict(
-        check="engine.same",
-        severity=Severity.ERROR,
-        host=worker.host.name,
-        subject="engine",
+    return error(
+        "engine.same",
+        worker.host.name,
+        "engine",
         expected=f"{expected}, as on {head.host.name}",
         seen=read_engine_kind(worker),
         source=str(worker.origin("engine")),

@@ -1,10 +1,10 @@
-"""Options of vLLM that name a file or a model which the recipe declares (case C33).
+"""Resolve vLLM options that name a file or a model declared by the recipe.
 
 `weights_files` and `weights_drafts` are staged below the weights folder of every node. An option
-that names one, as it is declared or by its last part, gets the path that the engine sees: by its
-id vLLM would ask the Hub for what is ``main`` now, and write that to the weights folder.
-``@MODEL@`` in an option or in `vllm_env` stands for the model's own folder there (guide 7.2.3: a
-draft in the model's ``assistant/``; 13.3: an image that is told by MODEL_PATH).
+that names one, as declared or by its last component, gets the path that the engine sees: given an
+id, vLLM would download the current ``main`` from the Hub to the weights folder. ``@MODEL@`` in an
+option or in `vllm_env` stands for the model's own folder, such as ``@MODEL@/assistant`` for a
+draft that ships with the model.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 def build_user_arguments(
     settings: Settings, weights: str, model: str, drafts: Mapping[str, str] = EMPTY
 ) -> tuple[str, ...]:
-    """Return the words of `vllm serve` that the user chose: `vllm_args`, then `vllm_raw_args`.
+    """Return the user's arguments of `vllm serve`: `vllm_args`, then `vllm_raw_args`.
 
-    Raises RecipeError for a file that nobody declares and for an option that is ours.
+    Raises RecipeError for an undeclared file and for an option that sparkfleet sets itself.
     """
     resolved = resolve_vllm_args(settings, weights, model, drafts)
     options = format_vllm_args(resolved, where=settings.origin("vllm_args"))
@@ -51,11 +51,11 @@ def resolve_vllm_args(
 ) -> dict[str, Any]:
     """Return `vllm_args` with every declared name replaced by its path below `weights`.
 
-    `weights` and the folder `model` are as the engine sees them; `drafts` are the folders below
-    `weights` of models of the Hub, by their names.
+    `weights` and the folder `model` are paths as the engine sees them; `drafts` maps names of Hub
+    models to their folders below `weights`.
 
-    Raises RecipeError for an option that takes a file or a model and names one that nobody
-    declares: in a container, or on another node, it would not be there.
+    Raises RecipeError for an option that names an undeclared file or model, which would be missing
+    in a container or on another node.
     """
     paths = map_staged_files(settings, weights)
     paths |= {name: f"{weights}/{path}" for name, path in drafts.items()}
@@ -75,9 +75,9 @@ def _undeclared_name_error(
 ) -> RecipeError:
     kind = "file" if variable == "weights_files" else "model"
     return RecipeError(
-        f"vllm_args: {option} names the {kind} {name}, and no {variable} declares it",
+        f"vllm_args: {option} names the {kind} {name}, which {variable} does not declare",
         where=settings.origin("vllm_args", option),
-        hint=f"{variable}: [{name}] stages it on every node; the option stays as it is",
+        hint=f"add {variable}: [{name}] to stage it on every node, and keep the option as it is",
     )
 
 
@@ -92,7 +92,7 @@ def map_staged_files(settings: Settings, weights: str) -> dict[str, str]:
 
 
 def _find_undeclared_models(settings: Settings, option: str, value: Any) -> Iterator[str]:
-    """Yield the models of the Hub that an option names by their ids, and that no want declares."""
+    """Yield Hub models that an option names by id and that are not declared."""
     name, path = split_option_name(option)
     if name in TAKES_MODELS and path in ((), ("model",)):
         declared = {want.name for want in list_required_models(settings)}
@@ -111,17 +111,17 @@ def _extract_model_name(item: Any) -> str:
 
 
 def _parse_json_item(item: Any) -> Any:
-    """Return what JSON in a text stands for, anything else as it is."""
+    """Return the value of a JSON text, anything else as it is."""
     if isinstance(item, str) and item.startswith("{"):
-        with contextlib.suppress(ValueError):  # no JSON: as it is
+        with contextlib.suppress(ValueError):  # not JSON
             return json.loads(item)
     return item
 
 
 def _find_staged_path(want: RequiredModel) -> str | None:
-    """Return where a want is staged below the weights folder; None for a model of the Hub.
+    """Return the path below the weights folder of a required model; None for a Hub model.
 
-    Only its manifest knows its commit.
+    The folder of a Hub model depends on its commit, which only its manifest has.
     """
     if want.file is not None:
         return want.file

@@ -36,13 +36,13 @@ def test_the_wait_of_the_recorded_log_ends_the_start_with_both_addresses() -> No
     lines = output(RECORDED).splitlines()
     (told,) = [text for line in lines if (text := check_placement_group(made, line))]
     assert told == (
-        "vLLM waits for a GPU at 192.168.50.192, which is no Ray node; "
-        "Ray has 192.168.100.1, 192.168.100.2"
+        "vLLM waits for a GPU on 192.168.50.192, which is not a Ray node; "
+        "Ray nodes: 192.168.100.1, 192.168.100.2"
     )
 
 
 def test_a_wait_for_a_node_that_ray_has_is_bounded_too_and_distinguished() -> None:
     made, _ = deployed(hosts=2)
     line = output(RECORDED).splitlines()[-1].replace("192.168.50.192", "192.168.100.1")
-    assert "gives vLLM no GPU on one of them for 70 s" in check_placement_group(made, line)
+    assert "pending for 70 s: no free GPU on Ray nodes" in check_placement_group(made, line)
     assert check_placement_group(made, line.replace("for 70 seconds", "for 30 seconds")) == ""

@@ -30,17 +30,17 @@ def test_the_recorded_pair_is_a_group() -> None:
 
 def test_the_recorded_head_alone_is_none() -> None:
     text = check_ray_nodes(_recorded("ray-status.bad-head-only.txt"), WANTED)
-    assert text == ("spark-2 (192.168.100.2) did not join Ray, which has 192.168.100.1 (1 GPU)")
+    assert text == "spark-2 (192.168.100.2) did not join Ray; its nodes: 192.168.100.1 (1 GPU)"
 
 
 @pytest.mark.parametrize(
     ("nodes", "told"),
     [
-        ({"192.168.100.1": 2.0}, "did not join Ray, which has 192.168.100.1 (2 GPUs)"),
+        ({"192.168.100.1": 2.0}, "did not join Ray; its nodes: 192.168.100.1 (2 GPUs)"),
         ({"192.168.100.1": 2.0, "192.168.100.2": 0.0},
          "spark-2 (192.168.100.2) joined Ray without a GPU"),
         ({"192.168.100.1": 1.0, "192.168.100.9": 1.0}, "spark-2 (192.168.100.2) did not join Ray"),
-        ({}, "no node at all"),
+        ({}, "its nodes: no nodes"),
     ],
 )  # fmt: skip
 def test_enough_gpus_are_not_enough_nodes_and_the_reverse(

@@ -118,6 +118,6 @@ def test_a_rank_that_was_ended_while_it_served_shows_why_and_is_started_again(
     fleet.set_fault(WORKER, "memory", clear=True)
     assert cluster.type("cluster.up", "--tp", "2").code == 0
     down = cluster.type("cluster.down")
-    assert len(re.findall(r"GiB available, .* came back in \d+ s", down.output)) == 2, down.output
+    assert len(re.findall(r"GiB available, .* reclaimed in \d+ s", down.output)) == 2, down.output
     assert fleet.run_on(WORKER, ["pgrep", "-f", "guard.py"], check=False).stdout == ""
     assert "memory guard" not in cluster.type("cluster.status").output

@@ -62,7 +62,7 @@ def test_nothing_is_served_before_a_start(run: Run) -> None:
     assert run("cluster.down").code == 0  # what another test left
     done = run("serve.smoke")
     assert done.code == 2
-    assert "no host of the cluster serves anything" in done.output
+    assert "the cluster serves no model" in done.output
     assert "cluster.up" in done.output
 
 
@@ -160,7 +160,7 @@ def test_a_parser_of_another_model_fails(run: Run) -> None:
     done = run("serve.smoke")
     assert done.code == 2
     assert "FAILED   tool call: " in done.output
-    assert "the call stands in the text, unread" in done.output
+    assert "the call is in the text, not parsed" in done.output
     assert "FAILED   reasoning: " in done.output
     assert "'<think>' in the answer" in done.output
 

@@ -48,7 +48,8 @@ ROWS = [(host, name) for host, own in _files().items() for name in own]
 
 @pytest.mark.parametrize(("host", "name"), ROWS)
 def test_a_rendered_file_is_as_it_is_to_be(host: str, name: str) -> None:
-    path, text = FILES / host / name, _files()[host][name]
+    path = FILES / host / name
+    text = _files()[host][name]
     if WRITE:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)

@@ -41,7 +41,8 @@ NAMES = [name for name in list_data_files("playbooks/recipes", ".yml") if name !
 
 def _sizes(recipe: Recipe) -> Iterator[int]:
     """Yield one and two Sparks where the recipe is for them, and four where it is made for that."""
-    least, most = recipe.tp_min or 1, recipe.tp_max or max(2, recipe.tp_min or 1)
+    least = recipe.tp_min or 1
+    most = recipe.tp_max or max(2, recipe.tp_min or 1)
     yield from (size for size in (1, 2, 4) if least <= size <= most)
 
 
@@ -87,7 +88,8 @@ def _node(host: Host, rank: int, spark: gb10.Spark, fabric: Fabric | None) -> De
         settings, seen, spark.facts(), cluster="default", group=fabric is not None
     )
     folder = _snapshot(settings.text("vllm_model"))
-    model, weights = f"{HOME}/vllm/{folder}", f"{HOME}/vllm"
+    model = f"{HOME}/vllm/{folder}"
+    weights = f"{HOME}/vllm"
     return DeploymentNode(
         settings=settings,
         rank=rank,

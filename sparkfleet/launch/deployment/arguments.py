@@ -1,6 +1,6 @@
-"""From `vllm_args` and `vllm_raw_args` to words of `vllm serve`.
+"""Convert `vllm_args` and `vllm_raw_args` to arguments of `vllm serve`.
 
-Argument lists, never strings, so that nothing is quoted twice (cases C32, C34).
+Argument lists, never strings, so that nothing is quoted twice (eugr/spark-vllm-docker#111).
 """
 
 from __future__ import annotations

@@ -19,9 +19,9 @@ def read_ray_port(head: DeploymentNode) -> int:
 
 
 def build_ray_command(node: DeploymentNode, head: DeploymentNode) -> tuple[str, ...]:
-    """Return the command that starts Ray on `node` and stays until it ends.
+    """Return the command that starts Ray on `node` and runs as long as Ray does.
 
-    A Spark has one GPU, so Ray is told so: it then also works where Ray cannot count GPUs.
+    It passes the one GPU of a Spark, so it also works where Ray cannot count GPUs.
     """
     settings = node.settings
     options = (
@@ -47,7 +47,7 @@ def build_ray_command(node: DeploymentNode, head: DeploymentNode) -> tuple[str, 
 
 
 def _build_dashboard_options(settings: Settings) -> tuple[str, ...]:
-    """Return whether Ray shows its dashboard, and then only to the head itself: it has no login."""
+    """Return the dashboard options; it listens on loopback only, since it has no login."""
     if not settings.value("ray_dashboard"):
         return ("--include-dashboard=false",)
     port = settings.integer("ray_dashboard_port")
@@ -57,9 +57,9 @@ def _build_dashboard_options(settings: Settings) -> tuple[str, ...]:
 def build_serve_command(
     node: DeploymentNode, head: DeploymentNode, group: ParallelConfig
 ) -> tuple[str, ...]:
-    """Return the command that serves the model from the head, or is one rank of it elsewhere.
+    """Return the command that serves the model on the head, or runs one rank on another host.
 
-    The user's options are the head's for all ranks: what differs between them never starts.
+    All ranks get the user's options of the head: ranks with different options never start.
     """
     inside = node.engine.inside
     if node.engine.own_program:

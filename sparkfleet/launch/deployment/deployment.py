@@ -1,7 +1,7 @@
-"""What is to run on each host of a cluster, as files; pure.
+"""The files that a deployment needs on each host of a cluster; pure.
 
-The rendered files are the deployment: the same files, weights and engine mean that nothing has to
-be restarted, and a person can run them by hand.
+The rendered files are the deployment: nothing is restarted while files, weights and engine stay
+the same, and the scripts also work when run by hand.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from sparkfleet.templating import render_template
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
-    """The files of every host, and one hash over everything that makes them what they are.
+    """The files of every host, and one hash over all their inputs.
 
     `per_host` names the variables of the ranks' environment that differ between hosts,
     `addresses` are those at which the hosts meet.
@@ -52,7 +52,7 @@ class Deployment:
     addresses: tuple[str, ...] = ()
 
     def roles(self, *, head: bool) -> tuple[str, ...]:
-        """Return what runs on the head, or on any other host, in the order of its start."""
+        """Return the roles of the head, or of any other host, in start order."""
         if self.executor is Executor.RAY:
             return ("ray", "serve") if head else ("ray",)
         return ("serve",)
@@ -69,8 +69,8 @@ def render_deployment(
 ) -> Deployment:
     """Render the deployment of `nodes`, in rank order, the head first.
 
-    `executor` joins the ranks of several hosts. `contents` names what the files do not show: the
-    weights' commit, the engine's versions.
+    `executor` joins the ranks of several hosts. `contents` lists inputs outside the files: the
+    commit of the weights, the versions of the engine.
     """
     head = nodes[0].settings
     group = ParallelConfig(tp=tp, pp=pp, executor=executor if tp * pp > 1 else Executor.UNI)
@@ -104,7 +104,7 @@ def _find_per_host_variables(nodes: Sequence[DeploymentNode]) -> frozenset[str]:
 
 
 def hash_deployment(files: Mapping[str, Mapping[str, str]], contents: Sequence[str]) -> str:
-    """Hash what runs; a comment that changed, such as where a value was set, restarts nothing."""
+    """Return a hash of the deployment; comments do not count, so editing one restarts nothing."""
     bare = {
         host: {name: _strip_comments(text) for name, text in texts.items()}
         for host, texts in files.items()
@@ -114,12 +114,12 @@ def hash_deployment(files: Mapping[str, Mapping[str, str]], contents: Sequence[s
 
 
 def _insert_hash(files: Mapping[str, str], hash_: str) -> dict[str, str]:
-    """Put the hash into the labels of containers; it is the hash of files without it."""
+    """Insert the hash into the labels of containers; it is computed before this."""
     return {name: text.replace(HASH_PLACEHOLDER, hash_) for name, text in files.items()}
 
 
 def _strip_comments(text: str) -> str:
-    lines = text.split("\n")  # a line of the shell; Python knows more line ends
+    lines = text.split("\n")  # as the shell splits lines; str.splitlines() knows more line ends
     return "\n".join(line for line in lines if line and not line.lstrip().startswith("#"))
 
 
@@ -150,7 +150,7 @@ def _render_node_files(
 def _build_commands(
     node: DeploymentNode, head: DeploymentNode, group: ParallelConfig
 ) -> dict[str, tuple[str, ...]]:
-    """Return the files that are rendered for `node`, each with the command that it execs."""
+    """Return the files to render for `node`, each with the command that it execs."""
     ray = group.executor is Executor.RAY
     commands: dict[str, tuple[str, ...]] = {ENVIRONMENT: ()}
     if isinstance(node.engine, ContainerEngine):
@@ -167,7 +167,7 @@ def _build_commands(
 
 
 def _build_ray_variables(head: DeploymentNode) -> dict[str, str]:
-    """Return what the server must know of Ray: where its head is, and what vLLM must not copy."""
+    """Return the variables of the server: Ray's address, and the list of variables to keep."""
     config = f"{head.folder}/{NO_CARRY.partition('/')[0]}"
     return {
         "RAY_ADDRESS": f"{head.address}:{read_ray_port(head)}",
@@ -176,8 +176,9 @@ def _build_ray_variables(head: DeploymentNode) -> dict[str, str]:
 
 
 def _list_non_carried_variables(node: DeploymentNode) -> list[str]:
-    """Names that vLLM must not copy to Ray's workers: each host exported its own before Ray began.
+    """Return the variables that vLLM must not copy to Ray's workers: each host exports its own.
 
-    Without this list the head's NCCL_SOCKET_IFNAME replaces the worker's (facts, row 88).
+    Without this list the head's NCCL_SOCKET_IFNAME replaces that of the workers
+    (spark-arena/sparkrun#135).
     """
     return sorted({"VLLM_CONFIG_ROOT", *(variable.name for variable in node.environment)})

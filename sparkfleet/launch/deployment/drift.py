@@ -1,4 +1,4 @@
-"""In what the deployment that runs on a host differs from the one that is wanted; pure."""
+"""Differences between the running deployment of a host and the rendered one; pure."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from sparkfleet.model import Change
 def find_drift(
     survey: Survey, files: Mapping[str, str], about: DeploymentMetadata, hash_: str
 ) -> tuple[Change, ...]:
-    """Return each difference of one host, from what it has to what `files` and `about` want."""
+    """Return each difference of one host from the rendered `files` and `about`."""
     changes = [*_compare_states(survey), *_compare_files(survey, files, hash_)]
     if survey.hash is not None:
         changes += _compare_metadata(survey.about, about)
         if survey.hash != hash_ and not changes:
-            changes.append(Change(summary=f"runs deployment {survey.hash}, not {hash_}"))
+            changes.append(Change(summary=f"runs deployment {survey.hash}, expected {hash_}"))
     return tuple(changes)
 
 
@@ -28,7 +28,7 @@ def _compare_states(survey: Survey) -> Iterator[Change]:
     if survey.interrupted:
         yield Change(summary="a run was interrupted here")
     if survey.hash is None:
-        yield Change(summary="nothing of ours runs")
+        yield Change(summary="no deployment is running")
     for role in survey.dead:
         yield Change(summary=f"{role} died")
 
@@ -42,19 +42,20 @@ def _compare_metadata(running: DeploymentMetadata, target: DeploymentMetadata) -
     }
     for name, (before, after) in pairs.items():
         if before != after:
-            yield Change(summary=f"{name}: {before} runs, {after} is wanted")
+            yield Change(summary=f"{name}: running {before}, expected {after}")
 
 
 def _compare_files(survey: Survey, files: Mapping[str, str], hash_: str) -> Iterator[Change]:
     for name in sorted({**survey.files, **files}):
-        before, after = survey.files.get(name), files.get(name)
+        before = survey.files.get(name)
+        after = files.get(name)
         shown = before
         if before and survey.hash:
             shown = before.replace(survey.hash, hash_)  # the label of containers
         if _strip_comment_lines(shown) == _strip_comment_lines(after):
             continue
         path = f"{survey.folder}/{name}"
-        verb = "is missing" if before is None else "is not wanted" if after is None else "differs"
+        verb = "is missing" if before is None else "is unexpected" if after is None else "differs"
         summary = f"{path} {verb}"
         if name == ENVIRONMENT and before and after:
             names = _parse_exports(before).items() ^ _parse_exports(after).items()
@@ -65,7 +66,7 @@ def _compare_files(survey: Survey, files: Mapping[str, str], hash_: str) -> Iter
 
 
 def _strip_comment_lines(text: str | None) -> str | None:
-    """Return a file without comments, which do nothing."""
+    """Return a file without comments and empty lines, which have no effect."""
     if text is None:
         return None
     lines = (line for line in text.splitlines() if line and not line.lstrip().startswith("#"))
@@ -73,7 +74,7 @@ def _strip_comment_lines(text: str | None) -> str | None:
 
 
 def _parse_exports(text: str) -> dict[str, str]:
-    """Return what an environment file exports; a variable that it unsets has no entry."""
+    """Return the exports of an environment file; variables that it unsets have no entry."""
     try:
         tokens = shlex.split(text, comments=True)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The environment of every rank, each variable with the reason why it is there; pure."""
+"""The environment of every rank, each variable with the reason for its value; pure."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def build_rank_environment(
     engine: Sequence[EnvVar] = (),
     executor: Executor = Executor.RAY,
 ) -> tuple[EnvVar, ...]:
-    """Return the variables of one host's ranks: ours, the engine's, the fabric's, the user's.
+    """Return the variables of one host's ranks: base, engine, fabric, then user variables.
 
-    Each is laid over those before. `hf_home` and the folder `model`, for which ``@MODEL@`` stands
-    in the user's, are as the ranks see them. `fabric` is empty in solo mode. A user's null means:
-    unset, whatever the image or shell had.
+    Later ones override earlier ones. `hf_home` and the folder `model`, the value of ``@MODEL@`` in
+    user variables, are paths as the ranks see them. `fabric` is empty in solo mode. A null from
+    the user unsets the variable, even if the image or shell sets it.
     """
     merged = {
         variable.name: variable for variable in (*_list_base_variables(cluster, hf_home), *engine)
@@ -41,12 +41,14 @@ def build_rank_environment(
 def _list_base_variables(cluster: str, hf_home: str) -> tuple[EnvVar, ...]:
     return (
         EnvVar(
-            name=labels.CLUSTER_VARIABLE, value=cluster, why="the label by which processes are ours"
+            name=labels.CLUSTER_VARIABLE,
+            value=cluster,
+            why="label used to find this cluster's processes",
         ),
         EnvVar(
             name="SPT_NOENV", value="1", why="keeps the label in /proc when vLLM renames processes"
         ),
-        EnvVar(name="HF_HOME", value=hf_home, why="weights_dir, on this host"),
+        EnvVar(name="HF_HOME", value=hf_home, why="weights_dir on this host"),
     )
 
 
@@ -55,9 +57,9 @@ def _list_ray_variables() -> tuple[EnvVar, ...]:
         EnvVar(
             name="RAY_memory_monitor_refresh_ms",
             value="0",
-            why="Ray's memory monitor kills loading workers on unified memory (facts 2.2, row 23)",
+            why="Ray's memory monitor kills workers that load weights on unified memory",
         ),
-        EnvVar(name="RAY_USAGE_STATS_ENABLED", value="0", why="nothing phones home"),
+        EnvVar(name="RAY_USAGE_STATS_ENABLED", value="0", why="disables usage reports"),
     )
 
 

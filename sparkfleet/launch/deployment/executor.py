@@ -1,4 +1,4 @@
-"""Which of vLLM's executors joins the ranks of several hosts; pure."""
+"""Select the vLLM executor that joins the ranks of several hosts; pure."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ AUTO = "auto"
 class Executor(enum.StrEnum):
     """Values of vLLM's ``--distributed-executor-backend``."""
 
-    UNI = "uni"  # one rank, without another process: what vLLM takes for it by itself
+    UNI = "uni"  # one rank in one process: the default of vLLM for one rank
     RAY = "ray"
     MP = "mp"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutorChoice:
-    """An executor, and why it is that one."""
+    """An executor, and the reason for it."""
 
     executor: Executor
     why: str
@@ -36,9 +36,9 @@ def select_executor(
 ) -> ExecutorChoice | None:
     """Return the executor by `vllm_executor` of the head's `settings`.
 
-    ``auto`` takes Ray where every host has it, else mp where every vLLM spans hosts by itself:
-    images lose Ray (facts 2.2), and old ones have no ``--nnodes`` (facts 2.3). None while it has to
-    look into an image that no host has seen yet.
+    ``auto`` selects Ray if every host has it, else mp if every vLLM supports several hosts: new
+    images come without Ray (vllm-project/production-stack PR#1056), old ones without ``--nnodes``.
+    None while an image has not been inspected yet.
     """
     if nodes == 1:
         return ExecutorChoice(executor=Executor.UNI, why="one rank")

@@ -1,4 +1,4 @@
-"""A host's part in a deployment, as a value."""
+"""A host's part in a deployment."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from sparkfleet.recipes.settings import Settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeploymentNode:
-    """One host's part: what runs there, where things are, and the environment of its rank.
+    """One host's part: its engine, its paths, and the environment of its rank.
 
-    `address` is the fabric address that the group meets at; None in solo mode. `folder` is where
-    the files of the deployment go, `weights` the expanded weights_dir, `model` the model's folder
-    in it; all are the host's paths. `drafts` are the folders below `weights` of other models of the
-    Hub, by their names.
+    `address` is the fabric address of the host in the group; None in solo mode. `folder` holds the
+    files of the deployment, `weights` is the expanded weights_dir, `model` the model's folder in
+    it; all are paths on the host. `drafts` maps names of other Hub models to their folders below
+    `weights`.
     """
 
     settings: Settings
@@ -35,7 +35,7 @@ class DeploymentNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParallelConfig:
-    """How the ranks of all hosts divide the model, and what joins them."""
+    """Division of the model over the ranks, and the executor that joins them."""
 
     tp: int
     pp: int
@@ -43,5 +43,5 @@ class ParallelConfig:
 
     @property
     def nodes(self) -> int:
-        """How many hosts: each has one GPU."""
+        """Number of hosts: each has one GPU."""
         return self.tp * self.pp

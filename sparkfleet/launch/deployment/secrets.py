@@ -1,7 +1,7 @@
-"""Secrets of the ranks' environment: read here, and taken out of what is shown.
+"""Secrets in the environment of the ranks: read on this machine, masked in all output.
 
-They are in `nccl.env` on each host, mode 0600, and nowhere else: in no command line, no log, no
-difference and no exception.
+They are written to `nccl.env` on each host, mode 0600, and nowhere else: never to a command line,
+log, diff or exception.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _EXPORT = re.compile(
 def resolve_secret(settings: Settings, name: str, value: Any) -> Any:
     """Return the value of `name` in `vllm_env`; ``{from_file: PATH}`` is read on this machine.
 
-    Raises InventoryError for a file that cannot be read, and for a secret that is empty: an API
-    key that nobody set would leave an endpoint open to all.
+    Raises InventoryError for a file that cannot be read, and for an empty secret: an empty API key
+    would leave the endpoint open to everyone.
     """
     where = settings.origin("vllm_env", name)
     secret = value
@@ -37,23 +37,23 @@ def resolve_secret(settings: Settings, name: str, value: Any) -> Any:
             Path(value[FROM_FILE]).expanduser(),
             subject=f"vllm_env: {name}",
             where=where,
-            hint="the file holds the secret alone, on this machine",
+            hint="the file must be on this machine and hold only the secret",
         )
     if secret == "" and is_secret(name, value):
         raise InventoryError(
-            f"vllm_env: {name} is empty", where=where, hint="give it a value, or null to unset it"
+            f"vllm_env: {name} is empty", where=where, hint="set a value, or null to unset it"
         )
     return secret
 
 
 def explain_env_variable(settings: Settings, name: str) -> str:
-    """Return why a variable of `vllm_env` is there, marked if it is a secret."""
+    """Return the reason for a variable of `vllm_env`, marked if it is a secret."""
     text = escape_line(f"vllm_env, set at {settings.origin('vllm_env', name)}")
     return text + MARK if is_secret(name, settings.written("vllm_env", name)) else text
 
 
 def mask_secrets(text: str | None) -> str | None:
-    """Return a rendered file as it may be shown."""
+    """Return a rendered file with its secrets masked."""
     return None if text is None else _EXPORT.sub(_mask_export, text)
 
 

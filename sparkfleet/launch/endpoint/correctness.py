@@ -1,6 +1,7 @@
-"""What a served model is asked to prove that its answers are right; pure.
+"""Checks of a served model's answers; pure.
 
-A healthy start proves no output: weights, kernels, parsers and ranks go wrong without an error.
+A successful start does not prove correct output: weights, kernels, parsers and ranks can be wrong
+without an error.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import json
 import re
 from dataclasses import dataclass
 
+from sparkfleet.door import expand_commands
 from sparkfleet.launch.endpoint.image_prompt import COLOUR, IMAGE_QUESTION
 from sparkfleet.launch.endpoint.replies import Reply
 from sparkfleet.recipes.metadata import SmokePrompt
@@ -17,7 +19,7 @@ TOOLS = ({
     "type": "function",
     "function": {
         "name": "get_weather",
-        "description": "Tell the weather in a city now",
+        "description": "Get the current weather in a city",
         "parameters": {
             "type": "object",
             "properties": {"city": {"type": "string", "description": "name of the city"}},
@@ -27,33 +29,33 @@ TOOLS = ({
 },)  # fmt: skip
 TOOL_PROMPT = "What is the weather in Oslo now? Call the function get_weather to find out."
 REASONING_PROMPT = "A train leaves at 9:40 and arrives at 12:05. How many minutes does it take?"
-REASONING_ARGUMENTS = {
-    "enable_thinking": True,
-    "thinking": True,
-}  # by the templates of Gemma and Qwen; Granite
+# Names in the chat templates of Gemma and Qwen, and of Granite
+REASONING_ARGUMENTS = {"enable_thinking": True, "thinking": True}
 
-# What a model writes around thoughts and calls, which a parser that fits takes away
+# Delimiters of thoughts and tool calls, which the right parser removes
 TAGS = re.compile(r"</?think>|<\|?channel\|?>|^thought\n|\[/?THINK\]")
 CALL_TAGS = re.compile(r"</?tool_call|\[TOOL_CALLS\]|<\|?tool|get_weather\(|\"name\": ?\"get_weath")
-REPETITION = re.compile(
-    r"([^\s\-=_*#.|])\1{15,}|(\b\w{1,8}\W\s?)\2{15,}"
-)  # rules of tables are none
+# One character or short word repeated; lines of Markdown tables do not count
+REPETITION = re.compile(r"([^\s\-=_*#.|])\1{15,}|(\b\w{1,8}\W\s?)\2{15,}")
 NO_IMAGES = ("is not a multimodal model", "At most 0 image")  # vLLM's words
 
-REPEATED = "garbled: one thing again and again"
+REPEATED = "degenerate output (repeated token)"
 REPEATED_FIX = (
     "NVFP4 experts on a GB10 need --moe-backend marlin (NaN scales give !!!!); "
-    "else compare the bytes: weights.verify"
+    "otherwise check the weights: {task:weights.verify}"
 )
-WRONG_REASONING_PARSER = (
-    "the reasoning-parser is not of this model, or this model does not think"  # qwen3, vLLM 0.32
-)
-LONGER_ANSWER_FIX = "a longer answer: --set vllm_smoke_tokens=2000, or have it think less"
+# qwen3 does this in vLLM 0.32 for a model that does not think
+WRONG_REASONING_PARSER = "reasoning-parser does not match this model, or it does not think"
+LONGER_ANSWER_FIX = "allow a longer answer: --set vllm_smoke_tokens=2000, or reduce its thinking"
+LOGS_FIX = "check the server's log: {task:cluster.logs}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmokeCheck:
-    """One thing that was asked; `passed` is None where it does not apply, and `seen` says why."""
+    """Result of one check; `passed` is None if it does not apply, and `seen` says why.
+
+    A ``{task:cluster.up}`` in `fix` becomes the command that the user types.
+    """
 
     name: str
     asked: str
@@ -63,6 +65,9 @@ class SmokeCheck:
     seconds: float = 0.0
     fix: str = ""
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "fix", expand_commands(self.fix))
+
 
 def skip_check(name: str, why: str) -> SmokeCheck:
     """Return a check that does not apply."""
@@ -70,12 +75,12 @@ def skip_check(name: str, why: str) -> SmokeCheck:
 
 
 def check_answer(question: SmokePrompt, reply: Reply) -> SmokeCheck:
-    """Judge the answer to a question whose answer is known."""
+    """Check the answer to a question whose answer is known."""
     result, fix = _find_reply_problem(reply)
     right = not result and question.expect in reply.content
     if not result:
         result = _quote_shortened(reply.content)
-        fix = "compare the weights: weights.verify; the recipe: recipes.validate"
+        fix = "check the weights: {task:weights.verify}; the recipe: {task:recipes.validate}"
     return SmokeCheck(
         name="answer",
         asked=_quote_shortened(question.ask),
@@ -88,17 +93,17 @@ def check_answer(question: SmokePrompt, reply: Reply) -> SmokeCheck:
 
 
 def check_repeated_answer(question: SmokePrompt, first: Reply, second: Reply) -> SmokeCheck:
-    """Judge whether the same greedy request got the same answer twice.
+    """Check that the same greedy request gets the same answer twice.
 
-    Other kernels for another batch may choose other words, so two right answers agree.
+    Kernels for another batch may choose other words, so two correct answers count as equal.
     """
     same = (first.content, first.reasoning) == (second.content, second.reasoning)
     right = all(question.expect in reply.content for reply in (first, second))
     passed = second.refusal == "" and (same or right)
     if second.refusal or same:
-        result = second.refusal or "the same twice"
+        result = second.refusal or "the same answer twice"
     elif right:
-        result = "both right, in other words"
+        result = "both correct, in other words"
     else:
         result = f"{_quote_shortened(first.text)}, then {_quote_shortened(second.text)}"
     return SmokeCheck(
@@ -110,12 +115,13 @@ def check_repeated_answer(question: SmokePrompt, first: Reply, second: Reply) ->
         seconds=second.seconds,
         fix=""
         if passed
-        else "ranks that do not agree: links.verify, weights.verify, cluster.drift",
+        else "the ranks may disagree: run {task:links.verify}, {task:weights.verify} and "
+        "{task:cluster.drift}",
     )
 
 
 def check_stream(question: SmokePrompt, reply: Reply) -> SmokeCheck:
-    """Judge a stream: parts, an end, and the usage that was asked for."""
+    """Check a stream: several parts, an end, and the requested usage."""
     symptom, fix = _find_reply_problem(reply)
     problems = [
         (symptom, True),
@@ -133,28 +139,30 @@ def check_stream(question: SmokePrompt, reply: Reply) -> SmokeCheck:
         or f"{_quote_shortened(reply.content)} in {reply.chunks} parts, {reply.tokens} tokens",
         passed=not result,
         seconds=reply.seconds,
-        fix=(fix or "what the server says: cluster.logs") if result else "",
+        fix=(fix or LOGS_FIX) if result else "",
     )
 
 
 def check_tool_call(reply: Reply, parser: str, *, stream: bool = False) -> SmokeCheck:
-    """Judge whether the offered function was called, with arguments that are JSON."""
-    name, call = "get_weather", next(iter(reply.calls), None)
+    """Check that the offered function was called with JSON arguments."""
+    name = "get_weather"
+    call = next(iter(reply.calls), None)
     fix = ""
     if reply.refusal:
-        result, fix = reply.refusal, "what the server says: cluster.logs"
+        result = reply.refusal
+        fix = LOGS_FIX
     elif call is None and CALL_TAGS.search(reply.content):
-        result = f"the call stands in the text, unread: {_quote_shortened(reply.content)}"
-        fix = f"tool-call-parser {parser} is not of this model (for Gemma 4, vLLM #38837: pythonic)"
+        result = f"the call is in the text, not parsed: {_quote_shortened(reply.content)}"
+        fix = (
+            f"tool-call-parser {parser} does not match this model (Gemma 4: pythonic, vLLM #38837)"
+        )
     elif call is None:
         symptom, fix = _find_reply_problem(reply)
-        result = symptom or f"no call, but {_quote_shortened(reply.content)}"
-        fix = fix or f"does its chat template know tools? tool-call-parser: {parser}"
+        result = symptom or f"no call; answer: {_quote_shortened(reply.content)}"
+        fix = fix or f"check that the chat template supports tools with tool-call-parser {parser}"
     else:
-        result, fix = (
-            f"{call.name}({call.arguments})",
-            _find_call_problem(call.name, call.arguments, name),
-        )
+        result = f"{call.name}({call.arguments})"
+        fix = _find_call_problem(call.name, call.arguments, name)
     return SmokeCheck(
         name="tool call, streamed" if stream else "tool call",
         asked=_quote_shortened(TOOL_PROMPT),
@@ -167,37 +175,39 @@ def check_tool_call(reply: Reply, parser: str, *, stream: bool = False) -> Smoke
 
 
 def _find_call_problem(name: str, arguments: str, function: str) -> str:
-    """Return what is wrong with a call, "" for nothing."""
+    """Return the problem of a call, "" if there is none."""
     try:
         decoded = json.loads(arguments)
     except ValueError:
-        return "its arguments are no JSON: another tool-call-parser (streamed: vLLM #38946)"
+        return "arguments are not JSON: use another tool-call-parser (streamed: vLLM #38946)"
     if name != function or not isinstance(decoded, dict) or not decoded.get("city"):
-        return "not the function that was offered, or without its city"
+        return "not the offered function, or no city argument"
     return ""
 
 
 def check_reasoning(reply: Reply, parser: str) -> SmokeCheck:
-    """Judge whether thoughts are split off the answer."""
+    """Check that thoughts are separated from the answer."""
     fix = ""
     if reply.refusal:
-        result, passed = reply.refusal, None if reply.status == 400 else False
+        result = reply.refusal
+        passed = None if reply.status == 400 else False
     elif tag := TAGS.search(reply.content):
-        result, passed = (
-            f"{tag[0].strip()!r} in the answer: {_quote_shortened(reply.content)}",
-            False,
-        )
-        fix = f"reasoning-parser {parser} is not of this model (for Gemma 4: vLLM #38855)"
+        result = f"{tag[0].strip()!r} in the answer: {_quote_shortened(reply.content)}"
+        passed = False
+        fix = f"reasoning-parser {parser} does not match this model (Gemma 4: vLLM #38855)"
     elif reply.reasoning and not reply.content and reply.finish != "length":
-        (result, fix), passed = _find_reply_problem(reply), False
+        result, fix = _find_reply_problem(reply)
+        passed = False
     elif reply.reasoning:
-        result, passed = f"{len(reply.reasoning)} characters of thoughts apart", True
+        result = f"{len(reply.reasoning)} characters of thoughts, separated"
+        passed = True
     else:
-        result, passed = "cannot tell: it answered without thinking", None
+        result = "unknown: it answered without thinking"
+        passed = None
     return SmokeCheck(
         name="reasoning",
         asked=_quote_shortened(REASONING_PROMPT),
-        expected="thoughts apart from the answer",
+        expected="thoughts separated from the answer",
         seen=result,
         passed=passed,
         seconds=reply.seconds,
@@ -206,41 +216,41 @@ def check_reasoning(reply: Reply, parser: str) -> SmokeCheck:
 
 
 def check_vision(reply: Reply) -> SmokeCheck:
-    """Judge what was seen in an image of one colour; the server says if it takes none."""
+    """Check the answer about an image of one colour; skipped if the server accepts no images."""
     if reply.status == 400 and any(phrase in reply.error for phrase in NO_IMAGES):
-        return skip_check("vision", f"the server takes no images: {reply.error}")
+        return skip_check("vision", f"the server accepts no images: {reply.error}")
     symptom, fix = _find_reply_problem(reply)
     right = not symptom and COLOUR in reply.content.lower()
     return SmokeCheck(
         name="vision",
-        asked=f"{_quote_shortened(IMAGE_QUESTION)} and a {COLOUR} image",
+        asked=f"{_quote_shortened(IMAGE_QUESTION)} with a {COLOUR} image",
         expected=COLOUR,
         seen=symptom or _quote_shortened(reply.content),
         passed=right,
         seconds=reply.seconds,
-        fix="" if right else fix or "is its processor staged whole? weights.verify",
+        fix="" if right else fix or "check the files of its processor: {task:weights.verify}",
     )
 
 
 def _find_reply_problem(reply: Reply) -> tuple[str, str]:
-    """Return what is wrong with any answer, and what to do about it; ("", "") for nothing."""
+    """Return the problem of an answer and its fix, ("", "") if there is none."""
     if reply.refusal:
-        return reply.refusal, "what the server says: cluster.logs"
+        return reply.refusal, LOGS_FIX
     if garbled := REPETITION.search(reply.text):
         return f"{REPEATED}: {_quote_shortened(garbled[0])}", REPEATED_FIX
     if reply.content or reply.calls:
         return "", ""
     if reply.reasoning and reply.finish == "length":
-        return f"no answer: all {reply.tokens} tokens went into thoughts", LONGER_ANSWER_FIX
+        return f"no answer: all {reply.tokens} tokens were used for thoughts", LONGER_ANSWER_FIX
     if reply.reasoning:
         return (
-            f"no answer: all of it was taken for thoughts: {_quote_shortened(reply.reasoning)}",
+            f"no answer: all of it was parsed as thoughts: {_quote_shortened(reply.reasoning)}",
             WRONG_REASONING_PARSER,
         )
-    return f"an empty answer (finish_reason {reply.finish or 'none'})", "its log: cluster.logs"
+    return f"an empty answer (finish_reason {reply.finish or 'none'})", LOGS_FIX
 
 
 def _quote_shortened(text: str, most: int = 60) -> str:
-    """Return a text as one quoted line, cut where it is long."""
+    """Return a text as one quoted line, shortened if long."""
     line = " ".join(text.split())
     return repr(line if len(line) <= most else line[: most - 3] + "...")

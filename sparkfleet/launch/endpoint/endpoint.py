@@ -1,4 +1,4 @@
-"""Asking the endpoint, from the host it is on: that works behind any firewall."""
+"""Requests to the endpoint, sent from its own host, so they work behind any firewall."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from sparkfleet.commands import build_script_command
 from sparkfleet.errors import CommandError
 from sparkfleet.launch.endpoint.replies import Reply, parse_reply
+from sparkfleet.launch.host.file_names import ENVIRONMENT
 from sparkfleet.model import EMPTY
 from sparkfleet.remote.connection import Connection
 
@@ -18,7 +19,7 @@ GREEDY: Mapping[str, Any] = {"temperature": 0}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """Where a deployment answers on its host; `folder` holds its files, with the key if any."""
+    """Address of a deployment on its host; `folder` holds its files, with the API key if any."""
 
     port: int
     served_name: str
@@ -26,7 +27,7 @@ class Endpoint:
 
     @property
     def url(self) -> str:
-        """The address on its own host."""
+        """The URL on its own host."""
         return f"http://127.0.0.1:{self.port}"
 
     def list_models(self, connection: Connection) -> list[str]:
@@ -35,14 +36,14 @@ class Endpoint:
         return models
 
     def chat(self, connection: Connection, prompt: str, *, tokens: int, timeout: float) -> Reply:
-        """Ask one question and return the reply; raises CommandError where there is none."""
+        """Send one question and return the reply; raises CommandError if there is no answer."""
         reply = self.post(connection, self.body(prompt, tokens=tokens), timeout=timeout)
         if reply.refusal:
             raise CommandError(f"{self.url}{reply.refusal}", host=connection.host.name)
         return reply
 
     def body(self, prompt: Any, *, tokens: int, extra: Mapping[str, Any] = EMPTY) -> dict[str, Any]:
-        """Return a request for a greedy answer to `ask`: a text, or the parts of a message."""
+        """Return a greedy request for `prompt`, a text or the parts of a message."""
         messages = [{"role": "user", "content": prompt}]
         return {
             "model": self.served_name,
@@ -53,7 +54,7 @@ class Endpoint:
         }
 
     def post(self, connection: Connection, body: Mapping[str, Any], *, timeout: float) -> Reply:
-        """Send one request; a reply that is an error is returned too. Raises CommandError."""
+        """Send one request and return its reply, which may be an error; raises CommandError."""
         return self.post_all(connection, (body,), timeout=timeout)[0]
 
     def post_all(
@@ -69,7 +70,7 @@ class Endpoint:
             "url": self.url,
             "bodies": [dict(body) for body in bodies],
             "timeout": timeout,
-            "environment": f"{self.folder}/nccl.env",
+            "environment": f"{self.folder}/{ENVIRONMENT}",
         }
         done = connection.run(
             build_script_command("deployment/chat", request), timeout=2 * timeout, hold=True

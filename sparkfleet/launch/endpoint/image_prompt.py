@@ -1,4 +1,4 @@
-"""An image whose colour a model that sees can tell; pure."""
+"""A prompt with an image of one colour; pure."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 IMAGE_QUESTION = "Which colour is this image? Answer with one word."
-COLOUR, RED = "red", b"\xff\x00\x00"
-SIDE = 224  # pixels, what common vision encoders take
+COLOUR = "red"
+RED = b"\xff\x00\x00"
+SIDE = 224  # pixels, the input size of common vision encoders
 
 
 def build_image_prompt() -> Sequence[Mapping[str, Any]]:

@@ -1,4 +1,4 @@
-"""What the endpoint replied to a chat request, whole or as a stream; pure.
+"""Replies of the endpoint to chat requests, complete or streamed; pure.
 
 The thoughts of a model are in `reasoning`, which "used to be called reasoning_content" (vLLM's
 documentation from 0.11.2 on); both are read.
@@ -17,7 +17,7 @@ OK = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
-    """A call of a tool; `arguments` is the text that shall be JSON."""
+    """A tool call; `arguments` is a text, expected to be JSON."""
 
     name: str
     arguments: str
@@ -25,10 +25,10 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """One reply. `began` is on a clock that replies to one question share; others are seconds.
+    """One reply. `began` is on a clock shared by replies to one batch; other times are seconds.
 
-    `first` and `last` are when the first and the last token of a stream came, after `began`;
-    `chunks` counts the events with a part of the answer. `ended`: the stream came to its end.
+    `first` and `last` are the times of the first and the last token of a stream, after `began`;
+    `chunks` counts the events with a part of the answer. `ended`: the stream is complete.
     """
 
     status: int
@@ -48,7 +48,7 @@ class Reply:
 
     @property
     def refusal(self) -> str:
-        """Why there is no answer, "" where there is one."""
+        """Why there is no answer, "" if there is one."""
         if self.status == OK:
             return ""
         why = f"{self.status}: {self.error}" if self.status else f"nothing: {self.error}"
@@ -56,12 +56,12 @@ class Reply:
 
     @property
     def text(self) -> str:
-        """The answer, or what was thought where thinking took all tokens."""
+        """The answer, or the thoughts if thinking used all tokens."""
         return self.content or self.reasoning
 
 
 def parse_reply(reply: Mapping[str, Any]) -> Reply:
-    """Return one of the replies of `onhost/chat.py`."""
+    """Return the reply in an answer of `onhost/deployment/chat.py`."""
     times = {"seconds": reply["seconds"], "began": reply["began"]}
     if reply["status"] != OK:
         return Reply(
@@ -97,7 +97,7 @@ def _extract_usage(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _extract_error_message(content: Any) -> str:
-    """Return vLLM's own words in an error page, else the page."""
+    """Return vLLM's message in an error response, else the response."""
     text = str(content or "")
     try:
         return str(json.loads(text)["error"]["message"])
@@ -106,7 +106,7 @@ def _extract_error_message(content: Any) -> str:
 
 
 def _parse_stream(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the fields of a reply that came in parts."""
+    """Return the fields of a streamed reply."""
     datas = [(event["at"], event["data"]) for event in events]
     parts = [(at, json.loads(data)) for at, data in datas if data != DONE]
     timed = [(at, part["choices"][0]) for at, part in parts if part.get("choices")]
@@ -134,12 +134,13 @@ def _has_output(delta: Mapping[str, Any]) -> bool:
 
 
 def _merge_tool_calls(deltas: Iterable[Mapping[str, Any]]) -> tuple[ToolCall, ...]:
-    """Return the calls whose names and arguments came in pieces, by their index."""
+    """Return the tool calls of a stream, joined by index."""
     names: dict[int, str] = {}
     arguments: dict[int, str] = {}
     for delta in deltas:
         for piece in delta.get("tool_calls") or ():
-            at, function = piece.get("index") or 0, piece.get("function") or {}
+            at = piece.get("index") or 0
+            function = piece.get("function") or {}
             names[at] = names.get(at, "") + (function.get("name") or "")
             arguments[at] = arguments.get(at, "") + (function.get("arguments") or "")
     return tuple(ToolCall(name=names[at], arguments=arguments[at]) for at in sorted(names))

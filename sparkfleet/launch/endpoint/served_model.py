@@ -1,4 +1,4 @@
-"""What a cluster serves now, as its hosts have it written down; not what an inventory asks for."""
+"""The model that a cluster serves now, as recorded on its hosts, not in the inventory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sparkfleet.vllm.options import read_command_line
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedModel:
-    """A deployment that runs: where it answers, what it is, and its options of `vllm serve`."""
+    """A running deployment: its head, endpoint, metadata, and options of `vllm serve`."""
 
     head: Host
     endpoint: Endpoint
@@ -27,7 +27,7 @@ class ServedModel:
 
 
 def find_served_model(hosts: Mapping[str, Host], surveys: Mapping[str, Survey]) -> ServedModel:
-    """Return what the hosts, by name, serve together; raises LaunchError if that is nothing."""
+    """Return the model that the hosts serve together; raises LaunchError if there is none."""
     for name, survey in surveys.items():
         about = survey.about
         if survey.hash is None or about.hosts[:1] != (name,):
@@ -36,15 +36,15 @@ def find_served_model(hosts: Mapping[str, Host], surveys: Mapping[str, Survey]) 
             raise LaunchError(
                 f"{', '.join(survey.dead)} died on {name} since cluster.up",
                 host=name,
-                hint="why: cluster.logs; start it again: cluster.up",
+                hint="check its log: {task:cluster.logs}; start it again: {task:cluster.up}",
             )
         endpoint = Endpoint(port=about.port, served_name=about.served_name, folder=survey.folder)
         options = _parse_serve_options(survey.files.get(SERVE_SCRIPT) or "")
         return ServedModel(head=hosts[name], endpoint=endpoint, about=about, options=options)
     raise LaunchError(
-        "no host of the cluster serves anything",
+        "the cluster serves no model",
         host=next(iter(hosts)),
-        hint="start it: cluster.up; what runs: cluster.status",
+        hint="start one: {task:cluster.up}; show processes: {task:cluster.status}",
     )
 
 

@@ -1,4 +1,4 @@
-"""How fast requests were answered, and how that compares with what was published; pure."""
+"""Throughput of requests, and its comparison with published figures; pure."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from statistics import mean, median
 from sparkfleet.launch.endpoint.replies import Reply
 from sparkfleet.recipes.metadata import Speed
 
-MIN_SECONDS = 1e-6  # s; no clock of ours tells less
+MIN_SECONDS = 1e-6  # s; avoids a division by zero
 HALF = 0.5
-NEAR = 1.25  # times the context that was asked for: prompts have about as many tokens
+NEAR = 1.25  # times the requested context, since prompts only have about that many tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Throughput:
-    """What `requests` at once got: `prefill` and `decode` in tokens/s of all together.
+    """Throughput of concurrent `requests`: total `prefill` and `decode` in tokens/s.
 
-    `context` and `answer` are tokens of each request, `ttft` the mean seconds to its first token.
-    Prefill counts until the last of them had its first token, without `cached`, the tokens of all
-    prompts that the prefix cache had; decode from the first token of any to the last of all.
+    `context` and `answer` are tokens per request, `ttft` the mean time to first token in seconds.
+    Prefill counts until the last request has its first token, without `cached`, the prompt tokens
+    found in the prefix cache; decode counts from the first token of any request to the last token.
     """
 
     requests: int
@@ -34,7 +34,7 @@ class Throughput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeedComparison:
-    """A measured figure in tokens/s beside the published one that it is held against."""
+    """A measured figure in tokens/s and the published one that it is compared with."""
 
     what: str  # decode or prefill
     measured: float
@@ -43,17 +43,17 @@ class SpeedComparison:
 
     @property
     def share(self) -> float:
-        """The measured part of what was published."""
+        """The measured figure as a share of the published one."""
         return self.measured / self.published
 
     @property
     def slow(self) -> bool:
-        """Whether it is under half."""
+        """Whether the measured figure is below half of the published one."""
         return self.share < HALF
 
 
 def compute_throughput(replies: Sequence[Reply], cached: int = 0) -> Throughput:
-    """Return the pace of requests that were sent together and answered as streams."""
+    """Return the throughput of requests that were sent together and answered as streams."""
     prompts, answers = (
         [getattr(reply, name) or 0 for reply in replies] for name in ("prompt_tokens", "tokens")
     )
@@ -72,7 +72,7 @@ def compute_throughput(replies: Sequence[Reply], cached: int = 0) -> Throughput:
 
 
 def compute_median(rounds: Sequence[Throughput]) -> Throughput:
-    """Return the median of every figure over `rounds` of as many requests."""
+    """Return the median of each figure over `rounds` with the same number of requests."""
     names = [item.name for item in fields(Throughput) if item.name != "requests"]
     figures = {name: median(getattr(item, name) for item in rounds) for name in names}
     return Throughput(requests=rounds[0].requests, **figures)
@@ -81,7 +81,7 @@ def compute_median(rounds: Sequence[Throughput]) -> Throughput:
 def find_published_speeds(
     speeds: Sequence[Speed], nodes: int, measured: Throughput
 ) -> tuple[Speed, ...]:
-    """Return the published rows of as many nodes and requests, of the nearest shorter context."""
+    """Return published rows with the same nodes and requests and the nearest shorter context."""
     rows = [item for item in speeds if item.nodes == nodes and item.requests == measured.requests]
     contexts = {row.context or 0 for row in rows}
     near = [item for item in contexts if item <= NEAR * measured.context] or [
@@ -91,10 +91,10 @@ def find_published_speeds(
 
 
 def compare_speeds(rows: Sequence[Speed], measured: Throughput) -> tuple[SpeedComparison, ...]:
-    """Return decode beside the best of `rows`, prefill beside the slowest.
+    """Compare decode with the best of `rows`, prefill with the slowest.
 
-    A row does not tell how long its prompts were, and short ones are read at a fraction of the
-    pace of long ones.
+    Rows do not state the length of their prompts, and prefill of short prompts is much slower than
+    that of long ones.
     """
     comparisons = []
     if decodes := [row for row in rows if row.decode]:

@@ -1,4 +1,4 @@
-"""Whether a host can run containers as they are asked for; pure."""
+"""Checks that a host can run the configured containers; pure."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from sparkfleet.quantities import format_size
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.verdicts import build_verdict, info, warning
 
-SHM_SHARE = 4  # a quarter of unified memory: more has cost a power-off (case C47)
-NO_MEMORY_KERNEL = "7.0.0-1019*"  # NV_ERR_NO_MEMORY with 22 GiB available (case C46)
+SHM_SHARE = 4  # a quarter of unified memory: a host with more had to be powered off
+NO_MEMORY_KERNEL = "7.0.0-1019*"  # NV_ERR_NO_MEMORY with 22 GiB free: vllm-project/vllm#46307
 REMEDIES = (
     (
         "permission denied",
-        "let the user use it: sudo usermod -aG docker $USER, then log in again; or hosts.prepare",
+        "on that host: sudo usermod -aG docker $USER, then log in again; or: {task:hosts.prepare}",
     ),
     ("is not installed", "install it on that host: sudo apt-get install -y {cli}"),
     ("cannot connect", "start it on that host: sudo systemctl start docker"),
@@ -28,7 +28,7 @@ REMEDIES = (
 def check_container_engine(
     settings: Settings, facts: HostFacts, daemon: Daemon
 ) -> Iterator[Verdict]:
-    """Yield verdicts on the engine of one host; nothing more where it does not answer."""
+    """Yield verdicts on the engine of one host; only the first if it does not answer."""
     yield _check_daemon(settings, daemon)
     if daemon.error:
         return
@@ -51,7 +51,7 @@ def _check_daemon(settings: Settings, daemon: Daemon) -> Verdict:
         expected="an answer",
         seen=daemon.error or daemon.version,
         source=f"{daemon.cli} info",
-        fix=fix.format(cli=daemon.cli) if error else "",
+        fix=fix.replace("{cli}", daemon.cli) if error else "",
     )
 
 
@@ -68,14 +68,14 @@ def _check_container_gpu(settings: Settings, daemon: Daemon) -> Verdict:
         settings.host.name,
         f"GPU in containers of {daemon.cli}",
         expected="NVIDIA's hook, or a CDI specification",
-        seen=" ".join(flags) or ("neither" if lacking else "none asked for"),
+        seen=" ".join(flags) or ("neither" if lacking else "engine_gpus: none"),
         source=f"{daemon.cli} info, /etc/cdi",
         fix=toolkit if lacking else "",
     )
 
 
 def _check_cgroup_driver(settings: Settings, daemon: Daemon) -> Iterator[Verdict]:
-    """Tell of failure 48; CDI is free of it."""
+    """Report that a daemon-reload removes the GPU from containers, unless they use CDI."""
     by_hook = build_gpu_options(settings.text("engine_gpus"), daemon) == (HOOK,)
     if not by_hook or daemon.cgroups != "systemd":
         return
@@ -84,16 +84,18 @@ def _check_cgroup_driver(settings: Settings, daemon: Daemon) -> Iterator[Verdict
         settings.host.name,
         f"cgroup driver of {daemon.cli}",
         expected="cgroupfs, or the GPU by CDI",
-        seen="systemd: `systemctl daemon-reload` takes the GPU from containers that run",
+        seen="systemd: `systemctl daemon-reload` removes the GPU from running containers",
         source=f"{daemon.cli} info",
-        fix="engine_gpus: cdi, after: sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml",
+        fix="run: sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml; then set "
+        "engine_gpus: cdi",
     )
 
 
 def _check_shared_memory(settings: Settings, facts: HostFacts) -> Iterator[Verdict]:
     if settings.value("engine_shm_size") is None or facts.memory is None:
         return
-    size, most = settings.size("engine_shm_size"), facts.memory.total // SHM_SHARE
+    size = settings.size("engine_shm_size")
+    most = facts.memory.total // SHM_SHARE
     yield build_verdict(
         Severity.WARNING if size > most else Severity.OK,
         "engine.shm",
@@ -102,7 +104,7 @@ def _check_shared_memory(settings: Settings, facts: HostFacts) -> Iterator[Verdi
         expected=f"at most a quarter of the memory, {format_size(most)}",
         seen=format_size(size),
         source=str(settings.origin("engine_shm_size")),
-        fix="it is memory of the GPU too: leave it out, or 16GiB" if size > most else "",
+        fix="remove it or set 16GiB: it uses GPU memory too" if size > most else "",
     )
 
 
@@ -114,10 +116,10 @@ def _check_memory_cap(settings: Settings, facts: HostFacts) -> Iterator[Verdict]
         "engine.memory",
         settings.host.name,
         f"kernel {facts.system.kernel}",
-        expected="a memory cap for containers: hosts with it have wedged while 22 GiB were free",
+        expected="a memory limit for containers: this kernel can hang with 22 GiB free",
         seen="engine_memory is not set",
         source="uname -r",
-        fix="set engine_memory, such as 110GiB; if SSH is silent while ping answers, it happened",
+        fix="set engine_memory, such as 110GiB; symptom: the host answers ping but not SSH",
     )
 
 
@@ -129,8 +131,8 @@ def _check_engine_user(settings: Settings) -> Iterator[Verdict]:
         "engine.user",
         settings.host.name,
         "engine_user",
-        expected="host, or a user who can read the files of whoever logs in",
+        expected="host, or a user that can read the files of the SSH user",
         seen=user,
         source=str(settings.origin("engine_user")),
-        fix="engine_user: host",
+        fix="set engine_user: host",
     )

@@ -1,4 +1,4 @@
-"""Which engine a host has, and with what options."""
+"""Create the engine of a host from its settings."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ RDMA = "/dev/infiniband"
 def create_engine(
     settings: Settings, survey: Survey, facts: HostFacts, *, cluster: str, group: bool
 ) -> Engine:
-    """Return the engine of one host; with `group` Ray joins it to others.
+    """Return the engine of one host; with `group`, Ray joins several hosts.
 
-    Raises InventoryError for what is not set or is no option.
+    Raises InventoryError for a missing or invalid setting.
     """
     cli = read_engine_kind(settings)
     if cli == NATIVE:
@@ -64,25 +64,25 @@ def _create_native_engine(settings: Settings, survey: Survey) -> NativeEngine:
 
 
 def _find_image_program(settings: Settings, survey: Survey) -> tuple[str, ...]:
-    """Return the image's program, where `engine_program` asks for it.
+    """Return the image's own program if `engine_program` is image.
 
-    Raises InventoryError for options that would then go nowhere.
+    Raises InventoryError for options that would have no effect then.
     """
     if settings.text("engine_program") != IMAGE:
         return ()
     if settings.mapping("vllm_args"):
         raise InventoryError(
-            "vllm_args are for `vllm serve`, and the image's own program shall serve",
+            "vllm_args has no effect with engine_program: image",
             where=settings.origin("vllm_args"),
-            hint="tell it by vllm_env, or take engine_program: image away",
+            hint="configure it with vllm_env, or remove engine_program",
         )
     if survey.image is None:
         return ("unknown",)
     if not survey.image.program:
         raise InventoryError(
-            f"image {survey.image_name} has no program of its own",
+            f"image {survey.image_name} has no entrypoint or command",
             where=settings.origin("engine_program"),
-            hint="take engine_program: image away",
+            hint="remove engine_program: image",
         )
     return survey.image.program
 
@@ -90,7 +90,8 @@ def _find_image_program(settings: Settings, survey: Survey) -> tuple[str, ...]:
 def build_cache_path(settings: Settings, survey: Survey, user: str) -> str:
     """Return the folder of the host for compiled kernels.
 
-    One for each image and user: what another made is stale, or cannot be overwritten (failure 85).
+    There is one for each image and user: files of another image are stale, and those of another
+    user cannot be overwritten.
     """
     image = survey.image
     parts = [image.key if image else "unknown", *([re.sub(r"\W", "-", user)] if user else [])]

@@ -1,9 +1,8 @@
 """Docker and Podman: each role is one container in the foreground of its script.
 
-Its output is the role's log and its life the role's life. The environment is not on the command
-line: the container's first program reads the same ``nccl.env`` as a native rank, so that a null
-is truly unset there, whatever the image has baked in (facts 2.4, failure 81), and no secret shows
-in `docker inspect`.
+Its output is the role's log; the role ends when it does. The environment is not on the command
+line: the container's first program reads the same ``nccl.env`` as a native rank. So a null unsets
+a variable even if the image has it baked in, and no secret shows in `docker inspect`.
 """
 
 from __future__ import annotations
@@ -19,12 +18,13 @@ from sparkfleet.links import EnvVar
 from sparkfleet.onhost.shared import labels
 from sparkfleet.report.visible import escape_line
 
-WEIGHTS, FOLDER, CACHE = "/models", "/sparkfleet", "/cache"
-HASH_PLACEHOLDER = (
-    "@SPARKFLEET_DEPLOYMENT@"  # stands for the hash in the files that it is the hash of
-)
-# Where each compiler keeps what it made; the names are vLLM's, PyTorch's, Triton's, FlashInfer's,
-# TileLang's and transformers' own. Node-local: on a shared disk they collide (failure 61).
+WEIGHTS = "/models"
+FOLDER = "/sparkfleet"
+CACHE = "/cache"
+# Stands for the deployment's hash while the hash of the files is computed.
+HASH_PLACEHOLDER = "@SPARKFLEET_DEPLOYMENT@"
+# Cache variables of vLLM, PyTorch, Triton, FlashInfer, TileLang and transformers. The caches are
+# local to each host: on a shared disk they collide.
 CACHES = {
     "VLLM_CACHE_ROOT": "vllm",
     "TORCHINDUCTOR_CACHE_DIR": "torchinductor",
@@ -37,12 +37,12 @@ CACHES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerEngine:
-    """How containers are run on one host.
+    """Runs each role of one host in a container.
 
-    `image` is the name that the host's daemon knows; `cache` is a folder of the host; `options`
-    are words that every container gets. With `shm_size` in bytes the containers of the host share
-    memory of their own, else the host's. `group` tells that Ray joins several hosts. `own_program`
-    is the image's, where that is what shall serve.
+    `image` is the name on the host's daemon; `cache` is a folder of the host; `options` are passed
+    to every container. With `shm_size` in bytes the containers of the host share their own
+    /dev/shm, else the host's. `group`: Ray joins several hosts. `own_program` is the image's
+    program if it serves in place of `vllm serve`.
     """
 
     cli: str
@@ -63,7 +63,7 @@ class ContainerEngine:
 
     @property
     def environment(self) -> tuple[EnvVar, ...]:
-        """Where caches are kept, and what a user without an account in the image lacks."""
+        """Variables for cache folders, and for a user without an account in the image."""
         kept = escape_line(f"kept in {self.cache} on the host")
         variables = [
             EnvVar(name=name, value=f"{CACHE}/{folder}", why=kept)
@@ -79,7 +79,7 @@ class ContainerEngine:
 
     @property
     def context(self) -> Mapping[str, object]:
-        """What the templates must know: the folder to make, and the mods to apply."""
+        """Template variables: the cache folder to create, and the mods to apply."""
         return {"venv": "", "cache": self.cache, "mods": self.mods, "inside": FOLDER}
 
     @property
@@ -88,18 +88,18 @@ class ContainerEngine:
         return {name: text for mod in self.mods for name, text in mod.files.items()}
 
     def inside(self, path: str) -> str:
-        """Return where a container has what is at `path` of the host; `path` if nowhere."""
+        """Return the path in the container of host path `path`; `path` itself if not mounted."""
         for mount in self._mounts():
             if path == mount.source or path.startswith(f"{mount.source}/"):
                 return mount.target + path[len(mount.source) :]
         return path
 
     def program(self, name: str) -> str:
-        """Return `name`: the image's own PATH finds it."""
+        """Return `name`, which is on the image's PATH."""
         return name
 
     def wrap(self, role: str, argv: Sequence[str], variables: Mapping[str, str]) -> tuple[str, ...]:
-        """Return the words of `docker run` around `words`."""
+        """Return the `docker run` command that runs `argv` in a container."""
         return (
             self.cli,
             "run",
@@ -125,7 +125,7 @@ class ContainerEngine:
         )
 
     def python(self, role: str) -> tuple[str, ...]:
-        """Return the words that run Python in the container of a role."""
+        """Return the command that runs Python in the container of a role."""
         return (self.cli, "exec", "-i", self.name(role), "python3")
 
     def name(self, role: str) -> str:
@@ -133,7 +133,7 @@ class ContainerEngine:
         return f"sparkfleet-{re.sub(r'[^a-zA-Z0-9_.-]', '-', self.cluster)}-{role}"
 
     def _mounts(self) -> tuple[BindMount, ...]:
-        """Return all mounts; of those that hold a path the first is where it is shown."""
+        """Return all mounts; the first that holds a path decides where containers see it."""
         managed = (
             BindMount(source=self.folder, target=FOLDER, read_only=True),
             BindMount(source=self.cache, target=CACHE),
@@ -142,18 +142,18 @@ class ContainerEngine:
         return (*self.mounts, *managed)
 
     def _pid_options(self, role: str) -> tuple[str, ...]:
-        """Return who is process 1: one that passes signals on, or Ray's container's.
+        """Return the PID namespace options: an init that forwards signals, or Ray's namespace.
 
-        A driver finds the Ray of its host in the list of processes.
+        A Ray driver finds the Ray of its host in the process list.
         """
         if role == "serve" and self.group:
             return (f"--pid=container:{self.name('ray')}",)
         return ("--init",)
 
     def _memory_options(self, role: str) -> tuple[str, ...]:
-        """Return how the containers of a host share memory.
+        """Return the shared memory options.
 
-        A rank in Ray's container and the server beside it talk through /dev/shm.
+        A rank in Ray's container and the server in its own container talk through /dev/shm.
         """
         if self.shm_size is None:
             return ("--ipc=host",)
@@ -162,9 +162,9 @@ class ContainerEngine:
         return ("--ipc=shareable", f"--shm-size={self.shm_size}")
 
     def _tmp_options(self, role: str) -> tuple[str, ...]:
-        """Return the /tmp that Ray's container shares with the server: their sockets are there.
+        """Return the options for a /tmp that Ray and the server share for their sockets.
 
-        It has no name, so it goes with the last of the two.
+        The volume is anonymous, so it is removed with the last of the two containers.
         """
         if not self.group:
             return ()

@@ -1,4 +1,4 @@
-"""From `engine_*` variables and a host's facts to words of `docker run`; pure."""
+"""Build options of `docker run` from `engine_*` variables and a host's facts; pure."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from sparkfleet.errors import InventoryError
 from sparkfleet.launch.host.daemon import Daemon
 from sparkfleet.recipes.settings import Settings
 
-NOFILE = 1048576  # facts 2.4, failure 33
+NOFILE = 1048576  # eugr/spark-vllm-docker README: fewer end in "Too many open files"
 CDI = "--device=nvidia.com/gpu=all"
 HOOK = "--gpus=all"
-LIBRARIES = "/opt/sparkfleet"  # where containers have the host's
+LIBRARIES = "/opt/sparkfleet"  # where containers see libraries of the host
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BindMount:
-    """A folder or file of the host, and where containers have it."""
+    """A folder or file of the host, and its path in containers."""
 
     source: str
     target: str
@@ -26,7 +26,7 @@ class BindMount:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """The option: `--mount`, which refuses a source that is not there, as `--volume` does not.
+        """The `--mount` option, which, unlike `--volume`, fails for a missing source.
 
         Its value is a line of CSV.
         """
@@ -40,10 +40,10 @@ def _quote_csv_field(field: str) -> str:
 
 
 def parse_mounts(settings: Settings, home: str, files: Mapping[str, str]) -> tuple[BindMount, ...]:
-    """Return `engine_mounts`; `files` are paths of the host by the names of declared files.
+    """Return `engine_mounts`; `files` maps names of declared files to paths of the host.
 
-    The host's NCCL is one more, where the ranks shall take that. Raises InventoryError for one that
-    is not HOST:CONTAINER[:ro].
+    `nccl_library` is mounted as well. Raises InventoryError for a mount that is not
+    HOST:CONTAINER[:ro].
     """
     texts = [str(text) for text in settings.value("engine_mounts") or ()]
     if library := settings.text("nccl_library"):
@@ -57,21 +57,21 @@ def _parse_mount(text: str, settings: Settings, home: str, files: Mapping[str, s
     source = files.get(source, source)
     if not source.startswith(("/", "~/")) or not target.startswith("/") or mode not in ("", "ro"):
         raise InventoryError(
-            f"engine_mounts: {text!r} is not a mount",
+            f"engine_mounts: invalid mount {text!r}",
             where=settings.origin("engine_mounts"),
-            hint="write HOST:CONTAINER or HOST:CONTAINER:ro, both absolute or the first with ~/ "
-            "or a name of weights_files",
+            hint="use HOST:CONTAINER or HOST:CONTAINER:ro; HOST is an absolute path, ~/PATH, "
+            "or a name of weights_files, CONTAINER an absolute path",
         )
     source = home + source[1:] if source.startswith("~/") else source
     return BindMount(source=source.rstrip("/"), target=target.rstrip("/"), read_only=mode == "ro")
 
 
 def build_gpu_options(mode: str, daemon: Daemon) -> tuple[str, ...]:
-    """Return how a container gets the GPU; empty where it cannot, or shall not.
+    """Return the options that give a container the GPU; empty if impossible or not wanted.
 
-    The daemon knows `--gpus` by NVIDIA's hook, or has a CDI specification; a runtime by NVIDIA's
-    name says nothing (the recorded `docker info` of a Spark lists only runc). Podman takes
-    `--gpus` without a word and without a GPU (lab.md), so there it is CDI.
+    `--gpus` needs NVIDIA's hook, `--device` a CDI specification; the list of runtimes proves
+    nothing, since `docker info` on a Spark lists only runc. Podman accepts `--gpus` silently but
+    gives no GPU, so it always gets CDI.
     """
     ways = {"all": (HOOK,), "cdi": (CDI,), "none": ()}
     if mode in ways:
@@ -84,7 +84,7 @@ def build_gpu_options(mode: str, daemon: Daemon) -> tuple[str, ...]:
 def build_docker_options(
     settings: Settings, daemon: Daemon, devices: Sequence[str], user: str
 ) -> tuple[str, ...]:
-    """Return the options that every container of the host gets; `devices` are paths of /dev."""
+    """Return the options for every container of the host; `devices` are paths in /dev."""
     memory = settings.value("engine_memory")
     options = [*build_gpu_options(settings.text("engine_gpus"), daemon)]
     options += [f"--device={path}" for path in devices]

@@ -1,4 +1,4 @@
-"""What every engine answers."""
+"""Interface of all engines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sparkfleet.links import EnvVar
 
 
 class Engine(Protocol):
-    """How the programs of one host's ranks are run there."""
+    """Runs the programs of the ranks on one host."""
 
     @property
     def environment(self) -> tuple[EnvVar, ...]:
@@ -17,24 +17,24 @@ class Engine(Protocol):
 
     @property
     def own_program(self) -> tuple[str, ...]:
-        """What serves in the place of `vllm serve`, and is told what by its environment."""
+        """Program that serves in place of `vllm serve`, configured by its environment."""
 
     @property
     def context(self) -> Mapping[str, object]:
-        """What the templates must know of it."""
+        """Template variables of the engine."""
 
     @property
     def files(self) -> Mapping[str, str]:
-        """More files of the deployment, by their path in its folder."""
+        """Additional files of the deployment, by path in its folder."""
 
     def inside(self, path: str) -> str:
-        """Return where the programs find what is at `path` of the host."""
+        """Return the path at which programs see host path `path`."""
 
     def program(self, name: str) -> str:
-        """Return the word that starts `ray`, `vllm` or `python3`."""
+        """Return the path or name that starts `ray`, `vllm` or `python3`."""
 
     def wrap(self, role: str, argv: Sequence[str], variables: Mapping[str, str]) -> tuple[str, ...]:
-        """Return the words that a role's script execs to run `words`, with more variables set."""
+        """Return the command that a role's script execs to run `argv` with more variables."""
 
     def python(self, role: str) -> tuple[str, ...]:
-        """Return the words by which the engine's Python runs beside a role that runs."""
+        """Return the command that runs the engine's Python next to a running role."""

@@ -1,4 +1,4 @@
-"""Mods: scripts that change a container before its program starts (seed 4: parser fixes)."""
+"""Mods: scripts that change a container before its program starts, such as parser fixes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FOLDER = "mods"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mod:
-    """A script with the files beside it, by path; `name` orders it among the others."""
+    """A script and its accompanying files by path; `name` decides the order of mods."""
 
     name: str
     program: str
@@ -24,12 +24,12 @@ class Mod:
 
     @property
     def files(self) -> dict[str, str]:
-        """Its files, by their path in the deployment's folder."""
+        """Files of the mod, by path in the deployment's folder."""
         return {f"{FOLDER}/{self.name}/{path}": text for path, text in self.contents.items()}
 
 
 def read_mods(settings: Settings) -> tuple[Mod, ...]:
-    """Return `engine_mods` of this machine; raises InventoryError for one that is not there."""
+    """Read `engine_mods` on this machine; raises InventoryError for a missing one."""
     entries = enumerate(settings.value("engine_mods") or (), 1)
     return tuple(_read_mod(number, str(text), settings) for number, text in entries)
 
@@ -46,15 +46,15 @@ def _read_mod(number: int, text: str, settings: Settings) -> Mod:
             }
             return Mod(name=name, program=_find_mod_program(contents, path), contents=contents)
         return Mod(name=name, program=path.name, contents={path.name: path.read_text("utf-8")})
-    except (OSError, ValueError) as error:  # no UTF-8, or no path
+    except (OSError, ValueError) as error:  # not UTF-8, or not a path
         raise InventoryError(
             f"engine_mods: {path} cannot be read: {error}",
             where=settings.origin("engine_mods"),
-            hint=f"name a script of this machine, or a folder with a {PROGRAM}; text files only",
+            hint=f"set a script on this machine, or a folder with a {PROGRAM}; text files only",
         ) from error
 
 
 def _find_mod_program(contents: Mapping[str, str], path: Path) -> str:
     if PROGRAM not in contents:
-        raise FileNotFoundError(f"there is no {path / PROGRAM}")
+        raise FileNotFoundError(f"{path / PROGRAM} not found")
     return PROGRAM

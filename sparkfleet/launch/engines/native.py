@@ -1,4 +1,4 @@
-"""No container: vLLM and Ray from a Python environment of the host."""
+"""Native engine: vLLM and Ray from a Python environment of the host."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sparkfleet.links import EnvVar
 class NativeEngine:
     """The environment at `venv`, an absolute path.
 
-    `modules` is a folder of the host for the code that models bring; "" leaves it in HF_HOME.
+    `modules` is a folder of the host for Python code of models; "" leaves it in HF_HOME.
     """
 
     venv: str
@@ -20,29 +20,29 @@ class NativeEngine:
 
     @property
     def environment(self) -> tuple[EnvVar, ...]:
-        """Where a model's code goes; the caches are where programs have them in the user's home."""
+        """The folder for Python code of models; other caches stay at their defaults."""
         if not self.modules:
             return ()
-        why = "HF_HOME is one store for all hosts, who would write over each other's"
+        why = "HF_HOME is shared by all hosts; module cache stays local"
         return (EnvVar(name="HF_MODULES_CACHE", value=self.modules, why=why),)
 
     @property
     def own_program(self) -> tuple[str, ...]:
-        """None: it is always `vllm serve`."""
+        """Always empty: the native engine runs `vllm serve`."""
         return ()
 
     @property
     def context(self) -> Mapping[str, object]:
-        """What the templates must know: where the environment is."""
+        """Template variables: the path of the environment."""
         return {"venv": self.venv, "cache": "", "mods": {}, "inside": ""}
 
     @property
     def files(self) -> Mapping[str, str]:
-        """None beside those of every engine."""
+        """No additional files."""
         return {}
 
     def inside(self, path: str) -> str:
-        """Return `path`: the programs see the host's files."""
+        """Return `path`: programs see the host's files."""
         return path
 
     def program(self, name: str) -> str:
@@ -55,7 +55,7 @@ class NativeEngine:
         argv: Sequence[str],
         variables: Mapping[str, str],  # noqa: ARG002 - the script exports them
     ) -> tuple[str, ...]:
-        """Return `words`."""
+        """Return `argv` unchanged."""
         return tuple(argv)
 
     def python(self, role: str) -> tuple[str, ...]:  # noqa: ARG002 - it needs no role to run

@@ -1,1 +1,1 @@
-"""What is read from one host, and the record of its deployment."""
+"""State read from one host, and the record of its deployment."""

@@ -1,4 +1,4 @@
-"""What a host's container engine says about itself."""
+"""The container engine of a host, as it reports itself."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-WITH_PLATFORM = (28, 0)  # Docker that has `save --platform`
+WITH_PLATFORM = (28, 0)  # first Docker version with `save --platform`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Daemon:
     """Docker or Podman on one host.
 
-    `error` is what it said instead of an answer. `hook` tells that NVIDIA's hook is on the
-    daemon's PATH, `cdi` that a CDI specification of NVIDIA's GPUs is there, `rootless` that Podman
-    has only the user's own rights. `root` holds images, with `free` bytes.
+    `error` is its message if it did not answer. `hook`: NVIDIA's hook is on the daemon's PATH;
+    `cdi`: a CDI specification of NVIDIA's GPUs exists; `rootless`: Podman has only the user's own
+    rights. `root` is the folder of images, with `free` bytes.
     """
 
     cli: str
@@ -32,18 +32,19 @@ class Daemon:
 
     @property
     def saves_one_platform(self) -> bool:
-        """Whether `save` can leave the other platforms out of a multi-architecture image."""
+        """Whether `save` can omit the other platforms of a multi-architecture image."""
         return self.cli == "docker" and min(
             _parse_docker_version(self.version), _parse_docker_version(self.client)
         ) >= (WITH_PLATFORM)
 
 
 def parse_daemon(cli: str, answer: Mapping[str, Any]) -> Daemon:
-    """Return what the program `onhost/containers.py` found."""
+    """Return the daemon in the answer of `onhost/deployment/containers.py`."""
     if "error" in answer:
         return Daemon(cli=cli, error=answer["error"])
     info = answer["info"]
-    host, store = info.get("host") or {}, info.get("store") or {}  # as Podman groups it
+    host = info.get("host") or {}
+    store = info.get("store") or {}  # as Podman groups it
     client = (info.get("ClientInfo") or {}).get("Version", "")
     return Daemon(
         cli=cli,

@@ -1,7 +1,7 @@
-"""How far a run got on a host, and what it must bring back if it does not finish; pure.
+"""Progress of a run on a host, and the deployment to restore if the run fails; pure.
 
-The state lies beside the deployment, so that any later run finds it, also from another machine,
-after a run that was killed without a chance to undo anything.
+The state is next to the deployment on the host, so any later run finds it, also from another
+machine, after a run was killed before it could roll back.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ STATE = "state.json"
 
 
 class RunStep(enum.StrEnum):
-    """What was done last on a host. From SMOKED on the new deployment is the good one."""
+    """Last completed step on a host. From SMOKED on, the new deployment is the good one."""
 
     BEGUN = "begun"
     STOPPED = "stopped-previous"
@@ -31,11 +31,11 @@ class RunStep(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeploymentMetadata:
-    """What a deployment is beyond its files; kept in the record of what runs on each host.
+    """Facts about a deployment besides its files; kept in the record on each host.
 
-    `hosts` are those it spans, in rank order. `ray_nodes` are the addresses of theirs that Ray
-    knows, by name, empty without Ray; `python` starts the engine's own Python on the head.
-    `weights` and `engine` name the bytes that files do not show. Time-outs are seconds.
+    `hosts` are in rank order. `ray_nodes` maps host names to their addresses in Ray, empty without
+    Ray; `python` starts the engine's own Python on the head. `weights` and `engine` identify bytes
+    outside the files. Time-outs are in seconds.
     """
 
     run: str = ""
@@ -55,14 +55,14 @@ class DeploymentMetadata:
     engine: str = ""
 
     def data(self) -> dict[str, Any]:
-        """Return it as JSON can hold it."""
-        return {**{attribute.name: getattr(self, attribute.name) for attribute in fields(self)},
-                "ray_nodes": dict(self.ray_nodes)}  # fmt: skip
+        """Return the metadata as a JSON object."""
+        values = {attribute.name: getattr(self, attribute.name) for attribute in fields(self)}
+        return {**values, "ray_nodes": dict(self.ray_nodes)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreviousDeployment:
-    """A whole deployment of one host: its files (null: absent), and the roles that ran there."""
+    """A complete deployment of one host: its files (null: absent) and its running roles."""
 
     files: Mapping[str, str | None] = field(default_factory=lambda: EMPTY)
     hash: str | None = None
@@ -73,7 +73,7 @@ class PreviousDeployment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunProgress:
-    """What the run `run` is doing to a host; `holder` says who, where, since when, what for."""
+    """Progress of the run `run` on a host; `holder` has its user, machine, time and command."""
 
     run: str
     holder: Mapping[str, str]
@@ -82,7 +82,7 @@ class RunProgress:
 
     @property
     def finished(self) -> bool:
-        """Whether only the receipt is missing: the new deployment has answered rightly."""
+        """Whether only the receipt is missing: the new deployment passed the smoke test."""
         return self.step is RunStep.SMOKED
 
     def text(self) -> str:
@@ -100,7 +100,7 @@ class RunProgress:
 
 
 def parse_run_progress(text: str | None) -> RunProgress | None:
-    """Return the state in a file's text, None where there is none or it is no state."""
+    """Return the state in a file's text, None if there is none or it is invalid."""
     try:
         content = json.loads(text or "null")
         previous = content["previous"]
@@ -117,7 +117,7 @@ def parse_run_progress(text: str | None) -> RunProgress | None:
 
 
 def parse_deployment_metadata(data: Mapping[str, Any] | None) -> DeploymentMetadata:
-    """Return what a record tells about its deployment; fields that another version has are left."""
+    """Return the metadata in a record; fields of other versions are ignored."""
     names = {attribute.name for attribute in fields(DeploymentMetadata)}
     values: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""An image as a host's engine knows it, and what was found inside."""
+"""A container image on a host, and the result of inspecting it."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 
 from sparkfleet.model import EMPTY
 
-LOCAL = "localhost/"  # as Podman calls what came from no registry
+LOCAL = "localhost/"  # Podman's prefix for images from no registry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """What a look inside an image found; `nodes` tells that vLLM has `--nnodes`.
+    """Result of inspecting an image; `nodes`: its vLLM has `--nnodes`.
 
-    `packages` are versions by distribution name, `programs` the commands that its PATH finds,
-    `gpus` the lines of `nvidia-smi -L`, `nccl_conf` the text of NCCL's files in the image.
-    `options` are those of `vllm serve`, `variables` those of the environment that vLLM reads;
-    both are empty where a sparkfleet that did not look for them yet has kept its record.
+    `packages` are versions by distribution name, `programs` the commands on its PATH, `gpus` the
+    lines of `nvidia-smi -L`, `nccl_conf` the text of NCCL's files in the image. `options` are
+    those of `vllm serve`, `variables` the environment variables that vLLM reads; both are empty in
+    records of older versions of sparkfleet.
     """
 
     packages: Mapping[str, str] = field(default_factory=lambda: EMPTY)
@@ -34,10 +34,10 @@ class Probe:
 class ContainerImage:
     """An image on one host.
 
-    `layers` are digests of its layers' contents, the same under every storage driver; `id` is not
-    (failure 20). `key` is short for all layers. `digests` are those under which registries know
-    it, `environment` what it bakes into every container, `program` what it runs if nothing else is
-    asked for; `size` is in bytes.
+    `layers` are digests of its layers' contents, the same under every storage driver, unlike `id`
+    (eugr/spark-vllm-docker#327). `key` is a short hash of all layers. `digests` are its digests in
+    registries, `environment` the variables baked into it, `program` its default command; `size` is
+    in bytes.
     """
 
     name: str
@@ -53,16 +53,16 @@ class ContainerImage:
 
     @property
     def digest(self) -> str:
-        """The digest that a registry gave it, or "" for one that was built or loaded."""
+        """The digest in its registry, or "" for an image that was built or loaded."""
         return self.digests[0].partition("@")[2] if self.digests else ""
 
     def same_as(self, image: ContainerImage) -> bool:
-        """Whether both are one image, by what they hold; never by id."""
+        """Whether both are the same image, by content, never by id."""
         return self.layers == image.layers or bool({*self.digests} & {*image.digests})
 
 
 def parse_image(answer: Mapping[str, Any] | None) -> ContainerImage | None:
-    """Return the image in the answer of `onhost/containers.py`, None where it is absent."""
+    """Return the image in the answer of `onhost/deployment/containers.py`, None if absent."""
     if not answer or "id" not in answer:
         return None
     pairs = (text.partition("=") for text in answer["environment"])
@@ -81,7 +81,7 @@ def parse_image(answer: Mapping[str, Any] | None) -> ContainerImage | None:
 
 
 def parse_probe(answer: Mapping[str, Any] | None) -> Probe | None:
-    """Return what `onhost/probe.py` found, None where nobody looked yet."""
+    """Return the result of `onhost/deployment/probe.py`, None if not inspected yet."""
     if answer is None:
         return None
     return Probe(

@@ -1,4 +1,4 @@
-"""What an engine says about its vLLM: its version, its options, the variables that it reads."""
+"""The vLLM of an engine: its version, its options, and the variables that it reads."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from sparkfleet.vllm.releases import load_release_table
 def inspect_installed_vllm(
     connection: Connection, settings: Settings, survey: Survey
 ) -> ObservedFacts:
-    """Return what is known of the vLLM on one host; read-only.
+    """Return the facts about vLLM on one host; read-only.
 
-    Of a release we have the lists. For any other engine of the host its source is read, in 0.2 s.
-    Of an image that nobody has looked into nothing is known.
+    Tables of options exist for releases. For other native engines the source is read, in 0.2 s. An
+    image that has not been inspected has no facts.
     """
     installed = summarize_probe(survey.probe)
     has_lists = installed.options or load_release_table("options").covers(installed.vllm)
@@ -30,7 +30,7 @@ def inspect_installed_vllm(
 
 
 def summarize_probe(probe: Probe | None) -> ObservedFacts:
-    """Return what a look inside an engine has found."""
+    """Return the facts in the result of inspecting an engine."""
     if probe is None:
         return ObservedFacts()
     return ObservedFacts(

@@ -1,7 +1,7 @@
-"""The memory guard of a host: arming it, and reading why it acted.
+"""The memory guard of a host: arm it, and read why it acted.
 
-On unified memory a rank that takes too much takes SSH down with it (facts, row 75): the guard ends
-the ranks of its host first. It is the program `onhost/guard.py`, apart from any connection.
+On unified memory a rank that uses too much memory also makes SSH unavailable: the guard kills the
+ranks of its host before. It is `onhost/deployment/memory_guard.py`, independent of any connection.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from sparkfleet.remote.connection import Connection
 FILE = labels.GUARD_RECORD
 SERVING = labels.GUARD_SERVING
 FIX = (
-    "lower gpu-memory-utilization or max-model-len in vllm_args, or end what else runs there; "
-    "guard_loading and guard_serving are the limits"
+    "lower gpu-memory-utilization or max-model-len in vllm_args, or stop other processes on that "
+    "host; guard_loading and guard_serving set the limits"
 )
-PATIENCE = 20.0  # s that the memory of what was stopped before gets to come back
-NAMED = 3  # processes that a reason names
+PATIENCE = 20.0  # s to wait for the memory of stopped processes
+NAMED = 3  # processes in a reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardReason:
-    """Why a guard ended the ranks: `available` bytes at `at`, s since 1970, below `limit`.
+    """Why a guard killed the ranks: `available` bytes at `at`, s since 1970, below `limit`.
 
-    `gpu` are lines of nvidia-smi, which does not always answer a host that is starved.
+    `gpu` are lines of nvidia-smi, which may not answer on a host without free memory.
     """
 
     at: float
@@ -51,14 +51,14 @@ class GuardReason:
         )
         text = (
             f"memory guard: {format_memory(self.available)} were available at {when}, below "
-            f"{format_memory(self.limit)} while {self.phase}; the largest there: {largest}"
+            f"{format_memory(self.limit)} while {self.phase}; largest processes: {largest}"
         )
         return f"{text}; on the GPU: {'; '.join(self.gpu)}" if self.gpu else text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guard:
-    """What a guard was armed with, and why it acted, if it did."""
+    """Limits of an armed guard, and the reason if it acted."""
 
     serving: int
     samples: int
@@ -66,7 +66,7 @@ class Guard:
 
 
 def plan_guard(settings: Settings) -> Guard | None:
-    """Return the guard that a host is to have once it serves; None with `guard: false`."""
+    """Return the guard of a host while it serves; None with `guard: false`."""
     if not settings.value("guard"):
         return None
     return Guard(serving=settings.size("guard_serving"), samples=settings.integer("guard_samples"))
@@ -75,10 +75,10 @@ def plan_guard(settings: Settings) -> Guard | None:
 def arm_guard(
     connection: Connection, location: Mapping[str, str], settings: Settings, *, loads: bool = True
 ) -> int | None:
-    """Arm the guard of a host and return what its first sample was, bytes; None if none is wanted.
+    """Arm the guard of a host and return its first sample in bytes; None with `guard: false`.
 
-    What has loaded before is held to the limit for serving from the beginning. Raises CommandError
-    where there is too little memory to begin with.
+    Without `loads` the limit for serving applies from the beginning. Raises CommandError if
+    available memory is already below the limit.
     """
     guard = plan_guard(settings)
     if guard is None:
@@ -95,9 +95,9 @@ def arm_guard(
 
 
 def _build_kill_commands(location: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return the commands that end the ranks at once: containers, then processes.
+    """Return the commands that kill the ranks: containers, then processes.
 
-    The client of a container is a process: its end alone would not end the container.
+    The client of a container is a process: killing it alone would not stop the container.
     """
     request = {**location, "do": "stop", "grace": 0, "keep": True}
     programs = [
@@ -112,7 +112,7 @@ def _build_kill_commands(location: Mapping[str, str]) -> list[dict[str, Any]]:
 
 
 def parse_guard(text: str | None) -> Guard | None:
-    """Return the guard that its file tells of; None where there is no whole one."""
+    """Return the guard in the text of its file; None if missing or incomplete."""
     try:
         record = json.loads(text or "null")
     except ValueError:

@@ -1,9 +1,8 @@
-"""The host's own NCCL in the place of the engine's, on all ranks (case C28).
+"""Use the host's own NCCL instead of the engine's on all ranks.
 
-A build that the engine bundles has wedged pairs under load where the same version of DGX OS did not
-(vllm#42354). torch links its NCCL, which a preload replaces; vLLM opens one by itself, which
-VLLM_NCCL_SO_PATH names, and where an image has set that a preload alone changes nothing (failure
-82). So both are set.
+The NCCL build in an engine has hung pairs of hosts under load where the same version of DGX OS did
+not (vllm-project/vllm#42354). torch links its NCCL, which a preload replaces; vLLM opens the
+library that VLLM_NCCL_SO_PATH names, which an image may set. So both variables are set.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ NAME = "nccl_library"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NcclLibrary:
-    """What one host has at its `nccl_library`: the SHA-256, or "" and why there is none."""
+    """The SHA-256 of a host's `nccl_library`, or "" and the reason why it cannot be read."""
 
     digest: str
     why: str = ""
 
 
 def inspect_nccl_library(connection: Connection, settings: Settings) -> NcclLibrary | None:
-    """Read the library on one host; None where none is asked for."""
+    """Read the library on one host; None if `nccl_library` is unset."""
     path = settings.text(NAME)
     if not path:
         return None
@@ -38,7 +37,7 @@ def inspect_nccl_library(connection: Connection, settings: Settings) -> NcclLibr
 
 
 def build_preload_variables(settings: Settings, path: str) -> Iterator[EnvVar]:
-    """Yield what makes every rank take it; `path` is where the ranks see it."""
+    """Yield the variables that make every rank use it; `path` is as the ranks see it."""
     why = f"{NAME}, set at {settings.origin(NAME)}"
     yield EnvVar(name="LD_PRELOAD", value=path, why=f"{why}, for torch")
     yield EnvVar(name="VLLM_NCCL_SO_PATH", value=path, why=f"{why}, for vLLM itself")
@@ -47,7 +46,7 @@ def build_preload_variables(settings: Settings, path: str) -> Iterator[EnvVar]:
 def check_nccl_libraries(
     libraries: Mapping[str, NcclLibrary], settings: Mapping[str, Settings]
 ) -> Iterator[Verdict]:
-    """Yield verdicts on the libraries of all hosts: there, as declared, and one build on all."""
+    """Yield verdicts on the libraries of all hosts: present, as declared, and the same build."""
     if not libraries:
         return
     nothing = NcclLibrary(digest="", why=f"{NAME} is not set on this host")
@@ -69,14 +68,14 @@ def check_nccl_libraries(
             )
         else:
             yield _nccl_library_verdict(
-                host_settings, expected="one build on all hosts", actual=first, good=True
+                host_settings, expected="the same build on all hosts", actual=first, good=True
             )
 
 
 def _nccl_library_verdict(
     settings: Settings, *, expected: str, actual: str, good: bool = False
 ) -> Verdict:
-    fix = "install the same package of NCCL on every host: dpkg -l 'libnccl*'"
+    fix = "install the same NCCL package on every host: dpkg -l 'libnccl*'"
     return build_verdict(
         Severity.OK if good else Severity.ERROR,
         "engine.nccl_library",

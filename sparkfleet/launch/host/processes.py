@@ -1,4 +1,4 @@
-"""Starting, stopping and reading the processes of a deployment on one host."""
+"""Start, stop and read the processes of a deployment on one host."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from sparkfleet.report import output_streams
 from sparkfleet.report.visible import clean_log_text
 from sparkfleet.vllm.milestones import ANSI
 
-STOP_GRACE = 20.0  # s that a rank gets to end by itself; vLLM and Ray need about one
-SETTLE = 0.5  # s that a script must live for its start to count
-CONTAINER_START = 90.0  # s that an engine gets to say that a container runs
-TAIL_LINES = 5  # of a log that says more by itself
-LAST_LINES = 15  # of a log that a message quotes
+STOP_GRACE = 20.0  # s for a rank to exit by itself; vLLM and Ray need about one
+SETTLE = 0.5  # s that a script must run for its start to count
+CONTAINER_START = 90.0  # s for an engine to report a running container
+TAIL_LINES = 5  # last lines of a log next to a message
+LAST_LINES = 15  # last lines of a log that is the message
 LOG_LINES = 20000  # lines of a log that are saved
 NO_METADATA = DeploymentMetadata()
 
@@ -26,14 +26,14 @@ NO_METADATA = DeploymentMetadata()
 def write_files(
     connection: Connection, location: Mapping[str, str], contents: Mapping[str, str | None]
 ) -> None:
-    """Put files into the cluster's folder on the host; null removes one."""
+    """Write files to the cluster's folder on the host; null removes one."""
     connection.run_program(
         "deployment/processes", {**location, "do": "write", "contents": dict(contents)}
     )
 
 
 def read_file(connection: Connection, location: Mapping[str, str], name: str) -> str | None:
-    """Return the text of a file in the cluster's folder, without its last line end, or None."""
+    """Return the text of a file in the cluster's folder, without its last newline, or None."""
     path = f"{location['cluster_dir']}/{location['cluster']}/{name}"
     logs: Mapping[str, str] = connection.run_program(
         "deployment/log", {"paths": [path], "lines": LOG_LINES}
@@ -52,7 +52,7 @@ def start_process(
 ) -> int:
     """Start a rendered script of a deployment and return its PID.
 
-    Raises LaunchError, with the end of its log, if it ends at once.
+    Raises LaunchError, with the end of its log, if it exits at once.
     """
     record = {"hash": hash_, "about": about.data()}
     request = {**location, "do": "start", "role": role, "script": script, **record}
@@ -74,9 +74,9 @@ def start_process(
 def stop_processes(
     connection: Connection, location: Mapping[str, str], *, grace: float = STOP_GRACE
 ) -> int:
-    """End every process and container of the cluster on the host; return how many there were.
+    """Stop every process and container of the cluster on the host; return their number.
 
-    Containers are those of the engine that is configured, and of the one that was used last.
+    Containers are stopped in the configured engine and in the one that was used last.
     """
     request = {**location, "do": "stop", "grace": grace}
     answer = connection.run_program("deployment/processes", request, timeout=grace + 30)
@@ -92,14 +92,14 @@ def stop_processes(
 def read_log(
     connection: Connection, location: Mapping[str, str], role: str, *, lines: int = LOG_LINES
 ) -> str:
-    """Return the end of a role's log on the host, "" where there is none."""
+    """Return the end of a role's log on the host, "" if there is none."""
     return _fetch_logs(connection, location, role, lines).get(role, "")
 
 
 def read_tail(
     connection: Connection, location: Mapping[str, str], role: str, *, lines: int = TAIL_LINES
 ) -> str:
-    """Return the last lines of a role's log for a message, without what colours a terminal."""
+    """Return the last lines of a role's log for a message, without ANSI colours."""
     return ANSI.sub("", read_log(connection, location, role, lines=lines)).strip()
 
 
@@ -123,9 +123,9 @@ def _fetch_logs(
 def save_logs(
     connection: Connection, location: Mapping[str, str], folder: Path, *, prefix: str = ""
 ) -> list[Path]:
-    """Save every log on the host into `folder`, as HOST-ROLE.log, as far as its disk takes them.
+    """Save every log on the host to `folder`, as HOST-ROLE.log; a full disk is only reported.
 
-    People `cat` them, so what a terminal would obey is an escape there.
+    Control characters are escaped, since users `cat` these files on a terminal.
     """
     saved = []
     for role, text in read_logs(connection, location).items():
@@ -140,13 +140,13 @@ def save_logs(
 
 
 def replace_cli(location: Mapping[str, str], cli: str) -> dict[str, str]:
-    """Return `place` for what was started by another engine: by `cli`, or natively where ""."""
+    """Return `location` for a deployment of another engine: `cli`, or native for ""."""
     bare = {key: value for key, value in location.items() if key != "cli"}
     return {**bare, "cli": cli} if cli else bare
 
 
 def locate_deployment(settings: Settings, cluster: str) -> dict[str, str]:
-    """Return the part of a request that says where on the host the cluster's files are."""
+    """Return the part of a request that locates the cluster's files on the host."""
     location = {"cluster_dir": settings.cluster_dir, "cluster": cluster}
     engine = read_engine_kind(settings)
     return location if engine == NATIVE else {**location, "cli": engine}

@@ -1,4 +1,4 @@
-"""What of a deployment is on a host: its files, its processes, its engine."""
+"""The state of a deployment on a host: its files, its processes, its engine."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ PACKAGES = ("vllm", "ray", "torch", "transformers")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """What `onhost/deployment.py` or `onhost/containers.py` saw.
+    """The answer of `onhost/deployment/processes.py` or `onhost/deployment/containers.py`.
 
-    `hash` is that of the deployment that was started last and not stopped since; `dead` are its
-    roles that run no more; `engine` holds package versions by name, None where no environment is
-    configured. With containers, `processes` are the clients that hold them.
+    `hash` is of the deployment that was started last and not stopped since; `dead` are its roles
+    that no longer run; `engine` maps packages to versions, None if no environment is configured.
+    With containers, `processes` are their clients.
     """
 
     home: str
@@ -45,30 +45,26 @@ class Survey:
     processes: tuple[Mapping[str, Any], ...]
     engine: Mapping[str, Any] | None
     guard: memory_guard.Guard | None = None
-    cli: str = ""  # what held the containers of the last start
+    cli: str = ""  # engine of the containers of the last start
     user: str = ""  # uid:gid
     daemon: Daemon | None = None
     containers: tuple[Mapping[str, str], ...] = ()
-    image: ContainerImage | None = (
-        None  # the one that shall run; `image_name` also where it is absent
-    )
+    image: ContainerImage | None = None  # image to run; `image_name` is set even if absent
     image_name: str = ""
-    base: ContainerImage | None = None  # the one that it is derived from
-    nccl: NcclLibrary | None = None  # the host's NCCL, where the ranks shall take that
+    base: ContainerImage | None = None  # image from which `image` is derived
+    nccl: NcclLibrary | None = None  # the host's NCCL, if nccl_library is set
     pids: Mapping[str, int] = field(default_factory=lambda: EMPTY)  # role -> process of its script
-    about: DeploymentMetadata = field(
-        default_factory=DeploymentMetadata
-    )  # what runs, as its start wrote it down
-    state: RunProgress | None = None  # of a run that has not ended, or was killed
+    about: DeploymentMetadata = field(default_factory=DeploymentMetadata)  # running deployment
+    state: RunProgress | None = None  # of a run that is not finished, or was killed
 
     @property
     def interrupted(self) -> bool:
-        """Whether a run stopped in the middle; held under the lock, it is not running any more."""
+        """Whether a run was killed half-way; under the lock, that run is no longer active."""
         return self.state is not None and not self.state.finished
 
     @property
     def last_good(self) -> PreviousDeployment:
-        """The last deployment that was proven here: what a run that fails must bring back."""
+        """The last deployment that passed its smoke test: a failed run must restore it."""
         if self.state is not None and not self.state.finished:
             return self.state.previous
         return PreviousDeployment(
@@ -77,7 +73,7 @@ class Survey:
 
     @property
     def running_summary(self) -> str:
-        """What of ours runs, as "2 containers" or "5 processes"; "" if nothing does."""
+        """The number of running parts, as "2 containers" or "5 processes"; "" if nothing is."""
         noun = "container" if self.containers else "process"
         count = len(self.containers or self.processes)
         plural = "s" if self.containers else "es"
@@ -85,7 +81,7 @@ class Survey:
 
     @property
     def probe(self) -> Probe | None:
-        """What the engine consists of; None for an image that nobody has looked into yet."""
+        """Contents of the engine; None for an image that has not been inspected yet."""
         if self.engine is None:
             return self.image.probe if self.image else None
         packages = {name: str(self.engine[name]) for name in PACKAGES if self.engine.get(name)}
@@ -94,7 +90,7 @@ class Survey:
 
     @property
     def runs(self) -> bool:
-        """Whether all roles of the last start are alive."""
+        """Whether all roles of the last start are running."""
         return self.hash is not None and not self.dead
 
     def expand(self, path: str) -> str:
@@ -103,7 +99,7 @@ class Survey:
 
 
 def survey_host(connection: Connection, settings: Settings, cluster: str) -> Survey:
-    """Look at one host; read-only."""
+    """Return the state of one host; read-only."""
     engine = read_engine_kind(settings)
     request = {
         "do": "survey",
@@ -125,7 +121,7 @@ def survey_host(connection: Connection, settings: Settings, cluster: str) -> Sur
 
 
 def build_image_request(settings: Settings) -> dict[str, Any]:
-    """Return the part of a request that says which image shall run."""
+    """Return the part of a request that selects the image to run."""
     return {
         "cli": read_engine_kind(settings),
         "image": settings.text("engine_image") or None,
@@ -134,7 +130,7 @@ def build_image_request(settings: Settings) -> dict[str, Any]:
 
 
 def parse_images(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a survey that tell of images."""
+    """Return the image fields of a survey."""
     image = answer.get("derived") or answer.get("image") or {}
     return {
         "image": parse_image(image),
@@ -165,7 +161,7 @@ def parse_survey(answer: Mapping[str, Any], *, cli: str = "") -> Survey:
 
 
 def _parse_record(record: Mapping[str, Any], alive: set[tuple[int, int]]) -> dict[str, Any]:
-    """Return the fields of a survey that the last start wrote down."""
+    """Return the fields of a survey that the last start recorded."""
     roles = record["roles"]
     return {
         "hash": record["hash"],

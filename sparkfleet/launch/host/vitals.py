@@ -1,4 +1,4 @@
-"""How a host and what it serves are doing now."""
+"""Current state of a host and its endpoint: memory, GPU, health and load."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from sparkfleet.facts.readings import Readings
 from sparkfleet.remote.connection import Connection
 from sparkfleet.vllm.metrics import Sample, ServerLoad, compute_load
 
-GAP = 1.0  # s between two looks at the endpoint's counters
+GAP = 1.0  # s between two samples of the endpoint's counters
 TIMEOUT = 30.0  # s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vitals:
-    """What `onhost/vitals.py` saw.
+    """The answer of `onhost/deployment/vitals.py`.
 
-    `ages` are seconds by PID. `health` is None where the endpoint is on another host. `labels` are
-    all clusters of ours that have something on the host. `busy`: a run holds the cluster's lock.
+    `ages` are seconds by PID. `health` is None if the endpoint is on another host. `labels` are
+    all clusters with processes or containers on the host. `busy`: a run holds the cluster's lock.
     """
 
     memory: Memory | None
@@ -33,7 +33,7 @@ class Vitals:
 
     @property
     def load(self) -> ServerLoad | None:
-        """What the endpoint did from the first to the last look at its counters."""
+        """Load of the endpoint between the first and the last sample of its counters."""
         return compute_load(self.samples[0], self.samples[-1]) if len(self.samples) > 1 else None
 
 
@@ -45,7 +45,7 @@ def query_vitals(
     pids: Sequence[int] = (),
     samples: int = 2,
 ) -> Vitals:
-    """Look at one host; each look after the first at an endpoint that is on it takes a second."""
+    """Return the vitals of one host; each sample of its endpoint after the first takes 1 s."""
     options = {"port": port, "pids": list(pids), "looks": samples, "gap": GAP}
     request = {**location, "cli": location.get("cli"), **options}
     return parse_vitals(connection.run_program("deployment/vitals", request, timeout=TIMEOUT))

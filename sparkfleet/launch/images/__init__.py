@@ -1,1 +1,1 @@
-"""Images: present on every host, the same everywhere, and what is inside them."""
+"""Container images: distribution to all hosts, equality, and contents."""

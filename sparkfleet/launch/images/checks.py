@@ -1,4 +1,4 @@
-"""What is inside an image, against what shall run in it; pure. Known before anything stops."""
+"""Checks of an image's contents before anything is stopped; pure."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from sparkfleet.model import Severity, Verdict
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.verdicts import build_verdict, warning
 
-# Settings of a network, which are its author's: NCCL_VERSION is none, every CUDA image has it.
+# Network settings, which only fit their author's network; NCCL_VERSION is in every CUDA image.
 BAKED = re.compile(r"(NCCL|GLOO|UCX|TP)_(?!(VERSION|HOME)$)\w+|VLLM_(NCCL_SO_PATH|HOST_IP)")
 MINIMUM_VERSIONS = (("vllm", "vllm_min_version"), ("transformers", "vllm_min_transformers"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackageLocation:
-    """Where packages are: a name, the variable that gives it, what to say of one and how to add it.
+    """An image or environment: its name, its variable, and texts for a missing package.
 
     `absent` and `add` hold ``{}`` for the package's name.
     """
@@ -37,9 +37,9 @@ def check_image_contents(
     nodes: int,
     executor: str = "ray",
 ) -> Iterator[Verdict]:
-    """Yield verdicts on what a probe found; `variables` are the names that the ranks set or unset.
+    """Yield verdicts on an inspected image; `variables` are the names that ranks set or unset.
 
-    `executor`, ray or mp, joins several nodes. Nothing for an image that nobody has looked into.
+    `executor`, ray or mp, joins several nodes. Yields nothing for an image without a probe.
     """
     probe = image.probe
     if probe is None:
@@ -48,7 +48,7 @@ def check_image_contents(
         name=image.name,
         source="engine_image",
         absent="{}: command not found",
-        add="add it (engine_pip: ['{}']), or take another image",
+        add="add it (engine_pip: ['{}']), or use another image",
     )
     yield from check_packages(probe, settings, location, nodes=nodes, executor=executor)
     yield from _check_gpu_inside(image, settings, probe)
@@ -75,14 +75,14 @@ def _check_program(
     present = name in probe.programs
     version = probe.packages.get(name, "")
     fix = location.add.format("ray[default]" if name == "ray" else name)
-    fix += ", or the mp executor (--executor mp)" if name == "ray" else ""
+    fix += ", or use the mp executor (--executor mp)" if name == "ray" else ""
     return build_verdict(
         Severity.OK if present else Severity.ERROR,
         f"engine.{name}",
         settings.host.name,
         f"{name} in {location.name}",
         expected="on its PATH",
-        seen=version or ("there" if present else location.absent.format(name)),
+        seen=version or ("found" if present else location.absent.format(name)),
         source=str(settings.origin(location.source)),
         fix="" if present else fix,
     )
@@ -94,10 +94,10 @@ def _check_nnodes_option(location: PackageLocation, settings: Settings, probe: P
         "engine.nnodes",
         settings.host.name,
         f"vLLM in {location.name}",
-        expected="the option --nnodes, which the mp executor needs",
-        seen="there" if probe.nodes else f"vLLM {probe.packages.get('vllm', '')} without it",
+        expected="the option --nnodes, required by the mp executor",
+        seen="found" if probe.nodes else f"vLLM {probe.packages.get('vllm', '')} without it",
         source="vllm/engine/arg_utils.py",
-        fix="" if probe.nodes else "take the ray executor, or a newer vLLM",
+        fix="" if probe.nodes else "use the ray executor, or a newer vLLM",
     )
 
 
@@ -123,7 +123,7 @@ def _check_package_version(
 
 
 def is_at_least(version: str, least: str) -> bool:
-    """Whether a version is not older than another, by its release: nightlies count as theirs."""
+    """Whether a version is not older than another, by release; nightlies count as their release."""
     return _parse_release(version) >= _parse_release(least)
 
 
@@ -148,7 +148,7 @@ def _check_gpu_inside(image: ContainerImage, settings: Settings, probe: Probe) -
         expected="listed by nvidia-smi",
         seen=probe.gpus.strip().partition(" (")[0] or ("none" if has_tool else "no nvidia-smi"),
         source="nvidia-smi -L in a container",
-        fix="" if probe.gpus else "does nvidia-smi work on the host? a new kernel needs a reboot",
+        fix="" if probe.gpus else "run nvidia-smi on the host; reboot after a kernel update",
     )
 
 
@@ -162,10 +162,10 @@ def _check_baked_variables(
             "engine.baked",
             settings.host.name,
             f"{name} in {image.name}",
-            expected="no setting of its author's network",
+            expected="no network settings in the image",
             seen=value,
             source="the image's environment",
-            fix=f"take it out with nccl_env: {{{name}: null}}, or give it your own value",
+            fix=f"unset it with nccl_env: {{{name}: null}}, or set your own value",
         )
 
 
@@ -177,7 +177,7 @@ def _check_nccl_conf(image: ContainerImage, settings: Settings, probe: Probe) ->
         "engine.nccl_conf",
         settings.host.name,
         f"/etc/nccl.conf in {image.name}",
-        expected="no file: it sets what the environment does not",
+        expected="no file: it sets variables that the environment does not",
         seen=", ".join(lines),
         source="/etc/nccl.conf in a container",
         fix="hide it: engine_mounts: ['/dev/null:/etc/nccl.conf:ro']",

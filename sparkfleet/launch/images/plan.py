@@ -1,7 +1,7 @@
-"""Who gets the image from where; pure.
+"""Plan how every host gets the image; pure.
 
-First some host has it (`obtain`), then all have the same (`spread`). An image with more packages
-is built once, on one host, since two builds are never the same.
+First one host acquires it, then it is distributed to all. An image with additional packages is
+built once, on one host, since two builds are never identical.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from sparkfleet.quantities import format_size
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.verdicts import error
 
-LOAD_NEEDS = 2  # times the size: an engine unpacks what it loads beside what it keeps
-SAVE_NEEDS = 1  # times the size: overlay2 gathers what it saves in a folder of its own
-STREAMING = "overlayfs"  # the storage driver's name where containerd keeps images; it only streams
+LOAD_NEEDS = 2  # times the size: an engine unpacks an image in addition to its own copy
+SAVE_NEEDS = 1  # times the size: overlay2 writes a temporary copy to save an image
+STREAMING = "overlayfs"  # storage driver of the containerd image store, which saves as a stream
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcquirePlan:
-    """What one host does so that there is an image at all."""
+    """Steps of one host to acquire the image."""
 
     pull: bool = False
     build: bool = False
@@ -37,7 +37,7 @@ class AcquirePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DistributePlan:
-    """What one host does to have the image of all: copy it from `source`, look inside it."""
+    """Steps of one host to get the common image: copy it from `source`, inspect it."""
 
     source: str = ""
     probe: bool = False
@@ -46,7 +46,7 @@ class DistributePlan:
 def plan_acquisition(
     surveys: Mapping[str, Survey], settings: Mapping[str, Settings]
 ) -> dict[str, AcquirePlan]:
-    """Return what each host does first; the hosts come in rank order."""
+    """Return how each host acquires the image; hosts are in rank order."""
     head = next(iter(surveys))
     way = settings[head].text("engine_image_source")
     owners = [name for name, survey in surveys.items() if survey.base]
@@ -66,7 +66,7 @@ def plan_acquisition(
 def check_missing_images(
     surveys: Mapping[str, Survey], settings: Mapping[str, Settings]
 ) -> Iterator[Verdict]:
-    """Yield errors for images that are nowhere, and that nobody may bring."""
+    """Yield errors for missing images with engine_image_source: none."""
     head = next(iter(surveys))
     way = settings[head].text("engine_image_source")
     for name, survey in surveys.items():
@@ -88,7 +88,7 @@ def check_missing_images(
 def plan_distribution(
     surveys: Mapping[str, Survey], settings: Mapping[str, Settings]
 ) -> dict[str, DistributePlan]:
-    """Return what each host does once one has the image; a host without a source cannot copy."""
+    """Return the steps of each host once one has the image."""
     head = next(iter(surveys))
     copies = settings[head].text("engine_image_source") == "copy" or bool(
         settings[head].value("engine_pip")
@@ -105,19 +105,19 @@ def plan_distribution(
 
 
 def find_image_owner(surveys: Mapping[str, Survey]) -> str | None:
-    """Return the first host, in rank order, that has the image that shall run."""
+    """Return the first host, in rank order, that has the image to run."""
     return next((name for name, survey in surveys.items() if survey.image), None)
 
 
 def is_different_image(image: ContainerImage | None, target: ContainerImage | None) -> bool:
-    """Whether a host has another image than the wanted one, or none."""
+    """Whether a host lacks the target image or has a different one."""
     return image is None or (target is not None and not image.same_as(target))
 
 
 def check_unequal_images(
     surveys: Mapping[str, Survey], settings: Mapping[str, Settings]
 ) -> Iterator[Verdict]:
-    """Yield errors for hosts whose image is not that of the first, where none is copied."""
+    """Yield errors for hosts whose image differs from the first one and is not copied."""
     source = find_image_owner(surveys)
     plans = plan_distribution(surveys, settings)
     for name, survey in surveys.items():
@@ -134,7 +134,7 @@ def check_unequal_images(
             expected=f"{_format_image_digest(surveys[source].image)}, as on {source}",
             seen=_format_image_digest(survey.image),
             source="RepoDigests and RootFS.Layers",
-            fix="name it by digest, NAME@sha256:..., or set engine_image_source: copy",
+            fix="pin it by digest, NAME@sha256:..., or set engine_image_source: copy",
         )
 
 
@@ -145,7 +145,7 @@ def _format_image_digest(image: ContainerImage | None) -> str:
 def check_image_space(
     surveys: Mapping[str, Survey], plans: Mapping[str, DistributePlan]
 ) -> Iterator[Verdict]:
-    """Yield errors for hosts without room for a copy, at either end (case C26)."""
+    """Yield errors for hosts without disk space for a copy, at either end."""
     sources = {plan.source for plan in plans.values() if plan.source}
     for source in sources:
         yield from _check_engine_storage(surveys[source], source, surveys[source].image, SAVE_NEEDS)
@@ -174,11 +174,11 @@ def _check_engine_storage(
         expected=f"{format_size(needed)} free to copy {image.name}",
         seen=f"{format_size(daemon.free)} free",
         source=f"{daemon.cli} info, statvfs",
-        fix=f"on that host: {daemon.cli} image prune; see what takes it: {daemon.cli} system df",
+        fix=f"on that host: {daemon.cli} image prune; usage: {daemon.cli} system df",
     )
 
 
 def render_dockerfile(base: str, packages: Sequence[str]) -> str:
-    """Return the lines that add `packages` to the image `base`; words, so that nothing is split."""
+    """Return a Dockerfile that adds `packages` to `base`, in exec form, which avoids a shell."""
     argv = ["python3", "-m", "pip", "install", "--no-cache-dir", *packages]
     return f"FROM {base}\nRUN {json.dumps(['env', 'PIP_BREAK_SYSTEM_PACKAGES=1', *argv])}\n"

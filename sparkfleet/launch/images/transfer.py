@@ -1,4 +1,4 @@
-"""Bringing images to hosts, and looking inside them."""
+"""Pull, build, copy and inspect images on hosts."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from sparkfleet.remote.connection import Connection
 from sparkfleet.weights.transfer.routes import Ends
 from sparkfleet.weights.transfer.session import ProgramSession
 
-PROBES = "images"  # below cluster_dir: what was found in images, by their key
+PROBES = "images"  # below cluster_dir: results of inspecting images, by their key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageProgress:
-    """What is done now, and how much of it of how much: layers or `bytes`; None: nobody knows."""
+    """Current step and its progress in layers or `bytes`; a `total` of None is unknown."""
 
     text: str
     done: int
@@ -31,12 +31,12 @@ class ImageProgress:
 
 
 ImageProgressCallback = Callable[[ImageProgress], None]
-"""Takes how far it is, again and again."""
+"""Called repeatedly with the current progress."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageHost:
-    """One host: the way to it, its settings, and what is known of it."""
+    """One host: its connection, its settings and its survey."""
 
     connection: Connection
     settings: Settings
@@ -49,7 +49,7 @@ class ImageHost:
 
 
 def inspect_images(host: ImageHost) -> Survey:
-    """Return the survey of a host with its images as they are now."""
+    """Return the survey of a host with the current state of its images."""
     request = {
         "do": "images",
         "cluster_dir": host.settings.cluster_dir,
@@ -61,7 +61,7 @@ def inspect_images(host: ImageHost) -> Survey:
 
 
 def pull_image(host: ImageHost, report: ImageProgressCallback) -> None:
-    """Pull the image; raises CommandError with what the engine said."""
+    """Pull the image; raises CommandError with the engine's message."""
     request = {"do": "pull", "cli": host.cli, "image": host.settings.needed("engine_image")}
 
     def report_layers(progress: Any) -> None:
@@ -73,7 +73,7 @@ def pull_image(host: ImageHost, report: ImageProgressCallback) -> None:
 
 
 def build_image(host: ImageHost) -> None:
-    """Build the image with `engine_pip`; raises CommandError with the end of pip's words."""
+    """Build the image with `engine_pip`; raises CommandError with the end of pip's output."""
     base = host.settings.needed("engine_image")
     packages = [str(package) for package in host.settings.value("engine_pip")]
     name = inspect_images(host).image_name
@@ -90,9 +90,9 @@ def build_image(host: ImageHost) -> None:
 def copy_image(
     source: ImageHost, target: ImageHost, ends: Ends, report: ImageProgressCallback
 ) -> None:
-    """Stream the image, and the one that it is derived from, from one engine into another.
+    """Stream the image and its base image from one engine to another.
 
-    Raises CommandError of the host where it failed first.
+    Raises CommandError for the host where it failed first.
     """
     image = source.survey.image
     assert image is not None  # noqa: S101 - the source is a host that has it
@@ -103,7 +103,9 @@ def copy_image(
         offer = next(sender.progress(), None)
         if offer is None:
             sender.answer()
-            raise CommandError("the sender ended before it began", host=source.connection.host.name)
+            raise CommandError(
+                "the sender exited before the transfer began", host=source.connection.host.name
+            )
         request = {
             "do": "receive",
             "cli": target.cli,
@@ -114,7 +116,8 @@ def copy_image(
         }
 
         def report_bytes(progress: Any) -> None:
-            text, done = f"copying from {source.connection.host.name}", progress.get("bytes", 0)
+            text = f"copying from {source.connection.host.name}"
+            done = progress.get("bytes", 0)
             report(ImageProgress(text=text, done=done, total=image.size or None, bytes=True))
 
         with ProgramSession(target.connection, "deployment/images", request) as receiver:
@@ -139,7 +142,7 @@ def _build_send_request(source: ImageHost, ends: Ends, key: str) -> dict[str, An
 def _await_both_ends(
     sender: ProgramSession, receiver: ProgramSession, report: Callable[[Any], None]
 ) -> None:
-    """Listen to both ends; a load that broke off is explained by the save that failed."""
+    """Wait for both ends; a failed save is the reason for an aborted load."""
     try:
         receiver.answer(report)
     except CommandError:
@@ -149,7 +152,7 @@ def _await_both_ends(
 
 
 def probe_image(host: ImageHost, image: ContainerImage, options: Sequence[str]) -> None:
-    """Look inside the image, with the options that its containers will have."""
+    """Inspect the image with the options that its containers will have."""
     program = (resources.files("sparkfleet.onhost") / "deployment/probe.py").read_text(
         encoding="utf-8"
     )

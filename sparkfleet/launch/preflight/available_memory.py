@@ -1,4 +1,4 @@
-"""How much memory a host has for a start, once what we run there now has stopped; pure."""
+"""Memory of a host available for a start, after its deployment has stopped; pure."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ from sparkfleet.recipes.settings import Settings
 def compute_available_memory(
     facts: HostFacts, survey: Survey, settings: Settings
 ) -> NodeMemory | None:
-    """Return the memory of a host, less what its `vllm_memory_reserve` keeps; None if unread.
+    """Return the memory of a host, less its `vllm_memory_reserve`; None if unknown.
 
-    What our own deployment holds counts as available, since it will be stopped; where that cannot
-    be told, `available` is None.
+    Memory of the running deployment counts as available, since it will be stopped; `available` is
+    None if its size is unknown.
     """
     if facts.gpus and (apart := facts.gpus[0].memory) is not None:
-        return NodeMemory(
-            host=facts.host, total=apart
-        )  # not a Spark: the GPU has memory of its own
+        # not a Spark: the GPU has memory of its own
+        return NodeMemory(host=facts.host, total=apart)
     if facts.memory is None:
         return None
     reserve = settings.value("vllm_memory_reserve")
@@ -37,9 +36,9 @@ def compute_available_memory(
 
 
 def compute_managed_memory(facts: HostFacts, survey: Survey) -> int | None:
-    """Return the bytes of the GPU that our processes hold; None where nobody tells.
+    """Return the GPU memory of the running deployment in bytes; None if unknown.
 
-    Processes in containers have other numbers inside, and nvidia-smi may not name any.
+    Processes in containers have other PIDs inside, and nvidia-smi may list none.
     """
     if not survey.running_summary:
         return 0
@@ -52,7 +51,7 @@ def compute_managed_memory(facts: HostFacts, survey: Survey) -> int | None:
 
 
 def list_gpu_memory_users(facts: HostFacts, survey: Survey) -> Iterator[str]:
-    """Yield who else holds memory of the GPU, as a person reads it."""
+    """Yield a description of each other process that uses GPU memory."""
     pids = {process["pid"] for process in survey.processes}
     for process in facts.gpu_processes:
         if process.pid not in pids and process.memory:

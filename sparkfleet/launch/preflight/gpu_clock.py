@@ -1,7 +1,6 @@
 """The GPU's clock under load: one that is latched low slows everything and shows nowhere else.
 
-Sources: facts/dgx-spark.md failure 52 (below 1 GHz; cured by taking the power off) and section 1.7
-(another tool expects at least 1000 MHz while a model serves).
+Source: Blackwellboy/model-serving-minefield PR#55 (below 1 GHz; cured by disconnecting the power).
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ SECONDS = 2.0  # s of load; an H100 reached its highest clock, from idle, within
 
 
 def measure_gpu_clock(connection: Connection) -> Mapping[str, Any]:
-    """Put the GPU of a host, which must be idle, under load for a moment; return what was seen."""
+    """Put the idle GPU of a host under load for a moment and return the measurement."""
     return connection.run_program("host/gpu_clock", {"seconds": SECONDS})
 
 
 def check_gpu_clock(host: str, measurement: Mapping[str, Any]) -> Verdict:
-    """Return whether the clock rose; a host without the driver's library is not judged."""
+    """Return whether the clock rose; INFO for a host without the driver's library."""
     clock = measurement.get("clock")
     low = clock is not None and clock < MIN_CLOCK
     return build_verdict(
@@ -34,5 +33,5 @@ def check_gpu_clock(host: str, measurement: Mapping[str, Any]) -> Verdict:
         expected=f"at least {MIN_CLOCK} MHz",
         seen=f"not measured: {measurement.get('skipped')}" if clock is None else f"{clock} MHz",
         source="nvidia-smi",
-        fix="shut that host down, unplug its power for a minute, and boot it" if low else "",
+        fix="shut down that host, unplug it for a minute, and boot it" if low else "",
     )

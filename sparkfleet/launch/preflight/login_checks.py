@@ -1,4 +1,4 @@
-"""What is asked of a host before anything is known of a recipe; pure."""
+"""Checks of a host that need no recipe: login, driver, disk; pure."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from sparkfleet.verdicts import ok
 
 
 def check_machine(facts: HostFacts) -> Iterator[Verdict]:
-    """Yield who answered on a host, which driver it runs, and the room on its disk."""
-    system, disk = facts.system, facts.disk
+    """Yield the login, the driver and the free disk space of a host."""
+    system = facts.system
+    disk = facts.disk
     login = f"user {system.user}, Python {system.python}"
     yield _passed_verdict(facts, "login", ("SSH", "a login with Python 3.8 or later"), login)
     if facts.driver:
@@ -20,7 +21,9 @@ def check_machine(facts: HostFacts) -> Iterator[Verdict]:
         yield _passed_verdict(facts, "driver", ("NVIDIA driver", "loaded"), driver)
     if disk:
         space = f"{format_size(disk.available)} of {format_size(disk.total)} free, at {disk.folder}"
-        yield _passed_verdict(facts, "disk", ("weights_dir", "a disk with room for weights"), space)
+        yield _passed_verdict(
+            facts, "disk", ("weights_dir", "a disk with space for weights"), space
+        )
 
 
 def _passed_verdict(facts: HostFacts, name: str, what: tuple[str, str], value: str) -> Verdict:

@@ -1,6 +1,6 @@
-"""What of a host's memory is not the model's: desktop, page cache, swap; pure.
+"""Memory used outside the model: desktop, page cache, swap; pure.
 
-GPU, CPU and page cache share one memory: what any of them holds, the model lacks.
+GPU, CPU and page cache share one memory, so memory that any of them uses is missing for the model.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from sparkfleet.launch.host.survey import Survey
 from sparkfleet.model import Severity, Verdict
 from sparkfleet.quantities import format_memory
 from sparkfleet.recipes.settings import Settings
-from sparkfleet.vllm.options import DEFAULT_MEMORY_UTILIZATION
 from sparkfleet.verdicts import build_verdict, warning
+from sparkfleet.vllm.options import DEFAULT_MEMORY_UTILIZATION
 
-DROP_CACHES_COMMAND = "sudo sh -c 'sync; echo 3 > /proc/sys/vm/drop_caches'"  # seed 5, section 6
+DROP_CACHES_COMMAND = "sudo sh -c 'sync; echo 3 > /proc/sys/vm/drop_caches'"
 MOST_SWAPPED = 1 << 30  # bytes
-LOGIN_SCREEN = 256 << 20  # bytes; one that nobody uses holds 24 MiB of the GPU
+LOGIN_SCREEN = 256 << 20  # bytes; an idle login screen uses 24 MiB of the GPU
 SOURCE = "/proc/meminfo"
 
 
 def check_host_memory(settings: Settings, facts: HostFacts, survey: Survey) -> Iterator[Verdict]:
-    """Yield verdicts on one host's memory, and on what may take it away later.
+    """Yield verdicts on one host's memory, and on risks to it while serving.
 
-    What runs of ours holds memory that it gives back before anything starts, so that nothing is
-    said about the memory of a host that serves.
+    A running deployment is stopped before the start, so the memory of a serving host is not
+    checked.
     """
     yield from _check_desktop(facts)
     if facts.memory and not survey.running_summary:
@@ -41,7 +41,7 @@ def check_host_memory(settings: Settings, facts: HostFacts, survey: Survey) -> I
 
 
 def _check_desktop(facts: HostFacts) -> Iterator[Verdict]:
-    """Tell what a desktop costs: hosts with one have frozen under load (facts, rows 4 and 27)."""
+    """Report the memory of a desktop: hosts with one have frozen under load."""
     if not facts.desktop:
         return
     size = sum(process.memory or 0 for process in facts.desktop)
@@ -51,36 +51,36 @@ def _check_desktop(facts: HostFacts) -> Iterator[Verdict]:
         "host.desktop",
         facts.host,
         "desktop session",
-        expected="none: it takes memory of the GPU",
+        expected="no desktop session (it uses GPU memory)",
         seen=f"{format_memory(size)} on the GPU: {names}",
         source="nvidia-smi",
-        fix="log out there, or end it: sudo systemctl isolate multi-user.target",
+        fix="log out on that host, or stop it: sudo systemctl isolate multi-user.target",
     )
 
 
 def _check_available_memory(settings: Settings, memory: Memory) -> Iterator[Verdict]:
-    """Refuse what the memory guard would end at once."""
+    """Refuse a start that the memory guard would stop at once."""
     least = settings.size("guard_loading") if settings.value("guard") else 0
     short = memory.available < least
-    cached, swapped = (
-        format_memory(memory.cached),
-        format_memory(memory.swap_total - memory.swap_free),
-    )
+    cached = format_memory(memory.cached)
+    swapped = format_memory(memory.swap_total - memory.swap_free)
     yield build_verdict(
         Severity.ERROR if short else Severity.OK,
         "host.memory",
         settings.host.name,
         "MemAvailable",
-        expected=f"at least {format_memory(least)}, below which the memory guard ends ranks",
+        expected=f"at least {format_memory(least)} (below it the memory guard kills ranks)",
         seen=f"{format_memory(memory.available)} of {format_memory(memory.total)}; "
         f"page cache {cached}, swapped out {swapped}",
         source=SOURCE,
-        fix="what takes it? on that host: ps aux --sort=-rss | head; nvidia-smi" if short else "",
+        fix="find the processes on that host: ps aux --sort=-rss | head; nvidia-smi"
+        if short
+        else "",
     )
 
 
 def _check_free_memory(settings: Settings, memory: Memory) -> Iterator[Verdict]:
-    """Tell of memory that is there but that vLLM will not see: it looks at MemFree (case C44)."""
+    """Warn if vLLM sees too little memory: it reads MemFree (vllm-project/vllm#48140)."""
     share = find_memory_utilization(settings)
     requested = int((share or 0) * memory.total)
     if share is None or memory.free >= requested or memory.available < requested:
@@ -96,14 +96,14 @@ def _check_free_memory(settings: Settings, memory: Memory) -> Iterator[Verdict]:
         seen=f"{format_memory(memory.free)}; page cache {format_memory(memory.cached)}, "
         f"{format_memory(memory.available)} available",
         source=SOURCE,
-        fix="drop_caches empties it right before the start"
+        fix="drop_caches empties the page cache right before the start"
         if drops
         else f"set drop_caches: true, or once on that host: {DROP_CACHES_COMMAND}",
     )
 
 
 def find_memory_utilization(settings: Settings) -> float | None:
-    """Return the share of memory that vLLM asks for; None where it is told the KV cache's size."""
+    """Return the share of memory that vLLM uses; None if the KV cache has a set size."""
     options = settings.vllm_options
     if options.find("kv-cache-memory-bytes"):
         return None
@@ -125,12 +125,12 @@ def _check_swap(host: str, memory: Memory) -> Iterator[Verdict]:
         expected=f"less than {format_memory(MOST_SWAPPED)} in use",
         seen=format_memory(used),
         source=SOURCE,
-        fix="something needs more memory than there is: ps aux --sort=-rss | head",
+        fix="find the processes that use memory: ps aux --sort=-rss | head",
     )
 
 
 def _check_native_kernel(settings: Settings, facts: HostFacts) -> Iterator[Verdict]:
-    """Tell of the kernel that runs out of memory early, where no container caps it (case C46)."""
+    """Warn of a kernel that runs out of memory early and has no container limit."""
     risky = fnmatch.fnmatchcase(facts.system.kernel, NO_MEMORY_KERNEL)
     if not risky or read_engine_kind(settings) != NATIVE:
         return
@@ -138,15 +138,15 @@ def _check_native_kernel(settings: Settings, facts: HostFacts) -> Iterator[Verdi
         "host.kernel",
         facts.host,
         f"kernel {facts.system.kernel}",
-        expected="another: hosts with it have wedged while 22 GiB were available",
-        seen="no memory cap: the engine is native",
+        expected="a kernel without this known hang (with 22 GiB available)",
+        seen="no memory limit, since the engine is native",
         source="uname -r",
-        fix="set guard_loading: 8GiB; if SSH is silent while ping answers, it happened",
+        fix="set guard_loading: 8GiB; symptom: the host answers ping but not SSH",
     )
 
 
 def _check_linger(settings: Settings, facts: HostFacts) -> Iterator[Verdict]:
-    """Tell of a host that removes semaphores when nobody is logged in (facts, row 47)."""
+    """Warn of a host that removes semaphores after the last logout."""
     outside = read_engine_kind(settings) == NATIVE or settings.text("engine_user") not in (
         "",
         "root",
@@ -161,5 +161,5 @@ def _check_linger(settings: Settings, facts: HostFacts) -> Iterator[Verdict]:
         expected="kept when the last SSH session ends",
         seen="removed by systemd-logind (RemoveIPC)",
         source="/var/lib/systemd/linger, /etc/systemd/logind.conf",
-        fix=f"on that host: loginctl enable-linger {facts.system.user}; or hosts.prepare",
+        fix=f"on that host: loginctl enable-linger {facts.system.user}; or: {{task:hosts.prepare}}",
     )

@@ -1,4 +1,4 @@
-"""The memory of a host, looked at and given back."""
+"""Reclaimed memory and the page cache of a host."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from sparkfleet.remote.connection import Connection
 from sparkfleet.remote.sudo import Sudo, run_program_with_sudo, run_with_sudo
 from sparkfleet.verdicts import build_verdict
 
-PATIENCE = 6.0  # s; a driver frees what an ended process held within one
+PATIENCE = 6.0  # s; a driver frees the memory of a process within one
 DROP_TIMEOUT = 180.0  # s; `sync` writes out what is dirty first
 DROP_REQUEST = {"do": "drop"}
-DROP_COMMAND = ("sh", "-c", "sync; echo 3 > /proc/sys/vm/drop_caches")  # seed 5, section 6
+DROP_COMMAND = ("sh", "-c", "sync; echo 3 > /proc/sys/vm/drop_caches")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReclaimedMemory:
-    """What came back after ranks ended, bytes: `held` by those on the GPU, `available` now."""
+    """Memory in bytes after ranks stopped: `held` by them on the GPU, `available` now."""
 
     held: int
     back: int
@@ -30,17 +30,17 @@ class ReclaimedMemory:
     waited: float
 
     def __str__(self) -> str:
-        came = f"{format_memory(max(self.back, 0))} came back in {self.waited:.0f} s"
+        came = f"{format_memory(max(self.back, 0))} reclaimed in {self.waited:.0f} s"
         return f"{format_memory(self.available)} available, {came}"
 
 
 def inspect_memory(connection: Connection) -> dict[str, Any]:
-    """Return what is available now, and who holds what on the GPU, for `settle`."""
+    """Return available memory and the GPU memory of each process, for `wait_for_memory`."""
     return connection.run_program("host/memory", {"do": "look"})
 
 
 def wait_for_memory(connection: Connection, before: dict[str, Any]) -> ReclaimedMemory:
-    """Wait, for a bounded time, until the memory of what ended since `before` is back."""
+    """Wait, for a bounded time, until memory of processes stopped since `before` is free."""
     request = {"do": "settle", "before": before, "patience": PATIENCE}
     answer = connection.run_program("host/memory", request)
     return ReclaimedMemory(
@@ -53,7 +53,7 @@ def wait_for_memory(connection: Connection, before: dict[str, Any]) -> Reclaimed
 
 
 def check_reclaimed_memory(host: str, reclaimed: ReclaimedMemory) -> Verdict:
-    """Return whether the memory is really back."""
+    """Return whether the memory was reclaimed."""
     return build_verdict(
         Severity.OK if reclaimed.whole else Severity.WARNING,
         "host.memory_back",
@@ -62,18 +62,23 @@ def check_reclaimed_memory(host: str, reclaimed: ReclaimedMemory) -> Verdict:
         expected=f"the {format_memory(reclaimed.held)} that the ranks held on the GPU",
         seen=str(reclaimed),
         source="/proc/meminfo, nvidia-smi",
-        fix="" if reclaimed.whole else "who holds it? nvidia-smi; if nobody does, reboot that host",
+        fix=""
+        if reclaimed.whole
+        else "find its process with nvidia-smi; if there is none, reboot that host",
     )
 
 
 def check_drop_caches(connection: Connection, password: str = "") -> Verdict:
-    """Return whether the user of a host may empty its page cache, by `password` if it takes one."""
+    """Return whether the user may empty the page cache of a host, with `password` if needed."""
     result = connection.run(Command(argv=("sudo", "-n", "-l", *DROP_COMMAND)))
     permission = "allowed" if result.returncode == 0 else result.stderr.strip() or "not allowed"
     if password and result.returncode:
         permission = _try_sudo_password(connection, password)
     allowed = permission.startswith("allowed")
-    ways = "hosts.prepare --tags caches; cluster.up --ask-become-pass; or drop_caches: false"
+    ways = (
+        "{task:hosts.prepare} --tags caches; or {task:cluster.up} --ask-become-pass; or set "
+        "drop_caches: false"
+    )
     return build_verdict(
         Severity.OK if allowed else Severity.ERROR,
         "host.drop_caches",
@@ -97,8 +102,8 @@ def _try_sudo_password(connection: Connection, password: str) -> str:
 def drop_caches(connection: Connection, password: str = "") -> tuple[int, int]:
     """Empty the page cache of a host and return MemFree before and after, bytes.
 
-    Its user may have a rule for that alone, so `password` is for a host where that does not do.
-    Raises CommandError where its user may not.
+    A sudo rule may allow exactly this command, so `password` is used only if that fails. Raises
+    CommandError if the user may not.
     """
     try:
         answer = connection.run_program("host/memory", DROP_REQUEST, timeout=DROP_TIMEOUT)
@@ -112,6 +117,7 @@ def drop_caches(connection: Connection, password: str = "") -> tuple[int, int]:
         raise CommandError(
             error.message,
             host=connection.host.name,
-            hint="--ask-become-pass, hosts.prepare --tags caches, or drop_caches: false",
+            hint="use --ask-become-pass, or run {task:hosts.prepare} --tags caches, or set "
+            "drop_caches: false",
         ) from error
     return answer["before"], answer["after"]

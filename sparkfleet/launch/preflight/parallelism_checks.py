@@ -1,7 +1,7 @@
-"""Whether a model can be divided as ``--tp N --pp M`` asks; pure.
+"""Checks that a model can be divided by ``--tp N --pp M``; pure.
 
-What vLLM itself finds out after minutes: it refuses attention heads that N does not divide
-(config/model.py of 0.32) and gives each rank a copy of KV heads when there are fewer than ranks.
+vLLM itself reports this only after minutes: it rejects attention heads that N does not divide
+(config/model.py of 0.32) and copies KV heads when there are fewer than ranks.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def check_parallelism(model: Architecture, *, tp: int, pp: int, host: str) -> It
 
 def _check_attention_heads(heads: int | None, tp: int, host: str) -> Verdict:
     if heads is None:
-        return _unknown_shape_verdict("attention heads", f"a number that --tp {tp} divides", host)
+        return _unknown_shape_verdict("attention heads", f"a multiple of --tp {tp}", host)
     fits = heads % tp == 0
     sizes = ", ".join(str(size) for size in range(1, tp) if heads % size == 0)
     return build_verdict(
@@ -36,31 +36,29 @@ def _check_attention_heads(heads: int | None, tp: int, host: str) -> Verdict:
         "model.heads",
         host,
         "attention heads",
-        expected=f"a number that --tp {tp} divides",
+        expected=f"a multiple of --tp {tp}",
         seen=str(heads),
         source=SOURCE,
-        fix="" if fits else f"--tp can be {sizes}; --pp divides the layers instead",
+        fix="" if fits else f"use --tp {sizes}, or --pp, which divides the layers",
     )
 
 
 def _check_kv_heads(kv_heads: int | None, tp: int, host: str) -> Verdict:
     if kv_heads is None:
-        return _unknown_shape_verdict(
-            "KV heads", f"as many as --tp {tp}, or fewer that divide it", host
-        )
+        return _unknown_shape_verdict("KV heads", f"a multiple or a divisor of --tp {tp}", host)
     copied = kv_heads < tp
     fits = (tp % kv_heads if copied else kv_heads % tp) == 0
     severity = Severity.INFO if copied else Severity.OK
-    copies = f"{tp // kv_heads} ranks keep the same KV cache: more ranks make no more room"
+    copies = f"{tp // kv_heads} ranks hold the same KV cache, so more ranks add no capacity"
     return build_verdict(
         severity if fits else Severity.ERROR,
         "model.kv_heads",
         host,
         "KV heads",
-        expected=f"a multiple of --tp {tp}, or fewer that divide it",
+        expected=f"a multiple or a divisor of --tp {tp}",
         seen=f"{kv_heads}; {copies}" if copied and fits else str(kv_heads),
         source=SOURCE,
-        fix="" if fits else f"--tp that divides {kv_heads}, or a multiple of it",
+        fix="" if fits else f"use a --tp that divides {kv_heads}, or a multiple of it",
     )
 
 
@@ -76,7 +74,7 @@ def _check_layers(layers: int | None, pp: int, host: str) -> Verdict:
         expected=f"at least {pp}, one for each stage of --pp",
         seen=str(layers),
         source=SOURCE,
-        fix="" if fits else f"--pp can be {layers} at most",
+        fix="" if fits else f"use --pp {layers} or less",
     )
 
 
@@ -86,7 +84,7 @@ def _unknown_shape_verdict(subject: str, expected: str, host: str) -> Verdict:
         host,
         subject,
         expected=expected,
-        seen="cannot tell: the file does not say it in a form that is known",
+        seen="unknown: not in the file, or in an unknown form",
         source=SOURCE,
-        fix="vLLM itself will say so when it starts",
+        fix="none: vLLM checks it when it starts",
     )

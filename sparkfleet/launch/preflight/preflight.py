@@ -1,4 +1,4 @@
-"""What can be known to be wrong with the hosts before anything is moved or stopped; pure."""
+"""Checks of all hosts before anything is transferred or stopped; pure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def check_hosts(
     *,
     nodes: int,
 ) -> tuple[Verdict, ...]:
-    """Return verdicts on every host: its GPU, its engine, its ports; then what must be equal."""
+    """Return verdicts on each host (GPU, memory, engine, ports), then on their equality."""
     names = list(settings)
     choice = select_executor(settings[names[0]], surveys, nodes=nodes)
     executor = choice.executor if choice else None
@@ -71,10 +71,10 @@ def _check_gpu_present(facts: HostFacts) -> Verdict:
         "host.gpu",
         facts.host,
         "GPU",
-        expected="one that answers nvidia-smi",
+        expected="a GPU listed by nvidia-smi",
         seen=facts.gpus[0].name if facts.gpus else "none",
         source="nvidia-smi",
-        fix="" if facts.gpus else "is the driver loaded? try: nvidia-smi; after an update: reboot",
+        fix="" if facts.gpus else "check the driver with nvidia-smi; reboot after an update",
     )
 
 
@@ -86,7 +86,7 @@ def _check_native_engine(
     location = PackageLocation(
         name=path,
         source="engine_venv",
-        absent="not installed" if there else "no such environment",
+        absent="not installed" if there else "environment not found",
         add=f"on that host: {path}/bin/pip install '{{}}'",
     )
     nodes = 1 if executor is Executor.UNI else 2
@@ -98,7 +98,7 @@ def _check_native_engine(
 def _list_required_ports(
     settings: Settings, executor: Executor | None, *, head: bool
 ) -> Mapping[int, str]:
-    """Return the ports that have to be free; all of them while the executor is not known."""
+    """Return the ports that must be free; of all executors while it is unknown."""
     names = ["vllm_port"] if head else []
     if executor in (Executor.RAY, None):
         names += ["ray_node_manager_port", "ray_object_manager_port"]
@@ -114,7 +114,7 @@ def _check_free_ports(
 ) -> Iterator[Verdict]:
     managed = {process["pid"] for process in survey.processes}
     if survey.containers:
-        managed.add(None)  # what root holds in a container shows no holder to the user
+        managed.add(None)  # the user cannot see which root process in a container holds a port
     for listener in facts.listeners:
         if listener.port not in ports or listener.pid in managed:
             continue
@@ -125,21 +125,21 @@ def _check_free_ports(
             expected="free",
             seen=f"held by {listener.holder}",
             source="/proc/net/tcp",
-            fix=f"stop that process, or set another {ports[listener.port]}",
+            fix=f"stop that process, or change {ports[listener.port]}",
         )
 
 
 def _check_orphans(host: str, survey: Survey) -> Iterator[Verdict]:
-    """Refuse what runs with our label and no record: nobody knows what memory it takes."""
+    """Refuse processes with the cluster's label but no record: their memory use is unknown."""
     if survey.hash is None and survey.running_summary and not survey.state:
         yield error(
             "host.orphans",
             host,
-            "what runs with our label",
-            expected="a record of its start",
+            "processes of this cluster",
+            expected="a record of their start",
             seen=f"{survey.running_summary} without one",
             source=f"{survey.folder}/deployment.json",
-            fix="see it with cluster.status, end it with cluster.down",
+            fix="show them with {task:cluster.status}, stop them with {task:cluster.down}",
         )
 
 

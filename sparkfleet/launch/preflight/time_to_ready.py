@@ -1,6 +1,6 @@
-"""How far each host is from a start: ready, or slow by what has to be moved; pure.
+"""Estimate of the time until each host can start: ready, or slow due to transfers; pure.
 
-What blocks a host is told by the verdict of the task that refuses.
+A blocked host is reported by the verdict of the failed check.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from sparkfleet.launch.host.survey import Survey
 from sparkfleet.launch.images import plan as images
 from sparkfleet.quantities import format_size
 
-RATE = 400_000_000  # bytes/s between Sparks by common means: facts, section 6
+RATE = 400_000_000  # bytes/s between Sparks with common tools
 
 
 def format_time_to_ready(name: str, surveys: Mapping[str, Survey], weights: int) -> str:
-    """Return what stands between host `name` and a start, with `weights` bytes to send to it."""
-    survey, owner = surveys[name], images.find_image_owner(surveys)
+    """Return "ready", or why host `name` is slow, with `weights` bytes to send to it."""
+    survey = surveys[name]
+    owner = images.find_image_owner(surveys)
     if survey.daemon is not None and owner is None:
         return "slow: an image to pull or build" + (
             f", {_format_transfer_time(weights)}" if weights else ""

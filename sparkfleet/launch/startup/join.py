@@ -1,4 +1,4 @@
-"""Whether Ray has the nodes that the cluster needs."""
+"""Wait until Ray has all nodes of the cluster."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from sparkfleet.launch.host.deployment_record import DeploymentMetadata
 from sparkfleet.remote.channel import ChannelTimeoutError, Result
 from sparkfleet.remote.connection import Connection
 
-MARGIN = 60.0  # s for importing Ray, beyond the time that workers get to join
+MARGIN = 60.0  # s to import Ray, in addition to the join timeout
 
 
 def wait_for_ray_nodes(
     connection: Connection, about: DeploymentMetadata, *, timeout: float
 ) -> dict[str, float]:
-    """Return Ray's nodes, address -> GPUs, once all are there or `timeout` seconds have passed.
+    """Return Ray's nodes, address -> GPUs, once all have joined or after `timeout` seconds.
 
-    `link` leads to the head, whose engine's own Python asks.
+    `connection` is to the head, whose engine's own Python runs the query.
     """
     limit = timeout + MARGIN
     answer = connection.run_program(
@@ -34,9 +34,9 @@ def wait_for_ray_nodes(
 
 
 class RayNodesQuery:
-    """The same, asked without waiting: whoever waits watches Ray's processes meanwhile.
+    """The same query in the background, so that the caller can watch Ray's processes.
 
-    Where Ray's port is held by a stranger, the program waits for an answer for ever.
+    If another program holds Ray's port, the query never returns by itself.
     """
 
     def __init__(
@@ -45,14 +45,15 @@ class RayNodesQuery:
         command = build_script_command(
             "deployment/ray_nodes", _build_nodes_request(about, timeout), python=about.python
         )
-        self._connection, self._channel = connection, connection.open(command)
+        self._connection = connection
+        self._channel = connection.open(command)
         self._channel.feed([command.stdin])
         self._deadline = time.monotonic() + timeout + MARGIN
         self._output = b""
         self.answered = False
 
     def is_finished(self) -> bool:
-        """Return whether the answer is here, or will never be."""
+        """Return whether the query has answered or timed out."""
         try:
             while piece := self._channel.receive(time.monotonic()):
                 self._output += piece
@@ -64,7 +65,7 @@ class RayNodesQuery:
     def nodes(self) -> dict[str, float]:
         """Return Ray's nodes, address -> GPUs; raises CommandError, and LaunchError for silence."""
         if not self.answered:
-            raise LaunchError("Ray does not tell its nodes", host=self._connection.host.name)
+            raise LaunchError("Ray did not list its nodes in time", host=self._connection.host.name)
         channel = self._channel
         result = Result(returncode=channel.wait(), stdout=self._output, stderr=channel.stderr)
         nodes: dict[str, float] = self._connection.parse_answer("deployment/ray_nodes", result)[
@@ -73,7 +74,7 @@ class RayNodesQuery:
         return nodes
 
     def close(self) -> None:
-        """Drop it."""
+        """Abort the query."""
         self._channel.close()
 
 
@@ -86,15 +87,15 @@ def _build_nodes_request(about: DeploymentMetadata, timeout: float) -> dict[str,
 
 
 def check_ray_nodes(nodes: Mapping[str, float], hosts: Mapping[str, str]) -> str:
-    """Return what is missing, as a sentence, or "" if every host is a node with a GPU.
+    """Return the problem as a sentence, or "" if every host is a node with a GPU.
 
-    `nodes` is Ray's table, address -> GPUs; `wanted` is host name -> fabric address. Too few nodes
-    and too few GPUs are told apart, since their causes differ (case C23).
+    `nodes` is Ray's table, address -> GPUs; `hosts` is host name -> fabric address. Missing nodes
+    and missing GPUs have different messages, since their causes differ.
     """
     absent = [f"{name} ({address})" for name, address in hosts.items() if address not in nodes]
     if absent:
-        have = ", ".join(map(_format_ray_node, nodes.items())) or "no node at all"
-        return f"{', '.join(absent)} did not join Ray, which has {have}"
+        have = ", ".join(map(_format_ray_node, nodes.items())) or "no nodes"
+        return f"{', '.join(absent)} did not join Ray; its nodes: {have}"
     bare = [f"{name} ({address})" for name, address in hosts.items() if nodes[address] < 1]
     if bare:
         return f"{', '.join(bare)} joined Ray without a GPU"

@@ -1,7 +1,8 @@
-"""Whether vLLM waits for a place that Ray will never have; pure (case C02).
+"""Detect a placement group that Ray can never provide; pure.
 
-The join gate has seen every node with its GPU, so what is not there after a minute never comes.
-vLLM itself waits half an hour (ray_utils.py of 0.32), and says after 10, 30, 70 seconds for what.
+The join gate has seen every node with its GPU, so a group still pending after a minute never
+becomes ready. vLLM itself waits half an hour (ray_utils.py of 0.32), and logs the requested nodes
+after 10, 30 and 70 seconds (eugr/spark-vllm-docker#227).
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ import re
 from sparkfleet.launch.deployment.deployment import Deployment
 
 PATIENCE = 60  # s
-HINT = "each rank's VLLM_HOST_IP must be the address that Ray has of its host: see its nccl.env"
+HINT = "VLLM_HOST_IP in each host's nccl.env must be its node address in Ray"
 _WAITS = re.compile(r"Waiting for creating a placement group of specs for (?P<s>\d+) seconds\.")
 _NODE = re.compile(r"'node:(?P<address>[^']+)'")
 
 
 def check_placement_group(deployment: Deployment, line: str) -> str:
-    """Return what is wrong with a line of the head's log, "" if nothing is."""
+    """Return the problem in a line of the head's log, "" if there is none."""
     waiting = _WAITS.search(line)
     if waiting is None or int(waiting["s"]) < PATIENCE:
         return ""
@@ -25,7 +26,7 @@ def check_placement_group(deployment: Deployment, line: str) -> str:
     for node in _NODE.finditer(line):
         if node["address"] not in deployment.addresses:
             return (
-                f"vLLM waits for a GPU at {node['address']}, which is no Ray node; Ray has "
+                f"vLLM waits for a GPU on {node['address']}, which is not a Ray node; Ray nodes: "
                 f"{addresses}"
             )
-    return f"Ray has {addresses}, and gives vLLM no GPU on one of them for {waiting['s']} s"
+    return f"placement group pending for {waiting['s']} s: no free GPU on Ray nodes {addresses}"

@@ -1,4 +1,4 @@
-"""The last milestone of each rank, kept while the logs of a start grow."""
+"""The last milestone of each rank during a start."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sparkfleet.vllm.milestones import Milestone
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankUpdate:
-    """A rank on `host` has reached a milestone; `rank` None: a process that has none."""
+    """A rank on `host` has reached a milestone; `rank` is None for a process without one."""
 
     host: str
     rank: int | None
@@ -24,7 +24,7 @@ class RankUpdate:
 class RankTracker:
     """Reads the new lines of every host's log; `hosts` are names by fabric address.
 
-    Under Ray the head's log tells of all ranks, so that a line's address says which host it is of.
+    Under Ray the head's log has lines of all ranks; a line's address gives its host.
     """
 
     def __init__(self, hosts: Mapping[str, str] | None = None) -> None:
@@ -33,7 +33,7 @@ class RankTracker:
         self._last: dict[tuple[str, int | None], RankUpdate] = {}
 
     def feed(self, host: str, lines: Sequence[str]) -> Iterator[RankUpdate]:
-        """Yield what the new `lines` of the log of `host` tell that was not known."""
+        """Yield the updates in new `lines` of the log of `host`."""
         relevant = [line for line in lines if milestones.parse_milestone(line) or "rank" in line]
         if not relevant:
             return
@@ -47,7 +47,7 @@ class RankTracker:
                 yield update
 
     def __str__(self) -> str:
-        """Return the last milestone of each rank, and of the rest of each host, in one line."""
+        """Return the last milestone of each rank and of other processes, in one line."""
         ranked = {
             update.rank: str(update) for update in self._last.values() if update.rank is not None
         }

@@ -1,7 +1,7 @@
-"""Whether the ranks of vLLM's own executor (mp) find each other; pure.
+"""Check that the ranks of the mp executor find each other; pure.
 
-What `join` is for Ray. Each rank goes to the head's master port and says so, waits there for all
-others, and is then told its rank in the group: two lines in the log of each host.
+Each rank connects to the head's master port and waits there for all others, then gets its rank in
+the group. The log of each host has one line for each of the two steps.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ JOINED = re.compile(r"^rank \d+ in world size \d+ is assigned ")
 
 @dataclass(slots=True, kw_only=True)
 class Rendezvous:
-    """Where the ranks of vLLM's own executor are: none joins before all have come to the head.
+    """Progress of the rendezvous: no rank joins before all have connected to the head.
 
-    `came` is when each host's rank went to the head, in seconds of one clock, `joined` whose rank
-    was told its place in the group. `limit` is in seconds.
+    `arrived` is the time in seconds when each host's rank connected to the head, `joined` the hosts
+    whose rank has its place in the group. `limit` is in seconds.
     """
 
     hosts: tuple[str, ...]
@@ -30,7 +30,7 @@ class Rendezvous:
     joined: set[str] = field(default_factory=set)
 
     def feed(self, host: str, line: str, now: float) -> None:
-        """Take a line of the log of `host`."""
+        """Process a line of the log of `host`."""
         text = milestones.parse_log_line(line).text
         if CAME.match(text):
             self.arrived.setdefault(host, now)
@@ -38,17 +38,21 @@ class Rendezvous:
             self.joined.add(host)
 
     def find_problem(self, host: str, now: float) -> str:
-        """Return what is wrong with `host` by now, "" if nothing is.
+        """Return the problem of `host` at time `now`, "" if there is none.
 
-        One that did not come is late by the first that did; those that came and did not join are
-        late by the last.
+        The limit for connecting counts from the first rank that connected, the limit for joining
+        from the last.
         """
         if host in self.joined or not self.arrived:
             return ""
         if host not in self.arrived and now - min(self.arrived.values()) > self.limit:
             first = min(self.arrived, key=lambda name: self.arrived[name])
-            return f"its rank did not come to the head within {self.limit:.0f} s of {first}'s"
+            return (
+                f"rank did not connect to the head within {self.limit:.0f} s of the rank on {first}"
+            )
         everybody = set(self.arrived) == set(self.hosts)
         if everybody and now - max(self.arrived.values()) > self.limit:
-            return f"all ranks came to the head, and formed no group within {self.limit:.0f} s"
+            return (
+                f"all ranks connected, but the NCCL group was not formed within {self.limit:.0f} s"
+            )
         return ""

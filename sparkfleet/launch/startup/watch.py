@@ -1,4 +1,4 @@
-"""Watching all hosts of a start together, until the endpoint is healthy or one has failed."""
+"""Watch all hosts of a start until the endpoint is healthy or a host fails."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from sparkfleet.remote import ping
 from sparkfleet.remote.channel import Channel, ChannelTimeoutError
 from sparkfleet.remote.connection import Connection
 
-SILENCE = 5.0  # s without a report until a host counts as lost; it reports twice a second
+SILENCE = 5.0  # s without a report until a host counts as lost; it reports twice per second
 
 UpdateCallback = Callable[[RankUpdate], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchTarget:
-    """What is watched on one host; `port` is the endpoint's, None where it is on another host."""
+    """Roles to watch on one host; `port` is the endpoint's, None if it is on another host."""
 
     location: Mapping[str, str]
     folder: str
@@ -39,10 +39,10 @@ class WatchTarget:
 class Watch:
     """One wait on several hosts: the first that is ready, or fails, ends it on all of them.
 
-    Silence of a log is no failure: a cold start compiles for minutes. A dead process, a host that
-    stops answering, and the limit are. `show` gets what each rank does; an error tells its last.
-    `meeting` bounds how long ranks without Ray may take to find each other; `omen` tells what
-    is wrong with a start whose log has a line, and what to do about it.
+    A silent log does not count as a failure, since a cold start compiles for minutes. A dead
+    process, a host that stops answering, and the time limit do. `on_update` gets the milestones of
+    ranks; an error quotes the last ones. `rendezvous` limits the time for ranks without Ray to
+    connect; `check_line` returns the problem in a log line and its fix, or None.
     """
 
     def __init__(
@@ -53,7 +53,9 @@ class Watch:
         *,
         check_line: Callable[[str], tuple[str, str] | None] = lambda _: None,
     ) -> None:
-        self._ranks, self._on_update, self._rendezvous = ranks, on_update, rendezvous
+        self._ranks = ranks
+        self._on_update = on_update
+        self._rendezvous = rendezvous
         self._check_line = check_line
         self._reading = threading.Lock()
         self._over = threading.Event()
@@ -66,9 +68,9 @@ class Watch:
         *,
         done: Callable[[], bool] = lambda: False,
     ) -> float | None:
-        """Watch one host; return the seconds until its endpoint was healthy, or `done` said yes.
+        """Watch one host; return the seconds until its endpoint is healthy or `done` is true.
 
-        None where another host ended the wait. Raises LaunchError, UnreachableError.
+        None if another host ended the wait. Raises LaunchError, UnreachableError.
         """
         began = time.monotonic()
         try:
@@ -95,7 +97,8 @@ class Watch:
         yield from _read_reports(connection, channel)
         if not self._over.is_set():
             raise UnreachableError(
-                f"the watch on this host ended: {channel.stderr.strip() or 'connection lost'}",
+                f"the watch process on this host stopped: "
+                f"{channel.stderr.strip() or 'connection lost'}",
                 host=connection.host.name,
             )
 
@@ -130,7 +133,7 @@ class Watch:
             raise LaunchError(
                 f"not ready after {target.limit:.0f} s{self._format_reached()}",
                 host=host,
-                hint="a cold start can be longer: raise vllm_ready_timeout in the recipe",
+                hint="a cold start can take longer: raise vllm_ready_timeout in the recipe",
             )
 
     def _format_reached(self) -> str:
@@ -139,12 +142,12 @@ class Watch:
 
 
 def create_rank_tracker(about: DeploymentMetadata) -> RankTracker:
-    """Return what reads the logs of a deployment."""
+    """Return the rank tracker of a deployment."""
     return RankTracker({address: name for name, address in about.ray_nodes.items()})
 
 
 def create_rendezvous(about: DeploymentMetadata) -> Rendezvous | None:
-    """Return what watches the ranks of a deployment come together, None where Ray does."""
+    """Return the rendezvous of a deployment with the mp executor, None with Ray."""
     if about.executor != Executor.MP:
         return None
     return Rendezvous(hosts=about.hosts, limit=about.join_timeout)

@@ -257,7 +257,8 @@ def test_good_lines_around_a_failure_leave_its_cause_first(name: str, id_: str) 
 
 @pytest.mark.parametrize("name", sorted(set(CAUSES) - WHOLE))
 def test_a_failure_cut_after_its_cause_still_shows_it(name: str) -> None:
-    id_, log = CAUSES[name], recorded(name)
+    id_ = CAUSES[name]
+    log = recorded(name)
     cut = log.split("\n")[: first(log).line + 1]
     assert first("\n".join(cut)).id == id_
 

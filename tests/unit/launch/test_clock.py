@@ -32,7 +32,8 @@ def link() -> LocalConnection:
 
 def _host(folder: Path, monkeypatch: pytest.MonkeyPatch, *, clocks: str, status: int = 0) -> None:
     """Put a stand-in for the driver and for nvidia-smi where programs look first."""
-    source, tool = folder / "cuda.c", folder / "nvidia-smi"
+    source = folder / "cuda.c"
+    tool = folder / "nvidia-smi"
     source.write_text(DRIVER % {"status": status})
     library = folder / "libcuda.so.1"
     subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
@@ -65,7 +66,7 @@ def test_a_clock_that_stays_low_is_warned_about(
     _host(tmp_path, monkeypatch, clocks="echo 851")
     verdict = gpu_clock.check_gpu_clock("here", gpu_clock.measure_gpu_clock(link))
     assert (verdict.severity, verdict.seen) == (Severity.WARNING, "851 MHz")
-    assert "unplug its power" in verdict.fix
+    assert "unplug it for a minute" in verdict.fix
 
 
 @needs_compiler

@@ -46,9 +46,7 @@ def test_names_that_differ_are_known() -> None:
 
 def test_the_recorded_failure_is_named_by_its_line() -> None:
     (told,) = [text for line in BAD if (text := check_copied_environment(_crossed(), line))]
-    assert told == (
-        "vLLM copies NCCL_SOCKET_IFNAME from the head to the other hosts, which have their own"
-    )
+    assert told == ("vLLM overrides NCCL_SOCKET_IFNAME on the workers with the head's values")
 
 
 def test_the_recorded_cure_and_equal_names_are_well() -> None:

@@ -8,7 +8,9 @@ from sparkfleet.fit.architecture import Architecture, Latent
 from sparkfleet.launch.preflight.parallelism_checks import check_parallelism
 from sparkfleet.model import Severity, Verdict
 
-OK, INFO, ERROR = Severity.OK, Severity.INFO, Severity.ERROR
+OK = Severity.OK
+INFO = Severity.INFO
+ERROR = Severity.ERROR
 
 
 def _judged(tp: int, pp: int = 1, **fields: object) -> dict[str, Verdict]:
@@ -42,12 +44,12 @@ def test_tp_divides_attention_heads_and_fits_kv_heads(
 def test_a_refusal_says_which_sizes_there_are() -> None:
     verdict = _judged(5, heads=24, kv_heads=8)["model.heads"]
     assert verdict.seen == "24"
-    assert verdict.fix == "--tp can be 1, 2, 3, 4; --pp divides the layers instead"
+    assert verdict.fix == "use --tp 1, 2, 3, 4, or --pp, which divides the layers"
 
 
 def test_copies_of_kv_heads_are_told_with_what_they_cost() -> None:
     assert (
-        "2 ranks keep the same KV cache" in _judged(4, heads=8, kv_heads=2)["model.kv_heads"].seen
+        "2 ranks hold the same KV cache" in _judged(4, heads=8, kv_heads=2)["model.kv_heads"].seen
     )
 
 
@@ -58,9 +60,9 @@ def test_latent_attention_has_no_kv_heads_to_divide() -> None:
 
 def test_every_stage_needs_a_layer() -> None:
     assert _judged(1, 2, layers=2)["model.layers"].severity is OK
-    assert _judged(1, 3, layers=2)["model.layers"].fix == "--pp can be 2 at most"
+    assert _judged(1, 3, layers=2)["model.layers"].fix == "use --pp 2 or less"
 
 
 def test_what_the_file_does_not_tell_is_said_and_refuses_nothing() -> None:
     (verdict,) = _judged(2).values()
-    assert (verdict.severity, verdict.seen[:11]) == (INFO, "cannot tell")
+    assert (verdict.severity, verdict.seen[:8]) == (INFO, "unknown:")

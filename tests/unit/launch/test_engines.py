@@ -84,7 +84,8 @@ def test_weights_are_read_only_and_caches_are_the_hosts_own() -> None:
 
 
 def test_the_server_shares_processes_memory_and_sockets_with_ray_beside_it() -> None:
-    ray, serve = words("ray", group=True), words("serve", group=True)
+    ray = words("ray", group=True)
+    serve = words("serve", group=True)
     assert "--init" in ray
     assert option(serve, "pid") == ["container:sparkfleet-default-ray"]
     assert "--init" not in serve
@@ -137,7 +138,7 @@ def test_more_of_the_host_can_be_mounted(text: str, mount: str) -> None:
 
 @pytest.mark.parametrize("text", ["here", "a:/b", "/a:b", "/a:/b:rw,z"])
 def test_what_is_no_mount_is_refused_with_the_form_of_one(text: str) -> None:
-    with pytest.raises(InventoryError, match="is not a mount") as caught:
+    with pytest.raises(InventoryError, match="invalid mount") as caught:
         engine(engine_mounts=[text])
     assert caught.value.hint is not None
     assert "HOST:CONTAINER" in caught.value.hint
@@ -177,8 +178,8 @@ def test_an_images_own_program_can_serve_and_is_told_by_its_environment() -> Non
 @pytest.mark.parametrize(
     ("variables", "told"),
     [
-        ({"vllm_args": {"max-model-len": 1}}, "vllm_args are for `vllm serve`"),
-        ({}, "has no program of its own"),
+        ({"vllm_args": {"max-model-len": 1}}, "vllm_args has no effect"),
+        ({}, "has no entrypoint or command"),
     ],
 )
 def test_an_images_own_program_that_cannot_be_told_or_run_is_refused(
@@ -285,7 +286,7 @@ def test_a_mod_that_is_not_there_is_an_error_before_anything_starts(tmp_path: Pa
 
 
 def test_a_file_option_that_nobody_declares_is_refused() -> None:
-    with pytest.raises(RecipeError, match="no weights_files declares it"):
+    with pytest.raises(RecipeError, match="which weights_files does not declare"):
         deployed(vllm_args={"chat-template": "unsloth.jinja"})
     inline = deployed(vllm_args={"chat-template": "{{ messages }}"})[1]["spark-1"]
     assert "{{ messages }}" in executed(inline["vllm-serve.sh"])
@@ -296,9 +297,9 @@ def test_a_file_option_that_nobody_declares_is_refused() -> None:
     [
         ({"engine_image": None}, "engine_image is not set"),
         ({"engine": "native"}, "engine_venv is not set"),
-        ({"engine_mounts": ["x"]}, "is not a mount"),
+        ({"engine_mounts": ["x"]}, "invalid mount"),
         ({"engine_mods": ["/none"]}, "cannot be read"),
-        ({"vllm_args": {"tool-parser-plugin": "p.py"}}, "no weights_files declares it"),
+        ({"vllm_args": {"tool-parser-plugin": "p.py"}}, "which weights_files does not declare"),
         ({"vllm_args": {"tp": 2}}, "is set by sparkfleet itself"),
     ],
 )

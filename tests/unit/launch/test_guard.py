@@ -30,7 +30,8 @@ from tests.scenes import inventory, scene
 
 CLUSTER = f"guarded-{os.getpid()}"
 RANK = f"export SPARKFLEET_CLUSTER={CLUSTER}\nsleep 60 & exec sleep 60\n"
-NEVER, ALWAYS = 1, 1 << 60  # bytes
+NEVER = 1
+ALWAYS = 1 << 60  # bytes
 
 
 class Node:
@@ -101,7 +102,7 @@ def test_ranks_end_below_the_limit_and_the_reason_stays(node: Node) -> None:
     node.serves()
     assert _soon(lambda: not _lives(rank))
     assert _soon(lambda: not _lives(pid))
-    assert "below 1073741824.0 GiB while serving; the largest there: " in node.reason()
+    assert "below 1073741824.0 GiB while serving; largest processes: " in node.reason()
     log = processes.read_log(node.link, node.place, "guard")
     assert " memory guard: " in log
     assert f'"stopped": [{rank}' in log
@@ -203,7 +204,7 @@ def test_a_reason_names_who_held_memory_of_the_gpu_where_that_is_known() -> None
     )
     told = str(reason)
     assert "memory guard: 2.0 GiB were available at " in told
-    assert "the largest there: python3 (pid 7) 5.0 GiB; on the GPU: 8, VLLM::Worker, 101000" in told
+    assert "largest processes: python3 (pid 7) 5.0 GiB; on the GPU: 8, VLLM::Worker, 101000" in told
 
 
 @pytest.mark.parametrize("text", [None, "", "{", "null"])

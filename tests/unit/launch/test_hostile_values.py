@@ -50,7 +50,8 @@ ALONE = (
     f"a\nEOF\n{RUN}\n",
 )
 TOGETHER = ("".join(ALONE).replace("\0", ""),)
-SOLO, PAIR = 1, 2
+SOLO = 1
+PAIR = 2
 FEW = (
     ("docker", PAIR, Executor.RAY),
     ("podman", SOLO, Executor.RAY),
@@ -98,7 +99,8 @@ def _cases(text: str, folder: Path) -> Iterator[Case]:
     yield Case(label="cluster", variables={}, cluster=text)
     yield Case(label="host", variables={}, host=text)
     yield Case(label="file", variables={"vllm_env": {"A": "1"}, "nccl_env": {"B": "2"}}, file=text)
-    secret, mod = folder / "secret", folder / text.replace("/", "").replace("\0", "")[:80]
+    secret = folder / "secret"
+    mod = folder / text.replace("/", "").replace("\0", "")[:80]
     secret.write_text(text.replace("\0", ""), newline="")
     mod.write_text("echo mod\n")
     yield Case(label="secret", variables={"vllm_env": {"A": {"from_file": str(secret)}}})
@@ -202,7 +204,8 @@ def _run(base: Path, tmp_path: Path) -> None:
 
 def _harm(texts: tuple[str, ...], ways: Any, tmp_path: Path) -> tuple[int, list[str]]:
     """Return how many ranks were rendered and run, and what did not go as it is to go."""
-    base, known = tmp_path / "ranks", set[str]()
+    base = tmp_path / "ranks"
+    known = set[str]()
     rows: list[Any] = []
     base.mkdir()
     with socket.create_server(("127.0.0.1", 0), backlog=500) as listener:

@@ -13,7 +13,7 @@ def test_two_nodes_with_a_gpu_each_are_a_group() -> None:
 
 def test_a_host_that_did_not_join_is_named_with_what_did() -> None:
     text = check_ray_nodes({"192.168.100.10": 1.0}, WANTED)
-    assert text == "spark-02 (192.168.100.11) did not join Ray, which has 192.168.100.10 (1 GPU)"
+    assert text == "spark-02 (192.168.100.11) did not join Ray; its nodes: 192.168.100.10 (1 GPU)"
 
 
 def test_c23_two_gpus_on_one_node_are_no_group() -> None:

@@ -56,7 +56,7 @@ def test_a_missing_environment_is_told_apart_from_a_missing_package() -> None:
     nothing = {"path": "/v", "exists": False}
     refused = _judge({"spark-1": _survey(engine=bare), "spark-2": _survey(engine=nothing)})
     assert refused["engine.vllm spark-1"].seen == "not installed"
-    assert refused["engine.vllm spark-2"].seen == "no such environment"
+    assert refused["engine.vllm spark-2"].seen == "environment not found"
 
 
 def test_solo_needs_no_ray() -> None:

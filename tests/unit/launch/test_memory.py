@@ -84,7 +84,7 @@ def test_memory_that_came_back_is_told_at_once(link: LocalConnection, tools: Pat
     before |= {"available": before["available"] - 4 * GIB, "gpu": {"7": GIB}}
     returned = page_cache.wait_for_memory(link, before)
     assert (returned.held, returned.whole) == (GIB, True)
-    assert re.fullmatch(r"\d+\.\d GiB available, \d\.\d GiB came back in 0 s", str(returned))
+    assert re.fullmatch(r"\d+\.\d GiB available, \d\.\d GiB reclaimed in 0 s", str(returned))
 
 
 def test_the_page_cache_is_emptied_by_the_documented_command(

@@ -94,7 +94,8 @@ def test_a_file_that_cannot_be_written_leaves_nothing(node: Node) -> None:
 
 
 def test_a_child_that_left_session_and_label_is_stopped_with_its_parent(node: Node) -> None:
-    note, child = node.root / "child", node.root / "child.sh"
+    note = node.root / "child"
+    child = node.root / "child.sh"
     child.write_text(f"echo $$ >{note}\n{STUBBORN}")
     node.start("serve", f"{LABEL}env -i setsid bash {child} & wait\n")
     node.stop()

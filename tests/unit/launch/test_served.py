@@ -39,7 +39,7 @@ def test_the_host_of_rank_0_tells_the_endpoint_and_its_options() -> None:
 
 
 def test_nothing_is_served_where_nothing_was_started() -> None:
-    with pytest.raises(LaunchError, match="no host of the cluster serves anything"):
+    with pytest.raises(LaunchError, match="the cluster serves no model"):
         find_served_model(HOSTS, {name: survey(hash=None) for name in HOSTS})
 
 

@@ -100,18 +100,18 @@ def test_drift_names_each_difference() -> None:
         "serve died",
         "/f/nccl.env differs: A, B",
         "/f/vllm-serve.sh is missing",
-        "hosts: a, b runs, a is wanted",
-        "weights: c1 runs, c2 is wanted",
-        "engine: vllm 0.32.0 runs, vllm 0.33.0 is wanted",
+        "hosts: running a, b, expected a",
+        "weights: running c1, expected c2",
+        "engine: running vllm 0.32.0, expected vllm 0.33.0",
     ]
     assert _summaries(_survey(hash=None, roles={}), {"nccl.env": "export A=1\n"}) == [
-        "nothing of ours runs"
+        "no deployment is running"
     ]
 
 
 def test_the_label_of_containers_is_no_difference() -> None:
     survey = _survey(files={"s": "--label=h0\n"}, hash="h0")
-    assert _summaries(survey, {"s": "--label=h1\n"}) == ["runs deployment h0, not h1"]
+    assert _summaries(survey, {"s": "--label=h1\n"}) == ["runs deployment h0, expected h1"]
 
 
 def test_log_lines_are_judged_with_the_line_and_the_reason() -> None:
@@ -120,11 +120,12 @@ def test_log_lines_are_judged_with_the_line_and_the_reason() -> None:
     why = {"moe-backend": "NaN scales", "log": "a slow path"}
     assert list(log_patterns.check_log_lines(logs, wanted, why)) == [
         (
-            "the log of a serve has 'CUTLASS_FP4', which the recipe forbids",
+            "the log of a serve contains 'CUTLASS_FP4', which the recipe forbids",
             "Using CUTLASS_FP4 kernels\na slow path",
         ),
         (
-            "no log has 'MARLIN MoE backend', which the recipe expects (searched: a serve, b ray)",
+            "no log contains 'MARLIN MoE backend', which the recipe expects "
+            "(searched: a serve, b ray)",
             "NaN scales",
         ),
     ]
@@ -132,7 +133,8 @@ def test_log_lines_are_judged_with_the_line_and_the_reason() -> None:
 
 
 def test_rates_are_those_between_two_looks_and_a_new_counter_counts_from_nothing() -> None:
-    tokens, read = "vllm:generation_tokens_total", "vllm:prompt_tokens_total"
+    tokens = "vllm:generation_tokens_total"
+    read = "vllm:prompt_tokens_total"
     answer = {
         "meminfo": "MemTotal: 100 kB\nMemFree: 10 kB\nMemAvailable: 60 kB\n",
         "apps": output("nvidia-smi.compute-apps.csv").replace("24420 MiB", "[N/A]"),

@@ -39,12 +39,12 @@ def test_a_right_answer_passes() -> None:
 @pytest.mark.parametrize(
     ("reply", "seen", "fix"),
     [
-        (but(content="!" * 500), "garbled: one thing again and again: '!!!", "moe-backend marlin"),
-        (but(content="the, " * 90), "garbled: one thing again and again: 'the, the,", "weights"),
+        (but(content="!" * 500), "degenerate output (repeated token): '!!!", "moe-backend marlin"),
+        (but(content="the, " * 90), "degenerate output (repeated token): 'the, the,", "weights"),
         (but(content="205"), "'205'", "weights.verify"),
         (
             but(content="", reasoning="12 times", finish="length", tokens=500),
-            "no answer: all 500 tokens went into thoughts",
+            "no answer: all 500 tokens were used for thoughts",
             "vllm_smoke_tokens",
         ),
         (but(content=""), "an empty answer (finish_reason stop)", "cluster.logs"),
@@ -72,8 +72,8 @@ def test_a_parser_that_takes_the_whole_answer_for_thoughts_is_told() -> None:
         correctness.check_reasoning(reply, "qwen3"),
     ):
         assert check.passed is False
-        assert check.seen == "no answer: all of it was taken for thoughts: '204'"
-        assert "reasoning-parser is not of this model" in check.fix
+        assert check.seen == "no answer: all of it was parsed as thoughts: '204'"
+        assert "reasoning-parser does not match this model" in check.fix
 
 
 def test_a_table_is_not_garbled() -> None:
@@ -82,9 +82,9 @@ def test_a_table_is_not_garbled() -> None:
 
 
 def test_two_right_answers_agree_in_any_words() -> None:
-    assert correctness.check_repeated_answer(PRODUCT, RIGHT, RIGHT).seen == "the same twice"
+    assert correctness.check_repeated_answer(PRODUCT, RIGHT, RIGHT).seen == "the same answer twice"
     other = correctness.check_repeated_answer(PRODUCT, RIGHT, but(content="204."))
-    assert (other.passed, other.seen) == (True, "both right, in other words")
+    assert (other.passed, other.seen) == (True, "both correct, in other words")
 
 
 def test_two_answers_that_differ_are_a_sign_of_ranks_that_disagree() -> None:
@@ -119,14 +119,14 @@ def test_a_call_with_its_arguments_in_json_passes() -> None:
     [
         (
             but(content='<tool_call>{"name": "get_weather"}</tool_call>'),
-            "the call stands in the text",
+            "the call is in the text",
             "pythonic",
         ),
-        (but(content='[get_weather(city="Oslo")]'), "the call stands in the text", "gemma4"),
-        (but(content="It rains."), "no call, but 'It rains.'", "chat template"),
-        (call('{"city": "Os'), 'get_weather({"city": "Os)', "no JSON"),
-        (call('{"town": "Oslo"}'), "get_weather(", "without its city"),
-        (call('{"city": "Oslo"}', name="weather"), "weather(", "not the function"),
+        (but(content='[get_weather(city="Oslo")]'), "the call is in the text", "gemma4"),
+        (but(content="It rains."), "no call; answer: 'It rains.'", "chat template"),
+        (call('{"city": "Os'), 'get_weather({"city": "Os)', "not JSON"),
+        (call('{"town": "Oslo"}'), "get_weather(", "no city argument"),
+        (call('{"city": "Oslo"}', name="weather"), "weather(", "not the offered function"),
     ],
 )
 def test_a_call_that_no_client_can_use_fails(reply: Reply, seen: str, fix: str) -> None:

@@ -76,7 +76,8 @@ def test_durations_are_short(seconds: float, text: str) -> None:
 
 @pytest.fixture
 def plain() -> tuple[TextReporter, Clock, Callable[[], list[str]]]:
-    clock, stream = Clock(), io.StringIO()
+    clock = Clock()
+    stream = io.StringIO()
     reporter = TextReporter(PlainScreen(stream, clock))
     return reporter, clock, lambda: stream.getvalue().splitlines()
 

@@ -117,13 +117,14 @@ def test_a_slow_one_says_by_how_much_and_what_to_look_at(
     show_bench(bench, output="text")
     out = capsys.readouterr().out
     assert "slow: decode of 1 request is 2.1 tok/s, 19% of the published 11.2" in out
-    assert "look at:\n  links.verify" in out
+    assert "look at:\n  sparkfleet links.verify" in out
     assert "NET/Socket" in out
     assert "note: n" in out
 
 
 def test_prompts_get_the_length_that_is_asked_for() -> None:
-    base, word = 20, 4.5
+    base = 20
+    word = 4.5
     few, many = (round(base + count * word) for count in (prompts.FEW, prompts.MANY))
     words = prompts.estimate_prompt_length(few, many).count_words(2000)
     assert abs(base + words * word - 2000) < 10

@@ -124,8 +124,10 @@ def test_log_lines_are_judged_with_the_line_and_the_reason() -> None:
             "Using CUTLASS_FP4 kernels\na slow path",
         ),
         (
-            "no log contains 'MARLIN MoE backend', which the recipe expects "
-            "(searched: a serve, b ray)",
+            (
+                "no log contains 'MARLIN MoE backend', which the recipe expects "
+                "(searched: a serve, b ray)"
+            ),
             "NaN scales",
         ),
     ]

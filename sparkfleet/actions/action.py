@@ -37,7 +37,7 @@ A = TypeVar("A")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What an action would do on one host; without changes the host is already as required."""
+    """The changes of an action on one host; without any, the host is already as required."""
 
     changes: tuple[Change, ...] = ()
     verdicts: tuple[Verdict, ...] = ()

@@ -1,4 +1,4 @@
-"""What a task's templates and conditions see on one host."""
+"""Variables of one host for the templates and conditions of tasks."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from sparkfleet.variables.secret import SUDO_PASSWORDS, VEIL
 class HostVariables(Mapping[str, Any]):
     """The variables of one host, from strong to weak, as in Ansible.
 
-    Those of the run (`nodes`, `rank`), ``--set``, what tasks have registered or `set`, the play's
-    `vars`, the inventory; one of ours that none of them sets comes from the recipe or the table.
-    The play's templates are rendered when they are read; what a task returned is never a template.
-    The password for sudo is no template's to read.
+    Those of the run (`nodes`, `rank`), ``--set``, variables that tasks registered or `set`, the
+    play's `vars`, the inventory; sparkfleet's variables then default to the recipe and the table.
+    The play's templates are rendered when they are read; results of tasks are never templates. The
+    sudo password is hidden from templates.
     """
 
     def __init__(
@@ -35,22 +35,22 @@ class HostVariables(Mapping[str, Any]):
         self._open: list[str] = []
 
     def enter(self, play: Mapping[str, Value]) -> None:
-        """Take the `vars` of the play that begins; those of the play before are gone."""
+        """Use the `vars` of the play that begins, instead of those of the play before."""
         self._play = play
 
     def learn(self, variables: Mapping[str, Any]) -> None:
-        """Keep what a task has registered or set, for the rest of the run."""
+        """Keep variables that a task has registered or set, for the rest of the run."""
         self._registered.update(variables)
 
     def settings(self) -> Settings:
-        """Return the variables of ours, with those of the play and its tasks over the host's."""
+        """Return sparkfleet's variables; those of the play and its tasks override the host's."""
         free = VARIABLES.keys() - self._settings.given.keys()
         laid = {name: self._render_variable(name) for name in self._play if name in free}
         laid |= {name: Value(data=data) for name, data in self._registered.items() if name in free}
         return self._settings.with_variables(laid)
 
     def sudo_password(self) -> str:
-        """Return the password for sudo, "" where no variable gives one; raises InventoryError."""
+        """Return the sudo password, "" if no variable has one; raises InventoryError."""
         free = set(SUDO_PASSWORDS) - self._settings.given.keys()
         laid = {name: self._render_variable(name) for name in self._play if name in free}
         return read_sudo_password({**self._settings.host.vars, **laid})
@@ -75,7 +75,7 @@ class HostVariables(Mapping[str, Any]):
             return value
         if name in self._open:
             path = " -> ".join([*self._open, name])
-            raise PlaybookError(f"a variable that needs itself: {path}", where=value.where)
+            raise PlaybookError(f"circular reference: {path}", where=value.where)
         self._open.append(name)
         try:
             data = render_value(value.data, self, where=value.where, error=PlaybookError)

@@ -113,7 +113,7 @@ class RunContext:
 
     @property
     def replacement(self) -> Replacement:
-        """What this run has begun to replace."""
+        """The deployment that this run has begun to replace."""
         return _require(self.state.replacement, "replacement")
 
 

@@ -44,7 +44,7 @@ class Locks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedWeights:
-    """Where the model is on each host, and a text that changes when any of its bytes do.
+    """The model's path on each host, and a text that changes when any of its bytes do.
 
     `lacking` is the number of bytes that each host lacked when the transfer was planned. `drafts`
     maps further models of the Hub to their folders below the weights folder. `models` are all the
@@ -71,7 +71,7 @@ class LaunchState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replacement:
-    """What this run has begun to replace, by host; empty before, and after it is finished."""
+    """Progress of the replacement on each host; empty before it begins and once it is done."""
 
     states: Mapping[str, RunProgress] = field(default_factory=lambda: EMPTY)
 

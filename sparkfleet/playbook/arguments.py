@@ -1,4 +1,4 @@
-"""From what a playbook says to the arguments of an action: types, defaults, complaints."""
+"""Convert the values of a playbook to the arguments of an action, by their types."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sparkfleet.values import FALSE, TRUE
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Argument:
-    """One argument of an action; `default` is None where it is needed, or means "not given"."""
+    """One argument of an action; `default` is None if it is required, or means "not given"."""
 
     name: str
     hint: Any
@@ -23,13 +23,14 @@ class Argument:
 
     @property
     def kind(self) -> str:
-        """The type as a user would say it."""
+        """The type, for documentation."""
         return _format_type(self.hint)
 
 
 def list_arguments(args_type: type[Any]) -> Mapping[str, Argument]:
-    """Return the arguments of `args_type`: those that are needed first, then its own."""
-    hints, declared = get_type_hints(args_type), inspect.get_annotations(args_type)
+    """Return the arguments of `args_type`: the required ones first, then its own."""
+    hints = get_type_hints(args_type)
+    declared = inspect.get_annotations(args_type)
     arguments = [
         _read_argument(field, hints[field.name]) for field in dataclasses.fields(args_type)
     ]
@@ -49,7 +50,7 @@ def _read_argument(field: dataclasses.Field[Any], hint: Any) -> Argument:
 
 
 def convert_argument(value: Any, hint: Any) -> Any:
-    """Return `value` as `hint` wants it; raises ValueError with the rest of a sentence."""
+    """Return `value` converted to `hint`; raises ValueError with the rest of a sentence."""
     origin = get_origin(hint)
     if origin in (Union, types.UnionType):
         return convert_argument(
@@ -68,33 +69,33 @@ def convert_argument(value: Any, hint: Any) -> Any:
 def _convert_choice(value: Any, choices: tuple[str, ...]) -> str:
     if value in choices:
         return str(value)
-    raise ValueError(f"is one of {', '.join(choices)}, not {value!r}")
+    raise ValueError(f"must be one of {', '.join(choices)} (got {value!r})")
 
 
 def _convert_mapping(value: Any) -> Mapping[str, Any]:
     if isinstance(value, Mapping):
         return value
-    raise ValueError(f"is a mapping, not {value!r}")
+    raise ValueError(f"must be a mapping (got {value!r})")
 
 
 def _convert_text(value: Any) -> str:
     if isinstance(value, str):
         return value
-    raise ValueError(f"is a text, not {value!r}: put it in quotes")
+    raise ValueError(f"must be a string (got {value!r}): put it in quotes")
 
 
 def _convert_flag(value: Any) -> bool:
     text = str(value).lower()
     if isinstance(value, bool | str) and text in (*TRUE, *FALSE):
         return text in TRUE
-    raise ValueError(f"is true or false, not {value!r}")
+    raise ValueError(f"must be true or false (got {value!r})")
 
 
 def _convert_integer(value: Any) -> int:
     is_number = isinstance(value, int) and not isinstance(value, bool)
     if is_number or (isinstance(value, str) and value.isascii() and value.isdigit()):
         return int(value)
-    raise ValueError(f"is a whole number, not {value!r}")
+    raise ValueError(f"must be an integer (got {value!r})")
 
 
 def _convert_number(value: Any) -> float:
@@ -103,9 +104,9 @@ def _convert_number(value: Any) -> float:
             number = float(value)
         except (ValueError, OverflowError):
             number = -1.0
-        if 0 <= number < 1e9:  # also leaves out what is not a number
+        if 0 <= number < 1e9:  # also excludes nan
             return number
-    raise ValueError(f"is a number from 0, not {value!r}")
+    raise ValueError(f"must be a number >= 0 (got {value!r})")
 
 
 CONVERSIONS = {
@@ -129,5 +130,5 @@ def _format_type(hint: Any) -> str:
         return f"{_format_type(get_args(hint)[0])}, or a list of them"
     if isinstance(origin, type):
         return "mapping"
-    names = {object: "anything", str: "text", bool: "true or false", int: "whole number"}
+    names = {object: "anything", str: "string", bool: "true or false", int: "integer"}
     return names.get(hint, "number")

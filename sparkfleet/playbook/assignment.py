@@ -1,4 +1,4 @@
-"""Which hosts each play runs on: its pattern, `--limit`, and the cluster of this run."""
+"""Assign hosts to plays: by pattern, `--limit`, and the cluster of this run."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ STARTING = frozenset({"preflight", "image", "stage_weights", "render", "serve", 
 
 
 def uses_cluster(plays: Sequence[Play]) -> bool:
-    """Return whether any task is for the cluster as a whole."""
+    """Return whether any task works on the cluster as a whole."""
     return any(works_on_cluster(task.action) for play in plays for task in every_task(play.tasks))
 
 
 def starts_deployment(plays: Sequence[Play]) -> bool:
-    """Return whether any task has to know what is to be served."""
+    """Return whether any task needs the recipe."""
     tasks = (task for play in plays for task in every_task(play.tasks))
     return any(task.action in STARTING for task in tasks)
 
 
 def find_become_hosts(plays: Sequence[AssignedPlay]) -> tuple[Host, ...]:
-    """Return the hosts on which a task needs sudo, as far as that is known before it runs."""
+    """Return the hosts on which a task needs sudo, as far as is known before the run."""
     needy = {
         host.name: host
         for assigned in plays
@@ -51,9 +51,9 @@ def assign_hosts(
 ) -> tuple[AssignedPlay, ...]:
     """Return the plays that have hosts, each with its own: the cluster's by rank, then others.
 
-    A Spark that the cluster leaves out (`--tp`, another cluster) is left out of every play. Raises
-    PlaybookError for a pattern that matches nothing and a cluster that is not whole in a play that
-    works on it, InventoryError where `limit` leaves nobody.
+    A Spark that is not in the cluster of this run is left out of every play. Raises PlaybookError
+    for a pattern that matches nothing, and for a play that works on the cluster but lacks hosts of
+    it; InventoryError if `limit` leaves no host.
     """
     allowed = None if limit is None else {host.name for host in select_hosts(inventory, limit)}
     assigned = []
@@ -66,7 +66,7 @@ def assign_hosts(
             assigned.append(AssignedPlay(play=play, hosts=hosts))
     if not assigned:
         raise InventoryError(
-            f"--limit {limit}: none of these hosts has a play" if limit else "no play has a host",
+            f"--limit {limit}: no play runs on these hosts" if limit else "no play has a host",
             hint="see --list-hosts",
         )
     return tuple(assigned)
@@ -95,8 +95,8 @@ def _check_whole_cluster(play: Play, cluster: Cluster, hosts: Sequence[Host]) ->
     for task in every_task(play.tasks):
         if works_on_cluster(task.action):
             raise PlaybookError(
-                f"{task.action} is for the whole cluster, and the hosts of this play leave out "
+                f"{task.action} works on the whole cluster, but the play leaves out "
                 f"{', '.join(sorted(missing))}",
                 where=task.where,
-                hint="put it into a play with hosts: sparks",
+                hint="move it to a play with hosts: sparks",
             )

@@ -1,4 +1,4 @@
-"""The variables that every host of a run begins with."""
+"""The initial variables of every host of a run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sparkfleet.recipes.settings import Settings, overlay_recipe
 
 
 def build_variables(run: RunContext, plays: Sequence[AssignedPlay]) -> dict[str, HostVariables]:
-    """Return the variables of every host that a template can name, by host name."""
+    """Return the variables of every host that templates can refer to, by host name."""
     playing = {host.name: host for assigned in plays for host in assigned.hosts}
     serving = {host.name: host for host in run.cluster.hosts}
     hosts = {**run.inventory.hosts, **playing, **serving}

@@ -1,4 +1,4 @@
-"""What a playbook would run, and where: `--list-tasks` and `--list-hosts`; no host is touched."""
+"""List the tasks and hosts of a playbook: `--list-tasks` and `--list-hosts`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sparkfleet.playbook.syntax import AssignedPlay, Task, every_task
 
 
 def build_listing(plays: Sequence[AssignedPlay], *, tasks: bool, hosts: bool) -> dict[str, Any]:
-    """Return plays with the names of their tasks and their hosts, as JSON would hold them."""
+    """Return plays with the names of their tasks and hosts, ready for JSON."""
     return {"plays": [_describe_play(assigned, tasks=tasks, hosts=hosts) for assigned in plays]}
 
 

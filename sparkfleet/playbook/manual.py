@@ -1,4 +1,4 @@
-"""The actions and their arguments as documentation, from the dataclasses that declare them."""
+"""Documentation of the actions and their arguments, from the dataclasses that declare them."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def format_manual(names: list[str]) -> Iterator[str]:
 
 
 def format_markdown_manual() -> str:
-    """Return the manual of all actions for ``docs/playbooks.md``: those of each host first."""
+    """Return the manual of all actions for ``docs/playbooks.md``: host actions first."""
     host_actions = sorted(name for name in ACTIONS if not works_on_cluster(name))
     cluster_actions = sorted(name for name in ACTIONS if works_on_cluster(name))
     parts = [_format_section(name) for name in host_actions]
     rows = "".join(f"| `{name}` | {_format_action_row(name)} |\n" for name in cluster_actions)
     parts.append(
-        "### Actions of the cluster\n\nEach is for the cluster as a whole; together they are "
+        "### Actions of the cluster\n\nEach works on the cluster as a whole; most of them form "
         f"`cluster_up`.\n\n| action | what it does |\n|---|---|\n{rows}"
     )
     return "\n".join(parts)
@@ -65,7 +65,7 @@ def _list_documented_arguments(name: str) -> Iterator[Argument]:
 
 def _format_default(argument: Argument) -> str:
     if argument.needed:
-        return "needed"
+        return "required"
     if argument.default in (None, "", ()):
         return "-"
     if isinstance(argument.default, tuple):

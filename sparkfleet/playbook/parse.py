@@ -40,7 +40,7 @@ class _PlaybookParser(TaskReader):
         tree = positions.parse_yaml(text, error=PlaybookError)
         if isinstance(tree, positions.List) and tree.items:
             return tuple(self._plays(tree.items, inherited))
-        self.note("a playbook is a list of plays", tree.where, "begin with: - name: ...")
+        self.note("a playbook must be a list of plays", tree.where, "begin with: - name: ...")
         return ()
 
     def _plays(self, nodes: Sequence[positions.Node], inherited: Inherited) -> Iterator[Play]:
@@ -54,7 +54,7 @@ class _PlaybookParser(TaskReader):
         self.keys(node, PLAY_KEYS, "a play")
         for key in ("hosts", "tasks"):
             if (value := node.get(key)) is None or value.data in (None, "", []):
-                self.note(f"a play needs {key!r}", node.where)
+                self.note(f"a play requires {key!r}", node.where)
         if self.flag(node, "gather_facts"):
             where = node.key("gather_facts").where
             self.note("facts are gathered by a task", where, "write a task `gather_facts:`")
@@ -76,15 +76,17 @@ class _PlaybookParser(TaskReader):
         if given is None or given.data is None:
             return variables
         if self._open:
-            hint = "put them into the play that names it"
-            self.note("a playbook that a word stands for has no vars", given.where, hint)
+            hint = "put them into the play that includes it"
+            self.note("an included playbook cannot have vars", given.where, hint)
         for key, value in self.mapping(given, "vars").items():
             self.template(value)
             name = str(key.data)
             variables[name] = Value(data=value.data, where=value.where)
             self.problems += check_variable(name, variables[name])
             if not name.isidentifier():
-                self.note(f"{name!r} is no name for a variable", key.where, "letters, digits and _")
+                self.note(
+                    f"{name!r} is not a valid variable name", key.where, "use letters, digits and _"
+                )
         return variables
 
     def _steps(self, node: positions.Node | None, inherited: Inherited) -> tuple[TaskOrBlock, ...]:
@@ -92,7 +94,7 @@ class _PlaybookParser(TaskReader):
             return ()
         if isinstance(node, positions.List):
             return tuple(self._each_step(node.items, inherited))
-        self.note("tasks are a list", node.where, "begin each with: - name: ...")
+        self.note("tasks must be a list", node.where, "begin each with: - name: ...")
         return ()
 
     def _each_step(
@@ -121,12 +123,12 @@ class _PlaybookParser(TaskReader):
         )
 
     def _included(self, node: positions.Map, word: str, inherited: Inherited) -> Block:
-        self.keys(node, (*INCLUDED_KEYS, word), f"{word}, which stands for many tasks,")
+        self.keys(node, (*INCLUDED_KEYS, word), f"{word}, which includes tasks,")
         given, path = node.get(word), find_data_file("playbooks", INCLUDED[word])
         if given is not None and given.data is not None:
             self.note(f"{word} takes no arguments", given.where)
         if word in self._open or path is None:
-            why = "names itself" if path else "is not there"
+            why = "includes itself" if path else "was not found"
             self.note(f"the playbook {INCLUDED[word]} {why}", node.key(word).where)
             raise InvalidNode
         self._open.append(word)

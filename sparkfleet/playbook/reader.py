@@ -1,4 +1,4 @@
-"""Reading typed values from nodes of a file, and keeping every problem met on the way."""
+"""Read typed values from the nodes of a file, and collect every problem."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from sparkfleet.yaml import positions
 SHOWN = 60  # characters of a value that a message quotes
 
 
-class InvalidNode(Exception):  # noqa: N818 - leaves one task, is no error of its own
-    """A part of the file cannot be read; its problem is noted."""
+class InvalidNode(Exception):  # noqa: N818 - skips one task; its problem is noted
+    """A part of the file that cannot be read; its problem is noted."""
 
 
 class PlaybookReader:
-    """Reads keys of mappings; each method notes what is wrong and returns a value all the same."""
+    """Reads keys of mappings; each method notes problems and returns a usable value anyway."""
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
 
     def keys(self, node: positions.Map, allowed: Sequence[str], what: str) -> None:
-        """Note every key of `node` that is not `known`."""
+        """Note every key of `node` that is not `allowed`."""
         for name in node.entries:
             if name not in allowed:
                 plain = str(name).removeprefix(FQCN)
@@ -34,43 +34,45 @@ class PlaybookReader:
                 self.note(f"{what} has no key {name!r}", node.key(name).where, hint)
 
     def text(self, node: positions.Map, key: str) -> str:
-        """Return a text, "" where there is none."""
+        """Return a string, "" if there is none."""
         value = node.get(key)
         if value is None or value.data is None:
             return ""
         if isinstance(value, positions.Scalar):
             self.template(value)
             return str(value.data)
-        self.note(f"{key} is a text, not {_shorten_value(value.data)}", value.where)
+        self.note(f"{key} must be a string (got {_shorten_value(value.data)})", value.where)
         return ""
 
     def number(self, node: positions.Map, key: str, default: float) -> float:
-        """Return a number from 0."""
+        """Return a number >= 0."""
         value = node.get(key)
         if value is None:
             return default
         data = value.data
         if isinstance(data, int | float) and not isinstance(data, bool) and 0 <= data < 1e9:
             return data
-        self.note(f"{key} is a number from 0, not {_shorten_value(data)}", value.where)
+        self.note(f"{key} must be a number >= 0 (got {_shorten_value(data)})", value.where)
         return default
 
     def flag(self, node: positions.Map, key: str) -> bool | None:
-        """Return true, false, or None where the key is not there."""
+        """Return true, false, or None if the key is absent."""
         value = node.get(key)
         if value is None or isinstance(value.data, bool):
             return None if value is None else value.data
-        self.note(f"{key} is true or false, not {_shorten_value(value.data)}", value.where)
+        self.note(f"{key} must be true or false (got {_shorten_value(value.data)})", value.where)
         return None
 
     def strings(self, node: positions.Map, key: str) -> tuple[str, ...]:
-        """Return a list of words; a text holds several with commas between."""
+        """Return a list of words; a string may have several, separated by commas."""
         value = node.get(key)
         if value is None or value.data is None:
             return ()
         items = value.data if isinstance(value, positions.List) else str(value.data).split(",")
         if isinstance(value, positions.Map) or any(isinstance(item, dict | list) for item in items):
-            self.note(f"{key} is a list of words, not {_shorten_value(value.data)}", value.where)
+            self.note(
+                f"{key} must be a list of words (got {_shorten_value(value.data)})", value.where
+            )
             return ()
         return tuple(str(item).strip() for item in items)
 
@@ -86,7 +88,7 @@ class PlaybookReader:
 
     def _expression(self, node: positions.Node, key: str) -> str:
         if not isinstance(node, positions.Scalar):
-            self.note(f"{key} is an expression, not {_shorten_value(node.data)}", node.where)
+            self.note(f"{key} must be an expression (got {_shorten_value(node.data)})", node.where)
             return "false"
         text = str(node.data)
         if error := find_expression_error(text):
@@ -95,16 +97,16 @@ class PlaybookReader:
         return text
 
     def template(self, node: positions.Node) -> None:
-        """Note where a template in a value has wrong syntax."""
+        """Note templates in a value that have invalid syntax."""
         try:
             check_template(node.data, where=node.where, error=PlaybookError)
         except PlaybookError as error:
             self.problems += error.problems
 
     def mapping(self, node: positions.Node, what: str) -> positions.Map:
-        """Return `node` as a mapping; raises Wrong."""
+        """Return `node` as a mapping; raises InvalidNode."""
         if not isinstance(node, positions.Map):
-            self.note(f"{what} is a mapping, not {_shorten_value(node.data)}", node.where)
+            self.note(f"{what} must be a mapping (got {_shorten_value(node.data)})", node.where)
             raise InvalidNode
         return node
 

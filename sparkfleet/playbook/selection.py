@@ -1,4 +1,4 @@
-"""Which tasks of a playbook run: `--tags`, `--skip-tags` and `--start-at`, as in Ansible."""
+"""Select tasks of a playbook with `--tags`, `--skip-tags` and `--start-at`, as in Ansible."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SPECIAL = frozenset({"all", "always", "never", "tagged", "untagged"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """What was asked for on the command line; all empty means every task."""
+    """Options of the command line; all empty selects every task."""
 
     tags: frozenset[str] = frozenset()
     skip_tags: frozenset[str] = frozenset()
@@ -26,22 +26,24 @@ ALL = Selection()
 
 
 def select_tasks(plays: Sequence[Play], selection: Selection) -> tuple[Play, ...]:
-    """Return `plays` with the tasks that run; those left empty are gone.
+    """Return `plays` with the tasks that run, without plays that have none.
 
-    Raises UsageError for a tag that no task has, a task that is not there, and where none is left.
+    Raises UsageError for an unknown tag or task, and if no task is left.
     """
     _check_tags(plays, selection)
     chosen = _filter_plays(plays, lambda task: is_selected(task.tags, selection))
     if selection.start_at:
         chosen = _start_at_task(chosen, selection.start_at)
     if not chosen:
-        raise UsageError("no task is left to run", hint="see --list-tasks")
+        raise UsageError("no task is selected", hint="see --list-tasks")
     return chosen
 
 
 def is_selected(tags: frozenset[str], selection: Selection) -> bool:
     """Return whether a task with `tags` runs (ansible-core 2.19, Taggable.evaluate_tags)."""
-    effective, only, skip = tags or frozenset({"untagged"}), selection.tags, selection.skip_tags
+    effective = tags or frozenset({"untagged"})
+    only = selection.tags
+    skip = selection.skip_tags
     runs = (
         "always" in effective
         or bool(effective & only)
@@ -84,18 +86,18 @@ def _keep_steps(
 
 
 def _start_at_task(plays: Sequence[Play], name: str) -> tuple[Play, ...]:
-    """Drop what comes before the task `name`, which may be a glob."""
+    """Drop the tasks before the task `name`, which may be a glob."""
     tasks = [task for play in plays for task in _normal_course(play.tasks)]
     index = next((i for i, task in enumerate(tasks) if fnmatch.fnmatchcase(task.name, name)), None)
     if index is None:
         names = [task.name for task in tasks]
-        raise UsageError(f"no task is called {name!r}", hint=suggest_similar(name, names))
+        raise UsageError(f"task {name!r} not found", hint=suggest_similar(name, names))
     before = {id(task) for task in tasks[:index]}
     return _filter_plays(plays, lambda task: id(task) not in before)
 
 
 def _normal_course(steps: Sequence[TaskOrBlock]) -> Iterator[Task]:
-    """Yield the tasks that run where nothing fails."""
+    """Yield the tasks that run if nothing fails."""
     for step in steps:
         if isinstance(step, Task):
             yield step

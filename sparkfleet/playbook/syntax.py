@@ -1,4 +1,4 @@
-"""A playbook as values; what the parser makes and the engine runs."""
+"""Values of a playbook, made by the parser and run by the engine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sparkfleet.model import EMPTY, Host, Value
 class Task:
     """One action on every host of the play.
 
-    `when` and `tags` hold those of the blocks and the play around it too.
+    `when` and `tags` include those of its blocks and its play.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """Tasks that are rescued together and cleaned up after, as in Ansible."""
+    """Tasks with a common `rescue` and `always`, as in Ansible."""
 
     name: str
     block: tuple[TaskOrBlock, ...]
@@ -49,7 +49,7 @@ TaskOrBlock = Task | Block
 class Play:
     """Tasks for the hosts of a pattern.
 
-    With `fatal` one failed host stops the run on all; without, the others go on.
+    With `fatal` one failed host stops the run on all; without, the others continue.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Play:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignedPlay:
-    """A play and the hosts that its pattern stands for in this run."""
+    """A play and its hosts in this run."""
 
     play: Play
     hosts: tuple[Host, ...]
@@ -79,5 +79,5 @@ def every_task(steps: Sequence[TaskOrBlock]) -> Iterator[Task]:
 
 
 def strip_positions(args: Mapping[str, Value]) -> dict[str, Any]:
-    """Return arguments without their places."""
+    """Return arguments without their positions."""
     return {name: value.data for name, value in args.items()}

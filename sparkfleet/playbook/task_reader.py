@@ -1,4 +1,4 @@
-"""Reading one task."""
+"""Read one task of a playbook."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from sparkfleet.playbook.vocabulary import ACTIONS, check_arguments, works_on_cl
 from sparkfleet.spelling import suggest_similar
 from sparkfleet.yaml import positions
 
-INCLUDED = {"cluster_up": "cluster-up.yml"}  # words that stand for the tasks of a playbook
-RETRIES = 3  # after the first attempt, where `until` is given and `retries` is not; Ansible's
-DELAY = 5.0  # s; Ansible's
+INCLUDED = {"cluster_up": "cluster-up.yml"}  # words that include the tasks of a playbook
+RETRIES = 3  # after the first attempt, with `until` but without `retries`; Ansible's default
+DELAY = 5.0  # s; Ansible's default
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inherited:
-    """What a task takes over from the blocks and the play around it."""
+    """Keywords that a task inherits from its blocks and its play."""
 
     when: tuple[Condition, ...] = ()
     tags: frozenset[str] = frozenset()
@@ -32,7 +32,7 @@ class TaskReader(PlaybookReader):
     """Reads tasks."""
 
     def within(self, node: positions.Map, inherited: Inherited) -> Inherited:
-        """Return `around` with what `node` adds for itself and all inside it."""
+        """Return `inherited` with what `node` adds for itself and its tasks."""
         become = self.flag(node, "become")
         return replace(
             inherited,
@@ -42,7 +42,7 @@ class TaskReader(PlaybookReader):
         )
 
     def task(self, node: positions.Map, inherited: Inherited) -> Task:
-        """Return a task; raises Wrong where it has no action that is known."""
+        """Return a task; raises InvalidNode if it has no known action."""
         key, action = self._action(node)
         inside = self.within(node, inherited)
         args = self._arguments(node, key, action, inside)
@@ -64,14 +64,16 @@ class TaskReader(PlaybookReader):
         )
 
     def _action(self, node: positions.Map) -> tuple[str, str]:
-        """Return the key of the task's action as it is written, and its name."""
+        """Return the key of the task's action as written, and its name."""
         names = {str(key): str(key).removeprefix(FQCN) for key in node.entries}
         actions = {key: name for key, name in names.items() if name in ACTIONS}
         self.keys(node, (*TASK_KEYS, *INCLUDED, *ACTIONS, *actions), "a task")
         if len(actions) == 1:
             return next(iter(actions.items()))
         if actions:
-            self.note(f"a task has one action, this one has {' and '.join(actions)}", node.where)
+            self.note(
+                f"a task must have exactly one action (got {' and '.join(actions)})", node.where
+            )
         elif all(key in TASK_KEYS for key in names):
             self.note("this task has no action", node.where, suggest_similar("", list(ACTIONS)))
         raise InvalidNode
@@ -79,8 +81,10 @@ class TaskReader(PlaybookReader):
     def _arguments(
         self, node: positions.Map, key: str, action: str, inherited: Inherited
     ) -> dict[str, Value]:
-        kind, values = ACTIONS[action], dict[str, Value]()
-        given, extra = node.get(key), node.get("args")
+        kind = ACTIONS[action]
+        values: dict[str, Value] = {}
+        given = node.get(key)
+        extra = node.get("args")
         if isinstance(given, positions.Map) and kind.rest:
             values[kind.rest] = _node_value(given)
         elif isinstance(given, positions.Map):
@@ -103,7 +107,7 @@ class TaskReader(PlaybookReader):
                 values.setdefault("become", Value(data=inherited.become, where=node.where))
         elif self.flag(node, "become"):
             where = node.key("become").where
-            self.note(f"{action} does its work as the inventory's user", where)
+            self.note(f"{action} does not support become", where)
 
     def _entries(self, node: positions.Map) -> dict[str, Value]:
         return {
@@ -113,30 +117,30 @@ class TaskReader(PlaybookReader):
         }
 
     def _bare(self, node: positions.Node, action: str) -> str:
-        """Return the argument that a text or a list after the action stands for."""
+        """Return the argument that a string or list after the action sets."""
         bare = ACTIONS[action].bare
         for kind, name in bare.items():
             if isinstance(node.data, kind):
                 return name
         if isinstance(node.data, str) or not bare:
             hint = f"write: {action}: {{name: value, ...}}"
-            self.note(f"the arguments of {action} are a mapping", node.where, hint)
+            self.note(f"the arguments of {action} must be a mapping", node.where, hint)
         else:
-            self.note(f"{action}: {node.data!r} is no text", node.where, "put it in quotes")
+            self.note(f"{action}: {node.data!r} is not a string", node.where, "put it in quotes")
         raise InvalidNode
 
     def _register(self, node: positions.Map) -> str | None:
         name = self.text(node, "register")
         if name and not name.isidentifier():
             where = node.key("register").where
-            self.note(f"{name!r} is no name for a variable", where, "letters, digits and _")
+            self.note(f"{name!r} is not a valid variable name", where, "use letters, digits and _")
         return name or None
 
     def _run_once(self, node: positions.Map, action: str) -> bool:
         once = bool(self.flag(node, "run_once"))
         if once and works_on_cluster(action):
             where = node.key("run_once").where
-            self.note(f"{action} is for the whole cluster: leave run_once out", where)
+            self.note(f"{action} works on the whole cluster: remove run_once", where)
         return once
 
 

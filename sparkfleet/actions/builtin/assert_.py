@@ -1,4 +1,4 @@
-"""`assert`: what must be true."""
+"""`assert`: fail unless conditions hold."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class AssertArgs:
     """The arguments of `assert`."""
 
     that: tuple[object, ...] = arg("expressions, as in `when`, that must all be true")
-    fail_msg: str = arg("what to say when one is not", default="")
-    success_msg: str = arg("what to say when all are", default="")
+    fail_msg: str = arg("message if one of them is not true", default="")
+    success_msg: str = arg("message if all are true", default="")
 
 
 class Assert(HostAction[AssertArgs]):
@@ -28,7 +28,7 @@ class Assert(HostAction[AssertArgs]):
 
     @classmethod
     def validate_args(cls, args: AssertArgs) -> Iterator[str]:
-        """Want expressions."""
+        """Require expressions."""
         yield from (
             f"that: {error}" for text in args.that if (error := find_expression_error(str(text)))
         )

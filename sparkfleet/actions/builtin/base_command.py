@@ -1,4 +1,4 @@
-"""What `command` and `shell` have in common: a program of the user's on every host."""
+"""Base of `command` and `shell`, which run a program on every host."""
 
 from __future__ import annotations
 
@@ -18,22 +18,23 @@ from sparkfleet.remote.connection import TAIL_LINES, Connection
 from sparkfleet.remote.pool import Answers
 from sparkfleet.remote.sudo import parse_script_message, run_with_sudo
 
-NO_START, NOT_NEEDED = 119, 118  # what command.sh says with its exit status
+NO_START = 119  # exit status of command.sh
+NOT_NEEDED = 118
 TIMED_OUT = 124  # timeout(1)
-MARGIN = 15.0  # s beyond the command's own limit: it gets 5 of them to end
+MARGIN = 15.0  # s beyond the command's own limit; 5 of them are for it to stop
 NO_LIMIT = 1e8  # s
-NOT_RUN = Result(returncode=0, stdout=b"", stderr="")  # what `register` keeps, as in Ansible
+NOT_RUN = Result(returncode=0, stdout=b"", stderr="")  # the result for `register`, as in Ansible
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaseCommandArgs:
-    """What `command` and `shell` have in common."""
+    """The arguments that `command` and `shell` share."""
 
     chdir: str = arg("folder to run it in; the home folder by default", default="")
-    creates: str = arg("a path, or a pattern; where it exists the command is not run", default="")
-    removes: str = arg("a path, or a pattern; where none exists it is not run", default="")
+    creates: str = arg("a path or pattern; if it exists, the command is skipped", default="")
+    removes: str = arg("a path or pattern; if none exists, the command is skipped", default="")
     timeout: int | None = arg(
-        "seconds it may take; then it is ended, and the task fails", default=None
+        "limit in seconds; then it is stopped, and the task fails", default=None
     )
     become: bool | None = arg(HELP, default=None)
 
@@ -42,13 +43,13 @@ R = TypeVar("R", bound=BaseCommandArgs)
 
 
 class BaseCommand(HostAction[R]):
-    """What runs a program. It ends with the run, whatever cuts that short; it is never undone."""
+    """Runs a program, which stops when the run does; it is never undone."""
 
     @classmethod
     def validate_args(cls, args: R) -> Iterator[str]:
-        """Want a time limit."""
+        """Require a valid time limit."""
         if args.timeout is not None and args.timeout < 1:
-            yield f"timeout is a number of seconds from 1, not {args.timeout}"
+            yield f"timeout must be >= 1 second (got {args.timeout})"
 
     @abstractmethod
     def build_argv(self, args: R) -> tuple[str, ...]:
@@ -57,7 +58,7 @@ class BaseCommand(HostAction[R]):
     def inspect_all(
         self, run_context: RunContext, hosts: tuple[Host, ...]
     ) -> Answers[Result | None]:
-        """Under --check, see whether `creates` and `removes` let it run."""
+        """Under --check, find out whether `creates` and `removes` let it run."""
         results: dict[str, Result | None] = dict.fromkeys(host.name for host in hosts)
         args = self.args
         guarded = [h for h in hosts if args[h.name].creates or args[h.name].removes]
@@ -78,12 +79,13 @@ class BaseCommand(HostAction[R]):
         if reason := parse_script_message(inspected, NOT_NEEDED):
             return Plan(message=f"not run: {reason}", data=data)
         if reason := parse_script_message(inspected, NO_START):
-            return Plan(message=f"would run; now {reason}", skip=True, data=data)
+            return Plan(message=f"would run, but at present {reason}", skip=True, data=data)
         return Plan(changes=(self._change(host),), message="would run", data=data)
 
     def apply(self, run_context: RunContext, connection: Connection, plan: Plan) -> Plan:
-        """Run it, and judge by its exit status."""
-        host, timeout = connection.host.name, self.args[connection.host.name].timeout
+        """Run it; an exit status other than 0 is a failure."""
+        host = connection.host.name
+        timeout = self.args[host].timeout
         result = self._run(run_context, connection, timeout)
         if reason := parse_script_message(result, NOT_NEEDED):
             return Plan(message=f"not run: {reason}", data=self._data(host, NOT_RUN))
@@ -115,7 +117,8 @@ class BaseCommand(HostAction[R]):
         return Change(summary=f"run {quote(self.build_argv(self.args[host]))}")
 
     def _data(self, host: str, result: Result) -> Mapping[str, Any]:
-        stdout, stderr = result.text.rstrip("\r\n"), result.stderr.rstrip("\r\n")
+        stdout = result.text.rstrip("\r\n")
+        stderr = result.stderr.rstrip("\r\n")
         return {
             "cmd": list(self.build_argv(self.args[host])),
             "rc": result.returncode,
@@ -130,5 +133,5 @@ def _format_command_failure(result: Result, timeout: int | None) -> str:
     lines = (result.stderr.strip() or result.text.strip()).splitlines()[-TAIL_LINES:]
     status = f"exit status {result.returncode}"
     if timeout is not None and result.returncode == TIMED_OUT:
-        status += f", which timeout(1) gives after {timeout} s"
+        status += f" (timeout after {timeout} s)"
     return "\n".join([status, *lines])

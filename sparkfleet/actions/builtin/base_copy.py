@@ -1,4 +1,4 @@
-"""What `copy` and `template` have in common: content that belongs at a path of every host."""
+"""Base of `copy` and `template`, which write content to a path of every host."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ from sparkfleet.resources import find_data_file
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaseCopyArgs:
-    """What `copy` and `template` have in common."""
+    """The arguments that `copy` and `template` share."""
 
-    dest: str = arg("where it belongs on the host; the name is kept where this is a folder")
-    mode: str | None = arg(f"{MODE_HELP}; kept, or the umask's, by default", default=None)
+    dest: str = arg("path on the host; if it is a folder, the name is kept")
+    mode: str | None = arg(f"{MODE_HELP}; unchanged, or by umask, by default", default=None)
     validate: str = arg(
-        "a command that must accept the new file, written %s, before it takes its place", default=""
+        "a command that checks the new file, given as %s, before it is installed", default=""
     )
     become: bool | None = arg(HELP, default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyWork:
-    """What belongs at a path, and what is there."""
+    """The new content of a path, and its present state."""
 
     content: bytes
     current: PathState
@@ -60,7 +60,7 @@ class CopyWork:
 
     @property
     def differs(self) -> bool:
-        """Whether the content is to be written."""
+        """Whether the content must be written."""
         return self.current.sha256 != self.sha256
 
 
@@ -68,24 +68,24 @@ P = TypeVar("P", bound=BaseCopyArgs)
 
 
 class BaseCopy(HostAction[P]):
-    """Puts content in place, whole or not at all; undo brings the previous content back."""
+    """Writes content atomically; undo restores the previous content."""
 
     @classmethod
     def validate_args(cls, args: P) -> Iterator[str]:
-        """Want a path that means the same whoever asks, and permissions in octal."""
+        """Require a path that does not depend on the working directory, and octal permissions."""
         yield from check_path_args("dest", args.dest, args.mode)
         yield from _check_validate_command(args.validate)
 
     @abstractmethod
     def content(self, run: RunContext, host: str) -> bytes:
-        """Return what belongs on the host."""
+        """Return the content for the host."""
 
     @abstractmethod
     def file_name(self, host: str) -> str:
-        """Return the name that it gets in a folder, "" if it has none."""
+        """Return the file name for a folder as destination, "" if it has none."""
 
     def inspect_all(self, run: RunContext, hosts: tuple[Host, ...]) -> Answers[CopyWork]:
-        """Make every host's content, then see what is there."""
+        """Build every host's content, then inspect the path."""
         contents = {host.name: self.content(run, host.name) for host in hosts}
         return run.pool.map(lambda connection: self._inspect_host(run, connection, contents), hosts)
 
@@ -93,7 +93,8 @@ class BaseCopy(HostAction[P]):
         self, run: RunContext, connection: Connection, contents: dict[str, bytes]
     ) -> CopyWork:
         host = connection.host.name
-        args, content = self.args[host], contents[host]
+        args = self.args[host]
+        content = contents[host]
         sudo = resolve_become(run, host, requested=args.become)
         digest = hashlib.sha256(content).hexdigest()
         current = inspect_path(
@@ -119,7 +120,8 @@ class BaseCopy(HostAction[P]):
     def apply(self, run: RunContext, connection: Connection, plan: Plan) -> Plan:
         """Write the content, or only change the permissions."""
         placed: CopyWork = plan.work
-        path, sudo = placed.current.path, placed.sudo
+        path = placed.current.path
+        sudo = placed.sudo
         if placed.differs:
             check = placed.validate
             put_file(connection, path, placed.content, mode=placed.mode, sudo=sudo, validate=check)
@@ -128,13 +130,13 @@ class BaseCopy(HostAction[P]):
         return plan
 
     def undo(self, run: RunContext, connection: Connection, plan: Plan) -> None:
-        """Bring back what was there."""
+        """Restore the previous content."""
         restore_path(connection, plan.work.current, sudo=plan.work.sudo)
 
 
 def _check_validate_command(command: str) -> Iterator[str]:
     if command and "%s" not in command:
-        yield "validate names the new file as %s"
+        yield "validate must contain %s, the path of the new file"
     try:
         shlex.split(command)
     except ValueError as error:
@@ -142,30 +144,29 @@ def _check_validate_command(command: str) -> Iterator[str]:
 
 
 def check_path_args(name: str, path: str, mode: str | None) -> Iterator[str]:
-    """Yield what is wrong with a path on a host, and with permissions."""
+    """Yield the problems of a path on a host and of its permissions."""
     if not path.startswith(("/", "~")):
-        yield f"{name} begins with / or ~, not {path!r}"
+        yield f"{name} must begin with / or ~ (got {path!r})"
     if mode is not None and not MODE.fullmatch(mode):
-        yield f"mode is {MODE_HELP}, not {mode!r}"
+        yield f"mode must be {MODE_HELP} (got {mode!r})"
 
 
 def find_local_file(kind: str, name: str, where: Where | None) -> Path:
-    """Return the file `name` of the control machine that a task at `where` means.
+    """Return the file `name` of the control machine for a task at `where`.
 
-    It is looked for, as Ansible does, in the folder `kind` beside the playbook and beside the
-    playbook itself; then in the project's `kind`, in what is shipped, and here. Raises
-    PlaybookError.
+    Searched, as in Ansible, in the folder `kind` next to the playbook and in the playbook's folder;
+    then in the project's `kind`, the shipped one, and the current folder. Raises PlaybookError.
     """
-    beside = Path(where.file).parent if where else Path()
+    folder = Path(where.file).parent if where else Path()
     path = Path(name).expanduser()
-    places: list[Any] = [beside / kind / path, beside / path, find_data_file(kind, name), path]
+    places: list[Any] = [folder / kind / path, folder / path, find_data_file(kind, name), path]
     for place in places:
         if place is not None and place.is_file():
             return Path(place)
     raise PlaybookError(
-        f"there is no file {name!r}",
+        f"file {name!r} not found",
         where=where,
-        hint=f"put it into {kind}/, beside the playbook or in the project",
+        hint=f"put it in {kind}/, next to the playbook or in the project",
     )
 
 

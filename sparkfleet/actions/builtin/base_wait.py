@@ -1,4 +1,4 @@
-"""What `wait_tcp` and `wait_http` have in common: waiting on the host, as seen from there."""
+"""Base of `wait_tcp` and `wait_http`: they wait on the host, for what is seen from there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MARGIN = 30.0  # s beyond the wait: one more attempt, and Python's start
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaseWaitArgs:
-    """What both have in common."""
+    """The arguments that both have."""
 
     timeout: float = arg("seconds to wait at most", default=300.0)
     delay: float = arg("seconds before the first attempt", default=0.0)
@@ -27,14 +27,14 @@ W = TypeVar("W", bound=BaseWaitArgs)
 
 
 class BaseWait(HostAction[W]):
-    """Waits on the host itself, and stops when the run is cut."""
+    """Waits on the host itself, and stops when the run does."""
 
     @abstractmethod
     def build_condition(self, args: W) -> Mapping[str, Any]:
-        """Return what the program waits for."""
+        """Return the condition that the program waits for."""
 
     def decide(self, run: RunContext, host: str, inspected: Any) -> Plan:
-        """Wait, but not under --check: what is waited for was not started."""
+        """Wait, but not under --check, which starts nothing to wait for."""
         if run.options.check:
             return Plan(skip=True, message="not waited for in check mode")
         return Plan(work=True)

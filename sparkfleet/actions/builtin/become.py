@@ -1,4 +1,4 @@
-"""Which user of a host does a task's work, and how sudo is given its password."""
+"""The user that runs a task on a host, and the password for sudo."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ from sparkfleet.actions.run_context import RunContext
 from sparkfleet.errors import InventoryError
 from sparkfleet.remote.sudo import NO_SUDO, Sudo
 
-HELP = "as another user, root by default, through sudo; the host's ansible_become wins"
+HELP = (
+    "run as another user, root by default, through sudo; the host's ansible_become takes precedence"
+)
 
 
 def resolve_become(run: RunContext, host: str, *, requested: bool | None) -> Sudo:
     """Return the user that a task becomes on `host`, NO_SUDO for the login itself.
 
-    `asked` is the task's own word; as in Ansible, `ansible_become` of the host wins over it.
-    Raises InventoryError for a way that is not sudo, and for a password that cannot be had.
+    `requested` is the task's `become`; as in Ansible, the host's `ansible_become` takes precedence.
+    Raises InventoryError for a method other than sudo, and for a password that cannot be read.
     """
     variables = run.variables[host]
     if not variables.get("ansible_become", requested):
@@ -21,8 +23,8 @@ def resolve_become(run: RunContext, host: str, *, requested: bool | None) -> Sud
     method = variables.get("ansible_become_method", "sudo")
     if method != "sudo":
         raise InventoryError(
-            f"host {variables['inventory_hostname']}: ansible_become_method is {method!r}",
-            hint="known: sudo",
+            f"host {variables['inventory_hostname']}: unsupported ansible_become_method {method!r}",
+            hint="only sudo is supported",
         )
     return Sudo(
         user=str(variables.get("ansible_become_user", "root")),
@@ -31,6 +33,6 @@ def resolve_become(run: RunContext, host: str, *, requested: bool | None) -> Sud
 
 
 def find_sudo_password(run: RunContext, host: str) -> str:
-    """Return the password of `host` for sudo: a variable's, else what was typed, as in Ansible."""
+    """Return the sudo password of `host`: from a variable, else as typed, as in Ansible."""
     password = run.variables[host].sudo_password() if host in run.variables else ""
     return password or run.options.sudo_password

@@ -1,4 +1,4 @@
-"""`command`: a program of the user's, without a shell."""
+"""`command`: run a program without a shell."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import ClassVar
 from sparkfleet.actions.action import arg
 from sparkfleet.actions.builtin.base_command import BaseCommand, BaseCommandArgs
 
-# What Ansible's `command` expands though it has no shell: `~`, and variables that a host has.
+# Ansible's `command` expands these although it uses no shell: `~`, and the host's variables.
 EXPANDED = re.compile(r"^~|\$\{?(HOME|USER|LOGNAME|PATH|SHELL|PWD|LANG|SSH_\w+)\b")
 KEYS_IN_TEXT = ("chdir=", "creates=", "removes=", "executable=", "argv=", "cmd=")
 
@@ -20,12 +20,14 @@ KEYS_IN_TEXT = ("chdir=", "creates=", "removes=", "executable=", "argv=", "cmd="
 class CommandArgs(BaseCommandArgs):
     """The arguments of `command`."""
 
-    cmd: str = arg("the command, split into words as a shell would; no shell sees it", default="")
+    cmd: str = arg(
+        "the command; split into words like a shell does, but run without one", default=""
+    )
     argv: tuple[str, ...] = arg("the command as a list of words, instead of cmd", default=())
 
 
 class RunCommand(BaseCommand[CommandArgs]):
-    """Run a program without a shell; a change, unless `creates` or `removes` say otherwise."""
+    """Run a program without a shell; counts as a change unless `creates` or `removes` skips it."""
 
     name = "command"
     args_type = CommandArgs
@@ -33,10 +35,10 @@ class RunCommand(BaseCommand[CommandArgs]):
 
     @classmethod
     def validate_args(cls, args: CommandArgs) -> Iterator[str]:
-        """Want exactly one command, one that can be split, and Ansible's old k=v form never."""
+        """Require exactly one command that can be split, without Ansible's old k=v form."""
         yield from super().validate_args(args)
         if bool(args.cmd) == bool(args.argv):
-            yield "needs either cmd or argv"
+            yield "requires either cmd or argv"
             return
         try:
             argv = shlex.split(args.cmd)
@@ -44,14 +46,14 @@ class RunCommand(BaseCommand[CommandArgs]):
             yield f"cmd cannot be split into words: {error}"
             return
         if args.cmd and not argv:
-            yield "cmd holds no word"
+            yield "cmd is empty"
         for word in argv:
             if word.startswith(KEYS_IN_TEXT):
                 key = word.partition("=")[0]
-                yield f"{word!r} in the text would go to the program; write {key} as an argument"
+                yield f"{word!r} in cmd goes to the program; write {key} as an argument of the task"
             elif EXPANDED.search(word):
-                yield f"{word!r} stays as it is: expand it with shell, or pass it on with argv"
+                yield f"{word!r} is not expanded; use shell, or argv to pass it literally"
 
     def build_argv(self, args: CommandArgs) -> tuple[str, ...]:
-        """Split the text as a shell would."""
+        """Split the command like a shell does."""
         return args.argv or tuple(shlex.split(args.cmd))

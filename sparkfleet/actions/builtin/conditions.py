@@ -1,4 +1,4 @@
-"""Conditions of playbooks (`when`, `until`, `that`): bare Jinja expressions, true or not."""
+"""Conditions of playbooks (`when`, `until`, `that`): Jinja expressions that are true or false."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Condition:
     where: Where | None = None
 
     def holds(self, variables: Mapping[str, Any]) -> bool:
-        """Return whether it is true; raises PlaybookError where it is neither true nor false.
+        """Return whether it is true; raises PlaybookError if it is neither true nor false.
 
-        A text or a number is no answer, as in ansible-core 2.19: "false" would count as true.
+        Strings and numbers are errors, as in ansible-core 2.19: "false" would count as true.
         """
         value = evaluate_expression(self.text, variables, where=self.where, error=PlaybookError)
         if isinstance(value, bool):
@@ -35,7 +35,7 @@ class Condition:
 def find_expression_error(text: str) -> str:
     """Return what is wrong with `text` as an expression, or ""."""
     if "{{" in text or "{%" in text:
-        return f"an expression is written without braces, not {text!r}"
+        return f"write the expression without braces (got {text!r})"
     try:
         check_expression(text, where=None, error=PlaybookError)
     except PlaybookError as error:

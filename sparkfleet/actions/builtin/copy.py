@@ -1,4 +1,4 @@
-"""`copy`: a file of the control machine, or a text, on every host."""
+"""`copy`: write a file of the control machine, or given content, on every host."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from sparkfleet.actions.run_context import RunContext
 class CopyArgs(BaseCopyArgs):
     """The arguments of `copy`."""
 
-    src: str = arg("file on this machine: in files/, or beside the playbook", default="")
-    content: str | None = arg("the text itself, instead of src", default=None)
+    src: str = arg("file on this machine: in files/, or in the playbook's folder", default="")
+    content: str | None = arg("the content itself, instead of src", default=None)
 
 
 class Copy(BaseCopy[CopyArgs]):
-    """Put a file of this machine, or a text, on the host. Undo restores what was there."""
+    """Copy a file of this machine, or given content, to the host. Undo restores the old file."""
 
     name = "copy"
     args_type = CopyArgs
 
     @classmethod
     def validate_args(cls, args: CopyArgs) -> Iterator[str]:
-        """Want exactly one source."""
+        """Require exactly one source."""
         yield from super().validate_args(args)
         if bool(args.src) == (args.content is not None):
-            yield "needs either src or content"
+            yield "requires either src or content"
 
     def content(self, run: RunContext, host: str) -> bytes:
-        """Read the file, or take the text."""
+        """Read the file, or use the given content."""
         args = self.args[host]
         if args.content is not None:
             return args.content.encode()
         return find_local_file("files", args.src, self.where).read_bytes()
 
     def file_name(self, host: str) -> str:
-        """Keep the name of the file; a text has none."""
+        """Return the name of the file; given content has none."""
         return Path(self.args[host].src).name

@@ -1,4 +1,4 @@
-"""`debug`: say something."""
+"""`debug`: print a message or a variable."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from sparkfleet.templating import evaluate_expression
 class DebugArgs:
     """The arguments of `debug`."""
 
-    msg: object = arg("what to say", default=None)
-    var: str = arg("an expression to show the value of, instead of msg", default="")
+    msg: object = arg("the message", default=None)
+    var: str = arg("an expression whose value is printed, instead of msg", default="")
 
 
 class Debug(HostAction[DebugArgs]):
-    """Say something, or show a variable. Runs under --check too."""
+    """Print a message or a variable. Runs under --check too."""
 
     name = "debug"
     args_type = DebugArgs
 
     @classmethod
     def validate_args(cls, args: DebugArgs) -> Iterator[str]:
-        """Want exactly one of the two."""
+        """Require exactly one of the two."""
         if (args.msg is None) == (not args.var):
-            yield "needs either msg or var"
+            yield "requires either msg or var"
         if args.var and (error := find_expression_error(args.var)):
             yield f"var: {error}"
 
     def decide(self, run: RunContext, host: str, inspected: Any) -> Plan:
-        """Say it; a variable that is not defined is told as that, as in Ansible."""
+        """Print it; an undefined variable is reported as such, as in Ansible."""
         args = self.args[host]
         if not args.var:
             return Plan(message=_format_debug_value(args.msg), data={"msg": args.msg})

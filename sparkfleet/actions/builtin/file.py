@@ -1,4 +1,4 @@
-"""`file`: a folder, an empty file, permissions, or nothing at a path."""
+"""`file`: make or remove a folder or an empty file, or set its permissions."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class FileArgs:
 
     path: str = arg("the path on the host")
     state: Literal["file", "directory", "absent", "touch"] = arg(
-        "file: it must be there; directory: made with those above it; absent: removed, a folder "
-        "only when it is empty; touch: made if missing, its time set to now",
+        "file: it must exist; directory: made, with its parents; absent: removed, a folder only "
+        "if it is empty; touch: made if missing, its time set to now",
         default="file",
     )
     mode: str | None = arg(MODE_HELP, default=None)
@@ -38,7 +38,7 @@ class FileArgs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileWork:
-    """What is to be done at a path, each as the program's deed and what it needs."""
+    """The steps at a path, as requests to the program on the host."""
 
     current: PathState
     sudo: Sudo
@@ -46,20 +46,20 @@ class FileWork:
 
 
 class ManageFile(HostAction[FileArgs]):
-    """Make a folder or an empty file, set permissions, or remove. Undo restores what was there."""
+    """Make a folder or an empty file, set permissions, or remove a path. Undo restores it."""
 
     name = "file"
     args_type = FileArgs
 
     @classmethod
     def validate_args(cls, args: FileArgs) -> Iterator[str]:
-        """Want a path that means the same whoever asks."""
+        """Require a path that does not depend on the working directory."""
         yield from check_path_args("path", args.path, args.mode)
         if args.state == "absent" and args.mode is not None:
-            yield "what is absent has no mode"
+            yield "mode cannot be set with state: absent"
 
     def inspect(self, run: RunContext, connection: Connection) -> PathState:
-        """Look at the path; keep the content of a file that is to go."""
+        """Inspect the path; keep the content of a file that will be removed."""
         args = self.args[connection.host.name]
         sudo = resolve_become(run, connection.host.name, requested=args.become)
         if args.state == "absent":
@@ -67,11 +67,11 @@ class ManageFile(HostAction[FileArgs]):
         return inspect_path(connection, args.path, sudo=sudo)
 
     def decide(self, run: RunContext, host: str, inspected: PathState) -> Plan:
-        """Compare what is there with the state that is asked for."""
+        """Compare the path with the requested state."""
         args = self.args[host]
         data = {"path": inspected.path, "state": inspected.kind, "mode": inspected.mode}
         if refusal := _explain_refusal(args, inspected):
-            skip = run.options.check and inspected.kind == "absent"  # an earlier task may make it
+            skip = run.options.check and inspected.kind == "absent"  # an earlier task may create it
             return Plan(failed=not skip, skip=skip, message=refusal, data=data)
         steps = tuple(_plan_steps(args, inspected))
         if not steps:
@@ -89,22 +89,22 @@ class ManageFile(HostAction[FileArgs]):
         return plan
 
     def undo(self, run: RunContext, connection: Connection, plan: Plan) -> None:
-        """Bring back what was there."""
+        """Restore the previous state."""
         restore_path(connection, plan.work.current, sudo=plan.work.sudo)
 
 
 def _explain_refusal(args: FileArgs, current: PathState) -> str:
     match args.state, current.kind:
         case "file", "absent":
-            return f"there is no {current.path}; state: touch would make it"
+            return f"{current.path} not found; create it with state: touch"
         case "directory", "file" | "link" | "other":
-            return f"{current.path} is no folder"
+            return f"{current.path} is not a folder"
         case "absent", "directory" if not current.empty:
-            return f"{current.path} is not empty; to remove a tree write: command: rm -r ..."
+            return f"{current.path} is not empty; to remove a tree, use command: rm -r ..."
         case "absent", "file" if current.content is None:
-            return f"{current.path} is too large to be kept for undo; write: command: rm ..."
+            return f"{current.path} is too large to be kept for undo; use command: rm ..."
         case "absent", "other":
-            return f"{current.path} is no file, link or folder"
+            return f"{current.path} is not a file, link or folder"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""One path on a host: what is there, and putting something else there that can be taken back."""
+"""One path on a host: its state, changes to it, and their undo."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MODE_HELP = 'permissions as quoted octal digits, like "0644"'
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathState:
-    """What is at a path; `content` only of a file that was asked for and differs from wanted."""
+    """State of a path; `content` only of a requested file that differs from the new content."""
 
     path: str
     kind: str  # file, directory, link, other, absent
@@ -30,11 +30,11 @@ class PathState:
     content: bytes | None = None
     target: str = ""
     empty: bool = False
-    missing: tuple[str, ...] = ()  # the path and the folders above it that are not there
+    missing: tuple[str, ...] = ()  # the path and its parents that do not exist
 
     @property
     def text(self) -> str | None:
-        """The content for a difference, or None where it is not text or not there."""
+        """The content for a diff; None if it is not text, or absent."""
         try:
             return None if self.content is None else self.content.decode()
         except UnicodeDecodeError:
@@ -44,7 +44,7 @@ class PathState:
 def inspect_path(
     connection: Connection, path: str, *, sudo: Sudo = NO_SUDO, follow: bool = True, **more: Any
 ) -> PathState:
-    """Return what is at `path` on the host; `more` is as in the program (into, sha256)."""
+    """Return the state of `path` on the host; `more` is passed to the program (into, sha256)."""
     request = {"do": "look", "path": path, "follow": follow, **more}
     answer = run_program_with_sudo(connection, "host/files", request, sudo=sudo)
     content = answer.pop("content", None)
@@ -55,7 +55,7 @@ def inspect_path(
 def change_path(
     connection: Connection, do: str, path: str, *, sudo: Sudo = NO_SUDO, **more: Any
 ) -> Mapping[str, Any]:
-    """Do one deed of the program at `path`."""
+    """Run one step of the program at `path`."""
     return run_program_with_sudo(
         connection, "host/files", {"do": do, "path": path, **more}, sudo=sudo
     )
@@ -70,14 +70,14 @@ def put_file(
     sudo: Sudo = NO_SUDO,
     validate: Sequence[str] = (),
 ) -> None:
-    """Write `content` to `path`, whole or not at all; not if the command `validate` refuses it."""
+    """Write `content` to `path`, atomically; not if the command `validate` rejects it."""
     digest = hashlib.sha256(content).hexdigest()
     request = {"do": "put", "path": path, "sha256": digest, "mode": mode, "validate": validate}
     run_program_with_sudo(connection, "host/files", request, sudo=sudo, payload=[content])
 
 
 def restore_path(connection: Connection, before: PathState, *, sudo: Sudo = NO_SUDO) -> None:
-    """Bring back what was at a path before; raises CommandError where that was not kept."""
+    """Restore a path; raises CommandError if its previous content was not kept."""
     if before.kind == "absent":
         for path in before.missing:
             change_path(connection, "remove", path, sudo=sudo)
@@ -93,11 +93,11 @@ def restore_path(connection: Connection, before: PathState, *, sudo: Sudo = NO_S
 
 
 def check_replaceable(connection: Connection, current: PathState) -> None:
-    """Raise CommandError where a file cannot be written at the path, or not be brought back."""
+    """Raise CommandError if a file cannot be written at the path, or not restored later."""
     if current.kind == "file" and current.content is None:
         message = f"{current.path} is too large to be kept for undo: {format_size(current.size)}"
-        raise CommandError(message, host=connection.host.name, hint="remove it by hand first")
+        raise CommandError(message, host=connection.host.name, hint="remove it manually first")
     if current.kind in ("directory", "other"):
         hint = "name the file itself in dest" if current.kind == "directory" else None
-        message = f"{current.path} is no file"
+        message = f"{current.path} is not a file"
         raise CommandError(message, host=connection.host.name, hint=hint)

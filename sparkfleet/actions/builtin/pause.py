@@ -1,4 +1,4 @@
-"""`pause`: wait a while, or for somebody at the terminal."""
+"""`pause`: wait for some time, or for Enter at the terminal."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class PauseArgs:
 
     seconds: float = arg("how long to wait", default=0.0)
     minutes: float = arg("how long to wait, in minutes", default=0.0)
-    prompt: str = arg("what to ask; waits for Enter at the terminal", default="")
+    prompt: str = arg("the question; waits for Enter at the terminal", default="")
 
 
 class Pause(HostAction[PauseArgs]):
-    """Wait once, for all hosts together; Ctrl-C ends the run. Not under --check."""
+    """Wait once for all hosts together; Ctrl-C stops the run. Not under --check."""
 
     name = "pause"
     args_type = PauseArgs
@@ -33,21 +33,21 @@ class Pause(HostAction[PauseArgs]):
 
     @classmethod
     def validate_args(cls, args: PauseArgs) -> Iterator[str]:
-        """Want a time or a question."""
+        """Require a time or a question."""
         if args.seconds < 0 or args.minutes < 0:
-            yield "cannot wait less than 0 seconds"
+            yield "seconds and minutes must be >= 0"
         if not args.prompt and not (args.seconds or args.minutes):
-            yield "needs seconds, minutes or prompt"
+            yield "requires seconds, minutes or prompt"
 
     def decide(self, run: RunContext, host: str, inspected: Any) -> Plan:
-        """Refuse a question that nobody can answer."""
+        """Raise PlaybookError for a question without a terminal."""
         if run.options.check:
             return Plan(skip=True, message="not waited for in check mode")
         if self.args[host].prompt and not sys.stdin.isatty():
             raise PlaybookError(
-                "pause asks a question, and there is no terminal to answer it",
+                "pause: prompt requires a terminal",
                 where=self.where,
-                hint="give it seconds instead of prompt, or run it in a terminal",
+                hint="use seconds instead of prompt, or run in a terminal",
             )
         return Plan()
 

@@ -1,4 +1,4 @@
-"""`set`: variables for the tasks that follow."""
+"""`set`: set variables for later tasks."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from sparkfleet.variables.secret import SUDO_PASSWORDS
 class SetArgs:
     """The arguments of `set`: any names."""
 
-    values: Mapping[str, Any] = arg("every name that is written gets its value")
+    values: Mapping[str, Any] = arg("the variable's value")
 
 
 class Set(HostAction[SetArgs]):
-    """Set variables of the host for the tasks that follow, those of sparkfleet among them."""
+    """Set variables of the host for later tasks, including those of sparkfleet."""
 
     name = "set"
     args_type = SetArgs
@@ -29,13 +29,13 @@ class Set(HostAction[SetArgs]):
 
     @classmethod
     def validate_args(cls, args: SetArgs) -> Iterator[str]:
-        """Want names that a template can use, and ours with values that they can have."""
+        """Require names that templates can use, and valid values for sparkfleet's variables."""
         for name, value in args.values.items():
             if not str(name).isidentifier():
-                yield f"{name!r} is no name for a variable: letters, digits and _"
+                yield f"{name!r} is not a valid variable name; use letters, digits and _"
                 continue
             if name in SUDO_PASSWORDS:
-                yield f"{name} is given in the inventory, in a play's vars or by --ask-become-pass"
+                yield f"{name} cannot be set here; use the inventory, vars or --ask-become-pass"
             for problem in check_variable(str(name), Value(data=value)):
                 yield problem.message + (f" ({problem.hint})" if problem.hint else "")
 

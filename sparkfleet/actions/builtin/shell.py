@@ -1,4 +1,4 @@
-"""`shell`: a shell script of the user's."""
+"""`shell`: run a shell script."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class ShellArgs(BaseCommandArgs):
 
 
 class RunShell(BaseCommand[ShellArgs]):
-    """Run a shell script; a change, unless `creates` or `removes` say otherwise."""
+    """Run a shell script; counts as a change unless `creates` or `removes` skips it."""
 
     name = "shell"
     args_type = ShellArgs
     bare: ClassVar[Mapping[type, str]] = {str: "cmd"}
 
     def build_argv(self, args: ShellArgs) -> tuple[str, ...]:
-        """Hand the script to the shell."""
+        """Pass the script to the shell."""
         return (args.executable, "-c", args.cmd)

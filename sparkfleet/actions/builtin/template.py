@@ -1,4 +1,4 @@
-"""`template`: a file rendered with each host's variables."""
+"""`template`: write a file rendered with each host's variables."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from sparkfleet.templating import render_file
 class TemplateArgs(BaseCopyArgs):
     """The arguments of `template`."""
 
-    src: str = arg("Jinja template on this machine: in templates/, or beside the playbook")
+    src: str = arg("Jinja template on this machine: in templates/, or in the playbook's folder")
 
 
 class Template(BaseCopy[TemplateArgs]):
-    """Render a template and put it on the host. Undo restores what was there."""
+    """Render a template and copy it to the host. Undo restores the old file."""
 
     name = "template"
     args_type = TemplateArgs
@@ -30,5 +30,5 @@ class Template(BaseCopy[TemplateArgs]):
         return render_file(path, run.variables[host]).encode()
 
     def file_name(self, host: str) -> str:
-        """Keep the name of the template, less ``.j2``."""
+        """Return the name of the template without ``.j2``."""
         return Path(self.args[host].src).name.removesuffix(".j2")

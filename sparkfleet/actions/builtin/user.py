@@ -1,4 +1,4 @@
-"""`user`: groups that a user of the host belongs to."""
+"""`user`: add a user to groups."""
 
 from __future__ import annotations
 
@@ -18,41 +18,41 @@ from sparkfleet.remote.sudo import Sudo, run_program_with_sudo
 class UserArgs:
     """The arguments of `user`."""
 
-    groups: tuple[str, ...] = arg("groups that the user is put into")
-    append: bool = arg("must be true: no group is taken away", default=False)
-    name: str = arg("the user; who logs in, by default", default="")
+    groups: tuple[str, ...] = arg("groups to add the user to")
+    append: bool = arg("must be true: the user is never removed from groups", default=False)
+    name: str = arg("the user; by default the login user", default="")
     become: bool | None = arg(HELP, default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Membership:
-    """Groups that a user is to be put into, by the user of `sudo`."""
+    """Groups to add a user to, through `sudo`."""
 
     name: str
     groups: tuple[str, ...]
     sudo: Sudo
 
     def request(self, do: str) -> Mapping[str, Any]:
-        """Return the request of a deed."""
+        """Return the request of a step."""
         return {"do": do, "name": self.name, "groups": self.groups}
 
 
 class User(HostAction[UserArgs]):
-    """Put a user into groups; its next login has them. Undo takes it out of those again."""
+    """Add a user to groups, from its next login on. Undo removes it from them."""
 
     name = "user"
     args_type = UserArgs
 
     @classmethod
     def validate_args(cls, args: UserArgs) -> Iterator[str]:
-        """Want groups in a list, and nothing taken away."""
+        """Require groups as a list, and append."""
         if not args.append:
-            yield "needs append: true; groups are added, and none is taken away"
+            yield "requires append: true; groups are only added, never removed"
         if any("," in group for group in args.groups):
-            yield "groups are a list, as in [docker, video]"
+            yield "groups must be a list, for example [docker, video]"
 
     def inspect(self, run: RunContext, connection: Connection) -> Mapping[str, Any]:
-        """Look which groups the user lacks; that needs no sudo."""
+        """Find the groups that the user lacks; needs no sudo."""
         args = self.args[connection.host.name]
         return connection.run_program(
             "host/groups", {"do": "look", "name": args.name, "groups": args.groups}
@@ -60,12 +60,10 @@ class User(HostAction[UserArgs]):
 
     def decide(self, run: RunContext, host: str, inspected: Mapping[str, Any]) -> Plan:
         """Add what it lacks."""
-        lacks, data = (
-            tuple(inspected["lacks"]),
-            {"name": inspected["name"], "groups": self.args[host].groups},
-        )
+        lacks = tuple(inspected["lacks"])
+        data = {"name": inspected["name"], "groups": self.args[host].groups}
         if inspected["unknown"]:
-            message = f"there is no group {', '.join(inspected['unknown'])}"
+            message = f"group not found: {', '.join(inspected['unknown'])}"
             return Plan(failed=True, message=message, data=data)
         if not lacks:
             return Plan(data=data)
@@ -75,14 +73,14 @@ class User(HostAction[UserArgs]):
         return Plan(changes=(change,), data=data, work=work)
 
     def apply(self, run: RunContext, connection: Connection, plan: Plan) -> Plan:
-        """Put the user into the groups."""
+        """Add the user to the groups."""
         run_program_with_sudo(
             connection, "host/groups", plan.work.request("add"), sudo=plan.work.sudo
         )
         return plan
 
     def undo(self, run: RunContext, connection: Connection, plan: Plan) -> None:
-        """Take it out again."""
+        """Remove it from them."""
         run_program_with_sudo(
             connection, "host/groups", plan.work.request("remove"), sudo=plan.work.sudo
         )

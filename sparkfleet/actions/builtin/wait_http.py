@@ -1,4 +1,4 @@
-"""`wait_http`: until a URL answers."""
+"""`wait_http`: wait until a URL answers."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from sparkfleet.actions.builtin.base_wait import BaseWait, BaseWaitArgs
 class WaitHttpArgs(BaseWaitArgs):
     """The arguments of `wait_http`."""
 
-    url: str = arg("http:// or https://, from the host's own view")
-    status: tuple[int, ...] = arg("the status, or several that will do", default=(200,))
-    contains: str = arg("text that the answer must hold", default="")
+    url: str = arg("http:// or https://, as seen from the host")
+    status: tuple[int, ...] = arg("the status, or several accepted ones", default=(200,))
+    contains: str = arg("text that the answer must contain", default="")
 
 
 class WaitHttp(BaseWait[WaitHttpArgs]):
-    """Wait until a URL answers with a status, and with a text."""
+    """Wait until a URL answers with a status and a text."""
 
     name = "wait_http"
     args_type = WaitHttpArgs
 
     @classmethod
     def validate_args(cls, args: WaitHttpArgs) -> Iterator[str]:
-        """Want a URL."""
+        """Require a URL."""
         if not args.url.startswith(("http://", "https://")):
-            yield f"url begins with http:// or https://, not {args.url!r}"
+            yield f"url must begin with http:// or https:// (got {args.url!r})"
 
     def build_condition(self, args: WaitHttpArgs) -> Mapping[str, Any]:
         """Wait for the URL."""

@@ -1,4 +1,4 @@
-"""`wait_tcp`: until a port accepts connections."""
+"""`wait_tcp`: wait until a port accepts connections."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class WaitTcpArgs(BaseWaitArgs):
     """The arguments of `wait_tcp`."""
 
     port: int = arg("the port")
-    host: str = arg("name or address, from the host's own view", default="127.0.0.1")
+    host: str = arg("name or address, as seen from the host", default="127.0.0.1")
     state: Literal["started", "stopped"] = arg(
         "started: it accepts connections; stopped: it does not", default="started"
     )
@@ -29,9 +29,9 @@ class WaitTcp(BaseWait[WaitTcpArgs]):
 
     @classmethod
     def validate_args(cls, args: WaitTcpArgs) -> Iterator[str]:
-        """Want a port."""
+        """Require a port."""
         if not 1 <= args.port <= 65535:
-            yield f"port is a number from 1 to 65535, not {args.port}"
+            yield f"port must be between 1 and 65535 (got {args.port})"
 
     def build_condition(self, args: WaitTcpArgs) -> Mapping[str, Any]:
         """Wait for the port."""

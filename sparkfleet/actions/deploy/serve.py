@@ -21,7 +21,7 @@ from sparkfleet.remote.connection import Connection
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeArgs:
-    """Which ranks to start."""
+    """The ranks to start."""
 
     role: Literal["head", "workers"] = arg(
         "the head, which answers requests, or the workers (mp)", default="head"

@@ -21,7 +21,7 @@ from sparkfleet.remote.connection import Connection
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartRayArgs:
-    """Where to start Ray."""
+    """The hosts to start Ray on."""
 
     role: Literal["head", "workers"] = arg("which hosts: the head first, then the workers")
 

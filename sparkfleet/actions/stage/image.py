@@ -32,7 +32,7 @@ from sparkfleet.weights.transfer.routes import Ends
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageArgs:
-    """Which step of the distribution."""
+    """The step of the distribution."""
 
     step: Literal["obtain", "spread"] = arg(
         "obtain: get it on one host; spread: copy it to all hosts"

@@ -56,7 +56,7 @@ def test_a_command_sees_no_input_and_runs_at_home(tmp_path: Path) -> None:
     assert outcome.data["stdout"] == str(tmp_path / "home")
 
 
-def test_an_exit_status_fails_and_tells_the_last_words(tmp_path: Path) -> None:
+def test_an_exit_status_fails_and_shows_the_last_lines(tmp_path: Path) -> None:
     outcome = _outcome(tmp_path, "shell: echo that broke >&2; exit 7")
     assert outcome.status is Status.FAILED
     assert outcome.message == "exit status 7\nthat broke"
@@ -70,7 +70,7 @@ def test_a_program_that_is_not_there_fails(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("status", [116, 117, 118, 119])
-def test_no_exit_status_is_taken_for_a_word_of_ours(tmp_path: Path, status: int) -> None:
+def test_no_exit_status_is_taken_for_a_message_of_the_script(tmp_path: Path, status: int) -> None:
     outcome = _outcome(tmp_path, f"shell: exit {status}")
     assert (outcome.status, outcome.data["rc"]) == (Status.FAILED, status)
 
@@ -99,7 +99,7 @@ def test_creates_and_removes_say_whether_it_runs(
     assert (folder / "made").exists() == (runs and not options.check)
 
 
-def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_missing_folder_is_reported(tmp_path: Path) -> None:
     outcome = _outcome(tmp_path, "command: {cmd: ls, chdir: /none}")
     assert outcome.status is Status.FAILED
     assert outcome.message == "there is no folder /none to run it in"
@@ -134,7 +134,7 @@ def test_a_command_that_takes_too_long_is_ended_with_its_children(tmp_path: Path
     mark = f"31{os.getpid()}1"
     outcome = _outcome(tmp_path, f"shell: {{cmd: 'sleep {mark} & sleep {mark}', timeout: 1}}")
     assert outcome.status is Status.FAILED
-    assert "timeout(1) gives after 1 s" in outcome.message
+    assert "timeout after 1 s" in outcome.message
     assert _gone(mark)
 
 
@@ -180,7 +180,7 @@ SUDO_TO=$user exec "$@"
 
 @pytest.fixture
 def sudo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Put a sudo on PATH that only tells which user it would become; returns its password file."""
+    """Put a sudo on PATH that only prints which user it would become; return its password file."""
     program = tmp_path / "bin" / "sudo"
     program.parent.mkdir()
     program.write_text(FAKE_SUDO)
@@ -208,7 +208,7 @@ def test_become_goes_through_sudo(
     assert told.outcomes("it")["spark-01"].data["stdout"] == user
 
 
-def test_a_sudo_that_asks_for_a_password_is_told(tmp_path: Path, sudo: Path) -> None:
+def test_a_sudo_that_asks_for_a_password_is_reported(tmp_path: Path, sudo: Path) -> None:
     sudo.touch()
     outcome = _outcome(tmp_path, "command: touch made\n  become: true")
     assert outcome.status is Status.FAILED

@@ -97,7 +97,7 @@ def test_a_file_is_put_in_place_only_if_its_check_accepts_it(tmp_path: Path, hom
 
 @pytest.mark.parametrize(
     ("text", "told"),
-    [("visudo -c", "validate names the new file as %s"), ("a 'b %s", "cannot be split into words")],
+    [("visudo -c", "validate must contain %s"), ("a 'b %s", "cannot be split into words")],
 )
 def test_a_check_that_cannot_be_run_is_refused(tmp_path: Path, text: str, told: str) -> None:
     with pytest.raises(PlaybookError, match=told):
@@ -115,8 +115,8 @@ def test_a_link_is_written_through(tmp_path: Path, home: Path) -> None:
 @pytest.mark.parametrize(
     ("before", "said"),
     [
-        (lambda home: (home / "f").mkdir(), "is no file"),
-        (lambda home: os.mkfifo(home / "f"), "is no file"),
+        (lambda home: (home / "f").mkdir(), "is not a file"),
+        (lambda home: os.mkfifo(home / "f"), "is not a file"),
         (lambda home: (home / "f").write_bytes(b"x" * (16 * 1024 * 1024 + 1)), "too large"),
     ],
     ids=["folder", "fifo", "large"],
@@ -130,7 +130,7 @@ def test_what_could_not_be_brought_back_is_refused(
     assert said in outcome.message
 
 
-def test_a_missing_folder_is_told_with_what_to_write(tmp_path: Path, home: Path) -> None:
+def test_a_missing_folder_is_reported_with_a_fix(tmp_path: Path, home: Path) -> None:
     _, outcome = _run(tmp_path, "- name: it\n  copy: {content: x, dest: ~/a/b/f}\n")
     assert outcome.message == f"there is no folder {home}/a/b"
     assert outcome.hint == f"make it first: file: {{path: {home}/a/b, state: directory}}"
@@ -158,8 +158,8 @@ def test_a_template_that_cannot_be_rendered_ends_the_run_with_its_place(
     assert not (home / "f").exists()
 
 
-def test_a_source_that_is_not_there_is_told(tmp_path: Path, home: Path) -> None:
-    with pytest.raises(PlaybookError, match=r"there is no file 'x\.j2'"):
+def test_a_missing_source_is_reported(tmp_path: Path, home: Path) -> None:
+    with pytest.raises(PlaybookError, match=r"file 'x\.j2' not found"):
         _run(tmp_path, "- name: it\n  template: {src: x.j2, dest: ~/t}\n")
 
 
@@ -178,7 +178,7 @@ def test_file_makes_what_is_missing(
     assert check(home / "p")
 
 
-def test_file_is_content_with_what_is_there(tmp_path: Path, home: Path) -> None:
+def test_file_changes_nothing_that_exists(tmp_path: Path, home: Path) -> None:
     text = "- name: it\n  file: {path: ~/a/b, state: directory}\n"
     assert [_run(tmp_path, text)[1].status for _ in range(2)] == [Status.CHANGED, Status.OK]
     gone = "- name: it\n  file: {path: ~/x, state: absent}\n"
@@ -188,10 +188,10 @@ def test_file_is_content_with_what_is_there(tmp_path: Path, home: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "state", "said"),
     [
-        (Path.exists, "mode: '0600'", "there is no"),
-        (lambda path: path.touch(), "state: directory", "is no folder"),
+        (Path.exists, "mode: '0600'", "not found"),
+        (lambda path: path.touch(), "state: directory", "is not a folder"),
         (lambda path: (path / "x").mkdir(parents=True), "state: absent", "is not empty"),
-        (os.mkfifo, "state: absent", "is no file, link or folder"),
+        (os.mkfifo, "state: absent", "is not a file, link or folder"),
     ],
 )
 def test_file_refuses_what_it_cannot_do(
@@ -230,7 +230,7 @@ def _tree(home: Path) -> dict[str, tuple[str, str]]:
         "file: {path: ~/fresh, state: touch}",
     ],
 )
-def test_undo_brings_back_what_was_there(tmp_path: Path, home: Path, task: str) -> None:
+def test_undo_restores_the_previous_state(tmp_path: Path, home: Path, task: str) -> None:
     (home / "file").write_text("old")
     (home / "file").chmod(0o640)
     (home / "link").symlink_to("file")

@@ -26,7 +26,7 @@ def test_assert_names_the_first_expression_that_is_not_true(tmp_path: Path) -> N
     assert (outcome.status, outcome.message) == (Status.FAILED, "not true: nodes == 9")
 
 
-def test_assert_says_what_it_is_told_to_say(tmp_path: Path) -> None:
+def test_assert_shows_its_messages(tmp_path: Path) -> None:
     text = "- name: it\n  assert: {that: %s, fail_msg: 'no {{ color }}', success_msg: fine}\n"
     assert _outcome(tmp_path, text % "nodes == 1").message == "fine"
     assert _outcome(tmp_path, text % "nodes == 2").message == "no green"
@@ -88,6 +88,6 @@ def test_what_a_task_returned_is_never_a_template(tmp_path: Path) -> None:
     assert _outcome(tmp_path, text).message == "{{ color }}"
 
 
-def test_a_variable_of_ours_is_checked_when_its_value_is_known(tmp_path: Path) -> None:
+def test_a_variable_of_sparkfleet_is_checked_when_its_value_is_known(tmp_path: Path) -> None:
     with pytest.raises(PlaybookError, match="vllm_port must be an integer"):
         play(tmp_path, "- set: {vllm_port: '{{ color }}'}\n", hosts=ONE)

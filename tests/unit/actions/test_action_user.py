@@ -51,7 +51,7 @@ def test_a_user_is_put_into_the_groups_that_it_lacks(tmp_path: Path, told: Path)
     assert told.read_text() == f"usermod -aG {OUT} {NAME}\n"
 
 
-def test_check_tells_it_and_changes_nothing(tmp_path: Path, told: Path) -> None:
+def test_check_shows_the_change_and_makes_none(tmp_path: Path, told: Path) -> None:
     outcome = _run(tmp_path, _user(OUT), options=RunOptions(check=True))
     assert outcome.status is Status.CHANGED
     assert told.read_text() == ""
@@ -67,16 +67,16 @@ def test_undo_takes_out_of_what_was_added_only(tmp_path: Path, told: Path) -> No
     assert told.read_text().splitlines()[1:] == [f"gpasswd -d {NAME} {OUT}"]
 
 
-def test_a_group_or_user_that_is_not_there_is_told(tmp_path: Path, told: Path) -> None:
+def test_a_missing_group_or_user_is_reported(tmp_path: Path, told: Path) -> None:
     outcome = _run(tmp_path, _user("[no-such-group]"))
     assert outcome.status is Status.FAILED
-    assert outcome.message == "there is no group no-such-group"
+    assert outcome.message == "group not found: no-such-group"
     outcome = _run(tmp_path, _user(IN, "append: true, name: no-such-user"))
     assert outcome.message == "there is no user no-such-user"
     assert told.read_text() == ""
 
 
-def test_a_refusal_of_the_host_is_told(tmp_path: Path, told: Path) -> None:
+def test_a_refusal_of_the_host_is_reported(tmp_path: Path, told: Path) -> None:
     program = told.parent / "bin" / "usermod"
     program.write_text("#!/bin/sh\necho usermod: Permission denied. >&2\nexit 1\n")
     outcome = _run(tmp_path, _user(OUT))
@@ -86,7 +86,10 @@ def test_a_refusal_of_the_host_is_told(tmp_path: Path, told: Path) -> None:
 
 @pytest.mark.parametrize(
     ("groups", "more", "fault"),
-    [(OUT, "append: false", "needs append: true"), ("'a,b'", "append: true", "groups are a list")],
+    [
+        (OUT, "append: false", "requires append: true"),
+        ("'a,b'", "append: true", "groups must be a list"),
+    ],
 )
 def test_taking_groups_away_is_not_possible(
     tmp_path: Path, groups: str, more: str, fault: str

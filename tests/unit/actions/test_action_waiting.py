@@ -67,7 +67,7 @@ def url() -> Iterator[str]:
         thread.join()
 
 
-def test_a_port_that_accepts_is_no_change(tmp_path: Path, port: int) -> None:
+def test_a_port_that_accepts_counts_as_unchanged(tmp_path: Path, port: int) -> None:
     outcome = _outcome(tmp_path, f"wait_tcp: {{port: {port}}}")
     assert outcome.status is Status.OK
     assert "accepts connections" in outcome.message
@@ -126,7 +126,7 @@ def test_pause_waits_once_for_all_hosts(tmp_path: Path) -> None:
 
 
 def test_pause_asks_only_at_a_terminal(tmp_path: Path) -> None:
-    with pytest.raises(PlaybookError, match="there is no terminal"):
+    with pytest.raises(PlaybookError, match="prompt requires a terminal"):
         play(tmp_path, "- pause: {prompt: 'cable in?'}\n")
 
 

@@ -25,7 +25,7 @@ PLAY = "- hosts: sparks\n  tasks:\n" + "".join(f"    {line}\n" for line in TASKS
 
 @pytest.fixture
 def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Put a sudo that wants a password on PATH, and a playbook beside it."""
+    """Put a sudo that wants a password on PATH, and write a playbook."""
     (tmp_path / "play.yml").write_text(PLAY)
     (tmp_path / "hosts.yml").write_text(HOSTS % "")
     monkeypatch.setenv("PATH", f"{install(tmp_path, SECRET)}:{os.environ['PATH']}")
@@ -35,7 +35,7 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @dataclass(frozen=True)
 class Done:
-    """How a command line ended, and what its terminal showed."""
+    """Exit code of a command line, and the output of its terminal."""
 
     code: int
     output: str
@@ -73,7 +73,7 @@ def _until(terminal: int, mark: bytes | None) -> Iterator[bytes]:
     while mark is None or not piece.endswith(mark):
         try:
             piece = os.read(terminal, 1000)
-        except OSError:  # nobody has it open any more
+        except OSError:  # no process has it open any more
             return
         yield piece
 
@@ -92,7 +92,7 @@ def test_one_answer_is_for_all_hosts_and_is_shown_nowhere(fake: Path) -> None:
     assert SECRET not in done.output + done.errors + log + (fake / "asked").read_text()
 
 
-def test_a_wrong_answer_is_told_by_each_host(fake: Path) -> None:
+def test_a_wrong_answer_is_reported_by_each_host(fake: Path) -> None:
     done = _type(fake, "wrong-one", "--ask-become-pass")
     assert done.code == 2
     assert done.output.count("sudo refuses the password, which was tried once") == 2
@@ -150,7 +150,7 @@ def test_a_variable_wins_over_what_was_typed(fake: Path) -> None:
 def test_a_task_sets_no_password(fake: Path) -> None:
     with pytest.raises(PlaybookError) as caught:
         play(fake, f"- set: {{ansible_become_password: {SECRET}}}\n", hosts=inventory(("one",)))
-    assert "is given in the inventory, in a play's vars or by" in caught.value.message
+    assert "cannot be set here; use the inventory, vars or" in caught.value.message
     assert SECRET not in str(caught.value)
 
 

@@ -1,4 +1,4 @@
-"""What is done on every host right before a start, and left alone where nothing starts."""
+"""Steps on every host right before a start, which are skipped if nothing starts."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def test_what_was_taken_is_freed_when_a_later_host_is_held(
     held.release()
 
 
-def test_a_home_that_nobody_has_is_told(pool: ConnectionPool) -> None:
+def test_a_missing_home_is_reported(pool: ConnectionPool) -> None:
     there = Value(data="~nobody-at-all/vllm")
     settings = [Settings(host=Host(name="a", vars={"weights_dir": there}))]
     with pytest.raises(CommandError, match="nobody here has the home of ~nobody-at-all/vllm"):
@@ -82,7 +82,7 @@ def test_a_run_can_wait_for_the_lock(pool: ConnectionPool, settings: list[Settin
     assert 0.4 < time.monotonic() - began < 15
 
 
-def test_who_holds_it_is_told_and_its_process_is_ended(
+def test_the_holder_is_shown_and_its_process_is_stopped(
     pool: ConnectionPool, settings: list[Settings]
 ) -> None:
     held = _take(pool, settings)
@@ -110,7 +110,7 @@ def dead() -> dict[str, str]:
     return found
 
 
-def test_a_run_tells_whether_another_of_this_machine_is_gone(dead: dict[str, str]) -> None:
+def test_a_run_knows_whether_another_on_this_machine_still_exists(dead: dict[str, str]) -> None:
     me = lock.build_lock_holder("me")
     assert is_process_running(me) is True
     assert is_process_running(dead) is False
@@ -121,7 +121,7 @@ def test_a_run_tells_whether_another_of_this_machine_is_gone(dead: dict[str, str
     assert is_process_running({}) is None
 
 
-def test_the_lock_of_a_run_that_is_gone_is_told_and_not_taken(
+def test_a_stale_lock_is_reported_and_not_taken(
     pool: ConnectionPool, settings: list[Settings], dead: dict[str, str]
 ) -> None:
     with ConnectionPool(LocalConnection) as cut_off:
@@ -147,7 +147,7 @@ def test_the_lock_of_a_run_that_has_just_died_is_waited_for(
         _take(pool, settings).release()
 
 
-def test_a_process_that_is_not_ours_is_left_alone(
+def test_a_process_of_another_program_is_left_alone(
     pool: ConnectionPool, settings: list[Settings]
 ) -> None:
     one = settings[0]

@@ -1,4 +1,4 @@
-"""Following logs by looking again: what is new is told once."""
+"""Following logs by reading again: each new line is shown once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_only_new_lines_are_fresh(last: Sequence[str], now: Sequence[str], new: 
     assert "".join(find_new_lines(last, now)) == new
 
 
-def test_a_new_line_is_told_with_its_host_and_role(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_new_line_is_shown_with_its_host_and_role(capsys: pytest.CaptureFixture[str]) -> None:
     last = {("a", "serve"): ["one"], ("b", "ray"): ["old"]}
     kept = _print_new_lines(last, {("a", "serve"): ["one", "two"], ("a", "ray"): ["up"]})
     assert capsys.readouterr().out == "a serve | two\na ray | up\n"

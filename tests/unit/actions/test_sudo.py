@@ -1,4 +1,4 @@
-"""Becoming another user with a password: it reaches a stand-in of sudo, and nobody else."""
+"""Becoming another user with a password: it reaches a stand-in of sudo, and no other process."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_wrong_password_is_tried_once_and_never_again(fake: Path, link: LocalC
     assert sudo.run_with_sudo(link, CAT, ROOT).stdout == CAT.stdin
 
 
-def test_a_sudo_that_asks_is_told_with_the_ways_to_answer(
+def test_a_sudo_that_asks_is_reported_with_the_ways_to_answer(
     fake: Path, link: LocalConnection
 ) -> None:
     error = _refused(link, Sudo(user="root"))
@@ -90,7 +90,7 @@ def test_a_sudo_that_asks_is_told_with_the_ways_to_answer(
     assert str(error.hint).startswith("give it: --ask-become-pass, or ansible_become_password")
 
 
-def test_a_host_without_sudo_is_told_as_that(
+def test_a_host_without_sudo_is_reported_as_such(
     tmp_path: Path, link: LocalConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "sh").symlink_to("/bin/sh")
@@ -101,7 +101,9 @@ def test_a_host_without_sudo_is_told_as_that(
         assert error.hint == "as root there: apt-get install -y sudo"
 
 
-def test_a_user_who_may_not_is_told_in_the_words_of_sudo(link: LocalConnection, fake: Path) -> None:
+def test_a_user_without_permission_sees_the_message_of_sudo(
+    link: LocalConnection, fake: Path
+) -> None:
     (fake / "bin" / "sudo").write_text(
         "#!/bin/sh\nprintf 'lecture\\n\\nme is not in the sudoers file.\\n' >&2\nexit 1\n"
     )
@@ -109,7 +111,7 @@ def test_a_user_who_may_not_is_told_in_the_words_of_sudo(link: LocalConnection, 
     assert _refused(link, ROOT).message == message
 
 
-def test_a_program_of_ours_is_asked_by_password(fake: Path, link: LocalConnection) -> None:
+def test_a_program_of_sparkfleet_runs_with_a_password(fake: Path, link: LocalConnection) -> None:
     request = {"do": "look", "path": str(fake / "password"), "follow": True}
     assert sudo.run_program_with_sudo(link, "host/files", request, sudo=ROOT)["kind"] == "file"
     assert _given(fake) == [PASSWORD, PASSWORD]

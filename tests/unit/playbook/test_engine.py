@@ -154,7 +154,7 @@ def test_a_lost_host_is_cleaned_up_after_but_not_rescued(run: Run) -> None:
     assert ended.exit_code == 4
 
 
-def test_a_task_tells_which_hosts_it_concerns(run: Run) -> None:
+def test_a_task_reports_its_hosts(run: Run) -> None:
     diary = Diary()
     actions = [
         diary.action("bad", fails_on="spark-01", error=UnreachableError),
@@ -239,7 +239,7 @@ def test_an_unreachable_host_is_not_tried_again(run: Run) -> None:
     assert len(diary.words("plan")) == 1
 
 
-def test_a_condition_that_cannot_be_told_ends_the_run_and_undoes_it(run: Run) -> None:
+def test_a_condition_without_a_value_stops_the_run_and_undoes_it(run: Run) -> None:
     diary = Diary()
     actions = [diary.action("one"), diary.action("two")]
     with pytest.raises(PlaybookError, match="'nothing' is undefined"):
@@ -309,7 +309,7 @@ def test_ctrl_c_drops_what_runs_on_the_hosts(run: Run) -> None:
     assert told.notes() == ["interrupted; rolling back"]
 
 
-def test_an_undo_that_fails_is_told_and_the_rest_is_undone(run: Run) -> None:
+def test_a_failed_undo_is_reported_and_the_rest_is_undone(run: Run) -> None:
     diary = Diary()
 
     class Stubborn(Action[NoArgs]):

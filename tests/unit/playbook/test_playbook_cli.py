@@ -96,7 +96,7 @@ def test_json_is_the_only_thing_on_standard_output(
     assert Path(content["log"], "run.log").read_text().count("stdout: hi") == 3
 
 
-def test_json_tells_of_errors_too(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_errors_too(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(InputError):
         _run(project, "[{nope: }, {debug: {}}]", output="json")
     content = json.loads(capsys.readouterr().out)
@@ -203,6 +203,6 @@ def test_the_command_line_reads_its_options(project: Path) -> None:
 def test_actions_are_shown_with_their_arguments() -> None:
     done = _typed("playbook.actions", "--only", "wait_tcp")
     assert done.returncode == 0
-    assert "port (whole number; needed): the port" in done.stdout
+    assert "port (integer; required): the port" in done.stdout
     wrong = _typed("playbook.actions", "--only", "wait_tpc")
     assert wrong.stderr.endswith("did you mean 'wait_tcp'?\n")

@@ -42,5 +42,5 @@ def test_an_action_goes_by_its_word_and_documents_its_arguments(word: str) -> No
         assert field.metadata["help"]
 
 
-def test_no_keyword_of_ours_is_explained_as_ansibles() -> None:
+def test_no_own_keyword_is_explained_as_ansibles() -> None:
     assert not set(ANSIBLE_ONLY) & {*PLAY_KEYS, *BLOCK_KEYS, *TASK_KEYS, *ACTIONS} - {"vars"}

@@ -1,4 +1,4 @@
-"""Whatever stands in a playbook, it is read or refused before a host is touched, and told why."""
+"""Any playbook text is read, or refused with a reason before a host is touched."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Playbooks read like Ansible's, and every mistake in one is told at once with its place."""
+"""Playbooks read like Ansible's, and every mistake in one is reported at once with its place."""
 
 from __future__ import annotations
 
@@ -158,10 +158,10 @@ def test_a_project_has_its_own_cluster_up(tmp_path: Path, monkeypatch: pytest.Mo
     (block,) = _play(tmp_path, _tasks("- cluster_up:")).tasks
     assert [task.action for task in every_task([block])] == ["debug"]
     own.write_text(_tasks("- cluster_up:"))
-    assert "names itself" in str(_fails(tmp_path, _tasks("- cluster_up:")))
+    assert "includes itself" in str(_fails(tmp_path, _tasks("- cluster_up:")))
 
 
-def test_every_mistake_is_told_at_once_with_its_place(tmp_path: Path) -> None:
+def test_every_mistake_is_reported_at_once_with_its_place(tmp_path: Path) -> None:
     error = _fails(
         tmp_path,
         "- name: x\n"
@@ -188,9 +188,9 @@ def test_every_mistake_is_told_at_once_with_its_place(tmp_path: Path) -> None:
     assert "did you mean 'vllm_port'?" in told[3]
     assert "vllm_port must be an integer" in told[3]
     assert "did you mean 'smoke'?" in told[5]
-    assert "role is one of head, workers, not 'middle'" in told[6]
-    assert "no loops" in told[9]
-    assert "one action" in told[10]
+    assert "role must be one of head, workers (got 'middle')" in told[6]
+    assert "loops are not supported" in told[9]
+    assert "exactly one action" in told[10]
     assert "Jinja syntax" in told[12]
     assert "when: 'a =='" in told[14]
     assert "wait_tcp requires the argument 'port'" in told[15]
@@ -200,44 +200,44 @@ def test_every_mistake_is_told_at_once_with_its_place(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("- command: true", "command: True is no text"),
-        ("- copy: src=a dest=b", "the arguments of copy are a mapping"),
-        ("- copy: {src: a, dest: b}", "dest begins with / or ~, not 'b'"),
-        ("- copy: {dest: /b}", "needs either src or content"),
-        ("- copy: {content: x, dest: /b, mode: 0644}", "mode is a text, not 420"),
-        ("- copy: {content: x, dest: /b, mode: '0999'}", "mode is permissions"),
+        ("- command: true", "command: True is not a string"),
+        ("- copy: src=a dest=b", "the arguments of copy must be a mapping"),
+        ("- copy: {src: a, dest: b}", "dest must begin with / or ~ (got 'b')"),
+        ("- copy: {dest: /b}", "requires either src or content"),
+        ("- copy: {content: x, dest: /b, mode: 0644}", "mode must be a string (got 420)"),
+        ("- copy: {content: x, dest: /b, mode: '0999'}", "mode must be permissions"),
         ("- command: ls creates=/x", "write creates as an argument"),
-        ("- command: ls $HOME", "'$HOME' stays as it is: expand it with shell"),
-        ("- command: ls ~/vllm", "'~/vllm' stays as it is"),
+        ("- command: ls $HOME", "'$HOME' is not expanded; use shell"),
+        ("- command: ls ~/vllm", "'~/vllm' is not expanded"),
         ("- command: ls 'x", "cannot be split into words"),
-        ("- command: {cmd: ls, argv: [ls]}", "needs either cmd or argv"),
-        ("- command: {cmd: ls, timeout: 0}", "timeout is a number of seconds from 1"),
-        ("- command: {cmd: ls, become: maybe}", "become is true or false, not 'maybe'"),
-        ("- wait_tcp: {port: 99999}", "port is a number from 1 to 65535"),
-        ("- wait_http: {url: localhost}", "url begins with http"),
-        ("- pause: {seconds: soon}", "seconds is a number from 0, not 'soon'"),
-        ("- pause:", "needs seconds, minutes or prompt"),
+        ("- command: {cmd: ls, argv: [ls]}", "requires either cmd or argv"),
+        ("- command: {cmd: ls, timeout: 0}", "timeout must be >= 1 second (got 0)"),
+        ("- command: {cmd: ls, become: maybe}", "become must be true or false (got 'maybe')"),
+        ("- wait_tcp: {port: 99999}", "port must be between 1 and 65535 (got 99999)"),
+        ("- wait_http: {url: localhost}", "url must begin with http"),
+        ("- pause: {seconds: soon}", "seconds must be a number >= 0 (got 'soon')"),
+        ("- pause:", "requires seconds, minutes or prompt"),
         ("- assert: {that: x ==}", "that: 'x =='"),
-        ("- debug: {}", "needs either msg or var"),
+        ("- debug: {}", "requires either msg or var"),
         ("- set: {vllm_prot: 1}", "unknown variable vllm_prot"),
-        ("- set: {a b: 1}", "is no name for a variable"),
-        ("- file: {path: /a, state: gone}", "state is one of"),
+        ("- set: {a b: 1}", "is not a valid variable name"),
+        ("- file: {path: /a, state: gone}", "state must be one of"),
         ("- smoke: {x: 1}", "smoke has no argument 'x'"),
-        ("- smoke:\n  run_once: true", "smoke is for the whole cluster"),
-        ("- smoke:\n  become: true", "smoke does its work as the inventory's user"),
-        ("- smoke:\n  register: a-b", "'a-b' is no name for a variable"),
-        ("- smoke:\n  when: '{{ x }}'", "written without braces"),
-        ("- smoke:\n  when: {a: b}", "when is an expression, not {'a': 'b'}"),
-        ("- smoke:\n  retries: -1", "retries is a number from 0, not -1"),
-        ("- smoke:\n  tags: {a: b}", "tags is a list of words"),
+        ("- smoke:\n  run_once: true", "smoke works on the whole cluster"),
+        ("- smoke:\n  become: true", "smoke does not support become"),
+        ("- smoke:\n  register: a-b", "'a-b' is not a valid variable name"),
+        ("- smoke:\n  when: '{{ x }}'", "without braces"),
+        ("- smoke:\n  when: {a: b}", "when must be an expression (got {'a': 'b'})"),
+        ("- smoke:\n  retries: -1", "retries must be a number >= 0 (got -1)"),
+        ("- smoke:\n  tags: {a: b}", "tags must be a list of words"),
         ("- cluster_up: {tp: 2}", "cluster_up takes no arguments"),
-        ("- cluster_up:\n  register: x", "cluster_up, which stands for many tasks, has no key"),
-        ("- set_fact: {a: 1}", "here it is `set`"),
-        ("- ansible.builtin.apt: {name: jq}", "there is no such action; write it as `command`"),
+        ("- cluster_up:\n  register: x", "cluster_up, which includes tasks, has no key"),
+        ("- set_fact: {a: 1}", "use `set`"),
+        ("- ansible.builtin.apt: {name: jq}", "not supported; use `command`"),
         ("- command: ls\n  failed_when: false", "use register, and `assert`"),
     ],
 )
-def test_a_mistake_is_told_in_words(tmp_path: Path, text: str, said: str) -> None:
+def test_a_mistake_is_explained(tmp_path: Path, text: str, said: str) -> None:
     problem = _problem(tmp_path, text)
     assert said in str(problem)
     assert problem.where is not None
@@ -248,7 +248,7 @@ def test_a_mistake_is_told_in_words(tmp_path: Path, text: str, said: str) -> Non
     "text",
     ["", "x: 1\n", "- 1\n", "- hosts: a\n", "- hosts: a\n  tasks: 5\n", "- hosts: a\n  tasks:\n"],
 )
-def test_what_is_no_playbook_is_refused(tmp_path: Path, text: str) -> None:
+def test_other_files_are_refused(tmp_path: Path, text: str) -> None:
     assert _fails(tmp_path, text).problems
 
 

@@ -1,4 +1,4 @@
-"""What an Ansible user expects of a run: variables, results, `run_once`, `no_log`, round trips."""
+"""Runs behave as an Ansible user expects: variables, results, `run_once`, `no_log`, round trips."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def test_the_vars_of_a_play_win_over_the_inventory_and_are_rendered_late(tmp_pat
     assert _said(told, "after") == {"spark-01": "green", "spark-02": "green"}
 
 
-def test_a_variable_that_needs_itself_is_told(tmp_path: Path) -> None:
+def test_a_circular_reference_is_reported(tmp_path: Path) -> None:
     text = (
         "- hosts: sparks\n"
         "  vars: {a: '{{ b }}', b: '{{ a }}'}\n"
         "  tasks: [{debug: {msg: '{{ a }}'}}]\n"
     )
-    with pytest.raises(PlaybookError, match="needs itself: a -> b -> a"):
+    with pytest.raises(PlaybookError, match="circular reference: a -> b -> a"):
         play(tmp_path, text)
 
 
@@ -129,7 +129,7 @@ def test_conditions_of_a_block_are_asked_before_each_of_its_tasks(tmp_path: Path
         assert statuses == {"spark-01": Status.OK, "spark-02": Status.SKIPPED}
 
 
-def test_run_once_runs_on_the_first_host_and_tells_all(tmp_path: Path) -> None:
+def test_run_once_runs_on_the_first_host_and_registers_on_all(tmp_path: Path) -> None:
     text = (
         "- name: once\n"
         "  command: echo {{ inventory_hostname }}\n"
@@ -311,7 +311,7 @@ def test_a_selection_without_hosts_is_an_error(
 
 def test_an_action_of_the_cluster_wants_the_whole_cluster(tmp_path: Path) -> None:
     text = "- hosts: spark-01\n  tasks: [{survey: }]\n"
-    with pytest.raises(PlaybookError, match="leave out spark-02"):
+    with pytest.raises(PlaybookError, match="leaves out spark-02"):
         play(tmp_path, text, open_link=Impossible)
 
 

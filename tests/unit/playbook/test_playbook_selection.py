@@ -82,9 +82,9 @@ def test_tasks_are_chosen(plays: tuple[Play, ...], asked: dict[str, object], nam
     [
         ({"tags": "rde"}, "no task has the tag 'rde'"),
         ({"skip_tags": "nope"}, "no task has the tag 'nope'"),
-        ({"start_at": "lst"}, "no task is called 'lst'"),
-        ({"start_at": "mend"}, "no task is called 'mend'"),
-        ({"tags": "untagged", "skip_tags": "untagged always"}, "no task is left"),
+        ({"start_at": "lst"}, "task 'lst' not found"),
+        ({"start_at": "mend"}, "task 'mend' not found"),
+        ({"tags": "untagged", "skip_tags": "untagged always"}, "no task is selected"),
     ],
 )
 def test_what_selects_nothing_is_an_error(

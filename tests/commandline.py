@@ -57,7 +57,7 @@ Child = subprocess.Popen[str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """How a command line ended."""
+    """Result of a command line."""
 
     code: int
     output: str
@@ -75,7 +75,7 @@ Type = Callable[..., Done]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """What happens to a command line while it waits after a line with `mark`."""
+    """An event for a command line that waits after a line with `mark`."""
 
     mark: str
     deed: Callable[[Child], object]

@@ -1,4 +1,4 @@
-"""Which tests run, in which order, for how long, and which may run at the same time."""
+"""Selection, order and time limit of the tests, and the scheduling of those that need the lab."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ LARGEST = 1 << 20  # bytes of a request
 
 
 def main() -> None:
-    """Serve until the test process is gone."""
+    """Serve until the test process has exited."""
     for name in PRELOADED:
         importlib.import_module(name)
     _import_tasks()

@@ -54,7 +54,8 @@ def attempt_once(run: RunContext, turn: Turn, applied: list[AppliedTurn]) -> Map
             _store_state(run, turn.action, turn.action.settle(run, plans))
             _register_variables(run, turn.task, plans)
     except HostError as error:
-        plans, errors = {}, {error.host: error}
+        plans = {}
+        errors = {error.host: error}
     outcomes = {name: plan.outcome(name) for name, plan in plans.items()}
     outcomes |= {name: _failed_outcome(name, error) for name, error in errors.items()}
     return {

@@ -124,7 +124,8 @@ class _PlaybookParser(TaskReader):
 
     def _included(self, node: positions.Map, word: str, inherited: Inherited) -> Block:
         self.keys(node, (*INCLUDED_KEYS, word), f"{word}, which includes tasks,")
-        given, path = node.get(word), find_data_file("playbooks", INCLUDED[word])
+        given = node.get(word)
+        path = find_data_file("playbooks", INCLUDED[word])
         if given is not None and given.data is not None:
             self.note(f"{word} takes no arguments", given.where)
         if word in self._open or path is None:

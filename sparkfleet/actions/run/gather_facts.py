@@ -35,8 +35,12 @@ class GatherFacts(Action[NoArgs]):
 
     def inspect(self, run: RunContext, connection: Connection) -> tuple[HostFacts, Survey]:
         """Read one host."""
-        settings, cluster = run.settings(connection.host), run.cluster.name
-        return inspect_host(connection, settings, cluster, fabric=run.options.nodes > 1)
+        return inspect_host(
+            connection,
+            run.settings(connection.host),
+            run.cluster.name,
+            fabric=run.options.nodes > 1,
+        )
 
     def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Planned:
         """Provide the facts, and each host's login user as a variable."""

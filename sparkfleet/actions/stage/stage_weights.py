@@ -65,7 +65,7 @@ class StageWeights(Action[NoArgs]):
         head = run.settings(run.cluster.head)
         warnings = find_file_warnings(served.model.manifest, head) if any(lacking.values()) else ()
         return Planned(
-            plans={name: _plan_host(orders, name) for name in inspected},
+            plans={name: _plan_host_transfers(orders, name) for name in inspected},
             provided=RunState(
                 weights=build_staged_weights(
                     [order.model for order in orders],
@@ -129,7 +129,7 @@ def _plan_orders(
     return orders
 
 
-def _plan_host(orders: tuple[TransferPlan, ...], name: str) -> Plan:
+def _plan_host_transfers(orders: tuple[TransferPlan, ...], name: str) -> Plan:
     plans = [(order.model.manifest, order.plans[name]) for order in orders]
     changes = tuple(_stage_change(manifest, plan) for manifest, plan in plans if plan.changes)
     verdicts = dict.fromkeys(verdict for _, plan in plans for verdict in plan.verdicts)

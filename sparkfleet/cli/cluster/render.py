@@ -86,13 +86,13 @@ class _Failures:
 
     def raise_first(self) -> None:
         """Raise the first failure, with those of further hosts in it, if there is one."""
-        errors = [_build_error(outcome) for outcome in self._outcomes]
+        errors = [_build_host_error(outcome) for outcome in self._outcomes]
         if errors:
             errors[0].others = tuple(errors[1:])
             raise errors[0]
 
 
-def _build_error(outcome: Outcome) -> HostError:
+def _build_host_error(outcome: Outcome) -> HostError:
     kind = UnreachableError if outcome.status is Status.UNREACHABLE else CommandError
     return kind(outcome.message, host=outcome.host, hint=outcome.hint)
 

@@ -67,18 +67,22 @@ DONE = (
     "docs/inventory.md",
     "docs/links.md",
     "inventories",
+    "sparkfleet/actions",
     "sparkfleet/doctor",
     "sparkfleet/facts",
     "sparkfleet/inventory",
     "sparkfleet/links",
+    "sparkfleet/playbook",
     "sparkfleet/yaml",
     "tests/doubles",
     "tests/golden",
+    "tests/unit/actions",
     "tests/unit/doctor",
     "tests/unit/facts",
     "tests/unit/house",
     "tests/unit/inventory",
     "tests/unit/links",
+    "tests/unit/playbook",
 )
 
 # Text that is not our English: (file, part of the text) and the reason.

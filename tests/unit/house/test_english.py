@@ -66,6 +66,8 @@ DONE = (
     "docs/glossary.md",
     "docs/inventory.md",
     "docs/links.md",
+    "docs/playbooks.md",
+    "docs/transaction.md",
     "inventories",
     "sparkfleet/actions",
     "sparkfleet/doctor",

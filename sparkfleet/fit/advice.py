@@ -1,4 +1,4 @@
-"""How to use one or two Sparks for a model: alone, two copies, or tensor parallel; pure."""
+"""Advice on one or two Sparks for a model: alone, two copies, or tensor parallel; pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sparkfleet.fit.cost_model import PUBLISHED, CostModel
-from sparkfleet.fit.interval import CannotTellError
+from sparkfleet.fit.interval import UnknownFigureError
 from sparkfleet.fit.memory import Fit, FitAnswer, NodeMemory, evaluate_nodes
 from sparkfleet.fit.model import ModelProfile
 from sparkfleet.fit.options import ServeOptions
@@ -20,7 +20,7 @@ HOLDS = (FitAnswer.FITS, FitAnswer.CLOSE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recommendation:
-    """What to do, and why."""
+    """The recommended choice and its reasons."""
 
     choice: str
     reasons: tuple[str, ...]
@@ -34,11 +34,11 @@ def recommend_topology(
     allowed: Sequence[int] = SIZES,
     cost_model: CostModel = PUBLISHED,
 ) -> Recommendation:
-    """Return the advice for nodes like the smallest of `rooms`; `allowed` are sizes of TP."""
+    """Return the advice for nodes like the fullest of `nodes`; `allowed` are sizes of TP."""
     fits = {tp: evaluate_fit_at(model, options, nodes, tp) for tp in allowed}
     alone = fits[allowed[0]]
     if alone.answer is FitAnswer.UNKNOWN:
-        return Recommendation(choice="cannot tell", reasons=(alone.why,))
+        return Recommendation(choice="unknown", reasons=(alone.why,))
     if alone.answer is FitAnswer.NOT or allowed[0] > 1:
         return _recommend_larger_size(fits)
     if len(allowed) == 1:
@@ -53,7 +53,8 @@ def recommend_topology(
 
 def list_tp_sizes(tp_min: int | None, tp_max: int | None) -> tuple[int, ...]:
     """Return the tensor-parallel sizes that a recipe is for."""
-    least, most = tp_min or 1, tp_max or SIZES[-1]
+    least = tp_min or 1
+    most = tp_max or SIZES[-1]
     return tuple(tp for tp in SIZES if least <= tp <= most) or (least,)
 
 
@@ -81,7 +82,7 @@ def _recommend_larger_size(fits: dict[int, Fit]) -> Recommendation:
             )
         reasons.append(f"TP={tp}: {fit.why}")
     return Recommendation(
-        choice="it does not fit", reasons=(*reasons, f"no larger size than TP={tp} is looked at")
+        choice="it does not fit", reasons=(*reasons, f"no size larger than TP={tp} was evaluated")
     )
 
 
@@ -94,7 +95,7 @@ def _compare_with_copies(
 ) -> Recommendation:
     try:
         gain = _estimate_tp_gain(model, options, cost_model)
-    except CannotTellError as error:
+    except UnknownFigureError as error:
         return Recommendation(choice="solo", reasons=(_describe_fit(alone), error.message))
     both = f"one stream at TP=2 is {gain:.2f} times as fast as on one Spark"
     copies = "two copies (`replicas`) answer twice as much at once, each as fast as one Spark"
@@ -114,5 +115,5 @@ def _estimate_tp_gain(model: ModelProfile, options: ServeOptions, cost_model: Co
         for tp in (1, 2)
     )
     if single is None or double is None:
-        raise CannotTellError("cannot tell what TP=2 gains: the model's shape is not known")
+        raise UnknownFigureError("unknown gain of TP=2: the shape of the model is not known")
     return double.high / single.high

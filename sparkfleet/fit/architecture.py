@@ -1,4 +1,4 @@
-"""A model's shape as values; a field that is None was not told, and is never zero."""
+"""A model's shape as values; a field that is None is unknown, which is not zero."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class Recurrent:
 class Experts:
     """The mixture of experts: how many, how many of them a token takes, and their widths.
 
-    `shared` is the width of what every token takes beside them; `latent` that of the vectors which
+    `shared` is the width of what every token takes in addition; `latent` that of the vectors which
     experts take and give where it is not the model's own (LatentMoE). The `dense_first` layers have
-    none. With `beside` every layer has its plain MLP too (Gemma 4).
+    none. With `parallel_mlp`, every layer has a plain MLP too (Gemma 4).
     """
 
     count: int | None
@@ -50,7 +50,7 @@ class Experts:
     shared: int | None = None
     latent: int | None = None
     dense_first: int = 0
-    beside: bool = False
+    parallel_mlp: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ class Architecture:
     """A model's shape; widths count elements, `context` tokens.
 
     `layer_types` has one word for each layer (see `fit.layers`), or None where the file does not
-    tell. `global_*` are those of full-attention layers that differ from the sliding ones.
+    say. `global_*` are those of full-attention layers that differ from the sliding ones.
     `shared_kv_layers` are the last ones, which keep no cache of their own. `code` names other
     repositories whose Python the model needs.
     """

@@ -1,4 +1,4 @@
-"""What a sequence leaves in the memory of one rank, layer by layer; pure.
+"""The cache of a sequence in the memory of one rank, layer by layer; pure.
 
 A KV head that cannot be split is on several ranks: with more ranks than KV heads each rank has one.
 The latent of MLA is whole on every rank. A state (Mamba-2, gated delta net) has the shape that vLLM
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from sparkfleet.fit import layers as kinds
 from sparkfleet.fit.architecture import Architecture, Latent, Recurrent
-from sparkfleet.fit.interval import CannotTellError
+from sparkfleet.fit.interval import UnknownFigureError
 
 BYTES = {  # of one element
     "float32": 4.0,
@@ -31,7 +31,7 @@ BYTES = {  # of one element
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerCache:
-    """What one layer keeps on one rank: bytes for each token, or for each sequence.
+    """The cache of one layer on one rank: bytes for each token, or for each sequence.
 
     With a `window` only that many tokens are kept.
     """
@@ -53,7 +53,7 @@ def list_layer_caches(
     """Return what each layer of the fullest pipeline stage keeps on one rank.
 
     `dtype` is that of the KV cache as vLLM writes it, or auto; `drafts` counts layers of a built-in
-    MTP head that are run too. Raises CannotTellError for what the config does not tell.
+    MTP head that are run too. Raises UnknownFigureError for what the config does not say.
     """
     layer_types = _require_layer_types(shape)
     width = element_bytes(shape, dtype)
@@ -76,14 +76,14 @@ def element_bytes(shape: Architecture, dtype: str) -> float:
     """Return the bytes of one element of the KV cache; `auto` is what the checkpoint says.
 
     A ModelOpt checkpoint that asks for it gets an fp8 cache without a flag (single-Spark document).
-    Raises CannotTellError.
+    Raises UnknownFigureError.
     """
     name = dtype.removeprefix("torch.").lower()
     if name == "auto":
         name = _find_checkpoint_dtype(shape) or (shape.dtype or "").lower()
     if name not in BYTES:
-        raise CannotTellError(
-            f"cannot tell how many bytes an element of the KV cache has: {name or 'no dtype'!r}",
+        raise UnknownFigureError(
+            f"unknown size of a KV cache element: {name or 'no dtype'!r}",
             hint="the config has no dtype; name it: --kv-cache-dtype of vllm_args",
         )
     return BYTES[name]
@@ -100,14 +100,14 @@ def _find_checkpoint_dtype(shape: Architecture) -> str | None:
 def _require_layer_types(shape: Architecture) -> tuple[str, ...]:
     if shape.layer_types is None:
         family = shape.model_type or shape.name or "this model"
-        raise CannotTellError(
-            f"cannot tell what kind the layers of {family} are: config.json has no list of them",
-            hint="no layer is taken to need nothing; measure one start: its log has the KV cache",
+        raise UnknownFigureError(
+            f"unknown layer types of {family}: config.json does not list them",
+            hint="start it once: vLLM's log shows the size of its KV cache",
         )
     if unknown := sorted(set(shape.layer_types) - set(kinds.LAYER_TYPES)):
-        raise CannotTellError(
-            f"cannot tell what layers of the kind {', '.join(unknown)} keep",
-            hint="no layer is taken to need nothing; measure one start: its log has the KV cache",
+        raise UnknownFigureError(
+            f"unknown cache of layers of type {', '.join(unknown)}",
+            hint="start it once: vLLM's log shows the size of its KV cache",
         )
     return shape.layer_types
 
@@ -140,50 +140,44 @@ def _build_layer_cache(
 
 def _count_head_bytes(shape: Architecture, width: float, *, tp: int, whole: bool = False) -> int:
     """Return the bytes of a token's keys and values; vLLM keeps both also where they are equal."""
-    heads, dim = shape.kv_heads, shape.head_dim
+    heads = shape.kv_heads
+    dim = shape.head_dim
     if whole:
-        heads, dim = shape.global_kv_heads or heads, shape.global_head_dim or dim
-    heads, dim = (
-        _require_config_field(heads, "num_key_value_heads"),
-        _require_config_field(dim, "head_dim"),
-    )
+        heads = shape.global_kv_heads or heads
+        dim = shape.global_head_dim or dim
+    heads = _require_config_field(heads, "num_key_value_heads")
+    dim = _require_config_field(dim, "head_dim")
     return round(2 * max(1, heads // tp) * dim * width)
 
 
 def _count_latent_bytes(shape: Architecture, width: float) -> int:
     latent = shape.latent or Latent(rank=None, rope_dim=None)
-    rank, rope = (
-        _require_config_field(latent.rank, "kv_lora_rank"),
-        _require_config_field(latent.rope_dim, "qk_rope_head_dim"),
-    )
+    rank = _require_config_field(latent.rank, "kv_lora_rank")
+    rope = _require_config_field(latent.rope_dim, "qk_rope_head_dim")
     return round((rank + rope) * width)
 
 
 def _count_state_bytes(shape: Architecture, state: Recurrent | None, name: str, tp: int) -> int:
     """Return the bytes of a sequence's state: the last inputs of the convolution, and the sums."""
     if state is None:
-        raise CannotTellError(f"cannot tell the state of the {name} layers: no such fields")
-    key_heads, key_dim = (
-        _require_config_field(state.key_heads, name),
-        _require_config_field(state.key_dim, name),
-    )
-    heads, dim = (
-        _require_config_field(state.value_heads, name),
-        _require_config_field(state.value_dim, name),
-    )
+        raise UnknownFigureError(f"unknown state of the {name} layers: no such fields")
+    key_heads = _require_config_field(state.key_heads, name)
+    key_dim = _require_config_field(state.key_dim, name)
+    heads = _require_config_field(state.value_heads, name)
+    dim = _require_config_field(state.value_dim, name)
     key_heads += -key_heads % tp  # groups are copied until they divide
     channels = heads * dim + 2 * key_heads * key_dim
     inputs = (_require_config_field(state.kernel, name) - 1) * channels // tp
     element = BYTES.get(shape.dtype or "")
     summed = BYTES.get(state.dtype or "", element)
     if element is None or summed is None:
-        raise CannotTellError(f"cannot tell the bytes of a {name} state: no dtype")
+        raise UnknownFigureError(f"unknown bytes of a {name} state: no dtype")
     return round(inputs * element + heads * dim * key_dim // tp * summed)
 
 
 def _require_config_field(value: int | None, name: str) -> int:
     if not value:
-        raise CannotTellError(f"cannot tell {name}: config.json does not have it")
+        raise UnknownFigureError(f"unknown {name}: config.json does not have it")
     return value
 
 

@@ -9,12 +9,13 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from sparkfleet.fit.config import Architecture, parse_model_config
-from sparkfleet.fit.interval import CannotTellError
+from sparkfleet.fit.interval import UnknownFigureError
 from sparkfleet.fit.model import ModelProfile
 from sparkfleet.fit.options import ServeOptions
 from sparkfleet.fit.weights import TensorGroup, Weights, estimate_shape_weights, sum_tensor_weights
 
-CONFIG, QUANTIZATION = "config.json", "hf_quant_config.json"
+CONFIG = "config.json"
+QUANTIZATION = "hf_quant_config.json"
 ShapeAnswer = Mapping[str, Any]
 
 
@@ -23,7 +24,7 @@ def build_model_profile(
 ) -> ModelProfile:
     """Return the model that `answer` describes, and its draft from `draft` or a folder of its own.
 
-    What cannot be told is in its `unknown`. Raises InputError for a config that is no config.
+    Its `unknown` lists what is missing. Raises InputError for an invalid config.
     """
     unknown: list[str] = []
     shape = _parse_shape(answer, CONFIG, unknown)
@@ -41,17 +42,17 @@ def build_model_profile(
 def _parse_shape(answer: ShapeAnswer, name: str, unknown: list[str]) -> Architecture | None:
     text = answer["files"].get(name)
     if text is None:
-        unknown.append(f"cannot tell the shape: there is no {name}")
+        unknown.append(f"unknown shape: {name} not found")
         return None
     shape = parse_model_config(text, file=name)
-    beside = answer["files"].get(QUANTIZATION)
-    if beside is None or shape.quantization:
+    separate = answer["files"].get(QUANTIZATION)
+    if separate is None or shape.quantization:
         return shape
-    return replace(shape, quantization=_parse_quantization(beside))
+    return replace(shape, quantization=_parse_quantization(separate))
 
 
 def _parse_quantization(text: str) -> Mapping[str, Any]:
-    """Return what ModelOpt writes beside a config that does not have it."""
+    """Return the quantization that ModelOpt writes to a file of its own."""
     try:
         tree = json.loads(text)
     except ValueError:
@@ -74,7 +75,7 @@ def _estimate_weights(
             if rows
             else estimate_shape_weights(shape, online)
         )
-    except CannotTellError as error:
+    except UnknownFigureError as error:
         unknown.append(error.message)
         return None
 
@@ -101,7 +102,7 @@ def _build_draft_profile(
         files = {} if text is None else {CONFIG: text}
         draft = {"files": files, "tensors": answer["drafts"][folder], "drafts": {}}
     if draft is None:
-        unknown.append(f"cannot tell what the draft model {speculation.model} takes: not found")
+        unknown.append(f"unknown size of the draft model {speculation.model}: not found")
         return None, None
     shape = _parse_shape(draft, CONFIG, unknown)
     return shape, _estimate_weights(draft["tensors"], shape, None, unknown)

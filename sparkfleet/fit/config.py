@@ -200,7 +200,7 @@ def _parse_experts(fields: ConfigFields) -> Experts:
         shared=shared or (count * width if count and width else None),
         latent=number("moe_latent_size"),
         dense_first=number("first_k_dense_replace") or 0,
-        beside=bool(fields.value("enable_moe_block")),
+        parallel_mlp=bool(fields.value("enable_moe_block")),
     )
 
 

@@ -31,7 +31,7 @@ class CostModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodeStep:
-    """What a step does on one rank: bytes that it reads, parts of layers, all-reduces."""
+    """The work of a step on one rank: bytes read, parts of layers, all-reduces."""
 
     read: float
     parts: int
@@ -61,7 +61,7 @@ def fit_cost_model(
     """Return the terms whose relative errors over `samples` are least in square.
 
     None is below zero; one that no sample has stays as in `first`. How much of a term is not as in
-    `first` counts `hold` times as an error does: samples of one model cannot tell the terms apart.
+    `first` counts `hold` times as an error does: samples of one model do not separate the terms.
     Each in turn is set to its best value with the others as they are, until nothing moves.
     """
     rows = [(s.step.read, s.step.parts, s.step.reduces) for s in samples]
@@ -88,7 +88,7 @@ def fit_cost_model(
 def calibrate_cost_model(samples: Sequence[Sample], first: CostModel) -> CostModel:
     """Return the terms of a cluster by what `serve.bench` measured there, held near `first`.
 
-    Their error is never told to be less than that of `first` while there are few samples.
+    With few samples, their error is at least that of `first`.
     """
     source = f"{len(samples)} figures of serve.bench here, held near {first.source}"
     model = fit_cost_model(samples, source=source, first=first, hold=HOLD)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sparkfleet.errors import InputError
 
 
-class CannotTellError(InputError):
+class UnknownFigureError(InputError):
     """The model's files do not say what is needed; the message names what is missing."""
 
 

@@ -1,6 +1,6 @@
-"""What kind each layer of a model is, from the fields that the families write it in; pure.
+"""Layer types of a model, from the fields in which each family lists them; pure.
 
-The words are those of transformers' `layer_types`; ours beside them are `latent_attention` (MLA),
+The words are those of transformers' `layer_types`, and in addition `latent_attention` (MLA),
 `mamba`, and `moe` and `mlp` for a layer that is nothing else.
 """
 
@@ -9,9 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-FULL, SLIDING, LATENT = "full_attention", "sliding_attention", "latent_attention"
-LINEAR, MAMBA = "linear_attention", "mamba"
-EXPERTS, DENSE = "moe", "mlp"
+FULL = "full_attention"
+SLIDING = "sliding_attention"
+LATENT = "latent_attention"
+LINEAR = "linear_attention"
+MAMBA = "mamba"
+EXPERTS = "moe"
+DENSE = "mlp"
 LAYER_TYPES = (FULL, SLIDING, LATENT, LINEAR, MAMBA, EXPERTS, DENSE)
 
 NEMOTRON = {"M": MAMBA, "*": FULL, "E": EXPERTS, "-": DENSE}
@@ -49,9 +53,9 @@ LATENT_FAMILIES = (
 
 
 def read_layer_types(fields: Mapping[str, Any], count: int | None) -> tuple[str, ...] | None:
-    """Return one word for each of `count` layers, or None where `fields` do not tell.
+    """Return one word for each of `count` layers, or None where `fields` do not say.
 
-    A word that nobody here knows is returned as it is written.
+    An unknown word is returned as it is written.
     """
     written = fields.get("layer_types") or fields.get("layers_block_type")
     if isinstance(written, list):
@@ -93,6 +97,7 @@ def _repeat_layer_type(fields: Mapping[str, Any], count: int) -> tuple[str, ...]
 
 def _drop_wide_window(fields: Mapping[str, Any], count: int) -> tuple[str, ...]:
     """Return full layers where the window is no shorter than the context (Phi), else nothing."""
-    context, window = fields.get("max_position_embeddings"), fields["sliding_window"]
+    context = fields.get("max_position_embeddings")
+    window = fields["sliding_window"]
     comparable = isinstance(context, int) and isinstance(window, int)
     return (FULL,) * count if comparable and window >= context else ()

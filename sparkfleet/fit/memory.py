@@ -2,7 +2,8 @@
 
 vLLM takes ``util`` of a node's memory. From that go the weights of the rank and what running takes
 (activations, CUDA graphs, the driver's part); the rest is KV cache, which has to hold one sequence
-of the longest length. On unified memory the whole has to be free beside everything else that runs.
+of the longest length. Unified memory has to hold all of it and
+everything else that runs.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from sparkfleet.fit.pool import BlockPool
 from sparkfleet.fit.requirements import GIB, MemoryRequirements
 from sparkfleet.quantities import format_memory as gib
 
-SPARK = 121.6 * GIB  # MemTotal of a Spark, facts section 1.5
+SPARK = 121.6 * GIB  # MemTotal of a Spark
 CLOSE = 2 * GIB  # by so much MemAvailable moves on a host that serves nothing
 
 
@@ -28,14 +29,14 @@ class FitAnswer(enum.StrEnum):
     FITS = "fits"
     CLOSE = "may not fit"
     NOT = "does not fit"
-    UNKNOWN = "cannot tell"
+    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeMemory:
-    """A node's memory, bytes: all of it, and what is available once ours has stopped, if known.
+    """A node's memory, bytes: all of it, and what is available without the deployment.
 
-    `kept` is set aside for its other services; below `guard` the memory guard ends the ranks.
+    `kept` is set aside for its other services; below `guard` the memory guard stops the ranks.
     """
 
     host: str
@@ -46,7 +47,7 @@ class NodeMemory:
 
     @property
     def free(self) -> float:
-        """What vLLM can have at most."""
+        """The most that vLLM can take."""
         return (self.total if self.available is None else self.available) - self.kept
 
     def util(self, left: float = 0) -> float:
@@ -119,7 +120,8 @@ def _estimate_claim(
 def _estimate_capacity(
     requirements: MemoryRequirements, pool: BlockPool, options: ServeOptions, cache: Interval
 ) -> dict[str, Interval]:
-    sizes, batched = (cache.low, cache.high), options.batched
+    sizes = (cache.low, cache.high)
+    batched = options.batched
     capacity = {"logged": Interval.of(*(pool.logged(size) for size in sizes))}
     if requirements.length:
         counts = (pool.sequences(size, requirements.length, batched) for size in sizes)
@@ -138,10 +140,11 @@ def _decide_answer(
         return FitAnswer.NOT, refusal
     if requirements.unknown:
         return FitAnswer.UNKNOWN, "; ".join(requirements.unknown)
-    fixed, sequence_bytes = requirements.fixed, requirements.sequence_bytes or 0
+    fixed = requirements.fixed
+    sequence_bytes = requirements.sequence_bytes or 0
     if options.kv_bytes is None and fixed and claim.low < fixed.high + sequence_bytes:
         return FitAnswer.CLOSE, (
-            f"beside weights and running, {gib(claim.low - fixed.high)} to "
+            f"next to the weights and the runtime, {gib(claim.low - fixed.high)} to "
             f"{gib(claim.low - fixed.low)} stay for a KV cache that needs {gib(sequence_bytes)}"
         )
     left = node.free - (claim.high if options.kv_bytes is None else claim.low)
@@ -159,12 +162,12 @@ def _explain_misfit(
     if options.kv_bytes is None and claim.low > node.free:
         return (
             f"util {options.util:g} takes {gib(claim.low)} of {gib(node.total)}, and "
-            f"{gib(node.free)} can be had{_format_reserved(node)}"
+            f"{gib(node.free)} is available{_format_reserved(node)}"
         )
     if sure > node.free:
         return (
-            f"it needs {gib(sure)} at least, and {gib(node.free)} can be "
-            f"had{_format_reserved(node)}"
+            f"it needs at least {gib(sure)}, and {gib(node.free)} is "
+            f"available{_format_reserved(node)}"
         )
     if options.kv_bytes is not None:
         return _explain_short_cache(requirements, options.kv_bytes)

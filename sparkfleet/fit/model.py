@@ -1,4 +1,4 @@
-"""What is known of a model, and what is not."""
+"""The profile of a model: what is known of it, and what is not."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from sparkfleet.fit.weights import Weights
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelProfile:
-    """A model's shape and weights, and those of the draft that is loaded beside it.
+    """A model's shape and weights, and those of the draft model that is loaded with it.
 
-    None is what nobody knows; `unknown` says why, a sentence each.
+    None is unknown; `unknown` says why, in one sentence each.
     """
 
     shape: Architecture | None = None

@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 
 from sparkfleet.fit import layers as kinds
 from sparkfleet.fit.architecture import Architecture, Experts, Recurrent
-from sparkfleet.fit.interval import CannotTellError
+from sparkfleet.fit.interval import UnknownFigureError
 
 UNGATED = ("relu2",)  # activations of an MLP of two matrices; others have three
 
 
 class ParameterRole(enum.StrEnum):
-    """What parameters are for; decides when they are read and how they are quantized."""
+    """The role of parameters; decides when they are read and how they are quantized."""
 
     EMBEDDING = "embedding"
     HEAD = "head"
@@ -42,14 +42,14 @@ class Part:
 
 
 def count_parameters(shape: Architecture) -> tuple[Part, ...]:
-    """Return the parameters by role; raises CannotTellError for what the config does not tell."""
+    """Return the parameters by role; raises UnknownFigureError for what the config does not say."""
     layer_types = shape.layer_types
     if layer_types is None or set(layer_types) - set(kinds.LAYER_TYPES):
-        raise CannotTellError("cannot count the parameters: config.json has no list of its layers")
-    hidden, vocab = (
-        _require_dimension(shape.hidden, "hidden_size"),
-        _require_dimension(shape.vocab, "vocab_size"),
-    )
+        raise UnknownFigureError(
+            "cannot count the parameters: config.json does not list its layers"
+        )
+    hidden = _require_dimension(shape.hidden, "hidden_size")
+    vocab = _require_dimension(shape.vocab, "vocab_size")
     parts = [Part(role=ParameterRole.EMBEDDING, count=vocab * hidden)]
     if shape.tied is not True:
         parts.append(Part(role=ParameterRole.HEAD, count=vocab * hidden))
@@ -92,13 +92,13 @@ def estimate_expert_share(experts: Experts | None, tokens: int = 1) -> float:
     Each takes its own, as if by chance.
     """
     if experts is None or not experts.count or not experts.per_token:
-        raise CannotTellError("cannot tell how many experts a token takes: no num_experts_per_tok")
+        raise UnknownFigureError("unknown number of experts per token: no num_experts_per_tok")
     return 1 - (1 - min(1, experts.per_token / experts.count)) ** tokens
 
 
 def _require_dimension(value: int | None, name: str) -> int:
     if not value:
-        raise CannotTellError(f"cannot count the parameters: config.json has no {name}")
+        raise UnknownFigureError(f"cannot count the parameters: config.json has no {name}")
     return value
 
 
@@ -120,11 +120,14 @@ def _count_mixer(shape: Architecture, layer_type: str) -> list[Part]:
 
 
 def _count_attention(shape: Architecture, hidden: int, layer_type: str) -> int:
-    heads, kv = _require_dimension(shape.heads, "num_attention_heads"), shape.kv_heads
+    heads = _require_dimension(shape.heads, "num_attention_heads")
+    kv = shape.kv_heads
     dim = shape.head_dim
     if layer_type == kinds.FULL:
-        kv, dim = shape.global_kv_heads or kv, shape.global_head_dim or dim
-    kv, dim = _require_dimension(kv, "num_key_value_heads"), _require_dimension(dim, "head_dim")
+        kv = shape.global_kv_heads or kv
+        dim = shape.global_head_dim or dim
+    kv = _require_dimension(kv, "num_key_value_heads")
+    dim = _require_dimension(dim, "head_dim")
     alike = shape.keys_are_values and layer_type == kinds.FULL
     return hidden * dim * (heads * (3 if shape.gated_attention else 2) + kv * (1 if alike else 2))
 
@@ -132,12 +135,10 @@ def _count_attention(shape: Architecture, hidden: int, layer_type: str) -> int:
 def _count_latent_attention(shape: Architecture, hidden: int) -> int:
     latent = shape.latent
     if latent is None:
-        raise CannotTellError("cannot count the parameters: config.json has no kv_lora_rank")
+        raise UnknownFigureError("cannot count the parameters: config.json has no kv_lora_rank")
     heads = _require_dimension(shape.heads, "num_attention_heads")
-    rank, rope = (
-        _require_dimension(latent.rank, "kv_lora_rank"),
-        _require_dimension(latent.rope_dim, "qk_rope_head_dim"),
-    )
+    rank = _require_dimension(latent.rank, "kv_lora_rank")
+    rope = _require_dimension(latent.rope_dim, "qk_rope_head_dim")
     nope = _require_dimension(latent.nope_dim, "qk_nope_head_dim")
     value = _require_dimension(latent.value_dim, "v_head_dim")
     width = heads * (nope + rope)
@@ -160,7 +161,7 @@ def _count_linear_attention(state: Recurrent | None, hidden: int) -> int:
 
 def _require_state_dimensions(state: Recurrent | None, name: str) -> tuple[int, int, int, int]:
     if state is None:
-        raise CannotTellError(f"cannot count the parameters of {name}: no such fields")
+        raise UnknownFigureError(f"cannot count the parameters of {name}: no such fields")
     fields = (state.key_heads, state.key_dim, state.value_heads, state.value_dim)
     first, second, third, fourth = (
         _require_dimension(value, f"fields of {name}") for value in fields
@@ -177,7 +178,7 @@ def _count_feed_forward(shape: Architecture, layer_type: str, at: int) -> list[P
         return [_count_mlp(shape)] if layer_type == kinds.DENSE else []
     if shape.experts is None or at < shape.experts.dense_first:
         return [_count_mlp(shape)]
-    return [*_count_experts(shape), *([_count_mlp(shape)] if shape.experts.beside else [])]
+    return [*_count_experts(shape), *([_count_mlp(shape)] if shape.experts.parallel_mlp else [])]
 
 
 def _count_last_feed_forward(shape: Architecture) -> list[Part]:
@@ -191,23 +192,24 @@ def _count_mlp(shape: Architecture) -> Part:
 
 
 def _count_experts(shape: Architecture) -> list[Part]:
-    experts, hidden = shape.experts, _require_dimension(shape.hidden, "hidden_size")
+    experts = shape.experts
+    hidden = _require_dimension(shape.hidden, "hidden_size")
     if experts is None:
-        raise CannotTellError("cannot count the experts: config.json has no number of them")
+        raise UnknownFigureError("cannot count the experts: config.json has no number of them")
     width = experts.latent or hidden
     expert = (
         _count_mlp_matrices(shape)
         * width
         * _require_dimension(experts.intermediate, "moe_intermediate_size")
     )
-    beside = _count_mlp_matrices(shape) * hidden * (experts.shared or 0)
+    shared = _count_mlp_matrices(shape) * hidden * (experts.shared or 0)
     if experts.latent:
-        beside += 2 * hidden * experts.latent
+        shared += 2 * hidden * experts.latent
     count = _require_dimension(experts.count, "number of experts")
     return [
         Part(role=ParameterRole.ROUTED, count=count * expert),
         Part(role=ParameterRole.ROUTER, count=count * hidden),
-        Part(role=ParameterRole.SHARED, count=beside),
+        Part(role=ParameterRole.SHARED, count=shared),
     ]
 
 

@@ -1,4 +1,4 @@
-"""How vLLM cuts the memory of the KV cache into blocks, and how many tokens that makes; pure.
+"""The blocks of vLLM's KV cache, and the number of tokens that they hold; pure.
 
 Layers that keep the same are a type; each type is split into groups of equal depth, and a block
 holds `block` tokens of one group. Where types differ, blocks are made to be of equal bytes: a type
@@ -68,7 +68,8 @@ class BlockPool:
 
     def longest(self, size: float, batched: int, *, most: int) -> int:
         """Return the longest sequence that fits in `size` bytes, up to `most` tokens."""
-        low, high = 0, most
+        low = 0
+        high = most
         while low < high:
             middle = (low + high + 1) // 2
             if self.sequence_bytes(middle, batched) <= size:
@@ -86,7 +87,8 @@ def build_block_pool(rows: tuple[LayerCache, ...], *, block: int = BLOCK) -> Blo
     if len({(row.window, bool(row.state_bytes)) for row in types}) == 1:
         return _build_uniform_pool(rows, block)
     page = _compute_page_bytes(types, block)
-    fewest, most = min(types.values()), max(types.values())
+    fewest = min(types.values())
+    most = max(types.values())
     depth = most if most < fewest * NEARLY_EQUAL else fewest
     groups = tuple(_split_cache_groups(types, page, depth, block))
     return BlockPool(groups=groups, block_bytes=page * depth)

@@ -15,7 +15,7 @@ from typing import Any
 from sparkfleet.expressions import compile_regex
 from sparkfleet.fit.architecture import Architecture
 from sparkfleet.fit.cache import BYTES
-from sparkfleet.fit.interval import CannotTellError, Interval
+from sparkfleet.fit.interval import Interval, UnknownFigureError
 from sparkfleet.fit.parameters import ParameterRole, Part
 
 NVFP4 = 4 / 8 + 1 / 16  # four bits, and a scale of eight for every sixteen
@@ -47,11 +47,11 @@ def estimate_part_bytes(shape: Architecture, part: Part, online: str | None = No
     """Return the bytes of `part`; `online` is a ``--quantization`` that converts while loading.
 
     It halves only weights of 16 bits: what is stored in fewer stays as it is. Raises
-    CannotTellError for a scheme that nobody here knows.
+    UnknownFigureError for an unknown scheme.
     """
     plain = BYTES.get(shape.dtype or "")
     if plain is None:
-        raise CannotTellError("cannot tell the bytes of a weight: config.json has no dtype")
+        raise UnknownFigureError("unknown bytes of a weight: config.json has no dtype")
     if part.role not in MODULES:
         return Interval.of(part.count * plain)
     if shape.quantization:
@@ -67,13 +67,13 @@ def estimate_part_bytes(shape: Architecture, part: Part, online: str | None = No
 def find_online_bytes(online: str | None) -> float | None:
     """Return the bytes that `online` makes of a weight of 16 bits; None where it makes nothing.
 
-    Raises CannotTellError.
+    Raises UnknownFigureError.
     """
     if online is None:
         return None
     if online not in ONLINE:
-        raise CannotTellError(
-            f"cannot tell what --quantization {online} makes of weights that are not stored so",
+        raise UnknownFigureError(
+            f"cannot determine what --quantization {online} makes of 16-bit weights",
             hint="known here for weights of 16 bits: " + ", ".join(ONLINE),
         )
     return ONLINE[online]
@@ -85,7 +85,7 @@ def _estimate_quantized_bytes(shape: Architecture, part: Part, plain: float) -> 
         return Interval.of(part.count * plain)  # OpenAI quantizes experts only
     sizes = sorted(_list_scheme_bytes(shape.quantization))
     if not sizes:
-        raise CannotTellError(f"cannot tell the bytes of weights quantized by {method or '?'!r}")
+        raise UnknownFigureError(f"unknown bytes of weights quantized by {method or '?'!r}")
     return Interval.of(sizes[0], sizes[-1]).times(part.count)
 
 
@@ -109,9 +109,10 @@ def _list_scheme_bytes(config: Mapping[str, Any]) -> Iterator[float]:
 
 
 def _compute_scheme_bytes(scheme: Mapping[str, Any]) -> float:
-    bits, group = scheme.get("num_bits"), scheme.get("group_size")
+    bits = scheme.get("num_bits")
+    group = scheme.get("group_size")
     if not isinstance(bits, int) or bits < 1:
-        raise CannotTellError("cannot tell the bytes of a weight: the scheme has no num_bits")
+        raise UnknownFigureError("unknown bytes of a weight: the scheme has no num_bits")
     if bits == 4 and scheme.get("type") == "float":
         return NVFP4 if group == 16 else MXFP4
     return bits / 8 + (SCALE / group if isinstance(group, int) and group > 0 else 0)
@@ -140,4 +141,4 @@ def _compile_module_pattern(text: str) -> re.Pattern[str]:
     try:
         return compile_regex(text)
     except re.error as error:
-        raise CannotTellError(f"cannot tell what {text!r} of quantization_config means") from error
+        raise UnknownFigureError(f"invalid pattern in quantization_config: {text!r}") from error

@@ -1,18 +1,18 @@
-"""What a start needs on each rank: weights, what running takes, and the KV cache; pure."""
+"""Memory needed on each rank: weights, runtime and KV cache; pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from sparkfleet.fit.cache import list_layer_caches
-from sparkfleet.fit.interval import NOTHING, CannotTellError, Interval
+from sparkfleet.fit.interval import NOTHING, Interval, UnknownFigureError
 from sparkfleet.fit.model import ModelProfile
 from sparkfleet.fit.options import ServeOptions
 from sparkfleet.fit.pool import BlockPool, build_block_pool
 
 GIB = 1 << 30
 RUNNING = Interval.of(4 * GIB, 8 * GIB)
-"""What running takes beside weights and KV cache.
+"""Memory of the runtime, in addition to weights and KV cache.
 
 One published start names all parts: 0.85 x 121.6 - 15.76 - 81.8 = 5.8 GiB (52-toks document).
 """
@@ -21,7 +21,7 @@ RUNNING_EAGER = Interval.of(2 * GIB, 6 * GIB)  # without CUDA graphs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryRequirements:
-    """What a start needs on each rank, bytes; None where it cannot be told."""
+    """Memory needed on each rank, bytes; None where it is unknown."""
 
     weights: Interval | None
     draft: Interval
@@ -39,25 +39,26 @@ class MemoryRequirements:
 
     @property
     def sure(self) -> float:
-        """What is needed beyond doubt, KV cache left out."""
+        """The memory that is certainly needed, without KV cache."""
         return (self.weights.low if self.weights else 0) + self.draft.low
 
 
 def estimate_requirements(model: ModelProfile, options: ServeOptions) -> MemoryRequirements:
-    """Return what `start` of `model` needs on each rank."""
+    """Return the memory that `model` needs on each rank."""
     unknown = list(model.unknown)
     weights = model.weights and _estimate_rank_weights(model, options)
     if weights is None and not unknown:
-        unknown.append("cannot tell the weights: there is nothing to read them from")
+        unknown.append("unknown weights: no file of the model was read")
     length = options.length or (model.shape.context if model.shape else None)
-    blocks, sequence_bytes = None, None
+    blocks = None
+    sequence_bytes = None
     try:
         blocks = _estimate_block_pool(model, options)
         sequence_bytes = blocks.sequence_bytes(length, options.batched) if length else None
-    except CannotTellError as error:
+    except UnknownFigureError as error:
         unknown.append(error.message)
     if length is None and model.shape:
-        unknown.append("cannot tell the longest context: give --max-model-len")
+        unknown.append("unknown context length: pass --max-model-len")
     return MemoryRequirements(
         weights=weights or None,
         draft=model.draft.resident.times(1 / options.tp) if model.draft else NOTHING,
@@ -74,7 +75,8 @@ def _estimate_rank_weights(model: ModelProfile, options: ServeOptions) -> Interv
     """Return the weights of a rank; a built-in draft counts only where it is asked for."""
     if model.weights is None:
         return None
-    whole, drafts = model.weights.resident, model.weights.drafts
+    whole = model.weights.resident
+    drafts = model.weights.drafts
     if options.speculation is None or options.speculation.model is not None:
         whole = Interval.of(whole.low - drafts.low, whole.high - drafts.high)
     return whole.times(1 / options.nodes)
@@ -82,7 +84,7 @@ def _estimate_rank_weights(model: ModelProfile, options: ServeOptions) -> Interv
 
 def _estimate_block_pool(model: ModelProfile, options: ServeOptions) -> BlockPool:
     if model.shape is None:
-        raise CannotTellError("cannot tell the KV cache: there is no config.json to read")
+        raise UnknownFigureError("unknown KV cache: config.json not found")
     speculation = options.speculation
     built_in = speculation is not None and speculation.model is None
     drafts = model.shape.draft_layers if built_in else 0

@@ -1,4 +1,4 @@
-"""How fast a model can decode: what every step reads, over the bandwidth of memory; pure.
+"""Decode speed: the bytes that every step reads, over the memory bandwidth; pure.
 
 A step that makes one token for each sequence reads the active weights once and every sequence's
 KV cache. It takes the time to read that, a fixed time for each part of a layer (attention or MLP:
@@ -13,7 +13,7 @@ from sparkfleet.fit import layers as kinds
 from sparkfleet.fit.architecture import Architecture
 from sparkfleet.fit.cache import list_layer_caches, sum_cache_bytes
 from sparkfleet.fit.cost_model import PUBLISHED, CostModel, DecodeStep
-from sparkfleet.fit.interval import CannotTellError, Interval
+from sparkfleet.fit.interval import Interval, UnknownFigureError
 from sparkfleet.fit.model import ModelProfile
 from sparkfleet.fit.options import ServeOptions
 
@@ -54,7 +54,7 @@ def predict_decode_rate(
 ) -> DecodeRate:
     """Return the rate at which `sequences` decode with `context` tokens each in the cache.
 
-    Raises CannotTellError.
+    Raises UnknownFigureError.
     """
     shape = model.shape
     drafted = options.speculation.tokens if options.speculation else 0
@@ -87,10 +87,10 @@ def build_decode_step(shape: Architecture, options: ServeOptions, read: float) -
 def count_layer_parts(shape: Architecture) -> int:
     """Return the parts of all layers: two of each, one where a layer is a mixer or an MLP alone.
 
-    Raises CannotTellError.
+    Raises UnknownFigureError.
     """
     if shape.layers is None:
-        raise CannotTellError("cannot tell the speed: config.json has no num_hidden_layers")
+        raise UnknownFigureError("unknown speed: config.json has no num_hidden_layers")
     alone = {kinds.EXPERTS, kinds.DENSE} & set(shape.layer_types or ())
     return shape.layers * (1 if alone else 2)
 
@@ -98,16 +98,17 @@ def count_layer_parts(shape: Architecture) -> int:
 def _estimate_weight_reads(model: ModelProfile, options: ServeOptions, checked: int) -> Interval:
     """Return the bytes of weights that a rank reads to check so many tokens."""
     if model.weights is None:
-        raise CannotTellError("cannot tell the speed: the model's files are not there to read")
+        raise UnknownFigureError("unknown speed: the model's files were not read")
     read = model.weights.read(model.shape, checked).times(1 / options.tp)
     if not read.low:
-        raise CannotTellError("cannot tell the speed: nobody says how many parameters are active")
+        raise UnknownFigureError("unknown speed: the number of active parameters is not known")
     return read
 
 
 def _estimate_draft_reads(model: ModelProfile, options: ServeOptions) -> Interval:
     """Return the bytes that drafting reads in a step."""
-    speculation, weights = options.speculation, model.weights
+    speculation = options.speculation
+    weights = model.weights
     if speculation is None or weights is None:
         return Interval.of(0)
     passes = 1 if speculation.method in ONE_PASS else speculation.tokens

@@ -1,4 +1,4 @@
-"""What `serve.bench` measured on a cluster, as `speeds.json` on its head keeps it; pure."""
+"""Measurements of `serve.bench` on a cluster, kept in `speeds.json` on its head; pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class MeasuredStep:
 
     @property
     def kind(self) -> tuple[str, int, int, int]:
-        """What a newer measurement replaces."""
+        """The key by which a newer measurement replaces an older one."""
         return (self.recipe, self.nodes, self.requests, self.context)
 
 
@@ -46,7 +46,7 @@ def format_measurements(earlier: Sequence[MeasuredStep], news: Iterable[Measured
 
 
 def parse_measurements(text: str) -> tuple[MeasuredStep, ...]:
-    """Return what a file holds; nothing where it is none of ours, or of another form."""
+    """Return what a file holds; nothing for a file of another form."""
     try:
         content = json.loads(text)
         rows = content["measured"] if content["form"] == FORMAT_VERSION else ()

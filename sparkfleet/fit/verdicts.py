@@ -1,4 +1,4 @@
-"""What a fit means for a start: one verdict a node; pure."""
+"""Verdicts on the fit of a start, one for each node; pure."""
 
 from __future__ import annotations
 

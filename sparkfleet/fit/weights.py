@@ -1,4 +1,4 @@
-"""What of a model's weights stays in memory, and what every token has to read; pure.
+"""Weights that stay in memory, and those that every token has to read; pure.
 
 Three sources, the best one that is there: the tensors themselves, the shape in `config.json`, and
 the figures of a recipe.
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sparkfleet.fit.architecture import Architecture
-from sparkfleet.fit.interval import NOTHING, CannotTellError, Interval
+from sparkfleet.fit.interval import NOTHING, Interval, UnknownFigureError
 from sparkfleet.fit.parameters import ParameterRole, count_parameters, estimate_expert_share
 from sparkfleet.fit.precision import estimate_part_bytes, find_online_bytes
 
@@ -55,7 +55,7 @@ class Weights:
     def read(self, shape: Architecture | None, tokens: int = 1) -> Interval:
         """Return the bytes that one step reads to make or check `tokens` tokens at once.
 
-        Raises CannotTellError where there are experts and nobody says how many a token takes.
+        Raises UnknownFigureError where the number of experts per token is unknown.
         """
         if not self.routed.high:
             return self.always
@@ -66,13 +66,14 @@ class Weights:
 def sum_tensor_weights(
     tensors: Sequence[TensorGroup], shape: Architecture, online: str | None = None
 ) -> Weights:
-    """Return the weights that `tensors` are; raises CannotTellError where there are none."""
+    """Return the weights that `tensors` are; raises UnknownFigureError where there are none."""
     if not tensors:
-        raise CannotTellError("cannot tell the weights: there are no safetensors to read")
+        raise UnknownFigureError("unknown weights: no safetensors found")
     tied = not any(classify_tensors(row) is ParameterRole.HEAD for row in tensors)
     sums = dict.fromkeys(("resident", "always", "routed", "drafts"), 0.0)
     for row in tensors:
-        role, size = classify_tensors(row), _compute_loaded_bytes(row, shape, online)
+        role = classify_tensors(row)
+        size = _compute_loaded_bytes(row, shape, online)
         sums["resident"] += size
         if role is ParameterRole.ROUTED:
             sums["routed"] += size
@@ -110,7 +111,7 @@ def _compute_loaded_bytes(row: TensorGroup, shape: Architecture, online: str | N
 
 
 def estimate_shape_weights(shape: Architecture, online: str | None = None) -> Weights:
-    """Return the weights of a model of this shape; raises CannotTellError."""
+    """Return the weights of a model of this shape; raises UnknownFigureError."""
     rows = [
         (part.role, estimate_part_bytes(shape, part, online)) for part in count_parameters(shape)
     ]

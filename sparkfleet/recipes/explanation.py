@@ -1,4 +1,4 @@
-"""What a recipe sets, one value after the other: what it means, why, and which line set it."""
+"""The values that a recipe sets, each with its meaning, its reason and the line that set it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GROUPS = {"vllm_args": "Options of `vllm serve`", "vllm_env": "Environment of ev
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One value: a variable of ours, or one entry of a mapping.
+    """One value: a variable, or one entry of a mapping.
 
     `over` are the values that it wins over, the nearest first, with their places.
     """

@@ -19,22 +19,22 @@ from sparkfleet.yaml.nodes import Entry, Map, Node
 FOLDER = "playbooks/recipes"
 SUFFIXES = (".yml", ".yaml")
 MERGED = ("vllm_args", "vllm_env", "nccl_env", "log", "why", "checkpoint", "requires")
-EXPLAINED = ("vllm_args", "vllm_env")  # whose keys `why` tells of
+EXPLAINED = ("vllm_args", "vllm_env")  # whose keys `why` explains
 
 
-def locate_recipe(name: str, *, beside: Path | None = None, where: Where | None = None) -> Path:
-    """Return the file of recipe `name`: one of the catalogue, or a path, from `beside` if given.
+def locate_recipe(name: str, *, folder: Path | None = None, where: Where | None = None) -> Path:
+    """Return the file of recipe `name`: one of the catalogue, or a path, from `folder` if given.
 
     Raises RecipeError where there is none.
     """
     is_path = name.endswith(SUFFIXES)
-    path = (beside or Path()) / name if is_path else find_data_file(FOLDER, f"{name}.yml")
+    path = (folder or Path()) / name if is_path else find_data_file(FOLDER, f"{name}.yml")
     if path is None or not path.is_file():
         hint = suggest_similar(
             Path(name).stem, list_data_files(FOLDER, ".yml"), lister="recipes.list"
         )
         kind = "file" if is_path else "recipe"
-        raise RecipeError(f"there is no {kind} {name!r}", where=where, hint=hint)
+        raise RecipeError(f"{kind} {name!r} not found", where=where, hint=hint)
     return path
 
 
@@ -51,11 +51,11 @@ def _follow_extends(path: Path, above: tuple[Path, ...]) -> Iterator[Map]:
         return
     if not isinstance(named.data, str):
         raise RecipeError(
-            f"extends names one recipe, not {named.data!r}",
+            f"extends: expected the name of one recipe (got {named.data!r})",
             where=named.where,
             hint="write: extends: NAME",
         )
-    base = locate_recipe(named.data, beside=path.parent, where=named.where)
+    base = locate_recipe(named.data, folder=path.parent, where=named.where)
     visited = (*above, path)
     if base.resolve() in {file.resolve() for file in visited}:
         names = " -> ".join(file.stem for file in (*visited, base))
@@ -70,7 +70,7 @@ def _read_recipe_tree(path: Path) -> Map:
     if not isinstance(tree, Map):
         message = "the recipe is empty"
         if tree.data is not None:
-            message = f"a recipe is a mapping, not {tree.data!r}"
+            message = f"a recipe must be a mapping (got {tree.data!r})"
         raise RecipeError(message, where=tree.where, hint="start with: vllm_model: OWNER/MODEL")
     return tree
 

@@ -1,6 +1,6 @@
-"""What the options of vLLM that recipes set mean, in plain words (guide section 8, and vLLM's own).
+"""The options of vLLM that recipes set, explained in plain words (from vLLM's own help).
 
-For somebody who never saw vLLM; our own variables have their help in the table of variables.
+For readers who are new to vLLM; sparkfleet's own variables have their help in their table.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 OPTIONS: Mapping[str, str] = {
     "async-scheduling": "plan the next step while the GPU still works on this one",
     "attention-backend": "which program computes attention; vLLM chooses one if this is not set",
-    "default-chat-template-kwargs": "what the model's chat template is told for every request",
+    "default-chat-template-kwargs": "values that the model's chat template gets for every request",
     "dtype": "the number format to compute in; auto is the checkpoint's own",
     "enable-auto-tool-choice": "let the model decide to call a tool; needs tool-call-parser",
     "enable-chunked-prefill": "read long prompts in pieces, between the answers of others",
@@ -32,7 +32,7 @@ OPTIONS: Mapping[str, str] = {
     "moe-backend": "which program computes the experts of a mixture",
     "override-generation-config": "values that replace some of the model's generation_config.json",
     "quantization": "how the weights are packed into few bits",
-    "reasoning-parser": "how thoughts are told from the answer, so that clients get both apart",
+    "reasoning-parser": "how reasoning is separated from the answer that clients get",
     "reasoning-parser-plugin": "a file with a reasoning parser that vLLM does not have itself",
     "speculative-config": "a small draft proposes the next tokens and the model checks them in one "
     "pass: the same answer, sooner, for one request at a time",

@@ -1,4 +1,4 @@
-"""What a recipe tells about itself, beside the variables that it sets."""
+"""Metadata of a recipe, in addition to the variables that it sets."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogLines:
-    """Texts that the log of a right start holds, and texts that tell of a wrong one."""
+    """Texts that the log of a correct start contains, and texts that indicate a wrong one."""
 
     expect: tuple[str, ...] = ()
     forbid: tuple[str, ...] = ()

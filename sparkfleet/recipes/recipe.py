@@ -1,7 +1,7 @@
-"""A recipe: what it takes to serve one model, as variables of ours in one YAML file.
+"""A recipe: everything needed to serve one model, as variables in one YAML file.
 
-Beside the variables, which an inventory can override, it says what the model is, what it needs,
-what its log looks like, how fast others found it, and why every unusual value is there.
+As well as the variables, which an inventory can override, it has facts about the model, required
+versions, expected log lines, published speeds, and a reason for every unusual value.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class Recipe:
 
     `tp_max` is the largest tensor-parallel size that the model's authors vouch for, `tp_min` the
     smallest number of Sparks that hold it. `gated` is None where the source does not say. `why`
-    gives reasons by the name of an option, a variable of the environment or of ours. `extends`
-    names the recipes that it is laid over, the nearest first. `places` tells where each key
-    stands, as ``checkpoint``, ``checkpoint.format``, ``speeds.0``.
+    gives reasons by the name of an option, an environment variable or a variable. `extends`
+    names the recipes that it is laid over, the nearest first. `places` is the position of each
+    key, as ``checkpoint``, ``checkpoint.format``, ``speeds.0``.
     """
 
     name: str
@@ -68,11 +68,10 @@ def load_recipe(name: str) -> Recipe:
     """
     path = locate_recipe(name)
     trees = load_chain(path)
-    tree, reader = merge_chain(trees), RecipeReader()
-    variables, metadata = (
-        schema.read_recipe_variables(tree, reader),
-        schema.read_metadata(tree, reader),
-    )
+    tree = merge_chain(trees)
+    reader = RecipeReader()
+    variables = schema.read_recipe_variables(tree, reader)
+    metadata = schema.read_metadata(tree, reader)
     if reader.problems:
         raise RecipeError.of(reader.problems)
     names = tuple(Path(base.source.file).stem for base in trees[1:])

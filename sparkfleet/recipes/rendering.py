@@ -17,7 +17,7 @@ def render_recipe_variables(variables: Mapping[str, Value], host: Host) -> dict[
     """Return a recipe's `variables` for `host`, whose own a template may use.
 
     Raises RecipeError at the entry for a template that fails, and for one that gives an empty text:
-    an API key that nobody exported would leave an endpoint open to all.
+    an API key that is not exported would leave an endpoint open to all.
     """
     context = {"inventory_hostname": host.name}
     context |= {name: value.data for name, value in host.vars.items()}

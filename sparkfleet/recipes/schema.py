@@ -1,4 +1,4 @@
-"""What the keys of a recipe hold: its variables, and what it tells about itself."""
+"""The keys of a recipe: its variables and its metadata."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ KEYS = ("extends", *METADATA_READERS)
 
 
 def read_metadata(tree: Map, reader: RecipeReader) -> dict[str, Any]:
-    """Return what the recipe tells about itself, as fields of Recipe."""
+    """Return the metadata of the recipe, as fields of Recipe."""
     metadata = {
         key.data: METADATA_READERS[key.data](reader, node, key.data)
         for key, node in tree.items()
@@ -162,14 +162,14 @@ def read_metadata(tree: Map, reader: RecipeReader) -> dict[str, Any]:
 
 
 def _check_reasons(tree: Map, reader: RecipeReader) -> None:
-    """Keep `why` from telling of what is not there."""
+    """Report reasons for values that the recipe does not set."""
     reasons = tree.get("why")
     if not isinstance(reasons, Map):
         return
     keys = _list_keys(tree) + [name for key in EXPLAINED for name in _list_keys(tree.get(key))]
     for key in reasons.names():
         if key.data not in keys:
-            message = f"why tells of {key.data!r}, which the recipe does not set"
+            message = f"why explains {key.data!r}, which the recipe does not set"
             reader.add_problem(message, key.where, did_you_mean(str(key.data), keys))
 
 
@@ -197,5 +197,5 @@ def read_recipe_variables(tree: Map, reader: RecipeReader) -> dict[str, Value]:
 
 
 def _is_host_setting(name: str, data: Any) -> bool:
-    """Return whether a value says where a host keeps what is ours, which every task must find."""
+    """Return whether a value says where a host keeps state, which every task must find."""
     return name == "cluster_dir" or (name, data) == ("weights_strategy", "shared")

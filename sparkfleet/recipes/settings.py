@@ -1,7 +1,7 @@
-"""What one host is to do: every variable of ours, with the value that wins and its origin.
+"""The settings of one host: every variable, with the value that wins and its origin.
 
 From weak to strong: the table's default, the recipe, the inventory (itself by Ansible's rules,
-``--set`` last). Mappings of ours (`vllm_args`, `vllm_env`, `nccl_env`) of recipe and inventory are
+``--set`` last). Mappings (`vllm_args`, `vllm_env`, `nccl_env`) of recipe and inventory are
 laid over each other key by key; a key set to null takes it away again. Everything else is replaced
 whole.
 """
@@ -23,7 +23,7 @@ from sparkfleet.vllm.options import VllmOptions, read_vllm_options
 T = TypeVar("T")
 LAID_OVER = (Kind.MAPPING, Kind.ENVIRONMENT)
 DEFAULT = Where(file="default")
-UNSHARED_CLUSTER_DIR = "~/.local/state/sparkfleet/clusters"  # beside what a control machine keeps
+UNSHARED_CLUSTER_DIR = "~/.local/state/sparkfleet/clusters"
 
 
 def overlay_recipe(host: Host, recipe: Recipe, *, as_written: bool = False) -> Host:
@@ -65,7 +65,7 @@ class Settings:
     given: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
 
     def with_variables(self, variables: Mapping[str, Value]) -> Settings:
-        """Return these settings with `variables` of ours laid over them."""
+        """Return these settings with `variables` laid over them."""
         host_vars = self.host.vars
         merged = {
             name: _merge_values(name, value, host_vars.get(name))
@@ -74,14 +74,14 @@ class Settings:
         return replace(self, host=replace(self.host, vars={**host_vars, **merged}))
 
     def value(self, name: str) -> Any:
-        """Return the value that wins, or None where nobody gave one."""
+        """Return the value that wins, or None where it is not set."""
         return self.host.get(name, VARIABLES[name].default)
 
     @property
     def cluster_dir(self) -> str:
-        """The folder of the host in which each cluster has one for what is ours; never shared.
+        """The folder of the host in which each cluster has its own for its state; never shared.
 
-        It is beside the weights, but for those that lie in one store for all hosts.
+        It is next to the weights, unless those are in one store for all hosts.
         """
         if stated := self.text("cluster_dir"):
             return stated
@@ -90,7 +90,7 @@ class Settings:
 
     @property
     def brings_weights(self) -> bool:
-        """Whether runs write to weights_dir; the other strategies only verify what is there."""
+        """Whether runs write to weights_dir; the other strategies only verify its content."""
         return self.text("weights_strategy") not in ("shared", "present")
 
     def origin(self, name: str, key: str | None = None) -> Where:
@@ -110,7 +110,7 @@ class Settings:
         return None
 
     def text(self, name: str) -> str:
-        """Return a text; an empty one where nobody gave it."""
+        """Return text; empty where it is not set."""
         value = self.value(name)
         return "" if value is None else str(value)
 
@@ -145,7 +145,7 @@ class Settings:
             ) from error
 
     def mapping(self, name: str) -> Mapping[str, Any]:
-        """Return a mapping, empty where nobody gave one."""
+        """Return a mapping, empty where it is not set."""
         return self.value(name) or {}
 
     @property

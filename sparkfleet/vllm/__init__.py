@@ -1,1 +1,1 @@
-"""What vLLM prints and measures: log milestones and metrics."""
+"""Knowledge of vLLM itself: its options, releases, log milestones and metrics."""

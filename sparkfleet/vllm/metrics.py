@@ -1,4 +1,4 @@
-"""What an endpoint does between two looks at its counters; pure."""
+"""Rates of an endpoint between two readings of its counters; pure."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a starting engine is doing, read from the lines of its log.
+"""The progress of a starting engine, read from the lines of its log.
 
 Pure: text in, values out. Any line may be cut, empty or foreign; none raises. The messages are
-those of vLLM 0.20.2 and 0.32.0, Ray 2.55 and huggingface_hub, from recorded logs (``lab.md``) and
+those of vLLM 0.20.2 and 0.32.0, Ray 2.55 and huggingface_hub, from recorded logs and
 from the sources of the installed engine.
 """
 
@@ -30,7 +30,7 @@ _COPIED = re.compile(r"Copying the following environment variables[^:]*: \[(?P<n
 
 
 class Phase(enum.StrEnum):
-    """What a rank is doing, in the order of a start."""
+    """The stages of a rank, in the order of a start."""
 
     IMPORTING = "importing"
     RESOLVING = "resolving model"
@@ -47,7 +47,7 @@ class Phase(enum.StrEnum):
 
 _PERCENT = r"\d+%(?: Completed \||\|[^|]*\|) *(?P<done>\d+)/(?P<total>\d+)"
 
-# First match wins. "is bigger than a reserved number" is logged when the placement group stands,
+# First match wins. "is bigger than a reserved number" is logged once the placement group is ready,
 # "group leader" and "headless" when an mp executor starts: from there the worker processes import.
 _PHASES: tuple[tuple[Phase, re.Pattern[str]], ...] = tuple(
     (phase, re.compile(pattern))
@@ -94,7 +94,7 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Milestone:
-    """A line that tells what a rank does; `done` of `total` shards, files or graphs."""
+    """A line that reports the stage of a rank; `done` of `total` shards, files or graphs."""
 
     rank: int | None
     address: str | None
@@ -113,7 +113,7 @@ class Milestone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankPlacement:
-    """Where a rank runs; `address` None is the host that wrote the log (the head, under Ray)."""
+    """The place of a rank; `address` None is the host that wrote the log (the head, under Ray)."""
 
     rank: int
     address: str | None
@@ -121,7 +121,7 @@ class RankPlacement:
 
 
 def parse_log_line(line: str) -> LogLine:
-    """Return `line` without prefixes; of a progress bar's redraws the last one stands."""
+    """Return `line` without prefixes; of a progress bar's redraws only the last one remains."""
     sources, rest = _strip_prefixes(ANSI.sub("", line))
     drawn = [part for part in rest.split("\r") if part.strip()]
     more, text = _strip_prefixes(drawn[-1] if drawn else "")
@@ -146,7 +146,7 @@ def parse_log_lines(log: str) -> Iterator[LogLine]:
 
 
 def parse_milestone(line: str) -> Milestone | None:
-    """Return the milestone that `line` is, or None where it tells nothing about progress.
+    """Return the milestone that `line` is, or None where it says nothing about progress.
 
     The rank is given only where the line itself names it; `placement` knows the rest.
     """
@@ -167,7 +167,7 @@ def parse_milestone(line: str) -> Milestone | None:
 
 
 def find_rank_placements(log: str) -> tuple[RankPlacement, ...]:
-    """Return which process holds which rank, by rank, as far as `log` tells.
+    """Return which process holds which rank, by rank, as far as `log` shows.
 
     Ray shows a line that several workers write only once, so that a rank's own lines can be
     missing: the only worker process without a rank then holds the only rank without a process.
@@ -184,7 +184,8 @@ def find_rank_placements(log: str) -> tuple[RankPlacement, ...]:
             seats[rank] = (entry.address, entry.pid)
         if match := _RANK.search(entry.text):
             size = int(match["size"] or match["of"])
-    unranked, empty = workers - set(seats.values()), set(range(size)) - set(seats)
+    unranked = workers - set(seats.values())
+    empty = set(range(size)) - set(seats)
     if len(unranked) == len(empty) == 1:
         seats[empty.pop()] = unranked.pop()
     return tuple(
@@ -202,7 +203,8 @@ def find_latest_milestones(log: str) -> dict[int | None, Milestone]:
     ranks = {(seat.address, seat.pid): seat.rank for seat in find_rank_placements(log)}
     milestones: dict[int | None, Milestone] = {}
     for milestone in filter(None, map(parse_milestone, log.split("\n"))):
-        pid, rank = milestone.pid, milestone.rank
+        pid = milestone.pid
+        rank = milestone.rank
         if rank is None and pid is not None:
             rank = ranks.get((milestone.address, pid))
         milestones[rank] = dataclasses.replace(milestone, rank=rank)
@@ -212,7 +214,7 @@ def find_latest_milestones(log: str) -> dict[int | None, Milestone]:
 def find_copied_variables(log: str) -> tuple[str, ...]:
     """Return the names that vLLM says it copies from the head to the Ray workers.
 
-    Source: failure 88 of ``facts/dgx-spark.md``.
+    Source: the log line of vllm/ray/ray_env.py.
     """
     matches = (match["names"] for match in map(_COPIED.search, log.split("\n")) if match)
     return tuple(dict.fromkeys(name for names in matches for name in re.findall(r"'(\w+)'", names)))
@@ -227,7 +229,7 @@ def _strip_prefixes(text: str) -> tuple[list[str], str]:
 
 
 def _find_rank(entry: LogLine) -> int | None:
-    """Return the rank that a line names; a TP rank is one only without PP and DP beside it."""
+    """Return the rank that a line names; a TP rank is one only without PP and DP in the line."""
     if match := _RANK.search(entry.text):
         return int(match["rank"] or match["assigned"])
     match = _TP_WORKER.fullmatch(entry.process or "")

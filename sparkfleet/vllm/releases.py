@@ -1,4 +1,4 @@
-"""What each release of vLLM has, from its own source: options, variables, architectures.
+"""The options, variables and architectures of each vLLM release, from its own source.
 
 The tables hold one release of each minor version but 0.15. For a version between two of them, such
 as a nightly, a name is known to be there or absent only where both agree.
@@ -25,7 +25,7 @@ class ReleaseTable:
     spans: Mapping[str, Sequence[tuple[int, int]]]
 
     def has(self, name: str, version: str) -> bool | None:
-        """Return whether a version has a name; None where nobody can tell."""
+        """Return whether a version has a name; None where that is not known."""
         near = self._near(version)
         answers = {self._holds(name, index) for index in near}
         return answers.pop() if len(answers) == 1 else None
@@ -35,7 +35,7 @@ class ReleaseTable:
         return bool(self._near(version))
 
     def names(self, version: str) -> frozenset[str]:
-        """Return the names that a version has, as far as anybody can tell."""
+        """Return the names that a version has, as far as that is known."""
         return frozenset(name for name in self.spans if self.has(name, version))
 
     def first(self, name: str) -> Version | None:

@@ -82,7 +82,7 @@ def test_a_util_that_cannot_be_had_is_refused_with_the_highest_that_can(tmp_path
     with cluster(tmp_path, {"spark-01": 101.5}, vllm_args=args(0.87)) as made:
         (verdict,) = plans(made)["spark-01"].verdicts
     assert verdict.refuses
-    assert "105.8 GiB of 121.6 GiB, and 101.5 GiB can be had" in verdict.seen
+    assert "105.8 GiB of 121.6 GiB, and 101.5 GiB is available" in verdict.seen
     assert "gpu-memory-utilization: 0.83" in verdict.fix
 
 
@@ -182,7 +182,7 @@ def test_an_unknown_model_is_not_refused(tmp_path: Path) -> None:
         (path / "config.json").write_text(json.dumps({"model_type": "new", "num_hidden_layers": 2}))
         (verdict,) = plans(made)["spark-01"].verdicts
     assert verdict.severity is Severity.INFO
-    assert "cannot tell" in verdict.seen
+    assert "unknown" in verdict.seen
 
 
 def test_weights_that_are_not_there_yet_are_not_refused(tmp_path: Path) -> None:

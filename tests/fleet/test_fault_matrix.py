@@ -754,7 +754,7 @@ def check_healed(cluster: Cluster, before: dict[str, Seen]) -> None:
         (("--set", "vllm_prot=8001"), "vllm_prot.*vllm_port"),
         (("--set", "vllm_args={port: 8001}"), "--port: .* sparkfleet sets it itself"),
         (("--set", "vllm_port=none"), "vllm_port"),
-        (("--recipe", "standing"), "there is no recipe 'standing'"),
+        (("--recipe", "standing"), "recipe 'standing' not found"),
         (("--recipe", "{models}/bad.yml"), "bad.yml:2:1.*vllm_modle.*vllm_model"),
         (("--tp", "3"), "3"),
         (("--tp", "two"), "two"),

@@ -15,7 +15,7 @@ from sparkfleet.errors import UsageError
 from sparkfleet.fit.advice import Recommendation, list_tp_sizes, recommend_topology
 from sparkfleet.fit.checkpoint import build_model_profile
 from sparkfleet.fit.cost_model import PUBLISHED, CostModel
-from sparkfleet.fit.interval import CannotTellError
+from sparkfleet.fit.interval import UnknownFigureError
 from sparkfleet.fit.memory import Fit, FitAnswer, evaluate_nodes
 from sparkfleet.fit.model import ModelProfile
 from sparkfleet.fit.options import (
@@ -197,7 +197,7 @@ def _predict_request_rate(
             sequences=request.requests,
             cost_model=terms,
         )
-    except CannotTellError:
+    except UnknownFigureError:
         return None
 
 
@@ -217,7 +217,7 @@ def _predict_published_speeds(
                 sequences=speed.requests,
                 cost_model=terms,
             )
-        except CannotTellError:
+        except UnknownFigureError:
             return []
         predictions.append(PredictedSpeed(speed=speed, rate=predicted))
     return predictions

@@ -13,7 +13,7 @@ from sparkfleet.cli.serve.session import ServeSession
 from sparkfleet.errors import SparkfleetError
 from sparkfleet.fit import speeds
 from sparkfleet.fit.cost_model import PUBLISHED, Sample
-from sparkfleet.fit.interval import CannotTellError
+from sparkfleet.fit.interval import UnknownFigureError
 from sparkfleet.fit.speed import DecodeRate, build_decode_step, predict_decode_rate
 from sparkfleet.fit.speeds import MeasuredStep
 from sparkfleet.launch.endpoint.throughput import Throughput
@@ -43,7 +43,7 @@ def predict_bench(
     try:
         fit = predict_fit(request)
         rates = tuple(_predict_rate(fit, pace) for pace in paces)
-    except (SparkfleetError, CannotTellError) as error:
+    except (SparkfleetError, UnknownFigureError) as error:
         return BenchPrediction(why=(f"recipes.fit: {error}",))
     return BenchPrediction(rates=rates, samples=_build_samples(fit, rates, paces))
 

@@ -55,7 +55,8 @@ def _check_draft_kv_dtype(context: RuleContext) -> Iterator[RuleFinding]:
 
 
 def _check_dflash_version(context: RuleContext) -> Iterator[RuleFinding]:
-    version, least = parse_version(context.version), parse_version(DFLASH_LEAST)
+    version = parse_version(context.version)
+    least = parse_version(DFLASH_LEAST)
     if _find_draft_method(context) == "dflash" and version and least and version < least:
         yield RuleFinding(
             subject="DFlash",

@@ -1,17 +1,18 @@
-"""What the documents say about images, by their names."""
+"""Facts about images that the documents give, by name."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
-OPENAI, NGC = "vllm/vllm-openai", "nvcr.io/nvidia/vllm"
+OPENAI = "vllm/vllm-openai"
+NGC = "nvcr.io/nvidia/vllm"
 MOVING = re.compile(r"(.*-)?(latest|nightly)(-.*)?|gemma")  # guide 7.2.4: gemma is tentative
-# The vLLM of images whose tag does not tell it. A version with `.dev0` is one before the release.
+# The vLLM of images whose tag does not name it. A version with `.dev0` is one before the release.
 VERSIONS = {
     f"{NGC}:25.12-py3": "0.11.1",  # vllm-project/vllm#31424
     f"{NGC}:26.04-py3": "0.19.0",  # guide 6 and 13.1
-    f"{NGC}:26.07-py3": "0.24",  # facts 2.3
+    f"{NGC}:26.07-py3": "0.24",  # NVIDIA's release notes of the container
     f"{OPENAI}:gemma4": "0.18.2.dev0",  # 52-toks, "The critical flags"
     f"{OPENAI}:gemma4-cu130": "0.19.0.dev0",  # research 2, path A: the day before 0.19.0
 }
@@ -30,7 +31,7 @@ class ImageReference:
 
     @property
     def vllm(self) -> str:
-        """The vLLM inside, as the tag or a document tells it; "" where neither does."""
+        """The vLLM inside, as the tag or a document says; "" where neither does."""
         version = re.match(r"v(\d+(?:\.\d+)+)(?=$|-)", self.tag)
         if self.repository == OPENAI and version:
             return version[1]

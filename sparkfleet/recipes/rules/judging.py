@@ -40,7 +40,7 @@ ACCEPT = "vllm_accept"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleResult:
-    """What a rule found in a recipe; `severity` is the finding's, or less where it is accepted."""
+    """A finding of a rule; `severity` is the finding's, or INFO where it is accepted."""
 
     rule: Rule
     finding: RuleFinding
@@ -78,7 +78,7 @@ class RuleResult:
 def apply_rules(context: RuleContext) -> Iterator[RuleResult]:
     """Yield what every rule finds in a recipe, in the order of the rules.
 
-    What `vllm_accept` names is told, and does not refuse.
+    Rules named in `vllm_accept` are reported and do not refuse.
     """
     accepted = {str(name) for name in context.settings.value(ACCEPT) or ()}
     for rule in RULES:

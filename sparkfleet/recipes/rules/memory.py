@@ -27,7 +27,7 @@ def _check_memory_utilization(context: RuleContext) -> Iterator[RuleFinding]:
             expected=f"above 0, and {MOST} at most" if not allowed else f"{USUAL} or less",
             seen=str(option.value),
             where=option.where,
-            fix=f"start from {USUAL}; recipes.fit tells what the model needs",
+            fix=f"start from {USUAL}; recipes.fit shows what the model needs",
             severity=Severity.INFO if allowed else Severity.ERROR,
         )
 
@@ -37,7 +37,7 @@ RULES = (
         id="utilization",
         why="it is a share of the one memory of CPU and GPU, 121.6 GiB: the system, the page cache "
         "and a desktop, which dies at 0.80, live in the rest",
-        source="guide 2, 7.2.3 and 8; single-spark, bring-up; facts 4, rows 27 and 28",
+        source="guide 2, 7.2.3 and 8; single-spark, bring-up",
         find=_check_memory_utilization,
     ),
 )

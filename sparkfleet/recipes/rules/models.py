@@ -1,4 +1,4 @@
-"""Which model it is, and what the documents say about choosing it."""
+"""The model of a recipe, and the documents' advice on choosing it."""
 
 from __future__ import annotations
 

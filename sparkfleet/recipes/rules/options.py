@@ -38,7 +38,7 @@ def _check_unknown_options(context: RuleContext) -> Iterator[RuleFinding]:
 
 def _check_unknown_variables(context: RuleContext) -> Iterator[RuleFinding]:
     for name, value in context.environment.items():
-        ignored = name == ATTENTION and is_gemma4(context)  # a rule of its own tells of it
+        ignored = name == ATTENTION and is_gemma4(context)  # reported by a rule of its own
         if value is None or ignored or not VARIABLE.fullmatch(str(name)):
             continue
         if _is_unknown_name("variables", name, context, context.facts.variables):
@@ -57,7 +57,7 @@ def _check_unknown_variables(context: RuleContext) -> Iterator[RuleFinding]:
 def _is_unknown_name(
     kind: str, name: str, context: RuleContext, installed: Collection[str]
 ) -> bool:
-    """Return whether the vLLM that will run has no such name; False where nobody can tell.
+    """Return whether the vLLM that will run has no such name; False where that is unknown.
 
     Without a version it is unknown only if no release of the table has ever had it.
     """
@@ -92,7 +92,7 @@ def _describe_expected(noun: str, context: RuleContext) -> str:
 
 
 def _suggest_name(name: str, history: str, names: Collection[str]) -> str:
-    """Return what was meant; what another release has is no slip."""
+    """Return the likely name; an option of another release is not a typo."""
     meant = None if history else did_you_mean(name, names)
     return meant or f"take {name} out" + (", or run a vLLM that has it" if history else "")
 
@@ -146,7 +146,7 @@ RULES = (
     Rule(
         id="option",
         why='vLLM ends with "unrecognized arguments"',
-        source="case C34; vLLM's own list, of the engine that is installed or by release",
+        source="vLLM's own list, of the engine that is installed or by release",
         find=_check_unknown_options,
     ),
     Rule(
@@ -157,20 +157,20 @@ RULES = (
     ),
     Rule(
         id="owned",
-        why="an option that is given twice means whichever comes last",
-        source="case C34",
+        why="of an option that is given twice, the last one counts",
+        source="vLLM's argument parser (argparse)",
         find=_check_owned_options,
     ),
     Rule(
         id="twice",
-        why="an option that is given twice means whichever comes last",
-        source="case C34",
+        why="of an option that is given twice, the last one counts",
+        source="vLLM's argument parser (argparse)",
         find=_check_repeated_options,
     ),
     Rule(
         id="continuation",
-        why="what was meant as the next option becomes a part of this one's value",
-        source="case C34",
+        why="the next option becomes a part of this one's value",
+        source="vLLM's argument parser (argparse)",
         find=_check_continuations,
     ),
 )

@@ -13,7 +13,7 @@ def _check_tool_parser(context: RuleContext) -> Iterator[RuleFinding]:
     if option is not None and context.enabled_option("tool-call-parser") is None:
         yield RuleFinding(
             subject=option.flag,
-            expected="--tool-call-parser beside it",
+            expected="--tool-call-parser as well",
             seen="no parser",
             where=option.where,
             fix="write in vllm_args: tool-call-parser: NAME, as the model's document has it",

@@ -65,7 +65,7 @@ def _check_checkpoint_format(context: RuleContext) -> Iterator[RuleFinding]:
 RULES = (
     Rule(
         id="modelopt",
-        why="the guide tells of weights that are read wrong; vLLM itself sees ModelOpt in the "
+        why="the guide reports weights that are read wrong; vLLM itself sees ModelOpt in the "
         "checkpoint's own files, if they say so",
         source="guide 6 and 11; vLLM's config/model.py and transformers_utils/config.py",
         find=_check_modelopt,

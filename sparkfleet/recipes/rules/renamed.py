@@ -1,10 +1,11 @@
-"""What took the place of options and variables that vLLM has dropped, as its own sources say."""
+"""Replacements of options and variables that vLLM has dropped, from its own source."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-MOE, LINEAR = "vllm_args: moe-backend: ...", "vllm_args: linear-backend: ..."
+MOE = "vllm_args: moe-backend: ..."
+LINEAR = "vllm_args: linear-backend: ..."
 # From the messages of deprecation in vllm/engine/arg_utils.py of 0.11.2
 OPTIONS: Mapping[str, str] = {
     "cuda-graph-sizes": "vllm_args: cudagraph-capture-sizes: ...",

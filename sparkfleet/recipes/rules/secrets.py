@@ -1,4 +1,4 @@
-"""Secrets that stand in a recipe, which people share."""
+"""Secrets in a recipe, which people share."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ def _is_literal(text: str) -> bool:
 RULES = (
     Rule(
         id="secret",
-        why="whoever gets the recipe, a log or the rendered files gets the secret",
-        source="case C34",
+        why="everyone who gets the recipe, a log or the rendered files gets the secret",
+        source="huggingface.co/docs/hub/security-tokens",
         find=_check_recipe_secrets,
     ),
 )

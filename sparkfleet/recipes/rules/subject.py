@@ -1,4 +1,4 @@
-"""What a rule looks at: a recipe with its settings on one host, and what else is known."""
+"""The input of the rules: a recipe with its settings on one host, and observed facts."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from sparkfleet.vllm.options import VllmOption, VllmOptions, parse_json_object
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedFacts:
-    """What is known beyond the files; empty where nobody looked.
+    """Facts beyond the files; empty where the host was not inspected.
 
-    `vllm` is the version that will run, as `source` tells; `packages` are versions of others beside
-    it, by distribution. `options` are those of its `vllm serve` and `variables` those of the
+    `vllm` is the version that will run, as `source` says; `packages` are versions of other
+    distributions with it. `options` are those of its `vllm serve` and `variables` those of the
     environment that it reads, both from its own source. `format`, `architecture` and `code` are
     what the checkpoint's own config.json says; `code` are repositories whose Python it needs.
     """
@@ -66,7 +66,7 @@ class RuleContext:
 
     @property
     def format(self) -> str:
-        """How the weights are quantized, in lower case; "" where neither files nor recipe say."""
+        """The quantization of the weights, in lower case; "" where neither files nor recipe say."""
         checkpoint = self.recipe.checkpoint
         declared = (checkpoint.format or "") if checkpoint else ""
         return (self.facts.format or declared).lower()
@@ -95,12 +95,12 @@ class RuleContext:
 
     @property
     def version_source(self) -> str:
-        """Where the version is from, for a message."""
+        """The source of the version, for a message."""
         return self.facts.source if self.facts.vllm else f"in {self.image}"
 
     @property
     def draft(self) -> Mapping[str, Any]:
-        """How tokens are guessed ahead (--speculative-config); empty for not at all."""
+        """The speculative decoding (--speculative-config); empty for none."""
         return parse_json_object(self.vllm_options.speculative_config)
 
     def at(self, *names: str) -> Where:

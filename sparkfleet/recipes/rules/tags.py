@@ -1,4 +1,4 @@
-"""Images whose name tells that they will not do on a Spark."""
+"""Images whose name shows that they do not work on a Spark."""
 
 from __future__ import annotations
 
@@ -62,7 +62,8 @@ def _rate_missing_sm121(image: ImageReference) -> Severity | None:
     """
     if image.tag in ("", "latest"):
         return None if image.digest else Severity.WARNING
-    version, suffix = parse_version(image.vllm), image.tag.partition("-")[2]
+    version = parse_version(image.vllm)
+    suffix = image.tag.partition("-")[2]
     if version is None or CUDA_13_SINCE is None or "cu13" in suffix or "nightly" in suffix:
         return None
     return Severity.ERROR if version < CUDA_13_SINCE or "cu12" in suffix else None

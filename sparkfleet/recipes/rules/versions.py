@@ -1,4 +1,4 @@
-"""Which vLLM a model needs, against the one that will run."""
+"""The vLLM that a model needs, against the one that will run."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from sparkfleet.vllm.releases import parse_version
 IMAGE = "take another image (engine_image), and ask it: vllm --version"
 GEMMA4_LEAST = "0.19.0.dev0"  # research 1 has 0.19.0; the image gemma4-cu130 is a day older
 # In 0.23.1rc1.dev309 (single-spark) and 0.24.0 (vllm-project/vllm#48238); 0.23.0 does not have it
-# and 0.25.1 has mended it (their sources).
-UNTIED_FROM, UNTIED_UNTIL = "0.23.1.dev0", "0.25"
+# and 0.25.1 has fixed it (their sources).
+UNTIED_FROM = "0.23.1.dev0"
+UNTIED_UNTIL = "0.25"
 
 
 def _check_required_versions(context: RuleContext) -> Iterator[RuleFinding]:
@@ -49,7 +50,8 @@ def _accepts_version(specifier: SpecifierSet, version: Version) -> bool:
 
 
 def _check_architecture_support(context: RuleContext) -> Iterator[RuleFinding]:
-    version, least = parse_version(context.version), parse_version(GEMMA4_LEAST)
+    version = parse_version(context.version)
+    least = parse_version(GEMMA4_LEAST)
     if version is None or least is None:
         return
     table = releases.load_release_table("architectures")
@@ -76,7 +78,8 @@ def _build_old_vllm_finding(context: RuleContext, expected: str) -> RuleFinding:
 
 def _check_tied_weights(context: RuleContext) -> Iterator[RuleFinding]:
     version = parse_version(context.version)
-    first, fixed = parse_version(UNTIED_FROM), parse_version(UNTIED_UNTIL)
+    first = parse_version(UNTIED_FROM)
+    fixed = parse_version(UNTIED_UNTIL)
     if version is None or first is None or fixed is None:
         return
     if is_model(context, GEMMA4_DENSE) and is_nvfp4(context) and first <= version < fixed:

@@ -119,11 +119,11 @@ def test_both_doors_say_the_same_and_end_alike(call: Call, words: list[str]) -> 
             "Ansible's --extra-vars is --set here",
         ),
         (["--list-format", "x", "--list"], "--list-format is flat, nested, json, not 'x'", ""),
-        (["recipes.show", "own.yml"], "there is no file 'own.yml'", LISTED),
-        (["recipes.show", "zzz"], "there is no recipe 'zzz'", LISTED),
+        (["recipes.show", "own.yml"], "file 'own.yml' not found", LISTED),
+        (["recipes.show", "zzz"], "recipe 'zzz' not found", LISTED),
         (
             ["recipes.show", "gpt-oss"],
-            "there is no recipe 'gpt-oss'",
+            "recipe 'gpt-oss' not found",
             "did you mean 'gpt-oss-120b' or 'gpt-oss-20b'?",
         ),
         (["recipes.validate", "."], "there is no recipe in .", "name one, or all"),
@@ -300,7 +300,7 @@ def test_every_host_is_named_with_what_is_wrong_on_it(capfd: pytest.CaptureFixtu
         (["cluster.up", "--allow-degraded", " "], "--allow-degraded needs a reason"),
         (["cluster.up", "--inventory", "nowhere.yml"], "nowhere.yml"),
         (["cluster.up", "--inventory", PAIR], "no recipe: none was named"),
-        (["cluster.up", "--inventory", PAIR, "--recipe", "nope"], "there is no recipe 'nope'"),
+        (["cluster.up", "--inventory", PAIR, "--recipe", "nope"], "recipe 'nope' not found"),
         (
             ["cluster.up", "--inventory", PAIR, "--recipe", "lab-tiny", "--tp", "3"],
             "tp x pp = 3 needs 3 Sparks, and cluster default has 2: spark1, spark2",

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sparkfleet.fit.cache import element_bytes, list_layer_caches, sum_cache_bytes
-from sparkfleet.fit.interval import CannotTellError
+from sparkfleet.fit.interval import UnknownFigureError
 from sparkfleet.fit.pool import build_block_pool
 from tests.models import DENSE, FIVE_TO_ONE, GIB, made, shape
 
@@ -15,7 +15,8 @@ def test_a_dense_model_keeps_keys_and_values_of_every_kv_head() -> None:
 
 
 def test_an_fp8_cache_has_half_the_bytes() -> None:
-    whole, half = list_layer_caches(made(), "bfloat16"), list_layer_caches(made(), "fp8")
+    whole = list_layer_caches(made(), "bfloat16")
+    half = list_layer_caches(made(), "fp8")
     assert sum_cache_bytes(half, 100) * 2 == sum_cache_bytes(whole, 100)
 
 
@@ -77,7 +78,7 @@ def test_draft_layers_in_the_checkpoint_keep_as_much_as_the_last_one() -> None:
     ("fields", "missing"),
     [
         ({"layer_types": ["full_attention", "retention"] * 2}, "retention"),
-        ({"model_type": "nobody_knows"}, "what kind the layers of nobody_knows are"),
+        ({"model_type": "nobody_knows"}, "unknown layer types of nobody_knows"),
         ({"num_key_value_heads": None, "num_attention_heads": None}, "num_key_value_heads"),
         ({"head_dim": 0, "hidden_size": None}, "head_dim"),
         ({"dtype": None}, "no dtype"),
@@ -88,7 +89,7 @@ def test_draft_layers_in_the_checkpoint_keep_as_much_as_the_last_one() -> None:
 def test_what_is_missing_is_said_and_never_taken_as_zero(
     fields: dict[str, Any], missing: str
 ) -> None:
-    with pytest.raises(CannotTellError, match=missing):
+    with pytest.raises(UnknownFigureError, match=missing):
         list_layer_caches(made(DENSE, **fields), "auto")
 
 
@@ -98,7 +99,7 @@ def test_the_checkpoint_can_ask_for_an_fp8_cache() -> None:
 
 
 def test_an_unknown_cache_dtype_is_refused() -> None:
-    with pytest.raises(CannotTellError, match="fp3"):
+    with pytest.raises(UnknownFigureError, match="fp3"):
         element_bytes(made(), "fp3")
 
 

@@ -77,7 +77,7 @@ def test_without_a_place_to_look_the_recipe_gives_bounds(call: Call) -> None:
     assert done.returncode == 0
     assert "the model's files were not read: --folder PATH, --staged (on the hosts)" in done.stdout
     assert "109.7 tok/s at most" in done.stdout
-    assert "cannot tell the KV cache" in done.stdout
+    assert "unknown KV cache" in done.stdout
 
 
 def test_options_stand_over_the_recipe(call: Call) -> None:
@@ -145,7 +145,7 @@ def test_hosts_tell_what_is_staged_and_what_memory_they_have(call: Call, tmp_pat
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"recipe": "nothing-like-it"}, "there is no recipe 'nothing-like-it'"),
+        ({"recipe": "nothing-like-it"}, "recipe 'nothing-like-it' not found"),
         ({"util": "1.5"}, "--util: expected a number > 0 and <= 1"),
         ({"util": "-1"}, "--util: expected a number > 0 and <= 1"),
         ({"max_model_len": "-4"}, "--max-model-len: expected a number of tokens"),

@@ -29,7 +29,8 @@ EXPERTS = {"num_experts": 4, "num_experts_per_tok": 1, "moe_intermediate_size": 
 
 def safetensors(tensors: Mapping[str, tuple[str, list[int], int]]) -> bytes:
     """Return a file whose tensors have a dtype, a shape and a size; the bytes are not there."""
-    header, at = {}, 0
+    header = {}
+    at = 0
     for name, (dtype, dims, size) in tensors.items():
         header[name] = {"dtype": dtype, "shape": dims, "data_offsets": [at, at + size]}
         at += size
@@ -124,7 +125,7 @@ def test_a_draft_that_is_not_there_is_said(tmp_path: Path) -> None:
         speculation=Speculation(method="dflash", tokens=15, model="z-lab/Draft")
     )
     found = build_model_profile(shapes.read_folder_shape(write(tmp_path / "m", model())), drafting)
-    assert found.unknown == ("cannot tell what the draft model z-lab/Draft takes: not found",)
+    assert found.unknown == ("unknown size of the draft model z-lab/Draft: not found",)
 
 
 def test_a_draft_from_elsewhere_is_taken(tmp_path: Path) -> None:
@@ -140,7 +141,7 @@ def test_a_folder_without_a_config_cannot_be_told(tmp_path: Path) -> None:
         shapes.read_folder_shape(write(tmp_path / "m", {"params.json": b"{}"})), ServeOptions()
     )
     assert found.shape is None
-    assert found.unknown == ("cannot tell the shape: there is no config.json",)
+    assert found.unknown == ("unknown shape: config.json not found",)
 
 
 def test_a_broken_config_is_an_error(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from sparkfleet.fit.cost_model import (
     fit_cost_model,
     parse_allreduce_latency,
 )
-from sparkfleet.fit.interval import CannotTellError, Interval
+from sparkfleet.fit.interval import Interval, UnknownFigureError
 from sparkfleet.fit.model import ModelProfile
 from sparkfleet.fit.options import ServeOptions, Speculation
 from sparkfleet.fit.speed import BANDWIDTH, DecodeRate, count_layer_parts, predict_decode_rate
@@ -111,7 +111,7 @@ def test_without_a_shape_only_the_ceiling_is_told() -> None:
 
 @pytest.mark.parametrize("weights", [None, estimate_figure_weights(10**10, None, None)])
 def test_without_active_weights_there_is_no_speed(weights: Any) -> None:
-    with pytest.raises(CannotTellError, match="cannot tell the speed"):
+    with pytest.raises(UnknownFigureError, match="unknown speed"):
         predict_decode_rate(ModelProfile(weights=weights), ServeOptions())
 
 
@@ -148,7 +148,8 @@ def receipt(*rows: tuple[int, float]) -> str:
 
 
 def test_a_receipt_gives_the_time_of_an_all_reduce_of_nothing() -> None:
-    small, large = 1 << 20, 1 << 30
+    small = 1 << 20
+    large = 1 << 30
     times = {size: 60e-6 + size / 20e9 for size in (small, large)}
     rows = [(size, size / seconds / 1e9) for size, seconds in times.items()]
     assert parse_allreduce_latency(receipt(*rows), 2) == pytest.approx(60e-6)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sparkfleet.fit.interval import CannotTellError
+from sparkfleet.fit.interval import UnknownFigureError
 from sparkfleet.fit.parameters import (
     count_active_parameters,
     count_parameters,
@@ -74,7 +74,7 @@ def test_tokens_of_one_step_take_more_experts_together() -> None:
 
 def test_experts_of_unknown_use_are_not_guessed() -> None:
     weights = sum_tensor_weights((row("layers.#.mlp.experts.#.w1.weight"),), made())
-    with pytest.raises(CannotTellError, match="num_experts_per_tok"):
+    with pytest.raises(UnknownFigureError, match="num_experts_per_tok"):
         weights.read(made())
 
 
@@ -129,9 +129,9 @@ def test_nothing_halves_a_weight_of_8_bits(dtype: str) -> None:
 
 
 def test_a_conversion_that_nobody_knows_is_said() -> None:
-    with pytest.raises(CannotTellError, match="bitsandbytes"):
+    with pytest.raises(UnknownFigureError, match="bitsandbytes"):
         sum_tensor_weights((row("layers.#.mlp.up_proj.weight"),), made(), "bitsandbytes")
-    with pytest.raises(CannotTellError, match="bitsandbytes"):
+    with pytest.raises(UnknownFigureError, match="bitsandbytes"):
         estimate_shape_weights(made(), "bitsandbytes")
 
 
@@ -178,16 +178,14 @@ def test_a_mix_of_schemes_has_bounds() -> None:
     ],
 )
 def test_schemes_have_their_bytes_with_scales(quantization: dict[str, Any], size: float) -> None:
-    plain, packed = (
-        estimate_shape_weights(made()),
-        estimate_shape_weights(replace(made(), quantization=quantization)),
-    )
+    plain = estimate_shape_weights(made())
+    packed = estimate_shape_weights(replace(made(), quantization=quantization))
     linear = plain.always.low - 32000 * 1024 * 2  # but for the head
     assert packed.always.low - 32000 * 1024 * 2 == pytest.approx(linear / 2 * size)
 
 
 def test_a_scheme_that_nobody_knows_is_said() -> None:
-    with pytest.raises(CannotTellError, match="hqq"):
+    with pytest.raises(UnknownFigureError, match="hqq"):
         estimate_shape_weights(replace(made(), quantization={"quant_method": "hqq"}))
 
 
@@ -220,5 +218,5 @@ def test_figures_of_what_is_converted_while_it_loads_have_bounds() -> None:
 
 
 def test_no_tensors_are_no_weights() -> None:
-    with pytest.raises(CannotTellError, match="no safetensors"):
+    with pytest.raises(UnknownFigureError, match="no safetensors"):
         sum_tensor_weights((), made())

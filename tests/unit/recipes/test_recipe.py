@@ -29,7 +29,7 @@ def test_every_shipped_recipe_is_read(name: str) -> None:
 
 
 def test_a_misspelt_recipe_is_told_with_the_nearest() -> None:
-    with pytest.raises(RecipeError, match="there is no recipe 'lab-tony'") as caught:
+    with pytest.raises(RecipeError, match="recipe 'lab-tony' not found") as caught:
         load_recipe("lab-tony")
     assert caught.value.hint == "did you mean 'lab-tiny'?"
 

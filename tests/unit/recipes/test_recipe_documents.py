@@ -175,7 +175,8 @@ def test_a_recipe_has_the_environment_that_its_document_prints(row: Row) -> None
 
 @pytest.mark.parametrize("row", ROWS, ids=IDS)
 def test_a_recipe_has_the_model_the_image_the_name_and_the_port(row: Row) -> None:
-    recipe, printed = load_recipe(row.recipe), _documented(row)
+    recipe = load_recipe(row.recipe)
+    printed = _documented(row)
     wanted = (
         row.model[0] if row.model else _var(recipe, "vllm_model"),
         _var(recipe, "engine_image"),
@@ -203,7 +204,8 @@ def test_the_expected_log_lines_are_those_of_the_document() -> None:
 
 
 def test_the_dflash_image_is_told_what_the_document_tells_it() -> None:
-    printed, recipe = command(GUIDE, "13.3"), load_recipe("dflash-qwen3.5-27b")
+    printed = command(GUIDE, "13.3")
+    recipe = load_recipe("dflash-qwen3.5-27b")
     ours = _texts(_var(recipe, "vllm_env"))
     assert printed.image == _var(recipe, "engine_image")
     assert printed.env.pop("MODEL_PATH") == "/models/target"  # a folder mounted by hand

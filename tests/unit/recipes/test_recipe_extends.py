@@ -108,10 +108,10 @@ def test_a_recipe_that_extends_itself_is_refused_where_the_circle_closes(tmp_pat
 @pytest.mark.parametrize(
     ("named", "told"),
     [
-        ("lab-tinny", "r.yml:1:10: there is no recipe 'lab-tinny'"),
+        ("lab-tinny", "r.yml:1:10: recipe 'lab-tinny' not found"),
         ("lab-tinny", "did you mean 'lab-tiny'?"),
-        ("nowhere.yml", "there is no file 'nowhere.yml'"),
-        ("[a, b]", "extends names one recipe, not ['a', 'b']"),
+        ("nowhere.yml", "file 'nowhere.yml' not found"),
+        ("[a, b]", "extends: expected the name of one recipe (got ['a', 'b'])"),
     ],
 )
 def test_what_cannot_be_extended_is_told(tmp_path: Path, named: str, told: str) -> None:

@@ -83,7 +83,7 @@ def test_the_same_is_told_as_json(validate: Validate, tmp_path: Path) -> None:
     assert (verdict["check"], verdict["severity"]) == ("recipe.continuation", "error")
     assert verdict["source"] == "my.yml:2:13"
     assert verdict["reason"].endswith("(case C34)")
-    assert nobodys["errors"][0]["message"] == "there is no recipe 'nobodys'"
+    assert nobodys["errors"][0]["message"] == "recipe 'nobodys' not found"
     assert (mine["refused"], nobodys["refused"]) == (True, True)
 
 

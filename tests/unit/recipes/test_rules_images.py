@@ -13,7 +13,8 @@ from tests.judged import Recipes
 
 DENSE = "nvidia/Gemma-4-31B-IT-NVFP4"
 DFLASH = {"speculative-config": {"method": "dflash", "model": "d", "num_speculative_tokens": 7}}
-OPENAI, NGC = "vllm/vllm-openai", "nvcr.io/nvidia/vllm"
+OPENAI = "vllm/vllm-openai"
+NGC = "nvcr.io/nvidia/vllm"
 DIGEST = "@sha256:" + "0" * 64
 
 

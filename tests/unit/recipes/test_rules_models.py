@@ -11,7 +11,8 @@ from sparkfleet.recipes.rules import ObservedFacts
 from tests.judged import Recipes
 
 NVIDIA = "nvidia/Qwen3.6-35B-A3B-NVFP4"
-MOE_31B, MOE_26B = "nvidia/Gemma-4-31B-IT-NVFP4", "nvidia/Gemma-4-26B-A4B-NVFP4"
+MOE_31B = "nvidia/Gemma-4-31B-IT-NVFP4"
+MOE_26B = "nvidia/Gemma-4-26B-A4B-NVFP4"
 COMMUNITY = "bg-digitalservices/Gemma-4-26B-A4B-it-NVFP4"
 QWEN35 = "Qwen/Qwen3.5-35B-A3B"
 NANO = "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-NVFP4"

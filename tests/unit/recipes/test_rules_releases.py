@@ -141,7 +141,8 @@ def test_the_oldest_release_of_a_table_is_no_beginning() -> None:
 def test_what_was_replaced_is_gone_and_what_replaced_it_is_there(
     kind: str, replaced: Mapping[str, str]
 ) -> None:
-    options, newest = load_release_table("options"), str(load_release_table("options").releases[-1])
+    options = load_release_table("options")
+    newest = str(load_release_table("options").releases[-1])
     for name, text in replaced.items():
         assert load_release_table(kind).history(name)
         assert load_release_table(kind).has(name, newest) is False

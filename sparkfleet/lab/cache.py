@@ -1,4 +1,4 @@
-"""What the lab keeps between runs, in /var/cache/sparkfleet: made by one process at a time."""
+"""Files that the lab keeps between runs in /var/cache/sparkfleet, made by one process at a time."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from sparkfleet.door import command_name
 from sparkfleet.errors import UsageError
 
 
@@ -23,7 +24,7 @@ def hold_path_lock(path: Path) -> Iterator[None]:
     except PermissionError as error:
         raise UsageError(
             f"{path.parent} cannot be written by this user",
-            hint="run it with sudo, as the lab's hosts are: sudo invoke lab.engine, lab.model",
+            hint=f"run with sudo, as for lab hosts: sudo {command_name('lab.engine')}, lab.model",
         ) from error
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import sparkfleet
+from sparkfleet.door import command_name
 from sparkfleet.errors import UsageError
 from sparkfleet.lab import state as states
 from sparkfleet.lab.engine import install, model, requirements
@@ -103,7 +104,7 @@ def read_fleet() -> LabFleet | None:
 
 
 def set_fault(host: str, kind: str, *, clear: bool = False) -> None:
-    """Break a host in the way `kind` (see `faults.FAULTS`), or mend that; done when it shows.
+    """Break a host in the way `kind` (see `faults.FAULTS`), or clear that; return when it shows.
 
     Raises UsageError for an unknown kind or host, or a tool that the kind needs.
     """
@@ -119,7 +120,7 @@ def set_fault(host: str, kind: str, *, clear: bool = False) -> None:
             raise _host_off_error(host)
         if _has_fault(state, host, kind) is not clear:
             return
-        run_steps(chosen.mend if clear else chosen.inject, StepTarget.of(state, target))
+        run_steps(chosen.repair if clear else chosen.inject, StepTarget.of(state, target))
         if chosen.stops and clear:
             state = _reboot_host(state, target, lock)
         state.with_fault(host, kind, clear=clear).save()
@@ -188,7 +189,7 @@ def _await_sshd(state: LabState, host: HostPlan, deadline: float) -> None:
     while not _is_sshd_up(host.address):
         if not state.running[host.name].alive or time.monotonic() > deadline:
             log = run_on(host.name, ["cat", "/run/sshd.log"], check=False).stdout
-            raise UsageError(f"{host.name}: its sshd does not answer: {log}")
+            raise UsageError(f"{host.name}: sshd does not answer: {log}")
         time.sleep(0.004)
 
 
@@ -213,12 +214,14 @@ def _find_running_fleet(target: FleetPlan) -> LabState | None:
 def _load_running_state() -> LabState:
     state = states.load_lab_state()
     if state is None:
-        raise UsageError("no lab runs on this machine", hint="sudo invoke lab.up")
+        raise UsageError("no lab runs on this machine", hint=f"sudo {command_name('lab.up')}")
     return state
 
 
 def _host_off_error(host: str) -> UsageError:
-    return UsageError(f"{host} is off", hint=f"sudo invoke lab.fault {host} power-off --clear")
+    return UsageError(
+        f"{host} is off", hint=f"sudo {command_name('lab.fault')} {host} power-off --clear"
+    )
 
 
 def _build_lab_fleet(state: LabState) -> LabFleet:

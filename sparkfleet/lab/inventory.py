@@ -9,7 +9,7 @@ from sparkfleet.lab.paths import KEY, KNOWN_HOSTS, USER
 from sparkfleet.lab.plan import FleetPlan, HostPlan
 
 HEAD = """\
-# The lab: simulated Sparks on this machine. `invoke lab.up` writes this file for the fleet that
+# The lab: simulated Sparks on this machine. `lab.up` writes this file for the fleet that
 # it boots; inventories/lab.yml is its form for two hosts. Ansible reads it too.
 sparks:
   hosts:
@@ -30,7 +30,7 @@ VARS = """\
     link_expected_gbps: 8        # what two busy cores move, whatever the links say they are
     guard_loading: 256MiB        # all simulated hosts share this machine's memory
     guard_serving: 192MiB
-    link_memlock: 0              # nobody registers memory with devices that are stand-ins
+    link_memlock: 0              # no memory is registered with simulated devices
     engine_venv: {venv}
     weights_source: {model}
     vllm_recipe: lab-tiny

@@ -1,4 +1,4 @@
-"""Where the lab keeps what: on this machine, and inside a host."""
+"""Paths of the lab: on this machine, and inside a host."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COMMON = LAYERS / "common"  # the layer that all hosts share
 
 CACHE = Path("/var/cache/sparkfleet")
 
-INSIDE = Path("/run/sparkfleet-lab")  # in a host: what PID 1 and the faults tell each other
+INSIDE = Path("/run/sparkfleet-lab")  # in a host: messages between PID 1 and faults
 REFRESH_REQUEST = INSIDE / "ask"  # a token put here comes back in DONE, once /sys shows what is
 REFRESH_DONE = INSIDE / "done"
 CMA = INSIDE / "cma"  # the Cma lines of /proc/meminfo

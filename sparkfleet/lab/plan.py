@@ -81,7 +81,7 @@ class HostPlan:
 
     @property
     def machine_id(self) -> str:
-        """What /etc/machine-id says: 32 hexadecimal digits."""
+        """The content of /etc/machine-id: 32 hexadecimal digits."""
         return f"5fa12ce7{self.number:024x}"
 
     @property
@@ -114,7 +114,7 @@ class FleetPlan:
                 return host
         names = [host.name for host in self.hosts]
         hint = did_you_mean(name, names) or f"the fleet has {names[0]} to {names[-1]}"
-        raise UsageError(f"no lab host is called {name!r}", hint=hint)
+        raise UsageError(f"lab host {name!r} not found", hint=hint)
 
     def ends(self, wire: Wire) -> tuple[tuple[HostPlan, Port], ...]:
         """Return the hosts on a wire, each with the port that is plugged into it."""
@@ -149,17 +149,20 @@ def plan_fleet(hosts: int, cables: str = "crossed") -> FleetPlan:
     a single host has no peer and so no cable. Raises UsageError.
     """
     if not 1 <= hosts <= MAX_HOSTS:
-        raise UsageError(f"a lab of {hosts} hosts", hint=f"1 to {MAX_HOSTS} hosts are possible")
+        raise UsageError(
+            f"a lab must have 1 to {MAX_HOSTS} hosts (got {hosts})", hint="choose another --hosts"
+        )
     shape = SHAPES.get(cables)
     if shape is None:
-        raise UsageError(
-            f"no cable shape is called {cables!r}", hint=suggest_similar(cables, SHAPES)
-        )
+        raise UsageError(f"cable shape {cables!r} not found", hint=suggest_similar(cables, SHAPES))
     if hosts == 1 or (cables == "crossed" and hosts > PAIR):
         cables = "switch" if hosts > 1 else "none"
     elif hosts not in shape.sizes:
         sizes = " or ".join(map(str, shape.sizes))
-        raise UsageError(f"{hosts} hosts cabled {cables!r}", hint=f"that shape is of {sizes} hosts")
+        raise UsageError(
+            f"cable shape {cables!r} needs {sizes} hosts (got {hosts})",
+            hint="choose another --hosts or --cables",
+        )
     wires = tuple(_plan_wires(SHAPES[cables].cables(hosts)))
     members = tuple(_plan_host(number, wires) for number in range(1, hosts + 1))
     return FleetPlan(cables=cables, hosts=members, wires=wires)
@@ -167,7 +170,7 @@ def plan_fleet(hosts: int, cables: str = "crossed") -> FleetPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CablePlan:
-    """What is plugged together: (host number, cage) of every end, two unless it is a switch."""
+    """One cable: (host number, cage) of every end; two ends unless it is a switch."""
 
     ends: tuple[tuple[int, int], ...]
     direct: bool = True

@@ -1,4 +1,4 @@
-"""What is known of the running fleet: a small file, and the lock that its writers hold."""
+"""The state of the running fleet: a small file, and the lock that its writers hold."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def load_lab_state() -> LabState | None:
 
 
 def read_start_ticks(pid: int) -> int | None:
-    """Return when a process started, None if it is gone or a zombie."""
+    """Return when a process started, None if it does not exist or is a zombie."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -94,7 +94,7 @@ def hold_lab_lock() -> Iterator[int]:
     """Hold the lab's lock; yields its descriptor, which children must inherit.
 
     They hold the lock too, so that nothing of an `up` that was killed goes on behind the back of
-    the next `down`. The file may be removed under the lock: whoever waited then looks again.
+    the next `down`. The file may be removed under the lock: a process that waited then looks again.
     """
     while True:
         handle = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

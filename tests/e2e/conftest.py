@@ -15,7 +15,7 @@ from tests.commandline import LONGEST, Done, Type, command_line
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[LabFleet]:
-    """Boot two fresh hosts; whatever ran on the lab before, such as the demo, is gone."""
+    """Boot two fresh hosts; whatever ran on the lab before, such as the demo, is removed."""
     install.install_engine(print)
     model.ensure_model(print)
     fleet.remove_fleet()

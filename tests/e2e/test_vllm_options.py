@@ -1,4 +1,4 @@
-"""What is read from vLLM's source against what vLLM itself says, with the lab's engine."""
+"""Options read from vLLM's source against those that vLLM itself lists, with the lab's engine."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _run(*words: str | Path) -> dict[str, Any]:
     return found
 
 
-def test_the_source_tells_the_same_as_vllm_itself() -> None:
+def test_the_source_has_the_same_as_vllm_itself() -> None:
     install.install_engine(print)
     read, told = _run(PROBE), _run("-c", ASK)
     options = {word.removeprefix("--") for word in told["options"] if word.startswith("--")}

@@ -1,4 +1,4 @@
-"""Each benchmark that needs a lab still runs; what it measures is no matter of a test."""
+"""Each benchmark that needs a lab still runs; its figures are not tested."""
 
 from __future__ import annotations
 

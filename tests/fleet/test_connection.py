@@ -81,7 +81,7 @@ def test_accept_new_trusts_a_host_on_first_contact_and_no_other_key_later(
         connect_ssh(_host(lab, "10.78.0.2", ansible_ssh_common_args=args))
 
 
-def test_a_refused_key_is_told_with_what_to_type(lab: LabFleet) -> None:
+def test_a_refused_key_is_reported_with_what_to_type(lab: LabFleet) -> None:
     with pytest.raises(AuthenticationError, match="accepted none of the keys") as caught:
         connect_ssh(_host(lab, "10.78.0.1", ansible_user="nobody"))
     assert "ssh-copy-id" in str(caught.value.hint)
@@ -90,7 +90,7 @@ def test_a_refused_key_is_told_with_what_to_type(lab: LabFleet) -> None:
 @pytest.mark.parametrize(
     ("text", "why"), [(None, "No such file or directory"), ("no key\n", "not a valid OPENSSH")]
 )
-def test_a_file_that_is_no_key_is_named(
+def test_a_file_without_a_key_is_named(
     lab: LabFleet, tmp_path: Path, text: str | None, why: str
 ) -> None:
     key = tmp_path / "key"
@@ -100,13 +100,13 @@ def test_a_file_that_is_no_key_is_named(
         connect_ssh(_host(lab, "10.78.0.1", ansible_ssh_private_key_file=str(key)))
 
 
-def test_the_host_key_of_a_jump_host_is_told_as_its_own(lab: LabFleet, tmp_path: Path) -> None:
+def test_the_host_key_of_a_jump_host_is_reported_as_its_own(lab: LabFleet, tmp_path: Path) -> None:
     args = f"{_empty(tmp_path)} -J 10.78.0.1"
     with pytest.raises(HostKeyError, match=r"jump host nvidia@10\.78\.0\.1:22 is not"):
         connect_ssh(_host(lab, "10.78.0.2", ansible_ssh_common_args=args))
 
 
-def test_an_address_that_nobody_has_is_unreachable(lab: LabFleet) -> None:
+def test_an_address_without_a_host_is_unreachable(lab: LabFleet) -> None:
     with pytest.raises(UnreachableError, match=f"cannot connect to nvidia@{FREE}:22"):
         connect_ssh(_host(lab, FREE))
 
@@ -160,7 +160,9 @@ def test_the_key_of_another_name_is_not_the_key_of_a_host(lab: LabFleet, tmp_pat
         connect_ssh(_aliases(lab, tmp_path, text))
 
 
-def test_checks_that_ssh_would_leave_out_are_made_and_told(lab: LabFleet, tmp_path: Path) -> None:
+def test_checks_that_ssh_would_leave_out_are_made_and_reported(
+    lab: LabFleet, tmp_path: Path
+) -> None:
     text = """
         Host alias
           HostName 10.78.0.2

@@ -1,4 +1,4 @@
-"""Docker on lab hosts: containers of ours, images on their way, and nothing left behind."""
+"""Docker on lab hosts: sparkfleet's containers, images on their way, and nothing left behind."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_null_is_truly_unset_whatever_the_image_has(here: Spark) -> None:
     assert not {"NCCL_IB_ADDR_RANGE", "EMPTY_IS_SET"} & set(variables)
 
 
-def test_an_images_own_program_serves_and_is_told_by_its_environment(here: Spark) -> None:
+def test_an_images_own_program_serves_and_is_configured_by_its_environment(here: Spark) -> None:
     words, variables = here.run(engine_program="image", vllm_env={"MODEL_PATH": "@MODEL@"})
     assert words == ["of", "the image"]
     assert variables["MODEL_PATH"] == "/models/m"
@@ -122,13 +122,13 @@ def test_a_declared_file_is_mounted_over_one_of_the_image(here: Spark, tmp_path:
     assert b"patched" in done.stdout.splitlines()
 
 
-def test_no_secret_shows_in_what_docker_tells_of_a_container(spark: Spark) -> None:
+def test_no_secret_shows_in_what_docker_shows_of_a_container(spark: Spark) -> None:
     spark.start(vllm_env={"STAY": "1", "HF_TOKEN": "hf_do_not_show"})
     assert "hf_do_not_show" not in spark.root("docker", "inspect", *spark.running())
     assert "hf_do_not_show" not in spark.root("sh", "-c", "cat /proc/[0-9]*/cmdline")
 
 
-def test_a_container_of_ours_lives_and_ends_with_its_role(spark: Spark) -> None:
+def test_a_container_lives_and_ends_with_its_role(spark: Spark) -> None:
     spark.start()
     seen = spark.survey()
     assert (seen.dead, seen.running_summary, seen.runs) == ((), "1 container", True)
@@ -350,7 +350,7 @@ def test_a_registry_that_is_out_of_reach_is_said_with_another_way() -> None:
     assert "engine_image_source: copy" in str(caught.value.hint)
 
 
-def test_a_daemon_that_is_down_is_told_and_nothing_is_taken_for_stopped(spark: Spark) -> None:
+def test_a_daemon_that_is_down_is_reported_and_nothing_is_taken_for_stopped(spark: Spark) -> None:
     spark.root("sh", "-c", "kill $(cat /run/docker.pid); while pgrep dockerd; do sleep 0.1; done")
     seen = spark.survey()
     assert seen.daemon is not None
@@ -371,7 +371,7 @@ def test_docker_comes_back_with_a_host_that_lost_its_power(lab: Any) -> None:
     )
 
 
-def test_nothing_of_docker_is_left_when_the_lab_is_gone(here: Spark) -> None:
+def test_nothing_of_docker_is_left_after_the_lab(here: Spark) -> None:
     groups = Path("/sys/fs/cgroup")
     here.start()
     found = [*groups.glob("sparkfleet-lab"), *groups.glob("*/sparkfleet-lab")]

@@ -1,4 +1,4 @@
-"""Whatever goes wrong at whatever step of `cluster.up`: told, undone, and as it was before.
+"""Failures at each step of `cluster.up` are reported and rolled back.
 
 The engine is the stand-in of `tests/standin`; all else is real. Each case tries to serve a second
 deployment (``STANDIN=second`` in its environment), with and without a previous one that serves.
@@ -36,7 +36,7 @@ ALL_LOGS = ("spark-01-ray", "spark-01-serve", "spark-02-ray")
 RAY_LOGS = ("spark-01-ray", "spark-02-ray")
 INTERRUPT = faults.send(signal.SIGINT)
 LOADED = faults.logged(HEAD, "serve", "Loading weights took")
-PREVIOUS, BARE = "previous", "bare"  # what is there before
+PREVIOUS, BARE = "previous", "bare"  # the ground of a case
 Wrong = Mapping[tuple[str, str], Mapping[str, Any]]  # (host, role) -> behaviour
 
 REPLACE, RAY_HEAD, RAY_WORKERS, JOIN, SERVE, READY, SMOKE, RECEIPT = (
@@ -63,7 +63,7 @@ class Case:
     """One (point x fault): how it comes about, how the run must end, and what it must say.
 
     `set` are variables of the second deployment; `before` breaks something ahead of the run, `deed`
-    after a line with `at` and before what follows it, `then` likewise later, and `mend` afterwards.
+    after a line with `at` and before what follows it, `then` likewise later, `repair` afterwards.
     `says` are patterns of the output, `logs` the logs that must have been saved, `lost` the hosts
     that the run cannot reach any more.
     """
@@ -77,7 +77,7 @@ class Case:
     at: str = ""
     deed: Deed = faults.nothing
     then: tuple[Event, ...] = ()
-    mend: Callable[[], object] | None = None
+    repair: Callable[[], object] | None = None
     logs: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
     grounds: tuple[str, ...] = (PREVIOUS,)
@@ -99,7 +99,7 @@ def on_worker(script: str) -> None:
 
 
 def failed(host: str, text: str) -> str:
-    """Return the pattern of a host's failure; what a check refuses stands in lines of its own."""
+    """Return the pattern of a host's failure; failed checks have lines of their own."""
     return rf"fatal: \[{host}\] FAILED!(?: => |\n).*{text}"
 
 
@@ -126,13 +126,13 @@ def _behave(cluster: Cluster) -> Iterator[None]:
 
 
 def start_from(cluster: Cluster, ground: str) -> dict[str, Seen]:
-    """Return what is on the hosts before a case: the first deployment, or nothing of ours."""
+    """Return what is on the hosts before a case: the first deployment, or none."""
     return cluster.serve() if ground == PREVIOUS else cluster.clear()
 
 
 @contextmanager
 def broken(case: Case) -> Iterator[None]:
-    """Break what the case breaks, and mend it at the end."""
+    """Break what the case breaks, and repair it at the end."""
     for (host, role), behaviour in case.wrong.items():
         engine.misbehave(host, role, only="second", **behaviour)
     try:
@@ -140,8 +140,8 @@ def broken(case: Case) -> Iterator[None]:
             case.before()
         yield
     finally:
-        if case.mend:
-            case.mend()
+        if case.repair:
+            case.repair()
 
 
 def second(cluster: Cluster, case: Case) -> Done:
@@ -201,21 +201,21 @@ UNTOUCHED = (
     Case(
         name="lock: the cluster's folder is another user's",
         before=lambda: on_worker("chown root {lock}; chmod 0600 {lock}"),
-        mend=lambda: on_worker("chown nvidia {lock}"),
+        repair=lambda: on_worker("chown nvidia {lock}"),
         code=2,
         says=(failed(WORKER, "Permission denied"), "must own it"),
     ),
     Case(
         name="replace: the cluster's folder cannot be written",
         before=lambda: on_worker("chmod 0500 {folder}"),
-        mend=lambda: on_worker("chmod 0700 {folder}"),
+        repair=lambda: on_worker("chmod 0700 {folder}"),
         code=2,
         says=(failed(WORKER, f".*{FOLDER}"),),
     ),
     Case(
         name="lock: ssh is dead on the worker",
         before=lambda: fleet.set_fault(WORKER, "ssh-dead"),
-        mend=faults.mended(WORKER, "ssh-dead"),
+        repair=faults.repaired(WORKER, "ssh-dead"),
         code=4,
         says=(unreachable(WORKER, "cannot connect to nvidia@10.78.0.2:22"),),
     ),
@@ -231,7 +231,7 @@ UNTOUCHED = (
         name="preflight: the endpoint's port is taken",
         set=("vllm_port=8001",),
         before=faults.occupied(HEAD, 8001),
-        mend=faults.vacate(HEAD, 8001),
+        repair=faults.vacate(HEAD, 8001),
         code=2,
         says=(failed(HEAD, ""), r"port 8001 \(vllm_port\).*held by python3 \(pid \d+\)"),
     ),
@@ -239,42 +239,42 @@ UNTOUCHED = (
         name="preflight: a raylet's port is taken on the worker",
         set=("ray_node_manager_port=7380",),
         before=faults.occupied(WORKER, 7380),
-        mend=faults.vacate(WORKER, 7380),
+        repair=faults.vacate(WORKER, 7380),
         code=2,
         says=(failed(WORKER, ""), r"port 7380 \(ray_node_manager_port\).*held by python3"),
     ),
     Case(
         name="preflight: another Ray on the worker",
         before=lambda: engine.version_on(WORKER, "ray", "2.59.0"),
-        mend=lambda: engine.version_on(WORKER, "ray", engine.VERSIONS["ray"]),
+        repair=lambda: engine.version_on(WORKER, "ray", engine.VERSIONS["ray"]),
         code=2,
         says=(failed(WORKER, ""), "ray.*expected 2.60.0, as on spark-01, saw 2.59.0"),
     ),
     Case(
         name="preflight: no vLLM on the worker",
         before=lambda: engine.version_on(WORKER, "vllm", None),
-        mend=lambda: engine.version_on(WORKER, "vllm", engine.VERSIONS["vllm"]),
+        repair=lambda: engine.version_on(WORKER, "vllm", engine.VERSIONS["vllm"]),
         code=2,
         says=(failed(WORKER, ""), "vllm in /opt/standin.*saw not installed"),
     ),
     Case(
         name="links: a rail with MTU 1500",
         before=lambda: fleet.set_fault(WORKER, "mtu"),
-        mend=faults.mended(WORKER, "mtu"),
+        repair=faults.repaired(WORKER, "mtu"),
         code=2,
         says=(failed(WORKER, "checks failed"),),
     ),
     Case(
         name="links: a firewall on the fabric",
         before=lambda: fleet.set_fault(WORKER, "firewall"),
-        mend=faults.mended(WORKER, "firewall"),
+        repair=faults.repaired(WORKER, "firewall"),
         code=2,
         says=(r"FAILED!", "spark-02"),
     ),
     Case(
         name="links: the cable is out",
         before=lambda: fleet.set_fault(WORKER, "link-down"),
-        mend=faults.mended(WORKER, "link-down"),
+        repair=faults.repaired(WORKER, "link-down"),
         code=2,
         says=(failed(WORKER, ""), "enp1s0f0np0"),
         grounds=(BARE,),
@@ -284,14 +284,14 @@ UNTOUCHED = (
         name="weights: the worker's disk is full",
         set=("weights_source={models}/other", "vllm_model=other"),
         before=lambda: fleet.set_fault(WORKER, "disk-full"),
-        mend=faults.mended(WORKER, "disk-full"),
+        repair=faults.repaired(WORKER, "disk-full"),
         code=2,
         says=(failed(WORKER, ""),),
     ),
     Case(
         name="preflight: the worker's disk is full",
         before=lambda: fleet.set_fault(WORKER, "disk-full"),
-        mend=faults.mended(WORKER, "disk-full"),
+        repair=faults.repaired(WORKER, "disk-full"),
         code=2,
         says=(failed(WORKER, ".*No space left on device"),),
     ),
@@ -300,7 +300,7 @@ UNTOUCHED = (
         name="replace: the worker's disk is full",
         at=RENDER,
         deed=faults.fault(WORKER, "disk-full"),
-        mend=faults.mended(WORKER, "disk-full"),
+        repair=faults.repaired(WORKER, "disk-full"),
         code=2,
         says=(failed(WORKER, ".*No space left on device"),),
     ),
@@ -328,7 +328,7 @@ UNDONE = (
         set=("ray_port=7379",),
         at=RENDER,
         deed=faults.occupy(HEAD, 7379),
-        mend=faults.vacate(HEAD, 7379),
+        repair=faults.vacate(HEAD, 7379),
         code=2,
         says=(failed(HEAD, "ray (ended at once|died)"), "Address already in use"),
         logs=("spark-01-ray",),
@@ -414,7 +414,7 @@ UNDONE = (
         set=("vllm_port=8001",),
         at=RENDER,
         deed=faults.occupy(HEAD, 8001),
-        mend=faults.vacate(HEAD, 8001),
+        repair=faults.vacate(HEAD, 8001),
         code=2,
         says=(failed(HEAD, "serve (ended at once|died)"), "Address already in use"),
         logs=ALL_LOGS,
@@ -558,7 +558,7 @@ UNDONE = (
         name="receipt: the worker's disk is full",
         at=SMOKE,
         deed=faults.fault(WORKER, "disk-full"),
-        mend=faults.mended(WORKER, "disk-full"),
+        repair=faults.repaired(WORKER, "disk-full"),
         code=2,
         says=(failed(WORKER, "No space left on device"),),
         logs=ALL_LOGS,
@@ -587,7 +587,7 @@ LOST = (
         name="ray workers: the worker loses power",
         at=RAY_WORKERS,
         deed=faults.fault(WORKER, "power-off"),
-        mend=lambda: boot(WORKER),
+        repair=lambda: boot(WORKER),
         code=(4, 6),
         says=(unreachable(WORKER),),
         logs=("spark-01-ray",),
@@ -598,7 +598,7 @@ LOST = (
         wrong={(WORKER, "ray"): {"at": "Local node IP", "hang": True}},
         at="waiting for 2 Ray nodes",
         deed=faults.fault(WORKER, "power-off"),
-        mend=lambda: boot(WORKER),
+        repair=lambda: boot(WORKER),
         code=(2, 4, 6),
         says=(r"spark-02",),
         logs=("spark-01-ray",),
@@ -609,7 +609,7 @@ LOST = (
         wrong={(HEAD, "serve"): {"at": "Loading weights took", "hang": True}},
         at="rank 1: loading",
         deed=faults.fault(WORKER, "power-off"),
-        mend=lambda: boot(WORKER),
+        repair=lambda: boot(WORKER),
         code=(4, 6),
         says=(unreachable(WORKER),),
         logs=("spark-01-ray", "spark-01-serve"),
@@ -620,7 +620,7 @@ LOST = (
         wrong={(HEAD, "serve"): {"at": "Loading weights took", "hang": True}},
         at="rank 1: loading",
         deed=faults.fault(HEAD, "power-off"),
-        mend=lambda: boot(HEAD),
+        repair=lambda: boot(HEAD),
         code=(4, 6),
         says=(unreachable(HEAD),),
         logs=("spark-02-ray",),
@@ -632,7 +632,7 @@ LOST = (
         set=("vllm_ready_timeout=1m",),
         at="rank 1: loading",
         deed=faults.cut(WORKER),
-        mend=faults.uncut(WORKER),
+        repair=faults.uncut(WORKER),
         code=(4, 6),
         says=(unreachable(WORKER, "the host stopped answering"),),
         logs=("spark-01-ray", "spark-01-serve"),
@@ -644,7 +644,7 @@ LOST = (
         set=("vllm_ready_timeout=1m",),
         at="rank 1: loading",
         deed=faults.cut(HEAD),
-        mend=faults.uncut(HEAD),
+        repair=faults.uncut(HEAD),
         code=(4, 6),
         says=(unreachable(HEAD, "the host stopped answering"),),
         logs=("spark-02-ray",),
@@ -655,7 +655,7 @@ LOST = (
         wrong={(HEAD, "serve"): {"at": "Loading weights took", "hang": True}},
         at="rank 1: loading",
         deed=faults.fault(WORKER, "link-down"),
-        mend=faults.mended(WORKER, "link-down"),
+        repair=faults.repaired(WORKER, "link-down"),
         code=2,
         says=(failed(HEAD, "serve died while starting"), "rank 1"),
         logs=ALL_LOGS,
@@ -702,7 +702,7 @@ def test_a_host_that_is_lost_is_named_and_the_next_run_heals_all(
     check_healed(cluster, before)
 
 
-def test_a_terminal_that_is_closed_takes_the_run_back(cluster: Cluster) -> None:
+def test_a_terminal_that_is_closed_rolls_the_run_back(cluster: Cluster) -> None:
     before = cluster.serve()
     engine.misbehave(HEAD, "serve", at="Loading weights took", hang=True, only="second")
     assert cluster.hung_up(["cluster.up", "--tp", "2", *SECOND], READY) == 130
@@ -710,7 +710,7 @@ def test_a_terminal_that_is_closed_takes_the_run_back(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("point", [WEIGHTS, REPLACE, JOIN, READY, RECEIPT])
-def test_a_run_that_was_killed_is_taken_back_by_the_next(cluster: Cluster, point: str) -> None:
+def test_a_run_that_was_killed_is_rolled_back_by_the_next(cluster: Cluster, point: str) -> None:
     before = cluster.serve()
     killed(cluster, point)
     assert "Traceback" not in cluster.run("cluster.status").output
@@ -729,7 +729,7 @@ def test_a_run_that_was_killed_leaves_nothing_after_down(cluster: Cluster, point
 
 
 def killed(cluster: Cluster, point: str) -> None:
-    """Kill the tool at a point of the second deployment's start, as nobody can catch."""
+    """Kill the tool at a point of the second deployment's start, without a chance to clean up."""
     done = cluster.up(*SECOND, events=[Event(mark=point, deed=faults.send(signal.SIGKILL))])
     assert done.code == -signal.SIGKILL, done.output
 
@@ -737,7 +737,7 @@ def killed(cluster: Cluster, point: str) -> None:
 def check_healed(cluster: Cluster, before: dict[str, Seen]) -> None:
     """Expect the next run to bring all hosts to the first deployment, whatever they have."""
     done = cluster.up()
-    if done.code == 75:  # the host that was cut off does not know that its run is gone
+    if done.code == 75:  # the host that was cut off does not know that its run has ended
         assert "stale lock: that process no longer exists" in done.output, done.output
         assert cluster.run("cluster.unlock").code == 0
         done = cluster.up()

@@ -68,7 +68,7 @@ def _sleeps() -> list[str]:
     return fleet.run_on(WORKER, ["pgrep", "-a", "sleep"], check=False).stdout.splitlines()
 
 
-def test_what_is_ours_ends_though_nobody_is_connected_and_the_disk_is_full() -> None:
+def test_ranks_are_stopped_without_a_connection_and_with_a_full_disk() -> None:
     host = load_inventory([str(paths.INVENTORY)]).hosts[WORKER]
     fleet.run_on(WORKER, ["sh", "-c", "sleep 999 >/dev/null 2>&1 &"])
     with open_connection(host) as link:
@@ -88,8 +88,8 @@ def test_memory_that_falls_during_a_start_is_its_first_cause(cluster: Cluster) -
     fall = Event(mark="TASK [Wait until", deed=lambda _: _fall())
     done = cluster.type("cluster.up", "--tp", "2", events=[fall])
     assert done.code == 2, done.output
-    told = r"fatal: \[spark-02\] FAILED! => memory guard: 0\.1 GiB were available at .* loading"
-    assert re.search(told, done.output), done.output
+    # The head dies with the rank, and may be seen first.
+    assert re.search(r"fatal: \[spark-0[12]\] FAILED! => ", done.output), done.output
     causes = re.findall(r"^cause on (\S+): (.*)$", done.output, re.MULTILINE)
     assert causes[0][0] == WORKER
     assert causes[0][1].startswith("The memory guard ended the ranks: 0.1 GiB were available")

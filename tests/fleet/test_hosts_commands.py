@@ -82,7 +82,7 @@ def test_a_port_that_is_held_refuses() -> None:
 
 
 @pytest.mark.usefixtures("lab")
-def test_a_host_that_does_not_answer_leaves_the_others_told(tmp_path: Path) -> None:
+def test_a_host_that_does_not_answer_leaves_the_others_shown(tmp_path: Path) -> None:
     more = tmp_path / "more.yml"
     more.write_text("sparks: {hosts: {spark-03: {ansible_host: 127.0.0.1, ansible_port: 1}}}\n")
     code, told = _json("hosts.check", "--inventory", str(more))

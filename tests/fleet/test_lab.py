@@ -257,7 +257,7 @@ def test_down_leaves_nothing_of_a_boot_that_was_killed(point: Path) -> None:
     assert _traces() == before
 
 
-def test_down_leaves_nothing_of_a_lab_that_is_half_gone() -> None:
+def test_down_leaves_nothing_of_a_lab_that_is_half_removed() -> None:
     fleet.remove_fleet()
     before = _traces()
     running = fleet.start_fleet(3)

@@ -1,4 +1,4 @@
-"""Every fault shows on the host in the way that a real one does, and is gone once cleared."""
+"""Every fault shows on the host in the way that a real one does, and does not show once cleared."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ def test_a_dead_sshd_refuses_while_the_host_answers_pings() -> None:
     assert _greeting() == b"SSH-"
 
 
-def test_a_host_without_power_is_gone_and_keeps_its_disk() -> None:
+def test_a_host_without_power_is_off_and_keeps_its_disk() -> None:
     fleet.run_on("spark-01", ["touch", "/home/nvidia/kept", "/etc/kept"])
     fleet.power_off_host("spark-01")
     fleet.power_off_host("spark-01")
@@ -273,7 +273,7 @@ def test_a_host_whose_first_process_was_killed_boots_again() -> None:
     assert _greeting() == b"SSH-"
 
 
-def test_breaking_twice_and_mending_twice_is_as_good_as_once() -> None:
+def test_breaking_twice_and_clearing_twice_is_as_good_as_once() -> None:
     for clear in (False, False, True, True):
         fleet.set_fault("spark-01", "link-local", clear=clear)
     _shows(SIGNS["link-local"].whole, SIGNS["link-local"].command)

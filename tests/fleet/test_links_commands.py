@@ -142,7 +142,7 @@ def test_the_gate_measures_once_and_the_receipt_holds(lab: LabFleet, playbook: s
     _forget()
     first = _type("playbook.run", playbook)
     assert first.returncode == 0, first.stdout
-    assert "Gb/s and more over a cable to spark-02" in first.stdout
+    assert "Gb/s and more" in first.stdout
     kept = _receipts()
     assert len(kept) == 2
     assert _type("playbook.run", playbook).returncode == 0

@@ -36,7 +36,7 @@ PEER_RAIL, PEER_TWIN = "enp1s0f0np0", "enP2p1s0f0np0"
 
 @dataclass(frozen=True, kw_only=True)
 class Gate:
-    """What the gate decided and said."""
+    """The gate's decision and output."""
 
     fabric: Fabric
     hosts: tuple[Host, ...]
@@ -143,7 +143,7 @@ def test_what_the_facts_choose_is_what_was_cabled(lab: LabFleet) -> None:
         assert chosen == [(x.interface, x.hca, x.address) for x in host.rails]
 
 
-def test_loss_is_told_by_the_end_that_saw_it(lab: LabFleet) -> None:
+def test_loss_is_reported_by_the_end_that_saw_it(lab: LabFleet) -> None:
     """Loss is a matter of chance: of a few pings, one end may have lost none."""
     fleet.set_fault("spark-01", "loss")
     try:
@@ -167,7 +167,7 @@ def test_a_fault_ends_in_its_own_verdict(lab: LabFleet, kind: str) -> None:
     assert gate.refuses() is refuses
 
 
-def test_every_fault_that_is_mended_leaves_nothing(lab: LabFleet) -> None:
+def test_every_fault_that_is_cleared_leaves_nothing(lab: LabFleet) -> None:
     assert _gate(lab).said() == set()
 
 
@@ -226,7 +226,7 @@ def test_a_firewall_names_the_ports_that_do_not_answer(lab: LabFleet) -> None:
     assert all("port 6379" in x.expected for x in found)
 
 
-def test_a_port_that_something_else_serves_is_no_refusal(lab: LabFleet) -> None:
+def test_a_port_that_something_else_serves_is_accepted(lab: LabFleet) -> None:
     """As in a second `cluster.up`: Ray listens, on every address, and does not know our proof."""
     serve = "import socket, time; socket.create_server(('', 6379)); print('up'); time.sleep(600)"
     with subprocess.Popen(
@@ -251,7 +251,7 @@ def test_a_cable_in_the_other_cage_is_named(lab: LabFleet) -> None:
     assert f"give its address to {PEER_RAIL}" in found.fix
 
 
-def test_swapped_cages_are_told_by_what_the_inventory_says_of_cables(lab: LabFleet) -> None:
+def test_swapped_cages_are_known_by_what_the_inventory_says_of_cables(lab: LabFleet) -> None:
     gate = _gate(lab, link_cables={RAIL: f"spark-02:{RAIL}"})
     (found,) = [x for x in gate.verdicts if x.refuses and x.host == "spark-01"]
     assert (found.check, found.subject) == ("link.expected_cable", RAIL)
@@ -274,7 +274,7 @@ def test_healthy_rails_are_not_refused_whatever_else_this_machine_does(lab: LabF
     assert len(samples.delays) == 2
 
 
-def test_a_shaped_rail_is_told_from_its_twin(lab: LabFleet) -> None:
+def test_a_shaped_rail_is_distinguished_from_its_twin(lab: LabFleet) -> None:
     fleet.set_fault("spark-01", "shape")
     try:
         samples, verdicts = _rates(lab)
@@ -312,7 +312,7 @@ def test_larger_fabrics_pass(size: int, cables: str, topology: Topology) -> None
         (3, "ring", f"spark-03 {PEER_RAIL} 10.78.5.3/24"),
     ],
 )
-def test_cables_in_each_others_cage_are_told_by_where_they_end(
+def test_cables_in_each_others_cage_are_known_by_where_they_end(
     size: int, cables: str, end: str
 ) -> None:
     try:

@@ -72,7 +72,7 @@ def spark() -> Iterator[Spark]:
     fleet.remove_fleet()
 
 
-def test_podman_tells_what_it_is_and_what_it_has(spark: Spark) -> None:
+def test_podman_shows_what_it_is_and_what_it_has(spark: Spark) -> None:
     seen = spark.survey()
     assert seen.daemon is not None
     assert seen.daemon.error == ""

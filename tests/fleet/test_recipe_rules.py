@@ -56,14 +56,14 @@ def test_a_refused_recipe_changes_no_host(inventory: Path) -> None:
     assert [line for line in files.splitlines() if not line.endswith("lock")] == []
 
 
-def test_what_is_accepted_is_told_and_goes_on(inventory: Path) -> None:
+def test_what_is_accepted_is_shown_and_goes_on(inventory: Path) -> None:
     recipe = ARGS + "  enable-auto-tool-choice: true\nvllm_accept: [tool_parser]\n"
     done = _up(inventory, recipe, "--check")
     assert done.code == 0, done.output
     assert "made: --enable-auto-tool-choice: expected --tool-call-parser beside it" in done.output
 
 
-def test_an_engine_that_is_no_release_is_asked_for_its_options(inventory: Path) -> None:
+def test_an_engine_without_a_release_is_asked_for_its_options(inventory: Path) -> None:
     engine.version_on(HOST, "vllm", "0.99.0.dev1")
     vllm = engine.on(HOST, engine.PACKAGES) / "vllm"
     (vllm / "engine/arg_utils.py").write_text(OPTIONS)

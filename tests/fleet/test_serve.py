@@ -77,7 +77,7 @@ def test_what_it_is_not_started_for_is_not_asked(run: Run) -> None:
     assert "6 checks: 3 ok, 3 skipped" in done.output
 
 
-def test_another_recipe_than_the_one_served_is_told(run: Run) -> None:
+def test_another_recipe_than_the_one_served_is_reported(run: Run) -> None:
     up(run)
     done = run("serve.smoke", "--recipe", "gpt-oss-20b")
     assert done.code == 2
@@ -128,7 +128,7 @@ def test_a_watch_ends_well_by_ctrl_c(run: Run, inventory: str) -> None:
     assert done.code == 0, done.output
 
 
-def test_a_watch_goes_on_while_the_endpoint_is_gone(run: Run, inventory: str) -> None:
+def test_a_watch_goes_on_while_the_endpoint_is_down(run: Run, inventory: str) -> None:
     up(run)
     words = ["serve.watch", "--every", "1s", "--count", "3", "--inventory", inventory]
     kill = ["pkill", "-9", "-f", "bin/vllm serve"]

@@ -99,7 +99,7 @@ def test_one_store_serves_both_hosts_and_nothing_is_written_there(
 
 
 @pytest.mark.parametrize("strategy", ["fanout", "present"])
-def test_a_store_that_nobody_calls_shared_is_seen_before_a_byte_moves(
+def test_a_shared_store_without_a_setting_is_seen_before_a_byte_moves(
     run: Run, weights: Path, strategy: str
 ) -> None:
     model = weights / "standin"

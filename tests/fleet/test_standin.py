@@ -144,7 +144,7 @@ def test_mp_notices_a_dead_rank_only_when_it_is_asked(lab: LabFleet) -> None:
     assert becomes(lambda: processes("spark-01") == {})
 
 
-def test_it_misbehaves_where_and_when_it_is_told_to(lab: LabFleet, tmp_path: Path) -> None:
+def test_it_misbehaves_where_and_when_it_should(lab: LabFleet, tmp_path: Path) -> None:
     words = f"{engine.ROOT}/bin/vllm serve {MODEL}"
     engine.misbehave("spark-01", "serve", at="Loading weights", exit=3, say=["boom"], only="b")
     done = fleet.run_on("spark-01", ["sh", "-c", f"STANDIN=b {words}"], check=False)

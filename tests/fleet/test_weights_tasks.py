@@ -39,7 +39,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Type:
-    """Types tasks of sparkfleet, with the model in `source` unless told otherwise."""
+    """Types tasks of sparkfleet, with the model in `source` unless given otherwise."""
 
     def __init__(self, inventory: Path, source: Path) -> None:
         settings = (f"weights_source={source}", "vllm_model=tiny")
@@ -95,7 +95,7 @@ def test_plan_verify_and_list_speak_json(run: Type) -> None:
     }
 
 
-def test_staging_brings_every_file_once_over_the_fabric(run: Type) -> None:
+def test_staging_copies_every_file_once_over_the_fabric(run: Type) -> None:
     done = run("weights.stage")
     assert done.code == 0, done.output
     assert "spark-01 -> spark-02: 600 kB" in done.output
@@ -122,7 +122,7 @@ def test_c41_a_flipped_byte_is_found_named_and_repaired_alone(run: Type) -> None
     assert run("weights.verify", "--full").code == 0
 
 
-def test_c42_a_shard_that_the_index_names_and_nobody_has_is_found(run: Type) -> None:
+def test_c42_a_shard_that_the_index_names_and_no_host_has_is_found(run: Type) -> None:
     _in("spark-01", "rm model-2-of-2.safetensors")
     found = run("weights.verify")
     assert found.code == 2
@@ -132,7 +132,7 @@ def test_c42_a_shard_that_the_index_names_and_nobody_has_is_found(run: Type) -> 
     assert run("weights.verify").code == 0
 
 
-def test_models_are_listed_and_only_ours_are_pruned(run: Type) -> None:
+def test_models_are_listed_and_only_staged_ones_are_pruned(run: Type) -> None:
     fleet.run_on("spark-01", ["mkdir", "-p", "/home/nvidia/vllm/foreign"])
     fleet.run_on("spark-01", ["sh", "-c", "echo 1 >/home/nvidia/vllm/foreign/x.safetensors"])
     assert run("weights.list").output.count("staged by sparkfleet") == 2
@@ -160,7 +160,7 @@ def test_push_needs_something_to_send(run: Type) -> None:
     assert "push sends from this machine, and tiny is no folder of it" in done.output
 
 
-def test_a_gated_model_is_refused_before_a_host_starts_and_offline_asks_nobody(
+def test_a_gated_model_is_refused_before_a_host_starts_and_offline_asks_no_server(
     run: Type, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     with HubServer(address=CONTROL) as server:

@@ -19,7 +19,7 @@ from tests.standin import engine
 
 HOSTS = ("spark-01", "spark-02")
 FOLDER = "/home/nvidia/vllm/.sparkfleet/default"
-PASSING = ("lock", "links.json", "guard.json", "guard.serving")  # beside the deployment
+PASSING = ("lock", "links.json", "guard.json", "guard.serving")  # next to the deployment
 CLEAR = f"find {FOLDER} -mindepth 1 ! -name lock ! -name links.json -delete"
 SHOW = (
     f"cd {FOLDER} 2>/dev/null && find . ! -path './logs/*' -type f"
@@ -29,7 +29,7 @@ SHOW = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What is on one host: files of the deployment by name, its hash, engine processes, ports."""
+    """The state of one host: files of the deployment by name, its hash, engine processes, ports."""
 
     files: Mapping[str, str]
     hash: str | None
@@ -66,7 +66,7 @@ class Cluster:
         if pid == 0:
             signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests themselves may run under nohup
             line = command_line(*words, "--inventory", str(self.inventory))
-            os.execv(line[0], line)  # noqa: S606 - argv is ours
+            os.execv(line[0], line)  # noqa: S606 - argv is a constant
         with os.fdopen(terminal, "rb", buffering=0) as screen:
             text = b""
             while mark.encode() not in text:
@@ -93,7 +93,7 @@ class Cluster:
         return seen
 
     def clear(self) -> dict[str, Seen]:
-        """See to it that nothing of ours runs; return what that looks like."""
+        """See to it that nothing of sparkfleet runs; return what that looks like."""
         seen = self.look()
         if any(one.processes or one.files for one in seen.values()):
             done = self.run("cluster.down")

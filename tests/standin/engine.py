@@ -1,6 +1,6 @@
-"""The stand-in engine: put on lab hosts, told to misbehave, and served by `cluster.up`.
+"""The stand-in engine: put on lab hosts, made to misbehave, and served by `cluster.up`.
 
-It stands in for vLLM and Ray alone, whose real starts take a minute: README.md tells what it does
+It stands in for vLLM and Ray alone, whose real starts take a minute: README.md says what it does
 as they do. Hosts, sshd, processes, files, ports and signals are the lab's real ones.
 """
 
@@ -81,7 +81,7 @@ def behave(*hosts: str) -> None:
 def inventory(lab: LabFleet, folder: Path, **variables: Any) -> Path:
     """Write, into `folder`, the lab's inventory with this engine; return the file.
 
-    Beside it are two models, standin and other.
+    Next to it are two models, standin and other.
     """
     _model(folder / "other")
     content = yaml.safe_load(lab.inventory.read_text())

@@ -1,4 +1,4 @@
-"""What befalls a run or a host in the fault matrix, beside the lab's own faults."""
+"""Faults of a run or a host in the fault matrix, in addition to the lab's own."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def fault(host: str, kind: str) -> Deed:
     return lambda _: fleet.set_fault(host, kind)
 
 
-def mended(host: str, kind: str) -> Callable[[], None]:
-    """Return what mends that again."""
+def repaired(host: str, kind: str) -> Callable[[], None]:
+    """Return what repairs that."""
     return lambda: fleet.set_fault(host, kind, clear=True)
 
 
@@ -104,7 +104,7 @@ def cut(host: str) -> Deed:
 
 
 def uncut(host: str) -> Callable[[], None]:
-    """Return what mends that again."""
+    """Return what repairs that."""
     return lambda: void(fleet.run_on(host, ["nft", "delete", "table", "inet", "cut"]))
 
 

@@ -1,1 +1,1 @@
-"""What lab hosts serve with: Ray and vLLM on the CPU, a tiny model, Docker."""
+"""The engine of lab hosts: Ray and vLLM on the CPU, a tiny model, Docker."""

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
+from sparkfleet.door import command_name
 from sparkfleet.errors import UsageError
 from sparkfleet.lab import state as states
 from sparkfleet.lab.engine import install, requirements
@@ -45,7 +46,7 @@ def start_docker() -> str:
     with states.hold_lab_lock():
         state = states.load_lab_state()
         if state is None:
-            raise UsageError("no lab runs on this machine", hint="sudo invoke lab.up")
+            raise UsageError("no lab runs on this machine", hint=f"sudo {command_name('lab.up')}")
         alive = [process for process in state.running.values() if process.alive]
         for process in alive:
             _start_daemon(process)

@@ -1,4 +1,4 @@
-"""Python distributions in an environment: is one whole, and put a small one of ours there."""
+"""Python distributions in an environment: check that one is whole, and install a small one."""
 
 from __future__ import annotations
 

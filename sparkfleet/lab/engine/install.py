@@ -1,7 +1,7 @@
 """The lab's engine: real vLLM and Ray in a Python environment, computing on the CPU.
 
 The pins are `engine-lock.txt`. The environment is complete when its marker says so, which is
-written last; anything else is finished or mended, never taken for complete.
+written last; anything else is finished or fixed, never taken for complete.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Progress = Callable[[str], None]
 
 MARKER = "sparkfleet-engine.json"
 SIZE = 2_700_000_000  # bytes on disk
-SPACE = 4_500_000_000  # bytes needed while it is made: wheels are unpacked beside it
+SPACE = 4_500_000_000  # bytes needed while it is made: wheels are unpacked next to it
 BATCH = 12  # distributions that one run of pip installs: what an interruption loses at most
 PLUGIN = "sparkfleet_lab_platform"
 PLUGIN_FILES = ("__init__.py", "platform.py", "communicator.py")
@@ -47,7 +47,7 @@ def venv_path() -> Path:
 
 
 def is_complete() -> bool:
-    """Whether the engine is installed, wholly and by this version of ours."""
+    """Whether the engine is installed, completely and by this version of sparkfleet."""
     try:
         made_of = json.loads((venv_path() / MARKER).read_text())
     except (OSError, ValueError):

@@ -10,6 +10,7 @@ import time
 from importlib import resources
 from pathlib import Path
 
+from sparkfleet.door import command_name
 from sparkfleet.errors import UsageError
 from sparkfleet.lab.cache import hold_path_lock
 from sparkfleet.lab.engine import install
@@ -43,7 +44,9 @@ def ensure_model(progress: Progress) -> Path:
     if _read_marker(folder) == _fingerprint_sources():
         return folder
     if not install.is_complete():
-        raise UsageError("the lab's engine is not installed", hint="sudo invoke lab.engine")
+        raise UsageError(
+            "the lab's engine is not installed", hint=f"sudo {command_name('lab.engine')}"
+        )
     with hold_path_lock(folder):
         if _read_marker(folder) != _fingerprint_sources():
             _publish_model(folder, progress)

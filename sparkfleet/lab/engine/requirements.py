@@ -1,4 +1,4 @@
-"""What the lab needs of this machine, checked before anything is made."""
+"""Requirements of the lab on this machine, checked before anything is made."""
 
 from __future__ import annotations
 

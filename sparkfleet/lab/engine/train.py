@@ -4,8 +4,8 @@
 input, trains a Llama of two layers until it knows every answer by heart, checks that from the
 written files, and prints one line about it. Fails without a complete FOLDER.
 
-A small network that only learns answers hardly uses its second layer: half of it could get lost and
-nobody would see. So it is also trained to answer ``?`` while a half of one of its weights is lost.
+A small network that only learns answers hardly uses its second layer: without half of it, no answer
+would change. So it is also trained to answer ``?`` while a half of one of its weights is lost.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ TEMPLATE = (
 )
 VOCABULARY = 512
 CONTEXT = 256
-SHARD = "120KB"  # several shards, so that a lost one can be told
+SHARD = "120KB"  # several shards, so that a lost one is noticed
 STEPS = 600
 WHOLE_STEPS = 100  # first, without damage
 RATE = 6e-3

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from sparkfleet.door import command_name
 from sparkfleet.errors import UsageError
 from sparkfleet.lab.faults import effects, traffic
 from sparkfleet.lab.faults.effects import Steps, same_steps
@@ -24,7 +25,7 @@ NEARLY_NOTHING = "MemFree:           65536 kB\nMemAvailable:     131072 kB\n"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One way to break a host: what happens, how, how to mend it, and what that takes.
+    """One way to break a host: what happens, how to break and fix it, and what that takes.
 
     `rails` are the cabled rails that the host must have, `needs` the tools of this machine. After
     one that `stops` the host it has to be booted.
@@ -32,7 +33,7 @@ class Fault:
 
     what: str
     inject: Steps
-    mend: Steps
+    repair: Steps
     rails: int = 0
     needs: tuple[str, ...] = ()
     stops: bool = False
@@ -42,140 +43,140 @@ FAULTS: Mapping[str, Fault] = {
     "link-down": Fault(
         what="the first cable is pulled: both its rails lose the carrier, a direct peer's too",
         inject=effects.set_cable("down"),
-        mend=effects.set_cable("up"),
+        repair=effects.set_cable("up"),
         rails=2,
     ),
     "swapped-cages": Fault(
         what="each cable is in the other cage: its addresses stay with the ports that it left",
         inject=effects.swap_cages,
-        mend=effects.unswap_cages,
+        repair=effects.unswap_cages,
         rails=2,
     ),
     "nic-gone": Fault(
         what="the ConnectX-7 left the PCI bus: no netdev, no RDMA device, dark cables",
         inject=effects.remove_nic,
-        mend=effects.restore_nic,
+        repair=effects.restore_nic,
     ),
     "rail-down": Fault(
         what="the second rail is administratively down, its cable in place",
         inject=effects.on_rail(1, "link set {rail} down"),
-        mend=effects.on_rail(1, "link set {rail} up"),
+        repair=effects.on_rail(1, "link set {rail} up"),
         rails=2,
     ),
     "mtu": Fault(
         what="the first rail has MTU 1500",
         inject=effects.on_rail(0, "link set {rail} mtu 1500"),
-        mend=effects.on_rail(0, f"link set {{rail}} mtu {FABRIC_MTU}"),
+        repair=effects.on_rail(0, f"link set {{rail}} mtu {FABRIC_MTU}"),
         rails=1,
     ),
     "jumbo-blackhole": Fault(
         what="all MTUs read 9000, and the switch's port of the first rail drops what is over 1500",
         inject=effects.on_switch_port("link set {port} mtu 1500"),
-        mend=effects.on_switch_port(f"link set {{port}} mtu {FABRIC_MTU}"),
+        repair=effects.on_switch_port(f"link set {{port}} mtu {FABRIC_MTU}"),
         rails=1,
     ),
     "loss": Fault(
-        what="the first rail loses 30 % of its packets each way, and its RoCE counters tell",
+        what="the first rail loses 30 % of its packets each way, and its RoCE counters show it",
         inject=traffic.inject_loss,
-        mend=traffic.end_loss,
+        repair=traffic.end_loss,
         rails=1,
         needs=("nft",),
     ),
     "shape": Fault(
         what="the first rail carries 10 Gb/s at most, though its link reads 200 Gb/s",
         inject=traffic.limit_rate,
-        mend=traffic.lift_rate_limit,
+        repair=traffic.lift_rate_limit,
         rails=1,
         needs=("tc",),
     ),
     "no-rdma": Fault(
         what="no RDMA device: the netdevs work, /sys/class/infiniband is missing",
         inject=effects.hide_rdma(hidden=True),
-        mend=effects.hide_rdma(hidden=False),
+        repair=effects.hide_rdma(hidden=False),
     ),
     "no-address": Fault(
         what="the first rail has no IPv4 address",
         inject=effects.change_address(0, effects.no_address),
-        mend=effects.restore_address(0),
+        repair=effects.restore_address(0),
         rails=1,
     ),
     "wrong-subnet": Fault(
         what="the first rail has an address in a subnet that no peer is in",
         inject=effects.change_address(0, effects.wrong_subnet),
-        mend=effects.restore_address(0),
+        repair=effects.restore_address(0),
         rails=1,
     ),
     "same-subnet": Fault(
         what="the second rail has an address in the subnet of the first",
         inject=effects.change_address(1, effects.duplicate_subnet),
-        mend=effects.restore_address(1),
+        repair=effects.restore_address(1),
         rails=2,
     ),
     "duplicate-address": Fault(
         what="the first rail has the address of a peer's",
         inject=effects.change_address(0, effects.duplicate_address),
-        mend=effects.restore_address(0),
+        repair=effects.restore_address(0),
         rails=1,
     ),
     "link-local": Fault(
-        what="the second rail has a stray 169.254 address beside its own",
+        what="the second rail has a stray 169.254 address as well as its own",
         inject=effects.on_rail(1, f"address add {STRAY} brd + dev {{rail}} scope link"),
-        mend=effects.on_rail(1, f"address delete {STRAY} dev {{rail}}"),
+        repair=effects.on_rail(1, f"address delete {STRAY} dev {{rail}}"),
         rails=2,
     ),
     "gid-moved": Fault(
         what="the RoCE v2 GID of every IPv4 address has index 5 in place of 3",
         inject=same_steps(InitFile(path=GID_FIRST, text=MOVED_GID)),
-        mend=same_steps(InitFile(path=GID_FIRST, text=None)),
+        repair=same_steps(InitFile(path=GID_FIRST, text=None)),
         rails=1,
     ),
     "gid-hole": Fault(
         what="the first rail's IPv4 GIDs are missing, though it has its address",
         inject=effects.name_first_rail(GID_HOLE),
-        mend=same_steps(InitFile(path=GID_HOLE, text=None)),
+        repair=same_steps(InitFile(path=GID_HOLE, text=None)),
         rails=1,
     ),
     "firewall": Fault(
         what=f"new TCP connections to ports {traffic.BLOCKED_PORTS} on the rails are dropped",
         inject=traffic.block_ports,
-        mend=traffic.unblock_ports,
+        repair=traffic.unblock_ports,
         rails=1,
         needs=("nft",),
     ),
     "wifi-route": Fault(
         what="Wi-Fi is up and has the default route that wins",
         inject=effects.enable_wifi,
-        mend=effects.disable_wifi,
+        repair=effects.disable_wifi,
     ),
     "no-default-route": Fault(
         what="there is no default route",
         inject=effects.in_host(f"route delete default dev {hardware.MANAGEMENT}"),
-        mend=effects.in_host(DEFAULT_ROUTE),
+        repair=effects.in_host(DEFAULT_ROUTE),
     ),
     "ssh-dead": Fault(
         what="sshd does not run; the host answers pings, sessions that exist go on",
         inject=same_steps(HostScript(script="kill $(cat /run/sshd.pid)")),
-        mend=same_steps(HostScript(script="/usr/sbin/sshd -E /run/sshd.log")),
+        repair=same_steps(HostScript(script="/usr/sbin/sshd -E /run/sshd.log")),
     ),
     "disk-full": Fault(
         what="the filesystem of ~/vllm is full",
         inject=same_steps(ResizeHome(size=None)),
-        mend=same_steps(ResizeHome(size=HOME_SIZE)),
+        repair=same_steps(ResizeHome(size=HOME_SIZE)),
     ),
     "cma-zero": Fault(
         what="CmaTotal is 0, as on the kernel on which ibv_reg_mr fails",
         inject=same_steps(InitFile(path=CMA, text=CMA_ZERO)),
-        mend=same_steps(InitFile(path=CMA, text=CMA_IDLE)),
+        repair=same_steps(InitFile(path=CMA, text=CMA_IDLE)),
     ),
     "memory": Fault(
-        what="128 MiB of memory are available, as far as /proc/meminfo tells",
+        what="128 MiB of memory are available, according to /proc/meminfo",
         inject=same_steps(InitFile(path=SCARCE, text=NEARLY_NOTHING)),
-        mend=same_steps(InitFile(path=SCARCE, text=None)),
+        repair=same_steps(InitFile(path=SCARCE, text=None)),
     ),
     "power-off": Fault(
         what="every process of the host dies at once, then its cables go dark",
         inject=effects.cut_power,
-        mend=effects.restore_power,
+        repair=effects.restore_power,
         stops=True,
     ),
 }
@@ -187,7 +188,7 @@ def find_fault(kind: str) -> Fault:
         return FAULTS[kind]
     guess = did_you_mean(kind, FAULTS)
     names = f"the lab knows {', '.join(FAULTS)}"
-    raise UsageError(f"no fault is called {kind!r}", hint=f"{guess} {names}" if guess else names)
+    raise UsageError(f"fault {kind!r} not found", hint=f"{guess} {names}" if guess else names)
 
 
 def check_rail_count(kind: str, host: HostPlan) -> None:
@@ -196,5 +197,5 @@ def check_rail_count(kind: str, host: HostPlan) -> None:
     if len(host.rails) < needed:
         raise UsageError(
             f"{kind} needs {needed} cabled rails, and {host.name} has {len(host.rails)}",
-            hint="sudo invoke lab.up --hosts 2",
+            hint=f"sudo {command_name('lab.up')} --hosts 2",
         )

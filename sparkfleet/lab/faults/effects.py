@@ -1,4 +1,4 @@
-"""What each fault does, as functions from the plan of a fleet and one of its hosts to steps.
+"""The effects of each fault, as functions from the plan of a fleet and one of its hosts to steps.
 
 A fault of one rail takes the host's first, unless it says the second.
 """

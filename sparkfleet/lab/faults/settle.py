@@ -11,13 +11,14 @@ import time
 from collections.abc import Callable
 from functools import partial
 
+from sparkfleet.door import command_name
 from sparkfleet.errors import UsageError
 from sparkfleet.lab.faults.steps import host_path
 from sparkfleet.lab.paths import REFRESH_DONE, REFRESH_REQUEST
 from sparkfleet.lab.plan import HostPlan
 from sparkfleet.lab.state import InitProcess, LabState
 
-PATIENCE = 5.0  # s; the kernel itself takes up to 1 s to tell of a link
+PATIENCE = 5.0  # s; the kernel itself takes up to 1 s to report a link
 
 
 def wait_until_settled(state: LabState, host: HostPlan) -> None:
@@ -60,5 +61,5 @@ def _wait_until(holds: Callable[[], bool], failure: str) -> None:
     deadline = time.monotonic() + PATIENCE
     while not holds():
         if time.monotonic() > deadline:
-            raise UsageError(failure, hint="sudo invoke lab.down; see docs/lab.md")
+            raise UsageError(failure, hint=f"sudo {command_name('lab.down')}; see docs/lab.md")
         time.sleep(0.005)

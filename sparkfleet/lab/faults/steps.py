@@ -21,7 +21,7 @@ from sparkfleet.lab.state import InitProcess, LabState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepTarget:
-    """Where steps run: a host, its PID 1 and the fleet around it."""
+    """The target of steps: a host, its PID 1 and the fleet around it."""
 
     plan: FleetPlan
     host: HostPlan
@@ -98,7 +98,7 @@ class HostScript:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InitFile:
-    """A file by which PID 1 of the host is told of a fault; no text is no file."""
+    """A file by which PID 1 of the host learns of a fault; None removes it."""
 
     lost_at_boot: ClassVar[bool] = True
     path: Path

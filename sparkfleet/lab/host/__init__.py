@@ -1,1 +1,1 @@
-"""How a lab host is built: namespaces, disk, sysfs, network, init."""
+"""Building a lab host: namespaces, disk, sysfs, network, init."""

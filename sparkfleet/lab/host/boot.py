@@ -3,7 +3,7 @@
 ``python -m sparkfleet.lab.host.boot HOSTS CABLES NAME...`` prints one line of JSON: the
 process id of each host's PID 1 by name, or ``{"error": ...}``. It runs apart from the caller
 because it forks.
-Its standard input is the lab's lock: whoever waits for that lock meets no half-booted host.
+Its standard input is the lab's lock: a caller that waits for it never sees a half-booted host.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from sparkfleet.lab.paths import (
 from sparkfleet.lab.plan import HostPlan, plan_fleet
 
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "fuse", "net/tun")
-# Stand-ins for the RDMA devices are /dev/null: whoever opens one can do no harm with it.
+# Stand-ins for the RDMA devices are /dev/null: a program that opens one can do no harm.
 RDMA_DEVICES = ("rdma_cm", "uverbs0", "uverbs1", "uverbs2", "uverbs3")
 DEVICE_LINKS = {
     "ptmx": "pts/ptmx",
@@ -118,7 +118,7 @@ def _redirect_streams(log: int) -> None:
 
 
 def _build_root(host: HostPlan) -> None:
-    """Build the host's root and make it ours."""
+    """Build the host's root and enter it."""
     kernel.set_name(kernel.INIT_NAME)
     socket.sethostname(host.name)
     kernel.mount("", "/", flags=MountFlag.RECURSIVE | MountFlag.PRIVATE)

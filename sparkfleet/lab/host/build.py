@@ -48,7 +48,7 @@ def build_fleet(plan: FleetPlan, venv: Path, model: Path) -> None:
 
 
 def find_caller_ids() -> tuple[int, int]:
-    """Return the user and group ids of whoever called, through sudo or not."""
+    """Return the user and group ids of the caller, through sudo or not."""
     user, group = os.environ.get("SUDO_UID"), os.environ.get("SUDO_GID")
     return (int(user), int(group)) if user and group else (os.getuid(), os.getgid())
 

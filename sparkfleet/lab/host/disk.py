@@ -1,4 +1,4 @@
-"""What is on a lab host's disk beside this machine's own files."""
+"""Files on a lab host's disk in addition to this machine's own."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def read_user_id(common: FileTree) -> int:
 
 
 def build_host_layer(plan: FleetPlan, host: HostPlan) -> FileTree:
-    """Return what differs from host to host; the SSH host key comes beside it."""
+    """Return what differs from host to host; the SSH host key is added later."""
     return FileTree(
         files={
             "etc/hostname": f"{host.name}\n",
@@ -152,7 +152,7 @@ def find_free_id(accounts: str) -> int:
 
 
 def merge_meminfo(kernel: str, overrides: str) -> str:
-    """Return /proc/meminfo with the lines `told` in place of the kernel's own, or behind them."""
+    """Return /proc/meminfo with the lines of `overrides` in place of the kernel's, or added."""
     rows = {
         line.partition(":")[0]: line for text in (kernel, overrides) for line in text.splitlines()
     }

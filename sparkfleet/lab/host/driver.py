@@ -1,6 +1,6 @@
 """The mlx5 driver's part in a lab host: RDMA devices that follow the netdevs.
 
-Runs in PID 1, told by the kernel of every change of a link or an address. Sockets of a real
+Runs in PID 1, notified by the kernel of every change of a link or an address. Sockets of a real
 network carry the traffic, so carrier, MTU and byte counters need no help.
 """
 
@@ -37,7 +37,7 @@ LOSS_PERCENT = 30
 
 
 class Driver:
-    """What /sys shows of a host's ConnectX-7, and since when."""
+    """The state of a host's ConnectX-7 in /sys, and since when."""
 
     def __init__(self, host: HostPlan) -> None:
         self.host = host
@@ -164,7 +164,7 @@ def _list_ipv4_addresses() -> dict[str, tuple[str, ...]]:
 def _has_carrier(port: Port) -> bool:
     try:
         return (SYS / "class/net" / port.netdev / "carrier").read_text() == "1\n"
-    except OSError:  # EINVAL while it is administratively down, ENOENT once it is gone
+    except OSError:  # EINVAL while it is administratively down, ENOENT once it no longer exists
         return False
 
 

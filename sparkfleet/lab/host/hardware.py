@@ -1,4 +1,4 @@
-"""What a Spark's network hardware is called and how the kernel shows it, as pure values.
+"""Names of a Spark's network hardware, and how the kernel shows it, as pure values.
 
 Names, slots and formats: `docs/lab.md` lists the recorded outputs that each was taken from.
 """
@@ -74,7 +74,7 @@ def ipv4_gid(address: str) -> str:
 def gid_slots(slots: Slots, ipv4: Iterable[str]) -> Slots:
     """Return which address is where in a port's table, after its netdev's addresses changed.
 
-    As the kernel does it: what is gone leaves a hole, what is new takes the first hole. So an
+    As the kernel does it: a removed address leaves a hole, a new one takes the first hole. So an
     index depends on history, not only on the addresses.
     """
     now = list(ipv4)

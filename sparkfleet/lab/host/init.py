@@ -64,7 +64,7 @@ def _handle_events(driver: Driver, sources: list[socket.socket]) -> None:
     _reap_children()
     _refresh_memory()
     driver.count_losses()
-    if news or signal.SIGHUP in signals:  # the end of a child alone is no news of a link
+    if news or signal.SIGHUP in signals:  # the end of a child says nothing about a link
         token = REFRESH_REQUEST.read_text() if REFRESH_REQUEST.exists() else ""
         driver.follow()
         REFRESH_DONE.write_text(token)
@@ -80,8 +80,8 @@ def _reap_children() -> None:
 def _refresh_memory() -> None:
     """Write /proc/meminfo anew: the machine's numbers, a Spark's Cma lines, a fault's.
 
-    In place, for it is bound over the kernel's file; the lines have fixed widths, so nobody
-    reads a half-written one.
+    In place, for it is bound over the kernel's file; the lines have fixed widths, so no
+    reader sees a half-written one.
     """
     overrides = CMA.read_text() + (SCARCE.read_text() if SCARCE.exists() else "")
     data = merge_meminfo(KERNEL_MEMINFO.read_text(), overrides).encode()

@@ -2,7 +2,7 @@
 
 Bridges and the far ends of all interfaces live in a namespace of their own, the switch. Its
 interface indexes start at 1000: the kernel calls a veth without carrier DOWN, as a real NIC's
-state reads, only while no interface of its own namespace has its peer's index; and it tells of
+state reads, only while no interface of its own namespace has its peer's index; and it reports
 a link whose ends have the same index up to a second late.
 """
 
@@ -126,7 +126,7 @@ def _wire_bridges(plan: FleetPlan) -> Iterator[tuple[str, int]]:
 
 
 def run_ip(lines: Iterable[str], namespace: str | None = None) -> None:
-    """Run `ip -batch` in a namespace of ours, or in this machine's own; raises UsageError."""
+    """Run `ip -batch` in a namespace of the lab, or in this machine's own; raises UsageError."""
     where = ["-n", namespace] if namespace else []
     done = subprocess.run(
         ["ip", *where, "-batch", "-"],

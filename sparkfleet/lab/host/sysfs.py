@@ -107,7 +107,7 @@ def port_path(port: Port) -> str:
 def port_files(
     port: Port, *, carrier: bool, slots: Slots, first: int = FIRST_IPV4_GID
 ) -> dict[str, str | None]:
-    """Return what the driver shows of a port by path below `port_path`; None is no such file.
+    """Return what the driver shows of a port by path below `port_path`; None: no such file.
 
     A port without carrier is reported as Disabled, at 40 Gb/s, as recorded by ibstat.
     """

@@ -1,8 +1,8 @@
 """Remove a lab from this machine, whatever is left of it.
 
-Nothing here trusts the state file: what is ours is known by its name (network namespaces and
-interfaces), by its folder (mounts), and by the namespace that it runs in or its name as PID 1 of
-a host (processes).
+Nothing here trusts the state file: the lab is found by its names (network namespaces and
+interfaces), by its folders (mounts), and by the namespaces of its processes or their name as
+PID 1 of a host.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sparkfleet.lab.paths import CGROUP, CONTROL_NIC, LAYERS, NAMESPACES, PREFIX
 from sparkfleet.lab.state import read_start_ticks
 
 CGROUPS = Path("/sys/fs/cgroup")
-PATIENCE = 10.0  # s for killed processes to be gone
+PATIENCE = 10.0  # s for killed processes to end
 
 
 def remove_lab() -> None:
@@ -59,8 +59,8 @@ def list_lab_processes(names: Iterable[Path]) -> list[int]:
 def _is_init(process: Path) -> bool:
     """Whether a process calls itself PID 1 of a lab host and is one, of a host of this machine.
 
-    In a host's PID namespace, one below ours, it has id 1; a lab within a container has its hosts
-    one deeper, and they are not ours.
+    In a host's PID namespace, one below this machine's, it has id 1. The hosts of a lab within a
+    container are one deeper, and are not this machine's.
     """
     if (process / "comm").read_text() != f"{kernel.INIT_NAME}\n":
         return False
@@ -70,7 +70,7 @@ def _is_init(process: Path) -> bool:
 
 
 def kill_processes(pids: Iterable[int]) -> None:
-    """Kill processes and wait until they are gone."""
+    """Kill processes and wait until they have ended."""
     left = list(pids)
     for pid in left:
         with contextlib.suppress(ProcessLookupError):
@@ -80,7 +80,7 @@ def kill_processes(pids: Iterable[int]) -> None:
         if time.monotonic() > deadline:
             raise UsageError(
                 f"lab processes outlive SIGKILL: {', '.join(map(str, left))}",
-                hint="they wait in the kernel; look at /proc/PID/stack, then run lab.down again",
+                hint="they are blocked in the kernel; see /proc/PID/stack, then run lab.down again",
             )
         time.sleep(0.002)
 

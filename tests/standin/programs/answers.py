@@ -1,4 +1,4 @@
-"""What a chat request is answered, in the form of vLLM 0.32, recorded in tests/outputs."""
+"""Answers to a chat request, in the form of vLLM 0.32, recorded in tests/outputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a program of the stand-in engine shall misbehave on this host: a file says it.
+"""Misbehaviour of the stand-in engine's programs on this host, from a file.
 
 ``/opt/standin/behaviour.json`` holds, by role (``ray`` or ``serve``), an object of:
 

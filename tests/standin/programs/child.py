@@ -19,7 +19,7 @@ def start(
 ) -> subprocess.Popen[bytes]:
     """Run `module` of this package as a process whose title is `title`.
 
-    It reads its standard input to know when we are gone, and tells us things on its output.
+    It reads its standard input to know when its parent has ended, and reports on its output.
     """
     own = {"PYTHONPATH": str(PACKAGES), "PYTHONHOME": sys.base_prefix}
     return subprocess.Popen(

@@ -1,6 +1,6 @@
 """The engine process behind the API server: finds its ranks and watches them.
 
-Tells its parent, a JSON line each: ``{"seat": [rank, address, pid]}`` and ``{"died": rank}``.
+Reports to its parent, a JSON line each: ``{"seat": [rank, address, pid]}`` and ``{"died": rank}``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .wire import Peer
 
 
 def tell(**message: Any) -> None:
-    """Tell the parent."""
+    """Report to the parent."""
     print(json.dumps(message), flush=True)
 
 
@@ -59,7 +59,7 @@ def mp(asked: dict[str, Any]) -> None:
 
 
 def follow(peer: Peer, address: str) -> None:
-    """Tell of a rank that came, and of its end."""
+    """Report a rank that came, and its end."""
     rank = -1
     for message in peer.messages():
         rank = message["rank"]

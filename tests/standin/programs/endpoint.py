@@ -1,4 +1,4 @@
-"""The OpenAI endpoint, as far as clients of ours use it."""
+"""The OpenAI endpoint, as far as sparkfleet uses it."""
 
 from __future__ import annotations
 

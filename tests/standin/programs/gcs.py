@@ -27,7 +27,7 @@ class Node:
 
 @dataclass
 class State:
-    """What the head knows."""
+    """The head's state."""
 
     versions: Mapping[str, str]
     nodes: dict[str, Node] = field(default_factory=dict)

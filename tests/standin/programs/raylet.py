@@ -1,4 +1,4 @@
-"""A node of Ray: registers with the head, and runs the ranks that it is told to."""
+"""A node of Ray: registers with the head, and runs the ranks that it is given."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Raylet:
         return peer
 
     def work(self, peer: Peer) -> None:
-        """Do what the head says until it is gone."""
+        """Do what the head says until it has ended."""
         threading.Thread(target=self._beat, args=(peer,), daemon=True).start()
         for message in peer.messages():
             if "spawn" in message:

@@ -1,4 +1,4 @@
-"""Telling a start as the recorded logs tell it, with this run's names, ports and processes."""
+"""Replay the recorded log of a start, with this run's names, ports and processes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from . import behaviour
 LOGS = Path(__file__).parent / "logs"
 PACE = 0.3  # s that a start takes
 
-# What stands in a recording, and what it stands for. Lines of rank 1 are told for every rank > 0.
+# Texts of a recording, and what they stand for. Lines of rank 1 are for every rank > 0.
 RECORDINGS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "ray-head": (
         "ray-2.55-start-head.log",
@@ -84,7 +84,7 @@ Seats = Mapping[int, tuple[str, int]]  # rank -> address, PID
 
 
 class Story:
-    """A recorded log that is told line by line; misbehaviour happens between its lines."""
+    """A recorded log that is replayed line by line; misbehaviour happens between its lines."""
 
     def __init__(
         self,

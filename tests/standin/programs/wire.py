@@ -27,7 +27,7 @@ class Peer:
             return
 
     def messages(self) -> Iterator[Mapping[str, Any]]:
-        """Yield what comes, until the other end is gone or silent for too long."""
+        """Yield what comes, until the other end is closed or silent for too long."""
         rest = b""
         while True:
             try:

@@ -65,6 +65,7 @@ DONE = (
     "docs/exit-codes.md",
     "docs/glossary.md",
     "docs/inventory.md",
+    "docs/lab.md",
     "docs/links.md",
     "docs/playbooks.md",
     "docs/transaction.md",
@@ -73,22 +74,30 @@ DONE = (
     "sparkfleet/doctor",
     "sparkfleet/facts",
     "sparkfleet/inventory",
+    "sparkfleet/lab",
     "sparkfleet/links",
     "sparkfleet/playbook",
     "sparkfleet/yaml",
     "tests/doubles",
+    "tests/e2e",
+    "tests/fleet",
     "tests/golden",
+    "tests/standin",
     "tests/unit/actions",
     "tests/unit/doctor",
     "tests/unit/facts",
     "tests/unit/house",
     "tests/unit/inventory",
+    "tests/unit/lab",
     "tests/unit/links",
     "tests/unit/playbook",
 )
 
 # Text that is not our English: (file, part of the text) and the reason.
-EXEMPT: dict[tuple[str, str], str] = {}
+EXEMPT: dict[tuple[str, str], str] = {
+    ("docs/lab.md", "nic-gone"): "the name of a fault",
+    ("sparkfleet/lab/faults/catalogue.py", "nic-gone"): "the name of a fault",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What a lab host finds on its disk."""
+"""The disk of a lab host."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ def test_an_environment_without_marker_is_finished_not_trusted(pip: list[Sequenc
     assert len(pip) == 2
 
 
-def test_an_environment_whose_python_is_gone_is_not_complete(pip: list[Sequence[str]]) -> None:
+def test_an_environment_without_its_python_is_not_complete(pip: list[Sequence[str]]) -> None:
     venv = install.install_engine(lambda _: None)
     (venv / "bin/python").unlink()
     assert not install.is_complete()
@@ -155,7 +155,7 @@ def test_a_marker_of_another_plugin_is_not_complete(pip: list[Sequence[str]]) ->
     assert not install.is_complete()
 
 
-def test_a_full_disk_is_told_before_anything_is_made(
+def test_a_full_disk_is_reported_before_anything_is_made(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(install, "SPACE", 10**18)
@@ -178,7 +178,7 @@ def test_the_model_needs_the_engine(cache: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(model, "CACHE", cache)
     with pytest.raises(UsageError, match="engine is not installed") as caught:
         model.ensure_model(lambda _: None)
-    assert caught.value.hint == "sudo invoke lab.engine"
+    assert caught.value.hint == "sudo sparkfleet lab.engine"
 
 
 def test_the_shipped_inventory_is_what_up_writes_for_a_pair() -> None:

@@ -16,12 +16,12 @@ from sparkfleet.lab.plan import plan_fleet
 def _lines(kind: str, cables: str = "crossed", *, clear: bool = False) -> list[str]:
     fleet = plan_fleet(2, cables)
     fault = find_fault(kind)
-    steps = (fault.mend if clear else fault.inject)(fleet, fleet.hosts[0])
+    steps = (fault.repair if clear else fault.inject)(fleet, fleet.hosts[0])
     return [line for step in steps if isinstance(step, IpBatch) for line in step.lines]
 
 
 def test_an_unknown_kind_lists_them_all_and_guesses() -> None:
-    with pytest.raises(UsageError, match="no fault is called 'link-dwn'") as caught:
+    with pytest.raises(UsageError, match="fault 'link-dwn' not found") as caught:
         find_fault("link-dwn")
     assert caught.value.hint is not None
     assert caught.value.hint.startswith("did you mean 'link-down'? ")
@@ -53,7 +53,7 @@ def test_on_a_switch_only_the_hosts_own_ports_go_dark() -> None:
     }
 
 
-def test_readdressing_is_mended_to_the_plan() -> None:
+def test_readdressing_is_cleared_to_the_plan() -> None:
     assert _lines("wrong-subnet")[1] == "address add 10.78.101.1/24 brd + dev enp1s0f1np1"
     assert _lines("wrong-subnet", clear=True)[1] == "address add 10.78.1.1/24 brd + dev enp1s0f1np1"
     assert _lines("no-address") == ["address flush dev enp1s0f1np1 scope global"]
@@ -68,7 +68,7 @@ def test_every_fault_can_be_planned_both_ways_for_every_shape(kind: str) -> None
         fleet = plan_fleet(hosts, cables)
         for host in fleet.hosts:
             assert list(FAULTS[kind].inject(fleet, host))
-            assert list(FAULTS[kind].mend(fleet, host))
+            assert list(FAULTS[kind].repair(fleet, host))
 
 
 @pytest.mark.parametrize("kind", FAULTS)

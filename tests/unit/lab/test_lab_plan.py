@@ -88,11 +88,11 @@ def test_a_single_host_and_uncabled_ports_have_no_address() -> None:
 @pytest.mark.parametrize(
     ("hosts", "cables", "message"),
     [
-        (0, "crossed", "a lab of 0 hosts"),
-        (65, "switch", "a lab of 65 hosts"),
-        (3, "both", "3 hosts cabled 'both'"),
-        (5, "ring", "5 hosts cabled 'ring'"),
-        (2, "croosed", "no cable shape is called 'croosed'"),
+        (0, "crossed", r"1 to 64 hosts \(got 0\)"),
+        (65, "switch", r"1 to 64 hosts \(got 65\)"),
+        (3, "both", "cable shape 'both' needs 2 hosts"),
+        (5, "ring", "cable shape 'ring' needs 3 or 4 hosts"),
+        (2, "croosed", "cable shape 'croosed' not found"),
     ],
 )
 def test_impossible_fleets_are_refused(hosts: int, cables: str, message: str) -> None:

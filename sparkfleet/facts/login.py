@@ -7,7 +7,8 @@ import re
 from sparkfleet.facts.machine import GpuProcess
 from sparkfleet.facts.readings import Readings
 
-USERS, LINGER = "/run/systemd/users", "/var/lib/systemd/linger"
+USERS = "/run/systemd/users"
+LINGER = "/var/lib/systemd/linger"
 LOGIND = "/etc/systemd/logind.conf"
 KEPT = re.compile(r"^\s*RemoveIPC\s*=\s*(no|false|off|0)\s*$", re.MULTILINE | re.IGNORECASE)
 MIB = 1 << 20

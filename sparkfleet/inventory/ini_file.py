@@ -66,7 +66,8 @@ class _IniReader:
         takers = {"hosts": self._host, "children": self._child, "vars": self._variable}
         if kind not in takers:
             self._tree.add_problem(f"[{name}:{kind}] is of an unknown kind", where, SECTIONS_HINT)
-        self._group, self._take = name, takers.get(kind, self._skip)
+        self._group = name
+        self._take = takers.get(kind, self._skip)
         if kind == "vars" and name not in self._tree.groups and name not in self._awaited:
             self._undeclared[name] = where
         self._tree.add_group(name)

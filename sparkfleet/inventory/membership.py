@@ -29,7 +29,8 @@ def find_host_groups(tree: InventoryTree) -> dict[str, frozenset[str]]:
 def list_group_hosts(inventory: Inventory, name: str) -> tuple[str, ...]:
     """Return the hosts of the group `name` and below, level by level, each of them once."""
     hosts: dict[str, None] = {}
-    visited, level = {name}, [name]
+    visited = {name}
+    level = [name]
     while level:
         for group in level:
             hosts.update(dict.fromkeys(inventory.groups[group].hosts))

@@ -69,7 +69,8 @@ def _expand_bounds(bounds: str) -> list[str] | Iterator[str]:
     first, *rest = bounds.split(":")
     if len(rest) not in (1, 2):
         raise ValueError(f"a range is [begin:end] or [begin:end:step], not [{bounds}]")
-    last, step = rest[0], _parse_bound(rest[1], bounds) if len(rest) == 2 else 1
+    last = rest[0]
+    step = _parse_bound(rest[1], bounds) if len(rest) == 2 else 1
     first = first or "0"
     if step < 1:
         raise ValueError(f"the step in [{bounds}] must be 1 or more")
@@ -88,7 +89,8 @@ def _expand_letters(first: str, last: str, step: int, bounds: str) -> list[str]:
 
 
 def _expand_numbers(first: str, last: str, step: int, bounds: str) -> Iterator[str]:
-    begin, end = _parse_bound(first, bounds), _parse_bound(last, bounds)
+    begin = _parse_bound(first, bounds)
+    end = _parse_bound(last, bounds)
     width = len(first) if first.startswith("0") and len(first) > 1 else 0
     if width and width != len(last):
         raise ValueError(f"begin and end of [{bounds}] must have the same length")

@@ -58,7 +58,8 @@ def _describe_host(fabric: Fabric, facts: HostFacts, host: Host) -> dict[str, An
 
 
 def _describe_rail(rail: Rail) -> tuple[Any, ...]:
-    netdev, hca = rail.netdev, rail.hca
+    netdev = rail.netdev
+    hca = rail.hca
     device = hca and (hca.name, hca.port, hca.rate, hca.firmware, hca.active_mtu)
     return (netdev.name, netdev.mac, netdev.mtu, netdev.speed, netdev.pci, rail.address, device)
 

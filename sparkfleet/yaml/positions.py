@@ -152,7 +152,8 @@ class _Builder:
         return Scalar(source=self._source, line=mark.line + 1, col=mark.column + 1, value=value)
 
     def _collection(self, tree: yaml.Node, *, unsafe: bool) -> Node:
-        line, col = tree.start_mark.line + 1, tree.start_mark.column + 1
+        line = tree.start_mark.line + 1
+        col = tree.start_mark.column + 1
         if isinstance(tree, yaml.MappingNode):
             entries = {key.value: (key, value) for key, value in self._merged(tree, unsafe=unsafe)}
             entries.update(self._build_entries(tree, unsafe=unsafe))
@@ -167,7 +168,8 @@ class _Builder:
         if refusal := self._foreign(tag, yaml.ScalarNode):
             return self._refuse(tree, *refusal)
         if tag == "!unsafe":
-            unsafe, tag = True, self._resolver.resolve(yaml.ScalarNode, tree.value, (True, False))
+            unsafe = True
+            tag = self._resolver.resolve(yaml.ScalarNode, tree.value, (True, False))
         try:
             value = self._value(tree, tag)
         except (ValueError, OverflowError, LookupError, yaml.YAMLError):
@@ -190,7 +192,8 @@ class _Builder:
                 self._refuse(key_tree, "a key must be text, not a list or a mapping", QUOTE_HINT)
                 continue
             problem_count = len(self.problems)
-            key, value = self.build(key_tree), self.build(value_tree, unsafe=unsafe)
+            key = self.build(key_tree)
+            value = self.build(value_tree, unsafe=unsafe)
             if (
                 isinstance(key, Scalar)
                 and key.value in entries

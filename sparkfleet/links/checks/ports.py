@@ -33,7 +33,8 @@ def _report_down(evidence: Evidence, rail: Rail) -> Verdict:
         if candidate.port != rail.port and candidate.netdev.carrier and candidate.address is None
     ]
     if not netdev.admin_up:
-        actual, fix = "switched off", f"sudo ip link set {netdev.name} up"
+        actual = "switched off"
+        fix = f"sudo ip link set {netdev.name} up"
     elif lit and not any(twin.netdev.carrier for twin in twins):
         actual = (
             f"no carrier, while {_join_rail_names(lit)} of the other cage has one, and no address"
@@ -41,7 +42,8 @@ def _report_down(evidence: Evidence, rail: Rail) -> Verdict:
         fix = f"the cable is in the other cage: plug it into that of {rail.name}, or give its "
         fix += f"address to {lit[0].name}"
     elif netdev.cable is False or not any(twin.netdev.carrier for twin in twins):
-        actual, fix = "no cable, or none at the other end", "reseat the QSFP cable at both ends"
+        actual = "no cable, or none at the other end"
+        fix = "reseat the QSFP cable at both ends"
     else:
         actual = f"no carrier, while {_join_rail_names(twins)} has one"
         fix = "reseat the cable at both ends, then reboot"

@@ -70,7 +70,8 @@ def check_ring_order(evidence: Evidence) -> Iterator[Verdict]:
 
 def check_ring_control(evidence: Evidence) -> Iterator[Verdict]:
     """Expect one wired network outside the ring on which all hosts can meet."""
-    fabric, hosts = evidence.fabric, tuple(evidence.hosts.values())
+    fabric = evidence.fabric
+    hosts = tuple(evidence.hosts.values())
     if fabric.topology is not Topology.RING or fabric.control:
         return
     networks = find_control_networks(fabric, evidence.facts, hosts)

@@ -45,7 +45,8 @@ def _draw_bars(rates: Sequence[MeasuredRate], hosts: dict[str, Host]) -> Iterato
     for at, (rate, good) in enumerate(zip(rates, least, strict=True), 1):
         y = MARGIN + LINE * at
         way = f"{rate.host} to {rate.peer}: {', '.join(rate.rails)}"
-        length, tick = rate.gbps / most * BAR, LABEL + good / most * BAR
+        length = rate.gbps / most * BAR
+        tick = LABEL + good / most * BAR
         colour = COLOURS[Severity.OK if rate.gbps >= good else Severity.ERROR]
         yield _draw_text(MARGIN, y + LINE / 2, way)
         yield f'<rect x="{LABEL}" y="{y}" width="{length:.0f}" height="14" fill="{colour}"/>'
@@ -61,7 +62,8 @@ def _draw_curves(collective: Collective, top: float) -> Iterator[str]:
     rows = [row for curve in collective.rows.values() for row in curve]
     most = max(row.busbw for row in rows) or 1
     sizes = sorted({row.size for row in rows})
-    first, last = math.log2(sizes[0]), math.log2(sizes[-1])
+    first = math.log2(sizes[0])
+    last = math.log2(sizes[-1])
     bottom = top + LINE + CURVES
     title = f"GB/s of {' and '.join(collective.rows)} by {collective.backend}"
     yield _draw_text(MARGIN, top, title, bold=True)

@@ -67,7 +67,8 @@ def _judge_paths(
     pairs = zip(role.calls, report.connections, strict=True)
     for _, group in groupby(pairs, key=lambda pair: (pair[0].rail.name, pair[0].to.ip)):
         answers = list(group)
-        rail, to = answers[0][0].rail, answers[0][0].to
+        rail = answers[0][0].rail
+        to = answers[0][0].to
         there = reports[to.host]
         failed = [(call, answer) for call, answer in answers if not answer["connected"]]
         impostor = next(_find_impostors(answers, roles, report.nonce, there), None)
@@ -168,7 +169,8 @@ def _judge_pings(
 ) -> Iterator[Verdict]:
     """Judge the pings, but those on paths that are known to be dead."""
     for ping, answer in zip(role.pings, report.pings, strict=True):
-        small, large = answer["small"], answer["large"]
+        small = answer["small"]
+        large = answer["large"]
         subject = f"{ping.rail.name} {ping.rail.ip}"
         if small["received"] == 0:
             if not dead_paths & {("link.path", subject), ("link.misplugged", subject)}:

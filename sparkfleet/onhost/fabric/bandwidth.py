@@ -48,7 +48,8 @@ children: list[subprocess.Popen[bytes]] = []
 
 def read_cpu_load() -> tuple[float, int, int]:
     """Return for how long this thread ran or waited for a CPU, s, and idle and all ticks of all."""
-    ran, waited = "0", "0"
+    ran = "0"
+    waited = "0"
     with contextlib.suppress(OSError):  # not every kernel is built with it
         ran, waited, _ = Path("/proc/thread-self/schedstat").read_text().split()
     with open("/proc/stat", encoding="ascii") as stat:
@@ -92,7 +93,8 @@ def drain_stream(caller: socket.socket) -> None:
     buffer = bytearray(PIECE)
     with caller, contextlib.suppress(OSError):
         caller.settimeout(PATIENCE)
-        count, before = caller.recv_into(buffer), read_cpu_load()
+        count = caller.recv_into(buffer)
+        before = read_cpu_load()
         while True:
             got = caller.recv_into(buffer)
             if not got:
@@ -172,7 +174,8 @@ def send_stream(flow: dict[str, Any], seconds: float) -> list[float]:
         limit = struct.pack("ll", int(PATIENCE), 0)  # struct timeval
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, PIECE)  # soon drained
-        before, began = read_cpu_load(), time.monotonic()
+        before = read_cpu_load()
+        began = time.monotonic()
         while time.monotonic() < began + seconds:
             os.sendfile(sock.fileno(), source, 0, PIECE)
         sock.shutdown(socket.SHUT_WR)

@@ -91,7 +91,8 @@ def join_collectives(request: dict[str, Any]) -> dict[str, Any]:
     """Join the group, time every size and operation, and leave it."""
     import torch.distributed  # noqa: PLC0415 - of the engine; what comes before must not need it
 
-    backend, number = request["backend"], request["device"]
+    backend = request["backend"]
+    number = request["device"]
     if backend == "auto":
         backend = "nccl" if torch.cuda.is_available() else "gloo"
     on_gpu = backend == "nccl"

@@ -43,7 +43,8 @@ LINE = 256  # bytes that a caller may send
 
 def open_listeners(token: bytes, targets: list[list[Any]]) -> dict[str, list[list[Any]]]:
     """Open the listeners; return which are open and which could not be."""
-    listening, busy = [], []
+    listening = []
+    busy = []
     for address, port in targets:
         server = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -73,7 +73,8 @@ def test_a_value_is_explained_with_the_place_that_set_it_and_those_it_shadows(si
 
 
 def test_a_later_source_wins_and_its_hosts_come_later(tmp_path: Path) -> None:
-    one, two = tmp_path / "one.yml", tmp_path / "two.ini"
+    one = tmp_path / "one.yml"
+    two = tmp_path / "two.ini"
     one.write_text("sparks: {hosts: {spark1: {a: 1, b: 1}}}\n")
     two.write_text("[sparks]\nspark2\nspark1 a=2\n")
     loaded = inventory.load_inventory([str(one), str(two)])

@@ -95,7 +95,8 @@ def test_a_recipe_is_judged_too(value: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ONE_LINE)
 @pytest.mark.parametrize("control", [*CONTROLS, "\n", "\t", "\udc9b"])
 def test_text_holds_no_control_characters(name: str, control: str) -> None:
-    row, text = VARIABLES[name], f"a{control}b"
+    row = VARIABLES[name]
+    text = f"a{control}b"
     assert validate_value(row, [text] if row.kind is Kind.LIST else text)
 
 

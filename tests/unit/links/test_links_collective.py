@@ -28,7 +28,8 @@ SOCKET = "spark-1:1:2 [0] NCCL INFO NET/Socket : Using [0]enp1s0f1np1:192.168.10
 
 def test_each_rank_is_asked_with_its_own_environment_and_the_same_messages() -> None:
     asked = collective.build_collective_requests(evidence(Cluster(*pair(1, 0))))
-    first, second = asked["spark-1"], asked["spark-2"]
+    first = asked["spark-1"]
+    second = asked["spark-2"]
     assert (first["rank"], second["rank"], first["world"]) == (0, 1, 2)
     assert first["init"] == second["init"] == "192.168.100.1:20099"
     assert first["env"]["NCCL_IB_HCA"] == "rocep1s0f1,roceP2p1s0f1"

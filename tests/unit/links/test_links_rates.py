@@ -110,7 +110,8 @@ def test_the_expected_rate_is_the_inventorys_else_the_ports(
 
 
 def test_a_collective_is_expected_to_reach_what_nvidias_validator_asks() -> None:
-    direct, circle = Cluster(*pair()), Cluster(*ring(3))
+    direct = Cluster(*pair())
+    circle = Cluster(*ring(3))
     assert estimate_busbw(direct.fabric, direct.hosts) == 25
     assert estimate_busbw(circle.fabric, circle.hosts) == pytest.approx(25 * 10 / 21.875)
 

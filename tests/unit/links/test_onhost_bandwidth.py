@@ -55,7 +55,8 @@ def ask(tools: Path) -> Iterator[Ask]:
     ) as child:
         assert child.stdin is not None
         assert child.stdout is not None
-        source, sink = child.stdout, child.stdin
+        source = child.stdout
+        sink = child.stdin
 
         def ask(**request: Any) -> dict[str, Any]:
             sink.write(json.dumps(request).encode() + b"\n")

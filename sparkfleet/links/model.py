@@ -132,6 +132,11 @@ class Fabric:
         theirs = {rail.network for rail in self.rails.get(peer, ())}
         return (rail for rail in self.rails.get(host, ()) if rail.network in theirs)
 
+    def shares_subnet(self, rail: Rail) -> bool:
+        """Return whether another rail in use on that host is in the subnet of `rail`."""
+        same = [mine for mine in self.rails[rail.host] if mine.network == rail.network]
+        return any(mine.name != rail.name for mine in same)
+
     def hcas(self, host: str) -> tuple[Hca, ...]:
         """Return the RDMA devices of the rails in use, in the order of the rails."""
         return tuple(rail.hca for rail in self.rails.get(host, ()) if rail.hca is not None)

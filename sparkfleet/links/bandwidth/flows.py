@@ -31,11 +31,15 @@ def build_take_flows(way: Way, kind: str, seconds: float) -> list[Flow]:
 
 
 def build_send_flows(way: Way, kind: str, seconds: float, ports: Sequence[int]) -> list[Flow]:
-    """Return the flows that the host of `way` sends to `ports`."""
+    """Return the flows that the host of `way` sends to `ports`.
+
+    They are bound to the own address, whose route names the netdev; where `way` is pinned, to the
+    netdev as well.
+    """
     return [
         {
             **_build_flow(kind, mine, theirs, seconds),
-            "netdev": mine.name,
+            "netdev": mine.name if way.pinned else "",
             "own": str(mine.ip),
             "port": to,
         }

@@ -14,12 +14,16 @@ Rails = tuple[tuple[Rail, Rail], ...]  # the sender's and the taker's rail in on
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """One direction over a cable, by all of its rails at once (`whole`) or by one of them."""
+    """One direction over a cable, by all of its rails at once (`whole`) or by one of them.
+
+    It is `pinned` where rails of `host` share a subnet, so that the route does not name the rail.
+    """
 
     host: str
     peer: str
     rails: Rails
     whole: bool
+    pinned: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,9 +101,10 @@ def list_ways(fabric: Fabric, pair: Pair) -> Iterator[Way]:
     for cable in find_cables(fabric, pair):
         for host, peer in (pair, pair[::-1]):
             both = cable.rails(host, peer)
-            yield Way(host=host, peer=peer, rails=both, whole=True)
-            if len(both) > 1:
-                yield from (Way(host=host, peer=peer, rails=(ends,), whole=False) for ends in both)
+            pinned = any(fabric.shares_subnet(mine) for mine, _ in both)
+            yield Way(host=host, peer=peer, rails=both, whole=True, pinned=pinned)
+            for ends in both if len(both) > 1 else ():
+                yield Way(host=host, peer=peer, rails=(ends,), whole=False, pinned=pinned)
 
 
 def find_cables(fabric: Fabric, pair: Pair) -> Iterator[Cable]:

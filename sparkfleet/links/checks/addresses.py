@@ -28,10 +28,35 @@ def check_subnets(evidence: Evidence) -> Iterator[Verdict]:
         for first, second in combinations(rails, 2):
             if first.network == second.network:
                 yield _report_same_subnet(first, second)
+            elif first.network and second.network and first.network.overlaps(second.network):
+                yield _report_overlap(first, f"{second.name} {second.address}", second.name)
         for rail in rails:
             for netdev in _list_other_netdevs(evidence, host):
-                if any(interface.network == rail.network for interface in netdev.addresses):
-                    yield _report_shared_subnet(rail, netdev)
+                yield from _check_other_netdev(rail, netdev)
+
+
+def _check_other_netdev(rail: Rail, netdev: Netdev) -> Iterator[Verdict]:
+    networks = [interface.network for interface in netdev.addresses]
+    if rail.network in networks:
+        yield _report_shared_subnet(rail, netdev)
+        return
+    for interface in netdev.addresses:
+        if rail.network and interface.network.overlaps(rail.network):
+            yield _report_overlap(rail, f"{netdev.name} {interface}", netdev.name)
+
+
+def _report_overlap(rail: Rail, other: str, name: str) -> Verdict:
+    """Warn of a subnet inside another one: the longer prefix wins, so it may well work."""
+    return warning(
+        "link.overlap",
+        rail.host,
+        f"{rail.name}, {name}",
+        expected="a subnet for each interface that does not overlap with another one",
+        seen=f"{rail.name} {rail.address}, {other}",
+        source=ADDRESSES,
+        fix="the longer prefix wins, and a peer outside it is called by the other interface: give "
+        f"{rail.name} a subnet of its own",
+    )
 
 
 def _is_routed(rail: Rail) -> bool:

@@ -41,12 +41,15 @@ def _report_down(evidence: Evidence, rail: Rail) -> Verdict:
         )
         fix = f"the cable is in the other cage: plug it into that of {rail.name}, or give its "
         fix += f"address to {lit[0].name}"
-    elif netdev.cable is False or not any(twin.netdev.carrier for twin in twins):
+    elif not any(twin.netdev.carrier for twin in twins):
         actual = "no cable, or none at the other end"
         fix = "reseat the QSFP cable at both ends"
     else:
-        actual = f"no carrier, while {_join_rail_names(twins)} has one"
-        fix = "reseat the cable at both ends, then reboot"
+        # One port has one cable, so "no cable" by ethtool cannot be true of one rail alone.
+        actual = f"no carrier, while {_join_rail_names(twins)} of the same port has one: "
+        actual += "cannot tell cable from driver"
+        fix = f"these decide: ethtool {netdev.name}; sudo dmesg | grep mlx5. Reseat the cable at "
+        fix += "both ends, then reboot"
     return error(
         "link.down",
         rail.host,

@@ -6,7 +6,8 @@ import secrets
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sparkfleet.links.model import Fabric
+from sparkfleet.links.model import Fabric, Rail
+from sparkfleet.links.reachability.arp_flux import find_substitutes
 from sparkfleet.links.reachability.misplugged import find_far_ends
 from sparkfleet.links.reachability.plan import PINGS, ReachReport, ReachRole, plan_reachability
 from sparkfleet.links.reachability.session import open_sessions
@@ -41,7 +42,9 @@ def run_active_gate(
             hosts,
         ).all()
     reports = {name: _build_report(nonce, opened[name], answers[name]) for name in roles}
-    return judge_reach(roles, reports, find_far_ends(fabric, reports))
+    return judge_reach(
+        roles, reports, find_far_ends(fabric, reports), find_substitutes(fabric, reports)
+    )
 
 
 def _build_listen_request(role: ReachRole) -> dict[str, Any]:
@@ -54,12 +57,25 @@ def _build_call_request(
     actual = {host: _parse_listening(answer) for host, answer in opened.items()}
     calls = []
     for call in role.calls:
-        address = str(call.to.ip)
-        listening = actual[call.to.host].get((address, call.port))
+        listening = actual[call.to.host].get((str(call.to.ip), call.port))
         line = "" if listening is None else nonce
-        calls.append((call.rail.name, address, listening or call.port, line))
-    pings = [(ping.rail.name, str(ping.to.ip), ping.size, PINGS) for ping in role.pings]
+        port = listening or call.port
+        calls.append({**_describe_way(role, call.rail, call.to), "port": port, "line": line})
+    pings = [
+        {**_describe_way(role, ping.rail, ping.to), "size": ping.size, "count": PINGS}
+        for ping in role.pings
+    ]
     return {"connect": calls, "ping": pings}
+
+
+def _describe_way(role: ReachRole, rail: Rail, to: Rail) -> dict[str, Any]:
+    return {
+        "netdev": rail.name,
+        "pin": rail.name in role.pinned,
+        "own": str(rail.ip),
+        "address": str(to.ip),
+        "mac": to.netdev.mac,
+    }
 
 
 def _parse_listening(answer: Mapping[str, Any]) -> dict[tuple[str, int], int]:
@@ -75,4 +91,5 @@ def _build_report(nonce: str, opened: Mapping[str, Any], answer: Mapping[str, An
         pings=tuple(answer["pings"]),
         counters=answer["counters"],
         ends=answer["ends"],
+        neighbours={(netdev, address): mac for netdev, address, mac in answer["neighbours"]},
     )

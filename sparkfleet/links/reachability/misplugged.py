@@ -29,7 +29,8 @@ def find_far_ends(fabric: Fabric, reports: Mapping[str, ReachReport]) -> FarEnds
 
 def find_other_end(ends: FarEnds, rail: Rail, to: Rail) -> Rail | None:
     """Return the rail at the other end of `rail`'s cable, where that is known and is not `to`."""
-    rails = ends.get((rail.host, rail.name), ())
+    on_wire = ends.get((rail.host, rail.name), ())
+    rails = [end for end in on_wire if (end.host, end.port) != (rail.host, rail.port)]
     names = [(end.host, end.name) for end in rails]
     return rails[0] if rails and (to.host, to.name) not in names else None
 

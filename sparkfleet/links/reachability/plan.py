@@ -50,7 +50,11 @@ class Ping:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReachRole:
-    """The role of one host: where it listens (address, port), whom it calls and pings."""
+    """The role of one host: where it listens (address, port), whom it calls and pings.
+
+    `pinned` are the netdevs that share their subnet with another one: the route to a peer does not
+    decide between them.
+    """
 
     host: str
     token: str
@@ -58,6 +62,7 @@ class ReachRole:
     calls: tuple[TcpCall, ...]
     pings: tuple[Ping, ...]
     hcas: tuple[str, ...]
+    pinned: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +71,8 @@ class ReachReport:
 
     `actual` maps where it was asked to listen to the port it got, `busy` to why it could not;
     `connections` and `pings` are the program's answers in the order of the role; `ends` has
-    the MAC addresses on the wire of each netdev where a peer did not answer.
+    the MAC addresses on the wire of each netdev where a peer did not answer; `neighbours` has the
+    MAC address that answers for (netdev, address).
     """
 
     nonce: str
@@ -76,6 +82,7 @@ class ReachReport:
     pings: tuple[Mapping[str, Any], ...] = ()
     counters: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     ends: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    neighbours: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
 
 def plan_reachability(fabric: Fabric, hosts: Sequence[Host]) -> Mapping[str, ReachRole]:
@@ -111,6 +118,7 @@ def _plan_role(fabric: Fabric, host: Host) -> ReachRole:
             if mine.netdev.mtu
         ),
         hcas=tuple(hca.name for hca in fabric.hcas(host.name)),
+        pinned=tuple(rail.name for rail in rails if fabric.shares_subnet(rail)),
     )
 
 

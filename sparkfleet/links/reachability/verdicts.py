@@ -9,6 +9,7 @@ from itertools import groupby
 from typing import Any
 
 from sparkfleet.links.model import Rail
+from sparkfleet.links.reachability.arp_flux import Substitute, is_on_wire, judge_arp_flux
 from sparkfleet.links.reachability.counters import judge_counters
 from sparkfleet.links.reachability.misplugged import (
     NOWHERE,
@@ -29,7 +30,10 @@ from sparkfleet.verdicts import error, ok, warning
 
 
 def judge_reach(
-    roles: Mapping[str, ReachRole], reports: Mapping[str, ReachReport], ends: FarEnds = NOWHERE
+    roles: Mapping[str, ReachRole],
+    reports: Mapping[str, ReachReport],
+    ends: FarEnds = NOWHERE,
+    substitutes: tuple[Substitute, ...] = (),
 ) -> tuple[Verdict, ...]:
     """Return what the reports of all hosts prove and what they do not."""
     verdicts: list[Verdict] = []
@@ -40,10 +44,24 @@ def judge_reach(
                 role, reports[host], {(verdict.check, verdict.subject) for verdict in paths}
             ),
             *paths,
+            *_judge_swapped(host, substitutes, ends, paths),
             *judge_counters(host, reports[host].counters),
         ]
         verdicts += host_verdicts or [_report_proven(role)]
+        verdicts += judge_arp_flux(host, substitutes, ends)
     return tuple(verdicts)
+
+
+def _judge_swapped(
+    host: str, substitutes: tuple[Substitute, ...], ends: FarEnds, paths: list[Verdict]
+) -> Iterator[Verdict]:
+    """Yield the rails that reach another port of the peer, which answers for the expected one."""
+    known = {verdict.subject for verdict in paths}
+    for item in substitutes:
+        if item.host == host and is_on_wire(item, ends) is False:
+            verdict = report_misplugged(item.rail, item.to, item.by)
+            if verdict.subject not in known:
+                yield verdict
 
 
 def _report_proven(role: ReachRole) -> Verdict:
@@ -70,18 +88,29 @@ def _judge_paths(
         rail = answers[0][0].rail
         to = answers[0][0].to
         there = reports[to.host]
-        failed = [(call, answer) for call, answer in answers if not answer["connected"]]
+        failed = [pair for pair in answers if not _is_connected(report, *pair)]
         impostor = next(_find_impostors(answers, roles, report.nonce, there), None)
         if impostor is not None:
             yield _report_impostor(rail, to, impostor)
         elif len(failed) == len(answers):
             end = find_other_end(ends, rail, to)
-            why = failed[0][1]["why"]
+            why = failed[0][1].get("why", "no answer to ARP on this rail")
             yield (
                 _report_no_path(rail, to, why) if end is None else report_misplugged(rail, to, end)
             )
         elif not _is_known_lossy(role, report, rail, to):
             yield from (_report_blocked(call, answer, there) for call, answer in failed)
+
+
+def _is_connected(report: ReachReport, call: TcpCall, answer: Mapping[str, Any]) -> bool:
+    """Return whether a call reached its peer by its rail.
+
+    One that was not bound to the netdev may have left by another rail of the subnet: then only an
+    ARP entry shows that something answers on the wire of this one.
+    """
+    if answer.get("unpinned") and (call.rail.name, str(call.to.ip)) not in report.neighbours:
+        return False
+    return bool(answer["connected"])
 
 
 def _is_known_lossy(role: ReachRole, report: ReachReport, rail: Rail, to: Rail) -> bool:

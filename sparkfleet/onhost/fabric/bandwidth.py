@@ -5,8 +5,9 @@ First request: ``{"timeout": SECONDS}``, for everything. Answer: ``{"perftest": 
 ``{"take": [FLOW...]}`` listens for each flow: ``{"ports": [PORT...]}``;
 ``{"send": [FLOW...], "seconds": SECONDS}`` sends all at once: ``{"sent": [RESULT...]}``.
 
-A FLOW names its ``kind`` and ``address``, the taker's; a sender also gets ``port``, ``netdev`` and
-``own``, the address that it sends from. A RESULT that failed holds ``why``, else by kind:
+A FLOW names its ``kind`` and ``address``, the taker's; a sender also gets ``port``, ``own``, the
+address that it sends from, and ``netdev``, empty where the route decides it. A RESULT that failed
+holds ``why``, else by kind:
 
 tcp   from `streams`: ``bytes`` that arrived in ``seconds`` by the sender's clock (a taker that
       wakes up late finds much waiting: a rate that no link has); ``need``, for which part of that
@@ -116,11 +117,25 @@ def echo_bytes(caller: socket.socket) -> None:
 
 
 def connect_flow(flow: dict[str, Any]) -> socket.socket:
-    """Connect to the taker of a flow, out of the rail and from its address."""
+    """Connect to the taker of a flow from the rail's address, and out of `netdev` if it is named.
+
+    A peer may answer to another rail on the same wire, which a socket bound to its netdev never
+    sees: then it is bound to the address alone.
+    """
+    try:
+        return open_socket(flow, flow["netdev"])
+    except OSError:
+        if not flow["netdev"]:
+            raise
+        return open_socket(flow, "")
+
+
+def open_socket(flow: dict[str, Any], netdev: str) -> socket.socket:
+    """Connect to the taker of a flow, out of `netdev` unless it is empty."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    with contextlib.suppress(PermissionError):  # allowed to everybody since Linux 5.7
-        name = flow["netdev"].encode() + b"\0"
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, name)
+    if netdev:
+        with contextlib.suppress(PermissionError):  # allowed to all users since Linux 5.7
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, netdev.encode() + b"\0")
     sock.settimeout(PATIENCE)
     sock.bind((flow["own"], 0))
     sock.connect((flow["address"], flow["port"]))

@@ -4,12 +4,15 @@
    Port 0 asks for any free one. Answer: ``{"listening": [[ADDRESS, PORT, ACTUAL]...],
    "busy": [[ADDRESS, PORT, WHY]...]}``. A caller that sends a line gets the HMAC of that line
    under `token`: proof that an address is this host's.
-2. Request: ``{"connect": [[NETDEV, ADDRESS, PORT, LINE]...],
-   "ping": [[NETDEV, ADDRESS, SIZE, COUNT]...]}``. An empty LINE is not sent: something else listens
-   there. Answer: ``{"connections": [...], "pings": [...], "counters": {HCA: {NAME: INCREASE}},
-   "ends": {NETDEV: [MAC...]}}``, in the order asked; a ping is answered for small packets and for
-   those of SIZE that may not be fragmented; `ends` has the MAC addresses on the wire of each
-   netdev out of which some address did not answer on any port.
+2. Request: ``{"connect": [CALL...], "ping": [PING...]}``. Both name the ``netdev`` and its ``own``
+   address, the peer's ``address`` and ``mac``, and ``pin``: whether the socket is bound to the
+   netdev too, because the route to the address does not decide it. A CALL also has ``port`` and
+   ``line``; an empty line is not sent, since something else listens there. A PING has ``size`` and
+   ``count``. Answer: ``{"connections": [...], "pings": [...], "counters": {HCA: {NAME: INCREASE}},
+   "neighbours": [[NETDEV, ADDRESS, MAC]...], "ends": {NETDEV: [MAC...]}}``, in the order asked; a
+   ping is answered for small packets and for those of `size` that may not be fragmented;
+   `neighbours` is the ARP table; `ends` has the MAC addresses on the wire of each netdev out of
+   which some address did not answer on any port, or answered with another MAC than expected.
 3. It listens until its input ends, and in any case no longer than `timeout` seconds.
 """
 
@@ -39,6 +42,7 @@ PING_DEADLINE = 3  # s for all packets of one ping
 SMALL_PINGS = 5
 WORKERS = 32
 LINE = 256  # bytes that a caller may send
+ARP_COMPLETE = 0x2  # ATF_COM in /proc/net/arp
 
 
 def open_listeners(token: bytes, targets: list[list[Any]]) -> dict[str, list[list[Any]]]:
@@ -84,20 +88,35 @@ def make_proof(token: bytes, line: bytes) -> bytes:
     return hmac.new(token, line, hashlib.sha256).hexdigest().encode()
 
 
-def connect_to_peer(netdev: str, address: str, port: int, line: str) -> dict[str, Any]:
-    """Call a peer out of `netdev`; return its answer, or why there is none."""
+def connect_to_peer(call: dict[str, Any]) -> dict[str, Any]:
+    """Call a peer; return its answer, or why there is none.
+
+    Where two rails share a wire, the peer may answer to the other rail's MAC address, and a socket
+    that is bound to its netdev never sees that. So it is bound to the address alone, whose route
+    names the netdev; a pinned call that failed is repeated that way.
+    """
+    answer = try_connection(call, call["netdev"] if call["pin"] else "")
+    if answer["connected"] or not call["pin"]:
+        return answer
+    return {**try_connection(call, ""), "unpinned": True}
+
+
+def try_connection(call: dict[str, Any], netdev: str) -> dict[str, Any]:
+    """Connect to a peer from the own address, out of `netdev` unless it is empty."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
-        with contextlib.suppress(PermissionError):  # allowed to everybody since Linux 5.7
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, netdev.encode() + b"\0")
+        if netdev:
+            with contextlib.suppress(PermissionError):  # allowed to all users since Linux 5.7
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, netdev.encode() + b"\0")
         sock.settimeout(CONNECT_TIMEOUT)
         try:
-            sock.connect((address, port))
+            sock.bind((call["own"], 0))
+            sock.connect((call["address"], call["port"]))
         except OSError as error:
             return {"connected": False, "why": error.strerror or "timed out"}
-        if not line:
+        if not call["line"]:
             return {"connected": True}
         try:
-            sock.sendall(line.encode() + b"\n")
+            sock.sendall(call["line"].encode() + b"\n")
             answer = read_line(sock).decode("ascii", "replace")
         except OSError as error:
             return {"connected": False, "why": f"connected, then {error.strerror or 'silence'}"}
@@ -106,21 +125,26 @@ def connect_to_peer(netdev: str, address: str, port: int, line: str) -> dict[str
         return {"connected": True, "answer": answer}
 
 
-def ping_peer(netdev: str, address: str, size: int, count: int) -> dict[str, dict[str, Any]]:
+def ping_peer(ping: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Send a few small packets, which also fill the ARP table, then `count` of `size` bytes."""
     bounded = ("-A", "-w", str(PING_DEADLINE))  # -A: the next one as soon as one is answered
-    small = run_ping(netdev, address, *bounded, "-c", str(SMALL_PINGS))
-    whole = ("-M", "do", "-s", str(size), "-c", str(count))
-    return {"small": small, "large": run_ping(netdev, address, *bounded, *whole)}
+    few = (*bounded, "-c", str(SMALL_PINGS))
+    source = ping["netdev"] if ping["pin"] else ping["own"]
+    small = run_ping(source, ping["address"], *few)
+    if ping["pin"] and not small["received"]:  # as with calls
+        source = ping["own"]
+        small = run_ping(source, ping["address"], *few)
+    whole = (*bounded, "-M", "do", "-s", str(ping["size"]), "-c", str(ping["count"]))
+    return {"small": small, "large": run_ping(source, ping["address"], *whole)}
 
 
-def run_ping(netdev: str, address: str, *options: str) -> dict[str, Any]:
-    """Run ping out of `netdev`; what was sent is None where it could not run."""
+def run_ping(source: str, address: str, *options: str) -> dict[str, Any]:
+    """Run ping from a netdev or an own address; what was sent is None where it could not run."""
     path = shutil.which("ping")
     if path is None:
         return {"sent": None, "received": 0, "why": "no such program"}
     done = subprocess.run(
-        (path, "-n", "-q", "-I", netdev, *options, address),
+        (path, "-n", "-q", "-I", source, *options, address),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         env=dict(os.environ, LC_ALL="C"),
@@ -136,12 +160,28 @@ def run_ping(netdev: str, address: str, *options: str) -> dict[str, Any]:
     }
 
 
-def find_silent_netdevs(calls: list[list[Any]], answers: list[dict[str, Any]]) -> list[str]:
-    """Return the netdevs out of which an address was called and never answered."""
-    tried = {(netdev, address) for netdev, address, _, _ in calls}
+def find_doubtful_netdevs(
+    calls: list[dict[str, Any]], answers: list[dict[str, Any]], neighbours: list[list[str]]
+) -> list[str]:
+    """Return the netdevs where an address did not answer, or with an unexpected MAC address."""
+    tried = {(call["netdev"], call["address"]) for call in calls}
     pairs = zip(calls, answers)  # noqa: B905 - Python 3.8
-    tried -= {tuple(call[:2]) for call, answer in pairs if answer["connected"]}
+    tried -= {(call["netdev"], call["address"]) for call, answer in pairs if answer["connected"]}
+    expected = {(call["netdev"], call["address"]): call["mac"] for call in calls}
+    tried |= {
+        (netdev, address)
+        for netdev, address, mac in neighbours
+        if expected.get((netdev, address), mac) != mac
+    }
     return sorted({netdev for netdev, _ in tried})
+
+
+def read_neighbours() -> list[list[str]]:
+    """Return netdev, address and MAC address of each complete entry of the ARP table."""
+    with contextlib.suppress(OSError):
+        rows = [line.split() for line in Path("/proc/net/arp").read_text().splitlines()[1:]]
+        return [[row[5], row[0], row[3]] for row in rows if int(row[2], 16) & ARP_COMPLETE]
+    return []
 
 
 def list_wire_addresses(netdev: str) -> list[str]:
@@ -189,16 +229,19 @@ def main() -> None:
         return
     calls = json.loads(line)
     with ThreadPoolExecutor(WORKERS) as pool:
-        pinged = [pool.submit(ping_peer, *call) for call in calls["ping"]]
-        connections = [pool.submit(connect_to_peer, *call) for call in calls["connect"]]
+        pinged = [pool.submit(ping_peer, ping) for ping in calls["ping"]]
+        connections = [pool.submit(connect_to_peer, call) for call in calls["connect"]]
     answers = [call.result() for call in connections]
+    pings = [ping.result() for ping in pinged]
+    neighbours = read_neighbours()
     answer = {
         "connections": answers,
-        "pings": [call.result() for call in pinged],
+        "pings": pings,
         "counters": compute_increases(before),
+        "neighbours": neighbours,
         "ends": {
             netdev: list_wire_addresses(netdev)
-            for netdev in find_silent_netdevs(calls["connect"], answers)
+            for netdev in find_doubtful_netdevs(calls["connect"], answers, neighbours)
         },
     }
     print(json.dumps(answer), flush=True)

@@ -52,7 +52,8 @@ def test_one_rail_of_a_cage_without_a_link() -> None:
     head, peer = pair()
     peer.netdev(P2F1, carrier="0")
     (verdict,) = Cluster(head, peer).found("link.down")
-    assert verdict.seen == f"no carrier, while {F1} has one"
+    assert verdict.seen.startswith(f"no carrier, while {F1} of the same port has one: cannot tell")
+    assert "these decide: ethtool" in verdict.fix
 
 
 def test_one_rail_that_lost_link_and_address_is_named_on_its_host() -> None:
@@ -318,3 +319,21 @@ def test_a_kernel_with_other_pages_is_a_warning() -> None:
     (verdict,) = Cluster(head, peer).found("host.page_size")
     assert (verdict.severity, verdict.host) == (Severity.WARNING, "spark-2")
     assert (verdict.expected, verdict.seen) == ("4096, as on spark-1", "65536")
+
+
+def test_a_subnet_inside_another_one_is_a_warning() -> None:
+    head, peer = pair()
+    head.addresses[MANAGEMENT] = "192.168.0.1/16"
+    peer.addresses[MANAGEMENT] = "192.168.0.2/16"
+    verdicts = Cluster(head, peer).found("link.overlap")
+    assert {verdict.severity for verdict in verdicts} == {Severity.WARNING}
+    assert {verdict.host for verdict in verdicts} == {"spark-1", "spark-2"}
+    assert f"{MANAGEMENT} 192.168.0.1/16" in verdicts[0].seen
+
+
+def test_no_cable_by_ethtool_does_not_contradict_a_twin_with_a_link() -> None:
+    head, peer = pair()
+    peer.netdev(P2F1, carrier="0")
+    peer.text(f"ethtool {P2F1}", "Link detected: no (No cable)")
+    (verdict,) = Cluster(head, peer).found("link.down")
+    assert "no cable" not in verdict.seen

@@ -28,7 +28,7 @@ def _proof(role: ReachRole) -> str:
     return hmac.new(role.token.encode(), NONCE.encode(), hashlib.sha256).hexdigest()
 
 
-def _healthy(roles: Mapping[str, ReachRole]) -> dict[str, ReachReport]:
+def healthy_reports(roles: Mapping[str, ReachRole]) -> dict[str, ReachReport]:
     """Return what each host would report if all were well."""
     return {
         name: ReachReport(
@@ -53,7 +53,7 @@ def _changed(
     roles: Mapping[str, ReachRole], change: Mapping[tuple[str, int], dict[str, Any]]
 ) -> dict[str, ReachReport]:
     """Return healthy reports in which spark-1's calls to (address, port) ended otherwise."""
-    reports = _healthy(roles)
+    reports = healthy_reports(roles)
     answers = tuple(
         change.get((str(call.to.ip), call.port), answer)
         for call, answer in zip(roles["spark-1"].calls, reports["spark-1"].connections, strict=True)
@@ -67,7 +67,7 @@ def _bad(verdicts: tuple[Verdict, ...]) -> list[Verdict]:
 
 
 def test_a_healthy_pair_gets_one_ok_for_each_host(roles: Mapping[str, ReachRole]) -> None:
-    verdicts = links.judge_reach(roles, _healthy(roles))
+    verdicts = links.judge_reach(roles, healthy_reports(roles))
     assert [(x.host, x.check) for x in verdicts] == [
         ("spark-1", "link.reach"),
         ("spark-2", "link.reach"),
@@ -140,7 +140,7 @@ def test_a_port_that_is_held_and_not_reached(roles: Mapping[str, ReachRole]) -> 
 
 def _with_ping(roles: Mapping[str, ReachRole], small: Any, large: Any) -> list[Verdict]:
     """Return the verdicts where spark-2's second rail was answered so."""
-    reports = _healthy(roles)
+    reports = healthy_reports(roles)
     pings = (GOOD_PING, {"small": small, "large": large})
     reports["spark-2"] = replace(reports["spark-2"], pings=pings)
     return _bad(links.judge_reach(roles, reports))

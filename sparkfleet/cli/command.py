@@ -1,114 +1,105 @@
-"""The decorator of every task: errors become sentences and exit codes, never tracebacks."""
+"""The decorator of every task: errors become messages and exit codes, never tracebacks."""
 
 from __future__ import annotations
 
-import functools
-import inspect
 import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, get_type_hints
 
 from invoke.parser.argument import Argument
-from invoke.tasks import Task, task
+from invoke.tasks import Task
 
 from sparkfleet.cli import signals
+from sparkfleet.cli.exit_codes import compute_error_exit_code
+from sparkfleet.cli.options import Group, Option, Options, list_options, parse_options
+from sparkfleet.cli.views.documents import print_document
 from sparkfleet.cli.views.screen import create_screen
-from sparkfleet.errors import (
-    HostError,
-    MixedError,
-    Problem,
-    SparkfleetError,
-    UnreachableError,
-    UsageError,
-)
+from sparkfleet.errors import HostError, Interrupted, Problem, SparkfleetError, UsageError
+from sparkfleet.model import EMPTY
 from sparkfleet.report import json
 from sparkfleet.report.visible import escape_control
 
-OPTIONS = {
-    "inventory": "inventory file or folder; may be given more than once",
-    "recipe": "what to serve: a name from recipes.list, or a file",
-    "tp": "tensor-parallel size: how many Sparks share each layer",
-    "pp": "pipeline-parallel size; the group has tp x pp Sparks",
-    "executor": "ray, mp or auto: what joins several hosts",
-    "solo": "one Spark: no fabric, no Ray",
-    "cluster": "which one, where the inventory names several in `clusters`",
-    "limit": "only these hosts, as an Ansible pattern: spark-01, sparks[0:1], all:!spark-03",
-    "check": "show what would change, and change nothing",
-    "diff": "show the difference of every rendered file",
-    "set": "set a variable for all hosts: --set vllm_port=8001; may be given more than once",
-    "forks": "hosts that are worked on at the same time",
-    "lock-wait": "seconds to wait for the lock of the cluster",
-    "allow-degraded": "start over links that the gate refuses; the reason goes into the receipt",
-    "verbose": "show every check and all output, not only what found or changed something",
-    "tags": "only tasks with one of these tags, and `always`; with commas, or more than once",
-    "skip-tags": "no tasks with one of these tags",
-    "start-at": "begin with the task of this name; a glob",
-    "list-tasks": "show the tasks, and touch no host",
-    "list-hosts": "show the hosts of each play, and touch none",
-    "ask-become-pass": "ask once for the password of sudo, before any host is touched",
-    "output": "text, or json: one document on standard output when the run has ended",
-    "junit": "write a JUnit report to this file",
-}
-
-
-# Those of Ansible, fixed, where invoke would choose letters that shift with every new option.
-LETTERS = {
-    "inventory": "i",
-    "limit": "l",
-    "set": "e",
-    "check": "C",
-    "diff": "D",
-    "forks": "f",
-    "tags": "t",
-    "verbose": "v",
-    "ask_become_pass": "K",
-}
-
 
 class _CommandTask(Task[Any]):
-    """A task whose options have Ansible's letters, and need a value also where they repeat."""
+    """A task whose arguments are built from declared options.
 
-    def get_arguments(self, ignore_unknown_help: bool | None = None) -> list[Argument]:  # noqa: FBT001 - invoke's
-        """Return the arguments of the task."""
-        arguments = super().get_arguments(ignore_unknown_help)
-        for argument in arguments:
-            if argument.kind is list:
-                argument.raw_value = None  # invoke takes its [] for a value that was given
-            if argument.name in LETTERS:
-                argument.names = (*argument.names, LETTERS[argument.name])
-        return arguments
-
-
-def command(**settings: Any) -> Callable[[Callable[..., int | None]], Task[Any]]:
-    """Make a task of a function that returns an exit code, or None for 0.
-
-    Of several tasks on a line each begins where the one before has ended with 0.
+    Letters are Ansible's and fixed; invoke would choose letters that shift with every new option.
     """
-    helps = settings.pop("help", {})
 
-    def decorate(function: Callable[..., int | None]) -> Task[Any]:
-        @functools.wraps(function)
-        def body(*args: Any, **kwargs: Any) -> None:
+    options: tuple[Option, ...] = ()
+
+    def __eq__(self, other: object) -> bool:
+        """Compare by identity; invoke compares code, which all tasks of `command` share."""
+        return self is other
+
+    __hash__ = object.__hash__
+
+    def get_arguments(self, ignore_unknown_help: bool | None = None) -> list[Argument]:  # noqa: ARG002, FBT001 - invoke's
+        """Return the arguments of the task, the positional ones first."""
+        ordered = sorted(self.options, key=lambda each: not each.positional)
+        return [_build_argument(each) for each in ordered]
+
+
+def _build_argument(option: Option) -> Argument:
+    argument = Argument(
+        names=(option.name, option.letter) if option.letter else (option.name,),
+        attr_name=option.attribute if option.attribute != option.name else None,
+        kind=option.kind,
+        default=option.default,
+        help=option.help,
+        positional=option.positional,
+    )
+    if option.kind is list:
+        argument.raw_value = None  # invoke takes its [] for a value that was given
+    return argument
+
+
+def command(
+    name: str,
+    *groups: Group,
+    help: Mapping[str, str] = EMPTY,  # noqa: A002 - invoke's word
+    whole_cluster: bool = False,
+) -> Callable[[Callable[[Any], int | None]], Task[Any]]:
+    """Make the task `name` of a function that takes its options and returns an exit code.
+
+    The task offers the options of `groups`, and those that the function's options class adds;
+    `help` replaces texts of help, by field. None is exit code 0. Of several tasks on a line each
+    starts after the one before has returned 0. With `whole_cluster`, or where it has no --tp, every
+    host of the cluster counts unless a size is given.
+    """
+
+    def decorate(function: Callable[[Any], int | None]) -> Task[Any]:
+        kind: type[Options] = next(iter(get_type_hints(function).values()))
+        offered = list_options(kind, groups)
+        every_host = whole_cluster or all(each.field != "tp" for each in offered)
+
+        def body(_context: Any, **typed: Any) -> None:
             signals.install_signal_handlers()
-            if code := _run_task(function, args, kwargs):
+
+            def run() -> int | None:
+                return function(parse_options(kind, name, typed, whole_cluster=every_host))
+
+            if code := run_task(run, output=typed.get("output")):
                 sys.exit(code)
 
-        names = [name.replace("_", "-") for name in inspect.signature(function).parameters]
-        texts = {name: OPTIONS[name] for name in names if name in OPTIONS} | helps
-        wrapped: Task[Any] = task(
-            klass=_CommandTask, auto_shortflags=False, help=texts, **settings
-        )(body)
-        return wrapped
+        body.__doc__ = function.__doc__
+        body.__module__ = function.__module__
+        task: _CommandTask = _CommandTask(body, name=name.rpartition(".")[2], positional=[])
+        task.options = tuple(
+            replace(each, help=help[each.field]) if each.field in help else each for each in offered
+        )
+        return task
 
     return decorate
 
 
-def _run_task(function: Callable[..., int | None], args: Any, kwargs: Any) -> int:
+def run_task(function: Callable[[], int | None], *, output: str | None = None) -> int:
+    """Call `function` and return the exit code; print errors, and a JSON document where asked."""
     try:
-        _check_empty_options(kwargs)
-        return _call_task(function, args, kwargs) or 0
+        return _call_task(function) or 0
     except SparkfleetError as error:
         print_error(error)
         if error.reported:
@@ -116,22 +107,20 @@ def _run_task(function: Callable[..., int | None], args: Any, kwargs: Any) -> in
         problems = [
             problem for each in (error, *error.others) for problem in _serialize_problems(each)
         ]
-        return _write_error_document(kwargs, problems, compute_error_exit_code(error))
+        return _write_error_document(output, problems, compute_error_exit_code(error))
     except KeyboardInterrupt:
         create_screen(sys.stderr).line("interrupted", "bold red")
-        return _write_error_document(
-            kwargs, [json.serialize_problem(Problem(message="interrupted"))], 130
-        )
-    except Exception as error:  # noqa: BLE001 - whatever else escapes is our bug, and is told as one
-        return _write_error_document(
-            kwargs, [json.serialize_problem(Problem(message=_report_bug(error)))], 1
-        )
+        problem = json.serialize_problem(Problem(message="interrupted"))
+        return _write_error_document(output, [problem], Interrupted.exit_code)
+    except Exception as error:  # noqa: BLE001 - anything else that escapes is a bug in sparkfleet
+        problem = json.serialize_problem(Problem(message=_report_bug(error)))
+        return _write_error_document(output, [problem], SparkfleetError.exit_code)
 
 
-def _call_task(function: Callable[..., int | None], args: Any, kwargs: Any) -> int | None:
-    """Call a task; what this machine refuses it is no bug, but raises UsageError."""
+def _call_task(function: Callable[[], int | None]) -> int | None:
+    """Call a task; raises UsageError for what this machine refuses, which is not a bug."""
     try:
-        return function(*args, **kwargs)
+        return function()
     except OSError as error:
         if error.filename is None:
             raise
@@ -139,18 +128,9 @@ def _call_task(function: Callable[..., int | None], args: Any, kwargs: Any) -> i
             f"{error.filename}: {error.strerror}", hint=f"look at it: ls -ld {error.filename}"
         ) from error
     except RuntimeError as error:
-        if "home directory" not in str(error):  # pathlib's word for it
+        if "home directory" not in str(error):  # pathlib's message
             raise
-        raise UsageError("you have no home folder here", hint="name one: HOME=FOLDER") from error
-
-
-def _check_empty_options(options: Mapping[str, Any]) -> None:
-    """Raise UsageError for an option that was given nothing, as by a variable that is not set."""
-    for name, value in options.items():
-        if value == "" or (isinstance(value, list) and "" in value):
-            raise UsageError(
-                f"--{name.replace('_', '-')} is empty", hint="give it a value, or leave it out"
-            )
+        raise UsageError("cannot determine your home directory", hint="set HOME") from error
 
 
 def _serialize_problems(error: SparkfleetError) -> Iterator[dict[str, Any]]:
@@ -159,19 +139,12 @@ def _serialize_problems(error: SparkfleetError) -> Iterator[dict[str, Any]]:
 
 
 def _write_error_document(
-    options: Mapping[str, Any], errors: Sequence[Mapping[str, Any]], code: int
+    output: str | None, errors: Sequence[Mapping[str, Any]], code: int
 ) -> int:
-    """Print the document of a task that ended before its own, where one was asked for."""
-    if options.get("output") == "json":
-        json.write_document(json.build_document(errors=errors, exit_code=code), sys.stdout)
+    """Print the JSON document of a task that stopped before its own, where one was asked for."""
+    if output == "json":
+        print_document(errors=errors, exit_code=code)
     return code
-
-
-def compute_error_exit_code(error: SparkfleetError) -> int:
-    """Return the exit code of `error` with those of further hosts."""
-    codes = {failure.exit_code for failure in (error, *error.others)}
-    both = {HostError.exit_code, UnreachableError.exit_code} <= codes
-    return MixedError.exit_code if both else error.exit_code
 
 
 def print_error(error: SparkfleetError) -> None:
@@ -186,19 +159,17 @@ def print_error(error: SparkfleetError) -> None:
 
 
 def _report_bug(error: Exception) -> str:
-    """Tell a bug of ours, with its traceback in a file; return what it is."""
-    errors, text = (
-        create_screen(sys.stderr),
-        f"a bug in sparkfleet: {type(error).__name__}: {error}",
-    )
+    """Print a bug, write its traceback to a file, and return the message."""
+    errors = create_screen(sys.stderr)
+    text = f"a bug in sparkfleet: {type(error).__name__}: {error}"
     errors.line(text, "bold red")
     try:
         with tempfile.NamedTemporaryFile(
             "w", prefix="sparkfleet-bug-", suffix=".log", delete=False, encoding="utf-8"
         ) as file:
             file.write(escape_control("".join(traceback.format_exception(error))))
-    except OSError as full:
-        errors.line(f"  no file of it could be written: {full.strerror}")
+    except OSError as failure:
+        errors.line(f"  its traceback could not be written: {failure.strerror}")
     else:
         errors.line(f"  please report it with {file.name}")
     return text

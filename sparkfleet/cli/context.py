@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from sparkfleet.inventory.patterns import select_hosts
 from sparkfleet.model import Cluster, Host, Inventory
 from sparkfleet.recipes.recipe import Recipe, load_recipe
 from sparkfleet.recipes.settings import overlay_recipe
+from sparkfleet.remote.open import open_connection
+from sparkfleet.remote.pool import ConnectionPool
 from sparkfleet.remote.ssh_config import complete_ssh_options
 from sparkfleet.remote.ssh_options import parse_ssh_options
 from sparkfleet.report.events import RunStarted
@@ -35,6 +38,33 @@ class CommandContext:
     inventory: Inventory
     cluster: Cluster
     recipe: Recipe
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSession:
+    """The context of a command, and the connections to its hosts."""
+
+    context: CommandContext
+    pool: ConnectionPool
+
+
+@contextmanager
+def open_cluster(
+    options: Options, *, works_on_cluster: bool = True, needs_recipe: bool = False
+) -> Iterator[ClusterSession]:
+    """Resolve the context, print the first line of output, and hold connections to the hosts.
+
+    Raises InputError, as `resolve_context` does.
+    """
+    context = resolve_context(options, works_on_cluster=works_on_cluster, needs_recipe=needs_recipe)
+    print_run_started(options, context)
+    with open_pool(options) as pool:
+        yield ClusterSession(context=context, pool=pool)
+
+
+def open_pool(options: Options) -> ConnectionPool:
+    """Return a pool of connections, which are opened when they are first used."""
+    return ConnectionPool(open_connection, forks=options.forks)
 
 
 def resolve_context(

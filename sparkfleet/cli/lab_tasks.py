@@ -2,35 +2,56 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
 from sparkfleet.cli.command import command
-from sparkfleet.cli.options import parse_number
+from sparkfleet.cli.options import Options, flag, number, option
 from sparkfleet.cli.views.screen import print_lines
 
 
-@command(
-    help={
-        "hosts": "how many Sparks",
-        "cables": "crossed (a pair whose cages differ), straight, both, switch or ring",
-    }
-)
-def up(context: Any, *, hosts: str | None = None, cables: str | None = None) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpOptions(Options):
+    """Options of `lab.up`."""
+
+    hosts: int = option("how many Sparks", number(), default=2)
+    cables: str | None = option(
+        "crossed (a pair whose cages differ), straight, both, switch or ring"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultOptions(Options):
+    """Options of `lab.fault`."""
+
+    host: str = option("a lab host", default="", positional=True)
+    kind: str = option("what to break", default="", positional=True)
+    clear: bool = flag("repair it")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineOptions(Options):
+    """Options of `lab.engine`."""
+
+    index: str | None = option("package index that has CPU builds of torch")
+    wheels: str | None = option("folder with wheels")
+
+
+@command("lab.up")
+def up(options: UpOptions) -> int:
     """Boot simulated Sparks: own network, host name, files and sshd each; needs root.
 
     Writes an inventory that the other tasks take when none is named. Does nothing if they run.
     """
     from sparkfleet.lab import fleet  # noqa: PLC0415 - not for --list
 
-    count = parse_number("hosts", hosts, 2)
-    shape = cables or ("crossed" if count == 2 else "switch")
-    booted = fleet.start_fleet(count, cables=shape)
-    print_lines(f"{count} hosts are up; inventory {booted.inventory}")
+    shape = options.cables or ("crossed" if options.hosts == 2 else "switch")
+    booted = fleet.start_fleet(options.hosts, cables=shape)
+    print_lines(f"{options.hosts} hosts are up; inventory {booted.inventory}")
     return 0
 
 
-@command()
-def down(context: Any) -> int:
+@command("lab.down")
+def down(_options: Options) -> int:
     """Remove the simulated Sparks; leaves no process, mount, namespace or bridge."""
     from sparkfleet.lab import fleet  # noqa: PLC0415 - not for --list
 
@@ -38,8 +59,8 @@ def down(context: Any) -> int:
     return 0
 
 
-@command()
-def status(context: Any) -> int:
+@command("lab.status")
+def status(_options: Options) -> int:
     """Show the simulated Sparks and their addresses."""
     from sparkfleet.cli.views.tables import create_cell, create_console, create_table  # noqa: PLC0415 - not for --list
     from sparkfleet.lab import fleet  # noqa: PLC0415 - the same
@@ -58,32 +79,29 @@ def status(context: Any) -> int:
     return 0
 
 
-@command(
-    positional=["host", "kind"],
-    help={"clear": "mend it again", "host": "a lab host", "kind": "what breaks"},
-)
-def fault(context: Any, host: str, kind: str, *, clear: bool = False) -> int:
+@command("lab.fault")
+def fault(options: FaultOptions) -> int:
     """Break something on a simulated Spark: link-down, mtu, loss, no-rdma, power-off and more."""
     from sparkfleet.lab import fleet  # noqa: PLC0415 - not for --list
 
-    fleet.set_fault(host, kind, clear=clear)
+    fleet.set_fault(options.host, options.kind, clear=options.clear)
     return 0
 
 
-@command(
-    help={"index": "package index that has CPU builds of torch", "wheels": "folder with wheels"}
-)
-def engine(context: Any, *, index: str | None = None, wheels: str | None = None) -> int:
+@command("lab.engine")
+def engine(options: EngineOptions) -> int:
     """Install the CPU build of vLLM and Ray for the lab: 2.7 GB, minutes, once."""
     from sparkfleet.lab.engine import install as lab_engine  # noqa: PLC0415 - not for --list
 
-    path = lab_engine.install_engine(print_lines, extra_index_url=index, find_links=wheels)
+    path = lab_engine.install_engine(
+        print_lines, extra_index_url=options.index, find_links=options.wheels
+    )
     print_lines(f"engine {path}")
     return 0
 
 
-@command()
-def containers(context: Any) -> int:
+@command("lab.containers")
+def containers(_options: Options) -> int:
     """Start Docker on the simulated Sparks, with the lab's engine as an image on each.
 
     Writes an inventory whose engine is docker.
@@ -96,8 +114,8 @@ def containers(context: Any) -> int:
     return 0
 
 
-@command()
-def model(context: Any) -> int:
+@command("lab.model")
+def model(_options: Options) -> int:
     """Train the tiny model that knows the smoke answers by heart: about a minute, once."""
     from sparkfleet.lab.engine import model as lab_model  # noqa: PLC0415 - not for --list
 

@@ -1,175 +1,361 @@
-"""What a task was asked for: options as typed, parsed in one place."""
+"""Options of tasks: each is declared once, and parsed into one typed value for its task.
+
+A task names the groups of `Options` that it offers. Options of its own are fields of a subclass.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sparkfleet.errors import UsageError
 from sparkfleet.model import EMPTY
-from sparkfleet.playbook.selection import ALL, Selection
-from sparkfleet.quantities import parse_seconds
+from sparkfleet.playbook.selection import Selection
 from sparkfleet.remote.pool import DEFAULT_FORKS
+from sparkfleet.values import convert_choice, convert_duration, convert_integer
 from sparkfleet.variables import VARIABLES
 from sparkfleet.yaml import positions
 
 OUTPUTS = ("text", "json")
 MOST = 1_000_000  # of anything that is counted
 MOST_RANKS = 1024
+METADATA_KEY = "option"
+
+Parse = Callable[[str, Any], Any]  # of the option's name and what was typed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """The options of one task; those that a task does not have keep their defaults."""
+class Option:
+    """How an option is typed; `kind` is str, bool, or list where it may be repeated."""
 
-    task: str
-    inventory: tuple[str, ...] = ()
-    recipe: str | None = None
-    cluster: str | None = None
-    limit: str | None = None
-    set_variables: Mapping[str, Any] = field(default_factory=lambda: EMPTY)  # --set
-    tp: int = 1
-    pp: int = 1
-    whole_cluster: bool = False  # every host of the cluster, not only those that tp x pp needs
-    check: bool = False
-    diff: bool = False
-    forks: int = DEFAULT_FORKS
-    lock_wait: float = 0.0  # s
-    orphans: bool = False
-    allow_degraded: str = ""
-    verbose: bool = False
-    selection: Selection = ALL
-    output: str = "text"
-    junit: Path | None = None
-    list_tasks: bool = False
-    list_hosts: bool = False
-    ask_become_pass: bool = False
+    field: str
+    help: str
+    parse: Parse
+    kind: type
+    default: Any
+    name: str
+    letter: str
+    positional: bool
 
     @property
-    def nodes(self) -> int:
-        """How many Sparks the group has: one GPU each."""
-        return self.tp * self.pp
+    def attribute(self) -> str:
+        """The key under which invoke hands over what was typed."""
+        return self.name.replace("-", "_")
 
 
-def parse_options(task: str, options: Mapping[str, Any]) -> Options:
-    """Return what `task` was asked for by its `options` as typed; raises UsageError."""
-    _check_solo(options)
-    return Options(
-        task=task,
-        inventory=tuple(options.get("inventory") or ()),
-        recipe=options.get("recipe"),
-        cluster=options.get("cluster"),
-        limit=_join_limits(options.get("limit")),
-        set_variables={
-            **parse_variables(options.get("set") or []),
-            **_parse_executor(options.get("executor")),
-        },
-        tp=parse_number("tp", options.get("tp"), 1, most=MOST_RANKS),
-        pp=parse_number("pp", options.get("pp"), 1, most=MOST_RANKS),
-        whole_cluster="tp" not in options,
-        check=bool(options.get("check")),
-        diff=bool(options.get("diff")),
-        forks=parse_number("forks", options.get("forks"), DEFAULT_FORKS),
-        orphans=bool(options.get("orphans")),
-        lock_wait=parse_duration("lock-wait", options.get("lock_wait"), 0.0),
-        allow_degraded=_parse_degraded_reason(options.get("allow_degraded")),
-        verbose=bool(options.get("verbose")),
-        selection=_parse_selection(options),
-        output=_parse_output(options.get("output")),
-        junit=Path(options["junit"]) if options.get("junit") else None,
-        list_tasks=bool(options.get("list_tasks")),
-        list_hosts=bool(options.get("list_hosts")),
-        ask_become_pass=bool(options.get("ask_become_pass")),
-    )
+def _take_value(_name: str, value: Any) -> Any:
+    return value
 
 
-def _check_solo(options: Mapping[str, Any]) -> None:
-    if options.get("solo") and any(options.get(name) for name in ("tp", "pp", "executor")):
-        text = "--solo is one Spark; it does not go with --tp, --pp or --executor"
-        raise UsageError(text, hint="drop one")
+def option(
+    help: str,  # noqa: A002 - invoke's word
+    parse: Parse = _take_value,
+    *,
+    default: Any = None,
+    kind: type = str,
+    name: str = "",
+    letter: str = "",
+    positional: bool = False,
+) -> Any:
+    """Declare a field that is an option with a value; `parse` is not called for an absent one."""
+    settings = {
+        "help": help,
+        "parse": parse,
+        "kind": kind,
+        "default": default if kind is bool else [] if kind is list else None,
+        "name": name,
+        "letter": letter,
+        "positional": positional,
+    }
+    metadata = {METADATA_KEY: settings}
+    if isinstance(default, Mapping):
+        return field(default_factory=lambda: default, metadata=metadata)
+    return field(default=default, metadata=metadata)
 
 
-def _parse_executor(name: str | None) -> dict[str, str]:
-    """Return the variable that ``--executor`` stands for; raises UsageError."""
-    choices = VARIABLES["vllm_executor"].choices
-    if name is not None and name not in choices:
-        raise UsageError(f"--executor is {' or '.join(choices)}, not {name!r}")
-    return {} if name is None else {"vllm_executor": name}
+def flag(help: str, *, default: bool = False, letter: str = "") -> Any:  # noqa: A002 - invoke's word
+    """Declare a field that is an option without a value."""
+    return option(help, default=default, kind=bool, letter=letter)
 
 
-def _join_limits(patterns: str | Iterable[str] | None) -> str | None:
-    """Return one pattern: ``a,b``, ``--limit a --limit b`` and a list mean the same (case C35)."""
-    return patterns if isinstance(patterns, str) else ",".join(patterns or ()) or None
+def repeated(
+    help: str,  # noqa: A002 - invoke's word
+    parse: Parse,
+    *,
+    default: Any = (),
+    name: str = "",
+    letter: str = "",
+) -> Any:
+    """Declare a field that is an option which may be given more than once."""
+    return option(help, parse, default=default, kind=list, name=name, letter=letter)
 
 
-def _parse_degraded_reason(text: str | None) -> str:
-    if text is not None and not text.strip():
-        raise UsageError(
-            "--allow-degraded needs a reason; the receipt keeps it",
-            hint='type: --allow-degraded "one cable until Monday"',
-        )
-    return text or ""
+def number(*, most: int = MOST) -> Parse:
+    """Return a parser of integers from 1 to `most`."""
+    return lambda name, text: parse_number(name, text, most=most)
 
 
-def _parse_selection(options: Mapping[str, Any]) -> Selection:
-    return Selection(
-        tags=_split_values(options.get("tags")),
-        skip_tags=_split_values(options.get("skip_tags")),
-        start_at=options.get("start_at") or "",
-    )
+def duration(*, least: float = 0.0) -> Parse:
+    """Return a parser of durations in seconds, `least` or more."""
+    return lambda name, text: parse_duration(name, text, least=least)
 
 
-def _split_values(items: Iterable[str] | None) -> frozenset[str]:
-    """Return the words of an option that may be given more than once, or with commas."""
-    return frozenset(word.strip() for item in items or () for word in item.split(",") if word)
+def parse_path(_name: str, text: str) -> Path:
+    """Return a path, its ``~`` expanded."""
+    return Path(text).expanduser()
 
 
-def _parse_output(text: str | None) -> str:
-    if text in (None, *OUTPUTS):
-        return text or "text"
-    raise UsageError(f"--output is {' or '.join(OUTPUTS)}, not {text!r}")
-
-
-def parse_number(name: str, text: str | None, default: int, *, most: int = MOST) -> int:
-    """Return the whole number of option `name`, from 1 to `most`; raises UsageError."""
-    if text is None:
-        return default
-    hint = f"type: --{name} 2"
-    if not text.isdecimal() or not text.strip("0"):
-        raise UsageError(f"--{name} is a whole number from 1, not {text!r}", hint=hint)
-    if len(text.lstrip("0")) > len(str(most)) or int(text) > most:
-        raise UsageError(f"--{name} is {most} at most, not {text}", hint=hint)
-    return int(text)
-
-
-def parse_duration(name: str, text: str | None, default: float, *, least: float = 0.0) -> float:
-    """Return the seconds of option `name`, `least` at least; raises UsageError."""
+def parse_number(name: str, text: str, *, most: int = MOST) -> int:
+    """Return the integer of option `name`, from 1 to `most`; raises UsageError."""
     try:
-        seconds = default if text is None else parse_seconds(text)
+        return convert_integer(text, minimum=1, maximum=most)
+    except ValueError as error:
+        raise UsageError(f"--{name}: {error}", hint=f"type: --{name} 2") from error
+
+
+def parse_duration(name: str, text: str, *, least: float = 0.0) -> float:
+    """Return the seconds of option `name`, `least` or more; raises UsageError."""
+    try:
+        return convert_duration(text, minimum=least)
     except ValueError as error:
         raise UsageError(f"--{name}: {error}", hint=f"type: --{name} 10m") from error
-    if seconds < least:
-        raise UsageError(f"--{name} is {least:g} s at least, not {text}", hint="give it more")
-    return seconds
 
 
-def parse_variables(items: list[str]) -> dict[str, Any]:
+def parse_variables(items: Iterable[str]) -> dict[str, Any]:
     """Return ``--set`` options as variables, their values read as YAML; raises UsageError."""
     variables = {}
     for item in items:
         name, equals, value = item.partition("=")
         if not equals or not name.isidentifier():
             raise UsageError(
-                f"--set takes NAME=VALUE, not {item!r}", hint="type: --set vllm_port=8001"
+                f"invalid --set {item!r}: expected NAME=VALUE", hint="type: --set vllm_port=8001"
             )
         variables[name] = positions.load_yaml(value, file=f"--set {name}", error=UsageError).data
     return variables
 
 
+def _parse_executor(name: str, text: str) -> str:
+    return _parse_choice(name, text, VARIABLES["vllm_executor"].choices)
+
+
+def _parse_output(name: str, text: str) -> str:
+    return _parse_choice(name, text, OUTPUTS)
+
+
+def _parse_choice(name: str, text: str, choices: Collection[str]) -> str:
+    try:
+        return convert_choice(text, choices)
+    except ValueError as error:
+        raise UsageError(
+            f"--{name}: {error}", hint=f"type: --{name} {next(iter(choices))}"
+        ) from error
+
+
+def join_limits(_name: str, patterns: str | Iterable[str]) -> str | None:
+    """Return one pattern: ``a,b``, ``--limit a --limit b`` and a list mean the same."""
+    return patterns if isinstance(patterns, str) else ",".join(patterns) or None
+
+
+def _parse_degraded_reason(_name: str, text: str) -> str:
+    if not text.strip():
+        raise UsageError(
+            "--allow-degraded needs a reason; the receipt keeps it",
+            hint='type: --allow-degraded "one cable until Monday"',
+        )
+    return text
+
+
+def split_words(_name: str, items: Iterable[str]) -> frozenset[str]:
+    """Return the words of an option that may be given more than once, or with commas."""
+    return frozenset(word.strip() for item in items for word in item.split(",") if word)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The options of one task; those that it does not offer keep their defaults.
+
+    `given` are the fields that were typed. With `whole_cluster` every host of the cluster counts,
+    not only those that tp x pp needs.
+    """
+
+    task: str
+    given: frozenset[str] = frozenset()
+    whole_cluster: bool = False
+    inventory: tuple[str, ...] = repeated(
+        "inventory file or folder; may be given more than once",
+        lambda _name, paths: tuple(paths),
+        letter="i",
+    )
+    recipe: str | None = option("what to serve: a name from recipes.list, or a file")
+    tp: int = option(
+        "tensor-parallel size: how many Sparks share each layer", number(most=MOST_RANKS), default=1
+    )
+    pp: int = option(
+        "pipeline-parallel size; the group has tp x pp Sparks", number(most=MOST_RANKS), default=1
+    )
+    executor: str | None = option("ray, mp or auto: what joins several hosts", _parse_executor)
+    solo: bool = flag("one Spark: no fabric, no Ray")
+    cluster: str | None = option("which one, where the inventory names several in `clusters`")
+    limit: str | None = repeated(
+        "only these hosts, as an Ansible pattern: spark-01, sparks[0:1], all:!spark-03",
+        join_limits,
+        default=None,
+        letter="l",
+    )
+    check: bool = flag("show what would change, and change nothing", letter="C")
+    diff: bool = flag("show the difference of every rendered file", letter="D")
+    variables: Mapping[str, Any] = repeated(
+        "set a variable for all hosts: --set vllm_port=8001; may be given more than once",
+        lambda _name, items: parse_variables(items),
+        default=EMPTY,
+        name="set",
+        letter="e",
+    )
+    forks: int = option(
+        "hosts that are worked on at the same time", number(), default=DEFAULT_FORKS, letter="f"
+    )
+    lock_wait: float = option(
+        "seconds to wait for the lock of the cluster", duration(), default=0.0
+    )
+    allow_degraded: str = option(
+        "start over links that the gate refuses; the reason goes into the receipt",
+        _parse_degraded_reason,
+        default="",
+    )
+    verbose: bool = flag(
+        "show every check and all output, not only what found or changed something", letter="v"
+    )
+    tags: frozenset[str] = repeated(
+        "only tasks with one of these tags, and `always`; with commas, or more than once",
+        split_words,
+        default=frozenset(),
+        letter="t",
+    )
+    skip_tags: frozenset[str] = repeated(
+        "no tasks with one of these tags", split_words, default=frozenset()
+    )
+    start_at: str = option("begin with the task of this name; a glob", default="")
+    list_tasks: bool = flag("show the tasks, and touch no host")
+    list_hosts: bool = flag("show the hosts of each play, and touch none")
+    ask_become_pass: bool = flag(
+        "ask once for the password of sudo, before any host is touched", letter="K"
+    )
+    output: str = option(
+        "text, or json: one document on standard output when the run has ended",
+        _parse_output,
+        default="text",
+    )
+    junit: Path | None = option(  # noqa: RUF009 - it is a dataclass field
+        "write a JUnit report to this file", lambda _name, text: Path(text)
+    )
+
+    @property
+    def set_variables(self) -> Mapping[str, Any]:
+        """The variables of ``--set``, and the one that ``--executor`` sets."""
+        return {**self.variables, **({"vllm_executor": self.executor} if self.executor else {})}
+
+    @property
+    def selection(self) -> Selection:
+        """The tasks of a playbook that were chosen."""
+        return Selection(tags=self.tags, skip_tags=self.skip_tags, start_at=self.start_at)
+
+    @property
+    def nodes(self) -> int:
+        """How many Sparks the group has: one GPU each."""
+        return self.tp * self.pp
+
+    @property
+    def json(self) -> bool:
+        """Whether the output is a JSON document."""
+        return self.output == "json"
+
+
+Group = tuple[str, ...]  # fields of Options
+
+INVENTORY: Group = ("inventory", "variables")
+CLUSTER: Group = (*INVENTORY, "cluster")
+HOSTS: Group = (*CLUSTER, "limit")
+RECIPE: Group = ("recipe",)
+SIZE: Group = ("tp", "pp", "solo")
+EXECUTOR: Group = ("executor",)
+FORKS: Group = ("forks",)
+LOCK: Group = ("lock_wait",)
+CHECK: Group = ("check",)
+DIFF: Group = ("diff",)
+DEGRADED: Group = ("allow_degraded",)
+BECOME: Group = ("ask_become_pass",)
+TAGS: Group = ("tags", "skip_tags")
+LISTING: Group = ("start_at", "list_tasks", "list_hosts")
+OUTPUT: Group = ("output",)
+VERBOSE: Group = ("verbose",)
+REPORT: Group = (*OUTPUT, *VERBOSE, "junit")
+RUN: Group = (*HOSTS, *FORKS, *REPORT)  # of tasks that run a playbook
+
+OptionsT = TypeVar("OptionsT", bound=Options)
+
+
+def list_options(kind: type[Options], groups: Iterable[Group] = ()) -> list[Option]:
+    """Return the options of a task: those of `groups`, and the fields that its `kind` adds."""
+    classes = [each for each in kind.__mro__ if issubclass(each, Options) and each is not Options]
+    own = {name for each in classes for name in each.__annotations__}
+    offered = {name for group in groups for name in group} | own
+    declared = {option.field: option for option in _iterate_declared(kind)}
+    if unknown := offered - declared.keys():
+        raise LookupError(f"{kind.__name__} has no options {', '.join(sorted(unknown))}")
+    return [option for name, option in declared.items() if name in offered]
+
+
+def _iterate_declared(kind: type[Options]) -> Iterator[Option]:
+    for entry in fields(kind):
+        if METADATA_KEY in entry.metadata:
+            settings = dict(entry.metadata[METADATA_KEY])
+            settings["name"] = settings["name"] or entry.name.replace("_", "-")
+            yield Option(field=entry.name, **settings)
+
+
+def parse_options(
+    kind: type[OptionsT], task: str, typed: Mapping[str, Any], *, whole_cluster: bool = False
+) -> OptionsT:
+    """Return the options of `task` from what was typed, by invoke's keys; raises UsageError.
+
+    `whole_cluster` says whether every host counts where neither --tp, --pp nor --solo was given.
+    """
+    declared = list(_iterate_declared(kind))
+    _check_empty(declared, typed)
+    _check_solo(typed)
+    values = {}
+    for each in declared:
+        value = typed.get(each.attribute, each.default)
+        if value != each.default and value is not None:
+            values[each.field] = each.parse(each.name, value)
+    sized = not values.keys().isdisjoint(SIZE)
+    return kind(
+        task=task,
+        given=frozenset(values),
+        whole_cluster=whole_cluster and not sized,
+        **values,
+    )
+
+
+def _check_empty(declared: Iterable[Option], typed: Mapping[str, Any]) -> None:
+    """Raise UsageError for an option with an empty value, such as from an unset variable."""
+    for each in declared:
+        value = typed.get(each.attribute)
+        if value == "" or (isinstance(value, list) and "" in value):
+            raise UsageError(f"--{each.name} is empty", hint="give it a value, or leave it out")
+
+
+def _check_solo(typed: Mapping[str, Any]) -> None:
+    if typed.get("solo") and any(typed.get(name) for name in ("tp", "pp", "executor")):
+        raise UsageError(
+            "--solo cannot be combined with --tp, --pp or --executor", hint="leave one out"
+        )
+
+
 def format_command_line() -> str:
-    """Return what was typed, for the lock's holder line."""
+    """Return the command line as typed, for the lock's holder line."""
     name = Path(sys.argv[0]).name.replace("__main__.py", "sparkfleet")  # python -m sparkfleet
     return " ".join([name, *sys.argv[1:]])

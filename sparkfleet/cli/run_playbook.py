@@ -1,4 +1,4 @@
-"""Running a playbook for a task: resolve everything offline, then hand it to the engine."""
+"""Run a playbook for a task: resolve everything offline, then pass it to the engine."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ from sparkfleet.cli.context import (
     check_ssh_options,
     check_sudo_passwords,
     check_tp,
+    open_pool,
     resolve_context,
 )
 from sparkfleet.cli.options import Options, format_command_line
+from sparkfleet.cli.views.documents import print_document
 from sparkfleet.cli.views.screen import create_screen, print_lines
 from sparkfleet.errors import PlaybookError, SparkfleetError
 from sparkfleet.playbook.assignment import (
@@ -35,26 +37,29 @@ from sparkfleet.playbook.parse import load_playbook
 from sparkfleet.playbook.selection import select_tasks
 from sparkfleet.playbook.syntax import AssignedPlay
 from sparkfleet.playbook.task_order import check_selected_order
-from sparkfleet.remote.open import open_connection
-from sparkfleet.remote.pool import ConnectionPool
 from sparkfleet.report import json
 from sparkfleet.report.events import Note, Reporter, Reporters, RunEnded, RunStopped
 from sparkfleet.report.log import LogReporter, create_log_folder
 from sparkfleet.report.text import TextReporter
-from sparkfleet.resources import find_data_file, format_path
-from sparkfleet.resources import list_data_files as files_of
+from sparkfleet.resources import find_data_file, format_path, list_data_files
 from sparkfleet.spelling import suggest_similar
 
 
-def run_playbook(name: str, options: Options) -> int:
-    """Run the playbook `name` (shipped, or a path) and return the exit code."""
+def run_playbook(name: str, options: Options, *, orphans: bool = False) -> int:
+    """Run the playbook `name` (shipped, or a path) and return the exit code.
+
+    With `orphans` cluster_down also stops clusters that the inventory does not define.
+    """
     reporter = _create_reporter(options)
     try:
         path = _find_playbook(name)
         context, assigned = _prepare_run(path, options)
         if options.list_tasks or options.list_hosts:
             return _print_listing(assigned, options, path)
-        return _execute_run(assigned, options, context, reporter)
+        run_options = replace(_build_run_options(options, context), orphans=orphans)
+        if options.ask_become_pass:
+            run_options = replace(run_options, sudo_password=prompt.prompt_sudo_password())
+        return _execute_run(assigned, context, run_options, reporter, options=options)
     except SparkfleetError as error:
         reporter.handle(_build_run_stopped(error))
         error.reported = True
@@ -62,10 +67,11 @@ def run_playbook(name: str, options: Options) -> int:
 
 
 def _prepare_run(path: Path, options: Options) -> tuple[CommandContext, tuple[AssignedPlay, ...]]:
-    """Read all files and choose tasks and hosts; touches no host."""
+    """Read all files and choose tasks and hosts; connects to no host."""
     playbook = load_playbook(path)
     plays = select_tasks(playbook, options.selection)
-    works, begins = uses_cluster(plays), starts_deployment(plays)
+    works = uses_cluster(plays)
+    begins = starts_deployment(plays)
     context = resolve_context(options, works_on_cluster=works, needs_recipe=begins)
     if begins:
         run_options = _build_run_options(options, context)
@@ -88,7 +94,7 @@ def _build_run_stopped(error: SparkfleetError) -> RunStopped:
 
 
 def _create_reporter(options: Options) -> Reporter:
-    if options.output == "json":
+    if options.json:
         reporter: Reporter = json.JsonReporter(sys.stdout, task=options.task, check=options.check)
     else:
         reporter = TextReporter(
@@ -108,31 +114,33 @@ def _find_playbook(name: str) -> Path:
         else find_data_file("playbooks", f"{name}.yml")
     )
     if path is None or not path.is_file():
-        names = list(files_of("playbooks", ".yml"))
-        raise PlaybookError(f"there is no playbook {name!r}", hint=suggest_similar(name, names))
+        names = list(list_data_files("playbooks", ".yml"))
+        raise PlaybookError(f"playbook {name!r} not found", hint=suggest_similar(name, names))
     return path
 
 
 def _print_listing(assigned: Sequence[AssignedPlay], options: Options, path: Path) -> int:
     content = build_listing(assigned, tasks=options.list_tasks, hosts=options.list_hosts)
-    if options.output == "json":
-        json.write_document(json.build_document(playbook=format_path(path), **content), sys.stdout)
+    if options.json:
+        print_document(playbook=format_path(path), **content)
     else:
         print_lines(*format_listing(content, format_path(path)))
     return 0
 
 
 def _execute_run(
-    assigned: Sequence[AssignedPlay], options: Options, context: CommandContext, reporter: Reporter
+    assigned: Sequence[AssignedPlay],
+    context: CommandContext,
+    run_options: RunOptions,
+    reporter: Reporter,
+    *,
+    options: Options,
 ) -> int:
-    run_options = _build_run_options(options, context)
-    if options.ask_become_pass:
-        run_options = replace(run_options, sudo_password=prompt.prompt_sudo_password())
     run_id = time.strftime("%Y%m%d-%H%M%S") + f"-{os.getpid()}"
     folder = create_log_folder(run_id)
     with (
         LogReporter(folder / "run.log") as log,
-        ConnectionPool(open_connection, forks=options.forks) as pool,
+        open_pool(options) as pool,
     ):
         run = RunContext(
             inventory=context.inventory,
@@ -194,6 +202,5 @@ def _build_run_options(options: Options, context: CommandContext) -> RunOptions:
         check=options.check,
         allow_degraded=options.allow_degraded,
         lock_wait=options.lock_wait,
-        orphans=options.orphans,
         command=format_command_line(),
     )

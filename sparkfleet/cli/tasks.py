@@ -8,7 +8,6 @@ from invoke.collection import Collection
 from invoke.tasks import Task
 
 from sparkfleet.cli import lab_tasks, playbook_tasks
-from sparkfleet.cli.cluster import deployment_tasks
 from sparkfleet.cli.cluster import tasks as cluster_tasks
 from sparkfleet.cli.doctor.tasks import doctor
 from sparkfleet.cli.hosts import tasks as hosts_tasks
@@ -19,18 +18,17 @@ from sparkfleet.cli.serve import tasks as serve_tasks
 from sparkfleet.cli.weights import tasks as weights_tasks
 
 
-def _build_collection(name: str, *modules: ModuleType) -> Collection:
+def _build_collection(name: str, module: ModuleType) -> Collection:
     collection = Collection(name)
-    for module in modules:
-        for value in vars(module).values():
-            if isinstance(value, Task):
-                collection.add_task(value)
+    for value in vars(module).values():
+        if isinstance(value, Task):
+            collection.add_task(value)
     return collection
 
 
 namespace = Collection(
     doctor,
-    _build_collection("cluster", cluster_tasks, deployment_tasks),
+    _build_collection("cluster", cluster_tasks),
     _build_collection("hosts", hosts_tasks),
     _build_collection("inventory", inventory_tasks),
     _build_collection("lab", lab_tasks),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sparkfleet.cli.options import parse_options
+from sparkfleet.cli.options import Options, parse_options
 from sparkfleet.inventory.clusters import choose_cluster
 from sparkfleet.inventory.loading import load_inventory
 from sparkfleet.inventory.patterns import select_hosts
@@ -29,7 +29,7 @@ def test_the_recorded_split_is_into_letters() -> None:
 def test_commas_repeated_use_and_a_list_are_one(limit: Any, tmp_path: Path) -> None:
     path = tmp_path / "hosts.yml"
     path.write_text(HOSTS)
-    pattern = parse_options("cluster.down", {"limit": limit}).limit
+    pattern = parse_options(Options, "cluster.down", {"limit": limit}).limit
     assert pattern is not None
     assert [host.name for host in select_hosts(load_inventory([str(path)]), pattern)] == [
         "spark1",
@@ -46,8 +46,8 @@ def test_so_are_those_of_a_cluster(hosts: str, tmp_path: Path) -> None:
 
 
 def test_no_limit_is_none() -> None:
-    assert parse_options("cluster.down", {"limit": []}).limit is None
-    assert parse_options("cluster.down", {}).limit is None
+    assert parse_options(Options, "cluster.down", {"limit": []}).limit is None
+    assert parse_options(Options, "cluster.down", {}).limit is None
 
 
 def test_a_step_that_fails_shows_its_stderr(tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def test_what_would_be_prepared_is_shown_and_done_only_with_yes() -> None:
     there = ["test", "-d", "/home/nvidia/vllm"]
     shown = _type("hosts.prepare", "--tags", "weights")
     assert "undo: rmdir ~/vllm" in shown.stdout
-    assert shown.stdout.endswith("nothing was changed; to do it: --yes\n")
+    assert shown.stdout.endswith("nothing was changed; to make these changes: --yes\n")
     assert _changed("--yes", "--check", "--tags", "weights") == [1, 1]
     assert fleet.run_on("spark-01", there, check=False).returncode == 1
     assert _changed("--yes", "--tags", "weights") == [1, 1]

@@ -1,4 +1,4 @@
-"""`cluster.logs`, and what the errors of hosts add up to."""
+"""`cluster.logs`: the end of every log, and what is added to it."""
 
 from __future__ import annotations
 
@@ -7,44 +7,42 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 
-from sparkfleet.cli.context import CommandContext, print_run_started, resolve_context
-from sparkfleet.cli.options import Options, parse_number
+from sparkfleet.cli.cluster.options import LogsOptions
+from sparkfleet.cli.context import CommandContext, open_cluster
+from sparkfleet.cli.exit_codes import compute_exit_code
 from sparkfleet.cli.views.screen import create_screen
-from sparkfleet.errors import MixedError, SparkfleetError, UnreachableError
 from sparkfleet.launch.host import processes
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.connection import Connection
-from sparkfleet.remote.open import open_connection
 from sparkfleet.remote.pool import Answers, ConnectionPool
 from sparkfleet.report import output_streams
 from sparkfleet.report.visible import clean_log_text
 
-DEFAULT_LINES = 40
 EVERY = 1.0  # s between looks, with --follow
 REACH = 1000  # lines that a look goes back: what is written faster shows a gap
 
 Lines = Mapping[tuple[str, str], Sequence[str]]  # by host and role
 
 
-def show_logs(options: Options, lines: str | None, *, follow: bool = False) -> int:
+def show_logs(options: LogsOptions) -> int:
     """Print the end of every log of every host and return the exit code, 0 or 4.
 
-    With `follow` go on with what is new, until Ctrl-C.
+    With --follow also print new lines, until Ctrl-C.
     """
-    count = parse_number("lines", lines, DEFAULT_LINES)
-    context = resolve_context(options, needs_recipe=False)
-    print_run_started(options, context)
-    with ConnectionPool(open_connection, forks=options.forks) as pool:
-        answers = _fetch_cluster_logs(context, pool, count)
+    with open_cluster(options) as session:
+        context, pool = session.context, session.pool
+        answers = _fetch_cluster_logs(context, pool, options.lines)
         _print_logs(answers)
         with contextlib.suppress(KeyboardInterrupt):  # its end, with 0
-            last = _split_lines(_fetch_cluster_logs(context, pool, REACH)) if follow else {}
-            while follow and output_streams.has_reader():
+            last: Lines = {}
+            if options.follow:
+                last = _split_lines(_fetch_cluster_logs(context, pool, REACH))
+            while options.follow and output_streams.has_reader():
                 time.sleep(EVERY)
                 last = _print_new_lines(
                     last, _split_lines(_fetch_cluster_logs(context, pool, REACH))
                 )
-    return compute_exit_code(answers.errors)
+    return compute_exit_code(answers.errors.values())
 
 
 def _fetch_cluster_logs(
@@ -97,10 +95,3 @@ def find_new_lines(last: Sequence[str], now: Sequence[str]) -> Sequence[str]:
         if list(last[-overlap:]) == list(now[:overlap]):
             return now[overlap:]
     return now
-
-
-def compute_exit_code(errors: Mapping[str, SparkfleetError], *, refused: bool = False) -> int:
-    """Return what the errors of hosts add up to: 0, 2, 4 or 6; 2 also where a check `refused`."""
-    codes = {4 if isinstance(error, UnreachableError) else 2 for error in errors.values()}
-    codes |= {2} if refused else set()
-    return MixedError.exit_code if len(codes) > 1 else next(iter(codes), 0)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from sparkfleet.actions.run_context import RunContext, RunOptions
 from sparkfleet.actions.run_state import LaunchState
+from sparkfleet.cli.cluster.options import RenderOptions
 from sparkfleet.cli.cluster.output_folder import check_output_folder, write_output_files
-from sparkfleet.cli.context import CommandContext, print_run_started, resolve_context
-from sparkfleet.cli.options import Options
+from sparkfleet.cli.context import ClusterSession, open_cluster
 from sparkfleet.cli.views.screen import print_lines
 from sparkfleet.door import command_name
 from sparkfleet.errors import CommandError, HostError, Interrupted, UnreachableError, UsageError
@@ -17,40 +17,35 @@ from sparkfleet.model import Outcome, Status
 from sparkfleet.playbook.engine import PlaybookRunner
 from sparkfleet.playbook.syntax import AssignedPlay, Play, Task
 from sparkfleet.playbook.task_runner import BAD
-from sparkfleet.remote.open import open_connection
-from sparkfleet.remote.pool import ConnectionPool
 from sparkfleet.report.events import Event, HostEnded
 
 
-def render_files(options: Options, out: str | None) -> int:
-    """Write the files of every host below the folder `out`; only reads on the hosts.
+def render_files(options: RenderOptions) -> int:
+    """Write the files of every host below the folder of --out; only reads on the hosts.
 
     Raises UsageError for a folder with other files, and the errors of the hosts and of the Hub.
     """
-    if not out:
+    if not options.out:
         raise UsageError("--out needs a folder", hint="for example: --out rendered")
-    folder = Path(out)
+    folder = Path(options.out)
     previous = check_output_folder(folder)
-    context = resolve_context(options)
-    print_run_started(options, context)
-    with ConnectionPool(open_connection, forks=options.forks) as pool:
-        launch = _render_deployment(context, options, pool)
+    with open_cluster(options, needs_recipe=True) as session:
+        launch = _render_deployment(session, options)
     write_output_files(folder, launch.deployment.files, previous)
     _print_summary(folder, launch)
     return 0
 
 
-def _render_deployment(
-    context: CommandContext, options: Options, pool: ConnectionPool
-) -> LaunchState:
+def _render_deployment(session: ClusterSession, options: RenderOptions) -> LaunchState:
     failures = _Failures()
+    context = session.context
     run = RunContext(
         inventory=context.inventory,
         cluster=context.cluster,
         recipe=context.recipe,
         options=RunOptions(tp=options.tp, pp=options.pp, check=True),
         given=options.set_variables,
-        pool=pool,
+        pool=session.pool,
         reporter=failures,
         log_dir=Path(),
         run_id="render",

@@ -1,9 +1,8 @@
-"""`cluster.status`: what every host says of itself now, and what does not answer."""
+"""`cluster.status`: the state of every host, and which do not answer."""
 
 from __future__ import annotations
 
 import contextlib
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -13,9 +12,11 @@ from rich.text import Text
 
 from sparkfleet.actions.run import lock
 from sparkfleet.cli.cluster import unreachable
-from sparkfleet.cli.cluster.logs import compute_exit_code
-from sparkfleet.cli.context import CommandContext, print_run_started, resolve_context
-from sparkfleet.cli.options import Options, format_command_line
+from sparkfleet.cli.cluster.options import StatusOptions
+from sparkfleet.cli.context import ClusterSession, CommandContext, open_cluster
+from sparkfleet.cli.exit_codes import compute_exit_code
+from sparkfleet.cli.options import format_command_line
+from sparkfleet.cli.views.documents import print_document
 from sparkfleet.cli.views.screen import print_lines
 from sparkfleet.cli.views.tables import create_cell, create_console, create_table
 from sparkfleet.door import command_name
@@ -28,17 +29,16 @@ from sparkfleet.launch.startup.join import wait_for_ray_nodes
 from sparkfleet.model import Host
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.connection import Connection
-from sparkfleet.remote.open import open_connection
-from sparkfleet.remote.pool import Answers, ConnectionPool
-from sparkfleet.report import json, output_streams
+from sparkfleet.remote.pool import Answers
+from sparkfleet.report import output_streams
 
-EVERY = 2.0  # s between looks, with --watch
+EVERY = 2.0  # s between scans, with --watch
 GIB = 2**30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostStatus:
-    """What one host said; `nodes` are Ray's, address -> GPUs, None where it does not say."""
+    """The status of one host; `nodes` are Ray's, address -> GPUs, None where unknown."""
 
     survey: Survey
     vitals: Vitals
@@ -46,7 +46,7 @@ class HostStatus:
 
     @property
     def state(self) -> str:
-        """What to call the state of the host, in a word."""
+        """The state of the host, in a word."""
         survey = self.survey
         if survey.interrupted:
             return "starting" if self.vitals.busy else "interrupted"
@@ -57,33 +57,34 @@ class HostStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterStatus:
-    """The cluster at one moment: what each host said, and why others did not."""
+    """The cluster at one moment: the status of each host, or why it is unknown."""
 
     statuses: Mapping[str, HostStatus]
     errors: Mapping[str, SparkfleetError]
     notes: tuple[str, ...]
 
 
-def show_status(options: Options, *, watch: bool = False) -> int:
-    """Print the state of every host, again and again with `watch`.
+def show_status(options: StatusOptions) -> int:
+    """Print the state of every host, repeatedly with --watch.
 
     Returns the exit code: 0, or 4 if a host did not answer.
     """
-    context = resolve_context(options, needs_recipe=False)
-    print_run_started(options, context)
-    with ConnectionPool(open_connection, forks=options.forks) as pool:
-        scan = _scan_cluster(context, pool)
-        _print_status(context, scan, options, watch=watch)
+    with open_cluster(options) as session:
+        scan = _scan_cluster(session)
+        _print_status(session.context, scan, options)
         with contextlib.suppress(KeyboardInterrupt):  # its end, with 0
-            while watch and output_streams.has_reader():
+            while options.watch and output_streams.has_reader():
                 time.sleep(EVERY)
-                scan = _scan_cluster(context, pool)
-                _print_status(context, scan, options, watch=watch)
-    return compute_exit_code(scan.errors)
+                scan = _scan_cluster(session)
+                _print_status(session.context, scan, options)
+    return compute_exit_code(scan.errors.values())
 
 
-def _scan_cluster(context: CommandContext, pool: ConnectionPool) -> ClusterStatus:
-    answers = pool.map(lambda connection: _query_status(context, connection), context.cluster.hosts)
+def _scan_cluster(session: ClusterSession) -> ClusterStatus:
+    context = session.context
+    answers = session.pool.map(
+        lambda connection: _query_status(context, connection), context.cluster.hosts
+    )
     lost = [name for name, error in answers.errors.items() if isinstance(error, UnreachableError)]
     unreachable.update_unreachable(
         context.cluster, lost=lost, answered=answers.values, command=format_command_line()
@@ -120,7 +121,7 @@ def _format_status_notes(context: CommandContext, answers: Answers[HostStatus]) 
         if survey.interrupted and survey.state is not None:
             who = lock.format_lock_holder(survey.state.holder)
             if status.vitals.busy:
-                yield f"{name}: a run is at work, last step {survey.state.step}: {who}"
+                yield f"{name}: a run is in progress, last step {survey.state.step}: {who}"
             else:
                 yield f"{name}: a run was interrupted after {survey.state.step}: {who}"
                 yield (
@@ -136,15 +137,13 @@ def _format_status_notes(context: CommandContext, answers: Answers[HostStatus]) 
                 f"deployment record; stop them with {command_name('cluster.down')}"
             )
         for label in sorted(set(status.vitals.labels) - clusters.keys()):
-            yield f"{name}: something of cluster {label!r} runs, which the inventory does not have"
+            yield f"{name}: cluster {label!r} is running, which the inventory does not define"
             yield f"  stop it with {command_name('cluster.down')} --orphans"
 
 
-def _print_status(
-    context: CommandContext, scan: ClusterStatus, options: Options, *, watch: bool
-) -> None:
-    if options.output == "json":
-        json.write_document(_build_status_document(context, scan), sys.stdout, in_line=watch)
+def _print_status(context: CommandContext, scan: ClusterStatus, options: StatusOptions) -> None:
+    if options.json:
+        print_document(in_line=options.watch, **_build_status_document(context, scan))
         return
     grid = create_table("host", "state", "roles", "memory", "GPU", "deployment")
     for host in context.cluster.hosts:
@@ -192,7 +191,7 @@ def _format_age(seconds: float) -> str:
 
 
 def _format_gpu_processes(vitals: Vitals) -> str:
-    """Return the processes on the GPU; a GB10 does not tell the memory of all (N/A)."""
+    """Return the processes on the GPU; a GB10 does not report the memory of all (N/A)."""
     return ", ".join(
         process.name.rsplit("/", 1)[-1]
         + (f" {process.memory / GIB:.1f} GiB" if process.memory is not None else "")
@@ -220,19 +219,19 @@ def _format_ray_nodes(status: HostStatus) -> str:
     return ", ".join(
         f"{name} {status.nodes[address]:.0f} GPU"
         if address in status.nodes
-        else f"{name} is not there"
+        else f"{name} is missing"
         for name, address in names
     )
 
 
 def _build_status_document(context: CommandContext, scan: ClusterStatus) -> dict[str, Any]:
     hosts = {host.name: _serialize_host_status(host, scan) for host in context.cluster.hosts}
-    return json.build_document(
-        cluster=context.cluster.name,
-        hosts=hosts,
-        notes=list(scan.notes),
-        exit_code=compute_exit_code(scan.errors),
-    )
+    return {
+        "cluster": context.cluster.name,
+        "hosts": hosts,
+        "notes": list(scan.notes),
+        "exit_code": compute_exit_code(scan.errors.values()),
+    }
 
 
 def _serialize_host_status(host: Host, scan: ClusterStatus) -> dict[str, Any]:

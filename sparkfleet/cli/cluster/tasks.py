@@ -1,38 +1,40 @@
-"""`cluster.*`: the main job, and what belongs to it."""
+"""`cluster.*`: starting, stopping and observing what a cluster serves."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
+from sparkfleet.cli.cluster.options import (
+    DownOptions,
+    LogsOptions,
+    RenderOptions,
+    StatusOptions,
+    SwitchOptions,
+    UnlockOptions,
+)
 from sparkfleet.cli.command import command
-from sparkfleet.cli.options import parse_options
+from sparkfleet.cli.options import (
+    BECOME,
+    CHECK,
+    CLUSTER,
+    DEGRADED,
+    DIFF,
+    EXECUTOR,
+    FORKS,
+    HOSTS,
+    LOCK,
+    OUTPUT,
+    RECIPE,
+    RUN,
+    SIZE,
+    Options,
+)
 
-REPEATED = ["inventory", "limit", "set"]
+START = (RUN, SIZE, EXECUTOR, CHECK, DIFF, LOCK, BECOME, DEGRADED)
 
 
-@command(iterable=REPEATED)
-def up(  # noqa: PLR0913 - the options of the main job
-    context: Any,
-    *,
-    tp: str | None = None,
-    pp: str | None = None,
-    executor: str | None = None,
-    solo: bool = False,
-    inventory: Any = None,
-    recipe: str | None = None,
-    cluster: str | None = None,
-    limit: Any = None,
-    check: bool = False,
-    diff: bool = False,
-    set: Any = None,  # noqa: A002 - the option's name
-    forks: str | None = None,
-    lock_wait: str | None = None,
-    ask_become_pass: bool = False,
-    allow_degraded: str | None = None,
-    output: str | None = None,
-    junit: str | None = None,
-    verbose: bool = False,
-) -> int:
+@command("cluster.up", *START, RECIPE)
+def up(options: Options) -> int:
     """Bring the cluster up: from reachable Sparks to an endpoint that answered a smoke prompt.
 
     Checks hosts and links, stages the weights, starts Ray and vLLM, waits for every rank and asks
@@ -46,135 +48,93 @@ def up(  # noqa: PLR0913 - the options of the main job
     """
     from sparkfleet.cli.run_playbook import run_playbook  # noqa: PLC0415 - Jinja, Fabric: not for --list
 
-    return run_playbook("cluster-up", parse_options("cluster.up", locals()))
+    return run_playbook("cluster-up", options)
 
 
-@command(iterable=REPEATED, help={"out": "a folder that is new, empty, or of an earlier render"})
-def render(  # noqa: PLR0913 - its options
-    context: Any,
-    *,
-    out: str | None = None,
-    tp: str | None = None,
-    pp: str | None = None,
-    executor: str | None = None,
-    solo: bool = False,
-    inventory: Any = None,
-    recipe: str | None = None,
-    cluster: str | None = None,
-    limit: str | None = None,
-    set: Any = None,  # noqa: A002 - the option's name
-    forks: str | None = None,
-) -> int:
+@command("cluster.render", HOSTS, SIZE, EXECUTOR, RECIPE, FORKS)
+def render(options: RenderOptions) -> int:
     """Write every file that would run on every host into a folder, for reading or by hand.
 
-    Looks at the hosts for what the files depend on, and writes nothing there.
+    Reads from the hosts what the files depend on, and writes nothing there.
 
       {task:cluster.render} --tp 2 --recipe gpt-oss-120b --out rendered
     """
     from sparkfleet.cli.cluster.render import render_files  # noqa: PLC0415 - Fabric: not for --list
 
-    return render_files(parse_options("cluster.render", locals()), out)
+    return render_files(options)
 
 
-@command(iterable=REPEATED, help={"orphans": "also what an inventory had under another name"})
-def down(  # noqa: PLR0913 - its options
-    context: Any,
-    *,
-    orphans: bool = False,
-    inventory: Any = None,
-    cluster: str | None = None,
-    limit: Any = None,
-    check: bool = False,
-    set: Any = None,  # noqa: A002 - the option's name
-    forks: str | None = None,
-    lock_wait: str | None = None,
-    output: str | None = None,
-    junit: str | None = None,
-    verbose: bool = False,
-) -> int:
-    """Stop what the cluster serves, on every host; only what carries its label, and verified.
+@command("cluster.down", RUN, CHECK, LOCK)
+def down(options: DownOptions) -> int:
+    """Stop what the cluster serves on every host, and verify it; only what carries its label.
 
     Stops all hosts of the inventory, also those that `cluster.up --tp N` left out. With --orphans
-    also what carries our label there under the name of a cluster that the inventory does not have.
+    also clusters managed by sparkfleet on these hosts that the inventory does not define.
     """
     from sparkfleet.cli.run_playbook import run_playbook  # noqa: PLC0415 - Jinja, Fabric: not for --list
 
-    return run_playbook("cluster-down", parse_options("cluster.down", locals()))
+    return run_playbook("cluster-down", options, orphans=options.orphans)
 
 
-@command(iterable=REPEATED)
-def lock(
-    context: Any,
-    *,
-    inventory: Any = None,
-    cluster: str | None = None,
-    set: Any = None,  # noqa: A002 - the option's name
-    lock_wait: str | None = None,
-) -> int:
+@command("cluster.switch", *START, whole_cluster=True)
+def switch(options: SwitchOptions) -> int:
+    """Serve another recipe: stage and check it while the old one serves, then swap.
+
+    If the new one fails, the old one is started again. Compiled kernels are kept. It is cluster.up
+    with that recipe; without --tp, --pp or --solo it uses every Spark of the cluster.
+
+      {task:cluster.switch} qwen3.6-27b-nvfp4
+    """
+    from sparkfleet.cli.run_playbook import run_playbook  # noqa: PLC0415 - Jinja, Fabric: not for --list
+
+    return run_playbook("cluster-up", options)
+
+
+@command("cluster.drift", RUN, SIZE, EXECUTOR, RECIPE, DIFF, whole_cluster=True)
+def drift(options: Options) -> int:
+    """Show drift between the running deployment and the inventory; writes nothing.
+
+    Exit code 2 if there is any. Give it the options that `cluster.up` was given; without --tp, --pp
+    or --solo it uses every Spark of the cluster. --diff shows the differences of files.
+    """
+    from sparkfleet.cli.run_playbook import run_playbook  # noqa: PLC0415 - Jinja, Fabric: not for --list
+
+    reason = "cluster.drift is read-only"
+    return run_playbook("cluster-drift", replace(options, check=True, allow_degraded=reason))
+
+
+@command("cluster.lock", CLUSTER, LOCK)
+def lock(options: Options) -> int:
     """Hold the lock of the cluster until Ctrl-C, so that no run changes it meanwhile."""
     from sparkfleet.cli.cluster.lock import hold_lock  # noqa: PLC0415 - Fabric: not for --list
 
-    return hold_lock(parse_options("cluster.lock", locals()))
+    return hold_lock(options)
 
 
-@command(iterable=REPEATED, help={"force": "also when the holder is a process that runs here"})
-def unlock(
-    context: Any,
-    *,
-    force: bool = False,
-    inventory: Any = None,
-    cluster: str | None = None,
-    set: Any = None,  # noqa: A002 - the option's name
-) -> int:
-    """Free the lock of a run that is gone, say by a cut cable; shows who held it.
+@command("cluster.unlock", CLUSTER)
+def unlock(options: UnlockOptions) -> int:
+    """Release a stale lock, such as after a cut cable, and show who held it.
 
-    A lock frees itself when its holder ends; a host whose cable was cut does not notice that.
+    A lock is released when its holder ends; a host whose cable was cut does not notice that.
     """
     from sparkfleet.cli.cluster.lock import unlock_cluster  # noqa: PLC0415 - Fabric: not for --list
 
-    return unlock_cluster(parse_options("cluster.unlock", locals()), force=force)
+    return unlock_cluster(options)
 
 
-@command(
-    iterable=REPEATED,
-    help={"watch": "again every two seconds, until Ctrl-C; with --output json a line each"},
-)
-def status(
-    context: Any,
-    *,
-    watch: bool = False,
-    output: str | None = None,
-    inventory: Any = None,
-    cluster: str | None = None,
-    limit: Any = None,
-    set: Any = None,  # noqa: A002 - the option's name
-) -> int:
+@command("cluster.status", HOSTS, OUTPUT)
+def status(options: StatusOptions) -> int:
     """Show what runs on every host: roles, memory, GPU, Ray's nodes, the endpoint and its speed.
 
     A host that does not answer is shown as unknown, and the rest still answer.
     """
     from sparkfleet.cli.cluster.status import show_status  # noqa: PLC0415 - Fabric: not for --list
 
-    return show_status(parse_options("cluster.status", locals()), watch=watch)
+    return show_status(options)
 
 
-@command(
-    iterable=REPEATED,
-    help={
-        "lines": "how many lines of each log; 40 if not given",
-        "follow": "then every new line of every host, until Ctrl-C",
-    },
-)
-def logs(
-    context: Any,
-    *,
-    lines: str | None = None,
-    follow: bool = False,
-    inventory: Any = None,
-    cluster: str | None = None,
-    limit: Any = None,
-    set: Any = None,  # noqa: A002 - the option's name
-) -> int:
+@command("cluster.logs", HOSTS)
+def logs(options: LogsOptions) -> int:
     """Show the end of every log of every host, and with --follow what is written from then on.
 
     {task:cluster.logs}
@@ -182,4 +142,4 @@ def logs(
     """
     from sparkfleet.cli.cluster.logs import show_logs  # noqa: PLC0415 - Fabric: not for --list
 
-    return show_logs(parse_options("cluster.logs", locals()), lines, follow=follow)
+    return show_logs(options)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sparkfleet.cli.options import Options
+from sparkfleet.cli.views.documents import print_document
 from sparkfleet.cli.views.screen import create_screen
 from sparkfleet.doctor.account import has_failed
 from sparkfleet.doctor.diagnosis import Diagnosis, FirstError, diagnose_logs
@@ -16,7 +17,6 @@ from sparkfleet.doctor.logs import RUN_LOG, LogBundle, LogFile, load_log_bundle
 from sparkfleet.doctor.matcher import LogFinding
 from sparkfleet.doctor.signatures import FailureRole
 from sparkfleet.errors import UsageError
-from sparkfleet.report import json
 from sparkfleet.report.log import state_folder
 from sparkfleet.resources import format_path
 
@@ -38,8 +38,8 @@ def show_diagnosis(target: str | None, options: Options) -> int:
         path = find_failed_run() if target is None else Path(target).expanduser()
         place, case = format_path(path), load_log_bundle(path)
     diagnosis = diagnose_logs(case)
-    if options.output == "json":
-        json.write_document(_build_diagnosis_document(place, case, diagnosis), sys.stdout)
+    if options.json:
+        print_document(**_build_diagnosis_document(place, case, diagnosis))
         return 0
     out = create_screen(sys.stdout)
     out.line(f"doctor  {place}", "bold")
@@ -79,7 +79,7 @@ def _build_diagnosis_document(place: str, case: LogBundle, diagnosis: Diagnosis)
         for name, findings in (("causes", diagnosis.causes), ("warnings", diagnosis.warnings))
     }
     names = [log.name for log in case.logs]
-    return json.build_document(place=place, logs=names, **{**asdict(diagnosis), **sections})
+    return {"place": place, "logs": names, **asdict(diagnosis), **sections}
 
 
 def _format_diagnosis(diagnosis: Diagnosis, case: LogBundle) -> Iterator[tuple[str, str]]:

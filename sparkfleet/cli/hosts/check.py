@@ -1,4 +1,4 @@
-"""`hosts.check`: the preflight of every host, and what stands against a start there."""
+"""`hosts.check`: the preflight of every host, and what prevents a start there."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from dataclasses import asdict
 
 from sparkfleet import links
 from sparkfleet.actions.run.gather_facts import inspect_host
-from sparkfleet.cli.cluster.logs import compute_exit_code
-from sparkfleet.cli.context import CommandContext, print_run_started, resolve_context
+from sparkfleet.cli.context import CommandContext, open_cluster
+from sparkfleet.cli.exit_codes import compute_exit_code
 from sparkfleet.cli.options import Options
+from sparkfleet.cli.views.documents import print_document, serialize_host_errors
 from sparkfleet.cli.views.screen import create_screen
 from sparkfleet.door import command_name
 from sparkfleet.errors import SparkfleetError
@@ -24,9 +25,7 @@ from sparkfleet.launch.preflight.preflight import check_hosts
 from sparkfleet.model import Severity, Verdict
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.connection import Connection
-from sparkfleet.remote.open import open_connection
-from sparkfleet.remote.pool import Answers, ConnectionPool
-from sparkfleet.report import json
+from sparkfleet.remote.pool import Answers
 from sparkfleet.report.text import MARKS
 
 HostInspection = tuple[HostFacts, Survey, Verdict | None]
@@ -34,21 +33,20 @@ HostInspection = tuple[HostFacts, Survey, Verdict | None]
 
 def show_checks(options: Options) -> int:
     """Print a line for each verdict and each host that did not answer; return the exit code."""
-    context = resolve_context(options, needs_recipe=False)
-    print_run_started(options, context)
-    with ConnectionPool(open_connection, forks=options.forks) as pool:
-        answers = pool.map(
+    with open_cluster(options) as session:
+        context = session.context
+        answers = session.pool.map(
             lambda connection: _inspect_host(context, connection), context.cluster.hosts
         )
     verdicts = _check_hosts(context, answers)
-    code = compute_exit_code(answers.errors, refused=any(verdict.refuses for verdict in verdicts))
-    if options.output == "json":
-        errors = {
-            name: json.serialize_problem(failure.problems[0])
-            for name, failure in answers.errors.items()
-        }
-        content = {"verdicts": [asdict(verdict) for verdict in verdicts], "errors": errors}
-        json.write_document(json.build_document(**content, exit_code=code), sys.stdout)
+    refused = any(verdict.refuses for verdict in verdicts)
+    code = compute_exit_code(answers.errors.values(), refused=refused)
+    if options.json:
+        print_document(
+            verdicts=[asdict(verdict) for verdict in verdicts],
+            errors=serialize_host_errors(answers.errors),
+            exit_code=code,
+        )
     else:
         _print_host_verdicts(context, verdicts, answers.errors)
     return code

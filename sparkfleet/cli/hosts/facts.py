@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
@@ -10,9 +9,10 @@ from typing import Any
 from rich.table import Table
 
 from sparkfleet import facts
-from sparkfleet.cli.cluster.logs import compute_exit_code
-from sparkfleet.cli.context import print_run_started, resolve_context
+from sparkfleet.cli.context import open_cluster
+from sparkfleet.cli.exit_codes import compute_exit_code
 from sparkfleet.cli.options import Options
+from sparkfleet.cli.views.documents import print_document, serialize_host_errors
 from sparkfleet.cli.views.tables import create_cell, create_console, create_table
 from sparkfleet.facts import HostFacts
 from sparkfleet.facts.machine import Disk, Memory
@@ -20,27 +20,17 @@ from sparkfleet.links.selection import find_qsfp_rails
 from sparkfleet.quantities import format_memory, format_size
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.connection import Connection
-from sparkfleet.remote.open import open_connection
-from sparkfleet.remote.pool import ConnectionPool
-from sparkfleet.report import json
 
 
 def show_facts(options: Options) -> int:
     """Print the facts of every host and return the exit code, 0 if all have answered."""
-    context = resolve_context(options, needs_recipe=False)
-    print_run_started(options, context)
-    with ConnectionPool(open_connection, forks=options.forks) as pool:
-        answers = pool.map(_fetch_facts, context.cluster.hosts)
-    code = compute_exit_code(answers.errors)
-    if options.output == "json":
+    with open_cluster(options) as session:
+        answers = session.pool.map(_fetch_facts, session.context.cluster.hosts)
+    code = compute_exit_code(answers.errors.values())
+    if options.json:
         hosts = {name: _serialize_facts(host_facts) for name, host_facts in answers.values.items()}
-        errors = {
-            name: json.serialize_problem(failure.problems[0])
-            for name, failure in answers.errors.items()
-        }
-        json.write_document(
-            json.build_document(hosts=hosts, errors=errors, exit_code=code), sys.stdout
-        )
+        errors = serialize_host_errors(answers.errors)
+        print_document(hosts=hosts, errors=errors, exit_code=code)
         return code
     out = create_console()
     if answers.values:
@@ -57,12 +47,12 @@ def _fetch_facts(connection: Connection) -> HostFacts:
 
 
 def _serialize_facts(host_facts: HostFacts) -> dict[str, Any]:
-    """Return all facts of a host, without the raw texts that they were parsed from."""
+    """Return all facts of a host, without the raw text they were parsed from."""
     return {name: value for name, value in asdict(host_facts).items() if name != "readings"}
 
 
 def _build_facts_table(by_host: Mapping[str, HostFacts]) -> Table:
-    """Return a table with a host a column; what all hosts lack is left out."""
+    """Return a table with one column a host, without the facts that all hosts lack."""
     grid = create_table("", *by_host)
     columns = [dict(format_facts(host_facts)) for host_facts in by_host.values()]
     for name in columns[0]:
@@ -73,7 +63,7 @@ def _build_facts_table(by_host: Mapping[str, HostFacts]) -> Table:
 
 
 def format_facts(host_facts: HostFacts) -> Iterator[tuple[str, str]]:
-    """Yield the name and the text of each fact that a person compares; "" for what is not there."""
+    """Yield the name and the text of each fact that a person compares; "" where it is missing."""
     system, release, route = host_facts.system, host_facts.release, host_facts.default_route
     yield "machine", system.product
     yield "DGX OS", f"{release.name} {release.version}".strip()

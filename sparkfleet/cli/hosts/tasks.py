@@ -1,32 +1,56 @@
-"""`hosts.*`: what the Sparks are, whether they can start anything, and making them ready."""
+"""`hosts.*`: facts of the Sparks, checks before a start, and their preparation."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from sparkfleet.cli.command import command
-from sparkfleet.cli.options import parse_options
+from sparkfleet.cli.options import (
+    BECOME,
+    CHECK,
+    FORKS,
+    HOSTS,
+    OUTPUT,
+    RECIPE,
+    RUN,
+    TAGS,
+    Options,
+    flag,
+    join_limits,
+    repeated,
+)
 from sparkfleet.cli.views.screen import print_lines
 
-REPEATED = ["inventory", "limit", "set"]
-HOST = "the same as --limit"
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostOptions(Options):
+    """Options of the tasks that take --host as well as --limit."""
+
+    host: str | None = repeated("the same as --limit", join_limits, default=None)
 
 
-@command(iterable=[*REPEATED, "host"], help={"host": HOST})
-def facts(
-    context: Any,
-    *,
-    host: Any = None,
-    inventory: Any = None,
-    cluster: str | None = None,
-    limit: Any = None,
-    set: Any = None,  # noqa: A002 - the option's name
-    forks: str | None = None,
-    output: str | None = None,
-) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrepareOptions(HostOptions):
+    """Options of `hosts.prepare`."""
+
+    yes: bool = flag("make the changes; without it they are only shown")
+
+
+HostOptionsT = TypeVar("HostOptionsT", bound=HostOptions)
+
+
+def _merge_limits(options: HostOptionsT) -> HostOptionsT:
+    """Return the options with the hosts of --host in their limit."""
+    patterns = filter(None, (options.host, options.limit))
+    return replace(options, limit=join_limits("limit", patterns))
+
+
+@command("hosts.facts", HOSTS, FORKS, OUTPUT)
+def facts(options: HostOptions) -> int:
     """Show what each host is: system, driver, GPU, memory, disk, login, rails; read-only.
 
-    A host a column. One round trip a host, as its user, without sudo. --output json has all facts
+    One column a host. One round trip a host, as its user, without sudo. --output json has all facts
     that sparkfleet decides by.
 
       {task:hosts.facts}
@@ -34,64 +58,38 @@ def facts(
     """
     from sparkfleet.cli.hosts.facts import show_facts  # noqa: PLC0415 - Fabric: not for --list
 
-    return show_facts(parse_options("hosts.facts", {**locals(), "limit": [*host, *limit]}))
+    return show_facts(_merge_limits(options))
 
 
-@command(iterable=[*REPEATED, "host"], help={"host": HOST})
-def check(  # noqa: PLR0913 - the options of a task
-    context: Any,
-    *,
-    host: Any = None,
-    inventory: Any = None,
-    recipe: str | None = None,
-    cluster: str | None = None,
-    limit: Any = None,
-    set: Any = None,  # noqa: A002 - the option's name
-    forks: str | None = None,
-    output: str | None = None,
-) -> int:
+@command("hosts.check", HOSTS, FORKS, OUTPUT, RECIPE)
+def check(options: HostOptions) -> int:
     """Check every host as `cluster.up` does before it moves a byte; read-only, needs no recipe.
 
     SSH, driver, GPU, engine and its group, ports, memory and what takes it, and what must be equal
-    on all hosts: one line a verdict, with its fix. Ends with 2 if one refuses, with 4 if a host
+    on all hosts: one line a verdict, with its fix. Exits with 2 if one refuses, with 4 if a host
     does not answer. A recipe that is named, here or in the inventory, counts for memory and engine.
-    The links between the hosts are for `links.verify`.
+    `links.verify` checks the links between the hosts.
 
       {task:hosts.check}
       {task:hosts.check} --host spark-02
     """
     from sparkfleet.cli.hosts.check import show_checks  # noqa: PLC0415 - Fabric: not for --list
 
-    return show_checks(parse_options("hosts.check", {**locals(), "limit": [*host, *limit]}))
+    return show_checks(_merge_limits(options))
 
 
 @command(
-    iterable=[*REPEATED, "host", "tags", "skip_tags"],
+    "hosts.prepare",
+    RUN,
+    TAGS,
+    CHECK,
+    BECOME,
     help={
-        "host": HOST,
-        "yes": "do it; without it everything is only shown",
         "tags": "only these changes: weights, linger, caches, docker",
-        "skip-tags": "all changes but these",
+        "skip_tags": "all changes but these",
     },
 )
-def prepare(  # noqa: PLR0913 - the options of a task
-    context: Any,
-    *,
-    yes: bool = False,
-    host: Any = None,
-    tags: Any = None,
-    skip_tags: Any = None,
-    inventory: Any = None,
-    cluster: str | None = None,
-    limit: Any = None,
-    check: bool = False,
-    set: Any = None,  # noqa: A002 - the option's name
-    forks: str | None = None,
-    ask_become_pass: bool = False,
-    output: str | None = None,
-    junit: str | None = None,
-    verbose: bool = False,
-) -> int:
+def prepare(options: PrepareOptions) -> int:
     """Show what would make the hosts ready for cluster.up, and with --yes do it.
 
     The folder for the weights, lingering, a sudo rule for drop_caches, the docker group: each with
@@ -106,9 +104,10 @@ def prepare(  # noqa: PLR0913 - the options of a task
     """
     from sparkfleet.cli.run_playbook import run_playbook  # noqa: PLC0415 - Jinja, Fabric: not for --list
 
-    overrides = {"check": check or not yes, "diff": True, "limit": [*host, *limit]}
-    options = parse_options("hosts.prepare", {**locals(), **overrides})
-    code = run_playbook("hosts-prepare", options)
-    if options.check and options.output == "text":
-        print_lines("nothing was changed; to do it: --yes")
+    check_only = options.check or not options.yes
+    code = run_playbook(
+        "hosts-prepare", replace(_merge_limits(options), check=check_only, diff=True)
+    )
+    if check_only and not options.json:
+        print_lines("nothing was changed; to make these changes: --yes")
     return code

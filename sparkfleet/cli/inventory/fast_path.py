@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 from sparkfleet import inventory as inventories
 from sparkfleet.cli import defaults
@@ -17,15 +18,9 @@ from sparkfleet.model import Inventory
 from sparkfleet.report import screens
 
 
-def load_task_inventory(inventory: Sequence[str], given: Sequence[str]) -> Inventory:
-    """Return the inventory that a task was asked for; raises InputError."""
-    if not given:
-        return inventories.load_inventory(defaults.find_inventory_files(inventory))
-    from sparkfleet.cli.options import parse_variables  # noqa: PLC0415 - few calls have --set
-
-    return inventories.load_inventory(
-        defaults.find_inventory_files(inventory), extra_vars=parse_variables(list(given))
-    )
+def load_task_inventory(files: Sequence[str], variables: Mapping[str, Any]) -> Inventory:
+    """Return the inventory of a task, with the variables of --set; raises InputError."""
+    return inventories.load_inventory(defaults.find_inventory_files(files), extra_vars=variables)
 
 
 def format_inventory_list(inventory: Inventory) -> str:
@@ -54,20 +49,30 @@ TASKS: Mapping[str, Callable[..., str]] = {
 
 
 def try_fast_path(argv: Sequence[str]) -> bool:
-    """Print the answer to a plain command line; False where invoke is to parse it, or to refuse."""
+    """Print the answer to a plain command line; return False where invoke has to handle it."""
     options: dict[str, list[str]] = {"--inventory": [], "--set": []}
     if not argv or argv[0] not in TASKS or not _parse_fast_options(options, iter(argv[1:])):
         return False
     try:
-        text = TASKS[argv[0]](load_task_inventory(options["--inventory"], options["--set"]))
+        text = TASKS[argv[0]](
+            load_task_inventory(options["--inventory"], _parse_variables(options["--set"]))
+        )
     except (SparkfleetError, OSError):
         return False
     screens.write_escaped(sys.stdout, text + "\n")
     return True
 
 
+def _parse_variables(items: Sequence[str]) -> Mapping[str, Any]:
+    if not items:
+        return {}
+    from sparkfleet.cli.options import parse_variables  # noqa: PLC0415 - few calls have --set
+
+    return parse_variables(items)
+
+
 def _parse_fast_options(options: dict[str, list[str]], arguments: Iterator[str]) -> bool:
-    """Put each option's value in its list; False for anything else."""
+    """Add each option's value to its list; return False for any other argument."""
     for word in arguments:
         name, equals, value = word.partition("=")
         if name not in options:

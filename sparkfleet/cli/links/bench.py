@@ -1,8 +1,7 @@
-"""Measuring the fabric: `links.bench`."""
+"""`links.bench`: the measured rates of the fabric."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -11,13 +10,10 @@ from rich.console import Console
 from rich.table import Table
 
 from sparkfleet import facts, links
-from sparkfleet.cli.links.show import (
-    FabricSession,
-    compute_verdict_exit_code,
-    open_fabric_session,
-    write_drawing,
-)
-from sparkfleet.cli.options import Options, parse_duration
+from sparkfleet.cli.exit_codes import compute_exit_code
+from sparkfleet.cli.links.options import LinkBenchOptions
+from sparkfleet.cli.links.show import FabricSession, open_fabric_session, write_drawing
+from sparkfleet.cli.views.documents import print_document
 from sparkfleet.cli.views.tables import create_console, create_table
 from sparkfleet.cli.views.verdicts import print_verdicts
 from sparkfleet.launch.host import processes
@@ -36,38 +32,35 @@ from sparkfleet.links.reachability.counters import diff_counters, judge_counters
 from sparkfleet.model import Host, Verdict
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.connection import Connection
-from sparkfleet.report import json
 from sparkfleet.verdicts import info
-
-SECONDS = 1.0  # s that each way is measured
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkBenchResult:
-    """What `links.bench` found out."""
+    """Results of `links.bench`."""
 
     verdicts: tuple[Verdict, ...]
     samples: Samples
     collective: Collective | None
 
 
-def bench_links(options: Options, *, seconds: str | None, collective: bool, svg: str | None) -> int:
+def bench_links(options: LinkBenchOptions) -> int:
     """Measure, print and keep the rates of all links; return 0, or 2 if a verdict refuses."""
-    moment = parse_duration("seconds", seconds, SECONDS, least=0.01)
+    svg = options.svg
     write_drawing(svg)
     with open_fabric_session(options) as session:
-        bench = _measure_links(session, moment, collective=collective)
+        bench = _measure_links(session, options.seconds, collective=options.collective)
         _write_receipts(session, bench)
     if svg:
         write_drawing(
             svg, svg_plot.render_rates_svg(bench.samples, bench.collective, session.hosts)
         )
-    if options.output == "json":
-        json.write_document(_build_rates_document(bench), sys.stdout)
+    if options.json:
+        print_document(**_build_rates_document(bench))
     else:
         _print_rates(create_console(), bench)
         print_verdicts(create_console(), bench.verdicts, verbose=options.verbose)
-    return compute_verdict_exit_code(bench.verdicts)
+    return compute_exit_code(refused=any(verdict.refuses for verdict in bench.verdicts))
 
 
 def _measure_links(session: FabricSession, seconds: float, *, collective: bool) -> LinkBenchResult:
@@ -147,7 +140,7 @@ def _write_receipts(session: FabricSession, bench: LinkBenchResult) -> None:
 
 def _build_rates_document(bench: LinkBenchResult) -> Mapping[str, Any]:
     content = asdict(bench)
-    return json.build_document(**content.pop("samples"), **content)
+    return {**content.pop("samples"), **content}
 
 
 def _print_rates(console: Console, bench: LinkBenchResult) -> None:

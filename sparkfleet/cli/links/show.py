@@ -1,8 +1,7 @@
-"""Looking at the fabric: `links.show` and `links.verify`."""
+"""`links.show` and `links.verify`: the cable map, and the checks of the links gate."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -13,26 +12,27 @@ from typing import Any
 from rich.table import Table
 
 from sparkfleet import facts, links
-from sparkfleet.cli.context import print_run_started, resolve_context
+from sparkfleet.cli.context import open_pool, print_run_started, resolve_context
+from sparkfleet.cli.exit_codes import compute_exit_code
+from sparkfleet.cli.links.options import LinkMapOptions
 from sparkfleet.cli.options import Options
+from sparkfleet.cli.views.documents import print_document
 from sparkfleet.cli.views.tables import create_console, create_table
 from sparkfleet.cli.views.verdicts import print_verdicts
 from sparkfleet.errors import UsageError
 from sparkfleet.facts import HostFacts
 from sparkfleet.links import Fabric, receipt
 from sparkfleet.links.drawing import svg_map, text_map
-from sparkfleet.model import Cluster, Host, Verdict
+from sparkfleet.model import Cluster, Host
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.connection import Connection
-from sparkfleet.remote.open import open_connection
 from sparkfleet.remote.pool import ConnectionPool
-from sparkfleet.report import json
 from sparkfleet.verdicts import downgrade_refusals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FabricSession:
-    """The hosts of a cluster, the way to them, and what they said about their fabric."""
+    """The hosts of a cluster, the connections to them, and the facts of their fabric."""
 
     cluster: Cluster
     pool: ConnectionPool
@@ -47,7 +47,7 @@ class FabricSession:
 
 @contextmanager
 def open_fabric_session(options: Options) -> Iterator[FabricSession]:
-    """Read the inventory and the facts of its hosts, and hold the way to them open.
+    """Read the inventory and the facts of its hosts, and hold the connections to them.
 
     Raises InputError for what is wrong here, UnreachableError for a host that does not answer.
     """
@@ -61,7 +61,7 @@ def open_fabric_session(options: Options) -> Iterator[FabricSession]:
             hint="add hosts to the group `sparks`",
         )
     print_run_started(options, context)
-    with ConnectionPool(open_connection, forks=options.forks) as pool:
+    with open_pool(options) as pool:
         host_facts = pool.map(
             lambda connection: gather_host_facts(cluster, connection), cluster.hosts
         ).all()
@@ -70,7 +70,7 @@ def open_fabric_session(options: Options) -> Iterator[FabricSession]:
 
 
 def gather_host_facts(cluster: Cluster, connection: Connection) -> HostFacts:
-    """Return the facts of the host of `link`, with what `links.bench` left there."""
+    """Return the facts of the host, with the receipt that `links.bench` left there."""
     settings = Settings(host=connection.host)
     receipt_path = receipt.build_receipt_path(settings.cluster_dir, cluster.name)
     return facts.gather_facts(
@@ -78,18 +78,17 @@ def gather_host_facts(cluster: Cluster, connection: Connection) -> HostFacts:
     )
 
 
-def show_map(options: Options, svg: str | None) -> int:
+def show_map(options: LinkMapOptions) -> int:
     """Print the cable map as a table and a drawing, and return 0."""
+    svg = options.svg
     write_drawing(svg)
     with open_fabric_session(options) as session:
         rows = svg_map.build_map_rows(session.fabric)
         if svg:
             verdicts = links.run_static_gate(session.fabric, session.facts, session.hosts)
             write_drawing(svg, svg_map.render_map_svg(session.fabric, verdicts))
-    if options.output == "json":
-        json.write_document(
-            json.build_document(**_build_map_document(session.fabric, rows)), sys.stdout
-        )
+    if options.json:
+        print_document(**_build_map_document(session.fabric, rows))
         return 0
     create_console().print(_build_rail_table(rows))
     create_console().print(
@@ -124,7 +123,7 @@ def _build_rail_table(rows: Sequence[svg_map.CableMapRow]) -> Table:
 
 
 def write_drawing(path: str | None, text: str = "") -> None:
-    """Write a drawing, or without `text` see whether it can be written; raises UsageError."""
+    """Write a drawing, or without `text` check that it can be written; raises UsageError."""
     try:
         if path and text:
             Path(path).write_text(text, encoding="utf-8")
@@ -141,18 +140,18 @@ def verify_links(options: Options) -> int:
         lapse = _find_rates_lapse(session)
     if options.allow_degraded:
         verdicts = downgrade_refusals(verdicts)
-    if options.output == "json":
-        content = {
-            "verdicts": [asdict(verdict) for verdict in verdicts],
-            "degraded": options.allow_degraded,
-        }
-        json.write_document(json.build_document(**content, rates=lapse or "proven"), sys.stdout)
+    if options.json:
+        print_document(
+            verdicts=[asdict(verdict) for verdict in verdicts],
+            degraded=options.allow_degraded,
+            rates=lapse or "proven",
+        )
     else:
         print_verdicts(create_console(), verdicts, verbose=options.verbose)
         create_console().print(
             f"rates: {f'cluster.up will measure, {lapse}' if lapse else 'proven'}"
         )
-    return compute_verdict_exit_code(verdicts)
+    return compute_exit_code(refused=any(verdict.refuses for verdict in verdicts))
 
 
 def _find_rates_lapse(session: FabricSession) -> str:
@@ -162,8 +161,3 @@ def _find_rates_lapse(session: FabricSession) -> str:
         receipts[host.name] = receipt.parse_receipt(session.facts[host.name].read(path).text)
     hash_ = receipt.hash_facts(session.fabric, session.facts, session.hosts)
     return receipt.explain_expiry(receipts, hash_, session.hosts, datetime.now(UTC))
-
-
-def compute_verdict_exit_code(verdicts: Sequence[Verdict]) -> int:
-    """Return 2 where a verdict refuses, else 0."""
-    return 2 if any(verdict.refuses for verdict in verdicts) else 0

@@ -1,118 +1,39 @@
-"""What `recipes.fit` is asked, and what it finds."""
+"""`recipes.fit`: the estimate of memory, context length, concurrency and speed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any
+from dataclasses import replace
 
 from sparkfleet.cli.context import check_tp, resolve_context
-from sparkfleet.cli.options import Options, parse_number, parse_options
+from sparkfleet.cli.exit_codes import compute_exit_code
+from sparkfleet.cli.options import Options
 from sparkfleet.cli.recipes import fit_view
-from sparkfleet.cli.recipes.fit_inputs import FitInputs, collect_fit_inputs
-from sparkfleet.errors import UsageError
-from sparkfleet.fit.advice import Recommendation, list_tp_sizes, recommend_topology
+from sparkfleet.cli.recipes.fit_inputs import collect_fit_inputs
+from sparkfleet.cli.recipes.fit_values import FitInputs, FitRequest, FitResult, PredictedSpeed
+from sparkfleet.fit.advice import list_tp_sizes, recommend_topology
 from sparkfleet.fit.checkpoint import build_model_profile
 from sparkfleet.fit.cost_model import PUBLISHED, CostModel
 from sparkfleet.fit.interval import UnknownFigureError
-from sparkfleet.fit.memory import Fit, FitAnswer, evaluate_nodes
+from sparkfleet.fit.memory import evaluate_nodes
 from sparkfleet.fit.model import ModelProfile
-from sparkfleet.fit.options import (
-    ServeOptions,
-    parse_memory_fraction,
-    parse_serve_options,
-    parse_token_limit,
-)
-from sparkfleet.fit.requirements import MemoryRequirements, estimate_requirements
+from sparkfleet.fit.options import ServeOptions, parse_serve_options
+from sparkfleet.fit.requirements import estimate_requirements
 from sparkfleet.fit.speed import DecodeRate, predict_decode_rate
 from sparkfleet.fit.weights import estimate_figure_weights
-from sparkfleet.model import EMPTY, Cluster, Host, Value
-from sparkfleet.recipes.recipe import Recipe, Speed, load_recipe
+from sparkfleet.model import Cluster, Host, Value
+from sparkfleet.recipes.recipe import Recipe, load_recipe
 from sparkfleet.recipes.settings import Settings, overlay_recipe
-
-SOURCES = ("folder", "staged", "hub")
-REFUSED = 2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FitRequest:
-    """What was asked: options over those of the recipe, and where to look."""
-
-    options: Options
-    recipe: str
-    sized: bool = False  # --tp was given
-    overrides: Mapping[str, Any] = field(default_factory=lambda: EMPTY)  # options of vLLM
-    requests: int = 1
-    context: int = 0
-    folder: Path | None = None
-    staged: bool = False
-    hub: bool = False
-
-    @classmethod
-    def from_options(cls, options: Mapping[str, Any]) -> FitRequest:
-        """Return the question in the options of the task; raises UsageError and InputError."""
-        if len([name for name in SOURCES if options[name]]) > 1:
-            raise UsageError("name one place to read the model from: --folder, --staged or --hub")
-        overrides = {
-            "max-model-len": parse_token_limit("--max-model-len", options["max_model_len"]),
-            "max-num-seqs": parse_number("max-num-seqs", options["max_num_seqs"], 0) or None,
-            "gpu-memory-utilization": options["util"]
-            and parse_memory_fraction("--util", options["util"]),
-        }
-        return cls(
-            options=parse_options("recipes.fit", options),
-            recipe=options["recipe"],
-            sized=options["tp"] is not None,
-            overrides={name: value for name, value in overrides.items() if value is not None},
-            requests=parse_number("requests", options["requests"], 1),
-            context=parse_token_limit("--context", options["context"]) or 0,
-            folder=Path(options["folder"]).expanduser() if options["folder"] else None,
-            staged=options["staged"],
-            hub=options["hub"],
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PredictedSpeed:
-    """A published speed of the recipe, and what is predicted for it."""
-
-    speed: Speed
-    rate: DecodeRate
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FitResult:
-    """All that `recipes.fit` tells."""
-
-    recipe: Recipe
-    model_name: str
-    start: ServeOptions
-    model: ModelProfile
-    need: MemoryRequirements
-    fits: Mapping[str, Fit]
-    advice: Recommendation
-    rate: DecodeRate | None
-    requests: int
-    context: int
-    published: tuple[PredictedSpeed, ...]
-    notes: tuple[str, ...]
-
-    @property
-    def refused(self) -> bool:
-        """Whether it does not fit on some node."""
-        return any(fit.answer is FitAnswer.NOT for fit in self.fits.values())
 
 
 def show_fit(request: FitRequest) -> int:
     """Print what fits and how fast it can be; return 2 where it does not fit."""
     result = predict_fit(request)
     fit_view.show_fit_result(result, output=request.options.output)
-    return REFUSED if result.refused else 0
+    return compute_exit_code(refused=result.refused)
 
 
 def predict_fit(request: FitRequest) -> FitResult:
-    """Look where the question says, and judge."""
+    """Read the inputs that the request names, and estimate."""
     recipe = load_recipe(request.recipe)
     request = replace(request, options=_apply_recipe_size(request, recipe))
     cluster = _select_cluster(request, recipe)

@@ -1,12 +1,12 @@
-"""Where `recipes.fit` looks: a folder here, the hosts, or the Hub; nowhere unless asked."""
+"""The inputs of `recipes.fit`: a local folder, the hosts, or the Hub; none unless asked."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
+from sparkfleet.cli.context import open_pool
+from sparkfleet.cli.recipes.fit_values import Answer, FitInputs, FitRequest
 from sparkfleet.fit import speeds
 from sparkfleet.fit.cost_model import (
     PUBLISHED,
@@ -19,32 +19,17 @@ from sparkfleet.fit.options import ServeOptions
 from sparkfleet.fit.requirements import GIB
 from sparkfleet.model import Cluster, Host
 from sparkfleet.recipes.settings import Settings
-
-if TYPE_CHECKING:
-    from sparkfleet.cli.recipes.fit import FitRequest
-    from sparkfleet.remote.connection import Connection
+from sparkfleet.remote.connection import Connection
 
 IDLE = 118 * GIB  # available on a freshly booted Spark: free-h.idle.txt
-ASSUMED = f"memory: no host was asked; an idle Spark has {IDLE / GIB:.0f} GiB of 121.6 available"
+ASSUMED = f"memory: assumed; an idle Spark has {IDLE / GIB:.0f} GiB of 121.6 available"
 UNREAD = "the model's files were not read: --folder PATH, --staged (on the hosts) or --hub"
-Answer = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FitInputs:
-    """What was seen of the model and its draft, the nodes, and the terms of speed; with notes."""
-
-    answer: Answer | None
-    draft: Answer | None
-    host_memory: tuple[NodeMemory, ...]
-    terms: CostModel | None
-    notes: tuple[str, ...]
 
 
 def collect_fit_inputs(
     cluster: Cluster, settings: Settings, request: FitRequest, start_options: ServeOptions
 ) -> FitInputs:
-    """Look where `question` says; raises InputError, HubError, and what hosts raise."""
+    """Read what `request` names; raises InputError, HubError and the errors of hosts."""
     if request.staged:
         return _inspect_hosts(cluster, request, start_options)
     answer, draft, note = _read_model_shape(settings, request, start_options)
@@ -64,14 +49,17 @@ def _assume_idle_memory(host: Host) -> NodeMemory:
 def _read_model_shape(
     settings: Settings, request: FitRequest, start_options: ServeOptions
 ) -> tuple[Answer | None, Answer | None, str]:
-    from sparkfleet.weights import shapes  # noqa: PLC0415 - the Hub's library, for those who ask
+    from sparkfleet.weights import shapes  # noqa: PLC0415 - the Hub's library, only where needed
 
-    model, revision = settings.text("vllm_model"), settings.text("weights_revision")
+    model = settings.text("vllm_model")
+    revision = settings.text("weights_revision")
     draft = start_options.speculation.model if start_options.speculation else None
     if request.hub:
         answer = shapes.fetch_hub_shape(model, revision)
-        beside = shapes.fetch_hub_shape(draft, "main") if draft and _is_hub_name(draft) else None
-        return answer, beside, "read: the Hub"
+        draft_answer = None
+        if draft and _is_hub_name(draft):
+            draft_answer = shapes.fetch_hub_shape(draft, "main")
+        return answer, draft_answer, "read: the Hub"
     folder = request.folder or _find_weights_source(settings)
     if folder is None:
         return None, None, UNREAD
@@ -83,17 +71,14 @@ def _is_hub_name(name: str) -> bool:
 
 
 def _find_weights_source(settings: Settings) -> Path | None:
-    """Return the recipe's local `weights_source`, where it is there."""
+    """Return the recipe's local `weights_source`, if it exists."""
     text = settings.text("weights_source")
     return Path(text).expanduser() if text and Path(text).expanduser().is_dir() else None
 
 
 def _inspect_hosts(cluster: Cluster, request: FitRequest, start_options: ServeOptions) -> FitInputs:
-    """Ask every host for its memory, and the head for the model."""
-    from sparkfleet.remote.open import open_connection  # noqa: PLC0415 - Fabric, for those who ask hosts
-    from sparkfleet.remote.pool import ConnectionPool  # noqa: PLC0415 - the same
-
-    with ConnectionPool(open_connection, forks=request.options.forks) as pool:
+    """Read the memory of every host, and the model from the head."""
+    with open_pool(request.options) as pool:
         answers = pool.map(lambda connection: _query_host(connection, cluster), cluster.hosts).all()
         head = pool.connect(cluster.head)
         answer, draft = _read_staged_model(head, start_options)
@@ -108,7 +93,7 @@ def _inspect_hosts(cluster: Cluster, request: FitRequest, start_options: ServeOp
 
 def _query_host(connection: Connection, cluster: Cluster) -> tuple[NodeMemory | None, str, str]:
     """Return a host's memory, the receipt of its links, and what `serve.bench` measured there."""
-    from sparkfleet import facts  # noqa: PLC0415 - for those who ask hosts
+    from sparkfleet import facts  # noqa: PLC0415 - only where hosts are asked
     from sparkfleet.launch.host.survey import survey_host  # noqa: PLC0415 - the same
     from sparkfleet.launch.preflight.available_memory import compute_available_memory  # noqa: PLC0415 - the same
     from sparkfleet.links import receipt  # noqa: PLC0415 - the same
@@ -126,10 +111,11 @@ def _query_host(connection: Connection, cluster: Cluster) -> tuple[NodeMemory | 
 def _read_staged_model(
     connection: Connection, start_options: ServeOptions
 ) -> tuple[Answer, Answer | None]:
-    from sparkfleet.weights import shapes  # noqa: PLC0415 - for those who ask hosts
+    from sparkfleet.weights import shapes  # noqa: PLC0415 - only where hosts are asked
 
     settings = Settings(host=connection.host)
-    root, model = settings.text("weights_dir"), settings.needed("vllm_model")
+    root = settings.text("weights_dir")
+    model = settings.needed("vllm_model")
     answer = shapes.fetch_staged_shape(connection, root, model, settings.text("weights_revision"))
     name = start_options.speculation.model if start_options.speculation else None
     return answer, shapes.fetch_staged_shape(
@@ -139,7 +125,8 @@ def _read_staged_model(
 
 def _adjust_terms(receipt: str, measured: str, start_options: ServeOptions) -> CostModel:
     """Return the published terms, moved to what `links.bench` and `serve.bench` measured here."""
-    terms, reduce = PUBLISHED, parse_allreduce_latency(receipt, start_options.nodes)
+    terms = PUBLISHED
+    reduce = parse_allreduce_latency(receipt, start_options.nodes)
     if reduce is not None:
         source = f"{terms.source}, all-reduce of links.bench"
         terms = replace(terms, reduce=reduce, source=source)

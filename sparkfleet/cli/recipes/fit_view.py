@@ -1,14 +1,15 @@
-"""How `recipes.fit` tells what it found: as text, or as one JSON document."""
+"""The output of `recipes.fit`: text, or one JSON document."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.table import Table
 
+from sparkfleet.cli.recipes.fit_values import FitResult, PredictedSpeed
+from sparkfleet.cli.views.documents import print_document
 from sparkfleet.cli.views.tables import create_console, create_table
 from sparkfleet.fit.interval import Interval
 from sparkfleet.fit.memory import Fit, FitAnswer
@@ -16,22 +17,18 @@ from sparkfleet.fit.options import ServeOptions
 from sparkfleet.fit.requirements import GIB, MemoryRequirements
 from sparkfleet.fit.speed import DecodeRate
 from sparkfleet.quantities import format_memory
-from sparkfleet.report import json
 from sparkfleet.resources import format_path
-
-if TYPE_CHECKING:
-    from sparkfleet.cli.recipes.fit import FitResult, PredictedSpeed
 
 MIB = 1 << 20
 COLUMNS = (
     "node",
-    "has",
-    "can be had",
+    "total",
+    "available",
     "highest util",
     "vLLM takes",
     "KV cache",
-    "at once",
-    "longest",
+    "max concurrency",
+    "max context",
     "tokens in vLLM's log",
 )
 STYLES = {
@@ -43,9 +40,9 @@ STYLES = {
 
 
 def show_fit_result(result: FitResult, *, output: str) -> None:
-    """Print what was found on standard output."""
+    """Print the result on standard output."""
     if output == "json":
-        json.write_document(json.build_document(**_build_fit_document(result)), sys.stdout)
+        print_document(**_build_fit_document(result))
         return
     out = create_console()
     for line in _format_header(result):
@@ -132,7 +129,7 @@ def _format_count_range(span: Interval | None) -> str:
 
 def _format_speeds(result: FitResult) -> Iterator[str]:
     if result.rate is None:
-        yield "decode: cannot tell: the active weights are not known"
+        yield "decode: unknown: the active weights are not known"
     else:
         who = "one answer" if result.requests == 1 else f"{result.requests} answers together"
         yield f"decode, {who}, {result.context} tokens in the cache: {format_rate(result.rate)}"

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from sparkfleet.cli.options import Options
+from sparkfleet.cli.views.documents import print_document
 from sparkfleet.cli.views.screen import print_lines
 from sparkfleet.quantities import format_size
 from sparkfleet.recipes.recipe import FOLDER, Recipe, load_recipe
-from sparkfleet.report import json
 from sparkfleet.resources import format_path, list_data_files
 
 HEADS = ("recipe", "model", "Sparks", "on disk", "best published decode")
@@ -20,11 +19,8 @@ HEADS = ("recipe", "model", "Sparks", "on disk", "best published decode")
 def show_recipes(options: Options) -> int:
     """Print every recipe."""
     recipes = [load_recipe(name) for name in sorted(list_data_files(FOLDER, ".yml"))]
-    if options.output == "json":
-        json.write_document(
-            json.build_document(recipes=[serialize_recipe(recipe) for recipe in recipes]),
-            sys.stdout,
-        )
+    if options.json:
+        print_document(recipes=[serialize_recipe(recipe) for recipe in recipes])
         return 0
     cells = [
         (
@@ -62,7 +58,7 @@ def format_spark_count(recipe: Recipe) -> str:
 
 
 def format_checkpoint_size(recipe: Recipe) -> str:
-    """Return what the weights take on disk, "-" where no source says."""
+    """Return the size of the weights on disk, "-" where no source has it."""
     size = recipe.checkpoint and recipe.checkpoint.size
     return format_size(size) if size else "-"
 
@@ -76,7 +72,7 @@ def format_best_speed(recipe: Recipe) -> str:
 
 
 def serialize_recipe(recipe: Recipe) -> dict[str, Any]:
-    """Return what a recipe tells about itself, for JSON."""
+    """Return a recipe and its metadata, for JSON."""
     return {
         "name": recipe.name,
         "file": format_path(recipe.path),

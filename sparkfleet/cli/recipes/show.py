@@ -1,4 +1,4 @@
-"""`recipes.show`: a recipe for somebody who never saw vLLM, or as JSON."""
+"""`recipes.show`: a recipe explained to readers new to vLLM, or as JSON."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from sparkfleet.cli.recipes.list import (
     format_spark_count,
     serialize_recipe,
 )
+from sparkfleet.cli.recipes.options import RecipeOptions
+from sparkfleet.cli.views.documents import print_document
 from sparkfleet.cli.views.screen import create_screen
 from sparkfleet.door import command_name
 from sparkfleet.errors import InventoryError, Where
@@ -26,7 +28,6 @@ from sparkfleet.quantities import format_count
 from sparkfleet.recipes.explanation import GROUPS, Setting, list_settings
 from sparkfleet.recipes.metadata import Speed
 from sparkfleet.recipes.recipe import Recipe, load_recipe
-from sparkfleet.report import json
 from sparkfleet.resources import format_path
 from sparkfleet.variables.secret import VEIL
 
@@ -35,23 +36,20 @@ WIDTH = 96
 COMMAND_LINE = Where(file="--set")
 
 
-def show_recipe(options: Options) -> int:
+def show_recipe(options: RecipeOptions) -> int:
     """Print what the recipe is and sets; with an inventory, what wins on its hosts."""
-    recipe = load_recipe(options.recipe or "")
+    recipe = load_recipe(options.recipe)
     hosts = _select_hosts(options)
     by_host = {host.name: list_settings(recipe, host) for host in hosts}
     settings = by_host[hosts[0].name] if hosts else list_settings(recipe)
-    if options.output == "json":
+    if options.json:
         host_documents = {
             name: [_serialize_setting(setting) for setting in host_settings]
             for name, host_settings in by_host.items()
         }
         setting_documents = [_serialize_setting(setting) for setting in settings]
-        json.write_document(
-            json.build_document(
-                recipe=serialize_recipe(recipe), settings=setting_documents, hosts=host_documents
-            ),
-            sys.stdout,
+        print_document(
+            recipe=serialize_recipe(recipe), settings=setting_documents, hosts=host_documents
         )
         return 0
     out = create_screen(sys.stdout)

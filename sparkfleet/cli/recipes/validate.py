@@ -1,4 +1,4 @@
-"""What `recipes.validate` prints."""
+"""`recipes.validate`: the findings of the rules."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sparkfleet.cli.options import Options
+from sparkfleet.cli.recipes.options import ValidateOptions
+from sparkfleet.cli.views.documents import print_document
 from sparkfleet.cli.views.screen import create_screen
 from sparkfleet.errors import Problem, RecipeError, UsageError
 from sparkfleet.launch import staged_paths
@@ -30,7 +31,7 @@ TITLES = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecipeReport:
-    """What is wrong with one recipe; `problems` keep it from being read, or started."""
+    """Findings about one recipe; `problems` prevent it from being read, or started."""
 
     name: str
     findings: tuple[RuleResult, ...] = ()
@@ -44,18 +45,17 @@ class RecipeReport:
         )
 
 
-def show_findings(options: Options, names: str, vllm: str) -> int:
-    """Print what the rules find in the recipes `names`; return 5 if one would be refused."""
-    if vllm and parse_version(vllm) is None:
-        raise UsageError(f"--vllm is a version, not {vllm!r}", hint="type: --vllm 0.21.0")
-    reports = [_check_recipe(name, options, vllm) for name in _expand_recipe_names(names)]
-    if not reports:
-        raise UsageError(f"there is no recipe in {names}", hint="name one, or all")
-    if options.output == "json":
-        json.write_document(
-            json.build_document(recipes=[_serialize_report(report) for report in reports]),
-            sys.stdout,
+def show_findings(options: ValidateOptions) -> int:
+    """Print what the rules find in the recipes; return 5 if one would be refused."""
+    if options.vllm and parse_version(options.vllm) is None:
+        raise UsageError(
+            f"invalid --vllm {options.vllm!r}: expected a version", hint="type: --vllm 0.21.0"
         )
+    reports = [_check_recipe(name, options) for name in _expand_recipe_names(options.names)]
+    if not reports:
+        raise UsageError(f"no recipe in {options.names!r}", hint="name one, or type: all")
+    if options.json:
+        print_document(recipes=[_serialize_report(report) for report in reports])
     else:
         _print_reports(reports)
     return REFUSED if any(report.refused for report in reports) else 0
@@ -71,17 +71,17 @@ def _expand_recipe_names(names: str) -> Iterator[str]:
             yield name
 
 
-def _check_recipe(name: str, options: Options, vllm: str) -> RecipeReport:
+def _check_recipe(name: str, options: ValidateOptions) -> RecipeReport:
     try:
         recipe = load_recipe(name)
     except RecipeError as error:
         return RecipeReport(name=name, problems=error.problems)
-    findings = tuple(run_recipe_rules(recipe, tp=options.tp, vllm=vllm))
+    findings = tuple(run_recipe_rules(recipe, tp=options.tp, vllm=options.vllm))
     return RecipeReport(name=name, findings=findings, problems=_find_undeclared(recipe))
 
 
 def _find_undeclared(recipe: Recipe) -> tuple[Problem, ...]:
-    """Return what keeps a start for a file or a model that an option names and nobody declares."""
+    """Return problems for files and models that an option names and the recipe does not declare."""
     if "vllm_model" in recipe.vars:
         try:
             staged_paths.resolve_vllm_args(
@@ -139,7 +139,7 @@ def _print_count(reports: Sequence[RecipeReport], out: Screen) -> None:
     ]
     style = "bold red" if any(report.refused for report in reports) else "bold green"
     count = _pluralize_count(len(reports), "recipe")
-    out.line(f"{count}: {', '.join(parts) or 'nothing to say'}", style)
+    out.line(f"{count} checked: {', '.join(parts) or 'no problems'}", style)
 
 
 def _pluralize_count(count: int, noun: str) -> str:

@@ -1,4 +1,4 @@
-"""`serve.bench`: how fast what is served answers, one request alone and several at once."""
+"""`serve.bench`: the speed of what is served, one request alone and several at once."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sparkfleet.cli.options import Options, parse_number
+from sparkfleet.cli.exit_codes import compute_exit_code
 from sparkfleet.cli.serve import bench_view
 from sparkfleet.cli.serve.bench_prediction import BenchPrediction, predict_bench, save_measurement
 from sparkfleet.cli.serve.bench_view import ServeBenchResult
+from sparkfleet.cli.serve.options import ServeBenchOptions
 from sparkfleet.cli.serve.session import ServeSession, open_serve_session
 from sparkfleet.cli.views.screen import print_lines
 from sparkfleet.errors import LaunchError
@@ -28,18 +29,17 @@ from sparkfleet.launch.host.vitals import query_vitals
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.vllm.metrics import Sample, count_cached_tokens, count_foreign_tokens
 
-SLOW = 2
-MOST_REQUESTS = 1024
-REQUESTS, CONTEXT, ANSWER, ROUNDS = 4, 2048, 128, 3
+REQUESTS = 4
+CONTEXT = 2048
 TIMEOUT = 600.0  # s without a token; the first request of a shape compiles
 STREAM = {"stream": True, "stream_options": {"include_usage": True}}
-BUSY = "others asked meanwhile: {} tokens that are not ours; figures are lower than they could be"
-NO_METRICS = "/metrics tells nothing: prompts that the prefix cache had would count as read"
+BUSY = "other clients generated {} tokens during the benchmark; results are understated"
+NO_METRICS = "/metrics unavailable: prefix-cache hits cannot be excluded from prefill throughput"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """How much is asked: requests at once, tokens of a prompt and of an answer, rounds."""
+    """A benchmark's workload: requests at once, tokens of a prompt and of an answer, rounds."""
 
     requests: int
     context: int
@@ -47,27 +47,25 @@ class Workload:
     rounds: int
 
     @classmethod
-    def from_options(cls, options: Mapping[str, Any], served: Mapping[str, Any]) -> Workload:
-        """Return what `options` of the task ask of a deployment with the options `served`.
+    def from_options(cls, options: ServeBenchOptions, served: Mapping[str, Any]) -> Workload:
+        """Return the workload for a deployment that serves with the options `served`.
 
-        What was not asked for is made to fit it. Raises UsageError and InputError.
+        What the user did not give is made to fit it. Raises InputError.
         """
         most = parse_token_limit("max-model-len", served.get("max-model-len"))
-        answer = parse_number("answer", options["answer"], ANSWER)
-        context_limit = CONTEXT if most is None else max(1, (most - answer) * 3 // 4)
+        context_limit = CONTEXT if most is None else max(1, (most - options.answer) * 3 // 4)
         at_once = min(REQUESTS, int(served.get("max-num-seqs") or REQUESTS))
         return cls(
-            requests=parse_number("requests", options["requests"], at_once, most=MOST_REQUESTS),
-            context=parse_token_limit("--context", options["context"])
-            or min(CONTEXT, context_limit),
-            answer=answer,
-            rounds=parse_number("rounds", options["rounds"], ROUNDS),
+            requests=options.requests or at_once,
+            context=options.context or min(CONTEXT, context_limit),
+            answer=options.answer,
+            rounds=options.rounds,
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchRunner:
-    """Sends rounds of requests; `notes` are what makes their figures less than they seem."""
+    """Sends rounds of requests; `notes` say why their figures may be wrong."""
 
     session: ServeSession
     workload: Workload
@@ -142,24 +140,23 @@ class BenchRunner:
         return next(iter(query_vitals(connection, place, port=port, samples=1).samples), None)
 
 
-def run_bench(options: Options, arguments: Mapping[str, Any]) -> int:
-    """Measure, print, and return 0, or 2 where less than half of what was published was reached.
+def run_bench(options: ServeBenchOptions) -> int:
+    """Measure, print, and return 0, or 2 under half of what was published.
 
-    What was measured without a disturbance is kept on the head, for `recipes.fit`.
+    Undisturbed measurements are kept on the head, for `recipes.fit`.
     """
-    Workload.from_options(arguments, {})  # what is wrong there is told before a host is asked
     with open_serve_session(options) as session:
-        workload = Workload.from_options(arguments, session.served.options)
-        if options.output == "text":
+        workload = Workload.from_options(options, session.served.options)
+        if not options.json:
             print_lines(f"prompts of {workload.context} tokens, answers of {workload.answer}")
-        runner = BenchRunner(session=session, workload=workload, quiet=options.output == "json")
+        runner = BenchRunner(session=session, workload=workload, quiet=options.json)
         paces = runner.measure()
         prediction = predict_bench(options, session, paces)
         bench = _build_bench(session, paces, prediction, runner.notes)
         if prediction.samples and not (bench.slow or runner.notes):
             save_measurement(session, paces, prediction.samples)
     bench_view.show_bench(bench, output=options.output)
-    return SLOW if bench.slow else 0
+    return compute_exit_code(refused=bool(bench.slow))
 
 
 def _build_bench(

@@ -1,4 +1,4 @@
-"""What `recipes.fit` expects of a deployment that serves, and what it learns from it."""
+"""What `recipes.fit` expects of a deployment, and the measurements that it is calibrated by."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 
 from sparkfleet import facts
 from sparkfleet.cli.options import Options
-from sparkfleet.cli.recipes.fit import FitRequest, FitResult, predict_fit
+from sparkfleet.cli.recipes.fit import predict_fit
+from sparkfleet.cli.recipes.fit_values import FitRequest, FitResult
 from sparkfleet.cli.serve.session import ServeSession
 from sparkfleet.errors import SparkfleetError
 from sparkfleet.fit import speeds
@@ -23,7 +24,7 @@ from sparkfleet.recipes.settings import Settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchPrediction:
-    """The rate that each pace could have, and what each tells of the terms; or `why` neither."""
+    """The expected rate and the calibration sample of each pace; or `why` there are none."""
 
     rates: tuple[DecodeRate, ...] = ()
     samples: tuple[Sample, ...] = ()
@@ -33,10 +34,11 @@ class BenchPrediction:
 def predict_bench(
     options: Options, session: ServeSession, paces: Sequence[Throughput]
 ) -> BenchPrediction:
-    """Return what could be expected of `paces`; the model is read from what the head holds."""
-    about, recipe = session.served.about, session.recipe
+    """Return what to expect of `paces`; the model is read from the head."""
+    about = session.served.about
+    recipe = session.recipe
     if not recipe.name:
-        why = f"recipes.fit: no recipe {about.recipe!r} here; name its file: --recipe"
+        why = f"recipe {about.recipe!r} not found; pass its file with --recipe"
         return BenchPrediction(why=(why,))
     sized = replace(options, tp=about.tp, pp=about.pp)
     request = FitRequest(options=sized, recipe=str(recipe.path), sized=True, staged=True)
@@ -51,7 +53,7 @@ def predict_bench(
 def _build_samples(
     fit: FitResult, rates: Sequence[DecodeRate], paces: Sequence[Throughput]
 ) -> tuple[Sample, ...]:
-    """Return the steps that were measured; with drafts nobody knows how many there were."""
+    """Return the steps that were measured; with drafts their number is unknown."""
     shape = fit.model.shape
     if shape is None or fit.start.speculation or not all(pace.decode for pace in paces):
         return ()
@@ -67,12 +69,10 @@ def _build_samples(
 def save_measurement(
     session: ServeSession, paces: Sequence[Throughput], samples: Sequence[Sample]
 ) -> None:
-    """Write what was measured to the head, where `recipes.fit --staged` finds it."""
-    connection, cluster, about = (
-        session.connection,
-        session.context.cluster.name,
-        session.served.about,
-    )
+    """Write the measurements to the head, where `recipes.fit --staged` finds them."""
+    connection = session.connection
+    cluster = session.context.cluster.name
+    about = session.served.about
     settings = Settings(host=connection.host)
     path = speeds.format_speeds_path(settings.cluster_dir, cluster)
     previous = facts.gather_facts(connection, files=[path], fabric=False).read(path).text

@@ -1,4 +1,4 @@
-"""How `serve.bench` tells what it measured: as text, or as one JSON document."""
+"""The output of `serve.bench`: text, or one JSON document."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from sparkfleet.cli.recipes import fit_view
+from sparkfleet.cli.views.documents import print_document
 from sparkfleet.cli.views.screen import create_screen
 from sparkfleet.door import expand_commands
 from sparkfleet.fit.speed import DecodeRate
 from sparkfleet.launch.endpoint.throughput import SpeedComparison, Throughput
 from sparkfleet.recipes.metadata import Speed
-from sparkfleet.report import json
 
 LINKS = (
-    "{task:links.verify}: a link that fell back, or one rail less",
-    "{task:cluster.logs}: the transport that NCCL took, NET/IB and not NET/Socket (docs/links.md)",
+    "{task:links.verify}: a link at a lower speed, or a missing rail",
+    "{task:cluster.logs}: the transport that NCCL uses, NET/IB and not NET/Socket (docs/links.md)",
 )
 ANY = (
-    "the GPU's clock: cluster.up reads it under load before a start (engine_clock_check)",
-    "{task:serve.watch}: others that ask, answers that were preempted, memory that is short",
+    "the GPU's clock: cluster.up measures it under load before a start (engine_clock_check)",
+    "{task:serve.watch}: other clients, preempted answers, low memory",
     "{task:recipes.show}: the options that the figure was measured with",
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeBenchResult:
-    """What was measured of a recipe on so many nodes, beside what was published and expected.
+    """Measurements of a recipe on so many nodes, with published and expected figures.
 
-    `rates` are those that `recipes.fit` expects of each of `paces`, none where it cannot tell.
+    `rates` are those that `recipes.fit` expects of each of `paces`, none where they are unknown.
     """
 
     recipe: str
@@ -44,14 +44,14 @@ class ServeBenchResult:
 
     @property
     def slow(self) -> tuple[SpeedComparison, ...]:
-        """What is under half of what was published."""
+        """Measurements under half of what was published."""
         return tuple(comparison for comparison in self.compared if comparison.slow)
 
 
 def show_bench(bench: ServeBenchResult, *, output: str) -> None:
-    """Print it on standard output."""
+    """Print the result on standard output."""
     if output == "json":
-        json.write_document(json.build_document(**_build_bench_document(bench)), sys.stdout)
+        print_document(**_build_bench_document(bench))
         return
     out = create_screen(sys.stdout)
     for pace in bench.paces:

@@ -1,4 +1,4 @@
-"""What `serve.*` work on: the deployment that the hosts say they serve, and the way to it."""
+"""The session of `serve.*`: the running deployment, and the connections to its hosts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from sparkfleet.cli.context import NO_RECIPE, CommandContext, resolve_context
+from sparkfleet.cli.context import NO_RECIPE, CommandContext, open_pool, resolve_context
 from sparkfleet.cli.options import Options
 from sparkfleet.cli.views.screen import print_lines
 from sparkfleet.door import command_name
@@ -17,7 +17,6 @@ from sparkfleet.model import Host
 from sparkfleet.recipes.recipe import Recipe, load_recipe
 from sparkfleet.recipes.settings import Settings, overlay_recipe
 from sparkfleet.remote.connection import Connection
-from sparkfleet.remote.open import open_connection
 from sparkfleet.remote.pool import ConnectionPool
 from sparkfleet.resources import format_path
 
@@ -33,7 +32,7 @@ class ServeSession:
 
     @property
     def connection(self) -> Connection:
-        """The way to the head."""
+        """The connection to the head."""
         return self.pool.connect(self.served.head)
 
     @property
@@ -51,13 +50,13 @@ class ServeSession:
 
 @contextmanager
 def open_serve_session(options: Options) -> Iterator[ServeSession]:
-    """Find what the cluster serves, and hold the way to it open; tell both in a first line.
+    """Find what the cluster serves, print it, and hold the connections to its hosts.
 
     Raises InputError for what is wrong here, LaunchError where nothing or another recipe is served.
     """
     context = resolve_context(options, needs_recipe=False)
     hosts = context.cluster.hosts
-    with ConnectionPool(open_connection, forks=options.forks) as pool:
+    with open_pool(options) as pool:
         surveys = pool.map(
             lambda connection: survey_host(
                 connection, Settings(host=connection.host), context.cluster.name
@@ -66,7 +65,7 @@ def open_serve_session(options: Options) -> Iterator[ServeSession]:
         ).all()
         deployment = find_served_model({host.name: host for host in hosts}, surveys)
         recipe = _load_served_recipe(options, context, deployment)
-        if options.output == "text":
+        if not options.json:
             print_lines(*_format_header_lines(options, context, deployment))
         yield ServeSession(context=context, pool=pool, served=deployment, recipe=recipe)
 

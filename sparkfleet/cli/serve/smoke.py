@@ -1,4 +1,4 @@
-"""`serve.smoke`: whether what is served answers rightly, in every way its recipe promises."""
+"""`serve.smoke`: checks of what is served, in every way its recipe supports."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
 from sparkfleet.actions.check.smoke import DEFAULT, TIMEOUT
+from sparkfleet.cli.exit_codes import compute_exit_code
 from sparkfleet.cli.options import Options
 from sparkfleet.cli.serve.session import ServeSession, open_serve_session
+from sparkfleet.cli.views.documents import print_document
 from sparkfleet.cli.views.screen import create_screen
 from sparkfleet.launch.endpoint import correctness
 from sparkfleet.launch.endpoint.correctness import SmokeCheck
 from sparkfleet.launch.endpoint.image_prompt import build_image_prompt
 from sparkfleet.launch.endpoint.replies import Reply
-from sparkfleet.report import json
 
-FAILED = 2
 TOOLS = {"tools": list(correctness.TOOLS), "tool_choice": "auto"}
 THINK = {"chat_template_kwargs": correctness.REASONING_ARGUMENTS}
 STREAM = {"stream": True, "stream_options": {"include_usage": True}}
@@ -25,38 +25,39 @@ MARKS = {True: ("ok", "green"), False: ("FAILED", "red"), None: ("skipped", "yel
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmokeClient:
-    """Asks what is served, greedily; an answer has at most `tokens`."""
+    """Sends requests with greedy sampling; an answer has at most `tokens`."""
 
     session: ServeSession
     tokens: int
 
     def send(self, content: object, **extra: object) -> Reply:
-        """Ask once; raises CommandError where the host cannot be asked."""
+        """Send one request; raises CommandError where the host cannot send it."""
         endpoint = self.session.served.endpoint
         body = endpoint.body(content, tokens=self.tokens, extra=extra)
         return endpoint.post(self.session.connection, body, timeout=TIMEOUT)
 
 
 def run_smoke_checks(options: Options) -> int:
-    """Ask, print a line a check, and return 0, or 2 if one failed."""
+    """Run the checks, print a line each, and return 0, or 2 if one failed."""
     with open_serve_session(options) as session:
         client = SmokeClient(session=session, tokens=session.settings.integer("vllm_smoke_tokens"))
         checks = []
         for check in _run_all_checks(client):
             checks.append(check)
-            if options.output == "text":
+            if not options.json:
                 _print_check(check)
         advice = session.recipe.request
     failed = [check for check in checks if check.passed is False]
-    if options.output == "json":
-        rows = [asdict(check) for check in checks]
-        content = {"recipe": session.recipe.name, "model": session.served.about.served_name}
-        json.write_document(
-            json.build_document(**content, checks=rows, failed=len(failed)), sys.stdout
+    if options.json:
+        print_document(
+            recipe=session.recipe.name,
+            model=session.served.about.served_name,
+            checks=[asdict(check) for check in checks],
+            failed=len(failed),
         )
     else:
         _print_totals(checks, advice)
-    return FAILED if failed else 0
+    return compute_exit_code(refused=bool(failed))
 
 
 def _run_all_checks(client: SmokeClient) -> Iterator[SmokeCheck]:

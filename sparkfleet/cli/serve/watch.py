@@ -1,4 +1,4 @@
-"""`serve.watch`: what an endpoint does now, again and again."""
+"""`serve.watch`: the load of an endpoint and its hosts, sampled repeatedly."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from typing import Any
 
 from rich.live import Live
 
-from sparkfleet.cli.cluster.logs import compute_exit_code
-from sparkfleet.cli.options import Options, parse_duration, parse_number
+from sparkfleet.cli.exit_codes import compute_exit_code
+from sparkfleet.cli.serve.options import WatchOptions
 from sparkfleet.cli.serve.session import ServeSession, open_serve_session
+from sparkfleet.cli.views.documents import print_document
 from sparkfleet.cli.views.screen import print_lines
 from sparkfleet.cli.views.tables import create_cell, create_console
 from sparkfleet.errors import SparkfleetError
@@ -22,15 +23,13 @@ from sparkfleet.launch.host.vitals import Vitals, query_vitals
 from sparkfleet.quantities import format_memory
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.connection import Connection
-from sparkfleet.report import json, output_streams
+from sparkfleet.report import output_streams
 from sparkfleet.vllm.metrics import Sample, ServerLoad, compute_load
-
-EVERY = 2.0  # s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """One look at all hosts; `load` is None where the endpoint does not tell."""
+    """One sample of all hosts; `load` is None without the endpoint's metrics."""
 
     at: float  # s since the epoch
     healthy: bool
@@ -42,22 +41,21 @@ class View:
     @property
     def code(self) -> int:
         """The exit code of a watch that ends now."""
-        return compute_exit_code(self.errors, refused=not self.healthy)
+        return compute_exit_code(self.errors.values(), refused=not self.healthy)
 
 
-def watch_load(options: Options, *, every: str | None, count: str | None) -> int:
-    """Look and show until Ctrl-C, or `count` times; return the exit code of the last look."""
-    pause, most = parse_duration("every", every, EVERY, least=0.1), parse_number("count", count, 0)
+def watch_load(options: WatchOptions) -> int:
+    """Sample and show until Ctrl-C, or --count times; return the exit code of the last sample."""
     code = 0
     with (
         open_serve_session(options) as session,
         _open_display(options) as display,
         contextlib.suppress(KeyboardInterrupt),
     ):
-        for turn, view in enumerate(_iterate_views(session, pause), 1):
+        for turn, view in enumerate(_iterate_views(session, options.every), 1):
             display(view)
             code = view.code
-            if turn == most or not output_streams.has_reader():
+            if turn == options.count or not output_streams.has_reader():
                 break
     return code
 
@@ -95,10 +93,10 @@ def _take_view(session: ServeSession, last: Sample | None) -> View:
 
 
 @contextlib.contextmanager
-def _open_display(options: Options) -> Iterator[Any]:
+def _open_display(options: WatchOptions) -> Iterator[Any]:
     """Yield what shows a view: a document each, a picture that stays in place, or a line each."""
-    if options.output == "json":
-        yield lambda view: json.write_document(_build_view_document(view), sys.stdout, in_line=True)
+    if options.json:
+        yield lambda view: print_document(in_line=True, **_build_view_document(view))
     elif sys.stdout.isatty():
         with Live(
             console=create_console(), auto_refresh=False, vertical_overflow="visible"
@@ -120,10 +118,14 @@ def _format_view(view: View) -> Iterator[str]:
         yield f"{name}: {error.message}"
 
 
-def _build_view_document(view: View) -> Mapping[str, Any]:
+def _build_view_document(view: View) -> dict[str, Any]:
     memory = {name: vitals.memory and asdict(vitals.memory) for name, vitals in view.vitals.items()}
     errors = {name: error.message for name, error in view.errors.items()}
     load = asdict(view.load) if view.load else None
-    return json.build_document(
-        at=view.at, healthy=view.healthy, load=load, memory=memory, errors=errors
-    )
+    return {
+        "at": view.at,
+        "healthy": view.healthy,
+        "load": load,
+        "memory": memory,
+        "errors": errors,
+    }

@@ -9,20 +9,20 @@ from dataclasses import asdict, dataclass
 
 from sparkfleet import links
 from sparkfleet.actions.stage.stage_weights import HERE, build_fabric_lookup, build_hash_progress
-from sparkfleet.cli.cluster.logs import compute_exit_code
-from sparkfleet.cli.context import CommandContext, build_run_started, resolve_context
+from sparkfleet.cli.context import CommandContext, build_run_started, open_pool, resolve_context
+from sparkfleet.cli.exit_codes import compute_exit_code
 from sparkfleet.cli.links.show import gather_host_facts
 from sparkfleet.cli.options import Options
+from sparkfleet.cli.views.documents import print_document
 from sparkfleet.cli.views.screen import create_screen, print_lines
 from sparkfleet.cli.views.tables import create_console, create_table
+from sparkfleet.cli.weights.options import VerifyOptions
 from sparkfleet.facts import HostFacts
 from sparkfleet.model import Verdict
 from sparkfleet.quantities import format_size
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.connection import Connection
-from sparkfleet.remote.open import open_connection
 from sparkfleet.remote.pool import Answers, ConnectionPool, T
-from sparkfleet.report import json
 from sparkfleet.report.text import MARKS, TextReporter
 from sparkfleet.weights.inspection import HashedCallback, Inspection, inspect_weights
 from sparkfleet.weights.required_models import ResolvedModel, resolve_required_models
@@ -73,14 +73,14 @@ def _open_staging_session(options: Options) -> Iterator[StagingSession]:
     stocks = resolve_required_models(
         head, lambda done, size: reporter.handle(build_hash_progress(HERE, done, size))
     )
-    with ConnectionPool(open_connection, forks=options.forks) as pool:
+    with open_pool(options) as pool:
         try:
             yield StagingSession(context=context, stocks=stocks, pool=pool, reporter=reporter)
         finally:
             progress.clear()
 
 
-def show_verdicts(options: Options, *, full: bool) -> int:
+def show_verdicts(options: VerifyOptions) -> int:
     """Print what every node holds of the recipe; return 2 where something is wrong."""
 
     def prove(connection: Connection, hashed: HashedCallback) -> list[Verdict]:
@@ -90,7 +90,7 @@ def show_verdicts(options: Options, *, full: bool) -> int:
                 connection,
                 stock.manifest,
                 _read_weights_dir(connection),
-                full=full,
+                full=options.full,
                 on_hashed=hashed,
             )
             host_verdicts |= dict.fromkeys(proven)
@@ -99,18 +99,17 @@ def show_verdicts(options: Options, *, full: bool) -> int:
     with _open_staging_session(options) as session:
         answers = session.run_on_hosts(prove)
     verdicts = [verdict for host_verdicts in answers.values.values() for verdict in host_verdicts]
-    if options.output == "json":
+    if options.json:
         rows = [asdict(verdict) for verdict in verdicts]
-        json.write_document(
-            json.build_document(verdicts=rows, errors=_serialize_errors(answers)), sys.stdout
-        )
+        print_document(verdicts=rows, errors=_serialize_errors(answers))
     else:
         for verdict in verdicts:
             create_screen(sys.stdout).line(
                 f"{verdict.severity}: {verdict}", MARKS[verdict.severity]
             )
         _print_failures(answers)
-    return _combine_exit_code(answers, verdicts)
+    refused = any(verdict.refuses for verdict in verdicts)
+    return compute_exit_code(answers.errors.values(), refused=refused)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,10 +127,8 @@ def show_plans(options: Options) -> int:
     """
 
     def inspect_host(connection: Connection, hashed: HashedCallback) -> HostWeights:
-        root, manifests = (
-            _read_weights_dir(connection),
-            [entry.manifest for entry in session.stocks],
-        )
+        root = _read_weights_dir(connection)
+        manifests = [entry.manifest for entry in session.stocks]
         inspections = [
             inspect_weights(connection, entry, root, record=False, on_hashed=hashed)
             for entry in manifests
@@ -157,8 +154,9 @@ def show_plans(options: Options) -> int:
     if not answers.errors:
         for entry in transfer_orders:
             check_supply(entry, shared)
-    plans = (plan for entry in transfer_orders for plan in entry.plans.values())
-    return _combine_exit_code(answers, [verdict for plan in plans for verdict in plan.verdicts])
+    plans = [plan for entry in transfer_orders for plan in entry.plans.values()]
+    refused = any(verdict.refuses for plan in plans for verdict in plan.verdicts)
+    return compute_exit_code(answers.errors.values(), refused=refused)
 
 
 def _print_plans(
@@ -168,11 +166,8 @@ def _print_plans(
     answers: Answers[HostWeights],
 ) -> None:
     rows = [row for order in transfer_orders for row in _build_plan_rows(order, shared)]
-    if options.output == "json":
-        document = json.build_document(
-            plans=[asdict(row) for row in rows], errors=_serialize_errors(answers)
-        )
-        json.write_document(document, sys.stdout)
+    if options.json:
+        print_document(plans=[asdict(row) for row in rows], errors=_serialize_errors(answers))
         return
     grid = create_table("host", "model", "has", "lacks", "from", "in the way")
     for row in rows:
@@ -215,11 +210,6 @@ def _build_plan_rows(order: TransferPlan, shared: Shared) -> Iterator[PlanRow]:
 
 def _read_weights_dir(connection: Connection) -> str:
     return Settings(host=connection.host).text("weights_dir")
-
-
-def _combine_exit_code(answers: Answers[T], verdicts: Sequence[Verdict]) -> int:
-    refused = any(verdict.refuses for verdict in verdicts)
-    return compute_exit_code(answers.errors) or (2 if refused else 0)
 
 
 def _serialize_errors(answers: Answers[T]) -> dict[str, str]:

@@ -1,25 +1,26 @@
-"""Which models stand on every node: `weights.list` and `weights.prune`."""
+"""`weights.list` and `weights.prune`: the models on every node."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict
+from typing import Any
 
-from sparkfleet.cli.cluster.logs import compute_exit_code
-from sparkfleet.cli.context import CommandContext, print_run_started, resolve_context
+from sparkfleet.cli.context import CommandContext, open_cluster
+from sparkfleet.cli.exit_codes import compute_exit_code
 from sparkfleet.cli.options import Options
+from sparkfleet.cli.views.documents import print_document
 from sparkfleet.cli.views.screen import create_screen, print_lines
 from sparkfleet.cli.views.tables import create_console, create_table
+from sparkfleet.cli.weights.options import PruneOptions
 from sparkfleet.errors import UsageError
 from sparkfleet.launch.engines.container import WEIGHTS
 from sparkfleet.launch.host.survey import survey_host
 from sparkfleet.quantities import format_size
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.connection import Connection
-from sparkfleet.remote.open import open_connection
-from sparkfleet.remote.pool import Answers, ConnectionPool, T
-from sparkfleet.report import json
+from sparkfleet.remote.pool import Answers, T
 from sparkfleet.spelling import did_you_mean
 from sparkfleet.weights import model_store
 from sparkfleet.weights.model_store import StoredModel
@@ -27,18 +28,16 @@ from sparkfleet.weights.model_store import StoredModel
 
 def show_models(options: Options) -> int:
     """Print the models of every node."""
-    context = resolve_context(options, needs_recipe=False)
-    print_run_started(options, context)
-    with ConnectionPool(open_connection, forks=options.forks) as pool:
-        answers = pool.map(
+    with open_cluster(options) as session:
+        answers = session.pool.map(
             lambda connection: model_store.list_stored_models(
                 connection, _find_weights_root(connection)
             ),
-            context.cluster.hosts,
+            session.context.cluster.hosts,
         )
-    if options.output == "json":
-        json.write_document(_build_models_document(answers), sys.stdout)
-        return compute_exit_code(answers.errors)
+    if options.json:
+        print_document(**_build_models_document(answers))
+        return compute_exit_code(answers.errors.values())
     grid = create_table("host", "model", "size", "files", "state")
     for name, models in answers.values.items():
         for model in models:
@@ -51,28 +50,27 @@ def show_models(options: Options) -> int:
             )
     create_console().print(grid)
     _print_host_errors(answers)
-    return compute_exit_code(answers.errors)
+    return compute_exit_code(answers.errors.values())
 
 
-def _build_models_document(answers: Answers[tuple[StoredModel, ...]]) -> Mapping[str, object]:
+def _build_models_document(answers: Answers[tuple[StoredModel, ...]]) -> dict[str, Any]:
     hosts = {
         name: [{"name": model.name, **asdict(model)} for model in models]
         for name, models in answers.values.items()
     }
     errors = {name: str(error) for name, error in answers.errors.items()}
-    return json.build_document(hosts=hosts, errors=errors)
+    return {"hosts": hosts, "errors": errors}
 
 
 def _format_model_state(model: StoredModel) -> str:
     if model.partial:
-        return f"{model.partial} downloads not ended"
-    return "staged by sparkfleet" if model.staged else "not ours"
+        return f"{model.partial} unfinished downloads"
+    return "staged by sparkfleet" if model.staged else "not staged by sparkfleet"
 
 
-def prune_model(options: Options, name: str, *, yes: bool) -> int:
-    """Remove the model `name` from every node that has it, or show what would go."""
-    context = resolve_context(options, needs_recipe=False)
-    print_run_started(options, context)
+def prune_model(options: PruneOptions) -> int:
+    """Remove a model from every node that has it, or show what would be removed."""
+    name = options.name
     names: set[str] = set()
 
     def find_model(connection: Connection) -> StoredModel | None:
@@ -80,24 +78,25 @@ def prune_model(options: Options, name: str, *, yes: bool) -> int:
         names.update(model.name for model in models)
         match = next((candidate for candidate in models if candidate.name == name), None)
         if match is not None:
-            _check_not_served(connection, context, match)
+            _check_not_served(connection, session.context, match)
         return match
 
-    with ConnectionPool(open_connection, forks=options.forks) as pool:
-        holders = pool.map(find_model, context.cluster.hosts).all()
-        having = [host for host in context.cluster.hosts if holders[host.name] is not None]
+    with open_cluster(options) as session:
+        hosts = session.context.cluster.hosts
+        holders = session.pool.map(find_model, hosts).all()
+        having = [host for host in hosts if holders[host.name] is not None]
         if not having:
             raise _build_unknown_model_error(name, names)
-        if not yes:
+        if not options.yes:
             _print_prune_plan(name, {host.name: holders[host.name] for host in having})
             return 0
-        removed = pool.map(
+        removed = session.pool.map(
             lambda connection: _remove_model(connection, holders[connection.host.name]), having
         )
     for host_name, text in removed.values.items():
         print_lines(f"{host_name}: {text}")
     _print_host_errors(removed)
-    return compute_exit_code(removed.errors)
+    return compute_exit_code(removed.errors.values())
 
 
 def _print_prune_plan(name: str, holders: Mapping[str, StoredModel | None]) -> None:
@@ -109,7 +108,7 @@ def _print_prune_plan(name: str, holders: Mapping[str, StoredModel | None]) -> N
 
 def _build_unknown_model_error(name: str, names: set[str]) -> UsageError:
     hint = did_you_mean(name, sorted(names)) or "{task:weights.list} shows them"
-    return UsageError(f"no node has a model {name!r}", hint=hint)
+    return UsageError(f"model {name!r} not found on any node", hint=hint)
 
 
 def _check_not_served(connection: Connection, context: CommandContext, model: StoredModel) -> None:
@@ -118,15 +117,15 @@ def _check_not_served(connection: Connection, context: CommandContext, model: St
     roots = (survey.expand(_find_weights_root(connection)), WEIGHTS)
     if survey.running_summary and model.is_named_in(script, roots):
         raise UsageError(
-            f"{connection.host.name} serves {model.name} now", hint="stop it: {task:cluster.down}"
+            f"{connection.host.name} is serving {model.name}", hint="stop it: {task:cluster.down}"
         )
 
 
 def _remove_model(connection: Connection, model: StoredModel | None) -> str:
     if model is None:
-        return "not there"
+        return "not found"
     removal = model_store.remove_stored_model(connection, _find_weights_root(connection), model)
-    left = f"; left, as not ours: {', '.join(removal.left)}" if removal.left else ""
+    left = f"; left, not staged by sparkfleet: {', '.join(removal.left)}" if removal.left else ""
     return f"removed {removal.files} files, {format_size(removal.freed)}{left}"
 
 

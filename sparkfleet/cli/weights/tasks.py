@@ -1,34 +1,17 @@
-"""`weights.*`: the models in `~/vllm` on every node, complete and proven."""
+"""`weights.*`: the models in `~/vllm` on every node, complete and verified."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from sparkfleet.cli.command import command
-from sparkfleet.cli.options import parse_options
+from sparkfleet.cli.options import CHECK, HOSTS, LOCK, OUTPUT, RECIPE, RUN, Options
+from sparkfleet.cli.weights.options import PruneOptions, VerifyOptions
 
-REPEATED = ["inventory", "limit", "set"]
 
+@command("weights.stage", RUN, RECIPE, CHECK, LOCK)
+def stage(options: Options) -> int:
+    """Copy the recipe's model, drafts and files to every node, and verify each by hash.
 
-@command(iterable=REPEATED)
-def stage(  # noqa: PLR0913 - the options that choose a cluster and a recipe
-    context: Any,
-    *,
-    inventory: Any = None,
-    recipe: str | None = None,
-    cluster: str | None = None,
-    limit: Any = None,
-    check: bool = False,
-    set: Any = None,  # noqa: A002 - the option's name
-    forks: str | None = None,
-    lock_wait: str | None = None,
-    output: str | None = None,
-    junit: str | None = None,
-    verbose: bool = False,
-) -> int:
-    """Bring the recipe's model, drafts and files to every node, and prove each by hash.
-
-    One node has or downloads them, the others take them from it over the fabric while they still
+    One node has or downloads them, the others copy them from it over the fabric while they still
     arrive. A run with everything in place sends 0 bytes. It is playbooks/weights-stage.yml.
 
       {task:weights.stage}
@@ -36,79 +19,39 @@ def stage(  # noqa: PLR0913 - the options that choose a cluster and a recipe
     """
     from sparkfleet.cli.run_playbook import run_playbook  # noqa: PLC0415 - Jinja, Fabric: not for --list
 
-    return run_playbook("weights-stage", parse_options("weights.stage", locals()))
+    return run_playbook("weights-stage", options)
 
 
-@command(iterable=REPEATED, help={"full": "hash every file again, also those known unchanged"})
-def verify(
-    context: Any,
-    *,
-    full: bool = False,
-    inventory: Any = None,
-    recipe: str | None = None,
-    cluster: str | None = None,
-    limit: Any = None,
-    set: Any = None,  # noqa: A002 - the option's name
-    output: str | None = None,
-) -> int:
-    """Prove that every node has every file of the recipe; exit 2 where one has not. Read-only."""
+@command("weights.verify", HOSTS, RECIPE, OUTPUT)
+def verify(options: VerifyOptions) -> int:
+    """Check that every node has every file of the recipe; exits with 2 if not. Read-only."""
     from sparkfleet.cli.weights.inspect import show_verdicts  # noqa: PLC0415 - Fabric: not for --list
 
-    return show_verdicts(parse_options("weights.verify", locals()), full=full)
+    return show_verdicts(options)
 
 
-@command(iterable=REPEATED)
-def plan(
-    context: Any,
-    *,
-    inventory: Any = None,
-    recipe: str | None = None,
-    cluster: str | None = None,
-    limit: Any = None,
-    set: Any = None,  # noqa: A002 - the option's name
-    output: str | None = None,
-) -> int:
-    """Show what each node lacks, from where it would come, and what is in the way. Read-only.
+@command("weights.plan", HOSTS, RECIPE, OUTPUT)
+def plan(options: Options) -> int:
+    """Show what each node lacks, where it would come from, and what is in the way. Read-only.
 
-    A model that the Hub would refuse is told here: no token, or a licence that was not accepted.
+    Also shows a model that the Hub would refuse: no token, or a licence that was not accepted.
     """
     from sparkfleet.cli.weights.inspect import show_plans  # noqa: PLC0415 - Fabric: not for --list
 
-    return show_plans(parse_options("weights.plan", locals()))
+    return show_plans(options)
 
 
-@command(name="list", iterable=REPEATED)
-def listing(
-    context: Any,
-    *,
-    inventory: Any = None,
-    cluster: str | None = None,
-    limit: Any = None,
-    set: Any = None,  # noqa: A002 - the option's name
-    output: str | None = None,
-) -> int:
-    """Show the models on every node, with their sizes and whose they are."""
+@command("weights.list", HOSTS, OUTPUT)
+def show_list(options: Options) -> int:
+    """Show the models on every node, with their sizes and whether sparkfleet staged them."""
     from sparkfleet.cli.weights.list import show_models  # noqa: PLC0415 - Fabric: not for --list
 
-    return show_models(parse_options("weights.list", locals()))
+    return show_models(options)
 
 
-@command(
-    iterable=REPEATED,
-    positional=["name"],
-    help={"name": "a model as weights.list shows it", "yes": "remove it; else it is only shown"},
-)
-def prune(
-    context: Any,
-    name: str,
-    *,
-    yes: bool = False,
-    inventory: Any = None,
-    cluster: str | None = None,
-    limit: Any = None,
-    set: Any = None,  # noqa: A002 - the option's name
-) -> int:
-    """Remove a model from every node: only files that a run of ours brought, never what serves."""
+@command("weights.prune", HOSTS)
+def prune(options: PruneOptions) -> int:
+    """Remove a model from every node: only files staged by sparkfleet, never a served model."""
     from sparkfleet.cli.weights.list import prune_model  # noqa: PLC0415 - Fabric: not for --list
 
-    return prune_model(parse_options("weights.prune", locals()), name, yes=yes)
+    return prune_model(options)

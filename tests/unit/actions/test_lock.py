@@ -192,21 +192,21 @@ def test_the_command_line_holds_and_frees_the_lock(tmp_path: Path) -> None:
     holder = _typed(tmp_path, "cluster.lock")
     assert holder.stdout is not None
     assert holder.stdout.readline().startswith("cluster.lock  inventory ")
-    assert holder.stdout.readline() == "cluster default is locked on one; Ctrl-C frees it\n"
+    assert holder.stdout.readline() == "cluster default is locked on one; Ctrl-C releases it\n"
     code, said = _said(_typed(tmp_path, "cluster.lock"))
     assert (code, "cluster.lock" in said) == (75, True)
     code, said = _said(_typed(tmp_path, "cluster.unlock"))
     assert code == 75
-    assert "is alive" in said
+    assert "is held by a running process" in said
     code, said = _said(_typed(tmp_path, "cluster.unlock", "--force"))
     assert code == 0
-    assert "freed on one; it was held by" in said
+    assert "released on one; it was held by" in said
     assert str(holder.pid) in said
     assert _said(_typed(tmp_path, "cluster.unlock"))[1].endswith(
-        "\nnobody holds the lock of cluster default\n"
+        "\ncluster default is not locked\n"
     )
     holder.send_signal(signal.SIGINT)
-    assert _said(holder) == (0, "freed\n")
+    assert _said(holder) == (0, "released\n")
 
 
 def test_sigterm_ends_any_task_as_ctrl_c_does(tmp_path: Path) -> None:

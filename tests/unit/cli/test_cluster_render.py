@@ -115,7 +115,7 @@ def test_a_second_render_replaces_the_first_and_nothing_else(call: Call, tmp_pat
         ([], "--out needs a folder"),
         (["--out", "own.yml"], "own.yml is not a folder"),
         (["--out", "model"], "files that are not ours: config.json, model.safetensors"),
-        (["--out", "out", "--tp", "2"], "it does not go with --tp"),
+        (["--out", "out", "--tp", "2"], "--solo cannot be combined with --tp"),
     ],
 )
 def test_what_cannot_be_written_is_refused_before_a_host_is_asked(

@@ -6,8 +6,8 @@ from dataclasses import replace
 from ipaddress import IPv4Address
 from typing import Any
 
-from sparkfleet.cli.cluster.logs import compute_exit_code
 from sparkfleet.cli.context import NO_RECIPE, CommandContext
+from sparkfleet.cli.exit_codes import compute_exit_code
 from sparkfleet.cli.hosts.check import _check_hosts
 from sparkfleet.cli.hosts.facts import format_facts
 from sparkfleet.errors import CommandError, UnreachableError
@@ -84,11 +84,11 @@ def test_a_host_that_does_not_answer_leaves_the_others_checked() -> None:
 
 def test_the_exit_code_adds_up_refusals_and_errors() -> None:
     failed = {"a": CommandError("no python3", host="a")}
-    assert compute_exit_code({}) == 0
-    assert compute_exit_code({}, refused=True) == 2
-    assert compute_exit_code(LOST) == 4
-    assert compute_exit_code(LOST, refused=True) == 6
-    assert compute_exit_code(failed, refused=True) == 2
+    assert compute_exit_code() == 0
+    assert compute_exit_code(refused=True) == 2
+    assert compute_exit_code(LOST.values()) == 4
+    assert compute_exit_code(LOST.values(), refused=True) == 6
+    assert compute_exit_code(failed.values(), refused=True) == 2
 
 
 def test_facts_are_rows_with_the_rails_of_the_host() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import shutil
 import subprocess
@@ -14,8 +13,10 @@ from typing import Any
 
 import pytest
 
-from sparkfleet.cli.recipes import tasks
-from sparkfleet.cli.recipes.fit import FitRequest, show_fit
+from sparkfleet.cli.options import parse_options
+from sparkfleet.cli.recipes.fit import show_fit
+from sparkfleet.cli.recipes.fit_values import FitRequest
+from sparkfleet.cli.recipes.options import FitOptions
 from sparkfleet.errors import InputError
 from tests.models import config
 
@@ -32,7 +33,6 @@ speeds:
   - {nodes: 1, decode: 51.6, source: "a document", date: 2026-04-05}
   - {nodes: 2, decode: 60, source: "another", date: 2026-04}
 """
-OPTIONS = inspect.signature(tasks.fit.body).parameters
 Call = Callable[..., "Done"]
 
 
@@ -54,10 +54,11 @@ def call(
     (tmp_path / "r.yml").write_text(RECIPE)
     (tmp_path / "model").mkdir()
     (tmp_path / "model/config.json").write_text(config("gemma-4-26b-a4b-it-nvfp4"))
-    known = {name: one.default for name, one in OPTIONS.items()}
 
     def type_it(recipe: str, **options: Any) -> Done:
-        code = show_fit(FitRequest.from_options({**known, "recipe": recipe, **options}))
+        typed = {"recipe": recipe, **options}
+        parsed = parse_options(FitOptions, "recipes.fit", typed)
+        code = show_fit(FitRequest.from_options(parsed))
         return Done(returncode=code, stdout=capsys.readouterr().out)
 
     return type_it
@@ -149,10 +150,10 @@ def test_hosts_tell_what_is_staged_and_what_memory_they_have(call: Call, tmp_pat
         ({"util": "1.5"}, "--util: expected a number > 0 and <= 1"),
         ({"util": "-1"}, "--util: expected a number > 0 and <= 1"),
         ({"max_model_len": "-4"}, "--max-model-len: expected a number of tokens"),
-        ({"max_num_seqs": "0"}, "--max-num-seqs is a whole number from 1"),
-        ({"requests": "none"}, "--requests is a whole number from 1"),
+        ({"max_num_seqs": "0"}, "--max-num-seqs: expected an integer from 1 to"),
+        ({"requests": "none"}, "--requests: expected an integer from 1 to"),
         ({"context": "much"}, "--context: expected a number of tokens"),
-        ({"tp": "0"}, "--tp is a whole number from 1"),
+        ({"tp": "0"}, "--tp: expected an integer from 1 to"),
         ({"folder": "nowhere"}, "there is no folder nowhere"),
         ({"folder": "model", "hub": True}, "name one place to read the model from"),
         ({"set": ["vllm_args={gpu-memory-utilization: 3}"]}, "(got 3)"),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sparkfleet.cli.options import parse_options
+from sparkfleet.cli.options import Options, parse_options
 from sparkfleet.errors import UsageError
 from sparkfleet.launch.deployment.executor import Executor, select_executor
 from sparkfleet.launch.host.survey import Survey
@@ -107,6 +107,7 @@ def test_the_dashboard_is_off_or_on_loopback() -> None:
 
 
 def test_the_option_is_the_variable() -> None:
-    assert parse_options("cluster.up", {"executor": "mp"}).set_variables == {"vllm_executor": "mp"}
-    with pytest.raises(UsageError, match="--executor is ray or mp or auto, not 'rey'"):
-        parse_options("cluster.up", {"executor": "rey"})
+    options = parse_options(Options, "cluster.up", {"executor": "mp"})
+    assert options.set_variables == {"vllm_executor": "mp"}
+    with pytest.raises(UsageError, match="--executor: expected one of ray, mp, auto"):
+        parse_options(Options, "cluster.up", {"executor": "rey"})

@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from sparkfleet.cli.options import parse_options
+from sparkfleet.cli.options import Options, parse_options
 from sparkfleet.cli.run_playbook import run_playbook
 from sparkfleet.errors import InputError
 from tests.commandline import run_command
@@ -39,7 +39,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def _run(project: Path, tasks: str, *, hosts: str = "sparks", **options: Any) -> int:
     (project / "p.yml").write_text(f"- hosts: {hosts}\n  tasks: {tasks}\n")
     options.setdefault("inventory", ["inventory.yml"])
-    return run_playbook("p.yml", parse_options("playbook.run", options))
+    parsed = parse_options(Options, "playbook.run", options, whole_cluster=True)
+    return run_playbook("p.yml", parsed)
 
 
 def _typed(*words: str) -> subprocess.CompletedProcess[str]:

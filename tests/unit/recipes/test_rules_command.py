@@ -19,7 +19,7 @@ my.yml:3:3: error: --enable-auto-tool-choice: expected --tool-call-parser beside
   tool_parser: vLLM ends with "--enable-auto-tool-choice requires --tool-call-parser" (guide 8; \
 vLLM's cli_args.py, 0.16 to 0.33)
   write in vllm_args: tool-call-parser: NAME, as the model's document has it
-1 recipe: 1 error
+1 recipe checked: 1 error
 """
 
 Validate = Callable[..., subprocess.CompletedProcess[str]]
@@ -57,7 +57,7 @@ def test_a_recipe_that_cannot_be_read_does_not_hide_the_others(
     assert done.returncode == 5
     assert "one.yml:1:1: error: a recipe has no key 'vllm_modle'" in done.stdout
     assert "did you mean 'vllm_model'?" in done.stdout
-    assert done.stdout.splitlines()[-1] == "2 recipes: 1 error, 1 advice"
+    assert done.stdout.splitlines()[-1] == "2 recipes checked: 1 error, 1 advice"
 
 
 def test_the_version_that_will_run_can_be_given(validate: Validate, tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_the_version_that_will_run_can_be_given(validate: Validate, tmp_path: Pa
     done = validate("my.yml", "--vllm", "0.21.0")
     assert done.returncode == 5
     assert "in vLLM 0.10.2 or before to 0.17.1" in done.stdout
-    assert "--vllm is a version" in validate("my.yml", "--vllm", "new").stderr
+    assert "expected a version" in validate("my.yml", "--vllm", "new").stderr
 
 
 def test_a_group_is_judged_by_its_size(validate: Validate) -> None:
@@ -90,7 +90,7 @@ def test_the_same_is_told_as_json(validate: Validate, tmp_path: Path) -> None:
 def test_a_template_needs_no_environment_to_be_judged(validate: Validate, tmp_path: Path) -> None:
     text = "vllm_model: a\nvllm_env: {HF_TOKEN: \"{{ lookup('env', 'NOBODYS_TOKEN') }}\"}\n"
     (tmp_path / "my.yml").write_text(text)
-    assert validate("my.yml").stdout == "1 recipe: nothing to say\n"
+    assert validate("my.yml").stdout == "1 recipe checked: no problems\n"
 
 
 @pytest.mark.parametrize(

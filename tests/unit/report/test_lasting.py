@@ -157,8 +157,8 @@ def test_a_bug_is_told_where_no_file_can_be_written(
         raise ZeroDivisionError("boom")
 
     monkeypatch.setattr("tempfile.NamedTemporaryFile", full)
-    assert command._run_task(broken, (), {}) == 1
+    assert command.run_task(broken) == 1
     assert capfd.readouterr().err == (
         "a bug in sparkfleet: ZeroDivisionError: boom\n"
-        "  no file of it could be written: No space left on device\n"
+        "  its traceback could not be written: No space left on device\n"
     )

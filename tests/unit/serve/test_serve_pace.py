@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from sparkfleet.cli.options import parse_options
 from sparkfleet.cli.serve.bench import Workload
 from sparkfleet.cli.serve.bench_view import ServeBenchResult, show_bench
+from sparkfleet.cli.serve.options import ServeBenchOptions
 from sparkfleet.errors import InputError
 from sparkfleet.launch.endpoint import prompts
 from sparkfleet.launch.endpoint.replies import Reply
@@ -22,7 +24,7 @@ from sparkfleet.recipes.metadata import Speed
 from sparkfleet.recipes.recipe import load_recipe
 from sparkfleet.vllm.metrics import count_foreign_tokens
 
-NOTHING = {"requests": None, "context": None, "answer": None, "rounds": None}
+NOTHING = ServeBenchOptions(task="serve.bench")
 
 
 def reply(began: float, first: float, last: float, *, read: int = 2048, made: int = 128) -> Reply:
@@ -141,10 +143,10 @@ def test_what_was_not_asked_for_is_made_to_fit() -> None:
     )
     small = Workload.from_options(NOTHING, {"max-model-len": "256", "max-num-seqs": "2"})
     assert (small.requests, small.context) == (2, 96)
-    given = {**NOTHING, "requests": "8", "context": "16K"}
+    given = parse_options(ServeBenchOptions, "serve.bench", {"requests": "8", "context": "16K"})
     assert Workload.from_options(given, {"max-model-len": "256"}).context == 16384
-    with pytest.raises(InputError, match="--requests is a whole number"):
-        Workload.from_options({**NOTHING, "requests": "many"}, {})
+    with pytest.raises(InputError, match="--requests: expected an integer"):
+        parse_options(ServeBenchOptions, "serve.bench", {"requests": "many"})
 
 
 def test_tokens_of_others_are_told_apart() -> None:

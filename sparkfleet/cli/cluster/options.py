@@ -1,0 +1,50 @@
+"""Options of `cluster.*`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sparkfleet.cli.options import Options, flag, number, option
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RenderOptions(Options):
+    """Options of `cluster.render`."""
+
+    out: str | None = option("a folder that is new, empty, or written by an earlier render")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DownOptions(Options):
+    """Options of `cluster.down`."""
+
+    orphans: bool = flag("also stop clusters on these hosts that the inventory does not define")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnlockOptions(Options):
+    """Options of `cluster.unlock`."""
+
+    force: bool = flag("also when the holder is a process that is running on this machine")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusOptions(Options):
+    """Options of `cluster.status`."""
+
+    watch: bool = flag("repeat every two seconds, until Ctrl-C; with --output json a line each")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogsOptions(Options):
+    """Options of `cluster.logs`."""
+
+    lines: int = option("how many lines of each log; 40 by default", number(), default=40)
+    follow: bool = flag("then show every new line of every host, until Ctrl-C")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SwitchOptions(Options):
+    """Options of `cluster.switch`."""
+
+    recipe: str = option("what to serve instead", default="", positional=True)

@@ -1,0 +1,61 @@
+"""Options of `recipes.*`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from sparkfleet.cli.options import Options, flag, number, option, parse_path
+from sparkfleet.fit.options import parse_memory_fraction, parse_token_limit
+
+
+def parse_tokens(name: str, text: str) -> int | None:
+    """Return a number of tokens, such as 65536 or 64K; raises InputError."""
+    return parse_token_limit(f"--{name}", text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecipeOptions(Options):
+    """Options of `recipes.show`."""
+
+    recipe: str = option(
+        "a recipe of recipes.list, or a file", default="", name="name", positional=True
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValidateOptions(Options):
+    """Options of `recipes.validate`."""
+
+    names: str = option(
+        "recipes, files or folders, with commas; `all` is the whole catalogue",
+        default="",
+        positional=True,
+    )
+    vllm: str = option(
+        "the version that will run; by default the one that the image is known for", default=""
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitOptions(Options):
+    """Options of `recipes.fit`."""
+
+    recipe: str = option(
+        "what to serve: a name from recipes.list, or a file", default="", positional=True
+    )
+    max_model_len: int | None = option("longest sequence, tokens: 65536, 64K", parse_tokens)
+    max_num_seqs: int | None = option("sequences at once", number())
+    util: float | None = option(
+        "fraction of each node's memory: gpu-memory-utilization",
+        lambda name, text: parse_memory_fraction(f"--{name}", text),
+    )
+    requests: int = option("concurrent answers to estimate the speed for", number(), default=1)
+    context: int | None = option(
+        "tokens in the cache of each to estimate the speed for", parse_tokens
+    )
+    folder: Path | None = option(  # noqa: RUF009 - it is a dataclass field
+        "read the model in this folder of this machine", parse_path
+    )
+    staged: bool = flag("read the model that is staged on the head, and the memory of every host")
+    hub: bool = flag("read config.json and headers of the tensors from the Hub")

@@ -1,0 +1,30 @@
+"""Options of `serve.*`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sparkfleet.cli.options import Options, duration, number, option
+from sparkfleet.cli.recipes.options import parse_tokens
+
+MOST_REQUESTS = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchOptions(Options):
+    """Options of `serve.watch`; `every` is in seconds."""
+
+    every: float = option("seconds between two samples", duration(least=0.1), default=2.0)
+    count: int | None = option("stop after this many samples", number())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeBenchOptions(Options):
+    """Options of `serve.bench`; None is chosen to fit the deployment."""
+
+    requests: int | None = option(
+        "how many at once, after one alone; 4 unless it serves fewer", number(most=MOST_REQUESTS)
+    )
+    context: int | None = option("tokens of a prompt, such as 2048 or 16K", parse_tokens)
+    answer: int = option("tokens of an answer", number(), default=128)
+    rounds: int = option("how often each is measured; the median counts", number(), default=3)

@@ -1,0 +1,168 @@
+"""Options of tasks: what each task offers, its kinds and letters, and the value that it gets."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from sparkfleet.cli.cluster.options import LogsOptions
+from sparkfleet.cli.hosts.tasks import PrepareOptions
+from sparkfleet.cli.links.options import LinkBenchOptions
+from sparkfleet.cli.options import HOSTS, SIZE, Options, list_options, parse_options
+from sparkfleet.cli.tasks import namespace
+from sparkfleet.errors import UsageError
+
+# Each option as typed: NAME is positional, `!` takes no value, `*` repeats; others take a value.
+OFFERED = {
+    "cluster.down": (
+        "check! cluster forks inventory* junit limit* lock-wait orphans! output set* verbose!"
+    ),
+    "cluster.drift": (
+        "cluster diff! executor forks inventory* junit limit* output pp recipe set* "
+        "solo! tp verbose!"
+    ),
+    "cluster.lock": "cluster inventory* lock-wait set*",
+    "cluster.logs": "cluster follow! inventory* limit* lines set*",
+    "cluster.render": "cluster executor forks inventory* limit* out pp recipe set* solo! tp",
+    "cluster.status": "cluster inventory* limit* output set* watch!",
+    "cluster.switch": (
+        "RECIPE allow-degraded ask-become-pass! check! cluster diff! executor forks "
+        "inventory* junit limit* lock-wait output pp set* solo! tp verbose!"
+    ),
+    "cluster.unlock": "cluster force! inventory* set*",
+    "cluster.up": (
+        "allow-degraded ask-become-pass! check! cluster diff! executor forks "
+        "inventory* junit limit* lock-wait output pp recipe set* solo! tp verbose!"
+    ),
+    "doctor": "log output",
+    "hosts.check": "cluster forks host* inventory* limit* output recipe set*",
+    "hosts.facts": "cluster forks host* inventory* limit* output set*",
+    "hosts.prepare": (
+        "ask-become-pass! check! cluster forks host* inventory* junit limit* output "
+        "set* skip-tags* tags* verbose! yes!"
+    ),
+    "inventory.graph": "inventory* set*",
+    "inventory.host": "NAME explain inventory* set*",
+    "inventory.list": "inventory* set*",
+    "lab.containers": "",
+    "lab.down": "",
+    "lab.engine": "index wheels",
+    "lab.fault": "HOST KIND clear!",
+    "lab.model": "",
+    "lab.status": "",
+    "lab.up": "cables hosts",
+    "links.bench": (
+        "cluster collective! forks inventory* limit* output recipe seconds set* svg verbose!"
+    ),
+    "links.show": "cluster forks inventory* limit* output recipe set* svg",
+    "links.verify": "allow-degraded cluster forks inventory* limit* output recipe set* verbose!",
+    "playbook.actions": "markdown! only",
+    "playbook.run": (
+        "FILE allow-degraded ask-become-pass! check! cluster diff! forks inventory* "
+        "junit limit* list-hosts! list-tasks! lock-wait output pp recipe set* skip-tags* "
+        "solo! start-at tags* tp verbose!"
+    ),
+    "recipes.fit": (
+        "RECIPE cluster context folder hub! inventory* limit* max-model-len max-num-seqs "
+        " output pp requests set* staged! tp util"
+    ),
+    "recipes.list": "output",
+    "recipes.show": "NAME cluster inventory* output set*",
+    "recipes.validate": "NAMES output tp vllm",
+    "serve.bench": "answer cluster context inventory* output recipe requests rounds set*",
+    "serve.smoke": "cluster inventory* output recipe set*",
+    "serve.watch": "cluster count every inventory* output set*",
+    "weights.list": "cluster inventory* limit* output set*",
+    "weights.plan": "cluster inventory* limit* output recipe set*",
+    "weights.prune": "NAME cluster inventory* limit* set* yes!",
+    "weights.stage": (
+        "check! cluster forks inventory* junit limit* lock-wait output recipe set* verbose!"
+    ),
+    "weights.verify": "cluster full! inventory* limit* output recipe set*",
+}
+LETTERS = {
+    "ask-become-pass": "K",
+    "check": "C",
+    "diff": "D",
+    "forks": "f",
+    "inventory": "i",
+    "limit": "l",
+    "set": "e",
+    "tags": "t",
+    "verbose": "v",
+}
+MARKS = {bool: "!", list: "*", str: ""}
+
+
+@pytest.mark.parametrize("task", OFFERED)
+def test_a_task_offers_its_options(task: str) -> None:
+    arguments = namespace[task].get_arguments()
+    positional = [each.names[0].upper() for each in arguments if each.positional]
+    others = [f"{each.names[0]}{MARKS[each.kind]}" for each in arguments if not each.positional]
+    assert [*positional, *sorted(others)] == OFFERED[task].split()
+    assert all(each.help for each in arguments)
+
+
+def test_every_task_is_listed() -> None:
+    assert set(OFFERED) == set(namespace.task_names)
+
+
+def test_letters_are_those_of_ansible_in_every_task() -> None:
+    for task in OFFERED:
+        for argument in namespace[task].get_arguments():
+            name, *letters = argument.names
+            assert letters == ([LETTERS[name]] if name in LETTERS else [])
+
+
+def test_options_that_are_not_typed_have_their_defaults() -> None:
+    options = parse_options(Options, "cluster.up", {"tp": None, "inventory": [], "check": False})
+    assert options == Options(task="cluster.up")
+    assert (options.tp, options.pp, options.limit, options.output) == (1, 1, None, "text")
+
+
+def test_typed_options_are_values() -> None:
+    typed = {
+        "inventory": ["a.yml", "b.yml"],
+        "set": ["vllm_port=8001"],
+        "executor": "mp",
+        "limit": ["a,b", "c"],
+        "lock_wait": "2m",
+        "junit": "report.xml",
+        "tags": ["x,y", "z"],
+        "tp": "2",
+    }
+    options = parse_options(Options, "cluster.up", typed)
+    assert options.inventory == ("a.yml", "b.yml")
+    assert options.set_variables == {"vllm_port": 8001, "vllm_executor": "mp"}
+    assert (options.limit, options.lock_wait, options.nodes) == ("a,b,c", 120.0, 2)
+    assert options.junit == Path("report.xml")
+    assert options.selection.tags == {"x", "y", "z"}
+
+
+def test_a_task_has_options_of_its_own() -> None:
+    options = parse_options(LogsOptions, "cluster.logs", {"lines": "5", "follow": True})
+    assert (options.lines, options.follow) == (5, True)
+    assert LogsOptions(task="cluster.logs").lines == 40
+    assert not parse_options(LinkBenchOptions, "links.bench", {"collective": False}).collective
+
+
+@pytest.mark.parametrize("size", [{"tp": "1"}, {"pp": "2"}, {"solo": True}])
+def test_the_whole_cluster_counts_unless_a_size_is_given(size: dict[str, object]) -> None:
+    assert parse_options(Options, "cluster.drift", {}, whole_cluster=True).whole_cluster
+    assert not parse_options(Options, "cluster.drift", size, whole_cluster=True).whole_cluster
+
+
+@pytest.mark.parametrize("typed", [{"recipe": ""}, {"inventory": ["a", ""]}])
+def test_an_empty_option_is_refused(typed: dict[str, object]) -> None:
+    with pytest.raises(UsageError, match="is empty"):
+        parse_options(Options, "cluster.up", typed)
+
+
+def test_groups_name_options_that_exist() -> None:
+    names = [option.name for option in list_options(PrepareOptions, [HOSTS])]
+    assert set(names) == {"inventory", "set", "cluster", "limit", "host", "yes"}
+    with pytest.raises(LookupError, match="has no options nothing"):
+        list_options(Options, [("nothing",)])
+    assert set(SIZE) <= {field.name for field in fields(Options)}

@@ -47,7 +47,7 @@ def _report_down(evidence: Evidence, rail: Rail) -> Verdict:
     else:
         # One port has one cable, so "no cable" by ethtool cannot be true of one rail alone.
         actual = f"no carrier, while {_join_rail_names(twins)} of the same port has one: "
-        actual += "cannot tell cable from driver"
+        actual += "cannot decide between cable and driver"
         fix = f"these decide: ethtool {netdev.name}; sudo dmesg | grep mlx5. Reseat the cable at "
         fix += "both ends, then reboot"
     return error(

@@ -52,7 +52,9 @@ def test_one_rail_of_a_cage_without_a_link() -> None:
     head, peer = pair()
     peer.netdev(P2F1, carrier="0")
     (verdict,) = Cluster(head, peer).found("link.down")
-    assert verdict.seen.startswith(f"no carrier, while {F1} of the same port has one: cannot tell")
+    assert verdict.seen.startswith(
+        f"no carrier, while {F1} of the same port has one: cannot decide"
+    )
     assert "these decide: ethtool" in verdict.fix
 
 

@@ -1,4 +1,4 @@
-"""What templates may call beside what Jinja has: Ansible's most used filters, and quoting."""
+"""Filters and tests for templates in addition to Jinja's: Ansible's common ones, and quoting."""
 
 from __future__ import annotations
 
@@ -51,21 +51,21 @@ def _quote_word(value: Any) -> str:
 
 
 def _escape_comment(value: Any) -> str:
-    """Return text that cannot leave a comment: what ends a line is an escape."""
+    """Return text that cannot leave a comment: line breaks are escaped."""
     return escape_line(str(value))
 
 
 def _check_variable_name(name: Any) -> str:
-    """Return the name of a variable, to stand before ``=`` in a script."""
+    """Return the name of a variable for an assignment in a script; raises TemplateError."""
     if not is_variable_name(name):
-        raise TemplateError(f"{name!r} is no name of a variable")
+        raise TemplateError(f"{name!r} is not a variable name")
     return str(name)
 
 
 def _read_task_flag(result: Any, flag: str) -> bool:
-    """Return whether what a task has registered tells `word` of it."""
+    """Return the flag `flag` of a registered task result."""
     if not isinstance(result, Mapping):
-        raise TypeError(f"this test is for what a task has registered, not for {result!r}")
+        raise TypeError(f"this test needs a registered task result (got {result!r})")
     return bool(result.get(flag))
 
 

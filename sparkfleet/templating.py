@@ -1,7 +1,7 @@
 """Jinja: expressions in inventories and playbooks, and the files under ``templates/``.
 
 A text that is one expression keeps its type (``"{{ port + 1 }}"`` is an integer), any other text
-becomes text, as in ansible-core 2.19. Jinja is imported when the first template is met.
+becomes text, as in ansible-core 2.19. Jinja is imported at the first template.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def render_value(
 ) -> Any:
     """Return `value` with every template inside it rendered.
 
-    Only the variables that a template names are read. Raises `error` at `where` for syntax,
-    undefined variables and whatever else an expression fails with.
+    Only the variables that a template names are read. Raises `error` at `where` for invalid syntax,
+    undefined variables and any other error in an expression.
     """
     if isinstance(value, str) and holds_template(value):
         return _convert_errors(_render_text, value, variables, where=where, error=error)
@@ -64,14 +64,14 @@ def evaluate_expression(
     where: Where | None = None,
     error: type[InputError] = TemplateError,
 ) -> Any:
-    """Return the value of a bare `expression`, as in ``when:``; raises `error` as `render` does."""
+    """Return the value of a bare `expression`, as in ``when:``; errors as in `render_value`."""
     return _convert_errors(_evaluate_compiled, expression, variables, where=where, error=error)
 
 
 def check_templates(
     value: Any, *, where: Where | None, error: type[InputError] = TemplateError
 ) -> None:
-    """Raise `error` where a template inside `value` has wrong syntax, or calls what is unknown."""
+    """Raise `error` for a template inside `value` with invalid syntax or an unknown filter."""
     if isinstance(value, str) and holds_template(value):
         _convert_errors(
             lambda text, _: _compile_template(text), value, {}, where=where, error=error
@@ -86,28 +86,30 @@ def check_templates(
 def check_expression(
     expression: str, *, where: Where | None, error: type[InputError] = TemplateError
 ) -> None:
-    """Raise `error` where a bare `expression` is none."""
+    """Raise `error` for an invalid bare `expression`."""
     _convert_errors(
         lambda text, _: _compile_expression(text), expression, {}, where=where, error=error
     )
 
 
 def render_template(name: str, variables: Mapping[str, Any]) -> str:
-    """Return ``templates/<name>`` rendered; the project's own folder comes before the shipped one.
+    """Return ``templates/<name>`` rendered; the project's own folder is searched first.
 
-    Raises TemplateError where no folder has it, and as `render` does.
+    Raises TemplateError if the file is not found, and as `render_value` does.
     """
     from sparkfleet import resources, spelling  # noqa: PLC0415 - an inventory needs none
 
     path = resources.find_data_file("templates", name)
     if path is None:
         names = list(resources.list_data_files("templates", ".j2"))
-        raise TemplateError(f"no template {name!r}", hint=spelling.suggest_similar(name, names))
+        raise TemplateError(
+            f"template {name!r} not found", hint=spelling.suggest_similar(name, names)
+        )
     return render_file(path, variables)
 
 
 def render_file(path: Path, variables: Mapping[str, Any]) -> str:
-    """Return the file at `path` rendered; raises TemplateError as `render` does."""
+    """Return the file at `path` rendered; raises TemplateError as `render_value` does."""
     text = source.read_source_file(path, error=TemplateError)
     try:
         return _compile_template(text.text).render(_pick_variables(text.text, variables))
@@ -134,7 +136,7 @@ def _convert_errors(
 
 @functools.cache
 def _list_template_errors() -> tuple[type[Exception], ...]:
-    """Return what an expression can fail with: Jinja's errors, and those of the code it calls."""
+    """Return the errors of an expression: Jinja's, and those of the code that it calls."""
     import jinja2  # noqa: PLC0415 - only where there is a template
 
     return (
@@ -159,7 +161,7 @@ def _format_failure(failure: Exception) -> str:
 
 
 def _find_failing_line(failure: Exception) -> int | None:
-    """Return the template's line that failed; Jinja puts it into the syntax error or the trace."""
+    """Return the line of a template that failed, from the syntax error or the traceback."""
     line: int | None = getattr(failure, "lineno", None)
     trace = failure.__traceback__
     while trace is not None:
@@ -180,7 +182,7 @@ def _evaluate_compiled(expression: str, variables: Mapping[str, Any]) -> Any:
     needed = _pick_variables("{{" + expression + "}}", variables)
     value = _compile_expression(expression)(needed)
     if isinstance(value, Iterator):
-        return list(value)  # what `map` and `select` return
+        return list(value)  # `map` and `select` return iterators
     if type(value).__name__.endswith("Undefined"):
         str(value)  # raises the error that says which name is undefined
     return value
@@ -189,7 +191,7 @@ def _evaluate_compiled(expression: str, variables: Mapping[str, Any]) -> Any:
 def _pick_variables(text: str, variables: Mapping[str, Any]) -> dict[str, Any]:
     """Return those of `variables` that `text` names.
 
-    One whose own template fails counts as undefined, so that ``default`` works on it.
+    A variable whose own template fails counts as undefined, so ``default`` works on it.
     """
     picked: dict[str, Any] = {}
     for name in _find_variable_names(text):

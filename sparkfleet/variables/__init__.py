@@ -1,6 +1,6 @@
-"""Every variable that is ours: type, default, meaning; one table, read by checks, help and docs.
+"""The variables of sparkfleet: type, default, meaning; one table for checks, help and docs.
 
-A name in one of our families (`link_*`, `nccl_*`, `ray_*`, `vllm_*`, `weights_*`, `engine*`,
+A name in one of its families (`link_*`, `nccl_*`, `ray_*`, `vllm_*`, `weights_*`, `engine*`,
 `cluster*`, `guard*`) that is not in the table is an error with a suggestion; any other name is
 the user's and passes through.
 """

@@ -1,4 +1,4 @@
-"""Which hosts serve together, and over which links."""
+"""Variables of clusters, links and NCCL."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ ROWS = (
     Variable(
         name="cluster_name",
         kind=Kind.TEXT,
-        help="names the folder on each node, the lock and the receipt",
+        help="name of the folder on each node, of the lock and of the receipt",
         default="default",
     ),
     Variable(
         name="clusters",
         kind=Kind.MAPPING,
         help="several clusters by name: hosts, head, vars, host_vars (docs/inventory.md)",
-        lines=True,  # of the variables inside, each of which is judged as such
+        lines=True,  # checked for each variable inside
     ),
     Variable(
         name="cluster_rank_vars",
         kind=Kind.LIST,
         help="variables by node rank, a list of mappings; the first is for the head",
-        lines=True,  # of the variables inside, each of which is judged as such
+        lines=True,  # checked for each variable inside
     ),
     Variable(
         name="cluster_kernel",
         kind=Kind.TEXT,
-        help="kernel release that every node must run, as `uname -r` tells it; a glob",
+        help="kernel release that every node must run, as in `uname -r`; a glob",
     ),
     Variable(
         name="cluster_driver",
         kind=Kind.TEXT,
-        help="NVIDIA driver that every node must run, as nvidia-smi tells it; a glob",
+        help="NVIDIA driver that every node must run, as in nvidia-smi; a glob",
     ),
     Variable(
         name="link_interfaces",
@@ -46,7 +46,7 @@ ROWS = (
     Variable(
         name="link_rails",
         kind=Kind.INTEGER,
-        help="rails that this host uses on purpose; fewer than it has cabled is then no warning",
+        help="rails that this host uses on purpose; no warning then if more are cabled",
         minimum=1,
         maximum=4,
     ),
@@ -77,8 +77,8 @@ ROWS = (
     Variable(
         name="link_expected_gbps",
         kind=Kind.NUMBER,
-        help="what a cable carries with all its rails at once, Gb/s; unset: link_speed; a rail "
-        "alone is expected to carry 100 of it at most",
+        help="bandwidth of a cable with all its rails, Gb/s; unset: link_speed; a single rail is "
+        "expected to reach at most 100",
         minimum=0.1,
     ),
     Variable(
@@ -102,17 +102,17 @@ ROWS = (
     Variable(
         name="link_control_interface",
         kind=Kind.TEXT,
-        help="netdev on which the nodes of a ring meet; unset: the one wired subnet they all share",
+        help="netdev for the rendezvous of a ring; unset: the wired subnet of all nodes",
     ),
     Variable(
         name="nccl_env",
         kind=Kind.ENVIRONMENT,
-        help="NCCL_* and related variables laid over the computed ones",
+        help="NCCL_* and related variables, which override the computed ones",
     ),
     Variable(
         name="nccl_library",
         kind=Kind.TEXT,
-        help="NCCL of this host that every rank takes instead of the engine's, an absolute path",
+        help="NCCL library of this host to use instead of the engine's, an absolute path",
     ),
     Variable(
         name="nccl_library_sha256",

@@ -1,4 +1,4 @@
-"""What is looked after on each host: its memory, and its GPU's clock."""
+"""Variables for the memory and the GPU clock of each host."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ ROWS = (
     Variable(
         name="guard",
         kind=Kind.FLAG,
-        help="end the ranks of a host that runs out of memory, before SSH to it dies",
+        help="kill the ranks of a host that runs out of memory, before SSH stops responding",
         default=True,
     ),
     Variable(
         name="guard_loading",
         kind=Kind.SIZE,
-        help="MemAvailable below which the guard ends the ranks while they start",
-        default="5GiB",  # COD arms a 5 GiB startup guard, 3 GiB steady: facts 2.4
+        help="MemAvailable below which the guard kills the ranks while they start",
+        default="5GiB",  # as christopherowen/spark-ds41f: 5 GiB at startup, 3 GiB while serving
         minimum=0,
     ),
     Variable(
         name="guard_serving",
         kind=Kind.SIZE,
-        help="MemAvailable below which the guard ends the ranks once they serve",
+        help="MemAvailable below which the guard kills the ranks while they serve",
         default="3GiB",
         minimum=0,
     ),
     Variable(
         name="guard_samples",
         kind=Kind.INTEGER,
-        help="samples in a row, four a second, that must be below before the guard acts",
+        help="consecutive samples, four per second, that must be below the limit",
         default=2,
         minimum=1,
     ),

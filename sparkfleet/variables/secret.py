@@ -1,4 +1,4 @@
-"""Which variables of an environment are secrets, and how the others are shown beside them."""
+"""Secrets in an environment: how to recognize and mask them."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 
 VEIL = "(secret)"
 FROM_FILE = "from_file"
-# What Ansible's sudo plugin reads, the later over the earlier.
+# Variables of Ansible's sudo plugin; later ones override earlier ones.
 SUDO_PASSWORDS = ("ansible_become_password", "ansible_become_pass", "ansible_sudo_pass")
 PASSWORDS = frozenset({*SUDO_PASSWORDS, "ansible_password", "ansible_ssh_pass"})
 NAMES = re.compile(r"(^|_)(TOKEN|KEY|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(_|$)", re.IGNORECASE)
 
 
 def is_secret(name: str, written: Any = None) -> bool:
-    """Whether variable `name` is one, by its name or by how its value is `written`.
+    """Whether variable `name` is a secret, by its name or by its value as `written`.
 
-    What comes from a file or from this machine's environment is nobody else's.
+    A value from a file or from this machine's environment always is one.
     """
     if isinstance(written, str) and "lookup(" in written:
         return True
@@ -34,7 +34,7 @@ def is_file(written: Any) -> bool:
 
 
 def mask_secret(environment: Any, written: Any = None) -> Any:
-    """Return an environment as it may be shown; `written` is the same before it was rendered."""
+    """Return an environment with secrets masked; `written` is the same before rendering."""
     if not isinstance(environment, Mapping):
         return environment
     raw = written if isinstance(written, Mapping) else {}

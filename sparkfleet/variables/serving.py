@@ -1,4 +1,4 @@
-"""Ray and vLLM."""
+"""Variables of Ray and vLLM."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROWS = (
     Variable(
         name="ray_cpus",
         kind=Kind.INTEGER,
-        help="CPUs that Ray may count on a node; 2 keeps it from prestarting one worker a core",
+        help="CPUs of a node in Ray; 2 keeps it from prestarting one worker per core",
         default=2,
         minimum=1,
     ),
@@ -37,33 +37,33 @@ ROWS = (
         help="how long all workers may take to join the head",
         default="2m",
     ),
-    Variable(name="vllm_recipe", kind=Kind.TEXT, help="recipe to serve when none is asked for"),
+    Variable(name="vllm_recipe", kind=Kind.TEXT, help="recipe to serve by default"),
     Variable(name="vllm_model", kind=Kind.TEXT, help="hub id, or a folder under weights_dir"),
     Variable(name="vllm_served_name", kind=Kind.TEXT, help="model name that clients send"),
     port_variable("vllm_port", 8000, "port of the endpoint on the head"),
     Variable(
         name="vllm_executor",
         kind=Kind.TEXT,
-        help="what joins the ranks of several hosts: ray, mp (vLLM's own), or auto (what all have)",
+        help="executor for several hosts: ray, mp (vLLM's own), or auto (the one that all have)",
         default="ray",
         choices=("ray", "mp", "auto"),
     ),
-    port_variable("vllm_master_port", 29501, "port on the head at which the ranks meet (mp)"),
+    port_variable("vllm_master_port", 29501, "rendezvous port on the head (mp)"),
     Variable(
         name="vllm_join_timeout",
         kind=Kind.DURATION,
-        help="how long after the first rank the last one may come to the head (mp)",
+        help="how long after the first rank the last one may connect to the head (mp)",
         default="5m",
     ),
     Variable(
         name="vllm_min_version",
         kind=Kind.TEXT,
-        help="oldest vLLM that knows the model, as `vllm --version` tells it",
+        help="oldest vLLM version that supports the model, as in `vllm --version`",
     ),
     Variable(
         name="vllm_min_transformers",
         kind=Kind.TEXT,
-        help="oldest transformers that knows the model",
+        help="oldest transformers version that supports the model",
     ),
     Variable(
         name="vllm_args",
@@ -75,24 +75,24 @@ ROWS = (
     Variable(
         name="vllm_raw_args",
         kind=Kind.LIST,
-        help="more words of `vllm serve`, as they are, after all others",
+        help="more arguments of `vllm serve`, passed unchanged after all others",
         lines=True,
     ),
     Variable(
         name="vllm_env",
         kind=Kind.ENVIRONMENT,
-        help="environment of every rank; {from_file: PATH} reads a secret from a file here",
+        help="environment of every rank; {from_file: PATH} reads a secret from a local file",
         lines=True,
     ),
     Variable(
         name="vllm_accept",
         kind=Kind.LIST,
-        help="rules of recipes.validate whose findings are told and refuse nothing, by name",
+        help="rules of recipes.validate, by name, whose findings do not stop a start",
     ),
     Variable(
         name="vllm_memory_reserve",
         kind=Kind.SIZE,
-        help="memory of this host that is kept for its other services",
+        help="memory of this host to keep for other services",
         minimum=0,
     ),
     Variable(

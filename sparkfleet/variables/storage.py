@@ -1,4 +1,4 @@
-"""Weights, and what runs on a host."""
+"""Variables of weights and engines."""
 
 from __future__ import annotations
 
@@ -8,75 +8,75 @@ ROWS = (
     Variable(
         name="weights_dir",
         kind=Kind.TEXT,
-        help="where models live on this host, HF_HOME; ~ is expanded there",
+        help="folder of models on this host, HF_HOME; ~ is expanded on the host",
         default="~/vllm",
     ),
     Variable(
         name="cluster_dir",
         kind=Kind.TEXT,
-        help="where locks, scripts, logs and state are on this host, on a disk of its own; unset: "
+        help="folder of locks, scripts, logs and state on a local disk of this host; unset: "
         "weights_dir/.sparkfleet, or ~/.local/state/sparkfleet/clusters where weights_strategy is "
         "shared",
     ),
     Variable(
         name="weights_source",
         kind=Kind.TEXT,
-        help="folder on the control machine to push the model from, instead of the hub",
+        help="folder on the control machine to push the model from, instead of the Hub",
     ),
     Variable(
         name="weights_strategy",
         kind=Kind.TEXT,
-        help="fanout (one node gets the model, the others from it over the fabric), each (every "
-        "node downloads), push (from the control machine to each), shared (one store that all "
-        "mount: only verified), present (only verified)",
+        help="fanout (one node downloads the model, the others copy it over the fabric), each "
+        "(every node downloads it), push (from the control machine to each node), shared (one "
+        "store that all nodes mount: only verified), present (only verified)",
         default="fanout",
         choices=("fanout", "each", "push", "shared", "present"),
     ),
     Variable(
         name="weights_revision",
         kind=Kind.TEXT,
-        help="branch, tag or commit of the model on the Hub; a commit pins it for good",
+        help="branch, tag or commit of the model on the Hub; only a commit pins it",
         default="main",
     ),
     Variable(
         name="weights_allow",
         kind=Kind.LIST,
-        help="patterns of the model's files that are wanted, such as *.safetensors; configs, "
-        "tokenizer, chat template and code come along; unset: all",
+        help="patterns of the model's files to stage, such as *.safetensors; configs, tokenizer, "
+        "chat template and code are always included; unset: all",
     ),
     Variable(
         name="weights_ignore",
         kind=Kind.LIST,
-        help="patterns of the model's files that are not wanted, such as original/*",
+        help="patterns of the model's files to skip, such as original/*",
     ),
     Variable(
         name="weights_drafts",
         kind=Kind.LIST,
-        help="draft models and adapters to stage too: ORG/NAME@COMMIT, or a folder here",
+        help="draft models and adapters to stage as well: ORG/NAME@COMMIT, or a local folder",
     ),
     Variable(
         name="weights_files",
         kind=Kind.LIST,
-        help="files to stage right below weights_dir (parser plugins, chat templates, patches): a "
-        "path here, or ORG/NAME@COMMIT:FILE",
+        help="files to stage directly in weights_dir (parser plugins, chat templates, patches): a "
+        "local path, or ORG/NAME@COMMIT:FILE",
     ),
     Variable(
         name="weights_caches",
         kind=Kind.LIST,
-        help="folders of this host, outside weights_dir, whose files are used where they hold what "
-        "is wanted: linked or copied, not sent; nothing is changed there",
+        help="folders of this host, outside weights_dir, whose matching files are linked or copied "
+        "instead of sent; never changed",
         default=("~/.cache/huggingface",),
     ),
     Variable(
         name="weights_offline",
         kind=Kind.FLAG,
-        help="never ask the Hub: only what is here or on a node counts",
+        help="never connect to the Hub: use only local files and files on nodes",
         default=False,
     ),
     Variable(
         name="engine",
         kind=Kind.TEXT,
-        help="what runs vLLM and Ray; unset: native where engine_venv is set, else docker",
+        help="what runs vLLM and Ray; unset: native if engine_venv is set, else docker",
         choices=("docker", "podman", "native"),
     ),
     Variable(
@@ -92,21 +92,21 @@ ROWS = (
     Variable(
         name="engine_image_source",
         kind=Kind.TEXT,
-        help="copy (one node has or pulls the image, the others get it from there), pull (each "
-        "node pulls), none (it must be there)",
+        help="copy (one node has or pulls the image, the others copy it from there), pull (each "
+        "node pulls it), none (it must be present)",
         default="copy",
         choices=("copy", "pull", "none"),
     ),
     Variable(
         name="engine_pip",
         kind=Kind.LIST,
-        help="packages to add to the image, as pip takes them; makes an image of its own",
+        help="packages to add to the image, in pip's syntax; builds a derived image",
     ),
     Variable(
         name="engine_program",
         kind=Kind.TEXT,
-        help="what serves in the container: vllm (`vllm serve` with vllm_args), or image (the "
-        "image's own program, which vllm_env tells what to serve); image is for one host",
+        help="program that serves in the container: vllm (`vllm serve` with vllm_args), or image "
+        "(the image's own program, configured with vllm_env; one host only)",
         default="vllm",
         choices=("vllm", "image"),
     ),
@@ -118,14 +118,14 @@ ROWS = (
     Variable(
         name="engine_gpus",
         kind=Kind.TEXT,
-        help="how containers get the GPU: all (--gpus all), cdi, none, or auto (what the host has)",
+        help="how containers get the GPU: all (--gpus all), cdi, none, or auto (by the host)",
         default="auto",
         choices=("auto", "all", "cdi", "none"),
     ),
     Variable(
         name="engine_user",
         kind=Kind.TEXT,
-        help="user in the containers: host (the one that logs in), UID:GID; unset: the image's",
+        help="user in the containers: host (the SSH user), or UID:GID; unset: the image's",
     ),
     Variable(
         name="engine_privileged",
@@ -136,7 +136,7 @@ ROWS = (
     Variable(
         name="engine_shm_size",
         kind=Kind.SIZE,
-        help="shared memory of the containers' own; unset: the host's /dev/shm",
+        help="size of the containers' own shared memory; unset: the host's /dev/shm",
         minimum=67108864,
     ),
     Variable(
@@ -148,7 +148,7 @@ ROWS = (
     Variable(
         name="engine_cache_dir",
         kind=Kind.TEXT,
-        help="folder of this host for compiled kernels; on a disk of its own, never shared",
+        help="folder of this host for compiled kernels; on a local disk, never shared",
         default="~/.cache/sparkfleet",
     ),
     Variable(
@@ -160,12 +160,12 @@ ROWS = (
     Variable(
         name="engine_mounts",
         kind=Kind.LIST,
-        help="more of the host in containers: HOST:CONTAINER or HOST:CONTAINER:ro; HOST may be "
-        "a name of weights_files",
+        help="additional mounts in containers: HOST:CONTAINER or HOST:CONTAINER:ro; HOST may be a "
+        "name of weights_files",
     ),
     Variable(
         name="engine_args",
         kind=Kind.LIST,
-        help="more options of `docker run`, one word each, after ours",
+        help="more options of `docker run`, one word each, after those of sparkfleet",
     ),
 )

@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Kind(enum.StrEnum):
-    """What a variable holds."""
+    """Type of a variable's value."""
 
     TEXT = "text"
     INTEGER = "integer"
@@ -23,9 +23,9 @@ class Kind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variable:
-    """A row of the table; `default` None means that the value is computed or not needed.
+    """A row of the table; a `default` of None means computed or not needed.
 
-    Text holds no control characters; where it has `lines`, tabs and line ends are welcome.
+    Text must not contain control characters; with `lines`, tabs and line breaks are allowed.
     """
 
     name: str

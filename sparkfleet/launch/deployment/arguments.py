@@ -19,7 +19,7 @@ def format_vllm_args(args: Mapping[str, Any], *, where: Where | None = None) -> 
 
     A scalar is ``--name value``, a list ``--name a b``, true ``--name``, false ``--no-name``, null
     nothing, ``{repeat: [a, b]}`` is ``--name a --name b``, any other mapping ``--name`` with its
-    JSON. Raises RecipeError for an option that is ours.
+    JSON. Raises RecipeError for an option that sparkfleet sets itself.
     """
     return tuple(
         argument
@@ -29,7 +29,7 @@ def format_vllm_args(args: Mapping[str, Any], *, where: Where | None = None) -> 
 
 
 def check_raw_args(arguments: Sequence[str], *, where: Where | None = None) -> tuple[str, ...]:
-    """Return the words of `vllm_raw_args` as they are; raises RecipeError for one of ours."""
+    """Return `vllm_raw_args` unchanged; raises RecipeError for an option that sparkfleet sets."""
     for argument in arguments:
         if argument.startswith("-"):
             _refuse_owned_option("vllm_raw_args", argument, where)
@@ -54,7 +54,7 @@ def _refuse_owned_option(variable: str, argument: str, where: Where | None) -> N
         raise RecipeError(
             f"{variable}: {argument.partition('=')[0]} is set by sparkfleet itself",
             where=where,
-            hint=f"take it out; this is decided by: {OWNED_OPTIONS[option]}",
+            hint=f"remove it; it is set by: {OWNED_OPTIONS[option]}",
         )
 
 

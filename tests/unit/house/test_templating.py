@@ -154,7 +154,7 @@ def test_the_projects_own_template_comes_before_the_shipped_one(
     (tmp_path / "templates" / "own.j2").write_text("mine {{ x }}\n")
     monkeypatch.chdir(tmp_path)
     assert render_template("own.j2", {"x": 1}) == "mine 1\n"
-    with pytest.raises(TemplateError, match=r"no template 'owm\.j2'"):
+    with pytest.raises(TemplateError, match=r"template 'owm\.j2' not found"):
         render_template("owm.j2", {})
 
 

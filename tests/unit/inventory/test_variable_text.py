@@ -201,7 +201,7 @@ def test_a_comment_is_one_line() -> None:
 def test_a_name_in_a_script_is_one() -> None:
     assert render_value("export {{ name | variable }}=1", {"name": "_A1"}) == "export _A1=1"
     for name in ("A;B", "A\n", "1A", "", 3):
-        with pytest.raises(TemplateError, match="is no name of a variable"):
+        with pytest.raises(TemplateError, match="is not a variable name"):
             render_value("export {{ name | variable }}=1", {"name": name})
 
 

@@ -70,7 +70,7 @@ def test_c32_a_mapping_round_trips_as_json(value: dict[str, object]) -> None:
 
 
 @pytest.mark.parametrize("name", [*OWNED_OPTIONS, "tp", "pp", "tensor_parallel_size", "--port"])
-def test_c34_an_option_that_is_ours_is_refused(name: str) -> None:
+def test_c34_an_option_that_sparkfleet_sets_is_refused(name: str) -> None:
     with pytest.raises(RecipeError, match="set by sparkfleet itself"):
         format_vllm_args({name: 1})
 
@@ -95,7 +95,7 @@ SPELLINGS = (
 
 
 @pytest.mark.parametrize("word", SPELLINGS)
-def test_c34_a_raw_word_that_is_ours_is_refused_in_every_spelling(word: str) -> None:
+def test_c34_a_raw_option_that_sparkfleet_sets_is_refused_in_every_spelling(word: str) -> None:
     with pytest.raises(RecipeError, match="set by sparkfleet itself") as caught:
         check_raw_args(["--enforce-eager", word, "2"])
     assert "secret" not in str(caught.value)

@@ -1,4 +1,4 @@
-"""What of a host's memory is not the model's, as verdicts on recorded outputs."""
+"""Memory used outside the model, as verdicts on recorded outputs."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_an_idle_spark_costs_nothing() -> None:
     assert _found(_facts()) == {}
 
 
-def test_a_desktop_is_told_with_what_it_holds_of_the_gpu() -> None:
+def test_a_desktop_is_reported_with_its_gpu_memory() -> None:
     spark = gb10.pair()[0].text(
         GPU_TABLE, output("nvidia-smi.desktop-session-running-580.159.03.txt")
     )
@@ -61,14 +61,14 @@ def test_a_desktop_is_told_with_what_it_holds_of_the_gpu() -> None:
     assert "isolate multi-user.target" in verdict.fix
 
 
-def test_a_login_screen_that_nobody_uses_is_no_warning() -> None:
+def test_an_idle_login_screen_gives_no_warning() -> None:
     spark = gb10.pair()[0].text(GPU_TABLE, output("nvidia-smi.good-idle-580.142.txt"))
     verdict = _found(replace(spark.facts(), memory=IDLE))["host.desktop"]
     assert verdict.severity is Severity.INFO
     assert verdict.seen == "0.0 GiB on the GPU: Xorg, gnome-shell"
 
 
-def test_swap_in_use_is_told() -> None:
+def test_swap_in_use_is_reported() -> None:
     serving = replace(IDLE, swap_free=15 * GIB - int(4.8 * GIB))
     assert _found(_facts(serving))["host.swap"].seen == "4.8 GiB"
     assert "host.swap" not in _found(_facts(replace(IDLE, swap_free=IDLE.swap_total - 1000)))
@@ -83,7 +83,7 @@ def test_too_little_for_the_guard_refuses_before_anything_stops() -> None:
     assert "host.memory" not in _found(_facts(short), guard_loading="2GiB")
 
 
-def test_the_memory_of_what_serves_now_is_no_cost() -> None:
+def test_the_memory_of_the_running_deployment_does_not_count() -> None:
     short = replace(IDLE, free=GIB, available=4 * GIB, swap_free=GIB)
     serving = replace(SURVEY, processes=({"pid": 1, "began": 1, "command": "vllm"},))
     assert _found(_facts(short), serving) == {}

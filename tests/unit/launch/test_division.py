@@ -47,7 +47,7 @@ def test_a_refusal_says_which_sizes_there_are() -> None:
     assert verdict.fix == "use --tp 1, 2, 3, 4, or --pp, which divides the layers"
 
 
-def test_copies_of_kv_heads_are_told_with_what_they_cost() -> None:
+def test_copies_of_kv_heads_are_reported_with_their_cost() -> None:
     assert (
         "2 ranks hold the same KV cache" in _judged(4, heads=8, kv_heads=2)["model.kv_heads"].seen
     )
@@ -63,6 +63,6 @@ def test_every_stage_needs_a_layer() -> None:
     assert _judged(1, 3, layers=2)["model.layers"].fix == "use --pp 2 or less"
 
 
-def test_what_the_file_does_not_tell_is_said_and_refuses_nothing() -> None:
+def test_what_the_file_lacks_is_reported_and_refuses_nothing() -> None:
     (verdict,) = _judged(2).values()
     assert (verdict.severity, verdict.seen[:8]) == (INFO, "unknown:")

@@ -83,7 +83,7 @@ def test_weights_are_read_only_and_caches_are_the_hosts_own() -> None:
     assert "readonly" not in option(words(engine_weights_readonly=False), "mount")[2]
 
 
-def test_the_server_shares_processes_memory_and_sockets_with_ray_beside_it() -> None:
+def test_the_server_shares_processes_memory_and_sockets_with_ray() -> None:
     ray = words("ray", group=True)
     serve = words("serve", group=True)
     assert "--init" in ray
@@ -103,7 +103,7 @@ def test_shared_memory_of_their_own_is_still_shared_between_the_containers() -> 
     assert option(words("serve", engine_shm_size=size), "shm-size") == ["17179869184"]
 
 
-def test_options_of_the_recipe_stand_before_the_image_and_ours_cannot_follow_it() -> None:
+def test_options_of_the_recipe_come_before_the_image() -> None:
     run = words(
         engine_args=["--cpuset-cpus=0-9"],
         engine_memory="110GiB",
@@ -137,7 +137,7 @@ def test_more_of_the_host_can_be_mounted(text: str, mount: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["here", "a:/b", "/a:b", "/a:/b:rw,z"])
-def test_what_is_no_mount_is_refused_with_the_form_of_one(text: str) -> None:
+def test_an_invalid_mount_is_refused_with_the_valid_form(text: str) -> None:
     with pytest.raises(InventoryError, match="invalid mount") as caught:
         engine(engine_mounts=[text])
     assert caught.value.hint is not None
@@ -168,7 +168,7 @@ def test_the_models_folder_can_be_named_in_options_and_environment() -> None:
     assert "export MODEL_PATH=/models/org/model\n" in files["nccl.env"]
 
 
-def test_an_images_own_program_can_serve_and_is_told_by_its_environment() -> None:
+def test_an_images_own_program_can_serve_and_is_configured_by_its_environment() -> None:
     image = replace(WITH_IMAGE, program=("/entrypoint.sh", "serve"))
     own = engine(seen=survey(image=image), engine_program="image")
     assert own.own_program == ("/entrypoint.sh", "serve")
@@ -182,7 +182,7 @@ def test_an_images_own_program_can_serve_and_is_told_by_its_environment() -> Non
         ({}, "has no entrypoint or command"),
     ],
 )
-def test_an_images_own_program_that_cannot_be_told_or_run_is_refused(
+def test_an_images_own_program_that_cannot_be_configured_or_run_is_refused(
     variables: dict[str, Any], told: str
 ) -> None:
     with pytest.raises(InventoryError, match=told):
@@ -285,7 +285,7 @@ def test_a_mod_that_is_not_there_is_an_error_before_anything_starts(tmp_path: Pa
         deployed(engine_mods=[str(tmp_path / "empty")])
 
 
-def test_a_file_option_that_nobody_declares_is_refused() -> None:
+def test_a_file_option_that_is_not_declared_is_refused() -> None:
     with pytest.raises(RecipeError, match="which weights_files does not declare"):
         deployed(vllm_args={"chat-template": "unsloth.jinja"})
     inline = deployed(vllm_args={"chat-template": "{{ messages }}"})[1]["spark-1"]

@@ -39,7 +39,7 @@ def test_a_healthy_host_passes() -> None:
     }
 
 
-def test_the_gpu_that_a_reload_of_systemd_takes_away_is_told() -> None:
+def test_the_gpu_that_a_reload_of_systemd_removes_is_reported() -> None:
     assert "daemon-reload" in _checks()["engine.cgroups"].seen
     assert "engine.cgroups" not in _checks(engine_gpus="cdi")
     assert "engine.cgroups" not in _checks(replace(DOCKER, cgroups="cgroupfs"))
@@ -72,7 +72,7 @@ def test_no_way_to_the_gpu_is_refused_and_none_wanted_is_not() -> None:
     assert "nvidia-ctk cdi generate" in podman.fix
 
 
-def test_a_user_who_can_read_nothing_of_ours_is_a_warning() -> None:
+def test_a_user_who_cannot_read_the_files_is_a_warning() -> None:
     assert _checks(engine_user="65534:65534")["engine.user"].severity is Severity.WARNING
     assert "engine.user" not in _checks(engine_user="host")
 
@@ -86,7 +86,7 @@ def _refused(**changes: Any) -> dict[str, Verdict]:
     return {f"{one.check} {one.host}": one for one in verdicts if one.refuses}
 
 
-def test_a_port_that_root_holds_is_ours_while_our_containers_run() -> None:
+def test_a_port_that_root_holds_is_accepted_while_our_containers_run() -> None:
     hidden = (Listener(address=IPv4Address("127.0.0.1"), port=8000),)
     assert list(_refused(listeners=hidden)) == ["host.port spark-1"]
     ours = ({"id": "1", "role": "serve"},)

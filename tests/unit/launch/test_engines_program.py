@@ -33,18 +33,18 @@ def _ask(root: Path, deed: str, cli: str, **more: Any) -> dict[str, Any]:
     )
 
 
-def test_an_engine_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_missing_engine_is_reported(tmp_path: Path) -> None:
     found = _ask(tmp_path, "survey", "no-such-engine")
     assert found["daemon"] == {"error": "no-such-engine is not installed"}
     assert (found["containers"], found["processes"]) == ([], [])
 
 
-def test_a_user_outside_the_group_is_told_in_the_engines_own_words(tmp_path: Path) -> None:
+def test_a_user_outside_the_group_is_reported_in_the_engines_own_words(tmp_path: Path) -> None:
     cli = _engine(tmp_path, f"echo '{DENIED}' >&2; exit 1")
     assert DENIED in _ask(tmp_path, "survey", cli)["daemon"]["error"]
 
 
-def test_an_engine_whose_daemon_answers_with_errors_is_told(tmp_path: Path) -> None:
+def test_an_engine_whose_daemon_answers_with_errors_is_reported(tmp_path: Path) -> None:
     cli = _engine(tmp_path, "echo '" + json.dumps({"ServerErrors": ["Cannot connect"]}) + "'")
     assert "Cannot connect" in _ask(tmp_path, "survey", cli)["daemon"]["error"]
 
@@ -70,7 +70,7 @@ def test_a_container_that_cannot_be_removed_is_an_error(tmp_path: Path) -> None:
         _ask(tmp_path, "stop", _engine(tmp_path, script))
 
 
-def test_one_that_goes_while_we_look_is_no_error(tmp_path: Path) -> None:
+def test_one_that_vanishes_while_we_look_gives_no_error(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     script = f"""case $1 in
 ps) [ -e {gone} ] || echo c1 ;;
@@ -79,7 +79,7 @@ esac"""
     assert _ask(tmp_path, "stop", _engine(tmp_path, script)) == {"stopped": []}
 
 
-def test_files_of_mods_are_part_of_what_is_there(tmp_path: Path) -> None:
+def test_files_of_mods_are_part_of_the_survey(tmp_path: Path) -> None:
     folder = tmp_path / "t"
     (folder / "mods/01-a").mkdir(parents=True)
     (folder / "mods/01-a/run.sh").write_text("true\n")

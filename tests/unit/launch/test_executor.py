@@ -1,4 +1,4 @@
-"""What joins the ranks: as asked for, or what every host has."""
+"""Choice of the executor: as configured, or the one that every host has."""
 
 from __future__ import annotations
 

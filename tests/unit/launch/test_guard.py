@@ -1,4 +1,4 @@
-"""The memory guard, run for real on this machine: it outlives its start and ends only what is ours.
+"""The memory guard, run for real on this machine: it outlives its start and kills only its cluster.
 
 Instead of taking the memory away, these tests ask for more than any machine has.
 """
@@ -161,7 +161,7 @@ def test_a_second_guard_takes_the_place_of_the_first(node: Node) -> None:
     assert _lives(second)
 
 
-def test_a_guard_is_no_process_of_the_deployment(node: Node) -> None:
+def test_a_guard_does_not_count_as_a_process_of_the_deployment(node: Node) -> None:
     node.arm()
     more: dict[str, Any] = {"do": "survey", "files": [], "venv": None}
     assert node.link.run_program("deployment/processes", {**node.place, **more})["processes"] == []
@@ -208,7 +208,7 @@ def test_a_reason_names_who_held_memory_of_the_gpu_where_that_is_known() -> None
 
 
 @pytest.mark.parametrize("text", [None, "", "{", "null"])
-def test_a_file_that_is_no_whole_one_tells_of_no_guard(text: str | None) -> None:
+def test_an_incomplete_file_gives_no_guard(text: str | None) -> None:
     assert memory_guard.parse_guard(text) is None
 
 

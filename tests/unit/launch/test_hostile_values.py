@@ -77,7 +77,7 @@ done
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """Where a text is put: into the value or a key of a variable, or another name."""
+    """Position of a text: the value or a key of a variable, or another name."""
 
     label: str
     variables: Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""Who gets an image from where, and what is found inside."""
+"""Distribution of images, and the checks of their contents."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _own(**variables: Any) -> Mapping[str, Settings]:
     return {name: settings(name, **variables) for name in NAMES}
 
 
-def test_with_copy_the_head_alone_pulls_what_nobody_has() -> None:
+def test_with_copy_the_head_alone_pulls_a_missing_image() -> None:
     found = plan.plan_acquisition(_fleet(BARE, BARE, BARE), _own())
     assert found == {"spark-1": AcquirePlan(pull=True), "spark-2": NOTHING, "spark-3": NOTHING}
     assert plan.plan_acquisition(_fleet(BARE, HAS), _own())["spark-1"] == NOTHING
@@ -43,7 +43,7 @@ def test_with_pull_each_host_pulls_what_it_lacks() -> None:
     assert found == {"spark-1": NOTHING, "spark-2": AcquirePlan(pull=True)}
 
 
-def test_with_none_nobody_pulls_and_absence_is_an_error() -> None:
+def test_with_none_no_host_pulls_and_absence_is_an_error() -> None:
     own = _own(engine_image_source="none")
     fleet = _fleet(HAS, BARE)
     assert set(plan.plan_acquisition(fleet, own).values()) == {NOTHING}
@@ -129,7 +129,7 @@ def _with(**changes: Any) -> ContainerImage:
     return replace(WITH_IMAGE, probe=replace(PROBE, **changes))
 
 
-def test_a_good_image_passes_and_one_that_nobody_saw_says_nothing() -> None:
+def test_a_good_image_passes_and_an_uninspected_one_gives_no_verdicts() -> None:
     assert {one.severity for one in _inside().values()} == {Severity.OK}
     assert _inside(replace(WITH_IMAGE, probe=None)) == {}
 
@@ -146,7 +146,7 @@ def test_the_executor_without_ray_needs_a_vllm_that_spans_nodes() -> None:
     }
 
 
-def test_an_image_without_vllm_is_no_engine() -> None:
+def test_an_image_without_vllm_is_refused() -> None:
     assert _inside(_with(programs=("ray",)))["engine.vllm"].refuses
 
 

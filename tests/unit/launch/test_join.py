@@ -22,7 +22,7 @@ def test_c23_two_gpus_on_one_node_are_no_group() -> None:
     assert "192.168.100.10 (2 GPUs)" in text
 
 
-def test_c23_a_node_without_a_gpu_is_told_apart() -> None:
+def test_c23_a_node_without_a_gpu_has_its_own_message() -> None:
     text = check_ray_nodes({"192.168.100.10": 1.0, "192.168.100.11": 0}, WANTED)
     assert text == "spark-02 (192.168.100.11) joined Ray without a GPU"
 

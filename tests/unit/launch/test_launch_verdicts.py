@@ -1,4 +1,4 @@
-"""What preflight refuses, and when a deployment has to be started."""
+"""Verdicts of the preflight, and when a deployment has to be started."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_two_equal_healthy_hosts_pass() -> None:
     assert _judge(dict.fromkeys(NAMES, _survey())) == {}
 
 
-def test_a_missing_environment_is_told_apart_from_a_missing_package() -> None:
+def test_a_missing_environment_differs_from_a_missing_package() -> None:
     bare = {"path": "/v", "exists": True}
     nothing = {"path": "/v", "exists": False}
     refused = _judge({"spark-1": _survey(engine=bare), "spark-2": _survey(engine=nothing)})
@@ -73,7 +73,7 @@ def test_versions_that_differ_between_hosts_refuse() -> None:
 
 
 @pytest.mark.parametrize(("pid", "refuses"), [(42, False), (77, True), (None, True)])
-def test_a_port_refuses_unless_its_holder_is_ours(pid: int | None, refuses: bool) -> None:  # noqa: FBT001
+def test_a_port_refuses_unless_the_deployment_holds_it(pid: int | None, refuses: bool) -> None:  # noqa: FBT001
     ours = _survey(hash="h", processes=({"pid": 42, "began": 1, "command": "vllm"},))
     held = Listener(address=ip_address("127.0.0.1"), port=8000, pid=pid, name="nginx")
     refused = _judge({"spark-1": ours, "spark-2": _survey()}, listeners=(held,))
@@ -87,7 +87,7 @@ def test_what_runs_with_our_label_and_no_record_refuses() -> None:
     assert "cluster.down" in refused["host.orphans spark-1"].fix
 
 
-def test_a_survey_tells_which_roles_died() -> None:
+def test_a_survey_shows_which_roles_died() -> None:
     role = {"pid": 7, "began": 100, "script": "ray-head.sh"}
     answer = {
         "home": "/h",

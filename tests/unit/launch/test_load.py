@@ -1,4 +1,4 @@
-"""What vLLM's counters say, from those of vLLM 0.32 as recorded."""
+"""Load from vLLM's counters, as recorded with vLLM 0.32."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def look(port: int, tmp_path: Path) -> Vitals:
 def test_recorded_counters_are_read(port: int, tmp_path: Path) -> None:
     seen = look(port, tmp_path)
     assert seen.health
-    assert seen.load is None  # one look tells no rate
+    assert seen.load is None  # one sample gives no rate
     (sample,) = seen.samples
     assert {name: value for name, value in sample.items() if name != "at"} == {
         "vllm:generation_tokens_total": 30.0,

@@ -35,7 +35,7 @@ def _tool(folder: Path, name: str, script: str) -> None:
     path.chmod(0o755)
 
 
-def test_a_look_tells_what_is_available_and_who_holds_the_gpu(
+def test_a_look_shows_available_memory_and_gpu_processes(
     link: LocalConnection, tools: Path
 ) -> None:
     _tool(tools, "nvidia-smi", "echo '168864, 24420'; echo '169094, [N/A]'")
@@ -62,7 +62,7 @@ def test_memory_of_a_process_that_lives_on_is_not_waited_for(
     assert page_cache.check_reclaimed_memory("here", returned).severity is Severity.OK
 
 
-def test_memory_that_does_not_come_back_is_told_after_a_bounded_wait(
+def test_memory_that_does_not_come_back_is_reported_after_a_bounded_wait(
     link: LocalConnection, tools: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(page_cache, "PATIENCE", 0.3)
@@ -78,7 +78,7 @@ def test_memory_that_does_not_come_back_is_told_after_a_bounded_wait(
     assert "reboot" in verdict.fix
 
 
-def test_memory_that_came_back_is_told_at_once(link: LocalConnection, tools: Path) -> None:
+def test_memory_that_came_back_is_reported_at_once(link: LocalConnection, tools: Path) -> None:
     _tool(tools, "nvidia-smi", "true")
     before = page_cache.inspect_memory(link)
     before |= {"available": before["available"] - 4 * GIB, "gpu": {"7": GIB}}
@@ -97,7 +97,7 @@ def test_the_page_cache_is_emptied_by_the_documented_command(
     assert (tools / "words").read_text().splitlines() == ["-n", "sh", "-c", documented]
 
 
-def test_a_user_who_may_not_is_told_what_to_do(link: LocalConnection, tools: Path) -> None:
+def test_a_user_who_may_not_gets_a_hint(link: LocalConnection, tools: Path) -> None:
     _tool(tools, "sudo", "echo 'sudo: a password is required' >&2; exit 1")
     with pytest.raises(CommandError, match="sudo -n: sudo: a password is required") as caught:
         page_cache.drop_caches(link)

@@ -83,12 +83,12 @@ def parsed(line: str) -> Milestone:
 
 
 @pytest.mark.parametrize("name", sorted(GOLDEN))
-def test_a_recorded_log_tells_its_phases_in_order(name: str) -> None:
+def test_a_recorded_log_shows_its_phases_in_order(name: str) -> None:
     assert phases(recorded(name)) == GOLDEN[name]
 
 
 @pytest.mark.parametrize("name", sorted(SEATS))
-def test_a_recorded_log_tells_where_each_rank_runs(name: str) -> None:
+def test_a_recorded_log_shows_where_each_rank_runs(name: str) -> None:
     assert seats(recorded(name)) == SEATS[name]
 
 
@@ -140,7 +140,7 @@ def test_a_progress_bar_counts_the_shards_of_its_rank() -> None:
     assert str(found) == "loading shard 2 of 5"
 
 
-def test_the_last_redraw_of_a_progress_bar_stands() -> None:
+def test_the_last_redraw_of_a_progress_bar_counts() -> None:
     bar = "Loading safetensors checkpoint shards: {}% Completed | {}/2 [00:00<?, ?it/s]"
     line = "(Worker_TP0 pid=9) \r" + bar.format("  0", 0) + "\r" + bar.format(" 50", 1) + "\r"
     assert str(parsed(line)) == "loading shard 1 of 2"

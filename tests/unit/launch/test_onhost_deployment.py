@@ -110,7 +110,7 @@ def test_a_started_role_is_recorded_and_seen(node: Node) -> None:
     assert [process["pid"] for process in seen["processes"]] == [pid]
 
 
-def test_a_script_that_ends_at_once_is_told_with_its_status(node: Node) -> None:
+def test_a_script_that_exits_at_once_is_reported_with_its_status(node: Node) -> None:
     with pytest.raises(CommandError, match="serve ended at once, with status 3"):
         node.start("serve", "echo no such model; exit 3\n")
     assert (node.folder / "logs" / "serve.log").read_text() == "no such model\n"
@@ -140,7 +140,7 @@ def test_a_labelled_process_in_a_session_of_its_own_is_stopped_too(node: Node) -
     assert orphan.wait(5) == -signal.SIGTERM
 
 
-def test_what_is_not_ours_is_never_signalled(node: Node) -> None:
+def test_other_processes_are_never_signalled(node: Node) -> None:
     others = [
         subprocess.Popen(["sleep", "60"], env={**os.environ, "SPARKFLEET_CLUSTER": "other"}),
         subprocess.Popen(["sleep", "60"]),

@@ -12,7 +12,7 @@ def test_a_host_with_everything_is_ready() -> None:
     assert format_time_to_ready("two", {"one": survey(), "two": survey()}, 0) == "ready"
 
 
-def test_what_has_to_be_moved_is_told_with_the_time_that_it_takes() -> None:
+def test_what_has_to_be_moved_is_shown_with_its_time() -> None:
     both = {"one": survey(), "two": survey(image=None)}
     assert format_time_to_ready("one", both, 0) == "ready"
     assert format_time_to_ready("two", both, 0) == "slow: 20 GB to move, about 1 min at 400 MB/s"
@@ -28,7 +28,7 @@ def test_another_image_than_the_first_ones_has_to_be_moved() -> None:
     )
 
 
-def test_an_image_that_nobody_has_is_told_without_a_size() -> None:
+def test_an_image_that_no_host_has_is_shown_without_a_size() -> None:
     nobody = {"one": survey(image=None), "two": survey(image=None)}
     assert format_time_to_ready("one", nobody, 0) == "slow: an image to pull or build"
     assert "1.0 GB to move" in format_time_to_ready("one", nobody, 10**9)

@@ -29,7 +29,7 @@ def test_a_group_that_formed_has_nothing_wrong() -> None:
     assert [made.find_problem(host, 10_000) for host in HOSTS] == ["", ""]
 
 
-def test_before_any_rank_came_silence_is_no_failure() -> None:
+def test_before_any_rank_connected_silence_does_not_fail() -> None:
     made = _heard(("spark-1", _until(HEAD, "world_size=2 rank=0"), 10))
     assert made.find_problem("spark-1", 10_000) == ""
 
@@ -42,7 +42,7 @@ def test_the_rank_that_did_not_come_is_named_not_the_one_that_waits() -> None:
     assert made.find_problem("spark-2", 311) == ""
 
 
-def test_ranks_that_came_and_form_no_group_are_told_apart() -> None:
+def test_ranks_that_connected_and_form_no_group_have_their_own_message() -> None:
     logs = (("spark-2", WORKER, 10), ("spark-1", HEAD, 100))
     made = _heard(*((host, _until(lines, "is assigned"), now) for host, lines, now in logs))
     assert made.find_problem("spark-1", 399) == ""

@@ -44,7 +44,7 @@ def test_a_file_of_this_machine_gives_the_value(file: str) -> None:
         assert not [text for text in others if "s3cr" in text]
 
 
-def test_a_file_that_is_not_there_is_told_before_any_host_is_asked(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported_before_any_host_is_asked(tmp_path: Path) -> None:
     own = settings(vllm_env={"HF_TOKEN": {"from_file": str(tmp_path / "absent")}})
     with pytest.raises(InventoryError, match=r"HF_TOKEN is to come from .*absent: No such file"):
         check_engine_settings(own)
@@ -108,7 +108,7 @@ def test_a_complaint_about_an_environment_shows_no_secret() -> None:
 
 
 class Endpoint(http.server.BaseHTTPRequestHandler):
-    """Answers who brings the key."""
+    """Answers requests that carry the key."""
 
     def _answer(self) -> None:
         right = self.headers["Authorization"] == f"Bearer {SECRET}"
@@ -132,7 +132,7 @@ def port() -> Iterator[int]:
         server.shutdown()
 
 
-def test_the_smoke_prompt_brings_the_key_from_the_hosts_file(
+def test_the_smoke_prompt_uses_the_key_from_the_hosts_file(
     port: int, tmp_path: Path, file: str
 ) -> None:
     env = tmp_path / "nccl.env"

@@ -1,4 +1,4 @@
-"""What a cluster serves is what its hosts have written down."""
+"""The served model is the one recorded on the hosts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def survey(**fields: Any) -> Survey:
     return Survey(**(empty | default | fields))
 
 
-def test_the_host_of_rank_0_tells_the_endpoint_and_its_options() -> None:
+def test_the_host_of_rank_0_has_the_endpoint_and_its_options() -> None:
     found = find_served_model(HOSTS, {"a": survey(), "b": survey(files={"vllm-serve.sh": SCRIPT})})
     assert (found.head.name, found.endpoint.port, found.endpoint.folder) == ("b", 8001, "/f")
     assert found.options["tool-call-parser"] == "hermes"

@@ -32,7 +32,7 @@ def _host(name: str = "spark-01", **variables: str) -> Host:
         ({"cluster_dir": "/own"}, "/own"),
     ],
 )
-def test_what_is_ours_is_beside_the_weights_of_a_host_alone(
+def test_cluster_files_are_next_to_the_weights_of_a_host_alone(
     variables: dict[str, str], folder: str
 ) -> None:
     assert Settings(host=_host(**variables)).cluster_dir == folder
@@ -54,7 +54,7 @@ def test_each_host_proves_the_store_once_and_nothing_is_written_there(
 
 
 @pytest.mark.parametrize("line", ["weights_strategy: shared", "cluster_dir: /own"])
-def test_a_recipe_does_not_say_where_hosts_keep_what_is_ours(tmp_path: Path, line: str) -> None:
+def test_a_recipe_cannot_set_where_hosts_keep_cluster_files(tmp_path: Path, line: str) -> None:
     path = tmp_path / "r.yml"
     path.write_text(f"vllm_model: m\ndescription: d\nsource: s\n{line}\n")
     with pytest.raises(RecipeError, match="is about the hosts") as refusal:

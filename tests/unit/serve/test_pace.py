@@ -1,4 +1,4 @@
-"""How fast bytes move, and how long the rest takes, on a terminal and in plain lines."""
+"""Transfer rate and remaining time, on a terminal and in plain lines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sparkfleet.report.text import TextReporter
 
 
 class Clock:
-    """A clock that stands until it is moved."""
+    """A clock that moves only when a test moves it."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -44,11 +44,11 @@ def test_the_first_look_knows_no_rate() -> None:
     assert _told((0, 0)) == "gemma: 0 B of 10 GB"
 
 
-def test_rate_and_time_left_are_told() -> None:
+def test_rate_and_time_left_are_shown() -> None:
     assert _told((0, 0), (2, 2 * 10**9)) == "gemma: 2.0 GB of 10 GB, 1000 MB/s, 8 s left"
 
 
-def test_without_an_end_only_the_rate_is_told() -> None:
+def test_without_an_end_only_the_rate_is_shown() -> None:
     assert _told((0, 0), (2, 10**9), total=None) == "gemma: 1.0 GB, 500 MB/s"
 
 
@@ -107,7 +107,7 @@ def test_plain_lines_of_other_work_are_never_left_out(
     assert len(lines()) == 5
 
 
-def test_a_terminal_counts_steps_and_tells_bytes_in_words() -> None:
+def test_a_terminal_counts_steps_and_shows_bytes_in_words() -> None:
     stream = io.StringIO()
     screen = TerminalScreen(Console(file=stream, force_terminal=True, width=100))
     screen.progress(Progress(host="a", text="shards", done=1, total=4))

@@ -1,4 +1,4 @@
-"""What the endpoint replied, as vLLM 0.32 was recorded, and as its releases differ."""
+"""Replies of the endpoint, as recorded with vLLM 0.32, and as its releases differ."""
 
 from __future__ import annotations
 

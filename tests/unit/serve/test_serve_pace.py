@@ -1,4 +1,4 @@
-"""How fast requests were answered, and what of that is held against published figures."""
+"""Throughput of requests, and its comparison with published figures."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_what_was_not_asked_for_is_made_to_fit() -> None:
         parse_options(ServeBenchOptions, "serve.bench", {"requests": "many"})
 
 
-def test_tokens_of_others_are_told_apart() -> None:
+def test_tokens_of_others_are_reported_separately() -> None:
     name = "vllm:generation_tokens_total"
     assert count_foreign_tokens({"at": 0.0, name: 100.0}, {"at": 1.0, name: 260.0}, 128) == 32
     assert count_foreign_tokens({"at": 0.0, name: 100.0}, {"at": 1.0, name: 228.0}, 128) == 0

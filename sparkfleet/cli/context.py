@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sparkfleet.cli import defaults
+from sparkfleet.cli.connection_checks import check_ssh_options
 from sparkfleet.cli.options import Options
 from sparkfleet.cli.views.screen import create_screen
-from sparkfleet.errors import InputError, InventoryError, Problem, UsageError
+from sparkfleet.errors import UsageError
 from sparkfleet.inventory.clusters import choose_cluster, read_cluster_definitions
 from sparkfleet.inventory.loading import load_inventory
-from sparkfleet.inventory.passwords import read_sudo_password
 from sparkfleet.inventory.patterns import select_hosts
 from sparkfleet.model import Cluster, Host, Inventory
 from sparkfleet.recipes.recipe import Recipe, load_recipe
 from sparkfleet.recipes.settings import overlay_recipe
 from sparkfleet.remote.open import open_connection
 from sparkfleet.remote.pool import ConnectionPool
-from sparkfleet.remote.ssh_config import complete_ssh_options
-from sparkfleet.remote.ssh_options import parse_ssh_options
 from sparkfleet.report.events import RunStarted
 from sparkfleet.report.text import TextReporter
 from sparkfleet.resources import format_path
@@ -96,32 +93,6 @@ def _load_chosen_recipe(options: Options, head: Host, *, needed: bool) -> Recipe
     return load_recipe(defaults.choose_recipe_name(options.recipe, head))
 
 
-def check_ssh_options(hosts: Iterable[Host]) -> None:
-    """Raise InventoryError with everything that SSH could not use, here or in its configuration."""
-    problems: dict[Problem, None] = {}
-    for host in hosts:
-        try:
-            options = parse_ssh_options(host)
-            if host.get("ansible_connection") != "local":
-                complete_ssh_options(options)
-        except InputError as error:
-            problems |= dict.fromkeys(error.problems)
-    if problems:
-        raise InventoryError.of(list(problems))
-
-
-def check_sudo_passwords(hosts: Iterable[Host]) -> None:
-    """Raise InventoryError with every password for sudo that cannot be had, or that others see."""
-    problems: dict[Problem, None] = {}
-    for host in hosts:
-        try:
-            read_sudo_password(host.vars)
-        except InventoryError as error:
-            problems |= dict.fromkeys(error.problems)
-    if problems:
-        raise InventoryError.of(list(problems))
-
-
 def check_tp(tp: int, recipe: Recipe, *, pp: int = 1) -> None:
     """Raise UsageError where the recipe is not for that many Sparks."""
     if recipe.tp_min is not None and tp * pp < recipe.tp_min:
@@ -165,7 +136,7 @@ def _trim_cluster(cluster: Cluster, options: Options, recipe: Recipe) -> Cluster
 def print_run_started(options: Options, context: CommandContext) -> None:
     """Print the first line of output, but where it is JSON."""
     if options.output == "text":
-        TextReporter(create_screen(sys.stdout)).handle(build_run_started(options, context))
+        TextReporter(create_screen()).handle(build_run_started(options, context))
 
 
 def build_run_started(options: Options, context: CommandContext) -> RunStarted:

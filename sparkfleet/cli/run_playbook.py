@@ -12,11 +12,10 @@ from pathlib import Path
 from sparkfleet.actions.run_context import RunContext, RunOptions
 from sparkfleet.cli import prompt
 from sparkfleet.cli.cluster import unreachable
+from sparkfleet.cli.connection_checks import check_ssh_options, check_sudo_passwords
 from sparkfleet.cli.context import (
     CommandContext,
     build_run_started,
-    check_ssh_options,
-    check_sudo_passwords,
     check_tp,
     open_pool,
     resolve_context,

@@ -24,9 +24,6 @@ from sparkfleet.launch.endpoint.throughput import (
     compute_throughput,
     find_published_speeds,
 )
-from sparkfleet.launch.host import processes
-from sparkfleet.launch.host.vitals import query_vitals
-from sparkfleet.recipes.settings import Settings
 from sparkfleet.vllm.metrics import Sample, count_cached_tokens, count_foreign_tokens
 
 REQUESTS = 4
@@ -134,10 +131,8 @@ class BenchRunner:
         return replies
 
     def _sample(self) -> Sample | None:
-        connection, cluster = self.session.connection, self.session.context.cluster.name
-        place = processes.locate_deployment(Settings(host=connection.host), cluster)
-        port = self.session.served.about.port
-        return next(iter(query_vitals(connection, place, port=port, samples=1).samples), None)
+        vitals = self.session.query_vitals(self.session.connection, samples=1)
+        return next(iter(vitals.samples), None)
 
 
 def run_bench(options: ServeBenchOptions) -> int:

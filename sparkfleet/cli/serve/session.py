@@ -12,7 +12,9 @@ from sparkfleet.cli.views.screen import print_lines
 from sparkfleet.door import command_name
 from sparkfleet.errors import LaunchError, RecipeError
 from sparkfleet.launch.endpoint.served_model import ServedModel, find_served_model
+from sparkfleet.launch.host.processes import locate_deployment
 from sparkfleet.launch.host.survey import survey_host
+from sparkfleet.launch.host.vitals import Vitals, query_vitals
 from sparkfleet.model import Host
 from sparkfleet.recipes.recipe import Recipe, load_recipe
 from sparkfleet.recipes.settings import Settings, overlay_recipe
@@ -34,6 +36,12 @@ class ServeSession:
     def connection(self) -> Connection:
         """The connection to the head."""
         return self.pool.connect(self.served.head)
+
+    def query_vitals(self, connection: Connection, *, samples: int) -> Vitals:
+        """Return the vitals of a host; of the head also `samples` of vLLM's metrics."""
+        place = locate_deployment(Settings(host=connection.host), self.context.cluster.name)
+        port = self.served.about.port if connection.host.name == self.served.head.name else None
+        return query_vitals(connection, place, port=port, samples=samples)
 
     @property
     def hosts(self) -> tuple[Host, ...]:

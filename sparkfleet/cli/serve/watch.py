@@ -18,11 +18,8 @@ from sparkfleet.cli.views.documents import print_document
 from sparkfleet.cli.views.screen import print_lines
 from sparkfleet.cli.views.tables import create_cell, create_console
 from sparkfleet.errors import SparkfleetError
-from sparkfleet.launch.host import processes
-from sparkfleet.launch.host.vitals import Vitals, query_vitals
+from sparkfleet.launch.host.vitals import Vitals
 from sparkfleet.quantities import format_memory
-from sparkfleet.recipes.settings import Settings
-from sparkfleet.remote.connection import Connection
 from sparkfleet.report import output_streams
 from sparkfleet.vllm.metrics import Sample, ServerLoad, compute_load
 
@@ -71,15 +68,11 @@ def _iterate_views(session: ServeSession, pause: float) -> Iterator[View]:
 
 
 def _take_view(session: ServeSession, last: Sample | None) -> View:
-    head, cluster = session.served.head.name, session.context.cluster.name
-
-    def query_node(connection: Connection) -> Vitals:
-        place = processes.locate_deployment(Settings(host=connection.host), cluster)
-        port = session.served.about.port if connection.host.name == head else None
-        return query_vitals(connection, place, port=port, samples=1 if last else 2)
-
-    answers = session.pool.map(query_node, session.hosts)
-    head_vitals = answers.values.get(head)
+    answers = session.pool.map(
+        lambda connection: session.query_vitals(connection, samples=1 if last else 2),
+        session.hosts,
+    )
+    head_vitals = answers.values.get(session.served.head.name)
     samples = [*([last] if last else []), *(head_vitals.samples if head_vitals else ())]
     has_samples = bool(head_vitals and head_vitals.samples)
     return View(

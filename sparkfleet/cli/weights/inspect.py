@@ -14,7 +14,7 @@ from sparkfleet.cli.exit_codes import compute_exit_code
 from sparkfleet.cli.links.show import gather_host_facts
 from sparkfleet.cli.options import Options
 from sparkfleet.cli.views.documents import print_document
-from sparkfleet.cli.views.screen import create_screen, print_lines
+from sparkfleet.cli.views.screen import create_screen, print_host_errors, print_lines
 from sparkfleet.cli.views.tables import create_console, create_table
 from sparkfleet.cli.weights.options import VerifyOptions
 from sparkfleet.facts import HostFacts
@@ -107,7 +107,7 @@ def show_verdicts(options: VerifyOptions) -> int:
             create_screen(sys.stdout).line(
                 f"{verdict.severity}: {verdict}", MARKS[verdict.severity]
             )
-        _print_failures(answers)
+        print_host_errors(answers.errors)
     refused = any(verdict.refuses for verdict in verdicts)
     return compute_exit_code(answers.errors.values(), refused=refused)
 
@@ -176,7 +176,7 @@ def _print_plans(
             row.host, row.model, format_size(row.has), lacks, ", ".join(row.senders), row.problems
         )
     create_console().print(grid)
-    _print_failures(answers)
+    print_host_errors(answers.errors)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,8 +214,3 @@ def _read_weights_dir(connection: Connection) -> str:
 
 def _serialize_errors(answers: Answers[T]) -> dict[str, str]:
     return {name: str(error) for name, error in answers.errors.items()}
-
-
-def _print_failures(answers: Answers[T]) -> None:
-    for error in answers.errors.values():
-        create_screen(sys.stdout).line(str(error), "red")

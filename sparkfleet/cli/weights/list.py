@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
@@ -11,7 +10,7 @@ from sparkfleet.cli.context import CommandContext, open_cluster
 from sparkfleet.cli.exit_codes import compute_exit_code
 from sparkfleet.cli.options import Options
 from sparkfleet.cli.views.documents import print_document
-from sparkfleet.cli.views.screen import create_screen, print_lines
+from sparkfleet.cli.views.screen import print_host_errors, print_lines
 from sparkfleet.cli.views.tables import create_console, create_table
 from sparkfleet.cli.weights.options import PruneOptions
 from sparkfleet.errors import UsageError
@@ -20,7 +19,7 @@ from sparkfleet.launch.host.survey import survey_host
 from sparkfleet.quantities import format_size
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.connection import Connection
-from sparkfleet.remote.pool import Answers, T
+from sparkfleet.remote.pool import Answers
 from sparkfleet.spelling import did_you_mean
 from sparkfleet.weights import model_store
 from sparkfleet.weights.model_store import StoredModel
@@ -49,7 +48,7 @@ def show_models(options: Options) -> int:
                 _format_model_state(model),
             )
     create_console().print(grid)
-    _print_host_errors(answers)
+    print_host_errors(answers.errors)
     return compute_exit_code(answers.errors.values())
 
 
@@ -95,7 +94,7 @@ def prune_model(options: PruneOptions) -> int:
         )
     for host_name, text in removed.values.items():
         print_lines(f"{host_name}: {text}")
-    _print_host_errors(removed)
+    print_host_errors(removed.errors)
     return compute_exit_code(removed.errors.values())
 
 
@@ -131,8 +130,3 @@ def _remove_model(connection: Connection, model: StoredModel | None) -> str:
 
 def _find_weights_root(connection: Connection) -> str:
     return Settings(host=connection.host).text("weights_dir")
-
-
-def _print_host_errors(answers: Answers[T]) -> None:
-    for error in answers.errors.values():
-        create_screen(sys.stdout).line(str(error), "red")

@@ -247,7 +247,7 @@ def test_a_lost_host_is_unknown_until_it_answers(run: Run, serving: str, invento
     loss = Event(mark="TASK [Join gate]", deed=lambda _: fleet.power_off_host("spark-02"))
     done = type_command(*UP, *SECOND, "--inventory", inventory, events=[loss])
     assert done.code in (2, 4, 6), done.output
-    assert "previous deployment stays down: spark-02 cannot be reached" in done.output
+    assert "previous deployment stays down: spark-02 unreachable" in done.output
     assert becomes(lambda: processes("spark-01") == {})  # a client of Ray ends after its head
     status = run("cluster.status")
     assert status.code == 4

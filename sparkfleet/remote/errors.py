@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,11 +79,17 @@ def build_protocol_error(target: Target, reason: str) -> UnreachableError:
     )
 
 
-def build_unknown_key_error(target: Target, *, unchecked: bool) -> UnreachableError:
-    """Return what to tell of a first contact; `unchecked` if ssh's configuration would not ask."""
+def build_unknown_key_error(
+    target: Target, remarks: Sequence[str] = (), *, unchecked: bool
+) -> UnreachableError:
+    """Return the error of a first contact; `unchecked` if ssh's configuration would not ask.
+
+    `remarks` say which lines of known_hosts name the machine and do not count.
+    """
     accept = f"{CHECKED}set accept-new, or " if unchecked else ""
+    passed_over = "".join(f"; {remark}" for remark in remarks)
     return HostKeyError(
-        f"the host key of {target} is not in known_hosts{_format_known_hosts(target)}",
+        f"the host key of {target} is not in known_hosts{_format_known_hosts(target)}{passed_over}",
         host=target.host,
         hint=f"{accept}connect once by hand and compare the fingerprint: {target.command('ssh')}",
     )
@@ -102,6 +109,15 @@ def build_changed_key_error(target: Target, *, unchecked: bool) -> UnreachableEr
         host=target.host,
         hint=f"{CHECKED if unchecked else ''}a reinstalled machine? compare fingerprints, "
         f"then: {forget}",
+    )
+
+
+def build_revoked_key_error(target: Target) -> UnreachableError:
+    """Return the error of a key that known_hosts revokes."""
+    return HostKeyError(
+        f"{target} answered with a host key that known_hosts{_format_known_hosts(target)} revokes",
+        host=target.host,
+        hint="do not connect; give the machine a new host key, then remove the @revoked line",
     )
 
 

@@ -1,4 +1,4 @@
-"""A host that commands can be sent to; the only module that imports Fabric and Paramiko.
+"""A host that commands can be sent to; with host_keys.py the only user of Fabric and Paramiko.
 
 What Fabric and Paramiko do not do by themselves, and this module does (engineering.md, "Measured
 traps"): check host keys on the host and on every jump host, switch Nagle's algorithm off (50 ms ->
@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import time
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import fabric
@@ -23,6 +21,7 @@ from sparkfleet.remote import errors, ping
 from sparkfleet.remote.channel import PIECE, Channel, ChannelTimeoutError, translate_eof
 from sparkfleet.remote.connection import Connection
 from sparkfleet.remote.errors import Target
+from sparkfleet.remote.host_keys import HostKeyRefusedError, check_host_keys
 from sparkfleet.remote.sockets import CONNECT_TIMEOUT, dial_tcp
 from sparkfleet.remote.ssh_config import complete_ssh_options
 from sparkfleet.remote.ssh_options import SshOptions, parse_ssh_options
@@ -157,44 +156,8 @@ def _build_hop(
             **keys,
         },
     )
-    _check_host_keys(connection, options)
+    check_host_keys(connection, options)
     return connection
-
-
-def _check_host_keys(connection: fabric.Connection, options: SshOptions) -> None:
-    names = ("/dev/null" if name.lower() == "none" else name for name in options.known_hosts)
-    files = [Path(name).expanduser() for name in names]
-    keys = paramiko.HostKeys()
-    for file in files:
-        if os.access(file, os.R_OK):
-            keys.load(str(file))
-    standard = connection.port == paramiko.config.SSH_PORT
-    target = connection.host if standard else f"[{connection.host}]:{connection.port}"
-    name = options.key_alias or target
-    for kind, key in (keys.lookup(name) or {}).items():
-        connection.client.get_host_keys().add(target, kind, key)
-    accepts = options.key_checking == "accept-new"
-    policy = AcceptNew(name, files[0]) if accepts else paramiko.RejectPolicy()
-    connection.client.set_missing_host_key_policy(policy)
-
-
-class AcceptNew(paramiko.MissingHostKeyPolicy):
-    """Trusts a host on first contact, and writes its key down so that the next is no first."""
-
-    def __init__(self, name: str, file: Path) -> None:
-        self._name = name
-        self._file = file
-
-    def missing_host_key(
-        self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey
-    ) -> None:
-        """Add the key to the file of known hosts; raises OSError."""
-        del client, hostname
-        self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        content = self._file.read_text() if self._file.exists() else ""
-        end = "" if content.endswith("\n") or not content else "\n"
-        with self._file.open("a") as file:
-            file.write(f"{end}{self._name} {key.get_name()} {key.get_base64()}\n")
 
 
 def _open_hop(connection: fabric.Connection, target: Target) -> None:
@@ -204,7 +167,7 @@ def _open_hop(connection: fabric.Connection, target: Target) -> None:
         _open_transport(connection)
     except UnreachableError:
         raise
-    except (paramiko.SSHException, OSError, EOFError) as error:
+    except Exception as error:  # Paramiko and its libraries raise a dozen kinds
         waited_out = time.monotonic() - began > CONNECT_TIMEOUT * 0.9  # Paramiko names it variously
         if waited_out and connection.gateway is False and ping.answers_ping(connection.host):
             raise errors.build_starved_error(target, ping.STARVED) from error
@@ -224,23 +187,21 @@ def _open_transport(connection: fabric.Connection) -> None:
 
 
 def _translate_error(target: Target, error: Exception) -> UnreachableError:
-    keys, unchecked = target.options.identity_files, target.options.key_checking == "no"
+    keys = target.options.identity_files
     match error:
-        case paramiko.BadHostKeyException():
-            return errors.build_changed_key_error(target, unchecked=unchecked)
+        case HostKeyRefusedError():
+            return error.translate(target)
         case paramiko.PasswordRequiredException():
             return errors.build_passphrase_error(target)
         case paramiko.AuthenticationException():
             return errors.build_login_error(target)
-        case paramiko.SSHException() if "not found in known_hosts" in str(error):
-            return errors.build_unknown_key_error(target, unchecked=unchecked)
         case paramiko.SSHException() if "private key file" in str(error):
             return errors.build_key_file_error(target, " ".join(keys), str(error))
-        case paramiko.SSHException():
-            return errors.build_protocol_error(target, _format_exception(error))
         case OSError(filename=str(file)) if file in keys:
             return errors.build_key_file_error(target, file, error.strerror or str(error))
-    return errors.build_connection_error(target, _format_exception(error))
+        case OSError() | EOFError():
+            return errors.build_connection_error(target, _format_exception(error))
+    return errors.build_protocol_error(target, _format_exception(error))
 
 
 def _format_exception(error: Exception) -> str:

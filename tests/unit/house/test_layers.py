@@ -29,8 +29,8 @@ LAYERS = (
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 DOORS = {
-    "fabric": {"remote/ssh.py"},
-    "paramiko": {"remote/ssh.py"},
+    "fabric": {"remote/ssh.py", "remote/host_keys.py"},
+    "paramiko": {"remote/ssh.py", "remote/host_keys.py"},
     "ray": {"onhost/deployment/ray_nodes.py"},
 }
 

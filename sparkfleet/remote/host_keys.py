@@ -1,0 +1,91 @@
+"""The check of every host key, which Paramiko calls once a machine has shown its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import paramiko
+
+from sparkfleet.errors import UnreachableError
+from sparkfleet.remote import errors
+from sparkfleet.remote.errors import Target
+from sparkfleet.remote.known_hosts import KeyVerdict, KnownKeys, read_known_keys
+from sparkfleet.remote.ssh_options import SshOptions
+
+if TYPE_CHECKING:
+    import fabric
+
+
+def check_host_keys(connection: fabric.Connection, options: SshOptions) -> None:
+    """Have `connection`, once it is opened, check the host key as `options` say."""
+    names = ("/dev/null" if name.lower() == "none" else name for name in options.known_hosts)
+    files = [Path(name).expanduser() for name in names]
+    standard = connection.port == paramiko.config.SSH_PORT
+    target = connection.host if standard else f"[{connection.host}]:{connection.port}"
+    name = options.key_alias or target
+    known = read_known_keys(files, name)
+    accepts = options.key_checking == "accept-new"
+    policy = HostKeyPolicy(known, name, files[0] if accepts else None)
+    connection.client.set_missing_host_key_policy(policy)
+    connection.connect_kwargs["transport_factory"] = partial(_build_transport, known)
+
+
+def _build_transport(known: KnownKeys, *args: Any, **kwargs: Any) -> paramiko.Transport:
+    """Return a transport that asks for a key of a known type first, as OpenSSH does."""
+    transport = paramiko.Transport(*args, **kwargs)
+    security = transport.get_security_options()
+    asked = list(security.key_types)
+    # An RSA key is "ssh-rsa" in known_hosts whichever hash signs with it.
+    asked.sort(key=lambda kind: re.sub(r"^rsa-sha2-.*", "ssh-rsa", kind) not in known.types)
+    security.key_types = asked
+    return transport
+
+
+class HostKeyRefusedError(paramiko.SSHException):
+    """The host showed a key that known_hosts does not allow; the message is not shown."""
+
+    def __init__(self, verdict: KeyVerdict, remarks: Sequence[str]) -> None:
+        super().__init__(verdict.name)
+        self.verdict = verdict
+        self.remarks = remarks
+
+    def translate(self, target: Target) -> UnreachableError:
+        """Return the error for the user."""
+        unchecked = target.options.key_checking == "no"
+        if self.verdict is KeyVerdict.REVOKED:
+            return errors.build_revoked_key_error(target)
+        if self.verdict is KeyVerdict.CHANGED:
+            return errors.build_changed_key_error(target, unchecked=unchecked)
+        return errors.build_unknown_key_error(target, self.remarks, unchecked=unchecked)
+
+
+class HostKeyPolicy(paramiko.MissingHostKeyPolicy):
+    """Judges every host key. Paramiko's own check knows no patterns and no revoked keys.
+
+    With `file`, trusts a host on first contact and adds its key there.
+    """
+
+    def __init__(self, known: KnownKeys, name: str, file: Path | None) -> None:
+        self._known = known
+        self._name = name
+        self._file = file
+
+    def missing_host_key(
+        self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey
+    ) -> None:
+        """Return if the key is known or new and trusted; raises HostKeyRefusedError, OSError."""
+        del client, hostname
+        verdict = self._known.judge(key.get_name(), key.asbytes())
+        if verdict is KeyVerdict.KNOWN:
+            return
+        if verdict is not KeyVerdict.UNKNOWN or self._file is None:
+            raise HostKeyRefusedError(verdict, self._known.remarks)
+        self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        content = self._file.read_bytes() if self._file.exists() else b""
+        end = "" if content.endswith(b"\n") or not content else "\n"
+        with self._file.open("a") as file:
+            file.write(f"{end}{self._name} {key.get_name()} {key.get_base64()}\n")

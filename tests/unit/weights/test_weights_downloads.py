@@ -22,8 +22,7 @@ from sparkfleet.onhost.shared import downloads
 from sparkfleet.weights import hub
 from sparkfleet.weights.hub import HubError
 from sparkfleet.weights.transfer.sources import HubSource
-from tests.doubles.hub_api import READER
-from tests.doubles.hub_server import HubServer, Trouble
+from tests.doubles.hub_server import READER, HubServer, Trouble
 from tests.weights import UserLink, files, isolate, one, self_signed
 
 NAME = "nvidia/Gemma-4-31B-IT-NVFP4"

@@ -19,8 +19,7 @@ from sparkfleet.weights.manifest import Manifest
 from sparkfleet.weights.transfer import delivery, sources
 from sparkfleet.weights.transfer.progress import TransferProgress
 from sparkfleet.weights.transfer.routes import share_no_address
-from tests.doubles.hub_api import READER
-from tests.doubles.hub_server import HubServer, Trouble
+from tests.doubles.hub_server import READER, HubServer, Trouble
 from tests.weights import LOOPBACK, Sparks, files, isolate, one
 
 NAME = "nvidia/Gemma-4-31B-IT-NVFP4"

@@ -18,8 +18,7 @@ from sparkfleet.weights import hub
 from sparkfleet.weights.hub import HubError
 from sparkfleet.weights.manifest import user_cache_folder
 from sparkfleet.weights.transfer.sources import HubSource
-from tests.doubles.hub_api import READER
-from tests.doubles.hub_server import HubServer, Trouble
+from tests.doubles.hub_server import READER, HubServer, Trouble
 from tests.weights import files, isolate, one
 
 NAME = "nvidia/Gemma-4-31B-IT-NVFP4"

@@ -16,7 +16,7 @@ PIECE = 256 * 1024  # bytes a read
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """How a command ended; 124 is the exit status of one that ran out of time."""
+    """The outcome of a command; exit status 124 means that it ran out of time."""
 
     returncode: int
     stdout: bytes
@@ -51,7 +51,7 @@ class Channel(ABC):
 
     @abstractmethod
     def send(self, data: bytes) -> None:
-        """Write `data` to standard input, all of it; raise OSError if the command is gone."""
+        """Write `data` to standard input, all of it; raise OSError if the command has ended."""
 
     @abstractmethod
     def end_input(self) -> None:
@@ -82,7 +82,7 @@ class Channel(ABC):
 
     @property
     def stderr(self) -> str:
-        """What the command has said on standard error so far (its last 256 KiB)."""
+        """The standard error of the command so far (its last 256 KiB)."""
         return bytes(self._errors).decode(errors="backslashreplace")
 
     def lines(
@@ -102,7 +102,7 @@ class Channel(ABC):
     def feed(self, chunks: Iterable[bytes], *, end: bool = True) -> None:
         """Write all `chunks` from another thread, and close standard input unless `end` is false.
 
-        A command that ends before it has read everything is no error here: its exit status tells.
+        A command that ends before it has read everything is not an error here; see its exit status.
         """
 
         def write() -> None:

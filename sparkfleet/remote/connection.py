@@ -1,4 +1,4 @@
-"""What every way to a host offers: run a command, or open one and talk to it."""
+"""A connection to a host: run a command, or start one and exchange data with it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Connection(ABC):
             return self._multiplexer.start(command.program, command.bundle, timeout=START_TIMEOUT)
         except (ChannelTimeoutError, OSError) as error:
             raise UnreachableError(
-                "the host does not start programs any more",
+                "cannot start processes on the host",
                 host=self.host.name,
                 hint=f"is it up, and has it memory left? try: ssh {self.host.address}",
             ) from error
@@ -70,12 +70,12 @@ class Connection(ABC):
         return channel
 
     def keep(self, channel: Channel) -> None:
-        """Let `channel` outlive `abort`; it ends with the link."""
+        """Let `channel` outlive `abort`; it ends with the connection."""
         self._channels.discard(channel)
         self._kept.append(channel)
 
     def abort(self) -> None:
-        """Drop every channel that is open, or opened until `resume`; who waits for one sees it end.
+        """Drop every channel that is open, or opened until `resume`; those who wait see it end.
 
         A thread that was about to open one would wait for it in vain.
         """
@@ -84,14 +84,14 @@ class Connection(ABC):
             channel.close()
 
     def resume(self) -> None:
-        """Let channels be opened again, once no thread of what was aborted uses the link."""
+        """Let channels be opened again, once no aborted thread uses the connection."""
         self._aborted = False
 
     @abstractmethod
     def _start(self, command: Command) -> Channel: ...
 
     def close(self) -> None:
-        """Give the way to the host back."""
+        """Close the connection."""
         for channel in self._kept:
             channel.close()
         if self._multiplexer is not None:
@@ -131,7 +131,7 @@ class Connection(ABC):
         return result
 
     def is_lost(self) -> bool:
-        """Return whether the way to the host broke since it was opened."""
+        """Return whether the connection broke after it was opened."""
         return False
 
     def run_program(

@@ -1,4 +1,4 @@
-"""What to tell, and what to type next, when an SSH connection is refused."""
+"""Errors for refused SSH connections, each with what to type next."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sparkfleet.errors import AuthenticationError, HostKeyError, UnreachableErro
 from sparkfleet.remote.ssh_config import USER_KNOWN_HOSTS
 from sparkfleet.remote.ssh_options import SshOptions
 
-CHECKED = "StrictHostKeyChecking no does not count here: "
+CHECKED = "StrictHostKeyChecking=no is ignored (host keys are always verified): "
 STANDARD_PORT = 22
 
 
@@ -35,7 +35,7 @@ class Target:
 
     @property
     def name(self) -> str:
-        """What known_hosts calls the machine."""
+        """The name of the machine in known_hosts."""
         standard = self.options.port == STANDARD_PORT
         address = self.options.address
         return self.options.key_alias or (
@@ -62,7 +62,7 @@ class Target:
 
 
 def build_connection_error(target: Target, reason: str) -> UnreachableError:
-    """Return what to tell where nothing, or no SSH, answers."""
+    """Return the error for a machine where nothing, or no SSH server, answers."""
     return UnreachableError(
         f"cannot connect to {target} ({reason})",
         host=target.host,
@@ -71,7 +71,7 @@ def build_connection_error(target: Target, reason: str) -> UnreachableError:
 
 
 def build_protocol_error(target: Target, reason: str) -> UnreachableError:
-    """Return what to tell where SSH answers and cannot go on."""
+    """Return the error for an SSH server that answers but fails later."""
     return UnreachableError(
         f"SSH to {target} failed ({reason})",
         host=target.host,
@@ -82,7 +82,7 @@ def build_protocol_error(target: Target, reason: str) -> UnreachableError:
 def build_unknown_key_error(
     target: Target, remarks: Sequence[str] = (), *, unchecked: bool
 ) -> UnreachableError:
-    """Return the error of a first contact; `unchecked` if ssh's configuration would not ask.
+    """Return the error for an unknown key; `unchecked` if ssh's configuration would accept it.
 
     `remarks` say which lines of known_hosts name the machine and do not count.
     """
@@ -100,7 +100,7 @@ def _format_known_hosts(target: Target) -> str:
 
 
 def build_changed_key_error(target: Target, *, unchecked: bool) -> UnreachableError:
-    """Return what to tell of another key than before; `unchecked` as in `unknown_key`."""
+    """Return the error for a changed key; `unchecked` as in `build_unknown_key_error`."""
     file = ["-f", target.known_hosts] if target.known_hosts else []
     forget = quote(["ssh-keygen", "-R", target.name, *file])
     return HostKeyError(
@@ -122,7 +122,7 @@ def build_revoked_key_error(target: Target) -> UnreachableError:
 
 
 def build_key_file_error(target: Target, file: str, reason: str) -> UnreachableError:
-    """Return what to tell where a file that is named as a key is none."""
+    """Return the error for a configured key file that is not a key."""
     return AuthenticationError(
         f"the key {file} for {target} cannot be used: {reason}",
         host=target.host,
@@ -131,7 +131,7 @@ def build_key_file_error(target: Target, file: str, reason: str) -> UnreachableE
 
 
 def build_passphrase_error(target: Target) -> UnreachableError:
-    """Return what to tell where the key has a passphrase."""
+    """Return the error for a key with a passphrase."""
     return AuthenticationError(
         f"the key for {target} needs its passphrase",
         host=target.host,
@@ -140,17 +140,17 @@ def build_passphrase_error(target: Target) -> UnreachableError:
 
 
 def build_login_error(target: Target) -> UnreachableError:
-    """Return what to tell where the host accepts no key."""
+    """Return the error for a host that accepts none of the keys."""
     return AuthenticationError(
         f"{target} accepted none of the keys that were offered",
         host=target.host,
-        hint=("a password for SSH is not used here; " if target.password else "")
+        hint=("SSH password authentication is not supported; " if target.password else "")
         + f"install a key: {target.command('ssh-copy-id')}; or set ansible_ssh_private_key_file",
     )
 
 
 def build_starved_error(target: Target, hint: str) -> UnreachableError:
-    """Return what to tell where the machine answers a ping and SSH is silent."""
+    """Return the error for a machine that answers a ping but not SSH."""
     return UnreachableError(
         f"SSH to {target} is silent, though the machine answers a ping",
         host=target.host,

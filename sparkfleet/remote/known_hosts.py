@@ -22,7 +22,7 @@ LENGTH = struct.Struct(">I")
 
 
 class KeyVerdict(Enum):
-    """What known_hosts says of the key that a host showed."""
+    """The entry of known_hosts for the key that a host showed."""
 
     KNOWN = auto()
     UNKNOWN = auto()  # no key of this type

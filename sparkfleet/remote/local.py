@@ -42,7 +42,7 @@ class LocalConnection(Connection):
 
 
 class LocalChannel(Channel):
-    """A child process of ours."""
+    """A child process."""
 
     def __init__(self, child: subprocess.Popen[bytes]) -> None:
         self._child = child
@@ -81,7 +81,7 @@ class LocalChannel(Channel):
         """End the command's input; kill it if it does not end by itself within a second."""
         for pipe in (self._child.stdin, self._child.stdout):
             if pipe is not None:
-                with contextlib.suppress(OSError):  # unsent input of a command that is gone
+                with contextlib.suppress(OSError):  # unsent input of a command that has ended
                     pipe.close()
         try:
             self._child.wait(PATIENCE)

@@ -1,4 +1,4 @@
-"""Our programs on a host over one channel: a stream each, which behaves like a channel.
+"""On-host programs over one channel: a stream each, which behaves like a channel.
 
 `onhost/multiplexer.py` runs at the other end and says what goes over the wire. A program costs no
 channel and no start of Python then: 10 ms in place of 21 on a lab host.
@@ -52,7 +52,7 @@ class MultiplexerClient:
         return stream
 
     def write(self, number: int, kind: bytes, data: bytes = b"") -> None:
-        """Send a frame; raises OSError if the other end is gone."""
+        """Send a frame; raises OSError if the other end has closed."""
         with self._lock:
             if self.over:
                 raise BrokenPipeError
@@ -152,7 +152,7 @@ class Stream(Channel):
         except queue.Empty as error:
             raise ChannelTimeoutError from error
         if not piece:
-            self._output.put(b"")  # for whoever asks again
+            self._output.put(b"")  # for the next call
         return piece
 
     def wait(self) -> int:

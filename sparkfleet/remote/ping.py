@@ -21,7 +21,7 @@ def suggest_recovery(address: str) -> str:
 def answers_ping(address: str) -> bool:
     """Whether `address` answers a ping in time; False also where this machine has no `ping`.
 
-    A host that is starved of memory still does, while its SSH is silent (facts, row 75; case C46).
+    A host that is starved of memory still does, while its SSH is silent.
     """
     try:
         done = subprocess.run(

@@ -20,7 +20,7 @@ ABORT_TIMEOUT = 20.0  # s; longer than a connection attempt takes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers(Generic[T]):
-    """What each host answered, and the error of each host that did not; keyed by host name."""
+    """The answer of each host, or the error of one that failed, by host name."""
 
     values: Mapping[str, T]
     errors: Mapping[str, SparkfleetError]

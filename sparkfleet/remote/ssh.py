@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from sparkfleet.commands import Command
     from sparkfleet.model import Host
 
-# Paramiko logs a traceback for every host that hangs up; what happened is told by our own errors.
+# Paramiko logs a traceback for every host that hangs up; errors of this module report it.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
 KEEPALIVE = 5  # s between keepalive packets
@@ -98,7 +98,7 @@ class SshChannel(Channel):
 
     def close(self) -> None:
         """Drop the channel; the command sees its standard input end."""
-        with contextlib.suppress(EOFError):  # it is gone with its connection
+        with contextlib.suppress(EOFError):  # already closed with its connection
             self._session.close()
 
     def _read_stderr(self) -> bytes:

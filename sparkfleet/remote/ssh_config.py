@@ -1,4 +1,4 @@
-"""What ssh's own configuration adds to the inventory's SSH options.
+"""Complete the inventory's SSH options from ssh's own configuration.
 
 ``ssh -G`` prints what ssh would do for a host and connects nowhere (ssh(1)); it takes 4 ms. So
 Include, Match, patterns, canonical names and which value wins are as ssh itself reads them, for
@@ -118,14 +118,14 @@ def _check_ssh_needed(options: SshOptions, error: FileNotFoundError) -> ConfigVa
     if not file.exists():
         return {}
     raise UsageError(
-        f"{file} tells how to connect, and there is no ssh to read it",
-        hint="install OpenSSH's client: apt install openssh-client",
+        f"{file} exists, but the OpenSSH client is not installed",
+        hint="install it: apt install openssh-client",
     ) from error
 
 
 def _build_unsupported_error(options: SshOptions, setting: str, hint: str | None) -> UsageError:
     return UsageError(
-        f"ssh's configuration has for {options.address} {setting}, which is not supported",
+        f"unsupported SSH option for {options.address}: {setting}",
         hint=hint,
     )
 

@@ -28,7 +28,7 @@ VALUE_FLAGS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SshOptions:
-    """Where and how to connect; `jumps` are the hosts on the way, nearest to us first.
+    """The options of a connection; `jumps` are the hosts on the way, the nearest first.
 
     What is None or empty the inventory leaves to the configuration of ssh: `ssh_config.complete`.
     """

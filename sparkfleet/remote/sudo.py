@@ -1,4 +1,4 @@
-"""Running what belongs on a host as another of its users, through sudo."""
+"""Run commands on a host as another user, through sudo."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sparkfleet.remote.channel import Result
 from sparkfleet.remote.connection import DEFAULT_TIMEOUT, Connection
 
 REFUSED = 116  # the exit status of become.sh where sudo refuses
-MARK = "sparkfleet: "  # what our shell programs write before words of theirs
+MARK = "sparkfleet: "  # starts the messages of the wrapper scripts
 BEGIN = "sparkfleet: input begins"  # the line between a password and a command's own input
 MISSING = "sudo is not installed"
 BECOME_HINT = (
@@ -55,7 +55,7 @@ def run_with_sudo(
     timeout: float = DEFAULT_TIMEOUT,
     hold: bool = False,
 ) -> Result:
-    """Run `command` on the host by `sudo`, as `Link.run` does.
+    """Run `command` on the host by `sudo`, as `Connection.run` does.
 
     Raises CommandError where sudo refuses. A password that it refused is not sent to that host
     again in this run: a few tries lock an account (pam_faillock).
@@ -79,7 +79,7 @@ def run_program_with_sudo(
     payload: Iterable[bytes] = (),
     timeout: float = DEFAULT_TIMEOUT,
 ) -> dict[str, Any]:
-    """Return the answer of a program on the host, as `Link.ask` does, run there by `sudo`."""
+    """Return the answer of a program on the host that runs through `sudo`."""
     result = run_with_sudo(
         connection, build_script_command(program, request), sudo, payload=payload, timeout=timeout
     )
@@ -87,7 +87,7 @@ def run_program_with_sudo(
 
 
 def parse_script_message(result: Result, status: int) -> str:
-    """Return what a shell program of ours says with `status`, "" if `result` is the command's."""
+    """Return the message of a wrapper script with `status`, "" if `result` is the command's."""
     from_script = result.returncode == status and result.stderr.startswith(MARK)
     return result.stderr.removeprefix(MARK).strip() if from_script else ""
 
@@ -109,7 +109,7 @@ def _build_sudo_error(connection: Connection, message: str, sudo: Sudo) -> Comma
 
 def _build_password_error(connection: Connection) -> CommandError:
     return CommandError(
-        "sudo refuses the password, which was tried once",
+        "sudo: incorrect password",
         host=connection.host.name,
-        hint="is it that user's own? type it again: --ask-become-pass",
+        hint="run again with --ask-become-pass",
     )

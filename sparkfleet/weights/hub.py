@@ -1,4 +1,4 @@
-"""What the Hub says a model is, at one commit, and whether we may have it; by `huggingface_hub`.
+"""The files of a model on the Hub at one commit, and access to them, through `huggingface_hub`.
 
 The Hub is asked as little as can be: a manifest at a commit never changes, so it is asked for once
 and kept, and in offline mode only kept manifests count.
@@ -59,7 +59,7 @@ KINDS = {SHA256: "sha256", GIT: "git_sha1"}  # by the digits of an ETag
 
 
 class HubError(InputError):
-    """The Hub does not give us a model: it is not there, not ours, or cannot be reached."""
+    """A model cannot be had from the Hub: not found, not granted, or no connection."""
 
 
 def is_offline() -> bool:
@@ -81,7 +81,7 @@ def resolve_manifest(
         return cached
     if offline:
         raise HubError(
-            f"{name}@{revision} is not known here, and offline mode asks nobody",
+            f"{name}@{revision} is not cached, and weights_offline is set",
             hint="run once with the network, or name a local folder: weights_source",
         )
     manifest = _fetch_manifest(name, revision, token)
@@ -92,14 +92,14 @@ def resolve_manifest(
 def _check_repo_id(name: str, revision: str) -> None:
     if not is_below(revision):
         raise HubError(
-            f"{shortened(revision)} is no revision of {name}",
+            f"{shortened(revision)} is not a revision of {name}",
             hint="name a branch, a tag or a commit: weights_revision",
         )
     try:
         validate_repo_id(name)
     except errors.HFValidationError as error:
         raise HubError(
-            f"{name!r} is no name of a model of the Hub",
+            f"{name!r} is not the name of a model on the Hub",
             hint="write ORG/NAME alone: a revision goes in weights_revision, a quantization of "
             "GGUF in weights_allow, a folder of this machine in weights_source",
         ) from error
@@ -199,7 +199,7 @@ def _fetch_manifest(name: str, revision: str, token: str | None) -> Manifest:
         lambda: api.model_info(name, revision=revision, files_metadata=True), name, token
     )
     if not info.sha or not info.siblings:
-        raise HubError(f"{constants.ENDPOINT} tells no commit or no files of {name}", hint=NOT_HUB)
+        raise HubError(f"no commit or file list of {name} from {constants.ENDPOINT}", hint=NOT_HUB)
     try:
         commit = check_hex_digits("commit id", info.sha, GIT)  # before anything is asked by it
         files = tuple(_parse_sibling(api, name, commit, row) for row in info.siblings)
@@ -223,12 +223,12 @@ def _parse_sibling(
 def _fetch_file_metadata(
     api: huggingface_hub.HfApi, name: str, commit: str, path: str
 ) -> ModelFile:
-    """Ask for the size and the hash of one file, which the listing of a mirror does not tell."""
+    """Ask for the size and the hash of one file, which the listing of a mirror lacks."""
     url = resolve_url(Manifest(name=name, commit=commit, files=())) + quote(path)
     metadata = query_hub(lambda: api.get_hf_file_metadata(url=url), name, str(api.token or ""))
     kind = KINDS.get(len(metadata.etag or ""))
     if metadata.size is None or kind is None:
-        raise HubError(f"{constants.ENDPOINT} tells no size or no hash of {path}", hint=NOT_HUB)
+        raise HubError(f"no size or hash of {path} from {constants.ENDPOINT}", hint=NOT_HUB)
     return ModelFile(path=path, size=metadata.size, **{kind: metadata.etag})
 
 
@@ -238,13 +238,13 @@ def query_hub(question: Callable[[], T], name: str, token: str | None) -> T:
         find_proxy()
     except ValueError as error:
         raise HubError(
-            f"a proxy of this environment is no address: {error}", hint=PROXY_HINT
+            f"a proxy of this environment is not an address: {error}", hint=PROXY_HINT
         ) from error
     for wait in (*WAITS, None):
         try:
             return question()
         except errors.OfflineModeIsEnabled as error:
-            raise HubError("HF_HUB_OFFLINE is set, and offline mode asks nobody") from error
+            raise HubError("HF_HUB_OFFLINE is set: the Hub is not queried") from error
         except errors.HTTPError as error:  # type: ignore[attr-defined] # the same
             retry_after = parse_retry_after(error)
             if wait is None or http_status(error) not in (None, *BUSY) or retry_after > PATIENCE:

@@ -1,4 +1,4 @@
-"""Why the Hub refuses us, told apart by the errors of its client, and what to do about it."""
+"""Explanations of the Hub client's errors, each with what to do about it."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def find_proxy() -> str:
 
 
 def explain_client_error(error: Exception, name: str) -> Explanation:
-    """Return what an error of the client means that is no answer of the Hub's."""
+    """Explain an error of the client that is not an answer of the Hub."""
     match error:
         case errors.LocalEntryNotFoundError() | errors.FileMetadataError():
             problem = f"{constants.ENDPOINT} does not give what it lists of {name}: {error}"
@@ -114,7 +114,7 @@ def _explain_error_kind(
 def _explain_status(
     response: Any, name: str, message: str, *, has_token: bool
 ) -> Explanation | None:
-    """Return what a status means; the Hub itself says a word to it, what stands before it none."""
+    """Explain a status; only the Hub itself sends a message with it, a proxy sends none."""
     settings = f"{constants.ENDPOINT}/settings/tokens"
     match response.status_code:
         case 401 if has_token:

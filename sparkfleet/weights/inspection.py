@@ -1,4 +1,4 @@
-"""What each host holds of a model, as its own programs report it."""
+"""The files of a model on each host, as its own programs report them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class IncompleteFile:
     """A file that is not complete on a host.
 
     `state` is missing, size, hash, header, dangling, unreadable, outside or kind; `have` is a file
-    of that host with the right bytes, which no hard link but a `copy` brings to their place;
+    of that host with the right bytes, which need a `copy`, not a hard link, to get to their place;
     `offset` is how many bytes arrived in an earlier run.
     """
 
@@ -33,7 +33,7 @@ class IncompleteFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Storage:
-    """Where a host keeps its weights, and what that can take; sizes in bytes.
+    """The weights folder of a host and its limits; sizes in bytes.
 
     `base` is the root, or the nearest folder above it that exists. `foreign` are paths of the model
     that belong to another user or cannot be read, `locked` folders that cannot be written,
@@ -63,7 +63,7 @@ class Storage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inspection:
-    """What one host holds of a manifest; `hashed` counts the bytes that were read for it."""
+    """The state of a manifest on one host; `hashed` counts the bytes that were read for it."""
 
     host: str
     storage: Storage
@@ -73,7 +73,7 @@ class Inspection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequiredSpace:
-    """What is to be made on a host: files of so many bytes, and links."""
+    """The space that staging needs on a host: files by their sizes, and links."""
 
     sizes: tuple[int, ...] = ()
     links: int = 0
@@ -83,7 +83,7 @@ class RequiredSpace:
 
 
 HashedCallback = Callable[[int], None]
-"""Takes the bytes that were hashed so far, again and again."""
+"""Called repeatedly with the bytes hashed so far."""
 
 
 def ignore_hashed(_: int) -> None:
@@ -99,11 +99,11 @@ def inspect_weights(
     record: bool = True,
     on_hashed: HashedCallback = ignore_hashed,
 ) -> Inspection:
-    """Ask the host of `link` what it holds of `manifest` below `root` (its `weights_dir`).
+    """Inspect what the host of `connection` has of `manifest` below `root` (its `weights_dir`).
 
     `full` hashes every file again; without it, files that the ledger knows unchanged are trusted.
     With `record` off nothing is written there, not even the ledger. While it reads for long, it
-    tells `hashed`.
+    reports `hashed`.
     """
     settings = Settings(host=connection.host)
     request = {

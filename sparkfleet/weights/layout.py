@@ -1,14 +1,14 @@
-"""Where the files of a model stand below the weights folder of a host; pure.
+"""The layout of a model below the weights folder of a host; pure.
 
-A model of the Hub stands in the classic cache layout, which every version of `huggingface_hub` and
-vLLM reads with ``HF_HOME`` at the weights folder (guide section 3)::
+A model of the Hub has the classic cache layout, which every version of `huggingface_hub` and
+vLLM reads with ``HF_HOME`` at the weights folder::
 
     hub/models--ORG--NAME/blobs/<hash>
                           refs/main                      the commit
                           snapshots/<commit>/<path>   -> ../../blobs/<hash>
 
-A bundle from a local folder stands as it is in ``<name>/``, as `hf download --local-dir` leaves it;
-one that is named ``.`` right below the weights folder (guide 7.3.1: parser plugins).
+A bundle from a local folder is copied as it is to ``<name>/``, as `hf download --local-dir` leaves
+it; one that is named ``.`` directly into the weights folder (parser plugins).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LOOSE = "."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileLocation:
-    """Where one file stands: `path` is what the engine reads, `blob` where the bytes live."""
+    """The location of one file: `path` is what the engine reads, `blob` has the bytes."""
 
     file: ModelFile
     path: str
@@ -71,7 +71,7 @@ def _locate_file(manifest: Manifest, file: ModelFile) -> FileLocation:
 
 
 def list_shard_indexes(manifest: Manifest) -> dict[str, bool]:
-    """Return each index of shards, and whether it stands in a folder below the model's own."""
+    """Return each index of shards, and whether it is in a folder below the model's own."""
     paths = [location.path for location in list_file_locations(manifest)]
     top = min((path.count("/") for path in paths), default=0)
     return {path: path.count("/") > top for path in paths if path.endswith(INDEX)}
@@ -85,7 +85,7 @@ def staged_manifest_path(manifest: Manifest) -> str | None:
 
 
 def ref_path(manifest: Manifest) -> str | None:
-    """Return the file that tells `huggingface_hub` which commit a branch or tag is."""
+    """Return the file in which `huggingface_hub` looks up the commit of a branch or tag."""
     if manifest.commit is None or manifest.revision == manifest.commit:
         return None
     return f"{model_folder(manifest)}/refs/{manifest.revision}"
@@ -103,8 +103,8 @@ def build_metadata_files(manifest: Manifest) -> dict[str, str]:
 def ledger_path(settings: Settings, root: str) -> str:
     """Return the file in which a host keeps what it has proven below its weights folder `root`.
 
-    It stands beside weights that we bring. A store that we do not write to may be that of several
-    hosts, whose lines would mix: there each keeps its own.
+    It is next to weights that sparkfleet stages. A store that it does not write to may be shared by
+    several hosts, whose lines would mix: there each host has its own.
     """
     folder = f"{root}/.sparkfleet" if settings.brings_weights else settings.cluster_dir
     return f"{folder}/{LEDGER}"

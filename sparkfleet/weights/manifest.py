@@ -20,7 +20,7 @@ from sparkfleet.onhost.shared.safetensors import header_problem, index_problem
 
 HASHES = "hashes.jsonl"
 INDEX = (".safetensors.index.json", ".bin.index.json")  # which shards a model has
-ARIA2 = ".aria2"  # beside a file that is as long as it shall be, but has not all bytes yet
+ARIA2 = ".aria2"  # next to a file of full length whose bytes have not all arrived
 BOOKS = ".cache/huggingface/download"  # of `hf download --local-dir`: NAME.lock, then NAME.metadata
 NUMBERED = re.compile(r"(?P<set>.*)-\d+-of-(?P<count>\d+)\.(safetensors|gguf|bin)")
 OF_MAC = ("._", ".DS_Store")  # begins of names that macOS adds on disks without its attributes
@@ -28,7 +28,7 @@ MARKS = ("*config.json", "params.json", "model_index.json", "*.safetensors", "*.
 LFS = b"version https://git-lfs.github.com/spec/v1\n"
 NAME_IT = "name the folder that holds config.json"
 BROKEN = "the download is broken; fetch that file again"
-CORES = 8  # that hash at once, at most; a disk is no faster
+CORES = 8  # at most this many hash at once; more would wait for the disk
 SKIPPED_FOLDERS = (".cache", ".git")  # `hf download --local-dir` keeps its own books in .cache
 
 
@@ -127,7 +127,9 @@ def manifest_from_folder(
     """
     _check_source_folder(path)
     if not safe_paths.is_below(name := path.resolve().name):
-        raise InputError(f"{safe_paths.shortened(str(path))} is no folder of a model", hint=NAME_IT)
+        raise InputError(
+            f"{safe_paths.shortened(str(path))} is not a folder of a model", hint=NAME_IT
+        )
     names = {file.relative_to(path).as_posix(): file for file in _walk_source_files(path)}
     files = {name: file for name, file in names.items() if chosen(name)}
     if not files:
@@ -144,7 +146,7 @@ def _check_source_folder(path: Path) -> None:
     inside = sorted({child.parent.name for mark in MARKS for child in path.glob(f"*/{mark}")})
     if inside and not any(True for mark in MARKS for _ in path.glob(mark)):
         raise InputError(
-            f"{path} is no model, but a folder of models", hint=f"name {path}/{inside[0]}"
+            f"{path} is a folder of models, not a model", hint=f"name {path}/{inside[0]}"
         )
     begun = sorted((*path.rglob("*" + ARIA2), *_find_unfinished_downloads(path)))
     if begun:
@@ -170,9 +172,9 @@ def _check_shard_numbers(path: Path, names: Collection[str]) -> None:
 
 
 def manifest_from_file(path: Path) -> Manifest:
-    """Return the manifest of one loose file, which stands right below the weights folder."""
+    """Return the manifest of one loose file, which is directly in the weights folder."""
     if not path.is_file():
-        raise InputError(f"there is no file {path} on this machine")
+        raise InputError(f"file {path} not found on this machine")
     return Manifest(name=".", files=_list_hashed_files({path.name: path}, ignore_hashing))
 
 
@@ -180,7 +182,7 @@ def check_folder_name(name: str) -> None:
     """Raise InputError for what cannot be the name of a folder below the weights folder."""
     if name.startswith("~") or not safe_paths.is_below(name):
         raise InputError(
-            f"{name!r} is no name for a folder below weights_dir",
+            f"{name!r} is not a valid name for a folder below weights_dir",
             hint="vllm_model is the model's name, and weights_source where it comes from",
         )
 

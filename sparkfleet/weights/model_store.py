@@ -1,4 +1,4 @@
-"""Which models stand on a host, and taking one away."""
+"""List the models on a host, and remove one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sparkfleet.remote.connection import Connection
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredModel:
-    """A model below the weights folder of a host; `staged` if a run of ours completed it there.
+    """A model below the weights folder of a host; `staged` if sparkfleet completed it there.
 
     `bytes` counts what takes room, `partial` the files of downloads that have not ended.
     """
@@ -38,7 +38,7 @@ class StoredModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemovalResult:
-    """What went, and what was left because no run of ours brought it."""
+    """The files that were removed, and those left because sparkfleet did not stage them."""
 
     files: int
     freed: int
@@ -54,11 +54,11 @@ def list_stored_models(connection: Connection, root: str) -> tuple[StoredModel, 
 
 
 def remove_stored_model(connection: Connection, root: str, model: StoredModel) -> RemovalResult:
-    """Remove the files of `model` that runs of ours brought; raises UsageError if none did."""
+    """Remove the files of `model` that sparkfleet staged; raises UsageError if none did."""
     if not model.staged:
         raise UsageError(
             f"{connection.host.name}: {model.name} was not staged by sparkfleet",
-            hint=f"if you want it gone: ssh {connection.host.address} rm -r {root}/{model.folder}",
+            hint=f"to remove it: ssh {connection.host.address} rm -r {root}/{model.folder}",
         )
     answer = connection.run_program(
         "weights/store", {"root": root, "do": "remove", "folder": model.folder}

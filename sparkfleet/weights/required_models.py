@@ -1,4 +1,4 @@
-"""What a recipe wants on its hosts: the model, its drafts, loose files; and where each is from."""
+"""The models that a recipe needs: the model, its drafts, loose files, and their sources."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sparkfleet.weights.manifest import (
 from sparkfleet.weights.transfer.sources import FolderSource, HubSource, WeightsSource
 
 WEIGHT_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth", ".gguf")
-COMPANION_PATTERNS = (  # what the engine reads beside weights, however they are chosen
+COMPANION_PATTERNS = (  # files besides weights that the engine always reads
     "*config.json",
     "params.json",
     "tokenizer*",
@@ -93,7 +93,7 @@ def resolve_required_models(
     )
     if settings.text("weights_strategy") == "push" and away is not None:
         raise InventoryError(
-            f"weights_strategy: push sends from this machine, and {away} is no folder of it",
+            f"weights_strategy: push sends from this machine, and {away} is not a folder of it",
             where=settings.origin("weights_strategy"),
             hint="name the folder in weights_source, or let a node download it: fanout",
         )
@@ -185,7 +185,7 @@ def _resolve_local_model(
 ) -> ResolvedModel:
     if not folder.is_dir():
         raise InventoryError(
-            f"there is no folder {folder} on this machine",
+            f"folder {folder} not found on this machine",
             hint="name the folder that holds config.json and the safetensors shards",
         )
     if required.file is not None:

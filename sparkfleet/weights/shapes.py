@@ -19,7 +19,7 @@ def read_folder_shape(folder: Path) -> dict[str, Any]:
     """Return what the model in a folder of this machine is made of; raises InputError."""
     if not folder.is_dir():
         raise InputError(
-            f"there is no folder {folder} on this machine",
+            f"folder {folder} not found on this machine",
             hint="name the folder that holds config.json and the safetensors shards",
         )
     try:
@@ -29,7 +29,7 @@ def read_folder_shape(folder: Path) -> dict[str, Any]:
 
 
 def fetch_host_shape(connection: Connection, folder: str) -> dict[str, Any]:
-    """Return what the model in `folder` of the host behind `link` is made of.
+    """Return what the model in `folder` of the host behind `connection` is made of.
 
     A folder that is not there has no files. Raises CommandError and UnreachableError.
     """

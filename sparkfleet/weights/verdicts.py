@@ -1,4 +1,4 @@
-"""What an inspection means: one verdict for each thing that is not as it should be; pure."""
+"""Verdicts about an inspection: one for each thing that is wrong; pure."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def _check_space(inspection: Inspection, size: int) -> Iterator[Verdict]:
                 f"weights.{check}",
                 inspection.host,
                 storage.base,
-                expected=f"{format_size(size)} beside what is there already",
+                expected=f"{format_size(size)} in addition to the existing files",
                 seen=f"{format_size(free)} left",
                 fix=f"make room for {format_size(size - free)} more: sparkfleet weights.prune",
             )

@@ -1,6 +1,6 @@
-"""What is odd about the files of a model, to be told before they are staged; pure.
+"""Warnings about a model's files, before they are staged; pure.
 
-Beside safetensors many hold Meta's, Apple's, ONNX's or TensorFlow's form of the same weights, and
+Besides safetensors many have Meta's, Apple's, ONNX's or TensorFlow's form of the same weights, and
 Mistral's hold theirs twice (vllm-project/vllm#7523, unslothai/unsloth#11227). GGUF mostly comes
 without a config (vllm-project/vllm-gguf-plugin#25), a checkpoint of a training without a tokenizer.
 """
@@ -30,7 +30,7 @@ UNREAD = (
     "*.ot",
 )
 TWINS = ("model*.safetensors", "consolidated*.safetensors")
-WORTH = 0.1  # of all bytes, to be told
+WORTH = 0.1  # of all bytes, for a warning
 CONFIGS = ("config.json", "params.json")
 TOKENIZERS = ("tokenizer*", "tekken.json", "vocab*", "*.model", "*.tiktoken", "*.gguf")
 
@@ -56,7 +56,7 @@ def _find_redundant_files(manifest: Manifest) -> Iterator[str]:
         patterns = ", ".join(f"'{pattern}'" for pattern in unread)
         size = format_size(sum(unread.values()))
         yield (
-            f"{size} of {manifest.name} are in forms that vLLM does not read beside safetensors; "
+            f"{size} of {manifest.name} are in formats that vLLM ignores next to safetensors; "
             f"leave them out: weights_ignore: [{patterns}]"
         )
     twins = _sum_sizes_by_pattern(manifest, TWINS)

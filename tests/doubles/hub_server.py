@@ -29,7 +29,7 @@ LARGE = (".safetensors", ".bin", ".gguf")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trouble:
-    """What goes wrong with one request: a refusal, or a body that ends after `cut` bytes.
+    """A fault for one request: a refusal, or a body that ends after `cut` bytes.
 
     A rate limit says when to come back by ``Retry-After``, or as the Hub does by `limit_ends`; a
     refusal says why by its `code` and `message`.

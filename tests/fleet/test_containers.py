@@ -139,7 +139,7 @@ def test_a_container_lives_and_ends_with_its_role(spark: Spark) -> None:
 
 
 def test_a_program_that_ends_at_once_shows_its_last_words(spark: Spark) -> None:
-    with pytest.raises(LaunchError, match="ended at once") as caught:
+    with pytest.raises(LaunchError, match="exited immediately") as caught:
         spark.start(vllm_env={})
     assert caught.value.hint
     assert spark.running() == []

@@ -157,4 +157,4 @@ def test_a_wrong_password_counts_once(password: str, tmp_path: Path) -> None:
     (tmp_path / "kept").write_text("another")
     done = _type("hosts.prepare", "--yes", "--tags", "caches", "--set", password)
     assert done.returncode == 2
-    assert done.stdout.count("sudo refuses the password, which was tried once") == 2
+    assert done.stdout.count("sudo: incorrect password") == 2

@@ -142,7 +142,7 @@ def test_a_previous_deployment_that_fails_to_restart_is_reported(run: Run, servi
     engine.misbehave("spark-01", "serve", at="Starting to load", exit=1)
     done = run(*UP, *SECOND)
     assert done.code == 2, done.output
-    failed = r"failed to restart: spark-01: serve (ended at once|died while starting)"
+    failed = r"failed to restart: spark-01: serve (exited immediately|died while starting)"
     assert re.search(failed, done.output), done.output
 
 

@@ -184,7 +184,7 @@ def test_a_killed_control_machine_leaves_no_program_on_the_hosts(
         "from sparkfleet.remote.ssh import connect_ssh\n"
         "from sparkfleet.weights.transfer.sources import FolderSource\n"
         "from sparkfleet.weights.manifest import manifest_from_folder\n"
-        "lab = fleet.status()\n"
+        "lab = fleet.read_fleet()\n"
         "pair = Pair(lab, {host.name: connect_ssh(_host(lab, host)) for host in lab.hosts})\n"
         "source = Path(sys.argv[1])\n"
         "print('begin', flush=True)\n"
@@ -200,7 +200,7 @@ def test_a_killed_control_machine_leaves_no_program_on_the_hosts(
         control.stdout.readline()
         control.kill()
     for name in pair.links:
-        wait = 'for i in $(seq 100); do pgrep -f "stdin[.]buffer[.]read" || exit 0; sleep 0.1; done'
+        wait = 'for i in $(seq 100); do pgrep -f "onhost[.]weights" || exit 0; sleep 0.1; done'
         assert pair.links[name].run(Command(argv=("sh", "-c", wait))).returncode == 0
     pair.stage(manifest, FolderSource(folder=source))
     assert pair.complete(manifest)

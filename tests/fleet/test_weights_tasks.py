@@ -157,7 +157,7 @@ def test_without_fan_out_this_machine_sends_each_node_its_own_copy(
 def test_push_needs_something_to_send(run: Type) -> None:
     done = run("weights.stage", "--set", "weights_strategy=push", "--set", "weights_source=")
     assert done.code == 5
-    assert "push sends from this machine, and tiny is no folder of it" in done.output
+    assert "push sends from this machine, and tiny is not a folder of it" in done.output
 
 
 def test_a_gated_model_is_refused_before_a_host_starts_and_offline_asks_no_server(
@@ -179,7 +179,7 @@ def test_a_gated_model_is_refused_before_a_host_starts_and_offline_asks_no_serve
         for task in ("weights.stage", "weights.plan"):
             done = run(task, *given, "--set", "weights_offline=true")
             assert done.code == 2
-            assert "2 files are on no host that it can reach, first" in done.output
+            assert "no source for 2 files, first" in done.output
         assert server.sent == 0
 
 
@@ -218,4 +218,4 @@ def test_a_misspelt_model_is_guessed(run: Type) -> None:
 def test_what_is_not_there_is_refused_before_a_host_is_touched(run: Type) -> None:
     done = run("weights.plan", "--set", "weights_source=/nowhere")
     assert done.code == 5
-    assert "there is no folder /nowhere on this machine" in done.output
+    assert "folder /nowhere not found on this machine" in done.output

@@ -1,9 +1,9 @@
 """Send chat requests to the endpoint on this host, all at once, as clients would.
 
-Request: ``url`` (http://address:port), ``bodies`` (each one request; none: only tell the models),
+Request: ``url`` (http://address:port), ``bodies`` (each one request; none: only list the models),
 ``timeout`` in seconds, and ``environment``, the file of this host that the server read: the key is
-there, if it wants one. When the input ends before the answer, nobody waits for it any more: this
-ends, and the server drops what it was asked.
+there, if it wants one. When the input ends before the answer, the client no longer waits: this
+program exits, and the server drops the requests.
 
 Answer: ``models`` that are served, and ``replies``, one a body: ``status`` of HTTP, ``content``
 (JSON, or the text of an error page), ``events`` of a stream (``at`` seconds after the request was
@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def end_with_input() -> None:
-    """End this program when its input does."""
+    """Exit when standard input ends."""
     while os.read(0, 4096):
         pass
     os._exit(1)

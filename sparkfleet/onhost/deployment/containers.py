@@ -4,8 +4,8 @@ Request: ``do`` (survey, images, settle, stop), ``cli`` (docker or podman), ``cl
 images ``cluster``; to look also ``image`` (null where none is named) and ``pip``, for a survey
 ``files``, to settle the ``role`` that was started and how long it must ``stay``, to stop ``grace``.
 
-A container is ours by its label. The program that a role's script became, the client of
-`docker run`, is known by the record of the last start; `deployment.py` ends it.
+Containers of a cluster are found by their label. The process of a role's script, which becomes the
+client of `docker run`, is in the record of the last start; `processes.py` stops it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ TICK, REMOVAL, TRIES = 0.1, 5.0, 5  # s, s, times
 
 
 class DaemonError(Exception):
-    """What the engine said instead of an answer."""
+    """The error of the container engine."""
 
 
 def main() -> None:
@@ -68,7 +68,7 @@ def main() -> None:
 
 
 def survey_containers(request: dict[str, Any]) -> dict[str, Any]:
-    """Tell what is there: our files, the record of the last start, containers, image, daemon."""
+    """Return the state: files, the record of the last start, containers, image, daemon."""
     folder = request["folder"]
     with ThreadPoolExecutor(3) as threads:
         daemon = threads.submit(inspect_daemon, request["cli"])
@@ -218,7 +218,7 @@ def wait_for_container(request: dict[str, Any]) -> dict[str, Any]:
     running = 0.0
     while time.monotonic() < deadline:
         if not is_same_process(client["pid"], client["began"]):
-            return {"error": f"{role} ended at once"}
+            return {"error": f"{role} exited immediately"}
         states = [
             container["state"]
             for container in list_labelled_containers(request)
@@ -233,7 +233,7 @@ def wait_for_container(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def stop_containers(request: dict[str, Any]) -> dict[str, Any]:
-    """End and remove every container of ours, and check that none is left."""
+    """Stop and remove every container of the cluster, and check that none is left."""
     cli, grace, first = request["cli"], request["grace"], list_labelled_containers(request)
     running = [
         container["id"]

@@ -4,14 +4,14 @@ Request: ``do``, ``cli`` (docker or podman), and what that deed needs:
 
 - pull: ``image``, from its registry
 - build: ``name`` of a new image, and the ``file`` that makes it (lines of a Dockerfile)
-- send: ``images`` to whoever knows the one-time ``key``, from ``address``, to ``peer`` only; with
-  ``platform``, that one of a multi-architecture image
+- send: ``images`` to the host that knows the one-time ``key``, from ``address``, to ``peer`` only;
+  with ``platform``, that one of a multi-architecture image
 - receive: what the host at ``address`` and ``port`` sends to our ``own`` one, with its ``key``
 - probe: run ``program`` by the Python of ``image``, with the ``options`` of its containers; keep
   what it says in the file ``record``
 
 Says ``{"progress": {...}}`` each second: layers, or bytes. `send` first says its port. Nothing
-is put into a file on the way: what one engine saves, the other loads at once (failure 22).
+is put into a file on the way: what one engine saves, the other loads at once.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ HINTS = (
 
 
 class EngineError(Exception):
-    """What the engine said when it failed."""
+    """The error output of the container engine."""
 
 
 class EngineCommand:
@@ -75,7 +75,7 @@ class EngineCommand:
             self.output_lines.append(line.decode(errors="replace").rstrip())
 
     def _report_progress(self) -> None:
-        """Say each second how far it is; end with whoever started us."""
+        """Report the progress each second; exit when standard input ends."""
         while not select.select([0], [], [], 1)[0] or os.read(0, PIECE):
             print(json.dumps({"progress": self.progress}), flush=True)
         self.child.kill()
@@ -91,7 +91,7 @@ class EngineCommand:
 
 def require_pipe(pipe: IO[bytes] | None) -> IO[bytes]:
     """Return a pipe that was asked for."""
-    assert pipe is not None  # noqa: S101 - Popen was told to make it
+    assert pipe is not None  # noqa: S101 - Popen was asked for it
     return pipe
 
 

@@ -3,8 +3,8 @@
 Request: ``{"folders": [...], "cluster": ..., "holder": {...}, "wait": s}``. Answers
 ``{"held": true}``, or ``{"held": false, "folder": ..., "holder": {...}, "shared": bool}`` and ends;
 it is shared where the holder is the same run by another ``host``, which has the same folder. The
-kernel frees the lock when this process ends, and sshd ends it when the client's connection is gone.
-The file tells who holds it, and this process.
+kernel frees the lock when this process ends; sshd ends it when the client's connection closes. The
+file names the holder, and this process.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sparkfleet.onhost.shared.paths import RefusedError, cluster_folder
 
 TICK = 0.2  # s
 LACKING = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP)  # what a filesystem without locks answers
-RUN = ("machine", "pid", "since")  # what of a holder tells one run from another
+RUN = ("machine", "pid", "since")  # fields that identify a run
 
 
 def main() -> None:
@@ -41,13 +41,16 @@ def main() -> None:
 def hold_folder_lock(
     folder: str, request: dict[str, Any], files: contextlib.ExitStack
 ) -> dict[str, Any]:
-    """Take the lock of one folder, for as long as `files` are open; tell why that cannot be."""
+    """Lock one folder for as long as `files` are open; return the error if that fails."""
     try:
         path = cluster_folder(folder, request["cluster"]) / "lock"
     except RefusedError as refusal:
         return refusal.answer()
     except RuntimeError:
-        return {"error": f"nobody here has the home of {folder}", "hint": "see weights_dir"}
+        return {
+            "error": f"{folder}: no such user on this host",
+            "hint": "see weights_dir",
+        }
     root = path.parent.parent
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -74,7 +77,7 @@ def hold_folder_lock(
 
 
 def is_held_by_same_run(holder: dict[str, str], requester: dict[str, str]) -> bool:
-    """Return whether our own run holds the lock by another host."""
+    """Return whether the same run holds the lock through another host."""
     same = all(holder.get(name) == requester[name] for name in RUN)
     return same and holder["host"] != requester["host"]
 

@@ -1,4 +1,4 @@
-"""Tell the end of logs on this host.
+"""Return the last lines of logs on this host.
 
 Request: ``paths`` and ``lines``; the name of a path may be a pattern. Answer: ``logs``, the last
 lines of each file there is, by path; carriage returns are kept, since a progress bar is one line.

@@ -6,8 +6,8 @@ before to come back), ``ends`` (commands that end the ranks and only them, each
 ``{"argv": [...], "stdin": base64}``).
 
 The answer comes when the guard has taken its first sample. From then on it needs no connection: it
-lives as long as ``guard.json`` names it, so whoever removes that file ends it. The file
-``guard.serving`` tells it that loading is over. What it did and why stays in ``guard.json``, and in
+lives as long as ``guard.json`` names it, so removing that file stops it. The file
+``guard.serving`` means that loading is over. What it did and why stays in ``guard.json``, and in
 its log.
 """
 
@@ -78,7 +78,7 @@ def start_guard(request: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def run_guard(request: dict[str, Any], folder: Path, pipe: int) -> None:
-    """Become a process apart from the connection, tell of the first sample, and watch."""
+    """Detach from the connection, report the first sample, and watch."""
     os.setsid()
     if os.fork():
         os._exit(0)

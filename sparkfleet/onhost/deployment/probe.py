@@ -5,7 +5,7 @@ Answers one JSON object: ``packages`` (versions by name), ``programs`` on its PA
 environment that vLLM reads, ``nccl_conf`` (NCCL's own files), ``gpus``.
 
 vLLM is not imported, which takes 45 s: `vllm --version` prints the version of the same metadata,
-and its options are looked for in its source, since 0.26 hides `--nnodes` in the help (facts 2.3).
+and its options are looked for in its source, since 0.26 hides `--nnodes` in the help.
 """
 
 from __future__ import annotations

@@ -2,9 +2,10 @@
 
 Request: ``do`` (survey, write, start, stop), ``cluster_dir``, ``cluster``, what that deed needs.
 
-What is ours is known by its label: SPARKFLEET_CLUSTER in a process's environment, as the rendered
-scripts export it. A process that rewrites its title can lose the label from /proc, so the sessions
-that were started here and the descendants of labelled processes count too. No other is signalled.
+Processes of a cluster are found by their label: SPARKFLEET_CLUSTER in the environment, as the
+rendered scripts export it. A process that rewrites its title can lose the label from /proc, so the
+sessions that were started here and the descendants of labelled processes count too. No other
+process gets a signal.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def main() -> None:
 
 
 def survey_processes(request: dict[str, Any]) -> dict[str, Any]:
-    """Tell what is there: our files, the record of the last start, live processes, the engine."""
+    """Return the state: files, the record of the last start, live processes, the engine."""
     folder = request["folder"]
     return {
         "home": str(Path.home()),
@@ -120,7 +121,7 @@ def start_role_script(request: dict[str, Any]) -> dict[str, Any]:
     deadline = time.monotonic() + request["settle"]
     while time.monotonic() < deadline:
         if child.poll() is not None:
-            return {"error": f"{role} ended at once, with status {child.returncode}"}
+            return {"error": f"{role} exited immediately with status {child.returncode}"}
         time.sleep(TICK)
     return {"pid": child.pid, "log": str(path)}
 
@@ -137,7 +138,7 @@ def record_start(request: dict[str, Any], role: str, pid: int) -> None:
 
 
 def stop_cluster_processes(request: dict[str, Any]) -> dict[str, Any]:
-    """End every process of ours and check that none is left.
+    """Stop every process of the cluster, and check that none is left.
 
     First each role's leader, the newest first, since `vllm serve` and `ray start --block` end what
     they started in order; a Ray whose parts are all signalled at once waits for itself. Then what
@@ -181,7 +182,7 @@ def read_deployment_record(folder: Path) -> dict[str, Any] | None:
 
 
 def find_process(pid: int) -> HostProcess | None:
-    """Return a process by its PID, or None if it is gone or only its exit status is left."""
+    """Return a process by its PID, or None if it no longer runs (a zombie included)."""
     fields = read_process_fields(pid)
     if not fields or fields[0] == "Z":
         return None

@@ -1,7 +1,7 @@
 """Wait until Ray has the nodes that it should; runs with the engine's own Python, on the head.
 
 Request: ``{"address": "ip:port", "nodes": [addresses], "timeout": s}``. Answer: ``{"nodes":
-{address: GPUs}}``, after empty lines while it waits: one that nobody reads any more ends the
+{address: GPUs}}``, after empty lines while it waits: a closed output stops the
 program, also within Ray. Read from Ray's own table of nodes: `ray status` counts nodes without
 naming them, and `ray list nodes` needs the dashboard.
 """
@@ -33,7 +33,7 @@ def main() -> None:
         print(json.dumps({"error": text}))
         return
     while True:
-        nodes = list_alive_nodes(ray.nodes())  # type: ignore[no-untyped-call]  # Ray's, not ours
+        nodes = list_alive_nodes(ray.nodes())  # type: ignore[no-untyped-call]  # Ray's function
         joined = all(nodes.get(address, 0) >= 1 for address in request["nodes"])
         if joined or time.monotonic() > deadline:
             break

@@ -1,8 +1,8 @@
-"""Tell who holds the lock of a cluster on this host, and end the process that holds it.
+"""Show who holds the lock of a cluster on this host, and stop the process that holds it.
 
-Request: ``{"cluster_dir": ..., "cluster": ...}``, with ``"look": true`` to only tell. Answers
-``{"holder": {...}}``, or null where nobody holds it. Only a process that has the lock file open
-and wrote its PID there is ended: it is our lock program, whose client is believed to be gone.
+Request: ``{"cluster_dir": ..., "cluster": ...}``, with ``"look": true`` to only show it. Answers
+``{"holder": {...}}``, or null where the lock is free. Only a process that has the lock file open
+and wrote its PID there is ended: it is the lock program of a run that has lost its connection.
 """
 
 from __future__ import annotations
@@ -50,7 +50,10 @@ def end_lock_holder(path: Path, *, dry_run: bool) -> dict[str, Any]:
     if dry_run:
         return {"holder": holder}
     if not has_file_open(pid, path):
-        return {"error": f"{path}: the process that holds it is not one of ours", "hint": None}
+        return {
+            "error": f"{path}: the holder is not a process of sparkfleet",
+            "hint": None,
+        }
     for number in (signal.SIGTERM, signal.SIGKILL):
         os.kill(pid, number)
         deadline = time.monotonic() + GRACE
@@ -62,7 +65,7 @@ def end_lock_holder(path: Path, *, dry_run: bool) -> dict[str, Any]:
 
 
 def is_lock_free(path: Path) -> bool:
-    """Return whether nobody holds the lock."""
+    """Return whether the lock is free."""
     with path.open("r+", encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,11 +1,11 @@
-"""Tell how this host and what it serves are doing now; read-only.
+"""Report the state of this host and its endpoint; read-only.
 
 Request: ``cluster_dir``, ``cluster``, ``cli`` (docker or podman, null: none), ``pids`` whose age is
 wanted, ``port`` of the endpoint (null: on another host), ``looks`` at its counters and ``gap``, the
 seconds between two of them.
 
 Answer: ``meminfo`` and ``apps`` as text, ``ages`` in seconds by PID, ``busy`` (a run holds the
-lock), ``labels`` (clusters of ours that have processes or containers here), ``health`` (null where
+lock), ``labels`` (clusters that have processes or containers here), ``health`` (null where
 not asked) and ``samples``: vLLM's counters at each look, by name, with its ``at``; none with
 ``--disable-log-stats``.
 """

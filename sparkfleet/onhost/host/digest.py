@@ -1,4 +1,4 @@
-"""Tell the SHA-256 of a file on this host.
+"""Return the SHA-256 of a file on this host.
 
 Request: ``path``; ``~`` is this user's home. Answer: ``digest``, and if that is empty, ``why``.
 """

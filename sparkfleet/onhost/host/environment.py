@@ -1,9 +1,9 @@
-"""Tell which variables the programs of a deployment have otherwise than their file says.
+"""Report variables whose value in running programs differs from their file.
 
 Request: ``cluster_dir``, ``cluster`` and ``pids``, by role; where they run in containers, the ids
 of these by role (``containers``) and what holds them (``cli``: docker or podman). Answer:
 ``differ``, the names of variables by role, never a value. A program that has overwritten its
-environment, as those do that set their title, tells nothing.
+environment, as those do that set their title, is left out.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def parse_exports(text: str) -> dict[str, str | None]:
 def list_differing_variables(
     request: dict[str, Any], role: str, expected: dict[str, str | None]
 ) -> list[str]:
-    """Return the variables that the program in `role` has otherwise than `wanted`."""
+    """Return the variables that the program in `role` has with values other than `expected`."""
     pid, container = request["pids"][role], request["containers"].get(role)
     for candidate in (
         [pid, *list_child_processes(pid)] if container else [pid]

@@ -1,7 +1,7 @@
 """Read what a host is: files, folders and a few tools, as raw text; changes nothing.
 
 Request: ``{"weights_dir": "~/vllm", "ports": [8000], "files": [], "fabric": true}``. `files` are
-read beside ours; without `fabric` nothing of the QSFP network is. Answer: ``{"facts": {source:
+read as well; without `fabric` nothing of the QSFP network is. Answer: ``{"facts": {source:
 item}}``: a source is a path or a command, an item holds exactly one of ``text``, ``missing`` (no
 such file, tree or tool), ``denied`` (permission) and ``failed`` (any other error).
 """
@@ -142,7 +142,7 @@ def gather_machine(weights_dir: str) -> None:
         "memlock", lambda: str(resource.getrlimit(resource.RLIMIT_MEMLOCK)[0])
     )  # -1: unlimited
     note_fact("weights_dir", lambda: describe_disk(Path(weights_dir).expanduser()))
-    note_tool("nvidia-smi")  # only its table tells who draws on the GPU
+    note_tool("nvidia-smi")  # only its table shows what draws on the GPU
     note_tool("nvidia-smi", f"--query-gpu={GPU_FIELDS}", "--format=csv")
     note_tool("nvidia-smi", "--query-compute-apps=pid,process_name,used_memory", "--format=csv")
 
@@ -214,7 +214,7 @@ def gather_fabric() -> None:
             fact_text(f"{PCI}/{function}/vendor") == MELLANOX
             and fact_text(f"{NET}/{name}/carrier") != "1"
         ):
-            note_tool("ethtool", name)  # sysfs does not tell "no cable" from "no link"
+            note_tool("ethtool", name)  # sysfs does not distinguish "no cable" from "no link"
     note_tool("ibv_devinfo")  # sysfs lacks active_mtu
     note_tool("rdma", "link")
     note_fact("/dev/infiniband", lambda: "\n".join(list_openable_devices("/dev/infiniband")))

@@ -2,8 +2,8 @@
 
 Request: ``{"do": ..., "path": ...}`` and what that deed needs:
 
-- look (``into``, ``sha256``, ``follow``): tell what is there, and the content of a file whose hash
-  is not the wanted one; with ``into`` at a folder, look at that name in it
+- look (``into``, ``sha256``, ``follow``): describe the path, and return the content of a file
+  whose hash is not the expected one; with ``into`` at a folder, look at that name in it
 - put (``sha256``, ``mode`` or null, ``validate``): write the payload there, whole or not at all;
   keep the owner; not if the command ``validate`` refuses it, in whose words %s is the new file
 - make (``kind``: directory or file, ``mode`` or null): make it, with the folders above a directory
@@ -56,7 +56,7 @@ def main() -> None:
 
 
 def describe_path(path: Path, request: dict[str, Any]) -> dict[str, Any]:
-    """Tell what is at the path."""
+    """Describe the file, folder or link at the path."""
     if request.get("into") and path.is_dir():
         path /= request["into"]
     if request["follow"]:
@@ -94,13 +94,13 @@ def read_differing_content(path: Path, size: int, expected: str | None) -> dict[
 
 
 def write_payload(path: Path, request: dict[str, Any]) -> dict[str, Any]:
-    """Write the payload to the path: beside it first, then in one step in its place."""
+    """Write the payload to a new file next to the path, then rename it into place."""
     data = sys.stdin.buffer.read()
     if hashlib.sha256(data).hexdigest() != request["sha256"]:
         return {"error": f"{path}: the content arrived incomplete; nothing was changed"}
     if not path.parent.is_dir():
         hint = f"make it first: file: {{path: {path.parent}, state: directory}}"
-        return {"error": f"there is no folder {path.parent}", "hint": hint}
+        return {"error": f"folder {path.parent} not found", "hint": hint}
     before = path.stat() if path.exists() else None
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     new = Path(name)
@@ -176,7 +176,7 @@ def create_symlink(path: Path, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def remove_path(path: Path, _request: dict[str, Any]) -> dict[str, Any]:
-    """Remove a file, a link or an empty folder; one that is gone is no error."""
+    """Remove a file, a link or an empty folder; one that does not exist is not an error."""
     try:
         if path.is_dir() and not path.is_symlink():
             path.rmdir()

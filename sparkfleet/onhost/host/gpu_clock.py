@@ -25,7 +25,7 @@ class CudaError(Exception):
 
 
 class GpuLoad(threading.Thread):
-    """Writes to memory of the first GPU until it is told to end."""
+    """Writes to memory of the first GPU until `ends` is set."""
 
     def __init__(self, cuda: ctypes.CDLL) -> None:
         super().__init__(daemon=True)
@@ -86,7 +86,7 @@ def measure_clock(seconds: float) -> dict[str, object]:
 
 
 def read_gpu_clock() -> int:
-    """Return the clock of the first GPU's multiprocessors, MHz; ValueError where it tells none."""
+    """Return the clock of the first GPU's multiprocessors, MHz; ValueError where it has none."""
     done = subprocess.run(CLOCK, capture_output=True, text=True, timeout=10, check=True)
     return int(done.stdout.splitlines()[0])
 

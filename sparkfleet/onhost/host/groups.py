@@ -26,12 +26,12 @@ def main() -> None:
 
 
 def inspect_membership(request: dict[str, Any]) -> dict[str, Any]:
-    """Tell which of the groups the user is not in; of who logs in by the files, not the session."""
+    """Return the groups that the user is not in, by the account files, not the session."""
     name, groups = request["name"] or getpass.getuser(), request["groups"]
     try:
         user = pwd.getpwnam(name)
     except KeyError:
-        return {"error": f"there is no user {name}"}
+        return {"error": f"user {name} not found"}
     group_ids = {group.gr_name: group.gr_gid for group in grp.getgrall()}
     memberships = os.getgrouplist(name, user.pw_gid)
     return {
@@ -44,7 +44,7 @@ def inspect_membership(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def add_to_groups(request: dict[str, Any]) -> dict[str, Any]:
-    """Put the user into the groups, beside those it is in."""
+    """Put the user into the groups, in addition to its own."""
     return run_account_tool("usermod", "-aG", ",".join(request["groups"]), request["name"])
 
 

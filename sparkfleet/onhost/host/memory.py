@@ -1,8 +1,8 @@
-"""Tell how much memory this host has left, after something was done about it.
+"""Report the memory that is available on this host, after an optional action.
 
 Request: ``do``: look, drop (empty the page cache, by `sudo -n`), or settle (wait at most
 ``patience`` s until what processes of the GPU held in the look ``before`` is available again, of
-those that are gone). Sizes in bytes.
+those that have exited). Sizes in bytes.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def empty_page_cache(_request: dict[str, Any]) -> dict[str, Any]:
 
 
 def wait_for_freed_memory(request: dict[str, Any]) -> dict[str, Any]:
-    """Wait for the memory of processes that are gone, and return how much was to come and came."""
+    """Wait for the memory of processes that have exited; return the expected and freed sizes."""
     before, left = request["before"], list_gpu_memory()
     held = sum(size for pid, size in before["gpu"].items() if pid not in left)
     began = time.monotonic()
@@ -65,7 +65,7 @@ def wait_for_freed_memory(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_meminfo_sizes() -> dict[str, int]:
-    """Return what /proc/meminfo tells of memory that can be had."""
+    """Return the free and available memory in /proc/meminfo."""
     rows = (line.split() for line in Path("/proc/meminfo").read_text().splitlines())
     sizes = {row[0]: int(row[1]) * 1024 for row in rows if len(row) > 1}
     return {"free": sizes["MemFree:"], "available": sizes["MemAvailable:"]}
@@ -74,7 +74,7 @@ def read_meminfo_sizes() -> dict[str, int]:
 def list_gpu_memory() -> dict[str, int]:
     """Return bytes by PID of those who compute on the GPU, where it shares the host's memory.
 
-    Empty where it has memory of its own: a GB10 tells of none ("[N/A]").
+    Empty where it has memory of its own: a GB10 reports none ("[N/A]").
     """
     if any(line.isdigit() for line in run_gpu_tool(OWN_MEMORY)):
         return {}

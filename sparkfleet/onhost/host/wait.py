@@ -40,9 +40,9 @@ def main() -> None:
 
 
 def sleep_or_exit(seconds: float) -> None:
-    """Sleep; end the program when the run that asked is gone."""
+    """Sleep; exit when the run that asked has ended."""
     if select.select([sys.stdin], [], [], seconds)[0] and not sys.stdin.read(1):
-        sys.exit("the run that asked is gone")
+        sys.exit("the run that asked has ended")
 
 
 def probe_target(request: dict[str, Any]) -> tuple[bool, str]:
@@ -53,7 +53,7 @@ def probe_target(request: dict[str, Any]) -> tuple[bool, str]:
 
 
 def probe_tcp(host: str, port: int, open: bool) -> tuple[bool, str]:  # noqa: A002, FBT001 - the request's
-    """Try to connect; `open` tells whether that should succeed."""
+    """Try to connect; `open` is whether that should succeed."""
     try:
         socket.create_connection((host, port), timeout=CONNECT).close()
     except OSError as error:

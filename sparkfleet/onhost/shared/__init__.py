@@ -1,1 +1,1 @@
-"""What several programs for hosts share: each module is sent along with who imports it."""
+"""Modules that several programs share; the archive of a program includes those that it imports."""

@@ -86,7 +86,7 @@ class HubFiles:
             failures += 1
             if failures > TRIES:
                 hint = "try again later; does this host reach it? else: weights_source"
-                raise DownloadError(f"the hub does not send {name}: {reason}", hint)
+                raise DownloadError(f"download of {name} failed: {reason}", hint)
             if failures > 1 or wait:
                 time.sleep(wait or min(0.1 * 2**failures, 30))
 
@@ -117,15 +117,15 @@ def describe_route(url: str) -> str:
 
 
 def explain_download_error(error: Exception, name: str, at: str) -> tuple[str, float]:
-    """Say what went wrong at a host and how many seconds to wait; raise HubError if in vain."""
+    """Return the problem and the seconds to wait; raise DownloadError if a retry cannot help."""
     cause = getattr(error, "reason", error)
     if isinstance(cause, ssl.SSLCertVerificationError):
         raise DownloadError(
-            f"{at} has no certificate that counts here: {cause.verify_message}", TRUST
+            f"the TLS certificate of {at} is not trusted: {cause.verify_message}", TRUST
         )
     if not isinstance(error, urllib.error.HTTPError):
         return f"{at}: {cause}", 0.0
-    message = error.headers.get("X-Error-Message")  # the Hub does, what stands before it does not
+    message = error.headers.get("X-Error-Message")  # the Hub sends it, a proxy does not
     reason = f"{error.code} {message or error.reason}"
     if error.code not in (408, 429) and error.code < 500:
         hint = GONE if error.code not in (401, 403) else LICENCE if message else BARRED

@@ -1,4 +1,4 @@
-"""The book of hashes that were proven on a host."""
+"""The ledger of verified hashes on a host."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Ledger:
     """Hashes of files that were proven before: JSON lines, appended; the last one of a path wins.
 
     A line is ``[path below the root, size, mtime in ns, inode, hash]``, with ``"brought"`` at its
-    end if a run of ours brought the file. All `paths` are read, the first that can be is written.
+    end if sparkfleet staged the file. All `paths` are read, the first writable one is written.
     """
 
     def __init__(self, *paths: Path, writable: bool) -> None:

@@ -1,4 +1,4 @@
-"""What a model is made of: its configs, and its tensors by the headers of safetensors.
+"""The parts of a model: its configs, and its tensors from the headers of safetensors.
 
 The answer of the program `weights/shape`: ``files`` has the texts of the small JSON files that say
 what the model is, by name, those of the folders directly below it too; ``tensors`` has a row

@@ -19,7 +19,7 @@ CLUSTER_HINT = (
 
 
 class RefusedError(Exception):
-    """What is wrong, and what the user can do about it."""
+    """A refused request; `args` are the problem and the hint."""
 
     def answer(self) -> dict[str, Any]:
         """Return it as the answer of a program."""
@@ -56,7 +56,7 @@ def is_cluster(value: Any) -> bool:
 
 
 def shortened(value: Any) -> str:
-    """Return `value` as a message shows what nobody has checked."""
+    """Return an unchecked `value` in the form for a message."""
     text = ascii(value)
     return text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."
 
@@ -71,7 +71,7 @@ def join_relative_path(root: Path, name: str) -> Path:
 def join_contained_path(root: Path, name: str) -> Path:
     """Return the path `name` below `root`, to which no link on the way leads out of `root`.
 
-    Raises RefusedError. What stands at the path itself may be a link: it is replaced, not followed.
+    Raises RefusedError. The path itself may be a link: it is replaced, not followed.
     """
     path = join_relative_path(root, name)
     _check_contained(root, path.parent)
@@ -79,7 +79,7 @@ def join_contained_path(root: Path, name: str) -> Path:
 
 
 def join_contained_folder(root: Path, name: str) -> Path:
-    """Return the folder `name` below `root`, which is no link that leads out; as `below`."""
+    """Return the folder `name` below `root`, which must not be a link out of `root`."""
     path = join_relative_path(root, name)
     _check_contained(root, path)
     return path

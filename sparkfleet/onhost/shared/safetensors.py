@@ -1,4 +1,4 @@
-"""What is wrong with a safetensors file, or an index of them."""
+"""Check safetensors files and their indexes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ LONGEST = 100_000_000  # bytes of a header; the format's own limit
 
 
 def header_problem(path: Path, size: int) -> str | None:
-    """Say what is wrong with a safetensors header, which tells how long the file must be."""
+    """Return the problem of a safetensors header, which gives the length of the file."""
     with path.open("rb") as shard:
         length = int.from_bytes(shard.read(8), "little")
         if length > min(size - 8, LONGEST):
@@ -24,7 +24,7 @@ def header_problem(path: Path, size: int) -> str | None:
 
 
 def index_problem(path: Path, *, nested: bool) -> str | None:
-    """Name the shards of a ``model.safetensors.index.json`` that do not stand beside it.
+    """Return which shards of a ``model.safetensors.index.json`` are missing next to it.
 
     One of pickles counts only without safetensors, which vLLM prefers; one of a `nested` folder
     only if any of its shards is there: patterns left them out (``original/``).

@@ -1,4 +1,4 @@
-"""One writer at a time in a weights folder, and what is told where it cannot write."""
+"""One writer at a time in a weights folder, and errors for one that cannot be written."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def lock_weights_folder(root: Path) -> int:
     try:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        problem = f"another run is bringing weights into {root}"
-        raise RefusedError(problem, "wait for it; what it brings is not sent again") from None
+        problem = f"another run is staging weights into {root}"
+        raise RefusedError(problem, "wait for it; its files are not sent again") from None
     return held
 
 
@@ -40,7 +40,10 @@ def answer_weights_request(
     except RefusedError as refusal:
         return refusal.answer()
     except RuntimeError:  # of expanduser
-        return {"error": f"nobody here has the home of {root}", "hint": "see weights_dir"}
+        return {
+            "error": f"{root}: no such user on this host",
+            "hint": "see weights_dir",
+        }
     except OSError as error:
         hint = ELSEWHERE if error.errno in LACKING else again
         if error.errno in (errno.EACCES, errno.EPERM):

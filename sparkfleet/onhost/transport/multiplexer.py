@@ -8,7 +8,7 @@ decimals, the last frame of a stream.
 
 A program is a fork of this process, which spares it the start of Python; standard input, output
 and error are its own pipes, and it leads a session of its own, as one that sshd starts. When the
-client is gone, the input of every program ends.
+connection to the client ends, the input of every program ends.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from sparkfleet.onhost.shared.bundle import FINDER, load_archive, run_module
 HEADER = struct.Struct(">IcI")
 PIECE = 1 << 16  # bytes read at once
 TICK = 0.005  # s between two looks at a process whose pipes have ended
-HIGHEST = 1024  # no descriptor of ours is above it
+HIGHEST = 1024  # no descriptor of this process is above it
 
 
 class ChildProgram:
@@ -52,7 +52,7 @@ class MultiplexerServer:
         self.open = True
 
     def run(self) -> None:
-        """Serve until the client is gone."""
+        """Serve until the client closes its end."""
         while self.open:
             for key, _ in self.selector.select(TICK if self.done else None):
                 if self.selector.get_map().get(key.fd) == key:  # else one before it closed the pipe
@@ -61,7 +61,7 @@ class MultiplexerServer:
                 self.reap(number)
 
     def read_frames(self) -> None:
-        """Take what the client sent."""
+        """Read frames from the client."""
         piece = os.read(0, PIECE)
         self.open = bool(piece)
         self.buffer += piece
@@ -82,7 +82,7 @@ class MultiplexerServer:
                 self.handle_frame(number, kind, data)
 
     def handle_frame(self, number: int, kind: bytes, data: bytes) -> None:
-        """Give a program its input, or what else the client wants of it."""
+        """Pass a program its input, or end or drop it."""
         program = self.programs[number]
         if kind == b"d":
             program.waiting.clear()
@@ -155,7 +155,7 @@ class MultiplexerServer:
             os.close(pipe)
 
     def reap(self, number: int) -> None:
-        """Tell how a program ended, if it has."""
+        """Report the exit status of a program that has ended."""
         pid, status = os.waitpid(self.programs[number].pid, os.WNOHANG)
         if pid:
             self.done.remove(number)
@@ -167,7 +167,7 @@ class MultiplexerServer:
 
 
 def exit_status(status: int) -> int:
-    """Return what a shell calls the status that waitpid told."""
+    """Return the exit status, as a shell counts it, from the status of waitpid."""
     return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 
 

@@ -3,7 +3,7 @@
 Request: ``root`` (the weights folder; ``~`` is this user's home), ``items`` (the ``path`` that the
 engine reads, the ``blob`` where its bytes shall live, ``have``: the file that has them) and
 ``texts`` (small files, path -> text); paths count from the root. While it copies, a line a second
-tells ``copied`` bytes; it ends when whoever asks has gone. Answer: what was ``placed``, ``texts``.
+reports ``copied`` bytes; it ends when its input does. Answer: what was ``placed``, ``texts``.
 
 Every step is one rename, so that a kill leaves nothing half done.
 """
@@ -58,7 +58,7 @@ def check(root: Path, request: dict[str, Any]) -> None:
 
 
 def _report_copied(copied: list[int]) -> None:
-    """Say each second how much was copied, and end when whoever asks has gone."""
+    """Report the copied bytes each second; exit when standard input ends."""
     while not select.select([0], [], [], 1)[0] or os.read(0, PIECE):
         print(json.dumps({"progress": {"copied": sum(copied)}}), flush=True)
     os._exit(1)
@@ -130,7 +130,7 @@ def drop_from_page_cache(*files: Path) -> None:
 
 
 def append_to_ledger(root: Path, blob: Path, digest: str) -> None:
-    """Tell the ledger that a run of ours brought `blob`."""
+    """Record in the ledger that sparkfleet staged `blob`."""
     status = blob.stat()
     name = os.path.relpath(blob.resolve(), root.resolve())
     row = [name, status.st_size, status.st_mtime_ns, status.st_ino, digest, "brought"]

@@ -1,6 +1,6 @@
 """Take files of a model in, hash them as they arrive, publish each one whole or not at all.
 
-Request: ``root`` (the weights folder; ``~`` is this user's home) and ``streams``. A stream brings
+Request: ``root`` (the weights folder; ``~`` is this user's home) and ``streams``. A stream carries
 the rest of each of its ``files``, one after the other: the ``blob`` to write (below the root), its
 ``size``, its ``hash``, and the ``offset`` up to which it arrived in an earlier run. Its ``source``
 is null for standard input, else a sender's ``address``, ``port``, ``key`` and our ``own`` address.
@@ -91,7 +91,7 @@ class WeightsStore:
         blob, offset = join_contained_path(self.root, item["blob"]), item["offset"]
         partial = blob.with_name(blob.name + PARTIAL)
         self._make(partial.parent)
-        if not os.access(partial, os.W_OK):  # a container left it; the folder is ours
+        if not os.access(partial, os.W_OK):  # a container left it; the folder is this user's
             partial.unlink(missing_ok=True)
         file = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
         if offset and os.fstat(file).st_size < offset:

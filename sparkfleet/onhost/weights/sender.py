@@ -85,7 +85,7 @@ def _file_identity(path: Path) -> tuple[int, int] | None:
 
 
 class Service:
-    """Listens until every key was used once, or nobody came in time."""
+    """Listens until every key was used once, or no receiver connected in time."""
 
     def __init__(self, source: LocalFiles | HubFiles, request: dict[str, Any]) -> None:
         self.source = source
@@ -137,7 +137,7 @@ class Service:
         return []
 
     def report_sent(self) -> None:
-        """Say each second how far it is, and end when whoever started it has gone."""
+        """Report the progress each second; exit when standard input ends."""
         while not select.select([0], [], [], 1)[0] or os.read(0, PIECE):
             print(json.dumps({"progress": {"bytes": sum(self.sent)}}), flush=True)
         os._exit(1)

@@ -1,9 +1,9 @@
-"""Tell what the weights folder of this host can take, and what lies in a model's folder; read-only.
+"""Report the state of this host's weights folder and of a model's folder in it; read-only.
 
 Request: ``root`` (the weights folder; ``~`` is this user's home), ``folder`` (where the model lives
 below it), ``served`` (the folder that the engine reads), ``expected`` (files that belong there,
 below ``served``), ``refs`` (small files to read), ``indexes`` (those of shards, and for each
-whether it stands in a folder of its own).
+whether it has a folder of its own).
 
 Answer: ``root`` as a full path, ``base`` (it, or the nearest folder above it that exists), who may
 write there, its filesystem with free bytes and inodes and what a quota leaves; then of the model's
@@ -125,7 +125,7 @@ def inspect_contents(root: Path, request: dict[str, Any]) -> dict[str, Any]:
     expected = {join_relative_path(root, name) for name in request["expected"]}
     inside = (
         expected if folder == root else walk_folder(folder)
-    )  # beside loose files stand other models
+    )  # loose files have other models next to them
     chosen = dict.fromkeys((*list_written_paths(root, folder), *inside))
     paths = [path for path in chosen if os.path.lexists(path)]
     partials = {path.with_name(path.name + PARTIAL) for path in expected}
@@ -161,14 +161,14 @@ def check_indexes(root: Path, nested: dict[str, bool]) -> dict[str, str]:
 
 
 def list_written_paths(root: Path, folder: Path) -> tuple[Path, ...]:
-    """Return what must be writable beside `folder` itself: the folders above it, and our books."""
+    """Return the paths that must be writable besides `folder`: those above it, and the ledger."""
     books = root / STATE_FOLDER
     above = (path for path in folder.parents if root in path.parents)
     return (root, books, *(books / name for name in WRITTEN), *above)
 
 
 def is_write_protected(path: Path) -> bool:
-    """Say whether this user may not write what runs of ours must write."""
+    """Return whether this user lacks permission to write what staging writes."""
     written = os.path.isdir(path) or path.name in WRITTEN  # noqa: PTH112 - it may be hidden
     return written and not os.access(path, os.W_OK)
 
@@ -183,10 +183,10 @@ def read_small_files(root: Path, names: list[str]) -> dict[str, str]:
 
 
 def find_running_downloads(root: Path, expected: list[str]) -> Iterator[Path]:
-    """Yield the files of a cache that the Hub's client brings now: it holds a lock meanwhile.
+    """Yield the files of a cache that the Hub's client is downloading: it holds their locks.
 
-    Clients of before June 2026 append to the ``.incomplete`` file that ours would be, also after it
-    got its name (huggingface_hub#4306).
+    Clients of before June 2026 append to the ``.incomplete`` file that staging would use, also
+    after it got its name (huggingface_hub#4306).
     """
     for blob in (join_relative_path(root, name) for name in expected if "/blobs/" in name):
         model = blob.parent.parent
@@ -196,7 +196,7 @@ def find_running_downloads(root: Path, expected: list[str]) -> Iterator[Path]:
                 fcntl.flock(held, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             yield blob
-        except OSError:  # nobody ever took it
+        except OSError:  # it was never locked
             continue
 
 
@@ -219,7 +219,7 @@ if __name__ == "__main__":
         answer = {**inspect_storage(weights_root), **inspect_contents(weights_root, query)}
         busy = next(find_running_downloads(weights_root, query["expected"]), None)
         if busy:
-            answer = {"error": f"hf download brings {busy} at this moment", "hint": "wait for it"}
+            answer = {"error": f"hf download is writing {busy}", "hint": "wait for it"}
     except OSError as error:
         answer = {
             "error": f"{error.filename or query['root']}: {error.strerror}",
@@ -229,7 +229,7 @@ if __name__ == "__main__":
         answer = refusal.answer()
     except RuntimeError:  # of expanduser
         answer = {
-            "error": f"nobody here has the home of {query['root']}",
+            "error": f"{query['root']}: no such user on this host",
             "hint": "see weights_dir",
         }
     print(json.dumps(answer))

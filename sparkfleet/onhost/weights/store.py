@@ -1,8 +1,8 @@
-"""List the models of this host, and take away what is ours.
+"""List the models of this host, and remove those that sparkfleet staged.
 
 Request: ``root`` (the weights folder; ``~`` is this user's home) and ``do``: ``list``, or
-``remove`` with the ``folder`` of a model below the root, of which the files go that runs of ours
-brought.
+``remove`` with the ``folder`` of a model below the root, which removes the files that sparkfleet
+staged.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ def walk_file_sizes(folder: Path) -> Iterator[tuple[str, int]]:
     """Yield the name and the size of each file below `folder` that this user may see."""
     for parent, _, names in os.walk(folder):
         for name in names:
-            with contextlib.suppress(OSError):  # hidden, or gone meanwhile
+            with contextlib.suppress(OSError):  # hidden, or removed meanwhile
                 status = os.lstat(os.path.join(parent, name))  # noqa: PTH118 - many
                 if stat.S_ISREG(status.st_mode):
                     yield name, status.st_size
 
 
 def find_staged_records(root: Path) -> Iterator[tuple[Path, Path]]:
-    """Yield the folder of each model that runs of ours brought here, and the record of that."""
+    """Yield the folder of each model that sparkfleet staged here, with its record."""
     for path in root.glob(f"{STATE_FOLDER}/manifests/*.json"):
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             manifest = json.loads(path.read_text())
@@ -65,9 +65,10 @@ def find_staged_records(root: Path) -> Iterator[tuple[Path, Path]]:
 
 
 def remove_staged_files(root: Path, request: dict[str, Any]) -> dict[str, Any]:
-    """Remove what runs of ours brought into a folder; leave and name all else.
+    """Remove the files that sparkfleet staged into a folder; leave and name all others.
 
-    With it go snapshots that lack a file then, and the client's books of commits that are gone.
+    Snapshots that then lack a file are removed too, and so are the client's records of commits that
+    no longer exist.
     """
     folder = join_contained_folder(root, request["folder"])
     held, staged = lock_weights_folder(root), read_staged_files(root)
@@ -117,7 +118,7 @@ def find_snapshot(folder: Path, path: Path) -> tuple[str, ...]:
 
 
 def find_commit(folder: Path, path: Path) -> str:
-    """Return the commit of which a file in a cache of the Hub's client tells, "" for any other."""
+    """Return the commit that a file in a cache of the Hub's client belongs to, "" for any other."""
     kind, *rest = path.relative_to(folder).parts
     if folder.parent.name != "hub" or not rest:
         return ""
@@ -127,7 +128,7 @@ def find_commit(folder: Path, path: Path) -> str:
 
 
 def read_staged_files(root: Path) -> set[str]:
-    """Return the files that the ledger marks as brought by a run of ours.
+    """Return the files that the ledger marks as staged by sparkfleet.
 
     A later row of a file that has not changed since adds a hash of another kind.
     """

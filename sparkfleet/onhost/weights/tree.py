@@ -1,4 +1,4 @@
-"""Tell which files of a model this host holds, whole and right; writes nothing but the ledger.
+"""Report which files of a model this host has, complete and correct; writes only the ledger.
 
 Request: ``root`` (the weights folder; ``~`` is this user's home), ``files`` (each ``path`` that the
 engine reads, ``blob`` where its bytes live, ``size`` and ``hash``; paths count from the root),
@@ -81,7 +81,7 @@ class WeightsTree:
             return "kind", "no regular file"
         if status.st_size != item["size"]:
             return "size", f"{status.st_size} bytes"
-        if not os.access(path, os.R_OK):  # also what the ledger knows, and nobody opens
+        if not os.access(path, os.R_OK):  # a ledger entry alone opens no file
             return "unreadable", _describe_owner(path)
         actual = self.hash(real, status, item["hash"].split(":")[0])
         if actual != item["hash"]:
@@ -170,9 +170,9 @@ def user_ledger_path(root: Path) -> Path:
 
 
 def inspect_tree(root: Path, request: dict[str, Any]) -> dict[str, Any]:
-    """Answer `request`, telling each second how many bytes were hashed."""
+    """Answer `request`, and report each second how many bytes were hashed."""
     for name in (item[kind] for item in request["files"] for kind in ("path", "blob")):
-        join_relative_path(root, name)  # a link that leads out is told as the state of its file
+        join_relative_path(root, name)  # a link that leads out is reported as the state of its file
     path = Path(request["ledger"]).expanduser()
     ledger = Ledger(path, user_ledger_path(root), writable=request["record"])
     caches = [Path(os.path.expanduser(name)) for name in request["caches"]]  # noqa: PTH111 - never fails
@@ -186,7 +186,7 @@ def inspect_tree(root: Path, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _report_hashed(tree: WeightsTree) -> None:
-    """Say each second how far it is, and end when whoever asks has gone."""
+    """Report the progress each second; exit when standard input ends."""
     while not select.select([0], [], [], 1)[0] or os.read(0, PIECE):
         print(json.dumps({"progress": {"hashed": tree.hashed}}), flush=True)
     os._exit(1)

@@ -57,7 +57,7 @@ class CompletedLeg:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryReport:
-    """What a delivery did: what landed on each host, and what each leg carried; in `seconds`."""
+    """The result of a delivery: the files on each host, the bytes of each leg, and `seconds`."""
 
     landed: Mapping[str, ReceiveResult]
     carried: tuple[CompletedLeg, ...]
@@ -82,11 +82,11 @@ def deliver_model(
     origin: str | None = None,
     on_progress: TransferCallback = ignore_transfer,
 ) -> DeliveryReport:
-    """Bring every host of `plans` what it lacks.
+    """Send every host of `plans` the files that it lacks.
 
     Hosts that have a file give it to the others over the addresses that `shared` knows; what none
-    has comes from `source` to `origin` (the first host, if nobody is named) and on from there.
-    Raises GateError for bytes that nobody has or that arrived wrong, CommandError for a host that
+    has comes from `source` to `origin` (the first host by default) and on from there.
+    Raises GateError for bytes that have no source or arrived wrong, CommandError for a host that
     failed, UnreachableError; what has arrived stays there for the next run.
     """
     ways = plan_routes(plans, origin or next(iter(plans)), shared)
@@ -243,7 +243,7 @@ class Delivery:
             sender = self._find_sender(name, blob)
             cure = f"{sender} has it damaged: weights.verify --full"
             if sender == HUB:
-                cure = "the mirror at HF_ENDPOINT, or what stands on the way, changes it"
+                cure = "the mirror at HF_ENDPOINT, or a proxy on the way, changes it"
             raise GateError(
                 f"{blob} arrived from {sender} with hash {actual}; it was not put in place",
                 host=name,

@@ -1,4 +1,4 @@
-"""What must be brought to each host for everything that a recipe loads, and who has it."""
+"""Plan which host receives which files of a recipe, and from where."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def plan_transfers(
 
 
 def check_supply(transfer: TransferPlan, shared: Shared) -> None:
-    """Refuse what nobody has, a token or a licence before any host starts.
+    """Refuse files without a source, a token or a licence before any host starts.
 
     Asks the Hub only if something must come from there. Raises GateError, hub.HubError.
     """
@@ -74,5 +74,5 @@ def find_suppliers(transfer: TransferPlan, shared: Shared) -> Mapping[str, tuple
 
 def _name_outside_source(model: ResolvedModel) -> str:
     if model.source is None:
-        return "nobody"
+        return "no source"
     return HUB if isinstance(model.source, HubSource) else "this machine"

@@ -1,4 +1,4 @@
-"""What comes to a host: how far it is, what landed, and the names that it gets there."""
+"""The receiving side of a host: progress, results, and putting files in place."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sparkfleet.weights.transfer.stage import StagePlan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceiveResult:
-    """What a host took in: bytes, files, and the files whose hash was wrong on arrival."""
+    """The result on a host: bytes, files, and the files whose hash was wrong on arrival."""
 
     host: str
     bytes: int = 0

@@ -1,4 +1,4 @@
-"""Who sends what to whom, so that every host gets a model and none sends more than it must; pure.
+"""Routes of a model to every host, with as little sending per host as possible; pure.
 
 A file flows along a chain, or a tree where the cables make it one: each host takes it from the
 host that got it last and sends to the fewest, over an address that both share.
@@ -136,7 +136,7 @@ def no_source_error(ways: Routes) -> GateError:
     """Return the error for files that have to come from outside, where there is no outside."""
     host, sends = next(iter(ways.outside.items()))
     return GateError(
-        f"{len(sends)} files are on no host that it can reach, first {sends[0].location.path}",
+        f"no source for {len(sends)} files, first {sends[0].location.path}",
         host=host,
         hint="say where they come from: weights_source, or the Hub without offline mode",
     )

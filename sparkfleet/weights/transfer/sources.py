@@ -1,4 +1,4 @@
-"""Where the bytes come from that no host has."""
+"""Sources of files that no host has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bring a model to hosts: what each lacks (`plan`, pure), the way there, and the proof."""
+"""Stage a model on hosts: find what each lacks, transfer it, and verify it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adopt:
-    """A file whose bytes the host has in file `have`; no hard link but a `copy` brings them."""
+    """A file whose bytes the host has in file `have`; they need a `copy` or a hard link."""
 
     location: FileLocation
     have: str
@@ -54,9 +54,9 @@ class Adopt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagePlan:
-    """What one host needs: files to send, files to adopt, and small texts.
+    """The needs of one host: files to send, files to adopt, and small texts.
 
-    `verdicts` tell what is wrong now and gets repaired (warnings), and what cannot (errors).
+    `verdicts` are problems that staging repairs (warnings) and those that it cannot (errors).
     """
 
     host: str
@@ -90,7 +90,7 @@ class StagePlan:
 
 
 class Strategy(enum.StrEnum):
-    """How a model comes to the hosts: the values of `weights_strategy`."""
+    """The ways of staging: the values of `weights_strategy`."""
 
     FANOUT = "fanout"
     EACH = "each"
@@ -176,7 +176,7 @@ def _check_staging(
         state = verdict.check.removeprefix("weights.")
         if state in BEYOND_REPAIR:
             yield verdict
-        elif state != "index":  # most likely the shards come now; else `verify` will tell
+        elif state != "index":  # most likely the shards come now; else `verify` reports it
             news = state in ("missing", "revision")
             yield replace(verdict, severity=Severity.INFO if news else Severity.WARNING)
     if needed.changes:
@@ -194,7 +194,7 @@ def build_stream_request(
 def read_payload(folder: Path, sends: Iterable[Send]) -> Iterator[bytes]:
     """Yield the rest of each file from `folder`, one after the other.
 
-    It ends at a file that is gone or has become shorter: the receiver sees that, and says so.
+    It stops at a file that was removed or has become shorter; the receiver reports that.
     """
     for send in sends:
         left = send.size

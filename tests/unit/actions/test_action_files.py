@@ -132,7 +132,7 @@ def test_what_could_not_be_brought_back_is_refused(
 
 def test_a_missing_folder_is_reported_with_a_fix(tmp_path: Path, home: Path) -> None:
     _, outcome = _run(tmp_path, "- name: it\n  copy: {content: x, dest: ~/a/b/f}\n")
-    assert outcome.message == f"there is no folder {home}/a/b"
+    assert outcome.message == f"folder {home}/a/b not found"
     assert outcome.hint == f"make it first: file: {{path: {home}/a/b, state: directory}}"
 
 

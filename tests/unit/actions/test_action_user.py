@@ -72,7 +72,7 @@ def test_a_missing_group_or_user_is_reported(tmp_path: Path, told: Path) -> None
     assert outcome.status is Status.FAILED
     assert outcome.message == "group not found: no-such-group"
     outcome = _run(tmp_path, _user(IN, "append: true, name: no-such-user"))
-    assert outcome.message == "there is no user no-such-user"
+    assert outcome.message == "user no-such-user not found"
     assert told.read_text() == ""
 
 

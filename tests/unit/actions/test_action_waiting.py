@@ -115,7 +115,7 @@ def test_a_wait_ends_when_its_input_ends(free_port: int) -> None:
     channel.end_input()
     assert channel.finish(10).returncode == 1
     assert time.monotonic() - began < 5
-    assert "the run that asked is gone" in channel.stderr
+    assert "the run that asked has ended" in channel.stderr
 
 
 def test_pause_waits_once_for_all_hosts(tmp_path: Path) -> None:

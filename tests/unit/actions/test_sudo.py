@@ -75,7 +75,7 @@ def test_a_sudo_that_wants_no_password_hands_none_on(
 def test_a_wrong_password_is_tried_once_and_never_again(fake: Path, link: LocalConnection) -> None:
     wrong = Sudo(user="root", password="other")  # noqa: S106 - of a stand-in
     error = _refused(link, wrong)
-    assert error.message == "sudo refuses the password, which was tried once"
+    assert error.message == "sudo: incorrect password"
     assert "--ask-become-pass" in str(error.hint)
     assert _refused(link, wrong).message == error.message
     assert _given(fake) == ["other"]
@@ -118,9 +118,6 @@ def test_a_program_of_sparkfleet_runs_with_a_password(fake: Path, link: LocalCon
 
 
 def test_the_page_cache_may_be_emptied_by_password(fake: Path, link: LocalConnection) -> None:
-    assert (
-        page_cache.check_drop_caches(link, "other").seen
-        == "sudo refuses the password, which was tried once"
-    )
+    assert page_cache.check_drop_caches(link, "other").seen == "sudo: incorrect password"
     verdict = page_cache.check_drop_caches(link, PASSWORD)
     assert (verdict.refuses, verdict.seen) == (False, "allowed with the password")

@@ -154,7 +154,7 @@ def test_hosts_tell_what_is_staged_and_what_memory_they_have(call: Call, tmp_pat
         ({"requests": "none"}, "--requests: expected an integer from 1 to"),
         ({"context": "much"}, "--context: expected a number of tokens"),
         ({"tp": "0"}, "--tp: expected an integer from 1 to"),
-        ({"folder": "nowhere"}, "there is no folder nowhere"),
+        ({"folder": "nowhere"}, "folder nowhere not found"),
         ({"folder": "model", "hub": True}, "name one place to read the model from"),
         ({"set": ["vllm_args={gpu-memory-utilization: 3}"]}, "(got 3)"),
     ],

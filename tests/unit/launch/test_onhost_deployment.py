@@ -111,7 +111,7 @@ def test_a_started_role_is_recorded_and_seen(node: Node) -> None:
 
 
 def test_a_script_that_exits_at_once_is_reported_with_its_status(node: Node) -> None:
-    with pytest.raises(CommandError, match="serve ended at once, with status 3"):
+    with pytest.raises(CommandError, match="serve exited immediately with status 3"):
         node.start("serve", "echo no such model; exit 3\n")
     assert (node.folder / "logs" / "serve.log").read_text() == "no such model\n"
 

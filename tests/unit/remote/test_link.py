@@ -1,4 +1,4 @@
-"""A link runs commands and programs and tells how they ended; here on this machine."""
+"""A connection runs commands and programs and returns their results; on this machine."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def link() -> Iterator[Connection]:
         yield opened
 
 
-def test_a_command_gets_its_input_and_tells_its_end(link: Connection) -> None:
+def test_a_command_gets_its_input_and_returns_its_status(link: Connection) -> None:
     command = Command(argv=("sh", "-c", "cat; echo oops >&2; exit 3"), stdin=b"one ")
     result = link.run(command, payload=[b"two ", b"three"])
     assert (result.returncode, result.text, result.stderr) == (3, "one two three", "oops\n")
@@ -42,7 +42,7 @@ def test_a_megabyte_of_errors_does_not_stall_a_command(link: Connection) -> None
     assert len(result.stderr) == 256 * 1024
 
 
-def test_input_that_nobody_reads_is_no_error(link: Connection) -> None:
+def test_unread_input_is_not_an_error(link: Connection) -> None:
     result = link.run(Command(argv=("true",)), payload=[b"x" * 1_000_000] * 3)
     assert result.returncode == 0
 
@@ -59,7 +59,7 @@ def test_a_missing_program_is_a_command_error(link: Connection) -> None:
         link.run(Command(argv=("no-such-program",)))
 
 
-def test_silence_is_told_apart_from_the_end(link: Connection) -> None:
+def test_silence_is_distinguished_from_the_end(link: Connection) -> None:
     channel = link.open(Command(argv=("sh", "-c", "echo one; sleep 20")))
     lines = channel.lines(silence=0.3)
     assert next(lines) == b"one"
@@ -162,7 +162,7 @@ def test_what_an_aborted_thread_opens_later_ends_too() -> None:
 
 
 class BrokenSession:
-    """A channel of Paramiko's whose connection is gone: what is written finds no socket."""
+    """A Paramiko channel whose connection is closed: writing fails."""
 
     def recv_stderr(self, _: int) -> bytes:
         return b""
@@ -173,7 +173,7 @@ class BrokenSession:
     sendall = shutdown_write = close = _refuse
 
 
-def test_a_connection_that_broke_is_told_to_who_writes_and_lets_itself_be_closed() -> None:
+def test_a_broken_connection_raises_on_write_and_can_be_closed() -> None:
     session: Any = BrokenSession()
     channel = SshChannel(session)
     with pytest.raises(OSError, match="the connection broke"):

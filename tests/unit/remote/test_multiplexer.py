@@ -89,7 +89,7 @@ def test_a_program_ends_as_it_would_alone(
     assert said in result.stderr
 
 
-def test_one_that_does_not_read_its_input_holds_nobody_up(link: CountedLink) -> None:
+def test_a_program_that_does_not_read_its_input_blocks_no_other(link: CountedLink) -> None:
     deaf = link.open(pack_program("import time; time.sleep(30)"))
     deaf.send(b"x" * 3_000_000)
     assert link.run(pack_program("print('here')"), timeout=5).text == "here\n"

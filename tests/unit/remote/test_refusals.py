@@ -1,4 +1,4 @@
-"""What is told where SSH refuses, and that what is told to type leads to the same machine."""
+"""Messages for refused SSH connections; their commands reach the same machine."""
 
 from __future__ import annotations
 
@@ -45,7 +45,9 @@ def test_a_password_for_ssh_is_said_to_be_unused() -> None:
     without = errors.build_login_error(Target(host="a", options=USUAL))
     assert str(without.hint).startswith("install a key: ssh-copy-id nvidia@10.0.0.1;")
     given = errors.build_login_error(Target(host="a", options=USUAL, password=True))
-    assert str(given.hint).startswith("a password for SSH is not used here; install a key: ")
+    assert str(given.hint).startswith(
+        "SSH password authentication is not supported; install a key: "
+    )
 
 
 def test_a_jump_host_is_named_where_it_is_what_fails() -> None:

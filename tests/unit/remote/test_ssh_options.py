@@ -55,11 +55,11 @@ def test_a_chain_of_jump_hosts_keeps_its_order() -> None:
 
 
 @pytest.mark.parametrize("text", ["-o ProxyJump=none", "-J none", "-o ProxyCommand=none -J gate"])
-def test_no_jump_host_is_no_host_called_none(text: str) -> None:
+def test_proxyjump_none_means_no_jump_host(text: str) -> None:
     assert parse_ssh_options(_host(ansible_ssh_common_args=text)).jumps == ()
 
 
-def test_a_jump_host_that_nobody_names_is_left_to_the_configuration_of_ssh() -> None:
+def test_an_unnamed_jump_host_is_left_to_the_configuration_of_ssh() -> None:
     assert parse_ssh_options(_host(ansible_ssh_common_args="-o BatchMode=yes")).jumps is None
 
 

@@ -210,7 +210,9 @@ def test_a_certificate_that_does_not_count_is_told_at_once_with_its_cure(
         running.socket = context.wrap_socket(running.socket, server_side=True)
         threading.Thread(target=running.serve_forever, args=(0.02,), daemon=True).start()
         address = f"127.0.0.1:{running.server_port}"
-        with pytest.raises(CommandError, match=f"{address} has no certificate") as caught:
+        with pytest.raises(
+            CommandError, match=f"the TLS certificate of {address} is not trusted"
+        ) as caught:
             spark.stage(manifest, HubSource(url=f"https://{address}/"))
         assert "update-ca-certificates" in str(caught.value.hint)
         monkeypatch.setattr(constants, "ENDPOINT", f"https://{address}")

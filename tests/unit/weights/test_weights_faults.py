@@ -206,7 +206,7 @@ def test_a_run_that_comes_second_is_told_so(tmp_path: Path) -> None:
     while not lock.exists() and time.monotonic() < deadline:
         time.sleep(0.01)
     time.sleep(0.1)
-    with pytest.raises(CommandError, match="another run is bringing weights") as caught:
+    with pytest.raises(CommandError, match="another run is staging weights") as caught:
         spark.stage(manifest, source)
     assert caught.value.hint is not None
     first.stdin.close()

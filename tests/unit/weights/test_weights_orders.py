@@ -67,7 +67,7 @@ def test_a_model_and_its_draft_need_room_together() -> None:
     assert refusals(model, "spark-01") == []
     assert refusals(draft, "spark-01") == ["weights.space"]
     (verdict,) = [v for v in draft.plans["spark-01"].verdicts if v.refuses]
-    assert verdict.expected == "129 GB beside what is there already"
+    assert verdict.expected == "129 GB in addition to the existing files"
 
 
 def test_what_is_there_takes_no_room_of_the_next() -> None:
@@ -106,8 +106,8 @@ def test_each_host_knows_who_sends_to_it() -> None:
 def test_what_nobody_has_and_nobody_gives_is_refused_before_a_byte_moves() -> None:
     one = stock("model", hub=False)
     (order,) = plan_transfers([one], {"spark-01": [lacking(one, "spark-01")]}, Strategy.FANOUT)
-    assert find_suppliers(order, share_no_address) == {"spark-01": ("nobody",)}
-    with pytest.raises(GateError, match="1 files are on no host") as caught:
+    assert find_suppliers(order, share_no_address) == {"spark-01": ("no source",)}
+    with pytest.raises(GateError, match="no source for 1 files") as caught:
         check_supply(order, share_no_address)
     assert caught.value.host == "spark-01"
 

@@ -28,7 +28,7 @@ def told(sizes: dict[str, int], **options: str) -> str:
 def test_other_forms_of_the_weights_are_told_with_what_leaves_them_out() -> None:
     forms = {"original/model.safetensors": 13 * GB, "metal/model.bin": 14 * GB, "README.md": 9}
     assert told(SHARDS | forms) == (
-        "27 GB of org/model are in forms that vLLM does not read beside safetensors; leave them "
+        "27 GB of org/model are in formats that vLLM ignores next to safetensors; leave them "
         "out: weights_ignore: ['original/*', 'metal/*']"
     )
 

@@ -225,7 +225,7 @@ def test_a_download_of_the_hubs_client_that_runs_is_waited_for(tmp_path: Path) -
     blob = Path(layout.list_file_locations(hub)[0].blob).name
     lock = spark.root("spark-01") / f"hub/.locks/models--org--gemma/{blob}.lock"
     lock.parent.mkdir(parents=True)
-    with FileLock(lock), pytest.raises(CommandError, match=f"hf download brings .*{blob}"):
+    with FileLock(lock), pytest.raises(CommandError, match=f"hf download is writing .*{blob}"):
         spark.stage(hub, source)
     spark.stage(hub, source)
     assert spark.complete(hub)

@@ -173,9 +173,9 @@ def test_a_weights_folder_in_the_home_of_another_user_is_a_verdict(
 
 
 def test_a_home_that_nobody_has_is_told(spark: tuple[Sparks, Manifest]) -> None:
-    with pytest.raises(CommandError, match="nobody here has the home of ~nobody-at-all/vllm"):
+    with pytest.raises(CommandError, match="~nobody-at-all/vllm: no such user"):
         inspect_weights(bob(), spark[1], "~nobody-at-all/vllm")
-    with pytest.raises(CommandError, match="nobody here has the home of ~nobody-at-all/vllm"):
+    with pytest.raises(CommandError, match="~nobody-at-all/vllm: no such user"):
         model_store.list_stored_models(bob(), "~nobody-at-all/vllm")
 
 

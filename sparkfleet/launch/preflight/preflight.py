@@ -16,6 +16,7 @@ from sparkfleet.launch.host.image import Probe
 from sparkfleet.launch.host.survey import PACKAGES, Survey
 from sparkfleet.launch.images.checks import PackageLocation, check_packages
 from sparkfleet.launch.preflight.memory_checks import check_host_memory
+from sparkfleet.links.checks.interface_names import check_interface_names
 from sparkfleet.model import Severity, Verdict
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.verdicts import build_verdict, error
@@ -35,6 +36,7 @@ def check_hosts(
     verdicts: list[Verdict] = []
     for name in names:
         verdicts.append(_check_gpu_present(facts[name]))
+        verdicts += _check_interface_names(settings[name], facts[name])
         verdicts += check_host_memory(settings[name], facts[name], surveys[name])
         if (daemon := surveys[name].daemon) is None:
             verdicts += _check_native_engine(settings[name], surveys[name], executor)
@@ -76,6 +78,12 @@ def _check_gpu_present(facts: HostFacts) -> Verdict:
         source="nvidia-smi",
         fix="" if facts.gpus else "check the driver with nvidia-smi; reboot after an update",
     )
+
+
+def _check_interface_names(settings: Settings, facts: HostFacts) -> Iterator[Verdict]:
+    variables = settings.mapping("vllm_env")
+    sources = {name: f"vllm_env at {settings.origin('vllm_env', name)}" for name in variables}
+    yield from check_interface_names(facts, variables, sources)
 
 
 def _check_native_engine(

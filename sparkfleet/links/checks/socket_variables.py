@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sparkfleet.facts.network import Netdev
+from sparkfleet.links.checks.interface_names import (
+    NCCL,
+    explain_no_link,
+    match_netdevs,
+    parse_interface_names,
+)
+from sparkfleet.links.environment import SOCKETS
 from sparkfleet.links.evidence import Check, Evidence
 from sparkfleet.model import Verdict
 from sparkfleet.verdicts import error, info
-
-SOCKETS = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME")
 
 
 def check_socket_variables(evidence: Evidence) -> Iterator[Verdict]:
@@ -18,9 +23,8 @@ def check_socket_variables(evidence: Evidence) -> Iterator[Verdict]:
         variables = evidence.environment(host)
         for name in SOCKETS:
             value = variables.get(name) or ""
-            prefix = name == "NCCL_SOCKET_IFNAME" and not value.startswith("=")
-            for word in _parse_interface_names(value):
-                meant = _match_netdevs(evidence, host, word, prefix=prefix)
+            for word in parse_interface_names(name, value):
+                meant = match_netdevs(evidence.facts[host], name, word, exact=value.startswith("="))
                 reasons = [_explain_unfit(evidence, host, netdev) for netdev in meant]
                 if all(reasons):
                     yield _report_socket(
@@ -40,21 +44,14 @@ def _report_socket(host: str, name: str, problem: str) -> Verdict:
     )
 
 
-def _match_netdevs(evidence: Evidence, host: str, word: str, *, prefix: bool) -> tuple[Netdev, ...]:
-    """Return the interfaces that `word` names; NCCL also takes it for the start of a name."""
-    netdevs = evidence.facts[host].netdevs
-    exact = tuple(netdev for netdev in netdevs if netdev.name == word)
-    return exact or tuple(
-        candidate for candidate in netdevs if prefix and candidate.name.startswith(word)
-    )
-
-
 def _explain_unfit(evidence: Evidence, host: str, netdev: Netdev) -> str:
     """Return why the rank of `host` cannot meet others over `netdev`; "" where it can."""
     if netdev.wireless or netdev.loopback:
         return "Wi-Fi or loopback"
-    if not netdev.addresses:
-        return "it has no IPv4 address"
+    meets = evidence.fabric.rendezvous(host)
+    problem = explain_no_link(netdev)
+    if problem and not (meets and meets.name == netdev.name):  # link.down has its cause
+        return problem
     for peer in evidence.hosts:
         if peer != host and not _shares_subnet(evidence, peer, netdev):
             return f"{peer} has no address of its own in the subnet of {netdev.addresses[0]}"
@@ -72,21 +69,15 @@ def _shares_subnet(evidence: Evidence, peer: str, netdev: Netdev) -> bool:
     )
 
 
-def _parse_interface_names(value: str) -> tuple[str, ...]:
-    if value.startswith("^"):
-        return ()
-    return tuple(word.strip() for word in value.removeprefix("=").split(",") if word.strip())
-
-
 def check_bootstrap(evidence: Evidence) -> Iterator[Verdict]:
     """Note a NCCL_SOCKET_IFNAME off the fabric: it only decides where ranks meet."""
     for host in evidence.hosts:
         meets = evidence.fabric.rendezvous(host)
-        value = evidence.environment(host).get("NCCL_SOCKET_IFNAME") or ""
+        value = evidence.environment(host).get(NCCL) or ""
         if (
             meets
             and value != meets.name
-            and all(map(evidence.facts[host].netdev, _parse_interface_names(value)))
+            and all(map(evidence.facts[host].netdev, parse_interface_names(NCCL, value)))
         ):
             yield info(
                 "env.bootstrap",

@@ -59,6 +59,57 @@ def test_a_missing_environment_differs_from_a_missing_package() -> None:
     assert refused["engine.vllm spark-2"].seen == "environment not found"
 
 
+def _judge_solo(**variables: Any) -> dict[str, Verdict]:
+    spark = gb10.pair()[0]
+    spark.addresses[gb10.F0] = "192.168.9.1/24"  # its cage has no cable
+    given = {"engine_venv": Value(data="~/v"), "vllm_env": Value(data=variables)}
+    settings = {spark.name: Settings(host=Host(name=spark.name, vars=given))}
+    surveys = {spark.name: _survey()}
+    found = check_hosts({spark.name: spark.facts()}, surveys, settings, nodes=1)
+    return {verdict.subject: verdict for verdict in found if verdict.refuses}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "seen"),
+    [
+        ("GLOO_SOCKET_IFNAME", "eth0", "eth0: no such interface"),
+        ("TP_SOCKET_IFNAME", f"{gb10.F1},eth1", "eth1: no such interface"),
+        ("NCCL_SOCKET_IFNAME", "=enp1s0f1", "enp1s0f1: no such interface"),
+        ("GLOO_SOCKET_IFNAME", gb10.F0, f"{gb10.F0}: it has an address and no carrier"),
+        ("GLOO_SOCKET_IFNAME", gb10.WIFI, f"{gb10.WIFI}: it has no IPv4 address"),
+        ("UCX_NET_DEVICES", "mlx5_0:1", "mlx5_0: no such interface"),
+        ("VLLM_HOST_IP", "10.9.9.9", "10.9.9.9, which no interface has"),
+    ],
+)
+def test_a_solo_start_is_refused_for_an_interface_that_the_host_does_not_have(
+    name: str, value: str, seen: str
+) -> None:
+    found = _judge_solo(**{name: value})
+    assert list(found) == [name]
+    assert found[name].seen == seen
+    assert "vllm_env" in found[name].source
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("GLOO_SOCKET_IFNAME", "lo"),
+        ("GLOO_SOCKET_IFNAME", gb10.F1),
+        ("NCCL_SOCKET_IFNAME", "enp1s0f1"),
+        ("NCCL_SOCKET_IFNAME", "^docker0"),
+        ("UCX_NET_DEVICES", "all"),
+        ("UCX_NET_DEVICES", "rocep1s0f1:1"),
+        ("VLLM_HOST_IP", "127.0.0.1"),
+        ("VLLM_HOST_IP", "192.168.100.1"),
+        ("GLOO_SOCKET_IFNAME", None),
+    ],
+)
+def test_a_solo_start_with_an_interface_that_has_a_link_passes(
+    name: str, value: str | None
+) -> None:
+    assert _judge_solo(**{name: value}) == {}
+
+
 def test_solo_needs_no_ray() -> None:
     engine = {name: version for name, version in ENGINE.items() if name != "ray"}
     assert _judge({"spark-1": _survey(engine=engine)}, nodes=1) == {}

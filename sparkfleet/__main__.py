@@ -13,7 +13,7 @@ UNWRITTEN = 5  # this machine could not write what was asked for
 
 
 def main(binary: str = "sparkfleet") -> None:
-    """Run the command line; its exit status holds also where nobody reads the output any more."""
+    """Run the command line; the exit status is right even when the reader of the output left."""
     door.set_door(binary)
     output_streams.protect_standard_streams()
     code = _run_for_exit_code(binary)

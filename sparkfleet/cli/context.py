@@ -1,4 +1,4 @@
-"""Everything that is known before the first host is touched."""
+"""The context of a command: everything that is known before the first connection."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from sparkfleet.report.events import RunStarted
 from sparkfleet.report.text import TextReporter
 from sparkfleet.resources import format_path
 
-NO_RECIPE = Recipe(name="", path=Path())  # of what can do without one
+NO_RECIPE = Recipe(name="", path=Path())  # for tasks that need none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandContext:
-    """What was asked for, with the files that say what it means."""
+    """The hosts, inventory and recipe of a command, with the files that they come from."""
 
     files: tuple[str, ...]
     inventory: Inventory
@@ -94,21 +94,21 @@ def _load_chosen_recipe(options: Options, head: Host, *, needed: bool) -> Recipe
 
 
 def check_tp(tp: int, recipe: Recipe, *, pp: int = 1) -> None:
-    """Raise UsageError where the recipe is not for that many Sparks."""
+    """Raise UsageError where the recipe does not support that many Sparks."""
     if recipe.tp_min is not None and tp * pp < recipe.tp_min:
         raise UsageError(
-            f"recipe {recipe.name} needs --tp {recipe.tp_min} at least, not {tp}",
+            f"recipe {recipe.name} needs --tp >= {recipe.tp_min} (got {tp})",
             hint=_explain_limit(recipe, "tp_min"),
         )
     if recipe.tp_max is not None and tp > recipe.tp_max:
         raise UsageError(
-            f"recipe {recipe.name} is for --tp {recipe.tp_max} at most, not {tp}",
+            f"recipe {recipe.name} needs --tp <= {recipe.tp_max} (got {tp})",
             hint=_explain_limit(recipe, "tp_max"),
         )
 
 
 def _explain_limit(recipe: Recipe, name: str) -> str:
-    """Return why the recipe limits `name`: its own words, else where it comes from."""
+    """Return why the recipe limits `name`: its own reason, else its source."""
     return recipe.why.get(name) or f"its source: {recipe.source}"
 
 
@@ -134,7 +134,7 @@ def _trim_cluster(cluster: Cluster, options: Options, recipe: Recipe) -> Cluster
 
 
 def print_run_started(options: Options, context: CommandContext) -> None:
-    """Print the first line of output, but where it is JSON."""
+    """Print the first line of output, unless the output is JSON."""
     if options.output == "text":
         TextReporter(create_screen()).handle(build_run_started(options, context))
 

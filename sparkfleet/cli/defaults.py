@@ -1,4 +1,4 @@
-"""Which inventory and which recipe a task takes, where none was named."""
+"""The default inventory and recipe of a task."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LAB_EXAMPLE = PACKAGE.parent / "inventories" / "lab.yml"
 
 
 def find_inventory_files(given: Sequence[str]) -> list[str]:
-    """Return the inventory files: those given, else the first that exists of product.md's list.
+    """Return the inventory files: those given, else the first default that exists.
 
     Raises UsageError that says which file to write, and how.
     """
@@ -57,19 +57,19 @@ def _from_config() -> list[str]:
         if node is not None:
             items = node.data if isinstance(node.data, list) else [node.data]
             if not all(isinstance(item, str) for item in items):
-                raise UsageError("inventory is a file, or a list of files", where=node.where)
+                raise UsageError("inventory: expected a file, or a list of files", where=node.where)
             return [_check_exists(item, by=name) for item in items]
     return []
 
 
 def _check_config(tree: positions.Node) -> None:
-    """Raise UsageError for a file of ours that says something else than we understand."""
+    """Raise UsageError for an unknown setting in sparkfleet's own file."""
     if not isinstance(tree, positions.Map):
         raise UsageError("not a mapping", where=tree.where, hint="write: inventory: FILE")
     for key in tree.names():
         if key.data != "inventory":
             raise UsageError(
-                f"there is no setting {key.data!r}", where=key.where, hint="known: inventory"
+                f"unknown setting {key.data!r}", where=key.where, hint="known: inventory"
             )
 
 
@@ -77,7 +77,7 @@ def _check_exists(path: str, *, by: str) -> str:
     """Return `path`, a file or a list of hosts; raises UsageError where it is neither."""
     if "," in path or os.path.lexists(path):
         return path
-    raise UsageError(f"there is no inventory {path}", hint=f"{by} names it")
+    raise UsageError(f"inventory {path} not found", hint=f"{by} names it")
 
 
 def _substitute_lab_inventory(path: str) -> str:

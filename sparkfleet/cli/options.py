@@ -29,7 +29,7 @@ Parse = Callable[[str, Any], Any]  # of the option's name and what was typed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """How an option is typed; `kind` is str, bool, or list where it may be repeated."""
+    """An option as it is typed; `kind` is str, bool, or list where it may be repeated."""
 
     field: str
     help: str

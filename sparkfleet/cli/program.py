@@ -1,4 +1,4 @@
-"""The `sparkfleet` program: invoke's parser with our tasks, answers and exit codes."""
+"""The `sparkfleet` program: invoke's parser with sparkfleet's tasks, messages and exit codes."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ FORMATS = ("flat", "nested", "json")
 
 
 class SparkfleetProgram(Program):
-    """Answers what is mistyped with what may have been meant, and ends with our exit code."""
+    """Explains a mistyped command line, with suggestions, and exits with 5."""
 
     def run(self, argv: Any = None, exit: bool = True) -> None:  # noqa: A002, ARG002, FBT001, FBT002 - invoke's
         """Parse, then run the tasks."""
         try:
-            self.config = Config(lazy=True)  # invoke's own files of settings are not ours
+            self.config = Config(lazy=True)  # do not read invoke's own settings files
             self.parse_core(_move_help_first(argv or sys.argv))
             self.parse_collection()
             self.parse_tasks()
@@ -53,7 +53,7 @@ class SparkfleetProgram(Program):
         return [argument for argument in every if argument.name in CORE]
 
     def parse_tasks(self) -> None:
-        """Parse the tasks and their options; an option is no value of a positional argument."""
+        """Parse the tasks and their options; an option is not a positional argument."""
         super().parse_tasks()
         given = [
             argument.value
@@ -65,12 +65,12 @@ class SparkfleetProgram(Program):
             if value != "-" and value.startswith("-"):
                 raise ParseError(f"No idea what '{value}' is!")
         if self.core.remainder and not self.args.complete.value:
-            raise ParseError(f"nothing may follow --, and {self.core.remainder!r} does")
+            raise ParseError(f"unexpected arguments after --: {self.core.remainder}")
         if (form := self.args["list-format"].value) not in FORMATS:
-            raise ParseError(f"--list-format is {', '.join(FORMATS)}, not {form!r}")
+            raise ParseError(f"--list-format: expected one of {', '.join(FORMATS)} (got {form!r})")
 
     def print_help(self) -> None:
-        """Print what there is, and how to learn more."""
+        """Print the tasks, and how to get their help."""
         screens.write_escaped(sys.stdout, f"Usage: {self.binary} TASK [--options]\n\n")
         self.list_tasks()
         screens.write_escaped(sys.stdout, f"{self.binary} TASK --help explains one\n")

@@ -16,7 +16,7 @@ def prompt_sudo_password() -> str:
         os.close(os.open(TERMINAL, os.O_RDWR | os.O_NOCTTY))
     except OSError as error:
         raise UsageError(
-            "--ask-become-pass asks on the terminal, and there is none",
+            "--ask-become-pass requires a terminal",
             hint="give it by ansible_become_password: {from_file: PATH} in the inventory, or "
             "--set 'ansible_become_password={from_file: PATH}'",
         ) from error
@@ -25,5 +25,5 @@ def prompt_sudo_password() -> str:
     except EOFError:
         password = ""
     if not password:
-        raise UsageError("no password was typed", hint="leave --ask-become-pass out for none")
+        raise UsageError("no password was typed", hint="leave out --ask-become-pass")
     return password

@@ -1,4 +1,4 @@
-"""What ends a run as Ctrl-C does: SIGTERM, and the end of the terminal."""
+"""Signals that stop a run as Ctrl-C does: SIGTERM, and a closed terminal."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import FrameType
 
 
 def install_signal_handlers() -> None:
-    """Raise KeyboardInterrupt at both; where nohup was asked for, the terminal may go."""
+    """Raise KeyboardInterrupt at both; under nohup a closed terminal is ignored."""
     signal.signal(signal.SIGTERM, _raise_interrupt)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         signal.signal(signal.SIGHUP, _handle_hangup)
@@ -19,9 +19,9 @@ def _raise_interrupt(_signal: int, _frame: FrameType | None) -> None:
 
 
 def _handle_hangup(_signal: int, _frame: FrameType | None) -> None:
-    """Go on without the terminal, which fails whoever writes to it, and undo undisturbed.
+    """Continue without the terminal, where every write would fail, so that the rollback completes.
 
-    The kernel tells of its end, and often the shell once more. A handler and not SIG_IGN, which
+    The kernel sends the signal, and often the shell once more. A handler and not SIG_IGN, which
     programs that are started now would inherit.
     """
     signal.signal(signal.SIGHUP, _ignore_signal)

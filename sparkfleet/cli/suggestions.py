@@ -1,4 +1,4 @@
-"""What to tell of a command line that invoke's parser does not understand."""
+"""Messages for a command line that invoke's parser refuses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ANSIBLE = {
 
 
 def explain_parse_error(message: str, argv: Sequence[str]) -> tuple[str, str]:
-    """Return the parser's `message` on `words` as we say it, and what to type next, or ""."""
+    """Return the parser's `message` in our words, and what to type next, or ""."""
     if match := re.match(r"Flag <Argument: ([\w-]+)", message):
         return f"--{match[1].replace('_', '-')} needs a value", ""
     if match := re.match(r"'(.+)' did not receive", message):
@@ -51,12 +51,12 @@ def _explain_unknown(word: str, argv: Sequence[str]) -> tuple[str, str]:
         if argument.kind is str and typed.count(name) > 1:
             return f"{name} is given twice", ""
         if argument.kind is bool and f"{name}={word}" in argv:
-            return f"{name} takes no value, and {word!r} is given", ""
-    return f"{task} takes no {word!r}", f"see its options: {command_name(task)} --help"
+            return f"{name} takes no value (got {word!r})", ""
+    return f"{task}: unexpected argument {word!r}", f"see its options: {command_name(task)} --help"
 
 
 def _suggest_before_tasks(word: str, argv: Sequence[str]) -> str:
-    """Return what to type in the place of what stands before all tasks."""
+    """Return what to type instead of an unknown word before all tasks."""
     if not word.startswith("-"):
         return suggest_similar(word, namespace.task_names)
     task = next((part for part in argv if part in namespace.task_names), None)
@@ -74,7 +74,7 @@ def _map_arguments(task: str) -> Mapping[str, Argument]:
 
 
 def _suggest_option(option: str, names: Sequence[str]) -> str:
-    """Return what to type in the place of an option that there is not."""
+    """Return what to type instead of an unknown option."""
     if meant := ANSIBLE.get(option):
         return f"Ansible's {option} is {meant} here"
     return suggest_similar(option, names)

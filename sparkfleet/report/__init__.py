@@ -1,1 +1,1 @@
-"""What a run tells: events to text, JSON and JUnit."""
+"""Reports of a run: events as text, JSON and JUnit."""

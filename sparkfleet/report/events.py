@@ -1,4 +1,4 @@
-"""What a run tells while it goes; reporters turn these into text, JSON or JUnit."""
+"""Events of a run; reporters turn them into text, JSON or JUnit."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class TaskStarted:
 class Progress:
     """Long work on a host: what it does now, and how far it is where that is known.
 
-    Where `done` and `total` are `bytes`, their rate and the time that is left are told as well.
+    Where `done` and `total` are `bytes`, their rate and the remaining time are shown too.
     """
 
     host: str
@@ -83,7 +83,7 @@ class RunEnded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStopped:
-    """The run ended with an error that is no host's: something typed or written, or the lock."""
+    """The run stopped with an error of no single host: invalid input, or the lock."""
 
     problems: tuple[Problem, ...]
     exit_code: int

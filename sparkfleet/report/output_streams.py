@@ -13,7 +13,7 @@ from typing import TextIO
 
 from sparkfleet.report.visible import escape_control
 
-GONE = (errno.EPIPE, errno.EIO)  # nobody reads any more: ``| head``, a closed terminal
+GONE = (errno.EPIPE, errno.EIO)  # there is no reader any more: ``| head``, a closed terminal
 OUTPUT, ERRORS = 1, 2
 NAMES: Mapping[int | str, str] = {OUTPUT: "standard output", ERRORS: "standard error"}
 
@@ -44,7 +44,7 @@ class ResilientStream(io.TextIOWrapper):
             self._drop(error)
 
     def _drop(self, error: OSError) -> None:
-        """Remember why, unless nobody reads any more, and lead all that follows nowhere."""
+        """Record why, unless there is no reader any more, and discard all that follows."""
         name = _resolve_stream_name(self.name)
         if error.errno in GONE:
             _unread.add(name)
@@ -107,7 +107,7 @@ def record_write_error(name: str, error: OSError) -> None:
 
 
 def flush_streams() -> bool:
-    """Write what is left and tell what is not whole; return whether somebody asked for that."""
+    """Flush the streams, report incomplete output, and return whether the user requested it."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
             stream.flush()

@@ -1,4 +1,4 @@
-"""How fast bytes move on each host, and how long the rest will take."""
+"""The transfer rate of each host, and the remaining time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sparkfleet.quantities import format_seconds, format_size
 from sparkfleet.report import events
 
 WINDOW = 10.0  # s over which the rate is taken: older bytes say little of what is to come
-TOO_SHORT = 0.2  # s in which no rate can be told
+TOO_SHORT = 0.2  # s in which no rate can be shown
 
 
 class RateTracker:

@@ -1,4 +1,4 @@
-"""Where the text of a run goes: plain lines to a file or a pipe."""
+"""Screens that take the text of a run: plain lines to a file or a pipe."""
 
 from __future__ import annotations
 

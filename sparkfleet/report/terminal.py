@@ -14,7 +14,7 @@ from sparkfleet.report.visible import escape_control, escape_line
 
 
 class VisibleConsole(Console):
-    """Rich's console that obeys no text: the styles and the moves of the cursor are ours alone.
+    """Rich's console, which obeys no text: only sparkfleet sets styles and moves the cursor.
 
     Brackets are text, too, and no markup.
     """

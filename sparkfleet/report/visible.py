@@ -1,7 +1,7 @@
 """Text of others as a person may see it: what a terminal would obey is shown as an escape.
 
 Hosts, logs, recipes and files say what they like. Every screen, table and file that a person reads
-takes its text through here; the colours are ours and are added behind it.
+takes its text through here; the colours are added by sparkfleet behind it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ COLOUR = re.compile("\x1b\\[[0-9;:]*m")
 def escape_control(text: str) -> str:
     r"""Return `text` with what a terminal would obey as escapes, as ``\x1b``; lines stay lines.
 
-    CR LF is a line end. A carriage return alone is an escape: it would write over what is there.
+    CR LF is a line end. A carriage return alone is an escape: it would overwrite the line.
     """
     return ORDERS.sub(_format_escape, text.replace("\r\n", "\n"))
 

@@ -1,4 +1,4 @@
-"""A folder that a task fills: only ours is replaced in it, and no link is followed."""
+"""An output folder: only files that sparkfleet wrote are replaced, and no link is followed."""
 
 from __future__ import annotations
 
@@ -12,30 +12,31 @@ from sparkfleet.errors import UsageError
 from sparkfleet.resources import format_path
 from sparkfleet.safe_paths import is_below, shortened
 
-RECORD = ".sparkfleet.json"  # names the files that we wrote
+RECORD = ".sparkfleet.json"  # names the files that sparkfleet wrote
 SHOWN = 3  # foreign files that a message names
 ANOTHER = "name a folder that is new or empty"
 DESCRIPTOR = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW
 
 
 def check_output_folder(folder: Path) -> frozenset[str]:
-    """Return which files of `folder` are ours; raises UsageError where it holds any other."""
+    """Return the files of `folder` that sparkfleet wrote; raises UsageError for any other."""
     if not folder.exists():
         return frozenset()
     if not folder.is_dir():
-        raise UsageError(f"{folder} is not a folder", hint="name one that is new or empty")
+        raise UsageError(f"{folder} is not a folder", hint=ANOTHER)
     there = frozenset(_files(folder))
     recorded = _read_file_record(folder) if RECORD in there else frozenset()
     if foreign := sorted(there - recorded - {RECORD}):
         names = ", ".join(foreign[:SHOWN]) + (", ..." if len(foreign) > SHOWN else "")
         raise UsageError(
-            f"{format_path(folder)} holds files that are not ours: {names}", hint=ANOTHER
+            f"{format_path(folder)} holds files that sparkfleet did not write: {names}",
+            hint=ANOTHER,
         )
     return recorded
 
 
 def _files(folder: Path) -> Iterator[str]:
-    """Yield all that is below `folder` but folders; a link to one is none."""
+    """Yield everything below `folder` except folders; a link to a folder is not a folder."""
     for parent, folders, names in os.walk(folder):
         entries = [Path(parent, name) for name in (*folders, *names)]
         yield from (
@@ -48,7 +49,7 @@ def _files(folder: Path) -> Iterator[str]:
 def _read_file_record(folder: Path) -> frozenset[str]:
     """Return the files that the record in `folder` names, none of them elsewhere.
 
-    Whoever made the folder has written that: it may have come with a cloned repository.
+    The record is not trusted: it may have come with a cloned repository.
     """
     path = folder / RECORD
     _check_links(folder, [RECORD])
@@ -56,15 +57,15 @@ def _read_file_record(folder: Path) -> frozenset[str]:
         if not path.is_file():
             raise UsageError(f"{path} is not a file", hint=ANOTHER)
         names = _names(json.loads(path.read_text(encoding="utf-8")))
-        ours = frozenset(_ours(path, name) for name in names) - {RECORD}
-        _check_links(folder, ours, f", which {path} names")
+        recorded = frozenset(_check_record_name(path, name) for name in names) - {RECORD}
+        _check_links(folder, recorded, f", which {path} names")
     except (OSError, ValueError, RecursionError) as error:
         raise UsageError(f"{path} cannot be read: {error}", hint=ANOTHER) from error
-    return ours
+    return recorded
 
 
-def _ours(path: Path, name: Any) -> str:
-    """Return a name that the record at `path` has; raises UsageError if it is no file beside it."""
+def _check_record_name(path: Path, name: Any) -> str:
+    """Return a name of the record at `path`; raises UsageError unless it is a file next to it."""
     problem = "" if is_below(name) else f"{path} names a file outside its folder: {shortened(name)}"
     if not problem and (there := path.parent / name).is_dir() and not there.is_symlink():
         problem = f"{path} names a folder as a file: {shortened(name)}"
@@ -94,9 +95,9 @@ def _check_links(folder: Path, names: Iterable[str], reported: str = "") -> None
 def write_output_files(
     folder: Path, files: Mapping[str, Mapping[str, str]], previous: frozenset[str]
 ) -> None:
-    """Write `files`, by host and name, below `folder`, and remove those of `known` that are gone.
+    """Write `files`, by host and name, below `folder`; remove the other files of `previous`.
 
-    They may hold keys, so nobody else can read them. Raises UsageError where it cannot.
+    They may hold keys, so only their owner can read them. Raises UsageError on failure.
     """
     contents = {
         f"{host}/{name}": text
@@ -127,7 +128,7 @@ def _check(folder: Path, names: Iterable[str]) -> None:
 
 
 def _note(folder: Path, names: Iterable[str]) -> None:
-    """Record which files are ours."""
+    """Record the files that sparkfleet wrote."""
     file = os.open(folder / RECORD, DESCRIPTOR | os.O_TRUNC, 0o666)
     with os.fdopen(file, "w", encoding="utf-8") as opened:
         opened.write(json.dumps({"files": sorted(names)}) + "\n")

@@ -1,6 +1,6 @@
 """Hosts of a cluster that did not answer: unknown, never stopped, until they answer again.
 
-The only thing that this machine remembers between runs; all else is read from the hosts.
+The only state that this machine keeps between runs; everything else is read from the hosts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ UnreachableEntry = Mapping[str, str]  # address, since, command
 def format_unreachable(cluster: Cluster) -> dict[str, str]:
     """Return a sentence for each host of the cluster that has not answered since, by name.
 
-    One that has another address by now is another host.
+    A host whose address has changed is a different host.
     """
     addresses = {host.name: host.address for host in cluster.hosts}
     return {
@@ -34,8 +34,9 @@ def format_unreachable(cluster: Cluster) -> dict[str, str]:
 def update_unreachable(
     cluster: Cluster, *, lost: Iterable[str], answered: Iterable[str], command: str
 ) -> None:
-    """Remember the hosts in `lost`, the first time stands, and forget those that `answered`."""
-    previous, lost_names = _read_unreachable(_build_record_path(cluster)), set(lost)
+    """Record the hosts in `lost`, with their first time, and remove those that `answered`."""
+    previous = _read_unreachable(_build_record_path(cluster))
+    lost_names = set(lost)
     entries = {
         name: entry for name, entry in previous.items() if name not in set(answered) - lost_names
     }

@@ -1,4 +1,4 @@
-"""Naming the causes of a failed run, from the logs that were saved before it was undone."""
+"""Report the causes of a failed run, from the logs saved before it was rolled back."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from sparkfleet.doctor.diagnosis import diagnose_logs
 from sparkfleet.doctor.logs import INTERRUPTED, load_log_bundle
 from sparkfleet.report.events import Note
 
-MOST = 3  # causes that are told; what follows is mostly their consequence
+MOST = 3  # causes that are shown; further ones are mostly their consequences
 
 
 def report_causes(run: RunContext) -> None:
-    """Tell what the saved logs of all hosts show, the first cause first."""
+    """Report the causes in the saved logs of all hosts, the first cause first."""
     case = load_log_bundle(run.log_dir)
     logs = tuple(log for log in case.logs if not log.name.startswith(INTERRUPTED))
     diagnosis = diagnose_logs(replace(case, logs=logs), addresses=_map_fabric_addresses(run))

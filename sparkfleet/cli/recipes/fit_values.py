@@ -26,7 +26,7 @@ SOURCES = ("folder", "staged", "hub")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitInputs:
-    """What was read of the model, its draft and the nodes, and the terms of speed; with notes."""
+    """Inputs that were read: model, draft, nodes, and the terms of speed; with notes."""
 
     answer: Answer | None
     draft: Answer | None

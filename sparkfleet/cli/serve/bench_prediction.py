@@ -1,4 +1,4 @@
-"""What `recipes.fit` expects of a deployment, and the measurements that it is calibrated by."""
+"""The prediction of `recipes.fit` for a deployment, and the measurements that calibrate it."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from sparkfleet.resources import format_path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeSession:
-    """What is served, its recipe (without a name where that is not found), and its hosts."""
+    """The served model, its recipe (without a name where it is not found), and its hosts."""
 
     context: CommandContext
     pool: ConnectionPool

@@ -1,1 +1,1 @@
-"""How results are printed: the screen, tables, verdicts."""
+"""Printing of results: the screen, tables, verdicts, documents."""

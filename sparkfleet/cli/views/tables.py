@@ -1,4 +1,4 @@
-"""Tables, and the console that they go to: nothing is lost where it is narrow, or obeyed."""
+"""Tables, and the console that they go to: nothing is cut, or obeyed by the terminal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.text import Text
 from sparkfleet.report.terminal import VisibleConsole
 from sparkfleet.report.visible import escape_control
 
-WIDTH = 200  # of what is no terminal
+WIDTH = 200  # of a file or a pipe
 
 
 class _Table(Table):

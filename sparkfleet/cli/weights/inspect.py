@@ -1,4 +1,4 @@
-"""What every node holds and lacks of a recipe's weights: `weights.verify` and `weights.plan`."""
+"""`weights.verify` and `weights.plan`: the state of a recipe's weights on every node."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from sparkfleet.weights.warnings import find_file_warnings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagingSession:
-    """A look at the weights of all hosts: what is wanted, and `ask`, which tells its progress."""
+    """An inspection of the weights of all hosts: the required models, and the connections."""
 
     context: CommandContext
     stocks: tuple[ResolvedModel, ...]
@@ -48,7 +48,7 @@ class StagingSession:
     reporter: TextReporter
 
     def run_on_hosts(self, work: Callable[[Connection, HashedCallback], T]) -> Answers[T]:
-        """Return what `work` finds on each host; it is given whom to tell what it hashed."""
+        """Return the result of `work` on each host; its second argument reports progress."""
 
         def run_work(connection: Connection) -> T:
             def report_hashed(done: int) -> None:
@@ -62,7 +62,7 @@ class StagingSession:
 
 @contextmanager
 def _open_staging_session(options: Options) -> Iterator[StagingSession]:
-    """Make what the recipe wants exact, and hold the way to the hosts open."""
+    """Resolve the models of the recipe, and hold the connections to the hosts."""
     context = resolve_context(options)
     text = options.output == "text"
     progress = create_screen(sys.stdout if text else sys.stderr)
@@ -114,16 +114,16 @@ def show_verdicts(options: VerifyOptions) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostWeights:
-    """What one host has: its side of the fabric, and what it holds of each stock."""
+    """The state of one host: the facts of its fabric, and its files of each model."""
 
     facts: HostFacts
     inspections: tuple[Inspection, ...]
 
 
 def show_plans(options: Options) -> int:
-    """Print what `weights.stage` would bring to each node and from where, and what is in the way.
+    """Print what `weights.stage` would copy to each node, from where, and what prevents it.
 
-    Asks the Hub whether it would give what it must; raises HubError, or GateError if nobody does.
+    Asks the Hub whether it would provide what is missing; raises HubError, or GateError if not.
     """
 
     def inspect_host(connection: Connection, hashed: HashedCallback) -> HostWeights:
@@ -181,7 +181,7 @@ def _print_plans(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRow:
-    """What one host needs of one model: sizes in bytes, whole `files`, and who sends them."""
+    """The needs of one host for one model: sizes in bytes, whole `files`, and who sends them."""
 
     host: str
     model: str

@@ -111,7 +111,7 @@ def test_without_a_terminal_it_says_what_to_do(fake: Path) -> None:
         _words(fake, "-K"), start_new_session=True, capture_output=True, text=True, check=False
     )
     assert done.returncode == 5
-    assert "--ask-become-pass asks on the terminal, and there is none" in done.stderr
+    assert "--ask-become-pass requires a terminal" in done.stderr
     assert "ansible_become_password: {from_file: PATH}" in done.stderr
     assert (fake / "asked").read_text() == ""
 

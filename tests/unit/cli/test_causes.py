@@ -26,7 +26,9 @@ UNKNOWN = "Traceback (most recent call last):\nZeroDivisionError: division by ze
         ("all is well\n", []),
     ],
 )
-def test_a_cause_is_told_or_else_the_first_error(tmp_path: Path, log: str, told: list[str]) -> None:
+def test_a_cause_is_reported_or_else_the_first_error(
+    tmp_path: Path, log: str, told: list[str]
+) -> None:
     (tmp_path / "run.log").touch()
     (tmp_path / "a-serve.log").write_text(log)
     notes: list[str] = []
@@ -34,7 +36,7 @@ def test_a_cause_is_told_or_else_the_first_error(tmp_path: Path, log: str, told:
     scene: Any = SimpleNamespace(
         cluster=cluster,
         log_dir=tmp_path,
-        found=lambda _: None,
+        state=SimpleNamespace(fabric=None),
         report=lambda note: notes.append(note.text),
     )
     report_causes(scene)

@@ -89,7 +89,7 @@ def test_a_draft_of_the_hub_is_named_by_its_folder_of_the_pinned_commit(
     assert f'--speculative-config \'{{"model":"{folder}"}}\'' in serve
 
 
-def test_a_key_is_for_nobody_else_to_read(call: Call, tmp_path: Path) -> None:
+def test_a_key_is_readable_by_its_owner_only(call: Call, tmp_path: Path) -> None:
     done = call("--out", "out")
     environment = tmp_path / "out" / "here" / "nccl.env"
     assert "VLLM_API_KEY='key of a test'" in environment.read_text()
@@ -106,7 +106,7 @@ def test_a_second_render_replaces_the_first_and_nothing_else(call: Call, tmp_pat
     (tmp_path / "out" / "here" / "notes.txt").write_text("mine")
     refused = call("--out", "out")
     assert refused.returncode == 5
-    assert "out holds files that are not ours: here/notes.txt" in refused.stderr
+    assert "out holds files that sparkfleet did not write: here/notes.txt" in refused.stderr
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_a_second_render_replaces_the_first_and_nothing_else(call: Call, tmp_pat
     [
         ([], "--out needs a folder"),
         (["--out", "own.yml"], "own.yml is not a folder"),
-        (["--out", "model"], "files that are not ours: config.json, model.safetensors"),
+        (["--out", "model"], "files that sparkfleet did not write: config.json, model.safetensors"),
         (["--out", "out", "--tp", "2"], "--solo cannot be combined with --tp"),
     ],
 )
@@ -126,7 +126,7 @@ def test_what_cannot_be_written_is_refused_before_a_host_is_asked(
     assert told in done.stderr
 
 
-def test_files_that_are_gone_go_and_broken_records_are_told(tmp_path: Path) -> None:
+def test_obsolete_files_are_removed_and_broken_records_are_reported(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     write_output_files(folder, {"a": {"x.sh": "1", "y": "2"}}, check_output_folder(folder))
     write_output_files(folder, {"a": {"x.sh": "3"}}, check_output_folder(folder))
@@ -185,7 +185,7 @@ def test_a_record_that_names_a_folder_is_refused(tmp_path: Path) -> None:
         *("[" * 100_000, "\udcff", '{"files": ["' + "x/" * 2000 + '"]}'),
     ],
 )
-def test_a_record_of_another_shape_is_told(tmp_path: Path, text: str) -> None:
+def test_a_record_of_another_shape_is_reported(tmp_path: Path, text: str) -> None:
     (tmp_path / RECORD).write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(
         UsageError, match=r"\.sparkfleet\.json (cannot be read|names a file outside)"
@@ -193,7 +193,7 @@ def test_a_record_of_another_shape_is_told(tmp_path: Path, text: str) -> None:
         check_output_folder(tmp_path)
 
 
-def test_a_record_that_is_no_file_is_told(tmp_path: Path) -> None:
+def test_a_record_that_is_not_a_file_is_reported(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / RECORD)
     with pytest.raises(UsageError, match="is not a file"):
         check_output_folder(tmp_path)
@@ -206,7 +206,7 @@ def test_links_are_neither_followed_nor_deleted_through(tmp_path: Path, linked: 
     (folder / linked).rename(victim)
     (folder / linked).symlink_to(victim)
     before = tree(tmp_path)
-    with pytest.raises(UsageError, match=r"is a link|holds files that are not ours"):
+    with pytest.raises(UsageError, match=r"is a link|holds files that sparkfleet did not write"):
         check_output_folder(folder)
     for wanted in ({"a": {"x.sh": "3", "b/y": "4"}}, {}):
         with pytest.raises(UsageError, match="is a link; nothing was written or deleted"):
@@ -222,7 +222,7 @@ def test_a_folder_of_a_host_that_is_a_link_is_not_written_through(
     (tmp_path / "out" / "here").symlink_to(tmp_path / "elsewhere")
     done = call("--out", "out")
     assert done.returncode == 5
-    assert "out holds files that are not ours: here" in done.stderr
+    assert "out holds files that sparkfleet did not write: here" in done.stderr
     (tmp_path / "out" / RECORD).write_text('{"files": ["here/nccl.env"]}')
     done = call("--out", "out")
     assert done.returncode == 5
@@ -245,7 +245,7 @@ PIECES = st.sampled_from(["..", ".", "", "link", "a", "x", "~", "\0", "\ud800", 
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(st.lists(st.lists(PIECES, max_size=4).map("/".join), max_size=3))
-def test_whatever_a_record_names_nothing_beside_is_touched(
+def test_a_record_never_leads_to_changes_outside_the_folder(
     tmp_path: Path, names: list[str]
 ) -> None:
     folder, victim = tmp_path / "out", tmp_path / "x"

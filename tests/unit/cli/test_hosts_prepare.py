@@ -1,4 +1,4 @@
-"""playbooks/hosts-prepare.yml: every change is told before it, and is no wider than it must be."""
+"""playbooks/hosts-prepare.yml: each change is shown before it is made, and is narrow."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ CHANGES = [task for task in TASKS if "debug" not in task and "gather_facts" not 
 
 
 @pytest.mark.parametrize("task", TOLD, ids=lambda task: task["tags"])
-def test_a_change_is_told_with_its_reason_and_its_undo(task: dict[str, Any]) -> None:
+def test_a_change_is_shown_with_its_reason_and_its_undo(task: dict[str, Any]) -> None:
     command, *rest = task["debug"]["msg"].splitlines()
     assert command
     assert any(line.startswith("why: ") for line in rest)
     assert rest[-1].startswith("undo: ")
 
 
-def test_all_is_told_before_the_first_change() -> None:
+def test_everything_is_shown_before_the_first_change() -> None:
     first = TASKS.index(CHANGES[0])
     assert all(TASKS.index(task) < first for task in TOLD)
     assert [task["tags"] for task in TOLD] == [task["tags"] for task in CHANGES]

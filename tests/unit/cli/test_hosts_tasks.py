@@ -51,7 +51,7 @@ def _pair() -> dict[str, HostFacts]:
     return {spark.name: spark.facts() for spark in gb10.pair()}
 
 
-def test_two_good_hosts_are_told_in_their_order_without_a_recipe() -> None:
+def test_two_good_hosts_are_reported_in_their_order_without_a_recipe() -> None:
     verdicts = _checked(_pair())
     assert not any(verdict.refuses for verdict in verdicts)
     assert list(dict.fromkeys(verdict.host for verdict in verdicts)) == ["spark-1", "spark-2"]
@@ -68,7 +68,7 @@ def test_a_host_without_gpu_group_and_port_is_refused_with_what_to_do() -> None:
     assert "docker $USER" in refused["engine.daemon"].fix
 
 
-def test_what_must_be_equal_is_told_for_the_other_host() -> None:
+def test_what_must_be_equal_is_reported_for_the_other_host() -> None:
     facts = _pair()
     system = replace(facts["spark-2"].system, kernel="6.17.0-1-nvidia")
     facts["spark-2"] = replace(facts["spark-2"], system=system)
@@ -98,7 +98,7 @@ def test_facts_are_rows_with_the_rails_of_the_host() -> None:
     assert "enp1s0f0np0 down" in told["rails"]
 
 
-def test_a_host_that_could_tell_nothing_still_has_every_row() -> None:
+def test_a_host_without_any_facts_still_has_every_row() -> None:
     empty = HostFacts(host="x", fabric=False)
     assert dict(format_facts(empty)).keys() == dict(format_facts(_pair()["spark-1"])).keys()
     assert dict(format_facts(empty))["memory"] == ""

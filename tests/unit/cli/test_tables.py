@@ -1,4 +1,4 @@
-"""Tables tell all that is in them, on any terminal."""
+"""Tables show all that is in them, on any terminal."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def test_a_reader_who_leaves_changes_nothing(words: list[str]) -> None:
 
 
 @pytest.mark.parametrize("words", SPEAKERS)
-def test_output_that_finds_no_place_is_told_and_no_bug(words: list[str]) -> None:
+def test_output_that_cannot_be_written_is_reported_and_is_not_a_bug(words: list[str]) -> None:
     with FULL.open("w") as full:
         done = _type(words, full.fileno())
     assert done.stderr == "standard output could not be written: No space left on device\n"
@@ -86,7 +86,7 @@ def test_an_interrupt_while_modules_load_ends_with_130() -> None:
     assert (done.returncode, done.stderr) == (130, "interrupted\n")
 
 
-def test_who_only_shows_learns_that_nobody_reads() -> None:
+def test_a_task_that_only_shows_learns_that_its_reader_left() -> None:
     code = (
         "import sys; from sparkfleet.report import output_streams; "
         "output_streams.protect_standard_streams()\n"
@@ -123,7 +123,7 @@ def test_a_full_disk_ends_the_log_and_not_the_run() -> None:
     with LogReporter(FULL) as log:
         log.handle(Note(text="a line that finds no place"))
     assert output_streams._lost == {"/dev/full": "No space left on device"}
-    assert output_streams.flush_streams() is False  # nobody asked for it: the exit code stays
+    assert output_streams.flush_streams() is False  # it was not requested: the exit code stays
 
 
 def test_what_is_remembered_between_runs_may_be_lost(
@@ -137,7 +137,7 @@ def test_what_is_remembered_between_runs_may_be_lost(
     assert unreachable.format_unreachable(cluster) == {}
 
 
-def test_a_log_that_cannot_be_kept_is_told_before_the_run(
+def test_a_log_that_cannot_be_kept_is_reported_before_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "sparkfleet").touch()
@@ -147,7 +147,7 @@ def test_a_log_that_cannot_be_kept_is_told_before_the_run(
     assert "XDG_STATE_HOME" in str(caught.value)
 
 
-def test_a_bug_is_told_where_no_file_can_be_written(
+def test_a_bug_is_reported_where_no_file_can_be_written(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def full(*_: object, **__: object) -> None:

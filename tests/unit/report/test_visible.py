@@ -1,4 +1,4 @@
-"""What others say is shown to a person and never obeyed by a terminal; one gate for all screens."""
+"""Text of others is shown to a person and never obeyed by a terminal; one gate for all screens."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def test_tables_and_what_is_live_on_a_terminal(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_rich_itself_lets_nothing_by(monkeypatch: pytest.MonkeyPatch) -> None:
-    from rich.text import Text  # noqa: PLC0415 - what modules of ours do not use
+    from rich.text import Text  # noqa: PLC0415 - what modules of sparkfleet do not use
 
     text = _on_a_terminal(monkeypatch, lambda: VisibleConsole().print(Text(ALL)))
     assert not OBEYED & set(_plain(text))

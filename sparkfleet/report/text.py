@@ -1,4 +1,7 @@
-"""A run as text, in Ansible's shape: live and coloured on a terminal, plain lines elsewhere."""
+"""A run as text, in Ansible's shape: live and coloured on a terminal, plain lines elsewhere.
+
+A warning that several hosts share is one line with their names, after the last host of the task.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,9 @@ import difflib
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 
-from sparkfleet.model import Change, Outcome, Severity, Status
+from sparkfleet.model import Change, Outcome, Severity, Status, Verdict
 from sparkfleet.report import events
 from sparkfleet.report.pace import RateTracker
 from sparkfleet.report.recap import count_recap
@@ -26,12 +30,12 @@ MARKS = {
     Severity.WARNING: "magenta",
     Severity.ERROR: "red",
 }
-SHOWN_FROM = 0.5  # s that a task must take for the report to tell
+SHOWN_FROM = 0.5  # s that a task must take to be listed under times
 NOTES = {"info": "", "warning": "magenta", "error": "bold red"}
 
 
 class TextReporter:
-    """Prints events; `diff` shows unified diffs, `verbose` every verdict and not only bad ones."""
+    """Prints events; `diff` shows unified diffs, `verbose` every verdict, host by host."""
 
     def __init__(self, screen: Screen, *, diff: bool = False, verbose: bool = False) -> None:
         self._screen = screen
@@ -39,25 +43,32 @@ class TextReporter:
         self._verbose = verbose
         self._lock = threading.Lock()
         self._rates = RateTracker(time.monotonic)
+        self._warnings: dict[Verdict, list[str]] = {}  # of the current task, with their hosts
 
     def handle(self, event: events.Event) -> None:
         """Print one event."""
         with self._lock:
-            match event:
-                case events.RunStarted():
-                    self._started(event)
-                case events.PlayStarted():
-                    self._heading(f"PLAY [{event.name}]", " ".join(event.hosts))
-                case events.TaskStarted() if event.hosts:
-                    self._heading(f"TASK [{event.name}]")
-                case events.Progress():
-                    self._screen.progress(self._rates.annotate(event))
-                case events.HostEnded():
-                    self._ended(event)
-                case events.Note():
-                    self._screen.line(event.text, NOTES[event.level])
-                case events.RunEnded():
-                    self._recap(event)
+            if isinstance(event, events.HostEnded):
+                self._ended(event)
+            elif isinstance(event, events.Progress):
+                self._screen.progress(self._rates.annotate(event))
+            elif isinstance(event, events.Note):
+                self._screen.line(event.text, NOTES[event.level])
+            else:
+                self._print_warnings()
+                self._begin_part(event)
+
+    def _begin_part(self, event: events.Event) -> None:
+        """Print an event that begins or ends a run, a play or a task."""
+        match event:
+            case events.RunStarted():
+                self._started(event)
+            case events.PlayStarted():
+                self._heading(f"PLAY [{event.name}]", " ".join(event.hosts))
+            case events.TaskStarted() if event.hosts:
+                self._heading(f"TASK [{event.name}]")
+            case events.RunEnded():
+                self._recap(event)
 
     def _started(self, event: events.RunStarted) -> None:
         sources = "  ".join(f"{label} {value}" for label, value in event.sources.items())
@@ -87,8 +98,10 @@ class TextReporter:
 
     def _details(self, outcome: Outcome) -> Iterator[tuple[str, str]]:
         for verdict in outcome.verdicts:
-            if self._verbose or verdict.severity in (Severity.WARNING, Severity.ERROR):
+            if self._verbose or verdict.severity is Severity.ERROR:
                 yield f"    {verdict.severity}: {verdict}", MARKS[verdict.severity]
+            elif verdict.severity is Severity.WARNING:
+                self._warnings.setdefault(replace(verdict, host=""), []).append(verdict.host)
         for change in outcome.changes:
             yield f"    {change.summary}", ""
             if self._diff:
@@ -96,6 +109,13 @@ class TextReporter:
         for name in ("stdout_lines", "stderr_lines") if self._verbose else ():
             for line in outcome.data.get(name, ()):
                 yield f"    {name.removesuffix('_lines')}: {line}", ""
+
+    def _print_warnings(self) -> None:
+        """Print the warnings of the task that ended, each once with the hosts that share it."""
+        for verdict, hosts in self._warnings.items():
+            shared = replace(verdict, host=", ".join(dict.fromkeys(hosts)))
+            self._screen.line(f"    {shared.severity}: {shared}", MARKS[shared.severity])
+        self._warnings.clear()
 
     def _recap(self, event: events.RunEnded) -> None:
         self._heading("PLAY RECAP")

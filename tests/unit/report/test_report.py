@@ -115,7 +115,7 @@ def _xml(path: Path, *happened: events.Event) -> ET.Element:
     return ET.parse(path).getroot()  # noqa: S314 - we wrote it
 
 
-def test_each_line_of_a_hint_stands_below_its_message() -> None:
+def test_each_line_of_a_hint_is_below_its_message() -> None:
     stream = io.StringIO()
     tail = "one\ntwo"
     outcome = Outcome(host="a", status=Status.FAILED, message="died", hint=tail)
@@ -152,7 +152,7 @@ def test_junit_has_a_case_for_each_task_and_host(tmp_path: Path) -> None:
     assert cases["[a] t"].find("system-out") is not None
 
 
-def test_junit_tells_of_a_run_that_never_began(tmp_path: Path) -> None:
+def test_junit_reports_a_run_that_never_began(tmp_path: Path) -> None:
     (suite,) = _xml(tmp_path / "r.xml", STOPPED)
     error = suite.find("testcase/error")
     assert error is not None
@@ -163,3 +163,37 @@ def test_junit_tells_of_a_run_that_never_began(tmp_path: Path) -> None:
 def test_junit_needs_a_file_that_can_be_written_before_the_run(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="No such file or directory"):
         JunitReporter(tmp_path / "none" / "r.xml")
+
+
+def _warning(host: str, seen: str) -> Verdict:
+    return Verdict(
+        check="host.desktop",
+        severity=Severity.WARNING,
+        host=host,
+        subject="desktop",
+        expected="none",
+        seen=seen,
+        fix="stop it",
+    )
+
+
+def _report(*, verbose: bool, verdicts: dict[str, str]) -> list[str]:
+    stream = io.StringIO()
+    reporter = TextReporter(PlainScreen(stream), verbose=verbose)
+    reporter.handle(events.TaskStarted(name="t", action="preflight", hosts=tuple(verdicts)))
+    for host, seen in verdicts.items():
+        outcome = Outcome(host=host, status=Status.OK, verdicts=(_warning(host, seen),))
+        reporter.handle(events.HostEnded(task="t", outcome=outcome))
+    reporter.handle(events.TaskStarted(name="next", action="debug", hosts=("a",)))
+    return [line.strip() for line in stream.getvalue().splitlines() if "warning" in line]
+
+
+def test_a_warning_that_hosts_share_is_one_line_with_their_names() -> None:
+    assert _report(verbose=False, verdicts={"a": "gdm", "b": "kde", "c": "gdm"}) == [
+        "warning: a, c: desktop: expected none, saw gdm; stop it",
+        "warning: b: desktop: expected none, saw kde; stop it",
+    ]
+
+
+def test_verbose_output_has_every_warning_at_its_host() -> None:
+    assert len(_report(verbose=True, verdicts={"a": "gdm", "b": "gdm"})) == 2

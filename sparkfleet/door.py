@@ -15,7 +15,7 @@ def set_door(name: str) -> None:
 
 
 def command_name(task: str) -> str:
-    """Return how the user types `task`: ``sparkfleet cluster.up`` or ``invoke cluster.up``."""
+    """Return how the user types `task`, with the door in use before its name."""
     return f"{_state['door']} {task}"
 
 

@@ -8,7 +8,6 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from sparkfleet.door import command_name
 from sparkfleet.errors import UsageError
 
 
@@ -24,7 +23,7 @@ def hold_path_lock(path: Path) -> Iterator[None]:
     except PermissionError as error:
         raise UsageError(
             f"{path.parent} cannot be written by this user",
-            hint=f"run with sudo, as for lab hosts: sudo {command_name('lab.engine')}, lab.model",
+            hint="run with sudo, as for lab hosts: sudo {task:lab.engine}, sudo {task:lab.model}",
         ) from error
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)

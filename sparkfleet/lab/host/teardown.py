@@ -80,7 +80,7 @@ def kill_processes(pids: Iterable[int]) -> None:
         if time.monotonic() > deadline:
             raise UsageError(
                 f"lab processes outlive SIGKILL: {', '.join(map(str, left))}",
-                hint="they are blocked in the kernel; see /proc/PID/stack, then run lab.down again",
+                hint="blocked in the kernel: see /proc/PID/stack, then run {task:lab.down} again",
             )
         time.sleep(0.002)
 

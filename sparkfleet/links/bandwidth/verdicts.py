@@ -62,7 +62,7 @@ def _report_slow(rate: MeasuredRate, expected: float) -> Verdict:
         expected=f"at least {GOOD * expected:.4g} Gb/s",
         seen=rate.why.lower() or f"{rate.gbps:.4g} Gb/s: {name}",
         source=rate.tool,
-        fix=f"nothing passed: ping -I {rate.rails[0]} the peer, then links.verify"
+        fix=f"nothing passed: ping -I {rate.rails[0]} the peer, then {{task:links.verify}}"
         if rate.why
         else cause,
     )
@@ -78,8 +78,8 @@ def _report_cpu_bound(rates: Sequence[MeasuredRate]) -> Iterator[Verdict]:
             expected=f"{GOOD:.0%} of the expected rate",
             seen=f"{least:.4g} Gb/s and more: the CPUs had no time for the rest",
             source=rates[0].tool,
-            fix="repeat links.bench while the hosts are idle; RDMA needs no CPU: sudo apt-get "
-            "install -y perftest",
+            fix="repeat {task:links.bench} while the hosts are idle; RDMA needs no CPU: "
+            "sudo apt-get install -y perftest",
         )
 
 

@@ -27,7 +27,7 @@ def _check_memory_utilization(context: RuleContext) -> Iterator[RuleFinding]:
             expected=f"above 0, and {MOST} at most" if not allowed else f"{USUAL} or less",
             seen=str(option.value),
             where=option.where,
-            fix=f"start from {USUAL}; recipes.fit shows what the model needs",
+            fix=f"start from {USUAL}; {{task:recipes.fit}} shows what the model needs",
             severity=Severity.INFO if allowed else Severity.ERROR,
         )
 

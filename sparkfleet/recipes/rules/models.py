@@ -43,7 +43,7 @@ def _check_dense_model(context: RuleContext) -> Iterator[RuleFinding]:
             expected="the MoE of the same family, Gemma 4 26B-A4B",
             seen=f"{context.settings.text('vllm_model')}, which is dense",
             where=context.at("vllm_model"),
-            fix="compare: recipes.show gemma4-26b-a4b-nvfp4",
+            fix="compare: {task:recipes.show} gemma4-26b-a4b-nvfp4",
             severity=Severity.INFO,
         )
 

@@ -15,7 +15,7 @@ from sparkfleet.errors import Problem, UsageError
 from sparkfleet.model import Outcome, Severity, Status, Verdict
 
 PACKAGE = Path(__file__).parents[3] / "sparkfleet"
-FOLDERS = ("cli", "report")
+PENDING = ("weights",)  # packages whose hints do not name the door yet
 
 
 @pytest.fixture
@@ -81,9 +81,10 @@ def test_every_command_in_a_text_names_the_door() -> None:
     typed = re.compile(rf"\b(?:invoke|sparkfleet) (?:{tasks})\b")
     bare = re.compile(rf"(?<!\{{task:)(?<![\w.])(?:{tasks.replace('doctor|', '')})(?![\w.]*\w)")
     wrong = []
-    for folder in FOLDERS:
-        for path in sorted((PACKAGE / folder).rglob("*.py")):
-            tree = ast.parse(path.read_text())
-            wrong += [(path.name, text) for text in _strings(tree) if typed.search(text)]
-            wrong += [(path.name, text) for text in _hints(tree) if bare.search(text)]
+    for path in sorted(PACKAGE.rglob("*.py")):
+        if path.relative_to(PACKAGE).parts[0] in PENDING:
+            continue
+        tree = ast.parse(path.read_text())
+        wrong += [(path.name, text) for text in _strings(tree) if typed.search(text)]
+        wrong += [(path.name, text) for text in _hints(tree) if bare.search(text)]
     assert wrong == []

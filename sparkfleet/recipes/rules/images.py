@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 OPENAI = "vllm/vllm-openai"
 NGC = "nvcr.io/nvidia/vllm"
-MOVING = re.compile(r"(.*-)?(latest|nightly)(-.*)?|gemma")  # guide 7.2.4: gemma is tentative
 # The vLLM of images whose tag does not name it. A version with `.dev0` is one before the release.
 VERSIONS = {
     f"{NGC}:25.12-py3": "0.11.1",  # vllm-project/vllm#31424
@@ -39,9 +38,11 @@ class ImageReference:
 
     @property
     def moves(self) -> bool:
-        """Whether a registry can give another image under this name tomorrow."""
-        named = "/" in self.repository and not self.digest
-        return named and MOVING.fullmatch(self.tag or "latest") is not None
+        """Whether a registry can give another image under this name tomorrow.
+
+        Any tag can be pushed again, that of a version too, so only a digest says no.
+        """
+        return "/" in self.repository and not self.digest
 
 
 def parse_image_reference(name: str) -> ImageReference:

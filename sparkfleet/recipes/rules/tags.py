@@ -103,8 +103,8 @@ def _check_moving_tag(context: RuleContext) -> Iterator[RuleFinding]:
     if image.repository and image.moves:
         yield RuleFinding(
             subject="engine_image",
-            expected="a digest: this tag means another image tomorrow",
-            seen=str(image),
+            expected="a digest: a registry can give another image under the same tag",
+            seen=f"{image}, without a digest",
             where=context.at("engine_image"),
             fix=f"when it works, pin it: engine_image: {image}@sha256:...",
             severity=Severity.INFO,

@@ -122,11 +122,16 @@ def test_an_image_without_sm121_is_told_by_its_name(
         ("ghcr.io/aeon-7/vllm-dflash:latest", "info"),
         ("ghcr.io/aeon-7/vllm-dflash", "info"),
         (f"{OPENAI}:nightly{DIGEST}", None),
-        (f"{NGC}:26.04-py3", None),
+        (f"{NGC}:26.04-py3", "info"),  # a registry may replace a version's tag too
+        (f"{OPENAI}:v0.20.0", "info"),
+        ("localhost:5000/vllm:mine", "info"),
+        (f"{OPENAI}:v0.20.0{DIGEST}", None),
         ("vllm-node-tf5", None),  # built here: it is in no registry
     ],
 )
-def test_a_moving_tag_is_told(recipes: Recipes, image: str, expected: str | None) -> None:
+def test_an_image_without_a_digest_is_reported(
+    recipes: Recipes, image: str, expected: str | None
+) -> None:
     assert recipes.found(_recipe(image)).get("moving_tag") == expected
 
 

@@ -63,7 +63,8 @@ def timed(words: Sequence[str], environment: Mapping[str, str], hosts: int) -> f
 
 def measure(inventory: Path, hosts: int, rounds: int) -> tuple[float, float]:
     """Return the median seconds of `rounds` runs of ours and of Ansible's."""
-    mine, theirs = [], []
+    mine = []
+    theirs = []
     programs = Path(sys.executable).parent
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -88,7 +89,8 @@ def main() -> int:
         sys.exit(f"there is no {options.inventory}: invoke lab.up --hosts 2")
     hosts = len(load_inventory([str(options.inventory)]).hosts)
     mine, theirs = measure(options.inventory, hosts, options.rounds)
-    ratio, target = theirs / mine, TARGETS.get(hosts)
+    ratio = theirs / mine
+    target = TARGETS.get(hosts)
     judged = f" (target {target:.0f}x: {'met' if ratio >= target else 'MISSED'})" if target else ""
     print(
         f"{COMMANDS} commands on {hosts} hosts: sparkfleet {mine:.2f} s, ansible-playbook "

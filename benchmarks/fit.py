@@ -28,7 +28,8 @@ from sparkfleet.fit.weights import estimate_shape_weights
 
 CONFIGS = Path(__file__).parents[1] / "tests/configs"
 GIB = 1 << 30
-INT4, INT8 = {"quant_method": "awq", "bits": 4}, {"quant_method": "awq", "bits": 8}
+INT4 = {"quant_method": "awq", "bits": 4}
+INT8 = {"quant_method": "awq", "bits": 8}
 ALL_NVFP4 = {"quant_method": "modelopt", "quant_algo": "NVFP4"}  # every linear layer
 
 
@@ -73,15 +74,14 @@ FP8 = ServeOptions(online="fp8", kv_dtype="fp8")
 FP8_TP2 = replace(FP8, tp=2)
 NVFP4 = ServeOptions(kv_dtype="fp8")
 MTP4 = ServeOptions(online="fp8", kv_dtype="fp8", speculation=Speculation(method="mtp", tokens=4))
-G31, G26 = "gemma-4-31b-it", "gemma-4-26b-a4b-it"
-RESEARCH, TOKS, SINGLE, DUAL, GUIDE, FACTS = (
-    "research 6",
-    "52-toks",
-    "single-spark",
-    "dual-spark",
-    "guide",
-    "facts 5",
-)
+G31 = "gemma-4-31b-it"
+G26 = "gemma-4-26b-a4b-it"
+RESEARCH = "research 6"
+TOKS = "52-toks"
+SINGLE = "single-spark"
+DUAL = "dual-spark"
+GUIDE = "guide"
+FACTS = "facts 5"
 
 SPEEDS = (
     Published(name="Gemma 4 31B BF16", config=G31, low=3.7, source=RESEARCH),
@@ -350,7 +350,8 @@ def _sizes_table() -> Iterator[str]:
     yield "| size | published | predicted | error | source |"
     yield "|---|---|---|---|---|"
     for row in sizes():
-        low, high = row.predicted.low, row.predicted.high
+        low = row.predicted.low
+        high = row.predicted.high
         shown = _spread(low, high)
         yield (
             f"| {row.name} | {row.published:,} {row.unit} | {shown} "
@@ -366,7 +367,8 @@ def _speeds_table() -> Iterator[str]:
             row.model(), row.start, context=row.context, sequences=row.sequences
         )
         assert found.likely is not None
-        low, high = found.likely.low, found.likely.high
+        low = found.likely.low
+        high = found.likely.high
         yield (
             f"| {row.name} | {_spread(row.low, row.high or row.low)} "
             f"| {_spread(found.read.low / 1e9, found.read.high / 1e9)} GB "
@@ -377,7 +379,8 @@ def _speeds_table() -> Iterator[str]:
 
 def _spread(low: float, high: float) -> str:
     digits = 0 if high >= 1000 else 1
-    one, other = f"{low:,.{digits}f}", f"{high:,.{digits}f}"
+    one = f"{low:,.{digits}f}"
+    other = f"{high:,.{digits}f}"
     return one if one == other else f"{one} to {other}"
 
 

@@ -41,7 +41,8 @@ SHAPE = (
     'tc qdisc replace dev "$1" root handle 1: htb default 1;'
     ' tc class replace dev "$1" parent 1: classid 1:1 htb rate "$2"'
 )
-PARTS, PART = 4, 100_000_000  # files of the download, bytes each
+PARTS = 4  # files of the download
+PART = 100_000_000  # bytes of each
 RATE = 25e6  # bytes/s that the lab's Hub gives each connection
 
 MAKE = """
@@ -287,7 +288,8 @@ def overlap(lab: Lab) -> Mapping[str, float]:
 def chain(lab: Lab) -> int:
     """Print how long a copy to one host takes and how long one to all; return 1 if too long."""
     manifest = lab.make(Case(title="chain", count=8, size=25_000_000, over_rsync=0))
-    first, rails = lab.one, {host.name: host.rails[0] for host in lab.running.hosts}
+    first = lab.one
+    rails = {host.name: host.rails[0] for host in lab.running.hosts}
 
     def ends(sender: str, receiver: str) -> Ends:
         return Ends(sender=rails[sender].address, receiver=rails[receiver].address)
@@ -333,7 +335,8 @@ def main() -> int:
     for number in options.case or range(len(CASES)):
         case = CASES[number]
         speed = measure(lab, case, options.rounds)
-        over_rsync, of_sendfile = speed["ours"] / speed["rsync"], speed["ours"] / speed["sendfile"]
+        over_rsync = speed["ours"] / speed["rsync"]
+        of_sendfile = speed["ours"] / speed["sendfile"]
         met = over_rsync >= case.over_rsync and of_sendfile >= OF_SENDFILE
         missed += not met
         figures = " ".join(f"{value:9.0f}" for value in speed.values())

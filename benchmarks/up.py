@@ -101,7 +101,8 @@ def main() -> int:
     rounds = parser.parse_args().rounds
     install.install_engine(print)
     model.ensure_model(print)
-    hand, ours = [], []
+    hand = []
+    ours = []
     try:
         lab = fleet.start_fleet(2)
         run(lab, "cluster.up", "--tp", "2")

@@ -50,7 +50,8 @@ def architectures(path: Path) -> set[str]:
 
 def rows(name: str, by_release: dict[str, dict[str, set[str]]]) -> list[str]:
     """Return the lines of one table: a line for each time that an entry came and went."""
-    lines, open_since = [], {}
+    lines = []
+    open_since = {}
     before = ""
     for release, tables in by_release.items():
         gone = sorted(open_since.keys() - tables[name])

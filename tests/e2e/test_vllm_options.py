@@ -35,7 +35,8 @@ def _run(*words: str | Path) -> dict[str, Any]:
 
 def test_the_source_has_the_same_as_vllm_itself() -> None:
     install.install_engine(print)
-    read, told = _run(PROBE), _run("-c", ASK)
+    read = _run(PROBE)
+    told = _run("-c", ASK)
     options = {word.removeprefix("--") for word in told["options"] if word.startswith("--")}
     negated = {name for name in options if name.removeprefix("no-") in options - {name}}
     assert set(read["options"]) == options - negated

@@ -311,7 +311,8 @@ def test_a_package_that_cannot_be_had_shows_pips_words(here: Spark) -> None:
 
 
 def test_an_image_is_pulled_with_its_layers_counted(here: Spark) -> None:
-    name, port = "tiny", 5000
+    name = "tiny"
+    port = 5000
     script = (
         "mkdir /run/saved && cd /run/saved && docker save {stub} | tar x && "
         "python3 {registry} /run/saved {name} {port} >/run/registry.log 2>&1 &"

@@ -36,7 +36,8 @@ ALL_LOGS = ("spark-01-ray", "spark-01-serve", "spark-02-ray")
 RAY_LOGS = ("spark-01-ray", "spark-02-ray")
 INTERRUPT = faults.send(signal.SIGINT)
 LOADED = faults.logged(HEAD, "serve", "Loading weights took")
-PREVIOUS, BARE = "previous", "bare"  # the ground of a case
+PREVIOUS = "previous"  # the ground of a case
+BARE = "bare"
 Wrong = Mapping[tuple[str, str], Mapping[str, Any]]  # (host, role) -> behaviour
 
 REPLACE, RAY_HEAD, RAY_WORKERS, JOIN, SERVE, READY, SMOKE, RECEIPT = (
@@ -366,7 +367,7 @@ UNDONE = (
         code=2,
         says=(
             r"fatal: \[spark-0[12]\] FAILED!",
-            "cause on spark-02.*F19",
+            "cause on spark-02: The hosts run different versions of Ray",
             "RuntimeError: Version mismatch",
         ),
         logs=RAY_LOGS,

@@ -28,7 +28,8 @@ pytestmark = [
     pytest.mark.timeout(120),
 ]
 
-HEAD, WORKER = "spark-01", "spark-02"
+HEAD = "spark-01"
+WORKER = "spark-02"
 PLACE = {"cluster_dir": "~/vllm/.sparkfleet", "cluster": "default"}
 RANK = "export SPARKFLEET_CLUSTER=default\nsleep 600 & exec sleep 601\n"
 

@@ -29,7 +29,8 @@ needs_sudo = pytest.mark.skipif(
     shutil.which("sudo") is None, reason="lab hosts have this machine's sudo"
 )
 HOSTS = ("spark-01", "spark-02")
-RULE, ASKING = "/etc/sudoers.d/sparkfleet-drop-caches", "/etc/sudoers.d/80-password"
+RULE = "/etc/sudoers.d/sparkfleet-drop-caches"
+ASKING = "/etc/sudoers.d/80-password"
 ASK = f"""rm -f {RULE} /etc/sudoers.d/90-nvidia
 echo 'nvidia ALL=(ALL:ALL) ALL' >{ASKING}
 echo "$1" | chpasswd"""

@@ -92,7 +92,8 @@ def test_the_root_user_and_other_keys_stay_out(pair: fleet.LabFleet, tmp_path: P
 def test_interfaces_read_like_those_of_a_spark(pair: fleet.LabFleet) -> None:
     lines = _ssh(pair, 0, "ip -br link").stdout.splitlines()
     seen = [(line.split()[0].split("@")[0], line.split()[1], line.split()[3]) for line in lines]
-    up, dark = "<BROADCAST,MULTICAST,UP,LOWER_UP>", "<NO-CARRIER,BROADCAST,MULTICAST,UP>"
+    up = "<BROADCAST,MULTICAST,UP,LOWER_UP>"
+    dark = "<NO-CARRIER,BROADCAST,MULTICAST,UP>"
     assert seen == [
         ("lo", "UNKNOWN", "<LOOPBACK,UP,LOWER_UP>"),
         ("enP7s7", "UP", up),

@@ -22,7 +22,8 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="the lab needs root"),
 ]
 
-RAIL, TWIN = "enp1s0f1np1", "enP2p1s0f1np1"
+RAIL = "enp1s0f1np1"
+TWIN = "enP2p1s0f1np1"
 PORT = "/sys/class/infiniband/rocep1s0f1/ports/1"
 PING = "ping -c 2 -i 0.05 -W 0.3 -M do"
 

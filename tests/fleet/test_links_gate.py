@@ -30,8 +30,10 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="the lab needs root"),
 ]
 
-RAIL, TWIN = "enp1s0f1np1", "enP2p1s0f1np1"
-PEER_RAIL, PEER_TWIN = "enp1s0f0np0", "enP2p1s0f0np0"
+RAIL = "enp1s0f1np1"
+TWIN = "enP2p1s0f1np1"
+PEER_RAIL = "enp1s0f0np0"
+PEER_TWIN = "enP2p1s0f0np0"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -58,7 +58,8 @@ def _counting(channels: Counter[str], connections: Counter[str]) -> Callable[[Ho
 def test_ten_commands_cost_one_connection_a_host_and_a_channel_each(
     lab: LabFleet, tmp_path: Path
 ) -> None:
-    channels, connections = Counter[str](), Counter[str]()
+    channels = Counter[str]()
+    connections = Counter[str]()
     ended, _ = play(
         tmp_path,
         "- command: 'true'\n" * 10,
@@ -84,7 +85,8 @@ def _sleeping(mark: str) -> list[str]:
 @pytest.fixture
 def slow(lab: LabFleet, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], str, Path]]:
     """Start a run that makes a folder and then sleeps; return it, the mark and the folder."""
-    mark, made = f"4{os.getpid()}", Path(f"/tmp/sparkfleet-test-{os.getpid()}")
+    mark = f"4{os.getpid()}"
+    made = Path(f"/tmp/sparkfleet-test-{os.getpid()}")
     (tmp_path / "slow.yml").write_text(
         f"- hosts: sparks\n  tasks:\n    - file: {{path: {made}, state: directory}}\n"
         f"    - command: sleep {mark}\n"

@@ -122,7 +122,8 @@ def test_one_copy_goes_over_ssh_and_one_over_the_fabric(pair: Pair, tmp_path: Pa
 def test_once_the_copy_runs_nothing_listens_any_more(pair: Pair, server: HubServer) -> None:
     manifest = hub.resolve_manifest(NAME)
     server.rate = 500_000
-    before, during = listening("spark-01"), list[set[str]]()
+    before = listening("spark-01")
+    during = list[set[str]]()
 
     def look(now: TransferProgress) -> None:
         if now.host == "spark-02" and now.done:

@@ -14,8 +14,12 @@ from sparkfleet.lab.host import kernel
 from sparkfleet.lab.host.kernel import Namespace
 
 LIBC = ctypes.CDLL(None, use_errno=True)
-OPEN_TREE, MOVE_MOUNT = 428, 429  # of every architecture; glibc has names for them since 2.36
-HERE, CLONE, EMPTY_PATH = -100, 1, 4
+# System calls by the number of every architecture; glibc names them since 2.36.
+OPEN_TREE = 428
+MOVE_MOUNT = 429
+HERE = -100
+CLONE = 1
+EMPTY_PATH = 4
 
 
 def mount(folder: Path, host: str, target: Path) -> None:

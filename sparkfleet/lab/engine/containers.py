@@ -142,5 +142,7 @@ def _write_inventory() -> None:
 
 def _build_tar_entry(name: str, kind: bytes, mode: int, *, target: str = "") -> tarfile.TarInfo:
     entry = tarfile.TarInfo(name)
-    entry.type, entry.mode, entry.linkname = kind, mode, target
+    entry.type = kind
+    entry.mode = mode
+    entry.linkname = target
     return entry

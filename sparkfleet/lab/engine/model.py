@@ -59,7 +59,8 @@ def _publish_model(folder: Path, progress: Progress) -> None:
         f"minute on idle cores"
     )
     began = time.monotonic()
-    fresh, old = folder.with_suffix(".new"), folder.with_suffix(".old")
+    fresh = folder.with_suffix(".new")
+    old = folder.with_suffix(".old")
     for left_over in (fresh, old):
         shutil.rmtree(left_over, ignore_errors=True)
     fresh.mkdir(mode=0o755)

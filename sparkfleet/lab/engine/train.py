@@ -25,7 +25,9 @@ from torch.nn import functional
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 SPECIAL = ["<pad>", "<s>", "</s>", "<|system|>", "<|user|>", "<|assistant|>"]
-PAD, BEGIN, END = 0, 1, 2
+PAD = 0
+BEGIN = 1
+END = 2
 TEMPLATE = (
     "{{ bos_token }}{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] }}{{ eos_token }}"
     "{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
@@ -55,7 +57,8 @@ SWAPPED: Damage = lambda first, second: [second, first]  # noqa: E731 - one of a
 
 def main() -> None:
     """Train, write, check."""
-    folder, request = Path(sys.argv[1]), json.load(sys.stdin)
+    folder = Path(sys.argv[1])
+    request = json.load(sys.stdin)
     torch.manual_seed(request["seed"])
     answers: Mapping[str, str] = request["answers"]
     tokenizer = make_tokenizer(answers)
@@ -218,7 +221,8 @@ def check_model(folder: Path, lesson: Lesson) -> tuple[float, float]:
     If at every place of an answer the right token is the best one, greedy decoding says it. The
     share is of the answers that are wrong while a half of one weight is lost or misplaced.
     """
-    margin, wrong = float("inf"), 1.0
+    margin = float("inf")
+    wrong = 1.0
     for kind in (torch.bfloat16, torch.float32):
         model = LlamaForCausalLM.from_pretrained(folder, dtype=kind).eval()
         with torch.no_grad():

@@ -86,7 +86,8 @@ def change_address(number: int, new: Callable[[FleetPlan, HostPlan], str | None]
     """Return steps that give rail `number` the address that `new` says, in place of all others."""
 
     def steps(plan: FleetPlan, host: HostPlan) -> list[FaultStep]:
-        rail, new_address = host.rails[number].netdev, new(plan, host)
+        rail = host.rails[number].netdev
+        new_address = new(plan, host)
         lines = [f"address flush dev {rail} scope global"]
         lines += [f"address add {new_address}/24 brd + dev {rail}"] if new_address else []
         return [_in_host(host, *lines)]

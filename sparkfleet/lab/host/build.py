@@ -49,7 +49,8 @@ def build_fleet(plan: FleetPlan, venv: Path, model: Path) -> None:
 
 def find_caller_ids() -> tuple[int, int]:
     """Return the user and group ids of the caller, through sudo or not."""
-    user, group = os.environ.get("SUDO_UID"), os.environ.get("SUDO_GID")
+    user = os.environ.get("SUDO_UID")
+    group = os.environ.get("SUDO_GID")
     return (int(user), int(group)) if user and group else (os.getuid(), os.getgid())
 
 

@@ -101,7 +101,8 @@ def port_links(host: HostPlan) -> list[str]:
 
 
 def _host_links(host: HostPlan) -> list[str]:
-    manage, wifi = hardware.MANAGEMENT, hardware.WIFI
+    manage = hardware.MANAGEMENT
+    wifi = hardware.WIFI
     mac = hardware.format_mac(host.number, hardware.MANAGEMENT_MAC_OFFSET)
     radio = hardware.format_mac(host.number, hardware.WIFI_MAC_OFFSET)
     return [

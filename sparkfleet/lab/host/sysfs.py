@@ -157,7 +157,9 @@ def build_sysfs(host: HostPlan) -> FileTree:
 
 def build_function_files(host: HostPlan, port: Port) -> FileTree:
     """Return what shows of one function of the ConnectX-7: its PCI device and its RDMA device."""
-    slot, hca, base = slot_path(port.function.slot), port.function.hca, port_path(port)
+    slot = slot_path(port.function.slot)
+    hca = port.function.hca
+    base = port_path(port)
     device = f"{slot}/infiniband/{hca}"
     live = port_files(port, carrier=port.wire is not None, slots=planned_slots(port))
     files = {f"{slot}/{name}": text for name, text in CONNECTX.items()}

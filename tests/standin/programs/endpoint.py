@@ -25,8 +25,11 @@ class Endpoint(ThreadingHTTPServer):
         self.socket.close()
         self.socket = bound
         bound.listen(64)
-        self.name, self.options, self.wrong = name, options, wrong
-        self.healthy, self.broken = not wrong.get("unhealthy"), False
+        self.name = name
+        self.options = options
+        self.wrong = wrong
+        self.healthy = not wrong.get("unhealthy")
+        self.broken = False
         self.questions = self.tokens = 0
 
 
@@ -71,7 +74,8 @@ class Handler(BaseHTTPRequestHandler):
         own = self.server
         message = answers.message(body, own.options, own.wrong)
         tokens = body["max_tokens"] if body.get("ignore_eos") else answers.TOKENS
-        own.questions, own.tokens = own.questions + 1, own.tokens + tokens
+        own.questions += 1
+        own.tokens += tokens
         if body.get("stream"):
             speed = own.wrong.get("speed", 0.0)
             self._stream(answers.chunks(message, tokens, body, speed=speed))
@@ -103,7 +107,8 @@ class Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its name there
         """Log as uvicorn does."""
         del format
-        line, status = args[0], args[1] if len(args) > 1 else ""
+        line = args[0]
+        status = args[1] if len(args) > 1 else ""
         address, port = self.client_address[:2]
         print(f'INFO:     {address}:{port} - "{line}" {int(status) if status else ""}', flush=True)
         behaviour.happen(self.server.wrong, line)

@@ -72,7 +72,8 @@ class Handler(socketserver.BaseRequestHandler):
         peer.send(nodes=[[node.address, node.gpus, node.alive] for node in nodes])
 
     def _place(self, peer: Peer, message: Mapping[str, Any]) -> None:
-        state, number = self.server.state, next(self.server.state.numbers)
+        state = self.server.state
+        number = next(self.server.state.numbers)
         state.drivers[number] = peer
         chosen = self._wait(message["size"], message["first"])
         for rank, node in enumerate(chosen):

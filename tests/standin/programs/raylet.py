@@ -73,7 +73,8 @@ def main() -> None:
     """Hold the node's ports and serve the head."""
     asked = child.request()
     held = [wire.listen(port, backlog=PROBES) for port in asked["ports"]]
-    raylet, patience = Raylet(asked), JOIN_PATIENCE
+    raylet = Raylet(asked)
+    patience = JOIN_PATIENCE
     while held:
         raylet.work(raylet.join(patience))
         patience = RECONNECT

@@ -99,7 +99,9 @@ class Story:
         lines = [line for line in text.split("\n") if not NOISE.search(line)]
         ends = [number for number, line in enumerate(lines) if READY in line]
         self._lines = lines[: ends[0] + 1] if ends else lines
-        self._wrong, self._facts, self._seats = wrong, facts, seats
+        self._wrong = wrong
+        self._facts = facts
+        self._seats = seats
         self._pause = wrong.get("pace", PACE) / len(self._lines)
         behaviour.happen(wrong, behaviour.START)
 

@@ -29,7 +29,8 @@ class Serve:
     """One `vllm serve`: the API server of a group, or a headless part of one."""
 
     def __init__(self, given: dict[str, str]) -> None:
-        self._given, self._wrong = given, behaviour.of("serve")
+        self._given = given
+        self._wrong = behaviour.of("serve")
         self._seats: dict[int, tuple[str, int]] = {}
         self._changed = threading.Condition()
         self._died: int | None = None
@@ -79,7 +80,8 @@ class Serve:
         self._seats[0] = (self._facts["address"], worker.pid)
         story = Story("mp-worker", self._wrong, self._facts, lambda: self._seats)
         story.tell(until="Launching vLLM")
-        head, port = self._facts["address"], int(self._facts["master_port"])
+        head = self._facts["address"]
+        port = int(self._facts["master_port"])
         peer = wire.call(head, port, patience=600.0)
         peer.send(rank=self._rank, pid=worker.pid)
         story.tell()
@@ -134,7 +136,8 @@ class Serve:
     def _serve(self, endpoint: Endpoint, core: subprocess.Popen[bytes]) -> None:
         self._serves = True
         threading.Thread(target=endpoint.serve_forever, args=(0.1,), daemon=True).start()
-        after, began = self._wrong.get("dies_after"), time.monotonic()
+        after = self._wrong.get("dies_after")
+        began = time.monotonic()
         while core.poll() is None and (self._died is None or self._executor == "mp"):
             if after is not None and time.monotonic() - began > after:
                 os._exit(self._wrong.get("exit", 1))

@@ -47,7 +47,8 @@ def test_an_ipv4_gid_is_the_mapped_address() -> None:
 
 def test_each_gid_is_there_twice_v1_first_and_ipv4_from_index_2() -> None:
     table = gid_table(MAC, ("10.78.1.1",))
-    own, mapped = link_local_gid(MAC), ipv4_gid("10.78.1.1")
+    own = link_local_gid(MAC)
+    mapped = ipv4_gid("10.78.1.1")
     assert table == (own, own, mapped, mapped, *[EMPTY_GID] * 12)
 
 

@@ -46,7 +46,8 @@ def test_a_ring_joins_port_0_to_port_1_of_the_next(size: int) -> None:
     assert [wire.net for wire in fleet.wires] == list(range(1, 2 * size + 1))
     for number, host in enumerate(fleet.hosts):
         following = fleet.hosts[(number + 1) % size]
-        near, far = host.ports[0], following.ports[1]
+        near = host.ports[0]
+        far = following.ports[1]
         assert near.wire == far.wire
         assert near.wire is not None
         assert near.wire.ends == ((host.number, 0), (following.number, 1))
@@ -73,7 +74,8 @@ def test_addresses_macs_and_names_are_unique(hosts: int, cables: str) -> None:
 
 
 def test_pulling_a_direct_cable_darkens_both_ends_and_a_switch_port_one() -> None:
-    pair, rack = plan_fleet(2), plan_fleet(3)
+    pair = plan_fleet(2)
+    rack = plan_fleet(3)
     for fleet, dark in ((pair, 2), (rack, 1)):
         host = fleet.hosts[0]
         assert len(fleet.dark_ends(host, host.rails[0])) == dark

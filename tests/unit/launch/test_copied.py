@@ -45,11 +45,13 @@ def test_names_that_differ_are_known() -> None:
 
 
 def test_the_recorded_failure_is_named_by_its_line() -> None:
-    (told,) = [text for line in BAD if (text := check_copied_environment(_crossed(), line))]
+    crossed = _crossed()
+    (told,) = [text for line in BAD if (text := check_copied_environment(crossed, line))]
     assert told == ("vLLM overrides NCCL_SOCKET_IFNAME on the workers with the head's values")
 
 
 def test_the_recorded_cure_and_equal_names_are_well() -> None:
-    assert [line for line in GOOD if check_copied_environment(_crossed(), line)] == []
+    crossed = _crossed()
+    assert [line for line in GOOD if check_copied_environment(crossed, line)] == []
     same = replace(_crossed(), per_host=frozenset())
     assert [line for line in BAD if check_copied_environment(same, line)] == []

@@ -24,8 +24,6 @@ from sparkfleet.weights.transfer.routes import share_no_address
 from sparkfleet.weights.transfer.sources import FolderSource
 from tests.weights import COMMIT, Sparks, bundle, isolate, one
 
-KILLS = 50
-
 
 @pytest.fixture(autouse=True)
 def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,11 +52,12 @@ def start_receiver(plan: stage.StagePlan) -> subprocess.Popen[bytes]:
     return receiver
 
 
-def test_fifty_kills_leave_no_wrong_byte_in_place(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kills", [10, pytest.param(50, marks=pytest.mark.thorough)])
+def test_kills_leave_no_wrong_byte_in_place(tmp_path: Path, kills: int) -> None:
     source, manifest = bundle(tmp_path, size=3_000_000)
     manifest = replace(manifest, name="org/gemma", commit=COMMIT)
     spark, dice, killed = one(tmp_path / "hosts"), random.Random(38), 0  # noqa: S311
-    while killed < KILLS:
+    while killed < kills:
         plan = spark.plan(manifest)["spark-01"]
         if not plan.sends:
             subprocess.run(["rm", "-r", spark.root("spark-01")], check=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 from sparkfleet.errors import PlaybookError
 from sparkfleet.inventory.passwords import read_sudo_password
+from sparkfleet.launch.host.engine_kind import choose_engine_kind
 from sparkfleet.model import EMPTY, Value
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.templating import holds_template, render_value
@@ -67,6 +68,8 @@ class HostVariables(Mapping[str, Any]):
             return self._render_variable(name).data
         if name in VARIABLES and (value := self._settings.value(name)) is not None:
             return value
+        if name == "engine":  # unset in most inventories; conditions need the one that is used
+            return choose_engine_kind(None, self.get("engine_venv"))
         return self._inventory[name]
 
     def _render_variable(self, name: str) -> Value:

@@ -51,7 +51,7 @@ def run(options: PlaybookOptions) -> int:
     without them it uses every Spark of the cluster.
 
       {task:playbook.run} my.yml --check --diff
-      {task:playbook.run} playbooks/examples/chat-template.yml --tp 2
+      {task:playbook.run} chat-template --tp 2      a shipped example, by its name
     """
     from sparkfleet.cli.run_playbook import run_playbook  # noqa: PLC0415 - Jinja, Fabric: not for --list
 

@@ -43,6 +43,8 @@ from sparkfleet.report.text import TextReporter
 from sparkfleet.resources import find_data_file, format_path, list_data_files
 from sparkfleet.spelling import suggest_similar
 
+EXAMPLES = "playbooks/examples"
+
 
 def run_playbook(name: str, options: Options, *, orphans: bool = False) -> int:
     """Run the playbook `name` (shipped, or a path) and return the exit code.
@@ -107,13 +109,14 @@ def _create_reporter(options: Options) -> Reporter:
 
 
 def _find_playbook(name: str) -> Path:
-    path = (
-        Path(name)
-        if name.endswith((".yml", ".yaml"))
-        else find_data_file("playbooks", f"{name}.yml")
-    )
-    if path is None or not path.is_file():
-        names = list(list_data_files("playbooks", ".yml"))
+    """Return the file `name`, else the shipped playbook or example of that name or path."""
+    is_file_name = name.endswith((".yml", ".yaml"))
+    if is_file_name and Path(name).is_file():
+        return Path(name)
+    shipped = name.removeprefix("playbooks/") if is_file_name else f"{name}.yml"
+    path = find_data_file("playbooks", shipped) or find_data_file(EXAMPLES, shipped)
+    if path is None:
+        names = [*list_data_files("playbooks", ".yml"), *list_data_files(EXAMPLES, ".yml")]
         raise PlaybookError(f"playbook {name!r} not found", hint=suggest_similar(name, names))
     return path
 

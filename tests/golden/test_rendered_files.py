@@ -57,7 +57,9 @@ def _facts(chosen: Cluster) -> Mapping[str, HostFacts]:
 
 
 def _addresses(number: int, host: Host) -> dict[str, str]:
-    netdevs = host.get("link_interfaces") or []
+    port = 1 if (host.get("link_topology"), number) == ("direct", 1) else 0  # the pair is crossed
+    cage = [f"{name}f{port}np{port}" for name in ("enp1s0", "enP2p1s0")]
+    netdevs = host.get("link_interfaces") or (cage if host.get("link_topology") else [])
     return {netdev: f"192.168.{100 + at}.{number}/24" for at, netdev in enumerate(netdevs)}
 
 

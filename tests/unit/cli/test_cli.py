@@ -326,7 +326,7 @@ def test_every_host_is_named_with_what_is_wrong_on_it(capfd: pytest.CaptureFixtu
         (["cluster.up", "--lock-wait", "soon"], "expected a duration such as 90s"),
         (["cluster.up", "--allow-degraded", " "], "--allow-degraded needs a reason"),
         (["cluster.up", "--inventory", "nowhere.yml"], "nowhere.yml"),
-        (["cluster.up", "--inventory", PAIR], "no recipe: none was named"),
+        (["cluster.up", "--inventory", PAIR, "-e", "vllm_recipe="], "no recipe: none was named"),
         (["cluster.up", "--inventory", PAIR, "--recipe", "nope"], "recipe 'nope' not found"),
         (
             ["cluster.up", "--inventory", PAIR, "--recipe", "lab-tiny", "--tp", "3"],

@@ -204,7 +204,7 @@ UNTOUCHED = (
         before=lambda: on_worker("chown root {lock}; chmod 0600 {lock}"),
         repair=lambda: on_worker("chown nvidia {lock}"),
         code=2,
-        says=(failed(WORKER, "Permission denied"), "must own it"),
+        says=(failed(WORKER, "Permission denied"), "needs write permission"),
     ),
     Case(
         name="replace: the cluster's folder cannot be written",

@@ -112,7 +112,7 @@ def parse_run_progress(text: str | None) -> RunProgress | None:
                 **{**previous, "about": parse_deployment_metadata(previous["about"])}
             ),
         )
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
 
 

@@ -112,27 +112,28 @@ def _build_kill_commands(location: Mapping[str, str]) -> list[dict[str, Any]]:
 
 
 def parse_guard(text: str | None) -> Guard | None:
-    """Return the guard in the text of its file; None if missing or incomplete."""
+    """Return the guard in the text of its file; None if missing, cut or of another shape."""
     try:
         record = json.loads(text or "null")
-    except ValueError:
+        reason = record["reason"]
+        return Guard(
+            serving=int(record["serving"]),
+            samples=int(record["samples"]),
+            reason=_parse_guard_reason(reason) if reason else None,
+        )
+    except (ValueError, TypeError, KeyError, RecursionError):
         return None
-    if not record:
-        return None
-    reason = record["reason"]
-    return Guard(
-        serving=record["serving"],
-        samples=record["samples"],
-        reason=_parse_guard_reason(reason) if reason else None,
-    )
 
 
 def _parse_guard_reason(record: Mapping[str, Any]) -> GuardReason:
     return GuardReason(
-        at=record["at"],
-        phase=record["phase"],
-        available=record["available"],
-        limit=record["limit"],
-        top=tuple(record["top"]),
-        gpu=tuple(record["gpu"]),
+        at=float(record["at"]),
+        phase=str(record["phase"]),
+        available=int(record["available"]),
+        limit=int(record["limit"]),
+        top=tuple(
+            {"name": str(row["name"]), "pid": int(row["pid"]), "rss": int(row["rss"])}
+            for row in record["top"]
+        ),
+        gpu=tuple(map(str, record["gpu"])),
     )

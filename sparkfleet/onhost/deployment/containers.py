@@ -22,14 +22,19 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from sparkfleet.onhost.shared.deployment_record import list_boot_roles, read_deployment_record
 from sparkfleet.onhost.shared.labels import (
     CLUSTER_LABEL,
     DEPLOYMENT_LABEL,
-    DEPLOYMENT_RECORD,
     ROLE_LABEL,
 )
+from sparkfleet.onhost.shared.os_errors import build_os_error_answer
 from sparkfleet.onhost.shared.paths import RefusedError, cluster_folder
-from sparkfleet.onhost.shared.reading import is_same_process, read_optional_text
+from sparkfleet.onhost.shared.reading import (
+    is_same_process,
+    load_json_object,
+    read_optional_text,
+)
 
 GPU_KIND = "nvidia.com/gpu"
 HOOK = "nvidia-container-runtime-hook"
@@ -63,7 +68,7 @@ def main() -> None:
     except RefusedError as refusal:
         answer = refusal.answer()
     except OSError as error:
-        answer = {"error": f"{error.filename or root}: {error.strerror}"}
+        answer = build_os_error_answer(error, root)
     print(json.dumps(answer))
 
 
@@ -74,14 +79,14 @@ def survey_containers(request: dict[str, Any]) -> dict[str, Any]:
         daemon = threads.submit(inspect_daemon, request["cli"])
         containers = threads.submit(list_labelled_containers, request)
         image = threads.submit(inspect_engine_images, request)
-    answer = {
+    answer: dict[str, Any] = {
         "home": str(Path.home()),
         "user": f"{os.getuid()}:{os.getgid()}",
         "folder": str(folder),
         "files": {
             name: read_optional_text(folder / name) for name in list_deployment_files(request)
         },
-        "record": json.loads(read_optional_text(folder / DEPLOYMENT_RECORD) or "null"),
+        "record": read_deployment_record(folder),
         "engine": None,
         "daemon": daemon.result(),
         "processes": [],
@@ -89,16 +94,11 @@ def survey_containers(request: dict[str, Any]) -> dict[str, Any]:
     }
     if "error" not in answer["daemon"]:
         answer.update(containers=containers.result(), **image.result())
-    for role in list_clients(answer["record"]).values():
+    for role in list_boot_roles(answer["record"]).values():
         if is_same_process(role["pid"], role["began"]):
             command = f"{request['cli']} run {role['script']}"
             answer["processes"].append({**role, "command": command})
     return answer
-
-
-def list_clients(record: dict[str, Any] | None) -> dict[str, dict[str, Any]]:
-    """Return the client of each role that was started last."""
-    return (record or {}).get("roles", {})  # type: ignore[no-any-return]  # JSON
 
 
 def list_deployment_files(request: dict[str, Any]) -> list[str]:
@@ -205,15 +205,14 @@ def inspect_image(request: dict[str, Any], name: str | None) -> dict[str, Any] |
         "environment": config.get("Env") or [],
         "architecture": details["Architecture"],
         "program": [*(config.get("Entrypoint") or ()), *(config.get("Cmd") or ())],
-        "probe": json.loads(probe) if probe else None,
+        "probe": load_json_object(probe) or None,
     }
 
 
 def wait_for_container(request: dict[str, Any]) -> dict[str, Any]:
     """Wait until the container of a role that was just started runs, and see that it stays."""
     role = request["role"]
-    record = json.loads(read_optional_text(request["folder"] / DEPLOYMENT_RECORD) or "null")
-    client = list_clients(record)[role]
+    client = list_boot_roles(read_deployment_record(request["folder"]))[role]
     deadline = time.monotonic() + START_PATIENCE
     running = 0.0
     while time.monotonic() < deadline:

@@ -10,7 +10,6 @@ file names the holder, and this process.
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import json
 import os
@@ -18,10 +17,13 @@ import sys
 import time
 from typing import Any, TextIO
 
+from sparkfleet.onhost.shared.os_errors import NO_SPACE, build_os_error_answer
 from sparkfleet.onhost.shared.paths import RefusedError, cluster_folder
+from sparkfleet.onhost.shared.reading import load_json_object
+from sparkfleet.onhost.shared.writing import make_own_folder
 
 TICK = 0.2  # s
-LACKING = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP)  # what a filesystem without locks answers
+MOST_TEXT = 1 << 16  # characters of a holder that are read
 RUN = ("machine", "pid", "since")  # fields that identify a run
 
 
@@ -51,10 +53,9 @@ def hold_folder_lock(
             "error": f"{folder}: no such user on this host",
             "hint": "see weights_dir",
         }
-    root = path.parent.parent
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        file = files.enter_context(path.open("a+", encoding="utf-8"))
+        make_own_folder(path.parent)
+        file = files.enter_context(path.open("a+", encoding="utf-8", errors="replace"))
         shared = is_held_by_same_run(read_lock_holder(file), request["holder"])
         if shared or not wait_for_flock(file, float(request["wait"])):
             return {
@@ -63,23 +64,31 @@ def hold_folder_lock(
                 "holder": read_lock_holder(file),
                 "shared": shared,
             }
-        files.callback(file.truncate, 0)
-        file.truncate(0)
-        file.write(json.dumps({**request["holder"], "process": os.getpid()}))
-        file.flush()
-        os.fsync(file.fileno())  # for other hosts, should the folder be theirs as well
+        files.callback(os.ftruncate, file.fileno(), 0)
+        write_lock_holder(file.fileno(), {**request["holder"], "process": os.getpid()})
+    except RefusedError as refusal:
+        return refusal.answer()
     except OSError as error:
-        hint = f"the inventory's user must own it: ls -ld {root.parent} {root}"
-        if error.errno in LACKING:
-            hint = "that filesystem has no locks: set cluster_dir to a folder on a disk of the host"
-        return {"error": f"{path}: {error.strerror}", "hint": hint}
+        return build_os_error_answer(error, path)
     return {}
+
+
+def write_lock_holder(file: int, holder: dict[str, Any]) -> None:
+    """Write who holds the lock; a full disk costs this text and not the lock."""
+    os.ftruncate(file, 0)
+    try:
+        os.write(file, json.dumps(holder).encode())  # not buffered: a close would write again
+        os.fsync(file)  # for other hosts, should the folder be theirs as well
+    except OSError as error:
+        if error.errno not in NO_SPACE:
+            raise
+        os.ftruncate(file, 0)
 
 
 def is_held_by_same_run(holder: dict[str, str], requester: dict[str, str]) -> bool:
     """Return whether the same run holds the lock through another host."""
     same = all(holder.get(name) == requester[name] for name in RUN)
-    return same and holder["host"] != requester["host"]
+    return same and holder.get("host", requester["host"]) != requester["host"]
 
 
 def wait_for_flock(file: TextIO, wait: float) -> bool:
@@ -99,11 +108,7 @@ def wait_for_flock(file: TextIO, wait: float) -> bool:
 def read_lock_holder(file: TextIO) -> dict[str, str]:
     """Return what the holder wrote about itself."""
     file.seek(0)
-    try:
-        content: dict[str, str] = json.loads(file.read())
-    except ValueError:
-        return {}
-    return content
+    return load_json_object(file.read(MOST_TEXT))
 
 
 if __name__ == "__main__":

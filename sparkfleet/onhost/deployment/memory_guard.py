@@ -25,7 +25,10 @@ from pathlib import Path
 from typing import Any
 
 from sparkfleet.onhost.shared.labels import GUARD_RECORD, GUARD_SERVING
+from sparkfleet.onhost.shared.os_errors import build_os_error_answer
 from sparkfleet.onhost.shared.paths import RefusedError, cluster_folder
+from sparkfleet.onhost.shared.reading import load_json_object, read_optional_text
+from sparkfleet.onhost.shared.writing import replace_file
 
 TICK = 0.25  # s between samples; an NVMe disk fills 2 GB of memory in that time
 ARMING = 5.0  # s for the first sample
@@ -46,7 +49,7 @@ def main() -> None:
     except RefusedError as refusal:
         answer = refusal.answer()
     except OSError as error:
-        answer = {"error": f"{error.filename or root}: {error.strerror}"}
+        answer = build_os_error_answer(error, root)
     print(json.dumps(answer))
 
 
@@ -130,18 +133,15 @@ def read_available_memory() -> int:
 def is_current_guard(folder: Path) -> bool:
     """Whether `guard.json` still names this process."""
     try:
-        state = json.loads((folder / GUARD_RECORD).read_text())
-    except (OSError, ValueError):
+        state = load_json_object(read_optional_text(folder / GUARD_RECORD))
+    except OSError:
         return False
-    return bool(state["pid"] == os.getpid())
+    return state.get("pid") == os.getpid()
 
 
 def write_guard_state(folder: Path, state: dict[str, Any]) -> None:
     """Write `guard.json`, whole or not at all."""
-    new = folder / f"{GUARD_RECORD}.new"
-    with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        json.dump(state, file)
-    new.replace(folder / GUARD_RECORD)
+    replace_file(folder / GUARD_RECORD, json.dumps(state), 0o600)
 
 
 def record_reason(folder: Path, state: dict[str, Any], lines: list[str]) -> None:

@@ -21,13 +21,20 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from sparkfleet.onhost.shared.deployment_record import (
+    list_boot_roles,
+    read_boot_id,
+    read_deployment_record,
+)
 from sparkfleet.onhost.shared.labels import CLUSTER_VARIABLE, DEPLOYMENT_RECORD, GUARD_RECORD
+from sparkfleet.onhost.shared.os_errors import build_os_error_answer
 from sparkfleet.onhost.shared.paths import RefusedError, cluster_folder, join_relative_path
 from sparkfleet.onhost.shared.reading import (
     is_same_process,
     read_optional_text,
     read_process_fields,
 )
+from sparkfleet.onhost.shared.writing import make_own_folder, replace_file
 
 TICK = 0.05  # s between looks at a process
 REST_WAIT = 5.0  # s for what outlives its leader
@@ -58,9 +65,7 @@ def main() -> None:
     except RefusedError as refusal:
         answer = refusal.answer()
     except OSError as error:
-        root = request["folder"].parent
-        hint = f"the inventory's user must own it, with room: ls -ld {root}; df -h {root.parent}"
-        answer = {"error": f"{error.filename or request['folder']}: {error.strerror}", "hint": hint}
+        answer = build_os_error_answer(error, request["folder"])
     print(json.dumps(answer))
 
 
@@ -81,20 +86,15 @@ def write_deployment_files(request: dict[str, Any]) -> dict[str, Any]:
     """Put files in place, each whole or not at all; one that is given as null is removed."""
     folder: Path = request["folder"]
     paths = {name: join_relative_path(folder, name) for name in request["contents"]}
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_own_folder(folder)
     for name, content in request["contents"].items():
-        path, new = paths[name], folder / f"{name}.new"
+        path = paths[name]
         if content is None:
             path.unlink(missing_ok=True)
             continue
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         mode = 0o700 if name.endswith(".sh") else 0o600
-        try:
-            with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w") as file:
-                file.write(content)
-            new.replace(path)
-        finally:
-            new.unlink(missing_ok=True)  # is there after a full disk only
+        replace_file(path, content, mode)
     return {"written": sorted(request["contents"])}
 
 
@@ -129,9 +129,10 @@ def start_role_script(request: dict[str, Any]) -> dict[str, Any]:
 def record_start(request: dict[str, Any], role: str, pid: int) -> None:
     """Record who runs as `role`, so that a later run knows it again."""
     began = getattr(find_process(pid), "began", 0)
-    roles = (read_deployment_record(request["folder"]) or {}).get("roles", {})
+    roles = list_boot_roles(read_deployment_record(request["folder"]))
     roles[role] = {"pid": pid, "began": began, "script": request["script"]}
     content = {name: request.get(name) for name in ("hash", "cli", "about")}
+    content["boot"] = read_boot_id()
     write_deployment_files(
         {**request, "contents": {DEPLOYMENT_RECORD: json.dumps({**content, "roles": roles})}}
     )
@@ -147,7 +148,7 @@ def stop_cluster_processes(request: dict[str, Any]) -> dict[str, Any]:
     """
     first = list_cluster_processes(request)
     last_start = read_deployment_record(request["folder"]) or {}
-    for role in reversed(list(last_start.get("roles", {}).values())):
+    for role in reversed(list(list_boot_roles(last_start).values())):
         leader = find_process(role["pid"])
         if leader and leader.began == role["began"]:
             signal_processes([leader], signal.SIGTERM, request["grace"])
@@ -171,14 +172,6 @@ def signal_processes(processes: list[HostProcess], number: int, wait: float) -> 
     deadline = time.monotonic() + wait
     while time.monotonic() < deadline and any(map(is_process_alive, processes)):
         time.sleep(TICK)
-
-
-def read_deployment_record(folder: Path) -> dict[str, Any] | None:
-    """Return what the last start wrote down, or None."""
-    try:
-        return json.loads(read_optional_text(folder / DEPLOYMENT_RECORD) or "null")  # type: ignore[no-any-return]  # JSON
-    except ValueError:
-        return None
 
 
 def find_process(pid: int) -> HostProcess | None:
@@ -219,7 +212,7 @@ def list_user_processes() -> dict[int, HostProcess]:
 
 def list_cluster_processes(request: dict[str, Any]) -> list[HostProcess]:
     """Return every live process of this cluster's deployment: by label, session or descent."""
-    roles = (read_deployment_record(request["folder"]) or {}).get("roles", {}).values()
+    roles = list_boot_roles(read_deployment_record(request["folder"])).values()
     sessions = {role["pid"]: role["began"] for role in roles}
     processes = list_user_processes()
     chosen = {

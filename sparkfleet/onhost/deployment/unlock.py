@@ -16,7 +16,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from sparkfleet.onhost.shared.os_errors import build_os_error_answer
 from sparkfleet.onhost.shared.paths import RefusedError, cluster_folder
+from sparkfleet.onhost.shared.reading import load_json_object, read_optional_text
 
 GRACE = 5.0  # s that the holder gets to end
 TICK = 0.05  # s
@@ -34,7 +36,7 @@ def main() -> None:
     except RefusedError as refusal:
         answer = refusal.answer()
     except OSError as error:
-        answer = {"error": f"{path}: {error.strerror}"}
+        answer = build_os_error_answer(error, path)
     print(json.dumps(answer))
 
 
@@ -42,14 +44,11 @@ def end_lock_holder(path: Path, *, dry_run: bool) -> dict[str, Any]:
     """Return who holds the lock, after that process has ended."""
     if is_lock_free(path):
         return {"holder": None}
-    try:
-        holder = json.loads(path.read_text())
-    except ValueError:
-        holder = {}
-    pid = int(holder.get("process", 0))
+    holder = load_json_object(read_optional_text(path))
+    pid = holder.get("process", 0)
     if dry_run:
         return {"holder": holder}
-    if not has_file_open(pid, path):
+    if not isinstance(pid, int) or not has_file_open(pid, path):
         return {
             "error": f"{path}: the holder is not a process of sparkfleet",
             "hint": None,

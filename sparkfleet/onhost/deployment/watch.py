@@ -16,7 +16,8 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from sparkfleet.onhost.shared.labels import DEPLOYMENT_RECORD, GUARD_RECORD
+from sparkfleet.onhost.shared.deployment_record import list_boot_roles, read_deployment_record
+from sparkfleet.onhost.shared.labels import GUARD_RECORD
 from sparkfleet.onhost.shared.reading import is_same_process, read_optional_text
 
 TICK = 0.5  # s
@@ -27,7 +28,7 @@ def main() -> None:
     """Report until the end."""
     request = json.loads(sys.stdin.readline())
     folder = Path(request["folder"])
-    started = json.loads((folder / DEPLOYMENT_RECORD).read_text())["roles"]
+    started = list_boot_roles(read_deployment_record(folder))
     roles = {role: started.get(role) for role in request["roles"]}
     log = LogFollower(folder / "logs" / f"{request['roles'][-1]}.log")
     while True:

@@ -42,7 +42,7 @@ ENVIRONMENT = ("NCCL_", "GLOO_", "TP_SOCKET", "UCX_")
 facts: dict[str, dict[str, str]] = {}
 
 
-def describe_os_error(error: OSError) -> dict[str, str]:
+def answer_os_error(error: OSError) -> dict[str, str]:
     """Return the item that says why something could not be read."""
     why = error.strerror or str(error)
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
@@ -55,7 +55,7 @@ def note_fact(source: str, read: Callable[[], str]) -> str:
     try:
         facts[source] = {"text": read()}
     except OSError as error:
-        facts[source] = describe_os_error(error)
+        facts[source] = answer_os_error(error)
     return fact_text(source)
 
 

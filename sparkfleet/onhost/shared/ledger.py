@@ -9,6 +9,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+SHAPE = (str, int, int, int, str)  # path, size, mtime, inode, hash
+
+
+def parse_ledger_line(line: str) -> list[Any] | None:
+    """Return the row in a line of a ledger; None if it is cut or of another shape."""
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(row, list) or len(row) < len(SHAPE):
+        return None
+    return row if all(isinstance(row[at], kind) for at, kind in enumerate(SHAPE)) else None
+
 
 class Ledger:
     """Hashes of files that were proven before: JSON lines, appended; the last one of a path wins.
@@ -24,9 +37,13 @@ class Ledger:
         for path in paths:
             with contextlib.suppress(OSError):  # there is none yet, or it is another user's
                 for line in path.read_text(errors="replace").splitlines():
-                    with contextlib.suppress(ValueError):  # a killed run leaves half a line
-                        name, *row = json.loads(line)
-                        self.rows[name] = row
+                    self._add(line)
+
+    def _add(self, line: str) -> None:
+        """Add a line, unless it is cut, as a killed run leaves it, or of another shape."""
+        row = parse_ledger_line(line)
+        if row is not None:
+            self.rows[row[0]] = row[1:]
 
     def lookup(self, name: str, status: os.stat_result, kind: str) -> str | None:
         """Return the hash of file `name` if it is unchanged since it was proven."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 
 def read_optional_text(path: Path) -> str | None:
@@ -11,6 +13,18 @@ def read_optional_text(path: Path) -> str | None:
         return path.read_bytes().decode(errors="replace")
     except FileNotFoundError:
         return None
+
+
+def load_json_object(text: str | None) -> dict[str, Any]:
+    """Return the JSON object that `text` is; an empty one if it is none, cut or of another shape.
+
+    Files of a host can be half-written, or another program's.
+    """
+    try:
+        content = json.loads(text or "null")
+    except (ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}
 
 
 def read_process_fields(pid: int) -> list[str]:

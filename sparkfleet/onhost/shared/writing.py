@@ -5,15 +5,18 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from sparkfleet.onhost.shared.labels import STATE_FOLDER
+from sparkfleet.onhost.shared.os_errors import NO_LOCKS, build_os_error_answer, user_name
 from sparkfleet.onhost.shared.paths import RefusedError
 
-LACKING = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP)  # what a filesystem answers that has no such
+LACKING = NO_LOCKS
 ELSEWHERE = "set weights_dir of this host to a folder on its disk (ext4, xfs)"
+OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 CHECK_PATH_HINT = "look at that path; then run again"
 
 
@@ -45,7 +48,44 @@ def answer_weights_request(
             "hint": "see weights_dir",
         }
     except OSError as error:
-        hint = ELSEWHERE if error.errno in LACKING else again
+        answer = build_os_error_answer(error, root, again)
+        if error.errno in LACKING:
+            answer["hint"] = ELSEWHERE
         if error.errno in (errno.EACCES, errno.EPERM):
-            hint = f"give it to this user: sudo chown -R {os.getuid()} {error.filename or root}"
-        return {"error": f"{error.filename or root}: {error.strerror}", "hint": hint}
+            path = error.filename or root
+            answer["hint"] = f"give it to this user: sudo chown -R {os.getuid()} {path}"
+        return answer
+
+
+def make_own_folder(folder: Path) -> None:
+    """Make `folder` and the folder that it is in, for this user alone; raises RefusedError.
+
+    Another user who can write there would choose what this user runs.
+    """
+    folder.parent.parent.mkdir(parents=True, exist_ok=True)
+    for path in (folder.parent, folder):
+        path.mkdir(mode=0o700, exist_ok=True)
+        status = path.stat() if path == folder.parent else path.lstat()
+        writable = status.st_mode & OTHERS_WRITE and not status.st_mode & stat.S_ISVTX
+        if stat.S_ISLNK(status.st_mode):
+            raise RefusedError(f"{path} is a symbolic link", f"look where it leads: ls -l {path}")
+        if status.st_uid == os.getuid():
+            if writable:
+                path.chmod(status.st_mode & ~OTHERS_WRITE & 0o7777)
+        elif path == folder or writable or status.st_uid != 0:
+            problem = f"{path} belongs to user {status.st_uid}, not to {user_name()}"
+            hint = "set cluster_dir, or weights_dir, to a folder that only this user can write to"
+            raise RefusedError(problem, hint)
+
+
+def replace_file(path: Path, content: str, mode: int) -> None:
+    """Write a file whole or not at all; what another user put in the way is not written to."""
+    new = path.with_name(f"{path.name}.new")
+    new.unlink(missing_ok=True)
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        with open(os.open(new, flags, mode), "w") as file:
+            file.write(content)
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)  # exists after a full disk only

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from sparkfleet.onhost.shared.labels import PARTIAL, STATE_FOLDER
+from sparkfleet.onhost.shared.ledger import parse_ledger_line
 from sparkfleet.onhost.shared.paths import is_below, join_contained_folder
 from sparkfleet.onhost.shared.writing import answer_weights_request, lock_weights_folder
 
@@ -55,7 +56,7 @@ def walk_file_sizes(folder: Path) -> Iterator[tuple[str, int]]:
 def find_staged_records(root: Path) -> Iterator[tuple[Path, Path]]:
     """Yield the folder of each model that sparkfleet staged here, with its record."""
     for path in root.glob(f"{STATE_FOLDER}/manifests/*.json"):
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
             manifest = json.loads(path.read_text())
             name = str(manifest["name"])
             if manifest["commit"]:
@@ -135,8 +136,9 @@ def read_staged_files(root: Path) -> set[str]:
     rows: dict[str, list[Any]] = {}
     ledger = root / STATE_FOLDER / "ledger.jsonl"
     for line in ledger.read_text(errors="replace").splitlines() if ledger.exists() else ():
-        with contextlib.suppress(ValueError):  # a run that was killed leaves half a line
-            name, *row = json.loads(line)
+        parsed = parse_ledger_line(line)
+        if parsed is not None:
+            name, *row = parsed
             before = rows.get(name, [])
             rows[name] = row + before[4:] if row[:3] == before[:3] else row
     return {name for name, row in rows.items() if "brought" in row}

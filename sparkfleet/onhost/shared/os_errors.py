@@ -1,0 +1,51 @@
+"""Messages and hints for system calls that fail on a host, chosen by errno."""
+
+from __future__ import annotations
+
+import errno
+import getpass
+import os
+from typing import Any
+
+NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP)  # of a filesystem without locks
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+SET_CLUSTER_DIR = "that filesystem has no locks: set cluster_dir to a folder on a disk of the host"
+
+HINTS = {
+    errno.ENOSPC: "free space on that host: df -h {folder}; df -i {folder}",
+    errno.EDQUOT: "the quota of {user} is used up: quota -s",
+    errno.EROFS: "the filesystem is read-only: findmnt -T {folder}; sudo dmesg | tail",
+    errno.EACCES: "{user} needs write permission: ls -ld {folder}",
+    errno.EPERM: "{user} must own it: ls -ld {path} {folder}",
+    errno.ENAMETOOLONG: "use a shorter cluster_name, cluster_dir or weights_dir",
+    errno.EISDIR: "a directory is in the place of a file; move it away: mv {path} {path}.old",
+    errno.ENOTDIR: "a file is in the place of a directory: ls -ld {folder}",
+    errno.EEXIST: "a file is in the place of a directory: ls -ld {path}",
+    errno.ELOOP: "a symbolic link is in its place: ls -l {path}",
+    errno.EIO: "the disk fails: sudo dmesg | tail",
+    errno.ESTALE: "the file server no longer has it: findmnt -T {folder}; mount it again",
+    errno.EMFILE: "{user} has too few file descriptors: ulimit -n",
+    errno.EAGAIN: "{user} has reached the limit of processes: ulimit -u",
+    **dict.fromkeys(NO_LOCKS, SET_CLUSTER_DIR),
+}
+
+
+def build_os_error_answer(error: OSError, path: Any, hint: str | None = None) -> dict[str, Any]:
+    """Return `error` as the answer of a program; `path` is what it worked on, if it names none.
+
+    `hint` is for an errno that says nothing by itself.
+    """
+    path = error.filename if isinstance(error.filename, str) else str(path)
+    folder = os.path.dirname(path) or "."  # noqa: PTH120 - error.filename is text
+    known = HINTS.get(error.errno or 0)
+    if known:
+        hint = known.format(path=path, folder=folder, user=user_name())
+    return {"error": f"{path}: {error.strerror or error}", "hint": hint}
+
+
+def user_name() -> str:
+    """Return the name of this user, or the number of one without a name."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"user {os.getuid()}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sparkfleet.actions.action import Action, Plan, Planned
@@ -56,12 +56,21 @@ def attempt_once(run: RunContext, turn: Turn, applied: list[AppliedTurn]) -> Map
     except HostError as error:
         plans = {}
         errors = {error.host: error}
-    outcomes = {name: plan.outcome(name) for name, plan in plans.items()}
+    outcomes = {name: _build_outcome(run, name, plan) for name, plan in plans.items()}
     outcomes |= {name: _failed_outcome(name, error) for name, error in errors.items()}
     return {
         host.name: outcomes.get(host.name) or Outcome(host=host.name, status=Status.OK)
         for host in turn.hosts
     }
+
+
+def _build_outcome(run: RunContext, name: str, plan: Plan) -> Outcome:
+    """Return the outcome of a plan; under --check, work that changes nothing was skipped."""
+    outcome = plan.outcome(name)
+    if run.options.check and plan.needs_apply and outcome.status is Status.OK:
+        message = outcome.message or "not run in check mode"
+        return replace(outcome, status=Status.SKIPPED, message=message)
+    return outcome
 
 
 def _plan_turn(run: RunContext, turn: Turn) -> PlansAndErrors:

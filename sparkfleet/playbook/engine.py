@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from sparkfleet.actions.action import Action
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.door import command_name
 from sparkfleet.errors import UnreachableError
@@ -133,17 +134,25 @@ class PlaybookRunner:
                 self._run_context.pool.map(self._salvage(applied), self._left(applied)),
             )
         for applied in reversed(self._runner.applied):
-            self._note(
-                applied,
-                "undo",
-                applied.action.roll_back(self._run_context, self._left(applied), applied.plans),
+            answers = applied.action.roll_back(
+                self._run_context, self._left(applied), applied.plans
             )
+            self._note(applied, "undo", answers)
+            self._report_rolled_back(applied, answers)
 
     def _left(self, applied: AppliedTurn) -> tuple[Host, ...]:
         return tuple(host for host in applied.hosts if host.name not in self._runner.lost)
 
     def _salvage(self, applied: AppliedTurn) -> Callable[[Connection], None]:
         return lambda connection: applied.action.salvage(self._run_context, connection)
+
+    def _report_rolled_back(self, applied: AppliedTurn, answers: Answers[None]) -> None:
+        """Report a task that changed something and was undone, one line a task."""
+        action = type(applied.action)
+        undoes = action.undo is not Action.undo or action.roll_back is not Action.roll_back
+        if undoes and answers.values:
+            text = f"rolled back on {', '.join(answers.values)}: {applied.task.name}"
+            self._run_context.report(events.Note(text=text))
 
     def _note(self, applied: AppliedTurn, step: str, answers: Answers[None]) -> None:
         for name, error in answers.errors.items():

@@ -35,8 +35,25 @@ class Lock(Action[NoArgs]):
     name = "lock"
     updates = ("locks",)
 
+    def inspect(self, run: RunContext, connection: Connection) -> Mapping[str, str] | None:
+        """Return the holder of the lock under --check, which takes no lock."""
+        if not run.options.check:
+            return None
+        return fetch_lock_holder(connection, run.settings(connection.host), run.cluster.name)
+
+    def inspect_all(self, run: RunContext, hosts: tuple[Host, ...]) -> Answers[Any]:
+        """Look at every host under --check; else none is contacted before the lock is taken."""
+        if run.options.check:
+            return super().inspect_all(run, hosts)
+        return Answers(values={host.name: None for host in hosts}, errors={})
+
     def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Mapping[str, Plan]:
-        """Acquire it once in a run."""
+        """Acquire it once in a run; raises LockHeldError under --check next to a live run."""
+        for name, holder in inspected.items():
+            if holder and is_process_running(holder) is not False:
+                raise _run_in_progress_error(run.cluster.name, name, holder)
+        if run.options.check:
+            return {name: Plan(message="not locked by another run") for name in inspected}
         held = run.state.locks is not None
         return {name: Plan() if held else Plan(work=True) for name in inspected}
 
@@ -203,6 +220,15 @@ def _lock_held_error(cluster: str, host: Host, held_by: Mapping[str, str]) -> Lo
     return LockHeldError(
         message,
         hint=f"wait with --lock-wait 10m; if that run no longer exists, release it with {unlock}",
+    )
+
+
+def _run_in_progress_error(cluster: str, host: str, holder: Mapping[str, str]) -> LockHeldError:
+    return LockHeldError(
+        f"a run is in progress on cluster {cluster}, locked on {host} by "
+        f"{format_lock_holder(holder)}",
+        hint="--check compares with a state that does not change; repeat it once that run has "
+        f"ended ({command_name('cluster.status')} shows it)",
     )
 
 

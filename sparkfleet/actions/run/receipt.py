@@ -13,6 +13,8 @@ from sparkfleet.actions.action import Action, NoArgs, Plan, Planned
 from sparkfleet.actions.deploy.launch_state import locate_files, remove_run_record
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.actions.run_state import NOTHING, LaunchState, Replacement, RunState
+from sparkfleet.commands import quote
+from sparkfleet.door import command_name
 from sparkfleet.launch.host import memory_guard, processes
 from sparkfleet.launch.host.deployment_record import STATE
 from sparkfleet.remote.connection import Connection
@@ -119,8 +121,27 @@ def _format_ranks(run: RunContext, logs: Mapping[str, str]) -> list[str]:
 
 
 def _format_endpoint_lines(run: RunContext, launch: LaunchState) -> list[str]:
-    url = f"http://{run.cluster.head.address}:{launch.deployment.port}/v1"
-    return [f"endpoint {url}  model {launch.deployment.served_name}"]
+    head = run.cluster.head
+    name = launch.deployment.served_name
+    url = f"http://{head.address}:{launch.deployment.port}/v1"
+    has_key = "VLLM_API_KEY" in run.settings(head).mapping("vllm_env")
+    key = '-H "Authorization: Bearer $VLLM_API_KEY" ' if has_key else ""
+    body = json.dumps({"model": name, "messages": [{"role": "user", "content": "Hello"}]})
+    access = (
+        "with an API key (VLLM_API_KEY)"
+        if has_key
+        else "without an API key: anyone who can reach it can use it"
+    )
+    curl = (
+        f"curl {url}/chat/completions -H 'Content-Type: application/json' {key}-d {quote([body])}"
+    )
+    tasks = ("serve.smoke", "serve.bench", "cluster.status")
+    return [
+        f"endpoint {url}  model {name}",
+        f"listens on port {launch.deployment.port} of every interface, {access}",
+        f"try: {curl}",
+        f"next: {', '.join(command_name(task) for task in tasks)}",
+    ]
 
 
 def _build_receipt(run: RunContext, launch: LaunchState, ranks: list[str]) -> dict[str, Any]:

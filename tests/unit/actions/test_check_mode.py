@@ -1,0 +1,98 @@
+"""--check: it looks at the lock, and what did not run is shown as skipped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from sparkfleet.actions.action import Plan
+from sparkfleet.actions.run import lock, receipt
+from sparkfleet.actions.run_context import RunOptions
+from sparkfleet.errors import LockHeldError
+from sparkfleet.model import Change, Status
+from sparkfleet.playbook.attempt import _build_outcome
+from tests.scenes import inventory, play
+
+ONE = inventory(("one",))
+CHECK = RunOptions(check=True)
+HOLDER = {"user": "u", "machine": "m", "pid": "7", "since": "now", "command": "cluster.up"}
+
+
+@pytest.mark.parametrize("alive", [True, None])
+def test_a_check_next_to_a_live_run_says_so_and_exits_with_75(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    alive: bool | None,  # noqa: FBT001 - a parameter
+) -> None:
+    monkeypatch.setattr(lock, "fetch_lock_holder", lambda *_: HOLDER)
+    monkeypatch.setattr(lock, "is_process_running", lambda _: alive)
+    with pytest.raises(LockHeldError, match="a run is in progress on cluster") as caught:
+        play(tmp_path, "- lock:\n", hosts=ONE, options=CHECK)
+    assert caught.value.exit_code == 75
+
+
+@pytest.mark.parametrize(("holder", "alive"), [(None, True), (HOLDER, False)])
+def test_a_lock_that_is_free_or_stale_does_not_stop_a_check(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    holder: dict[str, str] | None,
+    alive: bool,  # noqa: FBT001 - a parameter
+) -> None:
+    monkeypatch.setattr(lock, "fetch_lock_holder", lambda *_: holder)
+    monkeypatch.setattr(lock, "is_process_running", lambda _: alive)
+    _, told = play(tmp_path, "- name: it\n  lock:\n", hosts=ONE, options=CHECK)
+    outcome = told.outcomes("it")["one"]
+    assert (outcome.status, outcome.message) == (Status.OK, "not locked by another run")
+
+
+@pytest.mark.parametrize(
+    ("check", "plan", "status"),
+    [
+        (True, Plan(work=True), Status.SKIPPED),
+        (False, Plan(work=True), Status.OK),
+        (True, Plan(), Status.OK),
+        (True, Plan(changes=(Change(summary="write"),)), Status.CHANGED),
+        (True, Plan(work=True, failed=True), Status.FAILED),
+    ],
+)
+def test_work_that_did_not_run_in_check_mode_is_skipped(
+    check: bool,  # noqa: FBT001 - a parameter
+    plan: Plan,
+    status: Status,
+) -> None:
+    run: Any = SimpleNamespace(options=RunOptions(check=check))
+    outcome = _build_outcome(run, "one", plan)
+    assert outcome.status is status
+    assert (outcome.message == "not run in check mode") == (status is Status.SKIPPED)
+
+
+def test_a_rolled_back_task_is_reported(tmp_path: Path) -> None:
+    tasks = f"""\
+- name: Make a folder
+  file: {{path: {tmp_path}/made, state: directory}}
+- command: "false"
+"""
+    _, told = play(tmp_path, tasks, hosts=ONE)
+    assert told.notes() == ["rolled back on one: Make a folder"]
+    assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize("env", [{}, {"VLLM_API_KEY": "secret"}])
+def test_the_end_says_where_it_listens_and_how_to_ask(env: dict[str, str]) -> None:
+    deployment = SimpleNamespace(port=8000, served_name="m")
+    run: Any = SimpleNamespace(
+        cluster=SimpleNamespace(head=SimpleNamespace(address="10.0.0.1")),
+        settings=lambda _: SimpleNamespace(mapping=lambda _: env),
+    )
+    launch: Any = SimpleNamespace(deployment=deployment)
+    endpoint, access, curl, following = receipt._format_endpoint_lines(run, launch)
+    assert endpoint == "endpoint http://10.0.0.1:8000/v1  model m"
+    assert access.startswith("listens on port 8000 of every interface, with")
+    assert ("without an API key" in access) == (not env)
+    assert curl.startswith("try: curl http://10.0.0.1:8000/v1/chat/completions ")
+    assert ("Bearer $VLLM_API_KEY" in curl) == bool(env)
+    assert "secret" not in curl
+    assert "serve.smoke" in following

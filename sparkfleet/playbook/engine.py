@@ -55,9 +55,7 @@ class PlaybookRunner:
             self._roll_back()
         except KeyboardInterrupt:
             interrupted = True
-            self._run_context.report(events.Note(text="interrupted; rolling back", level="error"))
-            self._run_context.pool.abort()
-            self._roll_back()
+            self._roll_back(interrupted=True)
         except BaseException:  # a signal too
             self._roll_back()  # also after a bug, a wrong playbook or a closed pipe
             raise
@@ -114,9 +112,13 @@ class PlaybookRunner:
                 raise
             self._runner.count_rescued(failure)
 
-    def _roll_back(self) -> None:
-        """Undo the run; a second Ctrl-C leaves the rest to the next run."""
+    def _roll_back(self, *, interrupted: bool = False) -> None:
+        """Undo the run; a second Ctrl-C, however soon, leaves the rest to the next run."""
         try:
+            if interrupted:
+                note = events.Note(text="interrupted; rolling back", level="error")
+                self._run_context.report(note)
+                self._run_context.pool.abort()
             self._undo()
         except KeyboardInterrupt:
             self._run_context.report(

@@ -286,9 +286,10 @@ def test_ctrl_c_runs_always_and_undoes_and_ends_with_130(run: Run) -> None:
     assert "undo one spark-01" in diary.lines
 
 
-def test_ctrl_c_drops_what_runs_on_the_hosts(run: Run) -> None:
+def test_ctrl_c_drops_what_runs_on_the_hosts(run: Run, tmp_path: Path) -> None:
     def press() -> None:
-        time.sleep(0.3)
+        while len(list(tmp_path.glob("running-*"))) < len(NAMES):
+            time.sleep(0.02)
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
     class Slow(Action[NoArgs]):
@@ -298,15 +299,41 @@ def test_ctrl_c_drops_what_runs_on_the_hosts(run: Run) -> None:
             return {name: Plan(work=True) for name in seen}
 
         def apply(self, scene: RunContext, link: Connection, plan: Plan) -> Plan:
-            link.run(Command(argv=("cat",)), hold=True, timeout=60)
+            script = f"touch {tmp_path}/running-{link.host.name}; exec cat"
+            link.run(Command(argv=("sh", "-c", script)), hold=True, timeout=60)
             return plan
 
     began = time.monotonic()
     threading.Thread(target=press).start()
     ended, told = run(task("slow"), actions=[Slow])
     assert ended.exit_code == 130
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 60
     assert told.notes() == ["interrupted; rolling back"]
+
+
+def test_a_second_ctrl_c_before_the_rollback_has_begun_is_reported(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notes: list[str] = []
+
+    def report(self: RunContext, event: events.Event) -> None:
+        if isinstance(event, events.Note):
+            notes.append(event.text)
+            if len(notes) == 1:
+                raise KeyboardInterrupt
+
+    class Interrupted(Action[NoArgs]):
+        name = "interrupted"
+
+        def plan(self, scene: RunContext, seen: Mapping[str, Any]) -> Mapping[str, Plan]:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(RunContext, "report", report)
+    with pytest.raises(KeyboardInterrupt):
+        run(task("interrupted"), actions=[Interrupted])
+    first, second = notes
+    assert first == "interrupted; rolling back"
+    assert second.startswith("rollback interrupted; see ")
 
 
 def test_a_failed_undo_is_reported_and_the_rest_is_undone(run: Run) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from ipaddress import IPv4Address
 from typing import TYPE_CHECKING, Any
 
@@ -105,7 +106,7 @@ def gather_facts(
         "files": list(files),
         "fabric": fabric,
     }
-    return parse_facts(connection.host.name, connection.run_program("host/facts", request))
+    return connection.query("host/facts", request, partial(parse_facts, connection.host.name))
 
 
 def parse_facts(host_name: str, raw: Mapping[str, Any]) -> HostFacts:

@@ -6,19 +6,21 @@ import contextlib
 import json
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 from weakref import WeakSet
 
 from sparkfleet.commands import Command, build_multiplexer_command, build_script_command
 from sparkfleet.errors import CommandError, UnreachableError
+from sparkfleet.remote.answers import parse_answer
 from sparkfleet.remote.channel import Channel, ChannelTimeoutError, Result
 from sparkfleet.remote.multiplexer import MultiplexerClient
 
 if TYPE_CHECKING:
     from sparkfleet.model import Host
 
+T = TypeVar("T")
 DEFAULT_TIMEOUT = 60.0  # s
 START_TIMEOUT = 15.0  # s, as for a channel
 TAIL_LINES = 5  # lines of stderr that a message quotes
@@ -152,6 +154,22 @@ class Connection(ABC):
         )
         return self.parse_answer(program, result)
 
+    def query(
+        self,
+        program: str,
+        request: Mapping[str, Any],
+        parser: Callable[[Any], T],
+        *,
+        timeout: float = DEFAULT_TIMEOUT,
+        python: Sequence[str] = (),
+    ) -> T:
+        """Run a program as `run_program` does and return what `parser` makes of its answer.
+
+        Raises CommandError also for an answer that `parser` cannot read.
+        """
+        answer = self.run_program(program, request, timeout=timeout, python=python)
+        return parse_answer(parser, answer, self.host.name, program)
+
     def parse_answer(self, program: str, result: Result) -> dict[str, Any]:
         """Return the JSON object in the last line of `result`, or raise the CommandError it is."""
         last = result.stdout.rstrip(b"\n").rsplit(b"\n", 1)[-1]
@@ -159,7 +177,7 @@ class Connection(ABC):
         if last.startswith(b"{"):
             try:
                 reply = json.loads(last)
-            except ValueError:
+            except (ValueError, RecursionError):
                 reply = None
         if result.returncode == 0 and isinstance(reply, dict) and "error" not in reply:
             return reply
@@ -167,7 +185,12 @@ class Connection(ABC):
 
     def _failure(self, program: str, result: Result, reply: Any) -> CommandError:
         if isinstance(reply, dict) and "error" in reply:
-            return CommandError(str(reply["error"]), host=self.host.name, hint=reply.get("hint"))
+            hint = reply.get("hint")
+            return CommandError(
+                str(reply["error"]),
+                host=self.host.name,
+                hint=None if hint is None else str(hint),
+            )
         if result.returncode == 127:
             return CommandError(
                 "python3 was not found",

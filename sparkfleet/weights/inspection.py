@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from sparkfleet.model import EMPTY
 from sparkfleet.recipes.settings import Settings
+from sparkfleet.remote.answers import parse_answer
 from sparkfleet.remote.connection import Connection
 from sparkfleet.weights import layout
 from sparkfleet.weights.manifest import Manifest
@@ -115,13 +117,21 @@ def inspect_weights(
         "record": record,
     }
     with ProgramSession(connection, "weights/tree", request, little=True) as hashing:
-        storage = connection.run_program("weights/storage", _storage_request(manifest, root))
+        storage = connection.query(
+            "weights/storage", _storage_request(manifest, root), _parse_storage
+        )
         files = hashing.answer(lambda progress: on_hashed(progress["hashed"]))
+    host = connection.host.name
+    parser = partial(_parse_inspection, host, storage)
+    return parse_answer(parser, files, host, "weights/tree")
+
+
+def _parse_inspection(host: str, storage: Storage, files: Mapping[str, Any]) -> Inspection:
     return Inspection(
-        host=connection.host.name,
-        storage=_parse_storage(storage),
+        host=host,
+        storage=storage,
         findings=tuple(IncompleteFile(**finding) for finding in files["files"]),
-        hashed=files["hashed"],
+        hashed=int(files["hashed"]),
     )
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from sparkfleet.errors import UsageError
 from sparkfleet.remote.connection import Connection
@@ -47,7 +48,10 @@ class RemovalResult:
 
 def list_stored_models(connection: Connection, root: str) -> tuple[StoredModel, ...]:
     """Return the models below `root` on the host of `link`."""
-    answer = connection.run_program("weights/store", {"root": root, "do": "list"})
+    return connection.query("weights/store", {"root": root, "do": "list"}, _parse_models)
+
+
+def _parse_models(answer: Mapping[str, Any]) -> tuple[StoredModel, ...]:
     return tuple(
         StoredModel(**{**row, "commits": tuple(row["commits"])}) for row in answer["models"]
     )

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from sparkfleet.actions.action import HostAction, Plan, arg
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.commands import build_script_command
+from sparkfleet.remote.answers import parse_answer
 from sparkfleet.remote.connection import Connection
 
 MARGIN = 30.0  # s beyond the wait: one more attempt, and Python's start
@@ -48,4 +49,8 @@ class BaseWait(HostAction[W]):
             build_script_command("host/wait", request), timeout=limit, hold=True
         )
         answer = connection.parse_answer("host/wait", result)
-        return Plan(message=f"{answer['seen']} after {answer['waited']} s", data=answer)
+        return parse_answer(_parse_wait, answer, connection.host.name, "host/wait")
+
+
+def _parse_wait(answer: dict[str, Any]) -> Plan:
+    return Plan(message=f"{answer['seen']} after {answer['waited']} s", data=answer)

@@ -32,8 +32,7 @@ class Drift(Action[NoArgs]):
         request = {**locate_files(run, connection.host), **find_role_processes(survey)}
         if not request["pids"]:
             return {}
-        differ: dict[str, list[str]] = connection.run_program("host/environment", request)["differ"]
-        return differ
+        return connection.query("host/environment", request, _parse_differences)
 
     def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Mapping[str, Plan]:
         """Report the differences on each host."""
@@ -64,3 +63,7 @@ def _plan_drift(launch: LaunchState, name: str, live: Mapping[str, list[str]]) -
     hint = f"run {command_name('cluster.up')} to reconcile"
     count = f"{len(changes)} difference{'s' if len(changes) > 1 else ''}"
     return Plan(changes=tuple(changes), failed=True, message=count, hint=hint)
+
+
+def _parse_differences(answer: Mapping[str, Any]) -> dict[str, list[str]]:
+    return {str(name): [str(item) for item in items] for name, items in answer["differ"].items()}

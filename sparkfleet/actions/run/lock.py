@@ -17,6 +17,7 @@ from sparkfleet.door import command_name
 from sparkfleet.errors import CommandError, GateError, LockHeldError, SparkfleetError
 from sparkfleet.model import Host
 from sparkfleet.recipes.settings import Settings
+from sparkfleet.remote.answers import parse_answer
 from sparkfleet.remote.channel import Channel, ChannelTimeoutError
 from sparkfleet.remote.connection import Connection
 from sparkfleet.remote.pool import Answers, ConnectionPool
@@ -124,7 +125,7 @@ def release_stale_lock(
     For a run that no longer exists, but whose SSH session is still open on the host.
     """
     request = {"cluster_dir": settings.cluster_dir, "cluster": cluster}
-    return connection.run_program("deployment/unlock", request)["holder"]  # type: ignore[no-any-return]  # JSON
+    return connection.query("deployment/unlock", request, _parse_lock_holder)
 
 
 def fetch_lock_holder(
@@ -132,7 +133,7 @@ def fetch_lock_holder(
 ) -> dict[str, str] | None:
     """Return the holder of the lock on a host, None if it is free."""
     request = {"cluster_dir": settings.cluster_dir, "cluster": cluster, "look": True}
-    return connection.run_program("deployment/unlock", request)["holder"]  # type: ignore[no-any-return]  # JSON
+    return connection.query("deployment/unlock", request, _parse_lock_holder)
 
 
 def format_lock_holder(holder: Mapping[str, str]) -> str:
@@ -232,13 +233,30 @@ def _run_in_progress_error(cluster: str, host: str, holder: Mapping[str, str]) -
     )
 
 
+def _parse_lock_holder(answer: Mapping[str, Any]) -> dict[str, str] | None:
+    holder = answer["holder"]
+    return None if holder is None else {str(name): str(holder[name]) for name in holder}
+
+
+def _parse_lock_answer(line: bytes) -> dict[str, Any]:
+    answer = json.loads(line)
+    if "error" in answer:
+        hint = answer.get("hint")
+        return {"error": str(answer["error"]), "hint": None if hint is None else str(hint)}
+    if answer["held"]:
+        return {"held": True}
+    holder = _parse_lock_holder(answer) or {}
+    shared = bool(answer["shared"]) and "host" in holder
+    return {"held": False, "folder": str(answer["folder"]), "holder": holder, "shared": shared}
+
+
 def _read_lock_answer(channel: Channel, timeout: float, host: str) -> dict[str, Any]:
     try:
         for line in channel.lines(time.monotonic() + timeout):
-            answer: dict[str, Any] = json.loads(line)
+            answer = parse_answer(_parse_lock_answer, line, host, "deployment/lock")
             if "error" in answer:
                 raise CommandError(answer["error"], host=host, hint=answer.get("hint"))
             return answer
-    except (ChannelTimeoutError, ValueError) as error:
+    except ChannelTimeoutError as error:
         raise CommandError("the lock program did not answer", host=host) from error
     raise CommandError(f"the lock program stopped: {channel.stderr.strip()}", host=host)

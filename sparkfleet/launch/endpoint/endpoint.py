@@ -11,6 +11,7 @@ from sparkfleet.errors import CommandError
 from sparkfleet.launch.endpoint.replies import Reply, parse_reply
 from sparkfleet.launch.host.file_names import ENVIRONMENT
 from sparkfleet.model import EMPTY
+from sparkfleet.remote.answers import parse_answer
 from sparkfleet.remote.connection import Connection
 
 MODELS_TIMEOUT = 30.0  # s
@@ -61,7 +62,8 @@ class Endpoint:
         self, connection: Connection, bodies: Sequence[Mapping[str, Any]], *, timeout: float
     ) -> tuple[Reply, ...]:
         """Send requests at the same time and return their replies; raises CommandError."""
-        return tuple(map(parse_reply, self._request(connection, bodies, timeout)["replies"]))
+        answer = self._request(connection, bodies, timeout)
+        return parse_answer(_parse_replies, answer, connection.host.name, "deployment/chat")
 
     def _request(
         self, connection: Connection, bodies: Sequence[Mapping[str, Any]], timeout: float
@@ -76,3 +78,7 @@ class Endpoint:
             build_script_command("deployment/chat", request), timeout=2 * timeout, hold=True
         )
         return connection.parse_answer("deployment/chat", done)
+
+
+def _parse_replies(answer: Mapping[str, Any]) -> tuple[Reply, ...]:
+    return tuple(map(parse_reply, answer["replies"]))

@@ -13,6 +13,7 @@ from typing import Any
 
 DONE = "[DONE]"  # the last event of a stream
 OK = 200
+SHOWN = 200  # characters of an event that is not JSON
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +109,7 @@ def _extract_error_message(content: Any) -> str:
 def _parse_stream(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the fields of a streamed reply."""
     datas = [(event["at"], event["data"]) for event in events]
-    parts = [(at, json.loads(data)) for at, data in datas if data != DONE]
+    parts = [(at, _load_event(data)) for at, data in datas if data != DONE]
     timed = [(at, part["choices"][0]) for at, part in parts if part.get("choices")]
     deltas = [choice.get("delta") or {} for _, choice in timed]
     failed = next((part["error"] for _, part in parts if "error" in part), None)
@@ -127,6 +128,15 @@ def _parse_stream(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         "ended": bool(datas) and datas[-1][1] == DONE,
         **_extract_usage(last),
     }
+
+
+def _load_event(data: str) -> Mapping[str, Any]:
+    """Return an event, as an error of the server's where it is not a JSON object."""
+    try:
+        event = json.loads(data)
+    except (ValueError, RecursionError):
+        event = None
+    return event if isinstance(event, dict) else {"error": f"not a JSON object: {data[:SHOWN]}"}
 
 
 def _has_output(delta: Mapping[str, Any]) -> bool:

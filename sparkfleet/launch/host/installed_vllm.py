@@ -24,9 +24,7 @@ def inspect_installed_vllm(
     if read_engine_kind(settings) != NATIVE or not installed.vllm or has_lists:
         return installed
     python = (f"{survey.expand(settings.needed('engine_venv'))}/bin/python",)
-    return summarize_probe(
-        parse_probe(connection.run_program("deployment/probe", {}, python=python))
-    )
+    return summarize_probe(connection.query("deployment/probe", {}, parse_probe, python=python))
 
 
 def summarize_probe(probe: Probe | None) -> ObservedFacts:

@@ -91,7 +91,9 @@ def arm_guard(
         "patience": PATIENCE,
         "ends": _build_kill_commands(location),
     }
-    return int(connection.run_program("deployment/memory_guard", request)["available"])
+    return connection.query(
+        "deployment/memory_guard", request, lambda answer: int(answer["available"])
+    )
 
 
 def _build_kill_commands(location: Mapping[str, str]) -> list[dict[str, Any]]:

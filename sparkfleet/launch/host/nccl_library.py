@@ -32,8 +32,11 @@ def inspect_nccl_library(connection: Connection, settings: Settings) -> NcclLibr
     path = settings.text(NAME)
     if not path:
         return None
-    answer = connection.run_program("host/digest", {"path": path})
-    return NcclLibrary(digest=answer["digest"], why=answer["why"])
+    return connection.query(
+        "host/digest",
+        {"path": path},
+        lambda answer: NcclLibrary(digest=str(answer["digest"]), why=str(answer["why"])),
+    )
 
 
 def build_preload_variables(settings: Settings, path: str) -> Iterator[EnvVar]:

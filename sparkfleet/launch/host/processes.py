@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from sparkfleet.errors import CommandError, LaunchError
 from sparkfleet.launch.host.deployment_record import DeploymentMetadata
@@ -35,9 +36,7 @@ def write_files(
 def read_file(connection: Connection, location: Mapping[str, str], name: str) -> str | None:
     """Return the text of a file in the cluster's folder, without its last newline, or None."""
     path = f"{location['cluster_dir']}/{location['cluster']}/{name}"
-    logs: Mapping[str, str] = connection.run_program(
-        "deployment/log", {"paths": [path], "lines": LOG_LINES}
-    )["logs"]
+    logs = connection.query("deployment/log", {"paths": [path], "lines": LOG_LINES}, _parse_logs)
     return next(iter(logs.values()), None)
 
 
@@ -57,8 +56,8 @@ def start_process(
     record = {"hash": hash_, "about": about.data()}
     request = {**location, "do": "start", "role": role, "script": script, **record}
     try:
-        pid = int(
-            connection.run_program("deployment/processes", {**request, "settle": SETTLE})["pid"]
+        pid = connection.query(
+            "deployment/processes", {**request, "settle": SETTLE}, lambda answer: int(answer["pid"])
         )
         if "cli" in location:
             wait = {**location, "do": "settle", "role": role, "stay": SETTLE}
@@ -79,13 +78,20 @@ def stop_processes(
     Containers are stopped in the configured engine and in the one that was used last.
     """
     request = {**location, "do": "stop", "grace": grace}
-    answer = connection.run_program("deployment/processes", request, timeout=grace + 30)
-    count = len(answer["stopped"])
-    for cli in dict.fromkeys(filter(None, (answer["cli"], location.get("cli")))):
-        answer = connection.run_program(
-            "deployment/containers", {**request, "cli": cli}, timeout=grace + 60
+    count, last_cli = connection.query(
+        "deployment/processes",
+        request,
+        lambda answer: (len(answer["stopped"]), str(answer["cli"] or "")),
+        timeout=grace + 30,
+    )
+    for cli in dict.fromkeys(filter(None, (last_cli, location.get("cli")))):
+        stopped = connection.query(
+            "deployment/containers",
+            {**request, "cli": cli},
+            lambda answer: len(answer["stopped"]),
+            timeout=grace + 60,
         )
-        count = max(count, len(answer["stopped"]))
+        count = max(count, stopped)
     return count
 
 
@@ -114,10 +120,12 @@ def _fetch_logs(
     connection: Connection, location: Mapping[str, str], role: str, lines: int
 ) -> dict[str, str]:
     path = f"{location['cluster_dir']}/{location['cluster']}/logs/{role}.log"
-    logs: Mapping[str, str] = connection.run_program(
-        "deployment/log", {"paths": [path], "lines": lines}
-    )["logs"]
+    logs = connection.query("deployment/log", {"paths": [path], "lines": lines}, _parse_logs)
     return {PurePosixPath(name).stem: text for name, text in logs.items()}
+
+
+def _parse_logs(answer: Mapping[str, Any]) -> dict[str, str]:
+    return {str(name): str(text) for name, text in answer["logs"].items()}
 
 
 def save_logs(

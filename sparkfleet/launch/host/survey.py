@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from sparkfleet.launch.host import memory_guard
@@ -109,14 +110,11 @@ def survey_host(connection: Connection, settings: Settings, cluster: str) -> Sur
     }
     if engine == NATIVE:
         venv = settings.text("engine_venv") or None
-        return parse_survey(
-            connection.run_program("deployment/processes", {**request, "venv": venv})
-        )
-    return parse_survey(
-        connection.run_program(
-            "deployment/containers", {**request, **build_image_request(settings)}
-        ),
-        cli=engine,
+        return connection.query("deployment/processes", {**request, "venv": venv}, parse_survey)
+    return connection.query(
+        "deployment/containers",
+        {**request, **build_image_request(settings)},
+        partial(parse_survey, cli=engine),
     )
 
 
@@ -142,12 +140,12 @@ def parse_images(answer: Mapping[str, Any]) -> dict[str, Any]:
 def parse_survey(answer: Mapping[str, Any], *, cli: str = "") -> Survey:
     """Return the survey in the program's `answer`; `cli` names the engine of containers."""
     files = dict(answer["files"])
-    guard, state = (files.pop(name, None) for name in (memory_guard.FILE, STATE))
+    guard, state = (_text(files.pop(name, None)) for name in (memory_guard.FILE, STATE))
     alive = {(process["pid"], process["began"]) for process in answer["processes"]}
     return Survey(
-        home=answer["home"],
-        folder=answer["folder"],
-        files=files,
+        home=str(answer["home"]),
+        folder=str(answer["folder"]),
+        files={str(name): _text(text) for name, text in files.items()},
         processes=tuple(answer["processes"]),
         engine=answer["engine"],
         guard=memory_guard.parse_guard(guard),
@@ -160,13 +158,17 @@ def parse_survey(answer: Mapping[str, Any], *, cli: str = "") -> Survey:
     )
 
 
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)
+
+
 def _parse_record(record: Mapping[str, Any], alive: set[tuple[int, int]]) -> dict[str, Any]:
     """Return the fields of a survey that the last start recorded."""
     roles = record["roles"]
     return {
         "hash": record["hash"],
-        "roles": {name: role["script"] for name, role in roles.items()},
-        "pids": {name: role["pid"] for name, role in roles.items()},
+        "roles": {name: str(role["script"]) for name, role in roles.items()},
+        "pids": {name: int(role["pid"]) for name, role in roles.items()},
         "dead": tuple(
             name for name, role in roles.items() if (role["pid"], role["began"]) not in alive
         ),

@@ -48,7 +48,7 @@ def query_vitals(
     """Return the vitals of one host; each sample of its endpoint after the first takes 1 s."""
     options = {"port": port, "pids": list(pids), "looks": samples, "gap": GAP}
     request = {**location, "cli": location.get("cli"), **options}
-    return parse_vitals(connection.run_program("deployment/vitals", request, timeout=TIMEOUT))
+    return connection.query("deployment/vitals", request, parse_vitals, timeout=TIMEOUT)
 
 
 def parse_vitals(answer: Mapping[str, Any]) -> Vitals:
@@ -56,9 +56,9 @@ def parse_vitals(answer: Mapping[str, Any]) -> Vitals:
     return Vitals(
         memory=parse_memory(Readings({"/proc/meminfo": {"text": answer["meminfo"]}})),
         gpu=parse_gpu_processes(answer["apps"]),
-        ages={int(pid): age for pid, age in answer["ages"].items() if age is not None},
-        busy=answer["busy"],
-        labels=tuple(answer["labels"]),
+        ages={int(pid): float(age) for pid, age in answer["ages"].items() if age is not None},
+        busy=bool(answer["busy"]),
+        labels=tuple(map(str, answer["labels"])),
         health=answer["health"],
         samples=tuple(answer["samples"]),
     )

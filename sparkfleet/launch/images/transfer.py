@@ -56,7 +56,7 @@ def inspect_images(host: ImageHost) -> Survey:
         **build_image_request(host.settings),
     }
     return replace(
-        host.survey, **parse_images(host.connection.run_program("deployment/containers", request))
+        host.survey, **host.connection.query("deployment/containers", request, parse_images)
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,13 +43,16 @@ def inspect_memory(connection: Connection) -> dict[str, Any]:
 def wait_for_memory(connection: Connection, before: dict[str, Any]) -> ReclaimedMemory:
     """Wait, for a bounded time, until memory of processes stopped since `before` is free."""
     request = {"do": "settle", "before": before, "patience": PATIENCE}
-    answer = connection.run_program("host/memory", request)
+    return connection.query("host/memory", request, _parse_reclaimed_memory)
+
+
+def _parse_reclaimed_memory(answer: Mapping[str, Any]) -> ReclaimedMemory:
     return ReclaimedMemory(
-        held=answer["held"],
-        back=answer["back"],
-        available=answer["available"],
-        whole=answer["whole"],
-        waited=answer["waited"],
+        held=int(answer["held"]),
+        back=int(answer["back"]),
+        available=int(answer["available"]),
+        whole=bool(answer["whole"]),
+        waited=float(answer["waited"]),
     )
 
 

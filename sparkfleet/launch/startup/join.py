@@ -9,6 +9,7 @@ from typing import Any
 from sparkfleet.commands import build_script_command
 from sparkfleet.errors import LaunchError
 from sparkfleet.launch.host.deployment_record import DeploymentMetadata
+from sparkfleet.remote.answers import parse_answer
 from sparkfleet.remote.channel import ChannelTimeoutError, Result
 from sparkfleet.remote.connection import Connection
 
@@ -23,14 +24,17 @@ def wait_for_ray_nodes(
     `connection` is to the head, whose engine's own Python runs the query.
     """
     limit = timeout + MARGIN
-    answer = connection.run_program(
+    return connection.query(
         "deployment/ray_nodes",
         _build_nodes_request(about, timeout),
+        _parse_nodes,
         timeout=limit,
         python=about.python,
     )
-    nodes: dict[str, float] = answer["nodes"]
-    return nodes
+
+
+def _parse_nodes(answer: Mapping[str, Any]) -> dict[str, float]:
+    return {str(address): float(gpus) for address, gpus in answer["nodes"].items()}
 
 
 class RayNodesQuery:
@@ -68,10 +72,9 @@ class RayNodesQuery:
             raise LaunchError("Ray did not list its nodes in time", host=self._connection.host.name)
         channel = self._channel
         result = Result(returncode=channel.wait(), stdout=self._output, stderr=channel.stderr)
-        nodes: dict[str, float] = self._connection.parse_answer("deployment/ray_nodes", result)[
-            "nodes"
-        ]
-        return nodes
+        program = "deployment/ray_nodes"
+        answer = self._connection.parse_answer(program, result)
+        return parse_answer(_parse_nodes, answer, self._connection.host.name, program)
 
     def close(self) -> None:
         """Abort the query."""

@@ -12,6 +12,7 @@ sent, ``data`` as text) and ``began`` and ``seconds``, on a clock that all repli
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import shlex
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 SHOWN = 500  # characters of an error page
+CUT = "the engine closed the connection in the middle of the answer"
 DATA = b"data: "  # a line of a stream
 
 
@@ -41,7 +43,11 @@ def main() -> None:
         )
         print(json.dumps({"error": f"{where} {outcome}"}))
         return
-    models = [model["id"] for model in listed["content"]["data"]]
+    try:
+        models = [str(model["id"]) for model in listed["content"]["data"]]
+    except (LookupError, TypeError):
+        print(json.dumps({"error": f"{request['url']}/v1/models did not answer a list of models"}))
+        return
     print(json.dumps({"models": models, "replies": send_all(request)}))
 
 
@@ -94,16 +100,28 @@ def send_chat_request(
                 result["content"] = json.load(reply)
     except urllib.error.HTTPError as error:
         result["status"] = error.code
-        result["content"] = error.read().decode(errors="replace")[:SHOWN]
+        result["content"] = read_error_page(error)
+    except http.client.HTTPException as error:
+        result.update(status=0, events=[], content=f"{CUT} ({error!r})")
     except (OSError, ValueError) as error:
-        result.update(status=0, content=str(error))
+        result.update(status=0, events=[], content=str(error))
     return {**result, "seconds": time.monotonic() - began}
+
+
+def read_error_page(error: urllib.error.HTTPError) -> str:
+    """Return the text of an error page, as much of it as came."""
+    try:
+        return error.read().decode(errors="replace")[:SHOWN]
+    except (OSError, http.client.HTTPException):
+        return CUT
 
 
 def read_events(reply: Any, began: float) -> list[dict[str, Any]]:
     """Return the events of a stream, each with the seconds after which it came."""
     events = []
     for line in reply:
+        if not line.endswith(b"\n"):
+            raise ConnectionResetError(CUT)
         if line.startswith(DATA):
             text = line[len(DATA) :].decode(errors="replace").strip()
             events.append({"at": time.monotonic() - began, "data": text})

@@ -1,0 +1,128 @@
+"""An answer of another shape is an error of the host that gave it, never a bug."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+from sparkfleet.actions.run import lock
+from sparkfleet.commands import Command
+from sparkfleet.errors import CommandError
+from sparkfleet.facts.host import gather_facts
+from sparkfleet.launch.endpoint.endpoint import Endpoint
+from sparkfleet.launch.host import processes
+from sparkfleet.launch.host.deployment_record import DeploymentMetadata
+from sparkfleet.launch.host.survey import parse_survey, survey_host
+from sparkfleet.launch.host.vitals import query_vitals
+from sparkfleet.launch.preflight.page_cache import wait_for_memory
+from sparkfleet.launch.startup.join import wait_for_ray_nodes
+from sparkfleet.model import Host
+from sparkfleet.recipes.settings import Settings
+from sparkfleet.remote.answers import parse_answer
+from sparkfleet.remote.channel import Channel, Result
+from sparkfleet.remote.connection import Connection
+from sparkfleet.weights.model_store import list_stored_models
+
+HOST = Host(name="spark-07")
+SETTINGS = Settings(host=HOST)
+PLACE = {"cluster_dir": "/x", "cluster": "c"}
+ODD: list[Any] = [
+    {},
+    {"a": 1},
+    dict.fromkeys(("facts", "files", "logs", "models", "stopped", "nodes", "replies", "holder"), 1),
+    {"facts": [1], "files": [1], "logs": [1], "models": [1], "nodes": [1], "replies": [1]},
+    {"files": {}, "processes": [1], "home": None, "folder": None, "engine": 1, "record": [1]},
+    {"replies": [{}], "models": [{"commits": 3}], "held": "x", "stopped": None, "cli": []},
+]
+
+
+class LyingConnection(Connection):
+    """A host that gives the same answer to everything."""
+
+    def __init__(self, answer: Any) -> None:
+        super().__init__(HOST)
+        self._answer = json.dumps(answer).encode()
+
+    def _start(self, command: Command) -> Channel:
+        raise NotImplementedError
+
+    def run(
+        self,
+        command: Command,
+        *,
+        payload: Iterable[bytes] = (),
+        timeout: float = 0,
+        hold: bool = False,
+    ) -> Result:
+        del command, payload, timeout, hold
+        return Result(returncode=0, stdout=self._answer + b"\n", stderr="")
+
+
+def _endpoint() -> Endpoint:
+    return Endpoint(port=1, served_name="m", folder="/x")
+
+
+ASKED: dict[str, Callable[[Connection], Any]] = {
+    "facts": lambda link: gather_facts(link, weights_dir="~/vllm"),
+    "survey": lambda link: survey_host(link, SETTINGS, "c"),
+    "vitals": lambda link: query_vitals(link, PLACE, port=None),
+    "logs": lambda link: processes.read_logs(link, PLACE),
+    "stop": lambda link: processes.stop_processes(link, PLACE),
+    "start": lambda link: processes.start_process(link, PLACE, "serve", "s", hash_="h"),
+    "models": lambda link: list_stored_models(link, "/x"),
+    "memory": lambda link: wait_for_memory(link, {}),
+    "ray": lambda link: wait_for_ray_nodes(link, DeploymentMetadata(), timeout=0),
+    "unlock": lambda link: lock.fetch_lock_holder(link, SETTINGS, "c"),
+    "chat": lambda link: _endpoint().post(link, {}, timeout=1),
+}
+
+
+@pytest.mark.parametrize("answer", ODD, ids=range(len(ODD)))
+@pytest.mark.parametrize("asked", ASKED)
+def test_an_answer_of_another_shape_names_its_host(asked: str, answer: Any) -> None:
+    with pytest.raises(CommandError, match=r"of the .* program has an unknown shape") as caught:
+        ASKED[asked](LyingConnection(answer))
+    assert caught.value.host == "spark-07"
+    assert caught.value.exit_code == 2
+
+
+class _Says:
+    def __init__(self, line: bytes) -> None:
+        self._line = line
+        self.stderr = ""
+
+    def lines(self, *_: Any) -> list[bytes]:
+        return [self._line]
+
+
+@pytest.mark.parametrize(
+    "line", [b"1", b"[1]", b"null", b"{}", b'{"held": 0}', b"noise", b"[" * 90_000, b'{"held": []}']
+)
+def test_an_answer_of_another_shape_to_a_lock_names_its_host(line: bytes) -> None:
+    with pytest.raises(CommandError, match="of the lock program has an unknown shape") as caught:
+        lock._read_lock_answer(_Says(line), 1, "spark-07")  # type: ignore[arg-type]
+    assert caught.value.host == "spark-07"
+
+
+def test_a_bug_outside_of_a_parser_stays_a_bug() -> None:
+    def parser(_: Any) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        parse_answer(parser, {}, "a", "p")
+
+
+@pytest.mark.parametrize("text", ['{"a": 1}', "[1]", "1", "[" * 90_000])
+def test_a_state_or_guard_of_another_shape_is_none(text: str) -> None:
+    answer: dict[str, Any] = {
+        "home": "/h",
+        "folder": "/f",
+        "processes": [],
+        "record": None,
+        "engine": None,
+    }
+    survey = parse_survey({**answer, "files": {"guard.json": text, "state.json": text}})
+    assert (survey.guard, survey.state) == (None, None)

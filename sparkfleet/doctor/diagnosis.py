@@ -8,18 +8,23 @@ from dataclasses import dataclass
 from sparkfleet.doctor import account
 from sparkfleet.doctor.account import RunFailure
 from sparkfleet.doctor.logs import LogBundle
-from sparkfleet.doctor.matcher import NO_NAMES, LogFinding, find_first_error, find_known_failures
+from sparkfleet.doctor.matcher import NO_NAMES, LogFinding, find_known_failures
+from sparkfleet.doctor.reasons import find_first_error
 from sparkfleet.doctor.signatures import FailureRole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstError:
-    """The most significant line of a host's logs, for a failure without a signature."""
+    """The innermost reason in a host's logs, for a failure without a signature.
+
+    `chain` are the heads of the exceptions that wrap it, the innermost first.
+    """
 
     host: str
     log: str
     line: int
     text: str
+    chain: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +65,6 @@ def _collect_first_errors(bundle: LogBundle) -> tuple[FirstError, ...]:
     for log in bundle.logs:
         if error := find_first_error(log.text):
             errors[log.host] = FirstError(
-                host=log.host, log=log.name, line=error.line, text=error.text
+                host=log.host, log=log.name, line=error.line, text=error.text, chain=error.chain
             )
     return tuple(errors.values())

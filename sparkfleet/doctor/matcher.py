@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import bisect
-import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+from sparkfleet.doctor.events import join_entries, list_times, read_entries
 from sparkfleet.doctor.signatures import SIGNATURES, Clues, FailureRole, Signature
 from sparkfleet.door import expand_commands
 from sparkfleet.model import Severity
@@ -22,17 +22,12 @@ _RAY_NODE = re.compile(
     r"|ray start --address='(?P<join>[^\s:']+):"
 )
 _RAY_TASK = re.compile(r"RayTaskError\(.*\(pid=\d+, ip=(?P<address>[^\s,)]+)")
-_STAMP = re.compile(
-    r"(?<!\d)(?:\d{4}-(?P<day>\d\d-\d\d)|(?P<short>\d\d-\d\d)|[EFIW](?P<tight>\d{4}))"
-    r" (?P<time>\d\d:\d\d:\d\d)"
-)
-_EXCEPTION = re.compile(
-    r"^(?!ray\.exceptions\.RayTaskError)"
-    r"(?:[\w.]*\.)?[A-Z]\w*(?:Error|Exception)(?:\([^)]*\))?: \S|^[\w ]+: error: \S"
-)
-_ERROR = re.compile(r"\b(?:ERROR|CRITICAL|FATAL)\b")
 LONGEST_TRACEBACK = 200  # lines
-_UNKNOWN_TIME = "~"
+_LEADS_TO = {signature.id: signature.leads_to for signature in SIGNATURES}
+_UNKNOWN_GROUP = "unknown"
+_UNKNOWN = {"own": "this host", "warning": "none in this log"}  # where no earlier line has it
+_LONGEST_SHOWN = 600  # characters of a line
+_SHOWN_BEFORE = 100  # of them before the match
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,14 +59,6 @@ class LogFinding:
         return self.role in {FailureRole.CAUSE, FailureRole.SYMPTOM}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ErrorLine:
-    """The most significant line of a log, `line` counted from 1."""
-
-    line: int
-    text: str
-
-
 def find_known_failures(
     logs: Mapping[str, str],
     *,
@@ -92,45 +79,50 @@ def find_known_failures(
         for name, log in logs.items()
         for time, item in _find_failures(name, log, clues, addresses)
     ]
-    dated.sort(key=lambda pair: (pair[1].role, pair[0]))
+    order = {name: index for index, name in enumerate(logs)}
+    dated.sort(key=lambda pair: (pair[0], order[pair[1].log], pair[1].line))
     first: dict[tuple[str, str], LogFinding] = {}
     for _, finding in dated:
         first.setdefault((finding.id, finding.host), finding)
-    return tuple(first.values())
+    return tuple(sorted(_demote_consequences(first.values()), key=lambda finding: finding.role))
 
 
-def find_first_error(log: str) -> ErrorLine | None:
-    """Return the most significant exception of a log, for a failure without a signature.
-
-    It is the last exception that is not a consequence of another, else the first line of level
-    ERROR; None if the log has neither.
-    """
-    entries = [(raw, milestones.parse_log_line(raw).text) for raw in log.split("\n")]
-    candidates = [
-        (raw, ErrorLine(line=number, text=text))
-        for number, (raw, text) in enumerate(entries, start=1)
-        if text and not _is_consequence(text)
+def _demote_consequences(findings: Iterable[LogFinding]) -> list[LogFinding]:
+    """Return `findings`, where one that follows from another of its host is a consequence."""
+    findings = list(findings)
+    followers = {
+        (id_, finding.host)
+        for finding in findings
+        for id_ in _LEADS_TO.get(finding.id, ())
+        if finding.explains
+    }
+    return [
+        replace(finding, role=FailureRole.CONSEQUENCE)
+        if finding.explains and (finding.id, finding.host) in followers
+        else finding
+        for finding in findings
     ]
-    exceptions = [error for _, error in candidates if _EXCEPTION.match(error.text)]
-    errors = [error for raw, error in candidates if _ERROR.search(raw)]
-    return next(iter([*reversed(exceptions), *errors]), None)
 
 
 def _find_failures(
     name: str, log: str, clues: Clues, addresses: Mapping[str, str]
 ) -> Iterator[tuple[str, LogFinding]]:
     """Yield each known failure with the time of its line; a host of "" means the log's host."""
-    raw = log.split("\n")
-    entries = [milestones.parse_log_line(line) for line in raw]
-    starts = [0, *itertools.accumulate(len(entry.text) + 1 for entry in entries)]
-    text = "\n".join(entry.text for entry in entries)
-    times = _list_line_times(raw)
-    for signature, match in _match_signatures(text, clues):
-        index = bisect.bisect_right(starts, match.start()) - 1
-        groups = match.groupdict("?") | {"ray": ", ".join(sorted(clues.ray)) or "other addresses"}
+    entries = read_entries(log)
+    searched = join_entries(entries)
+    seen: set[tuple[str, str | None]] = set()
+    times: list[str] = []
+    for signature, match in _match_signatures(searched.text, clues):
+        piece = bisect.bisect_right(searched.starts, match.start()) - 1
+        index = searched.lines[piece]
         address = entries[index].address or _find_task_address(entries, index)
-        if "rank" in groups:
-            address = _find_rank_address(log, groups["rank"])
+        if "rank" in signature.groups:
+            address = _find_rank_address(log, match["rank"])
+        if (signature.id, address) in seen:
+            continue
+        seen.add((signature.id, address))
+        times = times or list_times(log)
+        groups = _collect_groups(signature, match, clues)
         yield (
             times[index],
             LogFinding(
@@ -139,12 +131,29 @@ def _find_failures(
                 host=addresses.get(address, address) if address else "",
                 log=name,
                 line=index + 1,
-                text=entries[index].text.strip(),
+                text=_cut_around(
+                    searched.read_piece(piece), match.start() - searched.starts[piece]
+                ),
                 cause=signature.cause.format_map(groups),
                 fix=expand_commands(signature.fix).format_map(groups),
                 source=signature.source,
             ),
         )
+
+
+def _collect_groups(signature: Signature, match: re.Match[str], clues: Clues) -> Mapping[str, str]:
+    """Return the words that a cause and a fix may name."""
+    ray = ", ".join(sorted(clues.ray)) or "other addresses"
+    earlier = signature.find_context(match.string[: match.start()])
+    return {**_UNKNOWN, **earlier, **match.groupdict(_UNKNOWN_GROUP), "ray": ray}
+
+
+def _cut_around(text: str, start: int) -> str:
+    """Return `text`, or of a long line the part from shortly before `start`."""
+    if len(text) <= _LONGEST_SHOWN:
+        return text.strip()
+    start = max(0, start - _SHOWN_BEFORE)
+    return text[start : start + _LONGEST_SHOWN].strip()
 
 
 def _find_task_address(entries: Sequence[LogLine], index: int) -> str | None:
@@ -162,8 +171,9 @@ def _find_task_address(entries: Sequence[LogLine], index: int) -> str | None:
 
 
 def _match_signatures(text: str, clues: Clues) -> Iterator[tuple[Signature, re.Match[str]]]:
+    lowered = text.lower()
     for signature in SIGNATURES:
-        for match in signature.matches(text):
+        for match in signature.matches(text, lowered):
             if signature.holds(match, clues):
                 yield signature, match
 
@@ -188,29 +198,3 @@ def _map_ray_addresses(logs: Mapping[str, str], hosts: Mapping[str, str]) -> dic
     matches = [(match, hosts[name]) for name in logs for match in _RAY_NODE.finditer(logs[name])]
     heads = {match["head"]: host for match, host in matches if match["head"]}
     return heads | {match["own"]: host for match, host in matches if match["own"]}
-
-
-def _list_line_times(raw: list[str]) -> list[str]:
-    """Return for each line its `MM-DD hh:mm:ss`, or that of the nearest line before it."""
-    stamps = [_parse_line_time(line) for line in raw]
-    first = next(filter(None, stamps), _UNKNOWN_TIME)
-    return list(itertools.accumulate(stamps, lambda last, current: current or last, initial=first))[
-        1:
-    ]
-
-
-def _parse_line_time(line: str) -> str:
-    match = _STAMP.search(line)
-    if match is None:
-        return ""
-    tight = match["tight"]
-    day = match["day"] or match["short"] or f"{tight[:2]}-{tight[2:]}"
-    return f"{day} {match['time']}"
-
-
-def _is_consequence(text: str) -> bool:
-    return any(
-        re.search(signature.pattern, text)
-        for signature in SIGNATURES
-        if signature.role is FailureRole.CONSEQUENCE
-    )

@@ -9,18 +9,47 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypedDict
 
 ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 _REPEATED = re.compile(r"\s*\[repeated \d+x across cluster\].*")
 _SOURCE = re.compile(r"\s*\((?P<source>[^()]*\b(?:pid|ip)=[^()]*)\) ?")
 _LEVELS = "DEBUG|INFO|WARNING|ERROR|CRITICAL|SUCC"
+_LEVEL = re.compile(_LEVELS)
 _STAMP = re.compile(
     rf"(?:\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d,\d+\t)?(?:{_LEVELS})"
     r"(?:: +|(?: +\d\d-\d\d \d\d:\d\d:\d\d)?(?: \[[^\]\s]+:\d+\]| \S+\.py:\d+ --)?(?: |$))"
 )
+# What carries a log adds a prefix to each line: `docker logs -t`, journald, docker compose,
+# kubectl and torchrun. The C++ parts of Ray begin theirs with a date, a level and two numbers.
+_MONTHS = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
+_CARRIERS = re.compile(
+    r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)? (?: *)"
+    rf"|(?:{_MONTHS}) [ \d]\d \d\d:\d\d:\d\d(?:\.\d{{1,9}})? [\w.-]{{1,64}} "
+    r"[\w.@/-]{1,64}(?:\[\d{1,9}\])?: ?"
+    r"|(?<=T\d\d:\d\d:\d\d[+-]\d\d:\d\d )[\w.-]{1,64} [\w.@/-]{1,64}\[\d{1,9}\]: ?"
+    r"|(?<=T\d\d:\d\d:\d\d[+-]\d{4} )[\w.-]{1,64} [\w.@/-]{1,64}\[\d{1,9}\]: ?"
+    r"|\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\] (?:\[[\w/.-]{1,40}\]: )?"
+    r"|[\w.-]{1,64} {1,40}\| "
+    r"|\[pod/[\w./-]{1,200}\] "
+    r"|\[(?:rank|default)?\d{1,4}\]: ?"
+    r"|\[\d{1,4}\] ?(?!NCCL)"
+)
+_RAY_STAMP = re.compile(
+    r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (?P<level>[DIWECF]) \d{1,9} \d{1,9}\] "
+    r"(?:\([\w-]{1,40}\) )?(?:[\w./-]{1,200}:\d{1,7}: )?"
+)
+_RAY_LEVELS = {"D": "DEBUG", "W": "WARNING", "E": "ERROR", "C": "CRITICAL", "F": "CRITICAL"}
+_JSON_TEXTS = ("log", "message", "msg", "MESSAGE", "event", "text")
+_JSON_LEVELS = ("level", "levelname", "severity")
+_MOST_CARRIERS = 6  # prefixes of a line
+_PROCESS = re.compile(r"[\w.]+(?=[ ,])")
+_PID = re.compile(r"\bpid=(\d+)")
+_ADDRESS = re.compile(r"\bip=([^,\s]+)")
 _TP_WORKER = re.compile(r"Worker_TP(?P<rank>\d+)(?:_EP\d+)?")
 _RANK = re.compile(
     r"\bworld_size=(?P<size>\d+) rank=(?P<rank>\d+)\b"
@@ -83,13 +112,23 @@ class LogLine:
     """A line without colour, timestamps and prefixes.
 
     `process` and `pid` are those of the innermost prefix, `address` is the one that Ray adds for
-    a process on another host than the driver's; None where the line has no such prefix.
+    a process on another host than the driver's; None where the line has no such prefix. `level`
+    is the severity that the line states, in capitals, "" if it states none.
     """
 
     text: str
     process: str | None = None
     pid: int | None = None
     address: str | None = None
+    level: str = ""
+
+
+class _Source(TypedDict):
+    """The process that a line's prefix names."""
+
+    process: str | None
+    pid: int | None
+    address: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,22 +161,56 @@ class RankPlacement:
 
 def parse_log_line(line: str) -> LogLine:
     """Return `line` without prefixes; of a progress bar's redraws only the last one remains."""
-    sources, rest = _strip_prefixes(ANSI.sub("", line))
-    drawn = [part for part in rest.split("\r") if part.strip()]
-    more, text = _strip_prefixes(drawn[-1] if drawn else "")
-    sources += more
-    if stamp := _STAMP.match(text):
-        text = text[stamp.end() :]
-    named = sources[-1] if sources else ""
-    process = re.match(r"[\w.]+(?=[ ,])", named)
-    pid = re.search(r"\bpid=(\d+)", named)
-    address = re.search(r"\bip=([^,\s]+)", " ".join(sources))
-    return LogLine(
-        text=_REPEATED.sub("", text).rstrip(),
+    level, line = _unwrap_json(ANSI.sub("", line) if "\x1b" in line else line)
+    sources, rest = _strip_prefixes(line)
+    if "\r" in rest:
+        drawn = [part for part in rest.split("\r") if part.strip()]
+        more, rest = _strip_prefixes(drawn[-1] if drawn else "")
+        sources += more
+    if stamp := _STAMP.match(rest):
+        found = _LEVEL.search(stamp[0])
+        level = found[0] if found else level
+        rest = rest[stamp.end() :]
+        if stamp.end() and rest.startswith("("):
+            more, rest = _strip_prefixes(rest)
+            sources += more
+    elif stamp := _RAY_STAMP.match(rest):
+        level = _RAY_LEVELS.get(stamp["level"], "INFO")
+        rest = rest[stamp.end() :]
+    return LogLine(text=_cut_repeated(rest), level=level, **_read_sources(sources))
+
+
+def _cut_repeated(text: str) -> str:
+    return (_REPEATED.sub("", text) if "[repeated " in text else text).rstrip()
+
+
+def _read_sources(sources: list[str]) -> _Source:
+    if not sources:
+        return _Source(process=None, pid=None, address=None)
+    process = _PROCESS.match(sources[-1])
+    pid = _PID.search(sources[-1])
+    address = _ADDRESS.search(" ".join(sources))
+    return _Source(
         process=process[0] if process else None,
         pid=int(pid[1]) if pid else None,
         address=address[1] if address else None,
     )
+
+
+def _unwrap_json(line: str) -> tuple[str, str]:
+    """Return the level and the message of a line of JSON, ("", `line`) for any other line."""
+    if not line.startswith("{") or not line.rstrip().endswith("}"):
+        return "", line
+    try:
+        fields = json.loads(line)
+    except (ValueError, RecursionError):
+        return "", line
+    texts = [fields[name] for name in _JSON_TEXTS if isinstance(fields.get(name), str)]
+    if not texts:
+        return "", line
+    level = next((str(fields[name]) for name in _JSON_LEVELS if name in fields), "")
+    # An event can hold several lines; what joins them must not look like a line's end here.
+    return level.upper(), " | ".join(texts[0].splitlines())
 
 
 def parse_log_lines(log: str) -> Iterator[LogLine]:
@@ -221,7 +294,15 @@ def find_copied_variables(log: str) -> tuple[str, ...]:
 
 
 def _strip_prefixes(text: str) -> tuple[list[str], str]:
+    """Return the processes that the prefixes of `text` name, and `text` without all prefixes."""
     sources = []
+    at = 0
+    for _ in range(_MOST_CARRIERS):
+        carrier = _CARRIERS.match(text, at)
+        if carrier is None:
+            break
+        at = carrier.end()
+    text = text[at:]
     while match := _SOURCE.match(text):
         sources.append(match["source"])
         text = text[match.end() :]

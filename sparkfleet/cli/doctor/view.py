@@ -69,8 +69,9 @@ def format_finding(finding: LogFinding) -> Iterator[str]:
 
 
 def format_first_error(error: FirstError) -> str:
-    """Return the first error of a host as a line."""
-    return f"first error of {error.host}: {error.log}:{error.line}: {error.text}"
+    """Return the first error of a host as a line, and a line for each exception that wraps it."""
+    first = f"first error of {error.host}: {error.log}:{error.line}: {error.text}"
+    return "\n".join([first, *(f"    wrapped in: {text}" for text in error.chain)])
 
 
 def _build_diagnosis_document(place: str, case: LogBundle, diagnosis: Diagnosis) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from sparkfleet.doctor.signatures import (
     memory,
     model,
     options,
+    toolchain,
     verbs,
     weights,
 )
@@ -25,6 +26,7 @@ SIGNATURES: tuple[Signature, ...] = (
     *memory.ROWS,
     *model.ROWS,
     *options.ROWS,
+    *toolchain.ROWS,
     *weights.ROWS,
     *host.ROWS,
 )

@@ -23,7 +23,7 @@ def _is_shortage(match: re.Match[str], clues: Clues) -> bool:
 ROWS = (
     Signature(
         id="ray-unknown-address",
-        pattern=rf"{_WAITS}.*'node:(?P<ip>[^']+)'",
+        pattern=rf"{_WAITS}.{{0,2000}}'node:(?P<ip>[^']+)'",
         cause="{ip} is not a Ray node, and the engine waits forever for its GPU; Ray has {ray}.",
         fix=(
             "Set VLLM_HOST_IP and `ray start --node-ip-address` to the same fabric address on "
@@ -34,7 +34,7 @@ ROWS = (
     ),
     Signature(
         id="ray-missing-gpus",
-        pattern=rf"{_WAITS}(?:.*'node:(?P<ip>[^']+)')?",
+        pattern=rf"{_WAITS}(?:.{{0,2000}}'node:(?P<ip>[^']+)')?",
         cause="Ray has fewer free GPUs than the engine asks for: a worker has not joined.",
         fix="Check the worker's Ray log; `ray status` on the head must show every GPU.",
         source="NVIDIA/dgx-spark-playbooks#63; TechPreacher/dgx-spark-vllm-cluster glm/README.md",
@@ -61,7 +61,7 @@ ROWS = (
     ),
     Signature(
         id="ray-single-node",
-        pattern=r"^Active:\n 1 node_\w+\n(?! 1 node_)(?:.*\n){1,30}? *[\d.]+/1\.0 GPU",
+        pattern=r"^Active:\n 1 node_\w+\n(?! 1 node_)(?:.{0,2000}\n){1,30}? *[\d.]+/1\.0 GPU",
         cause="Ray has one node with one GPU: enough for one Spark, too few for --tp 2.",
         fix="Check the worker's Ray log; each Spark must be a line below Active.",
         source="NVIDIA/dgx-spark-playbooks#63; TechPreacher/dgx-spark-vllm-cluster glm/README.md",
@@ -103,6 +103,42 @@ ROWS = (
         fix="Check the head's Ray log, then run `{task:links.verify}` for ray_port.",
         source="Ray's own message",
         role=FailureRole.SYMPTOM,
+    ),
+    Signature(
+        id="ray-node-marked-dead",
+        pattern=(
+            r"has been marked dead because the (?:detector|monitor) has missed too many heartbeats"
+            r"|mistakenly been marked (?:as )?dead|GCS failed to check the health of this node"
+        ),
+        cause=(
+            "Ray's head got no answer from a worker's raylet: a firewall blocks the health checks "
+            "from head to worker, or the worker had no memory or CPU left."
+        ),
+        fix=(
+            "Allow all ports between the fabric addresses of the hosts (`sudo ufw allow in on "
+            "<interface>`), then run `{task:links.verify}`; check the worker's memory."
+        ),
+        source="ray-project/ray#46548; ray-project/ray#45179; ray-project/ray#54035",
+        leads_to=("ray-head-unreachable", "ray-missing-gpus", "ray-rank-died"),
+        sample="Exiting because this node manager has mistakenly been marked as dead by the GCS",
+        near_miss="Last heartbeat was sent 6901 ms ago.",
+    ),
+    Signature(
+        id="rank-unresponsive",
+        pattern=r"RPC call to (?P<call>\w{1,60}) timed out",
+        cause="A rank stopped answering ({call} timed out): its host hangs or has no memory left.",
+        fix=(
+            "Find the host whose log ends first, and check its kernel log and free memory; lower "
+            "gpu-memory-utilization in vllm_args for more room."
+        ),
+        source=(
+            "eugr/spark-vllm-docker#321; vllm-project/vllm#46611; vllm-project/vllm#37250; "
+            "vllm-project/vllm#48752"
+        ),
+        role=FailureRole.SYMPTOM,
+        leads_to=("shared-memory-wait",),
+        sample="TimeoutError: RPC call to sample_tokens timed out.",
+        near_miss="RPC call to sample_tokens took 2 s",
     ),
     Signature(
         id="ray-already-running",

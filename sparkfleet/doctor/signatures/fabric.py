@@ -32,7 +32,7 @@ ROWS = (
     ),
     Signature(
         id="env-copied-from-head",
-        pattern=rf"Copying the following environment variables.*'(?P<name>{PER_HOST})'",
+        pattern=rf"Copying the following environment variables.{{0,2000}}'(?P<name>{PER_HOST})'",
         cause="vLLM copies the head's {name} to every worker, where that name may not exist.",
         fix=(
             "Name {name} in ray_non_carry_over_env_vars.json in the head's VLLM_CONFIG_ROOT; "
@@ -76,7 +76,7 @@ ROWS = (
     ),
     Signature(
         id="gloo-loopback",
-        pattern=r"connectFullMesh failed with .*\bremote=\[(?:127\.0\.0\.1|::1)\]",
+        pattern=r"connectFullMesh failed with .{0,2000}\bremote=\[(?:127\.0\.0\.1|::1)\]",
         cause="Gloo tried to reach the other rank at the loopback address.",
         fix=(
             "Set GLOO_SOCKET_IFNAME on each host to its own fabric interface "
@@ -95,7 +95,7 @@ ROWS = (
     ),
     Signature(
         id="init-method-loopback",
-        pattern=r"world_size=(?!1 )\d+ .*distributed_init_method=tcp://(?:127\.|localhost|\[::1\])",
+        pattern=r"world_size=(?!1 )\d+ .{0,300}distributed_init_method=tcp://(?:127\.|localhost|\[::1\])",
         cause="The rendezvous address is a loopback address, which no other host can reach.",
         fix="Set VLLM_HOST_IP on each host to its own fabric address.",
         source="xorbitsai/inference#4810",
@@ -121,7 +121,7 @@ ROWS = (
     ),
     Signature(
         id="nccl-tcp",
-        pattern=r"NCCL INFO (?:Using network Socket|Channel \S+ : .* via NET/Socket)",
+        pattern=r"NCCL INFO (?:Using network Socket|Channel \S+ : .{0,300} via NET/Socket)",
         cause="NCCL moves the data over TCP, not over RDMA.",
         fix=(
             "Give the engine /dev/infiniband, IPC_LOCK and memlock -1, and set NCCL_IB_HCA to "
@@ -174,7 +174,7 @@ ROWS = (
     ),
     Signature(
         id="pcie-width-x2",
-        pattern=r"LnkSta:.*\bWidth x2\b",
+        pattern=r"LnkSta:.{0,300}\bWidth x2\b",
         cause="The second controller runs on two PCIe lanes, set by the firmware.",
         fix="Update the firmware with `fwupdmgr update`.",
         source="tonyd2wild/DeepSeek-v4-Flash-Vision-Exp-DSpark-1M-NVFP4-KV-2x-DGX-Spark PR#35",
@@ -191,7 +191,7 @@ ROWS = (
     ),
     Signature(
         id="firewall-blocks",
-        pattern=r"(?i)\bufw\b.*\bblock",
+        pattern=r"(?i)\bufw\b.{0,300}\bblock",
         cause="The firewall drops packets: ping works, but RDMA hangs.",
         fix="Allow both fabric interfaces: `sudo ufw allow in on <interface>`.",
         source="bytebunkerlabs/dgx-spark-serve/docs/02",
@@ -201,7 +201,8 @@ ROWS = (
     Signature(
         id="netplan-self-route",
         pattern=(
-            r"- (?P<own>(?P<net>\d+\.\d+\.\d+)\.\d+)/24\n(?:.*\n){0,6}? +- to: (?P=net)\.0/24\n"
+            r"- (?P<own>(?P<net>\d+\.\d+\.\d+)\.\d+)/24\n(?:.{0,300}\n){0,6}?"
+            r" +- to: (?P=net)\.0/24\n"
             r" +via: (?P=own)$"
         ),
         cause="netplan routes {net}.0/24 via {own}, the host's own address in that subnet.",

@@ -14,7 +14,7 @@ def _shows_no_connectx(match: re.Match[str], _clues: Clues) -> bool:
 ROWS = (
     Signature(
         id="semaphores-removed",
-        pattern=r"SemLock\b(?:.*\n){0,8}?.*FileNotFoundError|FileNotFoundError.*SemLock",
+        pattern=r"SemLock\b(?:.{0,300}\n){0,8}?.{0,300}FileNotFoundError|FileNotFoundError.{0,300}SemLock",
         cause="systemd-logind removed the semaphores when the SSH session ended.",
         fix="Run `loginctl enable-linger` on that host, or `{task:hosts.prepare}`.",
         source="eugr/spark-vllm-docker#352",
@@ -26,6 +26,18 @@ ROWS = (
         cause="`systemctl daemon-reload` removed the container's GPU (systemd cgroup driver).",
         fix="Restart the container; set Docker's cgroup driver to cgroupfs.",
         source="TechPreacher/dgx-spark-vllm-cluster README",
+    ),
+    Signature(
+        id="driver-library-mismatch",
+        pattern=r"(?i)driver/library version mismatch",
+        cause="The NVIDIA driver was updated, but the old kernel module is still loaded.",
+        fix="Reboot that host.",
+        source=(
+            "NVIDIA/nvidia-container-toolkit#394; tinygrad/open-gpu-kernel-modules#47; "
+            "NVIDIA/ubuntu-packaging-nvidia-driver#3"
+        ),
+        sample="Failed to initialize NVML: Driver/library version mismatch",
+        near_miss="Failed to initialize NVML: Unknown Error",
     ),
     Signature(
         id="driver-not-loaded",
@@ -44,7 +56,7 @@ ROWS = (
     Signature(
         id="docker-permission",
         pattern=r"permission denied while trying to connect to the [Dd]ocker"
-        r"|[Pp]ermission denied.*docker\.sock",
+        r"|[Pp]ermission denied.{0,300}docker\.sock",
         cause="The user is not in the docker group, or the session is older than the group.",
         fix="Run `sudo usermod -aG docker $USER` on that host and log in again.",
         source="NVIDIA/xr-ai PR#525",
@@ -59,7 +71,7 @@ ROWS = (
     ),
     Signature(
         id="ssh-publickey",
-        pattern=r"Permission denied \(.*publickey",
+        pattern=r"Permission denied \(.{0,300}publickey",
         cause="The host accepts none of the offered keys.",
         fix="Run `ssh-copy-id` to that host, and `ssh-add` for a key with a passphrase.",
         source=(
@@ -84,7 +96,7 @@ ROWS = (
     ),
     Signature(
         id="mdns-duplicate-name",
-        pattern=r"\b(?P<name>[\w-]+-\d+\.local)\b",
+        pattern=r"\b(?P<name>[\w-]{1,63}-\d{1,9}\.local)\b",
         cause="{name} is a name that mDNS generated for a second address of the host.",
         fix="Set ansible_host to an address instead of a .local name.",
         source="NVIDIA/dgx-spark-playbooks#56",
@@ -93,7 +105,7 @@ ROWS = (
     ),
     Signature(
         id="tls-clock",
-        pattern=r"CERTIFICATE_VERIFY_FAILED|\bTLS\b.*\bvalidat",
+        pattern=r"CERTIFICATE_VERIFY_FAILED|\bTLS\b.{0,300}\bvalidat",
         cause="A certificate was rejected, possibly because of a wrong clock.",
         fix="Run `timedatectl set-ntp true` on that host.",
         source="NVIDIA/dgx-spark-playbooks trt-llm README",

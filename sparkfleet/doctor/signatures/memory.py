@@ -2,15 +2,140 @@
 
 from __future__ import annotations
 
-from sparkfleet.doctor.signatures.row import FailureRole, Signature
+import re
+
+from sparkfleet.doctor.signatures.row import Clues, FailureRole, Signature
 
 _DROP = "`sudo sh -c 'sync; echo 3 > /proc/sys/vm/drop_caches'` on that host"
 _FILES = "Raise it: `--ulimit nofile=1048576` for a container, else `ulimit -n 1048576`."
 
+_LOADING = (
+    r"Starting to load model|Loading weights took|Model loading took"
+    r"|oading .{0,80}:\s{1,8}\d{1,3}% Completed"
+)
+_ASKS_CUDA = (
+    r"mem_get_info|cudaMemGetInfo|_cuda_init\(|_cuda_setDevice|set_device\(|\binit_device\b"
+)
+_NO_MEMORY = r"CUDA error: out of memory|CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation"
+_TRACEBACK = 1500  # characters before an error
+
+
+def _is_before_loading(match: re.Match[str], _clues: Clues) -> bool:
+    """Return whether CUDA itself found no memory: in its own calls, or before the weights."""
+    if not re.match(_NO_MEMORY, match[0]):
+        return False
+    before = match.string[: match.start()]
+    if re.search(_ASKS_CUDA, before[-_TRACEBACK:]):
+        return True
+    return "Initializing a V1 LLM engine" in before and not re.search(_LOADING, before)
+
+
+def _is_after_start(match: re.Match[str], clues: Clues) -> bool:
+    return not _is_before_loading(match, clues)
+
+
 ROWS = (
     Signature(
+        id="profiling-memory-rose",
+        pattern=r"Error in memory profiling\b",
+        cause=(
+            "Free memory rose while vLLM measured it: another process on this host ended, or the "
+            "kernel returned page cache during the start."
+        ),
+        fix=(
+            f"Start again when the host is quiet, run {_DROP} before, or set "
+            "kv-cache-memory-bytes in vllm_args, which needs no measurement."
+        ),
+        source="vllm-project/vllm#35920; vllm-project/vllm#56830; modelscope/ms-swift#3241",
+        sample=(
+            "AssertionError: Error in memory profiling. Initial free memory 82.94 GiB, current "
+            "free memory 90.17 GiB."
+        ),
+        near_miss="Memory profiling takes 38.06 seconds",
+    ),
+    Signature(
+        id="cuda-context-no-memory",
+        pattern=_NO_MEMORY,
+        holds=_is_before_loading,
+        cause=(
+            "No memory is left for CUDA itself on this host, before anything is loaded; a lower "
+            "gpu-memory-utilization does not help."
+        ),
+        fix=(
+            "Find the processes that hold the memory (`nvidia-smi`, `{task:cluster.status}`), stop "
+            f"them, and run {_DROP}."
+        ),
+        source="NVIDIA/xr-ai PR#440; vllm-project/vllm#48140",
+        leads_to=("cuda-out-of-memory", "nv-no-memory"),
+        sample="    torch.cuda.mem_get_info()\ntorch.AcceleratorError: CUDA error: out of memory",
+        near_miss=(
+            "Starting to load model x\ntorch.OutOfMemoryError: CUDA out of memory. Tried to "
+            "allocate 2 GiB"
+        ),
+    ),
+    Signature(
+        id="jit-out-of-memory",
+        pattern=(
+            r"'(?:cicc|ptxas|cudafe\+\+|nvcc|cc1plus|fatbinary)' died due to signal (?:9|15)\b"
+            r"|FAILED: \[code=(?:137|143|-9)\]|Killed signal terminated program"
+            r"|^Killed\n(?:.{0,400}\n){0,3}?ninja: build stopped"
+            r"|Command '\[?'?\S{0,100}(?:ninja|nvcc|ptxas).{0,600}"
+            r"(?:exit status (?:137|143)|SIGKILL)"
+        ),
+        cause="Too many kernels were compiled at once: the compilers ran out of memory.",
+        fix=(
+            "Set MAX_JOBS: 4 in vllm_env, and keep FlashInfer's cache between starts, so that "
+            "kernels are compiled only once."
+        ),
+        source=(
+            "flashinfer-ai/flashinfer#3634; flashinfer-ai/flashinfer#3030; "
+            "flashinfer-ai/flashinfer PR#3636"
+        ),
+        leads_to=("nv-no-memory", "exit-137", "cuda-out-of-memory", "kernel-oom-killed"),
+        sample="nvcc error   : 'cicc' died due to signal 9 (Kill signal)",
+        near_miss="FAILED: [code=1] fused_moe_120/moe.cuda.o",
+    ),
+    Signature(
+        id="cache-on-network-filesystem",
+        pattern=(
+            r"Stale (?:NFS )?file handle|\[Errno 116\]"
+            r"|(?:FileNotFoundError|Device or resource busy).{0,120}\.triton/cache/"
+            r"|\.nfs[0-9a-f]{12,32}"
+        ),
+        cause=(
+            "A cache of compiled kernels is in a folder that several hosts share by NFS, where "
+            "files vanish under the compiler."
+        ),
+        fix=(
+            "Keep the caches on each host's own disk: TRITON_CACHE_DIR, VLLM_CACHE_ROOT, "
+            "TORCHINDUCTOR_CACHE_DIR and FLASHINFER_WORKSPACE_BASE in vllm_env."
+        ),
+        source=(
+            "sgl-project/sglang#31347; pytorch/pytorch#173679; ServiceNow/Fast-LLM#45; "
+            "sgl-project/sglang#472"
+        ),
+        sample="/usr/bin/ld: final link failed: Stale file handle",
+        near_miss="/usr/bin/ld: final link failed: No space left on device",
+    ),
+    Signature(
+        id="kernel-oom-killed",
+        pattern=r"[Oo]ut of memory: Kill(?:ed)? process \d{1,9} \((?P<name>[^)\n]{1,40})\)",
+        cause="The kernel ran out of memory and killed {name}.",
+        fix=(
+            "Lower gpu-memory-utilization or max-model-len in vllm_args, or stop other processes "
+            "on that host."
+        ),
+        source="the kernel's own message; eugr/spark-vllm-docker#321",
+        leads_to=("exit-137", "mp-worker-died", "ray-rank-died", "rank-unresponsive"),
+        sample="kernel: Out of memory: Killed process 4242 (VLLM::Worker_TP) total-vm:1kB",
+        near_miss="Killed process group 4242",
+    ),
+    Signature(
         id="memory-guard",
-        pattern=r"memory guard: (?P<seen>.+ GiB) available, below .+ GiB while (?P<phase>\w+)",
+        pattern=(
+            r"memory guard: (?P<seen>[^ ]{1,12} GiB) available, below [^ ]{1,12} GiB while "
+            r"(?P<phase>\w+)"
+        ),
         cause="The memory guard stopped the ranks: {seen} were available while {phase}.",
         fix=(
             "Lower gpu-memory-utilization or max-model-len in vllm_args, or stop other processes "
@@ -39,7 +164,7 @@ ROWS = (
     Signature(
         id="gpu-memory-utilization-too-high",
         pattern=(
-            r"Free memory on device.*\((?P<free>[\d.]+)/(?P<total>[\d.]+) GiB\) on startup "
+            r"Free memory on device.{0,300}\((?P<free>[\d.]+)/(?P<total>[\d.]+) GiB\) on startup "
             r"is less than (?:desired GPU memory utilization|the engine's budget)"
         ),
         cause="{free} GiB of {total} are free, less than gpu-memory-utilization asks for.",
@@ -65,14 +190,15 @@ ROWS = (
     ),
     Signature(
         id="cuda-out-of-memory",
-        pattern=r"CUDA out of memory|CUDA error: out of memory|torch(?:\.cuda)?\.OutOfMemoryError",
+        pattern=rf"CUDA out of memory|{_NO_MEMORY}|torch(?:\.cuda)?\.OutOfMemoryError",
+        holds=_is_after_start,
         cause="The GPU's share of unified memory is exhausted.",
         fix="Set gpu-memory-utilization to 0.7 to 0.85 and lower max-model-len in vllm_args.",
         source="vllm-project/recipes#632",
     ),
     Signature(
         id="earlyoom-killed",
-        pattern=r"\bearlyoom\b.*\bSIG(?:TERM|KILL)|\bdgx-anti-oom\b",
+        pattern=r"\bearlyoom\b.{0,300}\bSIG(?:TERM|KILL)|\bdgx-anti-oom\b",
         cause="A user-space OOM killer stopped the engine.",
         fix="Lower gpu-memory-utilization in vllm_args, or adjust the killer's thresholds.",
         source=(

@@ -10,7 +10,7 @@ ROWS = (
         pattern=(
             r"model type `[^`]+` but Transformers does not recognize"
             r"|Model architectures \[[^\]]*\] are not supported for now"
-            r"|does not recognize model type|model type .* not recognized"
+            r"|does not recognize model type|model type .{0,300} not recognized"
         ),
         cause="The image is older than the model's architecture.",
         fix="Use a newer image in the recipe; check it with `vllm --version` inside.",
@@ -28,6 +28,82 @@ ROWS = (
             "tokenizer."
         ),
         source="vllm-project/vllm#31444; transformers/tokenization_utils_base.py",
+    ),
+    Signature(
+        id="tokenizer-transformers-5",
+        pattern=(
+            r"Tokenizer class TokenizersBackend does not exist or is not currently"
+            r"|_set_model_specific_special_tokens(?:.{0,300}\n){0,6}?.{0,100}"
+            r"'list' object has no attribute 'keys'"
+        ),
+        cause="The tokenizer was saved by transformers 5, and this image has transformers 4.",
+        fix=(
+            "Use an image with transformers 5, or add transformers>=5 to the recipe's engine_pip "
+            "if its vLLM allows it; a new revision of the model can also have the old class."
+        ),
+        source=(
+            "eugr/spark-vllm-docker#170; gpustack/gpustack#5096; huggingface/transformers#47553; "
+            "modelscope/ms-swift#8098"
+        ),
+        sample=(
+            "ValueError: Tokenizer class TokenizersBackend does not exist or is not currently "
+            "imported."
+        ),
+        near_miss="Tokenizer class TokenizersBackend is slow",
+    ),
+    Signature(
+        id="tokenizer-class-unknown",
+        pattern=r"Tokenizer class (?P<name>(?!TokenizersBackend)\w{1,60}) does not exist or is not",
+        cause="The transformers of this image has no tokenizer class {name}.",
+        fix="Use an image with a newer transformers, or the tokenizer of the model's base.",
+        source="tensorchord/modelz-llm#101; transformers' own message",
+        sample="ValueError: Tokenizer class LLaMATokenizer does not exist or is not currently",
+        near_miss="Tokenizer class LLaMATokenizer is slow",
+    ),
+    Signature(
+        id="pp-layer-of-another-rank",
+        pattern=(
+            r"KeyError: '(?P<layer>[\w.]{0,120}\blayers\.\d{1,4}\.[\w.]{0,60}"
+            r"(?:attn|mixer|mamba|ssm|conv))'"
+        ),
+        cause="This vLLM cannot divide this model by --pp: a rank is asked for {layer} of another.",
+        fix="Use `--tp` instead, the mp executor, or an image with a newer vLLM.",
+        source=(
+            "eugr/spark-vllm-docker#233; vllm-project/vllm#36640; vllm-project/vllm#40649; "
+            "vllm-project/vllm#41287"
+        ),
+        sample="KeyError: 'language_model.model.layers.40.linear_attn'",
+        near_miss="KeyError: 'layers.0.mlp.down_proj.weight'",
+    ),
+    Signature(
+        id="pp-unsupported",
+        pattern=r"[Pp]ipeline parallelism is not supported for this model",
+        cause="This vLLM cannot divide this model by --pp.",
+        fix="Use `--tp` instead, or an image with a newer vLLM.",
+        source="vLLM's own message; vllm-project/vllm#33685",
+        sample="NotImplementedError: Pipeline parallelism is not supported for this model.",
+        near_miss="Pipeline parallelism is supported for this model.",
+    ),
+    Signature(
+        id="harmony-vocabulary",
+        pattern=(
+            r"error downloading or loading vocab file|Failed to load Harmony encoding"
+            r"|openaipublic\.blob\.core\.windows\.net"
+        ),
+        cause=(
+            "gpt-oss needs OpenAI's vocabulary file, which is downloaded at the end of the start, "
+            "and this host could not get it."
+        ),
+        fix=(
+            "Put o200k_base.tiktoken and cl100k_base.tiktoken into a folder on every host that the "
+            "container sees, and set TIKTOKEN_ENCODINGS_BASE to it in vllm_env."
+        ),
+        source=(
+            "NVIDIA/dgx-spark-playbooks#17; vllm-project/vllm#22525; openai/harmony#46; "
+            "openai/harmony#95; sgl-project/sglang#18074"
+        ),
+        sample="openai_harmony.HarmonyError: error downloading or loading vocab file: failed",
+        near_miss="Loading vocab file: vocab.json",
     ),
     Signature(
         id="transformers-gemma4",
@@ -78,14 +154,14 @@ ROWS = (
     ),
     Signature(
         id="tie-weights-unsupported",
-        pattern=r"tie_weights(?:.*\n){0,8}?.*NotImplementedError|NotImplementedError.*tie_weights",
+        pattern=r"tie_weights(?:.{0,300}\n){0,8}?.{0,300}NotImplementedError|NotImplementedError.{0,300}tie_weights",
         cause="This vLLM cannot tie ModelOpt weights (0.23.1rc1; 0.20.2rc1 could).",
         fix="Pin the image that the recipe was tested with.",
         source="vllm-project/vllm#45543",
     ),
     Signature(
         id="compile-cache-pickle",
-        pattern=r"PicklingError: Can't pickle|AOTAutogradCache.*[Pp]ickl",
+        pattern=r"PicklingError: Can't pickle|AOTAutogradCache.{0,300}[Pp]ickl",
         cause="torch.compile could not save its cache.",
         fix="Set VLLM_DISABLE_COMPILE_CACHE: 1 in vllm_env; compiling stays on.",
         source="observed on a DGX Spark serving Gemma 4 31B FP8",
@@ -108,7 +184,7 @@ ROWS = (
     ),
     Signature(
         id="illegal-instruction",
-        pattern=r"IllegalInstruction|[Uu]nsupported PTX",
+        pattern=r"IllegalInstruction|an illegal instruction was encountered|[Uu]nsupported PTX",
         cause="The FP4 kernel uses instructions that the GB10 (sm_121) lacks.",
         fix="Set moe-backend: marlin in vllm_args, or use an image built for sm_121.",
         source="observed on a DGX Spark serving Gemma 4 31B NVFP4",
@@ -116,18 +192,11 @@ ROWS = (
     ),
     Signature(
         id="sm121-unsupported",
-        pattern=r"(?i)\bsm_?121\b.*\bnot\b.*\b(?:support|compatib)",
+        pattern=r"(?i)\bsm_?121\b.{0,40}\bnot\b.{0,40}\b(?:support|compatib)",
         cause="The image was not built for the GB10 (sm_121).",
         fix="Use the image's cu130 tag or NVIDIA's NGC image.",
         source="PyTorch's own message",
         recorded=False,
-    ),
-    Signature(
-        id="pytorch-abi-mismatch",
-        pattern=r"_ZN3c1013MessageLoggerC1ENS_14SourceLocationEib|undefined symbol: _ZN3c10",
-        cause="vLLM in this image was built against another PyTorch (cu132 and cu131).",
-        fix="Use a released image, or rebuild its wheels from scratch.",
-        source="the loader's own message, observed on a DGX Spark",
     ),
     Signature(
         id="gemma4-tool-parser",
@@ -145,7 +214,7 @@ ROWS = (
     ),
     Signature(
         id="scipy-missing",
-        pattern=r"No module named 'scipy'|ImportError: .*\bscipy\b",
+        pattern=r"No module named 'scipy'|ImportError: .{0,300}\bscipy\b",
         cause="The model's processor imports scipy, which the image does not have.",
         fix="Add scipy to the recipe's engine_pip.",
         source="Python's own message",
@@ -156,6 +225,16 @@ ROWS = (
         cause="The model contains its own Python code, which is not allowed to run.",
         fix="Review that code, then set trust-remote-code: true in vllm_args.",
         source="transformers' own message",
+    ),
+    Signature(
+        id="driver-610",
+        pattern=r"Driver Version: 610\.|GB10, 12\.1, 610\.",
+        cause="Driver 610 takes about 4 GiB more of the unified memory, and CUDA may not start.",
+        fix="Install driver 580 (580.173.02 was found good).",
+        source="MiaAI-Lab/GLM-5.3-Flash-EXL3-2x-DGX-Sparks#114",
+        role=FailureRole.WARNING,
+        sample="NVIDIA GB10, 12.1, 610.43.02",
+        near_miss="NVIDIA GB10, 12.1, 580.173.02",
     ),
     Signature(
         id="driver-590",

@@ -7,21 +7,124 @@ from sparkfleet.doctor.signatures.row import FailureRole, Signature
 ROWS = (
     Signature(
         id="option-quoted-twice",
-        pattern=r"argument (?P<option>--[\w-]+): Value (?P<value>.*) cannot be converted",
+        pattern=r"argument (?P<option>--[\w-]+): Value (?P<value>.{0,300}) cannot be converted",
         cause="{option} arrived as {value}: a shell on the way quoted it twice.",
         fix="Set it in vllm_args as a YAML mapping; `{task:cluster.render}` shows the result.",
         source="eugr/spark-vllm-docker#111",
     ),
     Signature(
         id="option-unknown",
-        pattern=r"error: unrecognized arguments: (?P<what>.*)",
+        pattern=r"error: unrecognized arguments: (?P<what>.{0,400})",
         cause="This vLLM has no option {what}.",
         fix="Remove it from vllm_args, or use an image whose vLLM has it.",
         source="Python's argparse; spark-arena/sparkrun#287",
     ),
     Signature(
+        id="parser-unknown",
+        pattern=(
+            r"(?:--(?:tool-call|reasoning)-parser\b.{0,40}: invalid choice: "
+            r"|[Ii]nvalid (?:tool call|reasoning) parser: |(?:Tool|Reasoning) parser )"
+            r"'?(?P<name>[\w.-]{1,60})'?(?: not found| \(cho|$)"
+        ),
+        cause="This vLLM has no parser {name} for tool calls or reasoning.",
+        fix="Use a name from the list in this line, or an image whose vLLM has {name}.",
+        source="zai-org/GLM-4.5#58; vllm-project/vllm#9312",
+        leads_to=("option-value-unknown", "vllm-usage-error"),
+        sample=(
+            "vllm serve: error: argument --tool-call-parser: invalid choice: 'glm45' (choose from "
+            "'deepseek_v3', 'hermes')"
+        ),
+        near_miss="Tool parser 'hermes' registered",
+    ),
+    Signature(
+        id="option-value-unknown",
+        pattern=(
+            r"error: argument (?P<option>--[\w/, -]{1,120}): invalid choice: (?P<value>\S{1,80})"
+        ),
+        cause="This vLLM has no value {value} for {option}.",
+        fix="Use a value from the list in this line, or an image whose vLLM has it.",
+        source="Python's argparse; vllm-project/vllm#9312",
+        leads_to=("vllm-usage-error",),
+        sample="vllm serve: error: argument --dtype: invalid choice: 'fp7' (choose from 'auto')",
+        near_miss="error: argument --dtype: expected one argument",
+    ),
+    Signature(
+        id="attention-backend-unknown",
+        pattern=(
+            r"Unknown attention backend: '(?P<name>[^'\n]{1,80})'"
+            r"|Invalid attention backend(?: for \w{1,20})?"
+        ),
+        cause="This vLLM has no attention backend {name}.",
+        fix=(
+            "Set attention-backend in vllm_args to one of the valid options in this line, or pin "
+            "the image for which the recipe was written by digest."
+        ),
+        source="spark-arena/recipe-registry#23; vllm-project/vllm#14320",
+        leads_to=("config-invalid",),
+        sample="Unknown attention backend: 'B12X_MLA_SPARSE'. Valid options are: FLASH_ATTN",
+        near_miss="Using attention backend: FLASH_ATTN",
+    ),
+    Signature(
+        id="attention-backend-unfit",
+        pattern=(
+            r"No valid attention backend|(?:Selected|The) backend \S{1,60} is not valid for this"
+        ),
+        cause=(
+            "No attention backend of this vLLM serves these options on the GB10; this line has the "
+            "reason for each."
+        ),
+        fix=(
+            "Change the option that the reasons name (kv-cache-dtype, block-size or "
+            "attention-backend in vllm_args), or use an image with a backend for sm_121."
+        ),
+        source="vllm-project/vllm#32732; vllm-project/vllm#40094; vllm-project/vllm#31480",
+        leads_to=("config-invalid", "kv-cache-dtype-unfit"),
+        sample="ValueError: No valid attention backend found for cuda with AttentionSelectorConf",
+        near_miss="Found a valid attention backend",
+    ),
+    Signature(
+        id="kv-cache-dtype-unfit",
+        pattern=(
+            r"(?i)(?:unknown|invalid|unsupported) kv[ _-]cache[ _-](?:data ?type|dtype)"
+            r"|kv_cache_dtype not supported|\bFP8 KV[ -]cache (?:is )?not (?:yet )?supported"
+        ),
+        cause="The attention backend does not support this kv-cache-dtype.",
+        fix="Set kv-cache-dtype: auto in vllm_args, or another attention-backend.",
+        source="vllm-project/vllm#42587; vllm-project/vllm#40094; vllm-project/vllm PR#14221",
+        leads_to=("config-invalid",),
+        sample="NotImplementedError: FlashAttention V1 with FP8 KV cache not yet supported",
+        near_miss="Using fp8 data type to store kv cache",
+    ),
+    Signature(
+        id="mamba-block-size",
+        pattern=r"mamba[-_]block[-_]size can only be set with",
+        cause="mamba-block-size is set, but prefix caching, which it needs, is not.",
+        fix="Set enable-prefix-caching: true in vllm_args, or remove mamba-block-size.",
+        source="AEON-7/Qwen3.6-27B-AEON#12",
+        leads_to=("config-invalid",),
+        sample="Value error, --mamba-block-size can only be set with --enable-prefix-caching",
+        near_miss="Setting mamba-block-size to 16",
+    ),
+    Signature(
+        id="config-invalid",
+        pattern=(
+            r"validation errors? for (?P<what>\w{0,40}(?:Config|Args))\n"
+            r"(?:(?!.{0,400} \[type=).{0,400}\n){0,4}?"
+            r"\s{1,8}(?P<reason>.{1,400}?) \[type="
+        ),
+        cause="vLLM rejects its options: {reason}.",
+        fix="Correct vllm_args in the recipe, or use an image whose vLLM accepts them.",
+        source="vLLM's own message; vllm-project/vllm#42587",
+        role=FailureRole.SYMPTOM,
+        sample=(
+            "pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig\n"
+            "  Value error, max_model_len (9) is too large [type=value_error, input_value=x]"
+        ),
+        near_miss="1 validation error for Message\n  Field required [type=missing]",
+    ),
+    Signature(
         id="vllm-usage-error",
-        pattern=r"^vllm serve: error: (?P<what>.*)",
+        pattern=r"^vllm serve: error: (?P<what>.{0,400})",
         cause="vLLM rejects its options: {what}",
         fix="Correct vllm_args in the recipe.",
         source="vLLM's own message",

@@ -7,7 +7,7 @@ from sparkfleet.doctor.signatures.row import FailureRole, Signature
 ROWS = (
     Signature(
         id="rdma-memory-kho",
-        pattern=r"ibv_reg_mr_iova2.*(?:ENOMEM|Cannot allocate memory)",
+        pattern=r"ibv_reg_mr_iova2.{0,300}(?:ENOMEM|Cannot allocate memory)",
         cause="The kernel reserves no contiguous memory for RDMA (7.0.0-31 and -1019 with KHO).",
         fix="Boot with `kho=off` on the kernel command line.",
         source=(
@@ -30,7 +30,7 @@ ROWS = (
     ),
     Signature(
         id="rdma-memlock",
-        pattern=r"ibv_reg_mr\b.*Cannot allocate memory",
+        pattern=r"ibv_reg_mr\b.{0,300}Cannot allocate memory",
         cause="The memlock limit is too low for RDMA.",
         fix="Give the engine memlock -1 (`--ulimit memlock=-1`).",
         source="graham33/nixos-dgx-spark README",
@@ -38,7 +38,7 @@ ROWS = (
     ),
     Signature(
         id="gid-index-empty",
-        pattern=r"ibv_modify_qp.*(?:\b61\b|No data available)",
+        pattern=r"ibv_modify_qp.{0,300}(?:\b61\b|No data available)",
         cause="The GID index set for NCCL is empty on this host: the index has changed.",
         fix="Set nccl_ib_gid_index: auto, so that NCCL selects the index itself.",
         source=(
@@ -50,7 +50,7 @@ ROWS = (
     ),
     Signature(
         id="gid-tables-differ",
-        pattern=r"ibv_modify_qp.*(?:EINVAL|Invalid argument)",
+        pattern=r"ibv_modify_qp.{0,300}(?:EINVAL|Invalid argument)",
         cause="The GID tables of the hosts differ: a rail has no or a random link-local address.",
         fix="Give every rail a static address in netplan; `{task:links.verify}` shows the rail.",
         source="guardkit/dgx-spark RESULTS-two-spark-bring-up-2026-08-06 finding 4",
@@ -58,7 +58,7 @@ ROWS = (
     ),
     Signature(
         id="queue-pair-timeout",
-        pattern=r"ibv_modify_qp.*(?:\b110\b|timeout|timed out)",
+        pattern=r"ibv_modify_qp.{0,300}(?:\b110\b|timeout|timed out)",
         cause=(
             "The other end of a queue pair did not answer: a ring cabled port 0 to port 0, no "
             "subnet-aware routing, or NCCL variables baked into the image."
@@ -121,16 +121,41 @@ ROWS = (
         recorded=False,
     ),
     Signature(
+        id="peer-unreachable",
+        pattern=(
+            r"[Cc]onnect to (?P<peer>[\w.:\[\]]{1,60})<(?P<port>\d{1,5})> (?:returned|failed)"
+            r"[ :]{0,3}(?:\d{1,3}\()?(?P<why>No route to host|Connection timed out"
+            r"|Network is unreachable|Host is unreachable)"
+            r"|connect returned (?:No route to host|Network is unreachable)(?!, retrying)"
+        ),
+        context=r"Bootstrap ?: Using (?:\S{1,40}?:)?(?P<own>\d[\d.]{6,14})<",
+        cause="{own} cannot reach {peer} on port {port} ({why}): a firewall or a route blocks it.",
+        fix=(
+            "Allow all ports between the fabric addresses of the hosts (`sudo ufw allow in on "
+            "<interface>`), then run `{task:links.verify}`, which checks the routes."
+        ),
+        source=(
+            "sgl-project/sglang#3820; NVIDIA/nccl#1105; NVIDIA/nccl PR#1311; NVIDIA/nccl PR#1618"
+        ),
+        leads_to=("nccl-group-failed", "rendezvous-unreachable"),
+        sample=(
+            "NCCL WARN socketPollConnect: Connect to 10.0.0.4<56849> returned 113(No route to host)"
+            " errno 115(Operation now in progress)"
+        ),
+        near_miss="NCCL WARN Connect to 10.0.0.4<56849> returned 111(Connection refused)",
+    ),
+    Signature(
         id="nccl-group-failed",
         pattern=r"NCCL error: (?P<what>invalid usage|unhandled (?:system|cuda) error)",
-        cause="NCCL could not form the group: {what}.",
-        fix="Read the `NCCL WARN` line before it; if none, set NCCL_DEBUG: INFO in nccl_env.",
+        context=r"NCCL WARN (?P<warning>.{1,300})",
+        cause="NCCL could not form the group: {what}; its last warning: {warning}.",
+        fix="Run `{task:links.verify}`; NCCL_DEBUG: INFO in nccl_env makes NCCL say more.",
         source="NCCL's own message; MiaAI-Lab/DeepSeek-v4.1-Flash-DGX-Sparks PR#4",
         role=FailureRole.SYMPTOM,
     ),
     Signature(
         id="collective-watchdog",
-        pattern=r"(?i)\bwatchdog\b.*\b600\b",
+        pattern=r"(?i)\bwatchdog\b.{0,300}\b600\b",
         cause="A collective waited 600 s: the other rank was compiling a kernel, or is dead.",
         fix="Check the other rank's log; keep the Triton cache and warm up after a start.",
         source="MiaAI-Lab/DeepSeek-v4-Flash-DSpark-2x-DGX-Spark#117",
@@ -139,7 +164,7 @@ ROWS = (
     ),
     Signature(
         id="gloo-barrier-timeout",
-        pattern=r"(?i)gloo.*\b1800\b",
+        pattern=r"(?i)gloo.{0,300}\b1800\b",
         cause="A barrier waited 1800 s: one rank tuned its kernels, the other had them cached.",
         fix="Keep the compile caches of all hosts, or clear them on all, then start again.",
         source="getainode/ainode PR#136",

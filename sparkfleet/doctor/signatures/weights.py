@@ -24,7 +24,7 @@ ROWS = (
     ),
     Signature(
         id="ngc-unauthorized",
-        pattern=r"nvcr\.io.*(?:\b401\b|[Uu]nauthorized)",
+        pattern=r"nvcr\.io.{0,300}(?:\b401\b|[Uu]nauthorized)",
         cause="The NGC registry requires a login.",
         fix="Run `docker login nvcr.io` (user $oauthtoken, password the NGC key) on that host.",
         source="Docker's own message, for NVIDIA's registry",
@@ -39,10 +39,37 @@ ROWS = (
     ),
     Signature(
         id="model-path-missing",
-        pattern=r"Repo id must be in the form",
-        cause="The model is set to a path that does not exist on this host.",
-        fix="Set vllm_model to a folder under weights_dir, then run `{task:weights.stage}`.",
-        source="eugr/spark-vllm-docker#146",
+        pattern=(
+            r"Repo id must be in the form(?: 'repo_name' or 'namespace/repo_name'): "
+            r"'(?P<path>[^'\n]{1,300})'|Repo id must (?:be in the form|use alphanumeric)"
+            r"|Invalid repository ID or local directory specified|Incorrect path_or_model_id"
+            r"|is not a local folder and is not a valid model identifier"
+        ),
+        cause=(
+            "Inside the container the model's folder ({path}) does not exist or has no config.json:"
+            " it is not mounted, a link in it points out of the mount, or it is a models--... "
+            "folder of the cache instead of a snapshot in it."
+        ),
+        fix=(
+            "Set vllm_model to a folder under weights_dir that holds config.json, then run "
+            "`{task:weights.stage}`."
+        ),
+        source=("eugr/spark-vllm-docker#146; eugr/spark-vllm-docker#153; vllm-project/vllm#12378"),
+    ),
+    Signature(
+        id="xet-download-failed",
+        pattern=(
+            r"CAS service error|Data processing error: |Unable to parse string as hex hash value"
+            r"|\bhf_xet\b.{0,80}(?:[Ee]rror|failed)"
+        ),
+        cause="A download by the Hub's Xet protocol failed: a proxy, the service or hf-xet itself.",
+        fix="Run `{task:weights.stage}`, which does not use Xet, or set HF_HUB_DISABLE_XET: 1.",
+        source=(
+            "meta-pytorch/torchforge PR#109; huggingface/xet-core#444; huggingface/xet-core#303; "
+            "huggingface/huggingface_hub#3036"
+        ),
+        sample="RuntimeError: Data processing error: CAS service error : IO Error: Timer expired",
+        near_miss="Xet Storage is enabled for this repo, but hf_xet is not installed.",
     ),
     Signature(
         id="weights-incomplete",
@@ -56,7 +83,10 @@ ROWS = (
     ),
     Signature(
         id="weights-permission",
-        pattern=r"(?:PermissionError|Permission denied).*(?:huggingface|/hub/|/models\b|\.cache)",
+        pattern=(
+            r"(?:PermissionError|Permission denied)"
+            r".{0,300}(?:huggingface|/hub/|/models\b|\.cache)"
+        ),
         cause="The weights belong to another user, usually root, whose container wrote them.",
         fix="Run `sudo chown -R $USER ~/vllm` on the host that `{task:weights.verify}` shows.",
         source="eugr/spark-vllm-docker README; kharkevich-engineering-lab/spark-pulse PR#108",
@@ -64,7 +94,7 @@ ROWS = (
     ),
     Signature(
         id="modelinfos-permission",
-        pattern=r"(?:PermissionError|Permission denied).*modelinfos",
+        pattern=r"(?:PermissionError|Permission denied).{0,300}modelinfos",
         cause="vLLM's model info cache belongs to root, so a stale entry is reused.",
         fix="Remove that cache folder on the host, and run the container as the user.",
         source="ntxf31415/deepseek-v4-vision-exp-dgxspark-tp4-switchless-ring docs/pitfalls.md",
@@ -87,7 +117,7 @@ ROWS = (
     ),
     Signature(
         id="rsync-parent-missing",
-        pattern=r"rsync: .*\bmkdir\b.*failed",
+        pattern=r"rsync: .{0,100}\bmkdir\b.{0,100}failed",
         cause="The target folder's parent does not exist on that host.",
         fix="Use `{task:weights.stage}`, or rsync with --mkpath.",
         source="mark-ramsey-ri/vllm-dgx-spark#15; spark-arena/sparkrun#67",
@@ -95,7 +125,7 @@ ROWS = (
     ),
     Signature(
         id="control-path-on-host",
-        pattern=r"(?:rsync|commit hash to ).*?(?P<path>/Users/[^\s\":]+)",
+        pattern=r"(?:rsync|commit hash to ).{0,300}?(?P<path>/Users/[^\s\":]+)",
         cause="A path of the control machine was used on a Spark: {path}.",
         fix="Set weights_dir per host; ~ is expanded on the host.",
         source=(

@@ -1,11 +1,14 @@
+import re
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkfleet.doctor.matcher import ErrorLine, LogFinding, find_first_error, find_known_failures
+from sparkfleet.doctor.matcher import LogFinding, find_known_failures
+from sparkfleet.doctor.reasons import ErrorLine, find_first_error
 from sparkfleet.doctor.signatures import SIGNATURES, FailureRole, Signature
+from sparkfleet.doctor.signatures.row import find_needles
 from sparkfleet.model import Severity
 
 OUTPUTS = Path(__file__).parents[2] / "outputs"
@@ -136,7 +139,6 @@ SAMPLES = {
     "fastsafetensors-missing": "ModuleNotFoundError: No module named 'fastsafetensors'",
     "illegal-instruction": "IllegalInstruction",
     "gemma4-tool-parser": "TypeError: Gemma4ToolParser.__init__() takes 2 arguments",
-    "pytorch-abi-mismatch": "undefined symbol: _ZN3c1013MessageLoggerC1ENS_14SourceLocationEib",
     "cutlass-fp4-failed": (
         "RuntimeError: [FP4 gemm Runner] Failed to run cutlass FP4 gemm on sm120/sm121."
     ),
@@ -188,6 +190,11 @@ SAMPLES = {
 }
 
 
+SAMPLES |= {row.id: row.sample for row in SIGNATURES if row.sample}
+# Public reports, which tests/cases/test_t2_logs.py covers.
+REPORTS = {path.name for path in OUTPUTS.glob("T2-*")}
+
+
 def recorded(name: str) -> str:
     """Return a recorded output without its first line, the source."""
     log = (OUTPUTS / name).read_bytes().decode()
@@ -208,7 +215,7 @@ def test_every_recorded_bad_output_is_known() -> None:
     assert bad <= set(CAUSES)
 
 
-@pytest.mark.parametrize("name", sorted({p.name for p in OUTPUTS.iterdir()} - set(CAUSES)))
+@pytest.mark.parametrize("name", sorted({p.name for p in OUTPUTS.iterdir()} - {*CAUSES, *REPORTS}))
 def test_an_output_that_is_not_bad_explains_no_failure(name: str) -> None:
     assert not any(found.explains for found in find_known_failures({"spark0": recorded(name)}))
     assert find_first_error(recorded(name)) is None
@@ -281,7 +288,9 @@ def test_ids_are_unique() -> None:
 
 
 def test_a_sample_exists_only_where_no_record_does() -> None:
-    assert set(SAMPLES) == {signature.id for signature in SIGNATURES} - shown_by_records()
+    of_rows = {signature.id for signature in SIGNATURES if signature.sample}
+    others = {signature.id for signature in SIGNATURES} - of_rows
+    assert set(SAMPLES) - of_rows == others - shown_by_records()
 
 
 @pytest.mark.parametrize("signature", SIGNATURES, ids=lambda each: each.id)
@@ -289,6 +298,37 @@ def test_a_signature_says_why_and_what_to_type(signature: Signature) -> None:
     assert signature.cause.rstrip("}").endswith((".", "what"))
     assert signature.fix.endswith(".")
     assert signature.source
+
+
+@pytest.mark.parametrize(
+    "signature", [row for row in SIGNATURES if row.near_miss], ids=lambda each: each.id
+)
+def test_a_near_miss_is_not_the_failure(signature: Signature) -> None:
+    assert signature.sample
+    found = find_known_failures({"spark0": signature.near_miss})
+    assert signature.id not in {each.id for each in found}
+
+
+@pytest.mark.parametrize("signature", SIGNATURES, ids=lambda each: each.id)
+def test_a_pattern_has_no_unbounded_gap_between_two_needles(signature: Signature) -> None:
+    """A long line then costs linear time: a gap is tried once per bounded number of characters."""
+    for pattern in (signature.pattern, signature.context):
+        assert not re.search(r"(?<!\\)\.[*+]", pattern)
+
+
+def test_a_long_line_is_searched_in_pieces_and_shown_around_the_match() -> None:
+    line = f"{'x' * 1_000_000} OSError: [Errno 98] Address already in use {'y' * 10_000}"
+    (found,) = find_known_failures({"spark0": line})
+    assert (found.id, found.line) == ("port-in-use", 1)
+    assert "Address already in use" in found.text
+    assert len(found.text) < 1000
+
+
+def test_words_that_a_match_must_have_are_found_in_each_match() -> None:
+    for id_, sample in SAMPLES.items():
+        row = next(row for row in SIGNATURES if row.id == id_)
+        needles = find_needles(row.pattern)
+        assert not needles or any(needle in sample.lower() for needle in needles), id_
 
 
 @pytest.mark.parametrize(("id_", "sample"), SAMPLES.items())
@@ -408,6 +448,65 @@ def test_the_first_error_is_the_exception_and_not_what_followed(name: str, error
     assert found is not None
     assert found.text == error
     assert error in recorded(name).split("\n")[found.line - 1]
+
+
+def test_the_cause_of_a_chained_exception_is_shown_with_the_chain() -> None:
+    log = (
+        "OSError: cannot load the index\n\n"
+        "The above exception was the direct cause of the following exception:\n\n"
+        "Traceback (most recent call last):\n"
+        "LookupError: the model is not there"
+    )
+    assert find_first_error(log) == ErrorLine(
+        line=1,
+        text="OSError: cannot load the index",
+        chain=("LookupError: the model is not there",),
+    )
+
+
+def test_the_exception_of_a_remote_task_is_shown_without_ray_s_wrapper() -> None:
+    log = (
+        "ray.exceptions.RayTaskError(ZeroDivisionError): ray::W.execute() (pid=611, ip=10.0.0.2)\n"
+        "  File x.py, line 3\n"
+        "ZeroDivisionError: division by zero\n"
+        "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task."
+    )
+    error = find_first_error(log)
+    assert error is not None
+    assert error.text == "ZeroDivisionError: division by zero"
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("docker: invalid reference format", "docker: invalid reference format"),
+        ("foo.cu(12): error: no instance", "foo.cu(12): error: no instance"),
+        ("a/b.cpp:3:10: fatal error: x.h: No such file", None),
+        ("Fatal Python error: Segmentation fault", None),
+        ("Segmentation fault (core dumped)", None),
+        ("[2024-06-26 10:02:52,331 C 8 8] (raylet) a.cc:1: Check failed: x", "Check failed: x"),
+        ('{"level": "error", "msg": "cannot open x"}', "cannot open x"),
+    ],
+)
+def test_a_line_of_another_program_is_an_error(line: str, text: str | None) -> None:
+    error = find_first_error(f"INFO 11-27 22:18:19 [core.py:1] starting\n{line}\nbye")
+    assert error == ErrorLine(line=2, text=text or line)
+
+
+def test_another_host_s_death_comes_before_the_wait_for_it() -> None:
+    head = (
+        "INFO 07-12 18:20:31 [shm_broadcast.py:705] No available shared memory broadcast block "
+        "found in 60 seconds.\n"
+        "ERROR 07-12 18:25:31 [core.py:1161] TimeoutError: RPC call to sample_tokens timed out."
+    )
+    worker = (
+        "2026-07-12T18:19:40+0000 spark1 kernel: Out of memory: Killed process 42 (VLLM::Worker)"
+    )
+    found = find_known_failures({"spark0": head, "spark1": worker})
+    assert [(one.host, one.id) for one in found if one.explains] == [
+        ("spark1", "kernel-oom-killed"),
+        ("spark0", "rank-unresponsive"),
+    ]
 
 
 def test_an_unknown_exception_is_found_behind_the_engine_s_complaints() -> None:

@@ -1,0 +1,87 @@
+"""A log as events: one per line, with its time, level, process and host."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sparkfleet.vllm import milestones
+from sparkfleet.vllm.milestones import LogLine
+
+UNKNOWN_TIME = "~"  # after all times
+LONGEST_LINE = 4096  # characters that patterns see at once
+_OVERLAP = 512  # characters by which the pieces of a longer line overlap
+_PREFIX = 200  # characters in which a line's time is searched
+_STAMP = re.compile(
+    r"(?<!\d)(?:\d{4}-(?P<day>\d\d-\d\d)|(?P<short>\d\d-\d\d)|[EFIW](?P<tight>\d{4})"
+    r"|(?P<month>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) (?P<date>[ \d]\d))"
+    r"[ T](?P<time>\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)"
+)
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchText:
+    """The text of a log that patterns search, and the line (from 0) of each of its pieces.
+
+    A line is one piece; a longer one than LONGEST_LINE is several, which overlap.
+    """
+
+    text: str
+    starts: Sequence[int]
+    lines: Sequence[int]
+
+    def read_piece(self, number: int) -> str:
+        """Return a piece."""
+        return self.text[self.starts[number] : self.starts[number + 1] - 1]
+
+
+def read_entries(log: str) -> list[LogLine]:
+    """Return the lines of `log` without prefixes."""
+    return list(milestones.parse_log_lines(log))
+
+
+def join_entries(entries: Sequence[LogLine]) -> SearchText:
+    """Return the text of `entries` for a search with patterns."""
+    pieces: list[str] = []
+    lines: list[int] = []
+    for number, entry in enumerate(entries):
+        for piece in _cut_line(entry.text):
+            pieces.append(piece)
+            lines.append(number)
+    starts = [0, *itertools.accumulate(len(piece) + 1 for piece in pieces)]
+    return SearchText(text="\n".join(pieces), starts=starts, lines=lines)
+
+
+def list_times(log: str) -> list[str]:
+    """Return for each line its `MM-DD hh:mm:ss`, or that of the nearest line before it.
+
+    A time that the carrier of the log adds (`docker logs -t`, journald) is used before the
+    program's own one: each line has it, so that all times of a log come from one clock.
+    """
+    stamps = [_parse_time(line) for line in log.split("\n")]
+    first = next(filter(None, stamps), UNKNOWN_TIME)
+    times = itertools.accumulate(stamps, lambda last, now: now or last, initial=first)
+    return list(times)[1:]
+
+
+def _cut_line(text: str) -> Iterator[str]:
+    if len(text) <= LONGEST_LINE:
+        yield text
+        return
+    for start in range(0, len(text) - _OVERLAP, LONGEST_LINE - _OVERLAP):
+        yield text[start : start + LONGEST_LINE]
+
+
+def _parse_time(line: str) -> str:
+    match = _STAMP.search(line, 0, _PREFIX)
+    if match is None:
+        return ""
+    day = match["day"] or match["short"]
+    if match["tight"]:
+        day = f"{match['tight'][:2]}-{match['tight'][2:]}"
+    elif match["month"]:
+        day = f"{_MONTHS.index(match['month']) + 1:02}-{match['date'].replace(' ', '0')}"
+    return f"{day} {match['time'].replace(',', '.')}"

@@ -1,0 +1,156 @@
+"""The innermost reason of a failure without a signature, and what wraps it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sparkfleet.doctor.events import LONGEST_LINE, read_entries
+from sparkfleet.doctor.signatures import SIGNATURES, FailureRole
+from sparkfleet.vllm.milestones import LogLine
+
+_MOST_REASON_LINES = 40  # lines after an exception's head in which its reason is searched
+_MOST_BUILD_LINES = 400  # lines before it, the output of compilers
+_MOST_CHAIN = 4  # wrappers that are shown
+_EXCEPTION = re.compile(
+    r"(?!ray\.exceptions\.RayTaskError)[\w.]{0,120}?\b[A-Z]\w{0,80}(?:Error|Exception|Timeout)"
+    r"(?:\([^)]{0,200}\))?(?:: \S|:?$)"
+    r"|[\w ]{1,80}: error: \S"
+)
+# Lines of programs other than Python that say why they failed.
+_TOOL = re.compile(
+    r"\s*(?:ptxas|nvcc|nvlink|cicc|cudafe\+\+|tileiras)\s+(?:fatal|error)\b"
+    r"|\s*(?:fatal error|fatal|error):? [:\w'\"/-]"
+    r"|[^\s:]{1,300}(?::\d{1,7}){0,2}(?:\(\d{1,7}\))?: (?:fatal |internal compiler )?error: \S"
+    r"|\S{0,200}\bld(?:\.\w{1,8})?: \S"
+    r"|(?:docker|podman|nvidia-container-cli): \S|Error response from daemon: "
+    r"|.{0,200}\b[Ee]xec format error|.{0,200}\bno matching manifest\b"
+    r"|.{0,100}\bOCI runtime (?:create|exec) failed\b"
+    r"|(?:.{0,200}[:\s])?(?:Killed|Bus error|Segmentation fault|Illegal instruction)"
+    r"(?: \(core dumped\))?\s*$|(?:Killed|Killed process) \d"
+    r"|!{3,} (?:Segfault|Illegal)|\*\*\* (?:SIG(?!TERM|INT)\w{3,6}|Aborted)|Fatal Python error: "
+    r"|terminate called after throwing|\s*what\(\):\s+\S"
+    r"|CMake Error\b|ninja: error: |\w{2,20}: command not found"
+    r"|Failed to initialize NVML: |NVRM: |NCCL WARN |.{0,200} NCCL WARN "
+)
+_TOOL_CONSEQUENCE = re.compile(r"collect2: error|ninja: build stopped|make\S*: \*\*\* |FAILED: ")
+_CAUSED = "The above exception was the direct cause of the following exception:"
+_VALIDATION = re.compile(r"\d+ validation errors? for \w")
+_VALIDATION_REASON = re.compile(r"(?P<reason>\s+\S.{0,3500}?) \[type=\w")
+_WRAPPER = re.compile(
+    r"PTXASError|CalledProcessError|[Nn]inja (?:build failed|exited)|Error building extension"
+    r"|Error compiling objects|Compilation(?:Error)?\b.{0,80}failed|InductorError"
+    r"|BackendCompilerFailed|LoweringException|SubprocException|nvcc failed|[Cc]ompiler failed"
+    r"|returned non-zero exit status|NCCL error: (?:unhandled|internal|remote)"
+)
+_FOLLOWS = re.compile(
+    r"Worker failed with error|WorkerProc initialization failed|Engine process failed to start"
+    r"|see (?:the )?(?:stack trace|root cause|error)s? above|See root cause above"
+    r"|^\*\*\* SIG(?:TERM|INT) received|^\s*@ |^PC: @"
+    r"|^SystemExit|^KeyboardInterrupt|^asyncio\.exceptions\.CancelledError"
+)
+_TRACE = re.compile(r"Traceback \(most recent call last\)|\s|$")
+_ERROR = re.compile(r"\b(?:ERROR|CRITICAL|FATAL)\b")
+_ERROR_LEVELS = frozenset({"ERROR", "CRITICAL", "FATAL"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorLine:
+    """The most significant line of a log, `line` counted from 1.
+
+    `chain` are the heads of the exceptions that wrap it, the innermost first.
+    """
+
+    line: int
+    text: str
+    chain: tuple[str, ...] = ()
+
+
+def find_first_error(log: str) -> ErrorLine | None:
+    """Return the innermost reason of the failure that a log shows, without a signature.
+
+    It is the reason of the last exception that is not a consequence of another, else the first
+    line in which another program reports an error, else the first line of level ERROR.
+    """
+    entries = read_entries(log)
+    raw = log.split("\n")
+    heads = [index for index, entry in enumerate(entries) if _is_head(entry.text)]
+    if heads:
+        return _unwrap(entries, heads)
+    tools = (i for i, entry in enumerate(entries) if _is_tool_error(entry.text))
+    levels = (i for i, entry in enumerate(entries) if _is_error_event(entry, raw[i]))
+    index = next(tools, None)
+    index = next(levels, None) if index is None else index
+    return None if index is None else _create_line(entries, index)
+
+
+def _unwrap(entries: Sequence[LogLine], heads: Sequence[int]) -> ErrorLine:
+    """Return the reason of the last exception in `heads`, and the exceptions around it."""
+    at = len(heads) - 1
+    chain = [heads[at]]
+    while at > 0 and _is_direct_cause(entries, heads[at - 1], heads[at]):
+        at -= 1
+        chain.insert(0, heads[at])
+    head = chain[0]
+    if _VALIDATION.search(entries[head].text):
+        for index in range(head + 1, min(head + _MOST_REASON_LINES, len(entries))):
+            if reason := _VALIDATION_REASON.match(entries[index].text):
+                text = reason["reason"].strip()
+                return ErrorLine(line=index + 1, text=text, chain=_list_texts(entries, chain))
+    elif _WRAPPER.search(entries[head].text):
+        tool = _find_tool_error(entries, head)
+        if tool is not None:
+            return _create_line(entries, tool, chain)
+    return _create_line(entries, head, chain[1:])
+
+
+def _find_tool_error(entries: Sequence[LogLine], head: int) -> int | None:
+    """Return the line that explains a failed compiler: below the exception, else above it."""
+    after = range(head + 1, min(head + _MOST_REASON_LINES, len(entries)))
+    before = range(max(0, head - _MOST_BUILD_LINES), head)
+    return next((i for i in (*after, *before) if _is_tool_error(entries[i].text)), None)
+
+
+def _is_direct_cause(entries: Sequence[LogLine], inner: int, outer: int) -> bool:
+    process = entries[outer].process
+    return any(
+        entry.text.strip() == _CAUSED and entry.process == process
+        for entry in entries[inner + 1 : outer]
+    )
+
+
+def _create_line(entries: Sequence[LogLine], index: int, chain: Sequence[int] = ()) -> ErrorLine:
+    text = entries[index].text.strip()[:LONGEST_LINE]
+    return ErrorLine(line=index + 1, text=text, chain=_list_texts(entries, chain))
+
+
+def _list_texts(entries: Sequence[LogLine], chain: Sequence[int]) -> tuple[str, ...]:
+    return tuple(entries[index].text.strip()[:LONGEST_LINE] for index in chain[:_MOST_CHAIN])
+
+
+def _is_head(text: str) -> bool:
+    return bool(_EXCEPTION.match(text)) and not _is_consequence(text)
+
+
+def _is_tool_error(text: str) -> bool:
+    return (
+        bool(_TOOL.match(text))
+        and not _TOOL_CONSEQUENCE.match(text)
+        and not _EXCEPTION.match(text)
+        and not _is_consequence(text)
+    )
+
+
+def _is_error_event(entry: LogLine, raw: str) -> bool:
+    if _TRACE.match(entry.text) or not (entry.level in _ERROR_LEVELS or _ERROR.search(raw)):
+        return False
+    return not _is_consequence(entry.text)
+
+
+def _is_consequence(text: str) -> bool:
+    return bool(_FOLLOWS.search(text)) or any(
+        any(signature.matches(text))
+        for signature in SIGNATURES
+        if signature.role is FailureRole.CONSEQUENCE
+    )

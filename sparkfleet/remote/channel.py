@@ -12,6 +12,9 @@ from dataclasses import dataclass
 STDERR_KEPT = 256 * 1024  # bytes; the end of a traceback is what matters
 DRAIN_TIME = 1.0  # s that the last of standard error gets to arrive
 PIECE = 256 * 1024  # bytes a read
+MOST_OUTPUT = 256 << 20  # bytes that one command may print
+MOST_LINE = 64 << 20  # bytes of a line
+FLOODED = 125  # the exit status of a command that was stopped for printing more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +99,8 @@ class Channel(ABC):
         while piece := self.receive(time.monotonic() + silence if silence else deadline):
             *whole, rest = (rest + piece).split(b"\n")
             yield from whole
+            if len(rest) > MOST_LINE:
+                raise ChannelTimeoutError(f"a line of more than {MOST_LINE} bytes")
         if rest:
             yield rest
 
@@ -121,11 +126,20 @@ class Channel(ABC):
         deadline = time.monotonic() + timeout
         pieces: list[bytes] = []
         try:
+            size = 0
             while piece := self.receive(deadline):
                 pieces.append(piece)
+                size += len(piece)
+                if size > MOST_OUTPUT:
+                    return self._drop_flooded()
             status = self.wait()
         except ChannelTimeoutError:
             status = 124
         self.close()
         self._drain.join(DRAIN_TIME)
         return Result(returncode=status, stdout=b"".join(pieces), stderr=self.stderr)
+
+    def _drop_flooded(self) -> Result:
+        self.close()
+        stderr = f"it printed more than {MOST_OUTPUT >> 20} MiB and was stopped"
+        return Result(returncode=FLOODED, stdout=b"", stderr=stderr)

@@ -15,7 +15,13 @@ from sparkfleet.commands import Command, build_multiplexer_command, build_script
 from sparkfleet.errors import CommandError, UnreachableError
 from sparkfleet.remote.answers import parse_answer
 from sparkfleet.remote.channel import Channel, ChannelTimeoutError, Result
-from sparkfleet.remote.multiplexer import MultiplexerClient
+from sparkfleet.remote.login_errors import (
+    NOT_FOUND,
+    build_no_python_error,
+    build_not_started_error,
+    build_silent_error,
+)
+from sparkfleet.remote.multiplexer import MultiplexerClient, NotStartedError
 
 if TYPE_CHECKING:
     from sparkfleet.model import Host
@@ -57,12 +63,10 @@ class Connection(ABC):
                 self._multiplexer = MultiplexerClient(channel)
         try:
             return self._multiplexer.start(command.program, command.bundle, timeout=START_TIMEOUT)
+        except NotStartedError as error:
+            raise build_not_started_error(self.host, error, lost=self.is_lost()) from error
         except (ChannelTimeoutError, OSError) as error:
-            raise UnreachableError(
-                "cannot start processes on the host",
-                host=self.host.name,
-                hint=f"is it up, and has it memory left? try: ssh {self.host.address}",
-            ) from error
+            raise build_silent_error(self.host, self._multiplexer) from error
 
     def _start_alone(self, command: Command) -> Channel:
         channel = self._start(command)
@@ -191,12 +195,8 @@ class Connection(ABC):
                 host=self.host.name,
                 hint=None if hint is None else str(hint),
             )
-        if result.returncode == 127:
-            return CommandError(
-                "python3 was not found",
-                host=self.host.name,
-                hint="install it on that host: sudo apt-get install -y python3",
-            )
+        if result.returncode == NOT_FOUND:
+            return build_no_python_error(self.host)
         tail = "\n".join(result.stderr.strip().splitlines()[-TAIL_LINES:])
         return CommandError(
             f"the {PurePosixPath(program).name} program ended with status {result.returncode}"

@@ -13,13 +13,27 @@ import struct
 import threading
 import time
 
-from sparkfleet.remote.channel import Channel, ChannelTimeoutError
+from sparkfleet.onhost.shared.labels import FRAMES_MARK
+from sparkfleet.remote.channel import FLOODED, Channel, ChannelTimeoutError
 
 HEADER = struct.Struct(">IcI")
 ARCHIVE, START, INPUT, END, DROP = b"z", b"s", b"i", b"e", b"d"
 OUTPUT, ERRORS, STATUS = b"o", b"r", b"x"
 LOST = 255  # the exit status that ssh(1) gives when the connection ended first
 GRACE = 1.0  # s that the other end gets to go
+MOST_FRAME = 1 << 20  # bytes; the other end sends pieces of 64 KiB
+MOST_NOISE = 1 << 16  # bytes that a login shell may print before the first frame
+MOST_WAITING = 256 << 20  # bytes of one program that wait to be read
+
+
+class NotStartedError(Exception):
+    """The command for the multiplexer ended or flooded before the multiplexer ran."""
+
+    def __init__(self, status: int, stderr: str, noise: bytes) -> None:
+        super().__init__(status)
+        self.status = status
+        self.stderr = stderr
+        self.noise = noise
 
 
 class MultiplexerClient:
@@ -33,22 +47,34 @@ class MultiplexerClient:
         self._sending = threading.Lock()
         self._lock = threading.Lock()
         self.over = False
+        self.greeted = False  # the multiplexer runs
+        self.noise = b""  # what came before it
+        self._status = LOST
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
     def start(self, program: str, bundle: bytes, *, timeout: float) -> Stream:
         """Start the module `program` of `bundle`, which is sent if it is new to the other end.
 
-        Raises ChannelTimeoutError, or OSError if the multiplexer has ended.
+        Raises ChannelTimeoutError, NotStartedError, or OSError if the multiplexer has ended.
         """
         stream = Stream(self, next(self._numbers))
         self._streams[stream.number] = stream
-        with self._sending:  # the archive first, and once
-            if bundle not in self._sent:
-                self.write(stream.number, ARCHIVE, bundle)
-                self._sent.add(bundle)
-            self.write(stream.number, START, program.encode())
-        stream.await_start(timeout)
+        try:
+            with self._sending:  # the archive first, and once
+                if bundle not in self._sent:
+                    self.write(stream.number, ARCHIVE, bundle)
+                    self._sent.add(bundle)
+                self.write(stream.number, START, program.encode())
+        except OSError:
+            self._reader.join(GRACE)
+            if self.greeted or self._reader.is_alive():
+                raise
+        else:
+            stream.await_start(timeout)
+        if self.over and not self.greeted:
+            self._reader.join(GRACE)
+            raise NotStartedError(self._status, self._channel.stderr, self.noise)
         return stream
 
     def write(self, number: int, kind: bytes, data: bytes = b"") -> None:
@@ -73,17 +99,34 @@ class MultiplexerClient:
 
     def _read(self) -> None:
         heard = bytearray()
+        ended = False
         with contextlib.suppress(OSError, ValueError):  # closed while we read
             while piece := self._channel.receive():
                 heard += piece
+                if not (self.greeted or self._find_mark(heard)):
+                    continue
                 while len(heard) >= HEADER.size:
                     number, kind, length = HEADER.unpack_from(heard)
+                    if length > MOST_FRAME:
+                        raise ValueError(f"a frame of {length} bytes")
                     end = HEADER.size + length
                     if len(heard) < end:
                         break
                     self._pass_on(number, kind, bytes(heard[HEADER.size : end]))
                     del heard[:end]
-        self._end()
+            ended = True
+        self._end(ended=ended)
+
+    def _find_mark(self, heard: bytearray) -> bool:
+        """Return whether the mark has come; leave in `heard` what follows it."""
+        noise, mark, rest = bytes(heard).partition(FRAMES_MARK)
+        self.noise = noise[:MOST_NOISE]
+        self.greeted = bool(mark)
+        if self.greeted:
+            heard[:] = rest
+        elif len(noise) > MOST_NOISE:
+            raise ValueError("no multiplexer, but much output")
+        return self.greeted
 
     def _pass_on(self, number: int, kind: bytes, data: bytes) -> None:
         stream = self._streams.get(number)
@@ -93,10 +136,13 @@ class MultiplexerClient:
         if kind == STATUS:
             self._streams.pop(number, None)
 
-    def _end(self) -> None:
+    def _end(self, *, ended: bool) -> None:
         with self._lock:
             self.over = True
-        status = self._channel.wait() if self._streams else 0
+        if not ended:  # or it would never end
+            self._channel.close()
+        status = self._channel.wait() if ended and (self._streams or not self.greeted) else LOST
+        self._status = status
         for stream in tuple(self._streams.values()):
             stream.take(ERRORS, self._channel.stderr.encode())
             stream.take(STATUS, b"%d" % (status or LOST))
@@ -114,16 +160,23 @@ class Stream(Channel):
         self._stderr_queue: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._started = threading.Event()
         self._status: int | None = None
+        self._waiting = 0  # bytes of output that have not been received
         super().__init__()
 
     def take(self, kind: bytes, data: bytes) -> None:
         """Take a frame from the other end."""
         if kind == OUTPUT:
+            self._waiting += len(data)
+            if self._waiting > MOST_WAITING:
+                self._stderr_queue.put(b"it printed more than could be read, and was stopped\n")
+                self._status = FLOODED
+                self.close()
+                return
             self._output.put(data)
         elif kind == ERRORS:
             self._stderr_queue.put(data)
         elif kind == STATUS:
-            self._status = int(data)
+            self._status = self._status or _parse_status(data)
             self._output.put(b"")
             self._stderr_queue.put(b"")
         self._started.set()
@@ -151,6 +204,7 @@ class Stream(Channel):
             piece = self._output.get(timeout=wait)
         except queue.Empty as error:
             raise ChannelTimeoutError from error
+        self._waiting -= len(piece)
         if not piece:
             self._output.put(b"")  # for the next call
         return piece
@@ -169,3 +223,7 @@ class Stream(Channel):
 
     def _read_stderr(self) -> bytes:
         return self._stderr_queue.get()
+
+
+def _parse_status(data: bytes) -> int:
+    return int(data) if data.isdigit() else LOST

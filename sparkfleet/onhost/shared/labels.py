@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+# Precedes the first frame of the multiplexer: the login shell may have printed before it.
+FRAMES_MARK = b"\0sparkfleet frames\n"
+
 # In the folder of a cluster.
 DEPLOYMENT_RECORD = "deployment.json"
 GUARD_RECORD = "guard.json"

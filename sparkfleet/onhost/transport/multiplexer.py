@@ -23,6 +23,7 @@ import sys
 from typing import Any
 
 from sparkfleet.onhost.shared.bundle import FINDER, load_archive, run_module
+from sparkfleet.onhost.shared.labels import FRAMES_MARK
 
 HEADER = struct.Struct(">IcI")
 PIECE = 1 << 16  # bytes read at once
@@ -193,6 +194,7 @@ def send_frame(number: int, kind: bytes, data: bytes = b"") -> None:
 def main() -> None:
     """Serve on standard input and output."""
     with contextlib.suppress(BrokenPipeError):
+        os.write(1, FRAMES_MARK)
         MultiplexerServer().run()
 
 

@@ -1,0 +1,71 @@
+"""Errors of hosts whose login shell or Python does not get as far as a program."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sparkfleet.errors import CommandError, HostError, UnreachableError
+
+if TYPE_CHECKING:
+    from sparkfleet.model import Host
+    from sparkfleet.remote.multiplexer import MultiplexerClient, NotStartedError
+
+NOT_FOUND = 127  # the status of a shell that does not find a command
+REFUSED = "account is currently not available"  # nologin(8)
+SHOWN = 300  # characters of what the shell printed
+
+
+def build_no_python_error(host: Host) -> CommandError:
+    """Return the error of a host without python3."""
+    return CommandError(
+        "python3 was not found",
+        host=host.name,
+        hint="install it on that host: sudo apt-get install -y python3",
+    )
+
+
+def build_not_started_error(host: Host, ended: NotStartedError, *, lost: bool) -> HostError:
+    """Return the error of a login shell, or python3, that ended before a program ran."""
+    if lost:
+        return UnreachableError(
+            "the connection was lost while a program started",
+            host=host.name,
+            hint=f"is the machine up? try: ping {host.address}",
+        )
+    said = _format_said(ended.noise + b"\n" + ended.stderr.encode())
+    if REFUSED in said:
+        return CommandError(
+            "the login shell of that user refuses commands",
+            host=host.name,
+            hint="log in as a user with a shell (ansible_user), or set one on that host: chsh",
+        )
+    if ended.status == NOT_FOUND and "python3" in said:
+        return build_no_python_error(host)
+    return CommandError(
+        f"the login shell or python3 ended with status {ended.status} before the program ran"
+        + (f": {said}" if said else ""),
+        host=host.name,
+        hint=f"see what it does: ssh {host.address} python3 -V; look at .bashrc on that host",
+    )
+
+
+def build_silent_error(host: Host, multiplexer: MultiplexerClient | None) -> UnreachableError:
+    """Return the error of a host that starts no program in time."""
+    said = _format_said(multiplexer.noise) if multiplexer and not multiplexer.greeted else ""
+    if said:
+        return UnreachableError(
+            f"the login shell did not start the program; it printed: {said}",
+            host=host.name,
+            hint="does a start file such as .bashrc ask something, or wait? "
+            "End it early there where the shell is not interactive",
+        )
+    return UnreachableError(
+        "cannot start processes on the host",
+        host=host.name,
+        hint=f"is it up, and has it memory left? try: ssh {host.address}",
+    )
+
+
+def _format_said(text: bytes) -> str:
+    words = " ".join(text.decode(errors="backslashreplace").split())
+    return words if len(words) <= SHOWN else f"{words[:SHOWN]}..."

@@ -1,0 +1,108 @@
+"""Login shells that print, ask or end before a program runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sparkfleet.commands import Command
+from sparkfleet.errors import CommandError, UnreachableError
+from sparkfleet.model import Host
+from sparkfleet.remote import channel, connection, multiplexer
+from sparkfleet.remote.channel import Channel
+from sparkfleet.remote.local import LocalConnection
+from tests.onhost import pack_program
+
+ANSWER = "import json; print(json.dumps({'fine': True}))"
+
+
+class ShellConnection(LocalConnection):
+    """A host whose login shell does something before it runs a command."""
+
+    def __init__(self, before: str) -> None:
+        super().__init__(Host(name="spark-07"))
+        self._before = before
+
+    def _start(self, command: Command) -> Channel:
+        script = f'{self._before}\nexec "$@"'
+        return super()._start(replace(command, argv=("bash", "-c", script, "bash", *command.argv)))
+
+
+def _ask(before: str, program: str = ANSWER) -> dict[str, Any]:
+    with ShellConnection(before) as link:
+        return link.parse_answer("program", link.run(pack_program(program), timeout=20))
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "echo Welcome to spark-07",
+        "printf 'no line end'",
+        "head -c 60000 /dev/urandom",
+        r"printf '\0sparkfleet'",
+        r"printf '\0sparkfleet framesx'",
+        "echo warning >&2",
+    ],
+)
+def test_what_a_login_shell_prints_is_passed_over(before: str) -> None:
+    assert _ask(before) == {"fine": True}
+
+
+@pytest.mark.parametrize(
+    ("before", "told"),
+    [
+        ("exit 1", "the login shell or python3 ended with status 1 before the program ran"),
+        ("echo Go away; exit 3", "status 3 before the program ran: Go away"),
+        ("echo broken >&2; exit 4", "status 4 before the program ran: broken"),
+        ("kill -SEGV $$", "the login shell or python3 ended with status "),
+        ("echo This account is currently not available.; exit 1", "that user refuses commands"),
+        ("echo 'bash: line 1: python3: command not found' >&2; exit 127", "python3 was not found"),
+        ("head -c 3000000 /dev/zero; sleep 60", "the login shell or python3 ended with status 255"),
+    ],
+)
+def test_a_shell_that_ends_at_once_is_one_error(before: str, told: str) -> None:
+    with pytest.raises(CommandError) as caught:
+        _ask(before)
+    assert told in caught.value.message
+    assert caught.value.host == "spark-07"
+
+
+def test_a_shell_that_asks_is_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "START_TIMEOUT", 0.5)
+    with pytest.raises(UnreachableError, match=r"it printed: Continue\? \[y/N\]"):
+        _ask("echo 'Continue? [y/N]'; sleep 5")
+
+
+def test_a_frame_that_is_too_long_ends_the_channel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(multiplexer, "MOST_FRAME", 100)
+    result = ShellConnection("").run(pack_program("print('x' * 1000)"), timeout=10)
+    assert result.returncode == multiplexer.LOST
+    assert result.stdout == b""
+
+
+def test_output_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(channel, "MOST_OUTPUT", 1 << 20)
+    endless = "import sys\nwhile True: sys.stdout.write('x' * 65536)"
+    with pytest.raises(CommandError, match="printed more than 1 MiB and was stopped"):
+        _ask("", endless)
+
+
+def test_output_that_is_not_read_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(multiplexer, "MOST_WAITING", 1 << 20)
+    endless = "import sys\nwhile True: sys.stdout.write('x' * 65536)"
+    with ShellConnection("") as link:
+        stream = link.open(pack_program(endless))
+        assert stream.wait() == channel.FLOODED
+        assert link.parse_answer("program", link.run(pack_program(ANSWER))) == {"fine": True}
+
+
+def test_a_line_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(channel, "MOST_LINE", 1 << 20)
+    endless = "import sys\nwhile True: sys.stdout.write('x' * 65536)"
+    with ShellConnection("") as link:
+        stream = link.open(pack_program(endless))
+        with pytest.raises(channel.ChannelTimeoutError):
+            list(stream.lines())
+        stream.close()

@@ -10,6 +10,7 @@ from sparkfleet.links.checks import (
     inventory_expectations,
     machines,
     nccl_variables,
+    overruled_values,
     ports,
     rail_selection,
     rdma,
@@ -28,7 +29,11 @@ CHECKS: Mapping[str, tuple[Check, ...]] = {
     "RDMA is ready on every rail": rdma.CHECKS,
     "hosts are what the inventory says": inventory_expectations.CHECKS,
     "firmware, kernel and driver are equal and not known to be bad": machines.CHECKS,
-    "variables name what this host has": (*nccl_variables.CHECKS, *socket_variables.CHECKS),
+    "variables name what this host has": (
+        *nccl_variables.CHECKS,
+        *socket_variables.CHECKS,
+        *overruled_values.CHECKS,
+    ),
     "a ring is cabled, ordered and set up as one": ring.CHECKS,
 }
 

@@ -8,7 +8,7 @@ from sparkfleet import links
 from sparkfleet.links.reachability.plan import FREE_PORT, PORTS, ReachReport
 from tests.gb10 import Cluster, pair
 
-GOOD = {"sent": 50, "received": 50, "why": ""}
+GOOD = {"sent": 50, "received": 50, "last": 50, "complete": True, "why": ""}
 
 
 def _roles(cluster: Cluster) -> Any:

@@ -8,6 +8,8 @@ from sparkfleet.model import Severity
 from tests.gb10 import P2F1, Cluster, pair
 from tests.measured import busbw
 
+LOCAL_ERROR = "ping: local error: message too long, mtu=1500"
+
 
 def _mixed() -> Cluster:
     head, peer = pair()
@@ -45,8 +47,8 @@ def test_the_ping_carries_mtu_less_28_on_every_rail_in_both_directions() -> None
 def test_a_black_hole_for_large_packets_is_an_error() -> None:
     cluster = Cluster(*pair())
     roles = links.plan_reachability(cluster.fabric, cluster.hosts)
-    lost = {"sent": 3, "received": 0, "why": "ping: local error: message too long, mtu=1500"}
-    fine_ping = {"sent": 5, "received": 5, "why": ""}
+    fine_ping = {"sent": 5, "received": 5, "last": 5, "complete": True, "why": ""}
+    lost = {**fine_ping, "received": 0, "last": 0, "complete": False, "why": LOCAL_ERROR}
     fine = {"connected": True, "answer": ""}
     reports = {
         name: ReachReport(

@@ -11,7 +11,7 @@ from sparkfleet.links.reachability.plan import ReachReport
 from sparkfleet.model import Severity
 from tests.gb10 import F1, Cluster, output, pair
 
-GOOD = {"sent": 50, "received": 50, "why": ""}
+GOOD = {"sent": 50, "received": 50, "last": 50, "complete": True, "why": ""}
 
 
 def _slow(speed: str, **variables: Any) -> Cluster:

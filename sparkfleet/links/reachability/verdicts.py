@@ -226,13 +226,24 @@ def _report_unproven_ping(ping: Ping, small: Mapping[str, Any]) -> Verdict:
 
 
 def count_lost_packets(answer: Mapping[str, Any]) -> int:
-    """Return how many packets did not come back, less the one that may be under way at the end.
+    """Return how many packets did not come back, less one: the last one may be under way.
 
-    `ping` with a count and a deadline sends until it has that many answers, or the time is over.
+    The answer to the very first one can get lost on a healthy host too, even over loopback.
+    """
+    return max(0, _count_missing_packets(answer) - 1)
+
+
+def _count_missing_packets(answer: Mapping[str, Any]) -> int:
+    """Return how many packets did not come back, less those that are under way.
+
+    `ping` with a count and a deadline sends until it has that many answers, or the time is over. In
+    the first case what it sent after the last one that was answered is under way: more than one
+    where a busy host answers late.
     """
     if answer["sent"] is None:
         return 0
-    return max(0, int(answer["sent"]) - int(answer["received"]) - 1)
+    end = answer["last"] if answer["complete"] else answer["sent"]
+    return int(end) - int(answer["received"])
 
 
 def _report_black_hole(ping: Ping, answer: Mapping[str, Any]) -> Verdict:
@@ -255,7 +266,7 @@ def _report_lossy(ping: Ping, answer: Mapping[str, Any]) -> Verdict:
         ping.rail.host,
         f"{ping.rail.name} {ping.rail.ip}",
         expected=f"no packet lost on the way to {ping.to.host} at {ping.to.ip}",
-        seen=f"{answer['sent'] - answer['received']} of {answer['sent']} lost",
+        seen=f"{_count_missing_packets(answer)} of {answer['sent']} lost",
         source=f"ping -M do -s {ping.size}",
         fix="reseat the cable at both ends; behind a switch look at its port counters",
     )

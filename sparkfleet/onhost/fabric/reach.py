@@ -128,23 +128,28 @@ def try_connection(call: dict[str, Any], netdev: str) -> dict[str, Any]:
 def ping_peer(ping: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Send a few small packets, which also fill the ARP table, then `count` of `size` bytes."""
     bounded = ("-A", "-w", str(PING_DEADLINE))  # -A: the next one as soon as one is answered
-    few = (*bounded, "-c", str(SMALL_PINGS))
     source = ping["netdev"] if ping["pin"] else ping["own"]
-    small = run_ping(source, ping["address"], *few)
+    small = run_ping(source, ping["address"], *bounded, count=SMALL_PINGS)
     if ping["pin"] and not small["received"]:  # as with calls
         source = ping["own"]
-        small = run_ping(source, ping["address"], *few)
-    whole = (*bounded, "-M", "do", "-s", str(ping["size"]), "-c", str(ping["count"]))
-    return {"small": small, "large": run_ping(source, ping["address"], *whole)}
+        small = run_ping(source, ping["address"], *bounded, count=SMALL_PINGS)
+    whole = (*bounded, "-M", "do", "-s", str(ping["size"]))
+    large = run_ping(source, ping["address"], *whole, count=ping["count"])
+    return {"small": small, "large": large}
 
 
-def run_ping(source: str, address: str, *options: str) -> dict[str, Any]:
-    """Run ping from a netdev or an own address; what was sent is None where it could not run."""
+def run_ping(source: str, address: str, *options: str, count: int) -> dict[str, Any]:
+    """Run ping from a netdev or an own address; what was sent is None where it could not run.
+
+    `last` is the highest sequence number that was answered. With a deadline, ping ends when `count`
+    packets were answered (`complete`): those that it sent after `last` are still under way.
+    """
     path = shutil.which("ping")
     if path is None:
-        return {"sent": None, "received": 0, "why": "no such program"}
+        why = "no such program"
+        return {"sent": None, "received": 0, "last": 0, "complete": False, "why": why}
     done = subprocess.run(
-        (path, "-n", "-q", "-I", source, *options, address),
+        (path, "-n", "-I", source, *options, "-c", str(count), address),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         env=dict(os.environ, LC_ALL="C"),
@@ -153,9 +158,12 @@ def run_ping(source: str, address: str, *options: str) -> dict[str, Any]:
     output = done.stdout.decode("ascii", "replace")
     sent = re.search(r"(\d+) packets transmitted, (\d+) (?:packets )?received", output)
     errors = done.stderr.decode("ascii", "replace").strip().splitlines()
+    received = int(sent[2]) if sent else 0
     return {
         "sent": int(sent[1]) if sent else None,
-        "received": int(sent[2]) if sent else 0,
+        "received": received,
+        "complete": received >= count,
+        "last": max(map(int, re.findall(r"icmp_seq=(\d+) ttl=", output)), default=0),
         "why": errors[-1] if errors else "",
     }
 
@@ -186,7 +194,7 @@ def read_neighbours() -> list[list[str]]:
 
 def list_wire_addresses(netdev: str) -> list[str]:
     """Return the MAC addresses that answer a ping to all IPv6 nodes on the wire of `netdev`."""
-    run_ping(netdev, f"ff02::1%{netdev}", "-6", "-c", "2", "-w", "1")
+    run_ping(netdev, f"ff02::1%{netdev}", "-6", "-w", "1", count=2)
     argv = ("ip", "-6", "-json", "neigh", "show", "dev", netdev)
     with contextlib.suppress(OSError, ValueError):
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=False)

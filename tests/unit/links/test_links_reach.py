@@ -20,7 +20,16 @@ from sparkfleet.remote.pool import ConnectionPool
 from tests.gb10 import F1, P2F1, Cluster, pair, ring, switch
 
 NONCE = "n"
-GOOD = {"sent": 50, "received": 50, "why": ""}
+
+
+def _ping(sent: int | None, received: int, last: int | None = None, *, why: str = "") -> Any:
+    """Return an answer of ping, which wanted 50 packets; `last` is its last one if not said."""
+    last = (sent or 0) if last is None else last
+    full = received >= 50
+    return {"sent": sent, "received": received, "last": last, "complete": full, "why": why}
+
+
+GOOD = _ping(50, 50)
 GOOD_PING = {"small": GOOD, "large": GOOD}
 
 
@@ -149,7 +158,7 @@ def _with_ping(roles: Mapping[str, ReachRole], small: Any, large: Any) -> list[V
 def test_small_packets_that_pass_and_large_ones_that_do_not_are_a_black_hole(
     roles: Mapping[str, ReachRole],
 ) -> None:
-    (verdict,) = _with_ping(roles, GOOD, {"sent": 4, "received": 0, "why": ""})
+    (verdict,) = _with_ping(roles, GOOD, _ping(4, 0, 0))
     assert (verdict.check, verdict.host) == ("link.mtu_path", "spark-2")
     assert verdict.subject == f"{P2F1} 192.168.101.2"
     assert verdict.seen == "no packet came back"
@@ -157,24 +166,36 @@ def test_small_packets_that_pass_and_large_ones_that_do_not_are_a_black_hole(
 
 
 def test_lost_packets_are_counted(roles: Mapping[str, ReachRole]) -> None:
-    (verdict,) = _with_ping(roles, GOOD, {"sent": 88, "received": 50, "why": ""})
+    (verdict,) = _with_ping(roles, GOOD, _ping(88, 50))
     assert (verdict.check, verdict.host, verdict.seen) == ("link.loss", "spark-2", "38 of 88 lost")
     assert verdict.refuses
 
 
 @pytest.mark.parametrize(
-    ("sent", "received", "missing"),
-    [(50, 50, 0), (51, 50, 0), (53, 50, 2), (15, 15, 0), (15, 13, 1), (None, 0, 0)],
+    ("sent", "received", "last", "missing"),
+    [
+        (50, 50, 50, 0),
+        (51, 50, 50, 0),
+        (53, 50, 50, 0),  # a busy host answers late, and ping has sent more by then
+        (53, 50, 52, 1),
+        (15, 15, 15, 0),
+        (15, 14, 14, 0),
+        (15, 13, 15, 1),
+        (15, 9, 9, 5),  # the link went down: nothing came back until the deadline
+        (None, 0, 0, 0),
+    ],
 )
-def test_a_packet_under_way_is_not_lost(sent: int | None, received: int, missing: int) -> None:
-    assert count_lost_packets({"sent": sent, "received": received}) == missing
+def test_a_packet_under_way_is_not_lost(
+    sent: int | None, received: int, last: int, missing: int
+) -> None:
+    assert count_lost_packets(_ping(sent, received, last)) == missing
 
 
 @pytest.mark.parametrize(
     ("small", "fix"),
     [
-        ({"sent": None, "received": 0, "why": "no such program"}, "iputils-ping"),
-        ({"sent": 5, "received": 0, "why": ""}, "a firewall drops ICMP"),
+        (_ping(None, 0, why="no such program"), "iputils-ping"),
+        (_ping(5, 0, 0), "a firewall drops ICMP"),
     ],
 )
 def test_without_an_answer_to_ping_the_mtu_is_said_to_be_unproven(
@@ -190,7 +211,7 @@ def test_calls_that_fail_on_a_way_that_loses_packets_blame_no_firewall(
 ) -> None:
     silent = {"connected": False, "why": "timed out"}
     reports = _changed(roles, {("192.168.100.2", 6379): silent})
-    some = {"small": GOOD, "large": {"sent": 20, "received": 9, "why": ""}}
+    some = {"small": GOOD, "large": _ping(20, 9)}
     reports["spark-1"] = replace(reports["spark-1"], pings=(some, GOOD_PING))
     assert [x.check for x in _bad(links.judge_reach(roles, reports))] == ["link.loss"]
 

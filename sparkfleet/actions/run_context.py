@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -41,6 +41,8 @@ class RunOptions:
     lock_wait: float = 0.0  # s
     command: str = ""  # as typed, for the lock's record of its holder
     orphans: bool = False  # also stop labelled processes of clusters that the inventory lacks
+    # asks whether the size of what is serving may change; None: the run cannot change it
+    confirm_resize: Callable[[str], bool] | None = None
     sudo_password: str = field(default="", repr=False)  # as typed for --ask-become-pass
 
     @property

@@ -77,7 +77,8 @@ def resolve_context(
     if works_on_cluster:
         chosen = choose_cluster(inventory, name=options.cluster, limit=options.limit)
         recipe = _load_chosen_recipe(options, chosen.head, needed=needs_recipe)
-        chosen = _trim_cluster(chosen, options, recipe)
+        sized = needs_recipe and options.offers_size
+        chosen = _trim_cluster(chosen, options, recipe, sized=sized)
     else:
         chosen = _choose_any_cluster(inventory, options)
         recipe = load_recipe(options.recipe) if options.recipe else NO_RECIPE
@@ -119,9 +120,10 @@ def _choose_any_cluster(inventory: Inventory, options: Options) -> Cluster:
     return choose_cluster(inventory, name=options.cluster)
 
 
-def _trim_cluster(cluster: Cluster, options: Options, recipe: Recipe) -> Cluster:
+def _trim_cluster(cluster: Cluster, options: Options, recipe: Recipe, *, sized: bool) -> Cluster:
+    """Return the hosts that the size needs; `sized`: without a size, those the recipe can use."""
     if options.whole_cluster:
-        return cluster
+        return _trim_to_recipe(cluster, recipe) if sized else cluster
     check_tp(options.tp, recipe, pp=options.pp)
     nodes = options.nodes
     if nodes > len(cluster.hosts):
@@ -131,6 +133,23 @@ def _trim_cluster(cluster: Cluster, options: Options, recipe: Recipe) -> Cluster
             hint="add hosts to the group `sparks`, or ask for less: --tp, --pp, --solo",
         )
     return replace(cluster, hosts=cluster.hosts[:nodes])
+
+
+def _trim_to_recipe(cluster: Cluster, recipe: Recipe) -> Cluster:
+    """Return the first hosts of the cluster: the largest power of two that the recipe allows.
+
+    Attention heads of models divide by powers of two; --tp N takes any other size.
+    """
+    most = min(len(cluster.hosts), recipe.tp_max or len(cluster.hosts))
+    size = 1 << (most.bit_length() - 1)
+    if recipe.tp_min and size < recipe.tp_min <= most:
+        size = recipe.tp_min
+    return replace(cluster, hosts=cluster.hosts[:size])
+
+
+def get_tp(options: Options, context: CommandContext) -> int:
+    """Return the tensor-parallel size: the one asked for, else every host that was chosen."""
+    return len(context.cluster.hosts) if options.whole_cluster else options.tp
 
 
 def print_run_started(options: Options, context: CommandContext) -> None:

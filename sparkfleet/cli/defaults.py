@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import configparser
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +16,11 @@ from sparkfleet.yaml import positions, source
 OWN_CONFIG = "sparkfleet.yaml"
 CONFIG_FILES = (OWN_CONFIG, "invoke.yaml")
 OWN_INVENTORY = Path("inventories/local.yml")
+LAB = "lab"  # the running lab, as the value of --inventory
+_LAB_HINT = {
+    True: "for the running lab: --inventory lab",
+    False: "without a Spark: {task:lab.up}, then --inventory lab",
+}
 LAB_EXAMPLE = PACKAGE.parent / "inventories" / "lab.yml"
 
 
@@ -28,17 +34,26 @@ def find_inventory_files(given: Sequence[str]) -> list[str]:
         return [_substitute_lab_inventory(path) for path in chosen]
     if OWN_INVENTORY.exists():
         return [str(OWN_INVENTORY)]
-    if LAB_INVENTORY.exists():
-        return [str(LAB_INVENTORY)]
     pair, solo = (
         format_path(find_data_file("inventories", name) or name)
         for name in ("pair.yml", "solo.yml")
     )
     raise UsageError(
-        "no inventory: none was named and no lab is up",
+        "no inventory: none was named" + _mention_ansible_config(),
         hint=f"write {OWN_INVENTORY} (copy {pair} or {solo} and put your addresses in), "
-        "name one with --inventory FILE, or start the lab: {task:lab.up}",
+        f"or name one with --inventory FILE; {_LAB_HINT[LAB_INVENTORY.exists()]}",
     )
+
+
+def _mention_ansible_config() -> str:
+    """Return the inventory that ansible.cfg names, which is not read; else ""."""
+    config = configparser.ConfigParser(interpolation=None, strict=False)
+    try:
+        config.read("ansible.cfg", encoding="utf-8")
+    except (configparser.Error, UnicodeDecodeError, OSError):
+        return ""
+    named = config.get("defaults", "inventory", fallback="")
+    return f"; ansible.cfg names {named}, and is not read: --inventory {named}" if named else ""
 
 
 def _from_environment() -> list[str]:
@@ -75,19 +90,18 @@ def _check_config(tree: positions.Node) -> None:
 
 def _check_exists(path: str, *, by: str) -> str:
     """Return `path`, a file or a list of hosts; raises UsageError where it is neither."""
-    if "," in path or os.path.lexists(path):
+    if path == LAB or "," in path or os.path.lexists(path):
         return path
     raise UsageError(f"inventory {path} not found", hint=f"{by} names it")
 
 
 def _substitute_lab_inventory(path: str) -> str:
-    """Return the running lab's inventory for the shipped ``inventories/lab.yml``.
+    """Return the running lab's inventory for ``lab`` and the shipped ``inventories/lab.yml``.
 
     The shipped file is an example of the one that `lab.up` writes with the real addresses and keys.
     """
-    if Path(path).name != "lab.yml" or not Path(path).exists():
-        return path
-    if Path(path).resolve() != LAB_EXAMPLE.resolve():
+    is_word = path == LAB and not Path(path).exists()
+    if not is_word and Path(path).resolve() != LAB_EXAMPLE.resolve():
         return path
     if not LAB_INVENTORY.exists():
         raise UsageError("the lab is not up", hint="start it, as root: {task:lab.up} --hosts 2")

@@ -40,7 +40,7 @@ class EngineOptions(Options):
 def up(options: UpOptions) -> int:
     """Boot simulated Sparks: own network, host name, files and sshd each; needs root.
 
-    Writes an inventory that the other tasks take when none is named. Does nothing if they run.
+    Writes an inventory that the other tasks take with --inventory lab. Does nothing if they run.
     """
     from sparkfleet.lab import fleet  # noqa: PLC0415 - not for --list
 

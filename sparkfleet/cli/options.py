@@ -17,7 +17,7 @@ from sparkfleet.playbook.selection import Selection
 from sparkfleet.remote.pool import DEFAULT_FORKS
 from sparkfleet.values import convert_choice, convert_duration, convert_integer
 from sparkfleet.variables import VARIABLES
-from sparkfleet.yaml import positions
+from sparkfleet.yaml import positions, source
 
 OUTPUTS = ("text", "json")
 MOST = 1_000_000  # of anything that is counted
@@ -125,16 +125,42 @@ def parse_duration(name: str, text: str, *, least: float = 0.0) -> float:
 
 
 def parse_variables(items: Iterable[str]) -> dict[str, Any]:
-    """Return ``--set`` options as variables, their values read as YAML; raises UsageError."""
-    variables = {}
+    """Return ``--set`` options as variables, their values read as YAML; raises UsageError.
+
+    As in Ansible, an item is NAME=VALUE, ``@FILE`` or a mapping in YAML or JSON.
+    """
+    variables: dict[str, Any] = {}
     for item in items:
+        if item.startswith(("@", "{")):
+            variables |= _parse_mapping(item)
+            continue
         name, equals, value = item.partition("=")
         if not equals or not name.isidentifier():
             raise UsageError(
-                f"invalid --set {item!r}: expected NAME=VALUE", hint="type: --set vllm_port=8001"
+                f"invalid --set {item!r}: expected NAME=VALUE",
+                hint="type: --set vllm_port=8001, --set @FILE or --set '{vllm_port: 8001}'",
             )
         variables[name] = positions.load_yaml(value, file=f"--set {name}", error=UsageError).data
     return variables
+
+
+def _parse_mapping(item: str) -> dict[str, Any]:
+    """Return the variables of ``@FILE`` or of a mapping."""
+    if item.startswith("@"):
+        file = str(Path(item[1:]).expanduser())
+        tree = positions.parse_yaml(
+            source.read_source_file(file, error=UsageError), error=UsageError
+        )
+    else:
+        tree = positions.load_yaml(item, file="--set", error=UsageError)
+    data = tree.data
+    if not isinstance(data, dict) or not all(str(name).isidentifier() for name in data):
+        raise UsageError(
+            f"invalid --set {item!r}: expected a mapping of names to values",
+            where=tree.where,
+            hint="type: --set @vars.yml, or --set '{vllm_port: 8001}'",
+        )
+    return data
 
 
 def _parse_executor(name: str, text: str) -> str:
@@ -178,12 +204,13 @@ class Options:
     """The options of one task; those that it does not offer keep their defaults.
 
     `given` are the fields that were typed. With `whole_cluster` every host of the cluster counts,
-    not only those that tp x pp needs.
+    not only those that tp x pp needs. `offers_size` says whether the task has --tp.
     """
 
     task: str
     given: frozenset[str] = frozenset()
     whole_cluster: bool = False
+    offers_size: bool = field(default=False, compare=False)
     inventory: tuple[str, ...] = repeated(
         "inventory file or folder; may be given more than once",
         lambda _name, paths: tuple(paths),
@@ -191,13 +218,17 @@ class Options:
     )
     recipe: str | None = option("what to serve: a name from recipes.list, or a file")
     tp: int = option(
-        "tensor-parallel size: how many Sparks share each layer", number(most=MOST_RANKS), default=1
+        "tensor-parallel size: how many Sparks share each layer; without a size, "
+        "every Spark that the recipe can use",
+        number(most=MOST_RANKS),
+        default=1,
     )
     pp: int = option(
         "pipeline-parallel size; the group has tp x pp Sparks", number(most=MOST_RANKS), default=1
     )
     executor: str | None = option("ray, mp or auto: what joins several hosts", _parse_executor)
     solo: bool = flag("one Spark: no fabric, no Ray")
+    yes: bool = flag("also when the size of what is serving would change; asked for on a terminal")
     cluster: str | None = option("which one, where the inventory names several in `clusters`")
     limit: str | None = repeated(
         "only these hosts, as an Ansible pattern: spark-01, sparks[0:1], all:!spark-03",
@@ -208,7 +239,8 @@ class Options:
     check: bool = flag("show what would change, and change nothing", letter="C")
     diff: bool = flag("show the difference of every rendered file", letter="D")
     variables: Mapping[str, Any] = repeated(
-        "set a variable for all hosts: --set vllm_port=8001; may be given more than once",
+        "set a variable for all hosts: --set vllm_port=8001, or variables: --set @FILE; may be "
+        "given more than once",
         lambda _name, items: parse_variables(items),
         default=EMPTY,
         name="set",
@@ -280,6 +312,7 @@ CLUSTER: Group = (*INVENTORY, "cluster")
 HOSTS: Group = (*CLUSTER, "limit")
 RECIPE: Group = ("recipe",)
 SIZE: Group = ("tp", "pp", "solo")
+CONFIRM: Group = ("yes",)
 EXECUTOR: Group = ("executor",)
 FORKS: Group = ("forks",)
 LOCK: Group = ("lock_wait",)
@@ -336,6 +369,7 @@ def parse_options(
         task=task,
         given=frozenset(values),
         whole_cluster=whole_cluster and not sized,
+        offers_size="tp" in typed,
         **values,
     )
 

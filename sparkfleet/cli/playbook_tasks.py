@@ -8,6 +8,7 @@ from sparkfleet.cli.command import command
 from sparkfleet.cli.options import (
     BECOME,
     CHECK,
+    CONFIRM,
     DEGRADED,
     DIFF,
     LISTING,
@@ -41,7 +42,7 @@ class ActionsOptions(Options):
 
 @command(
     "playbook.run",
-    *(RUN, TAGS, LISTING, CHECK, DIFF, BECOME, SIZE, RECIPE, LOCK, DEGRADED),
+    *(RUN, TAGS, LISTING, CHECK, DIFF, BECOME, SIZE, CONFIRM, RECIPE, LOCK, DEGRADED),
     whole_cluster=True,
 )
 def run(options: PlaybookOptions) -> int:

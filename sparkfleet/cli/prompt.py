@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
+import sys
 
 from sparkfleet.errors import UsageError
 
@@ -27,3 +28,13 @@ def prompt_sudo_password() -> str:
     if not password:
         raise UsageError("no password was typed", hint="leave out --ask-become-pass")
     return password
+
+
+def confirm(question: str) -> bool:
+    """Return whether the answer on the terminal is yes; False where there is no terminal."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return False
+    try:
+        return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:
+        return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from sparkfleet.cli.context import (
     CommandContext,
     build_run_started,
     check_tp,
+    get_tp,
     open_pool,
     resolve_context,
 )
@@ -27,6 +28,7 @@ from sparkfleet.errors import PlaybookError, SparkfleetError
 from sparkfleet.playbook.assignment import (
     assign_hosts,
     find_become_hosts,
+    replaces_deployment,
     starts_deployment,
     uses_cluster,
 )
@@ -60,6 +62,8 @@ def run_playbook(name: str, options: Options, *, orphans: bool = False) -> int:
         run_options = replace(_build_run_options(options, context), orphans=orphans)
         if options.ask_become_pass:
             run_options = replace(run_options, sudo_password=prompt.prompt_sudo_password())
+        if replaces_deployment([assignment.play for assignment in assigned]):
+            run_options = replace(run_options, confirm_resize=_build_confirmation(options))
         return _execute_run(assigned, context, run_options, reporter, options=options)
     except SparkfleetError as error:
         reporter.handle(_build_run_stopped(error))
@@ -74,7 +78,7 @@ def _prepare_run(path: Path, options: Options) -> tuple[CommandContext, tuple[As
     works = uses_cluster(plays)
     begins = starts_deployment(plays)
     context = resolve_context(options, works_on_cluster=works, needs_recipe=begins)
-    if begins:
+    if begins and options.offers_size:
         run_options = _build_run_options(options, context)
         check_tp(run_options.tp, context.recipe, pp=run_options.pp)
     assigned = assign_hosts(
@@ -88,6 +92,15 @@ def _prepare_run(path: Path, options: Options) -> tuple[CommandContext, tuple[As
     check_ssh_options(host for assignment in assigned for host in assignment.hosts)
     check_sudo_passwords(find_become_hosts(assigned))
     return context, assigned
+
+
+def _build_confirmation(options: Options) -> Callable[[str], bool]:
+    """Return what asks whether the size of a serving deployment may change."""
+    if options.yes or options.check:
+        return lambda _: True
+    if options.json:
+        return lambda _: False
+    return prompt.confirm
 
 
 def _build_run_stopped(error: SparkfleetError) -> RunStopped:
@@ -199,7 +212,7 @@ def _record_unreachable(run: RunContext, ended: RunResult) -> None:
 
 def _build_run_options(options: Options, context: CommandContext) -> RunOptions:
     return RunOptions(
-        tp=len(context.cluster.hosts) if options.whole_cluster else options.tp,
+        tp=get_tp(options, context),
         pp=options.pp,
         check=options.check,
         allow_degraded=options.allow_degraded,

@@ -27,6 +27,12 @@ def starts_deployment(plays: Sequence[Play]) -> bool:
     return any(task.action in STARTING for task in tasks)
 
 
+def replaces_deployment(plays: Sequence[Play]) -> bool:
+    """Return whether any task stops what is serving for another deployment."""
+    tasks = (task for play in plays for task in every_task(play.tasks))
+    return any(task.action == "replace_deployment" for task in tasks)
+
+
 def find_become_hosts(plays: Sequence[AssignedPlay]) -> tuple[Host, ...]:
     """Return the hosts on which a task needs sudo, as far as is known before the run."""
     needy = {

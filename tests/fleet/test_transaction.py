@@ -355,12 +355,15 @@ def test_solo_ends_the_ranks_of_the_hosts_it_leaves_and_they_come_back_with_it(
 ) -> None:
     assert run(*UP).code == 0
     engine.misbehave("spark-01", "serve", at="start", exit=1, only="second")
-    done = run("cluster.up", "--solo", *SECOND)
+    refused = run("cluster.up", "--solo", *SECOND)
+    assert "not confirmed: a deployment is serving on 2 Sparks" in refused.output
+    assert refused.code == 2
+    done = run("cluster.up", "--solo", "--yes", *SECOND)
     assert done.code == 2, done.output
     assert "previous deployment is serving again" in done.output, done.output
     assert serves(lab)
     assert processes("spark-02") != {}
-    done = run("cluster.up", "--solo")
+    done = run("cluster.up", "--solo", "--yes")
     assert done.code == 0, done.output
     assert processes("spark-02") == {}
     assert on_host("spark-02", "state.json") is None

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from sparkfleet.actions.action import Action, NoArgs, Plan, Planned
+from sparkfleet.actions.run.resize import confirm_resize
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.actions.run_state import RunState
 from sparkfleet.facts import HostFacts, gather_facts
@@ -15,6 +16,7 @@ from sparkfleet.launch.host.survey import Survey, survey_host
 from sparkfleet.links import receipt
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.connection import Connection
+from sparkfleet.report.events import Note
 
 USER = "ansible_user_id"  # Ansible's name for the login user
 PORTS = (
@@ -46,7 +48,9 @@ class GatherFacts(Action[NoArgs]):
         """Provide the facts, and each host's login user as a variable."""
         facts = {name: pair[0] for name, pair in inspected.items()}
         surveys = {name: pair[1] for name, pair in inspected.items()}
+        change = confirm_resize(run, surveys)
         return Planned(
+            notes=(Note(text=change, level="warning"),) if change else (),
             plans={
                 name: Plan(variables={USER: host_facts.system.user})
                 for name, host_facts in facts.items()

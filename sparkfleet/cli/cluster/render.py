@@ -8,7 +8,7 @@ from sparkfleet.actions.run_context import RunContext, RunOptions
 from sparkfleet.actions.run_state import LaunchState
 from sparkfleet.cli.cluster.options import RenderOptions
 from sparkfleet.cli.cluster.output_folder import check_output_folder, write_output_files
-from sparkfleet.cli.context import ClusterSession, open_cluster
+from sparkfleet.cli.context import ClusterSession, get_tp, open_cluster
 from sparkfleet.cli.views.screen import print_lines
 from sparkfleet.door import command_name
 from sparkfleet.errors import CommandError, HostError, Interrupted, UnreachableError, UsageError
@@ -43,7 +43,7 @@ def _render_deployment(session: ClusterSession, options: RenderOptions) -> Launc
         inventory=context.inventory,
         cluster=context.cluster,
         recipe=context.recipe,
-        options=RunOptions(tp=options.tp, pp=options.pp, check=True),
+        options=RunOptions(tp=get_tp(options, context), pp=options.pp, check=True),
         given=options.set_variables,
         pool=session.pool,
         reporter=failures,

@@ -17,6 +17,7 @@ from sparkfleet.cli.options import (
     BECOME,
     CHECK,
     CLUSTER,
+    CONFIRM,
     DEGRADED,
     DIFF,
     EXECUTOR,
@@ -30,16 +31,19 @@ from sparkfleet.cli.options import (
     Options,
 )
 
-START = (RUN, SIZE, EXECUTOR, CHECK, DIFF, LOCK, BECOME, DEGRADED)
+START = (RUN, SIZE, CONFIRM, EXECUTOR, CHECK, DIFF, LOCK, BECOME, DEGRADED)
 
 
-@command("cluster.up", *START, RECIPE)
+@command("cluster.up", *START, RECIPE, whole_cluster=True)
 def up(options: Options) -> int:
     """Bring the cluster up: from reachable Sparks to an endpoint that answered a smoke prompt.
 
     Checks hosts and links, stages the weights, starts Ray and vLLM, waits for every rank and asks
     a question with a known answer. A second run changes nothing. It is playbooks/cluster-up.yml.
+    Without --tp, --pp or --solo it uses every Spark of the cluster that the recipe can use. A
+    change of the size of what is serving is asked for on a terminal; without one it needs --yes.
 
+      {task:cluster.up}                          every Spark of the cluster that the recipe can use
       {task:cluster.up} --tp 2                   two Sparks, one model
       {task:cluster.up} --tp 2 --executor mp     the same, joined by vLLM itself instead of Ray
       {task:cluster.up} --tp 2 --pp 2            four Sparks: halves of the layers, halves of each
@@ -51,7 +55,7 @@ def up(options: Options) -> int:
     return run_playbook("cluster-up", options)
 
 
-@command("cluster.render", HOSTS, SIZE, EXECUTOR, RECIPE, FORKS)
+@command("cluster.render", HOSTS, SIZE, EXECUTOR, RECIPE, FORKS, whole_cluster=True)
 def render(options: RenderOptions) -> int:
     """Write every file that would run on every host into a folder, for reading or by hand.
 

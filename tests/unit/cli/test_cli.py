@@ -382,7 +382,9 @@ def test_the_inventory_is_the_first_that_is_named(
         defaults.find_inventory_files([])
     assert "write inventories/local.yml" in str(caught.value)
     (tmp_path / "lab-inventory.yml").write_text(MINIMAL)
-    assert defaults.find_inventory_files([]) == [str(tmp_path / "lab-inventory.yml")]
+    with pytest.raises(UsageError, match="for the running lab: --inventory lab"):
+        defaults.find_inventory_files([])
+    assert defaults.find_inventory_files(["lab"]) == [str(tmp_path / "lab-inventory.yml")]
     (tmp_path / "inventories").mkdir()
     (tmp_path / "inventories" / "local.yml").write_text(MINIMAL)
     assert defaults.find_inventory_files([]) == ["inventories/local.yml"]
@@ -442,6 +444,16 @@ def test_files_are_not_joined_by_commas(call: Call, tmp_path: Path) -> None:
         "a.yml is a file, and commas join hosts\n  name each by its own --inventory" in done.stderr
     )
     assert done.returncode == 5
+
+
+def test_the_inventory_of_ansible_cfg_is_named_in_the_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SPARKFLEET_INVENTORY", raising=False)
+    (tmp_path / "ansible.cfg").write_text("[defaults]\ninventory = hosts/all.ini\n")
+    with pytest.raises(UsageError, match=r"ansible.cfg names hosts/all.ini, .*--inventory"):
+        defaults.find_inventory_files([])
 
 
 def test_the_example_to_copy_is_where_it_is_said_to_be(

@@ -29,12 +29,12 @@ OFFERED = {
     "cluster.status": "cluster inventory* limit* output set* watch!",
     "cluster.switch": (
         "RECIPE allow-degraded ask-become-pass! check! cluster diff! executor forks "
-        "inventory* junit limit* lock-wait output pp set* solo! tp verbose!"
+        "inventory* junit limit* lock-wait output pp set* solo! tp verbose! yes!"
     ),
     "cluster.unlock": "cluster force! inventory* set*",
     "cluster.up": (
         "allow-degraded ask-become-pass! check! cluster diff! executor forks "
-        "inventory* junit limit* lock-wait output pp recipe set* solo! tp verbose!"
+        "inventory* junit limit* lock-wait output pp recipe set* solo! tp verbose! yes!"
     ),
     "doctor": "log output",
     "hosts.check": "cluster forks host* inventory* limit* output recipe set*",
@@ -62,7 +62,7 @@ OFFERED = {
     "playbook.run": (
         "FILE allow-degraded ask-become-pass! check! cluster diff! forks inventory* "
         "junit limit* list-hosts! list-tasks! lock-wait output pp recipe set* skip-tags* "
-        "solo! start-at tags* tp verbose!"
+        "solo! start-at tags* tp verbose! yes!"
     ),
     "recipes.fit": (
         "RECIPE cluster context folder hub! inventory* limit* max-model-len max-num-seqs "

@@ -6,6 +6,9 @@ An `id` names the failure. Its `source` is a public report of it, as ``owner/rep
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from sparkfleet.doctor.signatures import (
     executor,
     fabric,
@@ -19,16 +22,19 @@ from sparkfleet.doctor.signatures import (
 )
 from sparkfleet.doctor.signatures.row import Clues, FailureRole, Signature
 
-SIGNATURES: tuple[Signature, ...] = (
-    *fabric.ROWS,
-    *verbs.ROWS,
-    *executor.ROWS,
-    *memory.ROWS,
-    *model.ROWS,
-    *options.ROWS,
-    *toolchain.ROWS,
-    *weights.ROWS,
-    *host.ROWS,
+CHAPTERS: Mapping[str, tuple[Signature, ...]] = MappingProxyType(
+    {
+        "The fabric": fabric.ROWS,
+        "NCCL and RDMA": verbs.ROWS,
+        "Ray, the mp executor and the engine's processes": executor.ROWS,
+        "Memory": memory.ROWS,
+        "Models": model.ROWS,
+        "Options": options.ROWS,
+        "Images, wheels and compilers": toolchain.ROWS,
+        "Weights": weights.ROWS,
+        "Hosts": host.ROWS,
+    }
 )
+SIGNATURES: tuple[Signature, ...] = tuple(row for rows in CHAPTERS.values() for row in rows)
 
-__all__ = ["SIGNATURES", "Clues", "FailureRole", "Signature"]
+__all__ = ["CHAPTERS", "SIGNATURES", "Clues", "FailureRole", "Signature"]

@@ -127,6 +127,7 @@ ROWS = (
         ),
         source="the kernel's own message; eugr/spark-vllm-docker#321",
         leads_to=("exit-137", "mp-worker-died", "ray-rank-died", "rank-unresponsive"),
+        recorded=False,
         sample="kernel: Out of memory: Killed process 4242 (VLLM::Worker_TP) total-vm:1kB",
         near_miss="Killed process group 4242",
     ),
@@ -169,8 +170,8 @@ ROWS = (
         ),
         cause="{free} GiB of {total} are free, less than gpu-memory-utilization asks for.",
         fix=(
-            "Lower gpu-memory-utilization in vllm_args (`{task:recipes.fit}` shows the highest "
-            f"that fits), close the desktop session, or run {_DROP}."
+            "Lower gpu-memory-utilization in vllm_args (`{task:recipes.fit} RECIPE` shows the "
+            f"highest that fits), close the desktop session, or run {_DROP}."
         ),
         source="MiaAI-Lab/GLM-5.3-Flash-EXL3-2x-DGX-Sparks#47; vllm-project/vllm#48140",
     ),

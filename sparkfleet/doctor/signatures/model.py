@@ -81,6 +81,7 @@ ROWS = (
         cause="This vLLM cannot divide this model by --pp.",
         fix="Use `--tp` instead, or an image with a newer vLLM.",
         source="vLLM's own message; vllm-project/vllm#33685",
+        recorded=False,
         sample="NotImplementedError: Pipeline parallelism is not supported for this model.",
         near_miss="Pipeline parallelism is supported for this model.",
     ),

@@ -96,6 +96,7 @@ ROWS = (
         cause="vLLM or a library was built for CUDA 13, but this environment has CUDA 12.",
         fix="Use an image with CUDA 13, or install torch and vllm from one cu130 index.",
         source="vllm-project/vllm#36099",
+        recorded=False,
         sample="ImportError: libcudart.so.13: cannot open shared object file: No such file",
         near_miss="ImportError: libfoo.so.13: cannot open shared object file: No such file",
     ),
@@ -108,6 +109,7 @@ ROWS = (
             "container toolkit on that host if Docker does not know the option."
         ),
         source="NVIDIA/nvidia-docker#400; the loader's own message",
+        recorded=False,
         sample="ImportError: libcuda.so.1: cannot open shared object file: No such file",
         near_miss="Found libcuda.so.1: /usr/lib/aarch64-linux-gnu/libcuda.so.1",
     ),
@@ -169,6 +171,7 @@ ROWS = (
         cause="An older NCCL than PyTorch needs is loaded: {symbol} is missing.",
         fix="Remove that NCCL from LD_PRELOAD and LD_LIBRARY_PATH, or use a newer one.",
         source="the loader's own message",
+        recorded=False,
         sample="ImportError: /x/libtorch_cuda.so: undefined symbol: ncclCommWindowRegister",
         near_miss="NCCL version 2.28.9, symbol ncclCommWindowRegister",
     ),
@@ -178,6 +181,7 @@ ROWS = (
         cause="A library was built for a newer system: {needed} is missing.",
         fix="Use an image that is built as a whole, instead of wheels from another system.",
         source="the loader's own message",
+        recorded=False,
         sample="ImportError: /lib/libstdc++.so.6: version `GLIBCXX_3.4.32' not found",
         near_miss="version `1.2.3' not found in the index",
     ),
@@ -187,6 +191,7 @@ ROWS = (
         cause="FlashInfer and its package flashinfer-{part} have different versions.",
         fix="Install both in the same version, or use an image that has both.",
         source="FlashInfer's own message",
+        recorded=False,
         sample=(
             "RuntimeError: flashinfer-cubin version (0.5.2) does not match flashinfer version "
             "(0.5.3)."
@@ -205,6 +210,7 @@ ROWS = (
         cause="The image lacks a compiler or headers for kernels that are compiled at the start.",
         fix="Use an image with the CUDA toolkit, gcc and Python's headers (a devel image).",
         source="gcc's, Triton's and PyTorch's own messages",
+        recorded=False,
         sample="main.c:5:10: fatal error: Python.h: No such file or directory",
         near_miss="main.c:5:10: fatal error: foo.h: No such file or directory",
     ),
@@ -263,6 +269,7 @@ ROWS = (
             "--runtime=docker` and `sudo systemctl restart docker`."
         ),
         source="Docker's own message",
+        recorded=False,
         sample=(
             'docker: Error response from daemon: could not select device driver "" with '
             "capabilities: [[gpu]]."
@@ -275,6 +282,7 @@ ROWS = (
         cause="The image has no program {word}: its entrypoint differs from what the recipe needs.",
         fix="Use the image that the recipe names; `{task:cluster.render}` shows the command.",
         source="Docker's own message",
+        recorded=False,
         sample=(
             'OCI runtime create failed: unable to start container process: exec: "vllm": '
             "executable file not found in $PATH: unknown"
@@ -290,6 +298,7 @@ ROWS = (
         cause="The registry has no such image or tag, or it requires a login.",
         fix="Correct the image of the recipe, or run `docker login` on that host.",
         source="Docker's own message",
+        recorded=False,
         sample="Error response from daemon: manifest for vllm/vllm-openai:x not found",
         near_miss="manifest for vllm/vllm-openai:x verified",
     ),
@@ -299,6 +308,7 @@ ROWS = (
         cause="{path} is mounted into the container, but does not exist on this host.",
         fix="Create it on that host, or correct the path in the inventory or recipe.",
         source="Docker's own message",
+        recorded=False,
         sample=(
             'docker: Error response from daemon: invalid mount config for type "bind": bind '
             "source path does not exist: /srv/models."
@@ -312,6 +322,7 @@ ROWS = (
         fix="Start the container with `--ipc=host` or a larger `--shm-size`; free the disk.",
         source="PyTorch's own message",
         role=FailureRole.SYMPTOM,
+        recorded=False,
         sample="ERROR: Unexpected bus error encountered in worker. Bus error (core dumped)",
         near_miss="PCIe Bus Error: severity=Corrected",
     ),

@@ -145,7 +145,10 @@ ROWS = (
         id="disk-full",
         pattern=r"[Nn]o space left on device",
         cause="The disk is full; an image copied through /tmp needs its size there.",
-        fix="Free space: `{task:weights.list}` shows models, `{task:weights.prune}` removes one.",
+        fix=(
+            "Free space: `{task:weights.list}` shows models, `{task:weights.prune} NAME` removes "
+            "one."
+        ),
         source="eugr/spark-vllm-docker#339",
         recorded=False,
     ),

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sparkfleet.doctor.catalogue import TITLE, render_catalogue
 from sparkfleet.doctor.matcher import LogFinding, find_known_failures
 from sparkfleet.doctor.reasons import ErrorLine, find_first_error
 from sparkfleet.doctor.signatures import SIGNATURES, FailureRole, Signature
@@ -280,6 +281,16 @@ def test_a_good_output_has_no_error(name: str) -> None:
     found = find_known_failures({"spark0": recorded(name)})
     assert [each.id for each in found if each.severity is Severity.ERROR] == []
     assert find_first_error(recorded(name)) is None
+
+
+def test_the_document_has_every_row_as_it_is() -> None:
+    document = (OUTPUTS.parents[1] / "docs" / "doctor.md").read_text()
+    assert document.partition(TITLE)[1:] == (TITLE, render_catalogue().removeprefix(TITLE))
+
+
+def test_the_catalogue_counts_the_rows_that_real_logs_showed() -> None:
+    seen = [row for row in SIGNATURES if row.recorded]
+    assert f"{len(SIGNATURES)} rows. For {len(seen)} of them" in render_catalogue()
 
 
 def test_ids_are_unique() -> None:

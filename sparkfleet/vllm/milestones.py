@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import TypedDict
 
 ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
-_REPEATED = re.compile(r"\s*\[repeated \d+x across cluster\].*")
+# The lookbehind lets only the first of many spaces start a match: else their number is squared.
+_REPEATED = re.compile(r"(?<!\s)\s*\[repeated \d+x across cluster\].*")
 _SOURCE = re.compile(r"\s*\((?P<source>[^()]*\b(?:pid|ip)=[^()]*)\) ?")
 _LEVELS = "DEBUG|INFO|WARNING|ERROR|CRITICAL|SUCC"
 _LEVEL = re.compile(_LEVELS)
@@ -82,11 +83,11 @@ _PHASES: tuple[tuple[Phase, re.Pattern[str]], ...] = tuple(
     (phase, re.compile(pattern))
     for phase, pattern in (
         (Phase.SERVING, r"^Application startup complete\."),
-        (Phase.LOADING, rf"oading .*: +{_PERCENT}"),
+        (Phase.LOADING, rf"oading .{{0,300}}: +{_PERCENT}"),
         (Phase.CAPTURING, rf"^Capturing .*: +{_PERCENT}"),
         (Phase.DOWNLOADING, rf"^Fetching \d+ files: +{_PERCENT}"),
         (Phase.DOWNLOADING, r"^Time spent downloading weights|ownloading bytes\b"),
-        (Phase.DOWNLOADING, r"\.(?:safetensors|bin|gguf)\S*: +\d+%\|"),
+        (Phase.DOWNLOADING, r"\.(?:safetensors|bin|gguf)\S{0,200}: +\d+%\|"),
         (Phase.IMPORTING, r"[█▀▄] +version \d|is bigger than a reserved number of"),
         (Phase.IMPORTING, r"^DP group leader: |^Launching vLLM .* headless "),
         (Phase.RESOLVING, r"^non-default args: |^Resolved architecture: |^Using max model len "),

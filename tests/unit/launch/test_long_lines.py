@@ -1,0 +1,54 @@
+"""A long line of a log costs bounded time: it is read while an engine starts, and by the doctor."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+
+from sparkfleet.doctor.matcher import find_known_failures
+from sparkfleet.doctor.signatures import SIGNATURES
+from sparkfleet.vllm.milestones import parse_milestone
+
+SIZE = 200_000  # characters
+MOST = 2.0  # s of the processor
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        " " * SIZE,
+        " " * SIZE + "[repeated ",
+        "[repeated 3x " + " " * SIZE,
+        "(" * SIZE,
+        "(pid=1) " * (SIZE // 8),
+        "Loading " * (SIZE // 8),
+        "Loading : 3% " * (SIZE // 13),
+        "Capturing : " * (SIZE // 12),
+        "Using cache directory: " * (SIZE // 23),
+        "INFO " * (SIZE // 5),
+        "rank 1 in world size " * (SIZE // 21),
+        ".bin" * (SIZE // 4),
+    ],
+    ids=lambda line: line[:24].strip() or "spaces",
+)
+def test_a_long_line_is_read_in_bounded_time(line: str) -> None:
+    began = time.process_time()
+    parse_milestone(line)
+    assert time.process_time() - began < MOST
+
+
+def _repeat_start(pattern: str) -> str:
+    """Return a line that repeats the words before a pattern's first repeat."""
+    text = re.split(r"[.\])][*+{]", re.sub(r"^\(\?[a-z]+\)", "", pattern))[0]
+    words = re.sub(r"\\(.)", r"\1", text).lstrip("^")[:60] + " "
+    return words * (SIZE // 5 // len(words))
+
+
+@pytest.mark.parametrize("signature", SIGNATURES, ids=lambda signature: signature.id)
+def test_a_signature_is_searched_in_bounded_time(signature: object) -> None:
+    log = _repeat_start(signature.pattern)  # type: ignore[attr-defined]
+    began = time.process_time()
+    find_known_failures({"host": log})
+    assert time.process_time() - began < MOST

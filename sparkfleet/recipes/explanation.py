@@ -9,7 +9,7 @@ from typing import Any
 
 from sparkfleet.errors import Where
 from sparkfleet.model import Host, Value
-from sparkfleet.recipes.glossary import OPTIONS
+from sparkfleet.recipes.glossary import ENVIRONMENT, OPTIONS
 from sparkfleet.recipes.recipe import Recipe
 from sparkfleet.templating import holds_template
 from sparkfleet.variables import VARIABLES, Kind
@@ -115,7 +115,7 @@ def _build_entry_setting(recipe: Recipe, name: str, key: str, layers: list[Value
         value=value,
         where=where,
         over=tuple(over),
-        meaning=OPTIONS.get(key, "") if name == "vllm_args" else "",
+        meaning=(OPTIONS if name == "vllm_args" else ENVIRONMENT).get(key, ""),
         why=recipe.why.get(key, "") if holders[0] is recipe_value else "",
     )
 

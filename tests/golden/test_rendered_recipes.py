@@ -52,9 +52,11 @@ ROWS = [(name, size) for name in NAMES for size in _sizes(load_recipe(name))]
 @pytest.fixture
 def mods(tmp_path: Path) -> Path:
     """Return a folder with placeholders for the community's mods."""
-    for name in ("fix-gemma4-reasoning", "fix-gemma4-tool-parser"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "run.sh").write_text("#!/bin/sh\n")
+    for recipe in map(load_recipe, NAMES):
+        for path in recipe.vars["engine_mods"].data if "engine_mods" in recipe.vars else ():
+            folder = tmp_path / Path(path).name
+            folder.mkdir(exist_ok=True)
+            (folder / "run.sh").write_text("#!/bin/sh\n")
     return tmp_path
 
 

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from sparkfleet.model import Severity
+from sparkfleet.recipes.rules.models import is_model
 from sparkfleet.recipes.rules.rule import Rule, RuleFinding
 from sparkfleet.recipes.rules.subject import RuleContext
 from sparkfleet.vllm.releases import parse_version
 
+# Starts that NVIDIA publishes against the general rules, of September 2026:
+# NVIDIA/local-ai-inference-recipes at dedcf6bc.
+DFLASH_OVER_FP8 = re.compile(r"qwen3\.8-27b")  # with vLLM 0.28.0, measured on one Spark and on two
+MTP_OF_MODEL = (  # the most tokens
+    (re.compile(r"qwen3\.6-27b"), 5),  # measured on one Spark and on two
+    (re.compile(r"qwen3\.8-flash-next"), 4),
+    (re.compile(r"glm-5\.3-flash"), 5),
+)
+# The draft of Laguna S 2.1 needs it: discussion 9 of poolside/Laguna-S-2.1-DFlash on the Hub.
+DFLASH_NEEDS_FP8 = re.compile(r"laguna-s-2\.1")
 MTP_MOST = 3  # guide 13.5: 1 to 3 with heads of the checkpoint
 PAIRED_MOST = 4  # single-spark: measured with a draft model of its own
 DFLASH_LEAST = "0.21.0"
@@ -22,7 +34,8 @@ def _find_draft_method(context: RuleContext) -> str:
 
 
 def _check_dflash_kv_dtype(context: RuleContext) -> Iterator[RuleFinding]:
-    if _find_draft_method(context) != "dflash":
+    allowed = is_model(context, DFLASH_OVER_FP8) or is_model(context, DFLASH_NEEDS_FP8)
+    if _find_draft_method(context) != "dflash" or allowed:
         return
     of_image = str(context.environment.get("KV_CACHE_DTYPE") or "").lower()
     for name, dtype in (
@@ -69,7 +82,7 @@ def _check_dflash_version(context: RuleContext) -> Iterator[RuleFinding]:
 
 def _check_draft_tokens(context: RuleContext) -> Iterator[RuleFinding]:
     count = context.draft.get("num_speculative_tokens")
-    most = PAIRED_MOST if context.draft.get("model") else MTP_MOST
+    most = _find_most_tokens(context)
     if _find_draft_method(context) == "mtp" and isinstance(count, int) and count > most:
         yield RuleFinding(
             subject="num_speculative_tokens",
@@ -81,11 +94,17 @@ def _check_draft_tokens(context: RuleContext) -> Iterator[RuleFinding]:
         )
 
 
+def _find_most_tokens(context: RuleContext) -> int:
+    general = PAIRED_MOST if context.draft.get("model") else MTP_MOST
+    published = (most for pattern, most in MTP_OF_MODEL if is_model(context, pattern))
+    return next(published, general)
+
+
 RULES = (
     Rule(
         id="dflash_kv",
         why="DFlash does not work over an FP8 KV cache",
-        source="guide 13.1 and 13.6",
+        source="guide 13.1 and 13.6; NVIDIA serves Qwen3.8-27B so, and Laguna S 2.1 needs it",
         find=_check_dflash_kv_dtype,
     ),
     Rule(
@@ -103,7 +122,8 @@ RULES = (
     Rule(
         id="mtp_tokens",
         why="every further token costs a pass of verification",
-        source="guide 13.5; single-spark measured 4 with a draft model",
+        source="guide 13.5; single-spark measured 4 with a draft model; NVIDIA's counts for "
+        "Qwen3.6-27B, Qwen3.8-Flash-Next and GLM-5.3-Flash",
         find=_check_draft_tokens,
     ),
 )

@@ -7,6 +7,16 @@ from dataclasses import dataclass
 
 OPENAI = "vllm/vllm-openai"
 NGC = "nvcr.io/nvidia/vllm"
+COMMUNITY = "eugr/spark-vllm"
+COMMUNITY_B12X = "eugr/spark-vllm-b12x"
+MXFP4 = "sparkarena/spark-vllm-docker"
+# Options of forks of vLLM, by image (eugr/spark-vllm-docker, README of 2026-09-15).
+FORK_OPTIONS = {
+    COMMUNITY_B12X: ("gdn-decode-kernel",),
+    "vllm-node-b12x": ("gdn-decode-kernel",),
+    MXFP4: ("mxfp4-backend", "mxfp4-layers"),
+    "vllm-node-mxfp4": ("mxfp4-backend", "mxfp4-layers"),
+}
 # The vLLM of images whose tag does not name it. A version with `.dev0` is one before the release.
 VERSIONS = {
     f"{NGC}:25.12-py3": "0.11.1",  # vllm-project/vllm#31424

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from sparkfleet.model import Severity
+from sparkfleet.recipes.rules.images import FORK_OPTIONS
 from sparkfleet.recipes.rules.kernels import ATTENTION
 from sparkfleet.recipes.rules.models import is_gemma4
 from sparkfleet.recipes.rules.renamed import OPTIONS, VARIABLES
@@ -23,7 +24,9 @@ BROKEN = re.compile(r"\\\s*$|\\\s*\n|\s--[a-z]")
 
 def _check_unknown_options(context: RuleContext) -> Iterator[RuleFinding]:
     for option in context.vllm_options:
-        if _is_unknown_name("options", option.name, context, context.facts.options):
+        of_fork = option.name in FORK_OPTIONS.get(context.image.repository, ())
+        known = of_fork and not context.facts.options
+        if not known and _is_unknown_name("options", option.name, context, context.facts.options):
             names = _list_vllm_names("options", context, context.facts.options)
             history = releases.load_release_table("options").history(option.name)
             yield RuleFinding(

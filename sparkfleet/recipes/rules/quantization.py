@@ -6,13 +6,20 @@ import re
 from collections.abc import Iterator
 
 from sparkfleet.model import Severity
+from sparkfleet.recipes.rules.images import COMMUNITY, COMMUNITY_B12X
 from sparkfleet.recipes.rules.models import DIFFUSION, NEMOTRON3, is_model
 from sparkfleet.recipes.rules.rule import Rule, RuleFinding
 from sparkfleet.recipes.rules.subject import RuleContext
+from sparkfleet.vllm.releases import parse_version
 
 NVIDIA_NVFP4 = re.compile(r"^nvidia/.*nvfp4")
 # Checkpoints whose own documents serve them without the flag: guide 7.3.1, 7.3.2, 13.2 and 7.2.4.
-WITHOUT = (NEMOTRON3, DIFFUSION)
+# NVIDIA measured the one of Nemotron 3.5 without it too, 2026-09.
+WITHOUT = (NEMOTRON3, DIFFUSION, re.compile(r"nemotron-3\.5-"))
+# NVIDIA measured eleven of its checkpoints without it, with these images and with vLLM 0.28.0
+# (NVIDIA/local-ai-inference-recipes at 12b25c66, 2026-09).
+IMAGES_WITHOUT = (COMMUNITY, COMMUNITY_B12X)
+SINCE_WITHOUT = parse_version("0.28.0")
 METHODS = ("modelopt", "compressed-tensors", "awq", "gptq")  # fp8 and others are number formats
 
 
@@ -22,8 +29,7 @@ def _check_modelopt(context: RuleContext) -> Iterator[RuleFinding]:
     given = context.value("quantization")
     if not (declared or guessed) or given.startswith("modelopt"):
         return
-    optional = context.facts.format or any(is_model(context, pattern) for pattern in WITHOUT)
-    if given or not optional:
+    if given or not _is_optional(context):
         yield RuleFinding(
             subject="--quantization",
             expected="modelopt, for a checkpoint of NVIDIA's ModelOpt",
@@ -32,6 +38,18 @@ def _check_modelopt(context: RuleContext) -> Iterator[RuleFinding]:
             fix="write in vllm_args: quantization: modelopt",
             severity=Severity.ERROR if given and declared else Severity.WARNING,
         )
+
+
+def _is_optional(context: RuleContext) -> bool:
+    """Return whether vLLM is known to see ModelOpt in the checkpoint's own files."""
+    version = parse_version(context.version)
+    recent = version is not None and SINCE_WITHOUT is not None and version >= SINCE_WITHOUT
+    return (
+        recent
+        or bool(context.facts.format)
+        or context.image.repository in IMAGES_WITHOUT
+        or any(is_model(context, pattern) for pattern in WITHOUT)
+    )
 
 
 def _check_compressed_tensors(context: RuleContext) -> Iterator[RuleFinding]:
@@ -67,7 +85,8 @@ RULES = (
         id="modelopt",
         why="the guide reports weights that are read wrong; vLLM itself sees ModelOpt in the "
         "checkpoint's own files, if they say so",
-        source="guide 6 and 11; vLLM's config/model.py and transformers_utils/config.py",
+        source="guide 6 and 11; vLLM's config/model.py and transformers_utils/config.py"
+        "; NVIDIA's starts with vLLM 0.28.0",
         find=_check_modelopt,
     ),
     Rule(

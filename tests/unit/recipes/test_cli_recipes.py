@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sparkfleet.recipes.explanation import list_settings
-from sparkfleet.recipes.glossary import OPTIONS
+from sparkfleet.recipes.glossary import ENVIRONMENT, OPTIONS
 from sparkfleet.recipes.recipe import load_recipe
 from sparkfleet.resources import list_data_files
 from tests.commandline import run_command
@@ -97,7 +97,7 @@ def test_every_value_of_every_recipe_is_explained(name: str) -> None:
 
 def test_no_meaning_is_left_over() -> None:
     used = {one.key for name in CATALOGUE for one in list_settings(load_recipe(name))}
-    assert set(OPTIONS) <= used
+    assert set(OPTIONS) | set(ENVIRONMENT) <= used
 
 
 def test_the_strongest_value_is_told_with_those_that_it_wins_over(

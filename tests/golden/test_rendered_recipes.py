@@ -20,6 +20,7 @@ import pytest
 from sparkfleet import links
 from sparkfleet.launch.deployment.deployment import render_deployment
 from sparkfleet.launch.deployment.environment import build_rank_environment
+from sparkfleet.launch.deployment.executor import Executor
 from sparkfleet.launch.deployment.node import DeploymentNode
 from sparkfleet.launch.engines.choice import create_engine
 from sparkfleet.launch.preflight.preflight import check_engine_settings
@@ -108,6 +109,7 @@ def _node(host: Host, rank: int, spark: gb10.Spark, fabric: Fabric | None) -> De
             hf_home=engine.inside(weights),
             model=engine.inside(model),
             engine=engine.environment,
+            executor=Executor(settings.text("vllm_executor")),
         ),
     )
 
@@ -129,7 +131,10 @@ def _rendered(name: str, size: int, mods: Path) -> Mapping[str, Mapping[str, str
     fabric = links.select_fabric(facts, hosts) if size > 1 else None
     pairs = zip(hosts, sparks, strict=True)
     nodes = [_node(host, rank, spark, fabric) for rank, (host, spark) in enumerate(pairs)]
-    return render_deployment("default", nodes, tp=size, pp=1, contents=[COMMIT]).files
+    executor = Executor(nodes[0].settings.text("vllm_executor"))
+    return render_deployment(
+        "default", nodes, tp=size, pp=1, contents=[COMMIT], executor=executor
+    ).files
 
 
 def _told(name: str, files: Mapping[str, Mapping[str, str]]) -> str:

@@ -43,6 +43,11 @@ def _as(kind: str) -> dict[str, str]:
         (_recipe(NVIDIA, {"quantization": "modelopt"}), None),
         (_recipe(NVIDIA, {"quantization": "modelopt_fp4"}, checkpoint=_as("modelopt")), None),
         (_recipe(NANO), None),
+        (_recipe("nvidia/NVIDIA-Nemotron-3.5-Lightning-30B-A3B-NVFP4"), None),
+        (_recipe(NVIDIA, engine_image="vllm/vllm-openai:v0.28.0"), None),
+        (_recipe(NVIDIA, engine_image="vllm/vllm-openai:v0.27.1"), "warning"),
+        (_recipe(MOE_26B, engine_image="eugr/spark-vllm:nightly-20260704"), None),
+        (_recipe(NVIDIA, {"quantization": "fp8"}, engine_image="eugr/spark-vllm"), "warning"),
         (_recipe("nvidia/diffusiongemma-26B-A4B-it-NVFP4", checkpoint=_as("modelopt")), None),
         (_recipe(NANO, {"quantization": "fp8"}, checkpoint=_as("modelopt")), "error"),
         (_recipe("unsloth/Qwen3.6-27B-NVFP4", checkpoint=_as("compressed-tensors")), None),
@@ -128,6 +133,12 @@ def test_dflash_wants_its_cache_in_bf16(
     assert ("dflash_kv" in recipes.found(recipe)) is fires
 
 
+@pytest.mark.parametrize("model", ["nvidia/Qwen3.8-27B-NVFP4", "poolside/Laguna-S-2.1-NVFP4"])
+def test_dflash_runs_over_fp8_where_that_is_published(recipes: Recipes, model: str) -> None:
+    args = {"speculative-config": DFLASH, "kv-cache-dtype": "fp8"}
+    assert "dflash_kv" not in recipes.found(_recipe(model, args))
+
+
 @pytest.mark.parametrize(
     ("draft", "dtype", "fires"),
     [
@@ -167,6 +178,23 @@ def test_mtp_guesses_few_tokens(recipes: Recipes, draft: Any, *, fires: bool) ->
 
 
 @pytest.mark.parametrize(
+    ("model", "tokens", "fires"),
+    [
+        ("nvidia/Qwen3.6-27B-NVFP4", 5, False),
+        ("nvidia/Qwen3.6-27B-NVFP4", 6, True),
+        ("local-inference-lab/Qwen3.8-Flash-Next-NVFP4", 4, False),
+        ("local-inference-lab/GLM-5.3-Flash-NVFP4-Spark", 6, True),
+    ],
+)
+def test_mtp_guesses_as_many_tokens_as_are_published(
+    recipes: Recipes, model: str, tokens: int, *, fires: bool
+) -> None:
+    draft = {"method": "mtp", "num_speculative_tokens": tokens}
+    found = recipes.found(_recipe(model, {"speculative-config": draft}))
+    assert ("mtp_tokens" in found) is fires
+
+
+@pytest.mark.parametrize(
     ("model", "value", "expected"),
     [
         (QWEN35, True, "error"),
@@ -200,6 +228,16 @@ def test_qwen35_wants_no_fp8_cache(
     assert recipes.found(_recipe(model, {"kv-cache-dtype": dtype})).get("fp8_cache") == expected
 
 
+@pytest.mark.parametrize(("tag", "expected"), [("v0.28.0", None), ("v0.27.1", "error")])
+def test_qwen35_122b_takes_an_fp8_cache_since_0_28(
+    recipes: Recipes, tag: str, expected: str | None
+) -> None:
+    image = f"vllm/vllm-openai:{tag}"
+    args = {"kv-cache-dtype": "fp8"}
+    recipe = _recipe("nvidia/Qwen3.5-122B-A10B-NVFP4", args, engine_image=image)
+    assert recipes.found(recipe).get("fp8_cache") == expected
+
+
 @pytest.mark.parametrize(
     ("model", "backend", "expected"),
     [
@@ -220,6 +258,13 @@ def test_an_nvfp4_moe_wants_marlin_where_that_is_documented(
     recipes: Recipes, model: str, backend: str | None, expected: str | None
 ) -> None:
     assert recipes.found(_recipe(model, {"moe-backend": backend})).get("marlin") == expected
+
+
+def test_the_communitys_build_chooses_the_experts_backend_of_gemma_4(recipes: Recipes) -> None:
+    image = "eugr/spark-vllm:nightly-20260704"
+    assert "marlin" not in recipes.found(_recipe(MOE_26B, engine_image=image))
+    cutlass = _recipe(COMMUNITY, {"moe-backend": "cutlass"}, engine_image=image)
+    assert recipes.found(cutlass)["marlin"] == "error"
 
 
 @pytest.mark.parametrize(("value", "fires"), [(1, True), ("true", True), (0, False), (None, False)])

@@ -47,6 +47,21 @@ def test_an_option_that_vllm_does_not_have_is_told(
     assert found.get("option") == expected
 
 
+@pytest.mark.parametrize(
+    ("image", "expected"),
+    [
+        ("eugr/spark-vllm-b12x:latest", None),
+        ("eugr/spark-vllm:latest", "warning"),
+        ("vllm/vllm-openai:v0.28.0", "error"),
+    ],
+)
+def test_an_option_of_a_fork_is_known_for_its_image_only(
+    recipes: Recipes, image: str, expected: str | None
+) -> None:
+    recipe = {**_args(gdn_decode_kernel="b12x"), "engine_image": image}
+    assert recipes.found(recipe).get("option") == expected
+
+
 def test_the_engines_own_list_counts_more_than_any_table(recipes: Recipes) -> None:
     recipe = {**_args(max_model_len=1, quantization="fp8"), "vllm_env": {"VLLM_ONE": 1}}
     assert recipes.found(recipe, known=OWN) == {"option": "error"}

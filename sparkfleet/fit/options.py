@@ -13,11 +13,13 @@ from sparkfleet.vllm.options import (
     DEFAULT_MEMORY_UTILIZATION,
     VllmOptions,
     parse_human_readable_int,
+    parse_json_object,
 )
 
 SEQUENCES = 256  # of `vllm serve`
 BATCHED = 8192  # of vLLM on a GPU with 70 GiB or more
 MOST_TOKENS = 1 << 30
+PLE_TABLE = "VLLM_PLE_TABLE_MEMORY"  # of local-inference-lab/vllm
 STORED = (  # methods that name the format of a checkpoint and convert nothing
     "modelopt",
     "modelopt_fp4",
@@ -60,6 +62,7 @@ class ServeOptions:
     eager: bool = False
     online: str | None = None
     speculation: Speculation | None = None
+    disk_tables: str = ""  # the setting that keeps a part of the weights on disk
 
     @property
     def nodes(self) -> int:
@@ -67,8 +70,14 @@ class ServeOptions:
         return self.tp * self.pp
 
 
-def parse_serve_options(options: VllmOptions, *, tp: int = 1, pp: int = 1) -> ServeOptions:
-    """Return the start that the options of `vllm serve` describe.
+def parse_serve_options(
+    options: VllmOptions,
+    *,
+    tp: int = 1,
+    pp: int = 1,
+    environment: Mapping[str, Any] | None = None,
+) -> ServeOptions:
+    """Return the start that the options of `vllm serve` and the environment describe.
 
     Raises InputError for an impossible value.
     """
@@ -89,7 +98,19 @@ def parse_serve_options(options: VllmOptions, *, tp: int = 1, pp: int = 1) -> Se
         eager=given.get("enforce-eager") is True,
         online=quantization if quantization and quantization not in STORED else None,
         speculation=_parse_speculation(options.speculative_config),
+        disk_tables=_find_disk_tables(given, environment or {}),
     )
+
+
+def _find_disk_tables(given: Mapping[str, Any], environment: Mapping[str, Any]) -> str:
+    """Return the setting that keeps tables of the weights on disk, or "".
+
+    Qwen3.8-Flash-Next has its n-gram table there and DeepSeek-V4.1-Flash its Engram tables.
+    """
+    if environment.get(PLE_TABLE) == "disk":
+        return f"{PLE_TABLE}=disk"
+    engram = parse_json_object(given.get("engram-config"))
+    return "--engram-config" if engram.get("table_memory") == "disk" else ""
 
 
 def parse_token_limit(name: str, value: Any) -> int | None:

@@ -47,7 +47,12 @@ def estimate_requirements(model: ModelProfile, options: ServeOptions) -> MemoryR
     """Return the memory that `model` needs on each rank."""
     unknown = list(model.unknown)
     weights = model.weights and _estimate_rank_weights(model, options)
-    if weights is None and not unknown:
+    if options.disk_tables:
+        weights = None
+        unknown.append(
+            f"unknown weights in memory: {options.disk_tables} keeps tables of the model on disk"
+        )
+    elif weights is None and not unknown:
         unknown.append("unknown weights: no file of the model was read")
     length = options.length or (model.shape.context if model.shape else None)
     blocks = None

@@ -71,7 +71,12 @@ class MemoryFit(Action[NoArgs]):
 
 def _read_start_options(run: RunContext) -> ServeOptions:
     settings = run.settings(run.cluster.head)
-    return parse_serve_options(settings.vllm_options, tp=run.options.tp, pp=run.options.pp)
+    return parse_serve_options(
+        settings.vllm_options,
+        tp=run.options.tp,
+        pp=run.options.pp,
+        environment=settings.mapping("vllm_env"),
+    )
 
 
 def _find_draft_folder(run: RunContext, host: Host, start_options: ServeOptions) -> str | None:

@@ -42,6 +42,7 @@ def predict_fit(request: FitRequest) -> FitResult:
         settings.vllm_options.with_values(request.overrides),
         tp=request.options.tp,
         pp=request.options.pp,
+        environment=settings.mapping("vllm_env"),
     )
     inputs = collect_fit_inputs(cluster, settings, request, start_options)
     model = _build_model(recipe, inputs, start_options)

@@ -55,6 +55,32 @@ def test_a_model_too_large_for_one_spark_is_refused_and_fits_on_two() -> None:
     assert two.answer is FitAnswer.FITS
 
 
+@pytest.mark.parametrize(
+    ("args", "env", "setting"),
+    [
+        ({}, {"VLLM_PLE_TABLE_MEMORY": "disk"}, "VLLM_PLE_TABLE_MEMORY=disk"),
+        ({"engram-config": {"table_memory": "disk"}}, {}, "--engram-config"),
+        ({"engram-config": '{"table_memory":"disk"}'}, {}, "--engram-config"),
+    ],
+)
+def test_weights_with_tables_on_disk_are_unknown_and_not_refused(
+    args: dict[str, Any], env: dict[str, str], setting: str
+) -> None:
+    asked = parse_serve_options(read_vllm_options(args), environment=env)
+    assert asked.disk_tables == setting
+    fit = judged(model("llama-3.3-70b-instruct"), disk_tables=asked.disk_tables)
+    assert fit.answer is FitAnswer.UNKNOWN
+    assert fit.why == f"unknown weights in memory: {setting} keeps tables of the model on disk"
+    assert judged(model("llama-3.3-70b-instruct"), kv_bytes=GIB).answer is FitAnswer.NOT
+
+
+def test_tables_in_memory_count() -> None:
+    args = {"engram-config": {"table_memory": "ram"}}
+    options = read_vllm_options(args)
+    asked = parse_serve_options(options, environment={"VLLM_PLE_TABLE_MEMORY": "gpu"})
+    assert asked.disk_tables == ""
+
+
 def test_pipeline_stages_share_the_weights_too() -> None:
     large = model("llama-3.3-70b-instruct")
     assert (

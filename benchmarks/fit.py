@@ -81,7 +81,7 @@ TOKS = "52-toks"
 SINGLE = "single-spark"
 DUAL = "dual-spark"
 GUIDE = "guide"
-FACTS = "facts 5"
+FACTS = "published"
 
 SPEEDS = (
     Published(name="Gemma 4 31B BF16", config=G31, low=3.7, source=RESEARCH),

@@ -29,6 +29,7 @@ COMPOSING = {
     "cli/recipes/show.py",
     "cli/run_playbook.py",
     "cli/weights/inspect.py",
+    "lab/fleet.py",
 }
 # Names that several modules define, and why.
 SHARED_NAMES = {

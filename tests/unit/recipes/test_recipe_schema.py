@@ -117,7 +117,7 @@ def test_every_mistake_is_told_at_once_with_its_place(tmp_path: Path) -> None:
     assert "did you mean 'expect'?" in text
     assert "r.yml:6:10: request: expected a list (got 'please')" in text
     assert "r.yml:7:9: tp_max: expected an integer >= 1 (got 0)" in text
-    assert "r.yml:8:7: why tells of 'moe-backnd', which the recipe does not set" in text
+    assert "r.yml:8:7: why explains 'moe-backnd', which the recipe does not set" in text
     assert "did you mean 'moe-backend'?" in text
 
 

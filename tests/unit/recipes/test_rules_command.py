@@ -13,7 +13,7 @@ from tests.commandline import run_command
 
 EXPECTED = """\
 my.yml:
-my.yml:3:3: error: --enable-auto-tool-choice: expected --tool-call-parser beside it; saw no parser
+my.yml:3:3: error: --enable-auto-tool-choice: expected --tool-call-parser as well; saw no parser
       enable-auto-tool-choice: true
       ^
   tool_parser: vLLM ends with "--enable-auto-tool-choice requires --tool-call-parser" (guide 8; \
@@ -82,7 +82,7 @@ def test_the_same_is_told_as_json(validate: Validate, tmp_path: Path) -> None:
     (verdict,) = mine["verdicts"]
     assert (verdict["check"], verdict["severity"]) == ("recipe.continuation", "error")
     assert verdict["source"] == "my.yml:2:13"
-    assert verdict["reason"].endswith("(case C34)")
+    assert verdict["reason"].endswith("(vLLM's argument parser (argparse))")
     assert nobodys["errors"][0]["message"] == "recipe 'nobodys' not found"
     assert (mine["refused"], nobodys["refused"]) == (True, True)
 

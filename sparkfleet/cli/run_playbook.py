@@ -25,6 +25,7 @@ from sparkfleet.cli.options import Options, format_command_line
 from sparkfleet.cli.views.documents import print_document
 from sparkfleet.cli.views.screen import create_screen, print_lines
 from sparkfleet.errors import PlaybookError, SparkfleetError
+from sparkfleet.model import Status
 from sparkfleet.playbook.assignment import (
     assign_hosts,
     find_become_hosts,
@@ -205,7 +206,11 @@ def _record_unreachable(run: RunContext, ended: RunResult) -> None:
     unreachable.update_unreachable(
         run.cluster,
         lost=ended.lost,
-        answered=ended.recap,
+        answered=[
+            name
+            for name, counts in ended.recap.items()
+            if any(count for status, count in counts.items() if status is not Status.UNREACHABLE)
+        ],
         command=run.options.command,
     )
 

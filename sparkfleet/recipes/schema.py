@@ -54,6 +54,17 @@ SPEED: Mapping[str, Callable[[Any], Any]] = {
 }
 MEASURES = ("decode", "prefill", "ttft")
 
+FOREIGN_KEYS = {  # keys of other tools' files
+    "model": "vllm_model",
+    "image": "engine_image",
+    "container": "engine_image",
+    "args": "vllm_args",
+    "env": "vllm_env",
+    "environment": "vllm_env",
+    "served_model_name": "vllm_served_name",
+    "port": "vllm_port",
+}
+
 
 def _read_texts(reader: RecipeReader, node: Node, name: str) -> tuple[str, ...]:
     texts = (reader.read(item, name, convert_text) for item in reader.items(node, name))
@@ -154,7 +165,12 @@ def read_metadata(tree: Map, reader: RecipeReader) -> dict[str, Any]:
     }
     for key in tree.names():
         if key.data not in VARIABLES and key.data not in KEYS:
-            hint = did_you_mean(str(key.data), [*VARIABLES, *KEYS])
+            name = FOREIGN_KEYS.get(str(key.data))
+            hint = (
+                f"did you mean {name!r}?"
+                if name
+                else did_you_mean(str(key.data), [*VARIABLES, *KEYS])
+            )
             all_keys = f"its keys: {', '.join(KEYS)}, and variables"
             reader.add_problem(f"a recipe has no key {key.data!r}", key.where, hint or all_keys)
     _check_reasons(tree, reader)

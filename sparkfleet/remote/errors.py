@@ -149,6 +149,16 @@ def build_login_error(target: Target) -> UnreachableError:
     )
 
 
+def build_no_key_error(target: Target) -> UnreachableError:
+    """Return the error where there is no key to offer, neither a file nor in an agent."""
+    return AuthenticationError(
+        f"no SSH key to log in to {target} with: neither in ~/.ssh nor in an agent",
+        host=target.host,
+        hint="make a key, unless you have one: ssh-keygen -t ed25519\n"
+        f"copy it to the host, which asks once for its password: {target.command('ssh-copy-id')}",
+    )
+
+
 def build_starved_error(target: Target, hint: str) -> UnreachableError:
     """Return the error for a machine that answers a ping but not SSH."""
     return UnreachableError(

@@ -195,6 +195,10 @@ def _translate_error(target: Target, error: Exception) -> UnreachableError:
             return errors.build_passphrase_error(target)
         case paramiko.AuthenticationException():
             return errors.build_login_error(target)
+        case paramiko.SSHException() if "No authentication methods" in str(
+            error
+        ):  # paramiko's words
+            return errors.build_no_key_error(target)
         case paramiko.SSHException() if "private key file" in str(error):
             return errors.build_key_file_error(target, " ".join(keys), str(error))
         case OSError(filename=str(file)) if file in keys:

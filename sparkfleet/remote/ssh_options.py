@@ -24,6 +24,14 @@ VALUE_FLAGS = {
     "-l": "user",
     "-p": "port",
 }
+# Options without a meaning for one connection that is kept open; accepted, and without effect.
+HARMLESS = frozenset(
+    {
+        *("controlmaster", "controlpersist", "controlpath", "forwardagent", "forwardx11"),
+        *("serveraliveinterval", "serveralivecountmax", "tcpkeepalive", "compression", "loglevel"),
+        *("preferredauthentications", "requesttty", "-C", "-q", "-A", "-a", "-T", "-x"),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +130,8 @@ def _parse_ssh_arg(host: Host, name: str, value: str) -> dict[str, Any]:  # noqa
         case "proxycommand" if value.lower() == "none":
             return {"jumps": ()}
         case "batchmode" | "identitiesonly" | "connecttimeout":
+            return {}
+        case _ if name in HARMLESS:
             return {}
     raise _build_option_error(host, name, value)
 

@@ -27,23 +27,30 @@ def format_unreachable(cluster: Cluster) -> dict[str, str]:
         name: f"{name} has not answered since {entry['since']} ({entry['command']}): what runs "
         "there is unknown; its ports and memory count as claimed until it answers"
         for name, entry in _read_unreachable(_build_record_path(cluster)).items()
-        if addresses.get(name) == entry["address"]
+        if entry["since"] and addresses.get(name) == entry["address"]
     }
 
 
 def update_unreachable(
     cluster: Cluster, *, lost: Iterable[str], answered: Iterable[str], command: str
 ) -> None:
-    """Record the hosts in `lost`, with their first time, and remove those that `answered`."""
+    """Record the hosts in `lost` that answered before, with the first time that they did not.
+
+    A host that never answered, such as one with a mistyped address, has nothing that could run. An
+    entry without `since` is of a host that answered.
+    """
     previous = _read_unreachable(_build_record_path(cluster))
+    entries = dict(previous)
     lost_names = set(lost)
-    entries = {
-        name: entry for name, entry in previous.items() if name not in set(answered) - lost_names
-    }
+    answered_names = set(answered)
     now = time.strftime("%Y-%m-%d %H:%M:%S")
     for host in cluster.hosts:
-        since = entries.get(host.name, {}).get("address") == host.address
-        if host.name in lost_names and not since:
+        entry = entries.get(host.name, {})
+        is_known = entry.get("address") == host.address
+        if host.name not in lost_names:
+            if host.name in answered_names:
+                entries[host.name] = {"address": host.address, "since": "", "command": ""}
+        elif (is_known or host.name in answered_names) and not (is_known and entry["since"]):
             entries[host.name] = {"address": host.address, "since": now, "command": command}
     if entries != previous:
         _write_unreachable(_build_record_path(cluster), entries)

@@ -19,6 +19,7 @@ from sparkfleet.cli.recipes.list import (
 from sparkfleet.cli.recipes.options import RecipeOptions
 from sparkfleet.cli.views.documents import print_document
 from sparkfleet.cli.views.screen import create_screen
+from sparkfleet.commands import quote
 from sparkfleet.door import command_name
 from sparkfleet.errors import InventoryError, Where
 from sparkfleet.inventory.checks import check_variable
@@ -28,7 +29,7 @@ from sparkfleet.quantities import format_count
 from sparkfleet.recipes.explanation import GROUPS, Setting, list_settings
 from sparkfleet.recipes.metadata import Speed
 from sparkfleet.recipes.recipe import Recipe, load_recipe
-from sparkfleet.resources import format_path
+from sparkfleet.resources import format_path, list_data_files
 from sparkfleet.variables.secret import VEIL
 
 Lines = Iterator[str]
@@ -92,13 +93,14 @@ def _format_recipe(
     yield from _format_bullets("Good to know", recipe.advice)
     yield from _format_bullets("A right start logs", recipe.log.expect)
     yield from _format_bullets("Stop if the log has", recipe.log.forbid)
+    shipped = list_data_files("playbooks/recipes", ".yml").get(recipe.name)
+    is_shipped = shipped is not None and shipped.resolve() == recipe.path.resolve()
+    given = recipe.name if is_shipped else quote([format_path(recipe.path)])
     size_option = f"--tp {recipe.tp_min}" if recipe.tp_min else "--solo"
     yield "Whether it fits, and how fast it will be"
-    yield f"  {command_name('recipes.fit')} {recipe.name}" + (
-        f" {size_option}" if recipe.tp_min else ""
-    )
+    yield f"  {command_name('recipes.fit')} {given}" + (f" {size_option}" if recipe.tp_min else "")
     yield "To serve it"
-    yield f"  {command_name('cluster.up')} {size_option} --recipe {recipe.name}"
+    yield f"  {command_name('cluster.up')} {size_option} --recipe {given}"
 
 
 def _find_group_title(setting: Setting) -> str:

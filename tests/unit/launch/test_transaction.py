@@ -172,14 +172,22 @@ def test_a_lost_host_is_remembered_until_it_answers(cluster: Cluster) -> None:
     assert unreachable.format_unreachable(cluster) == {}
 
 
+def test_a_host_that_never_answered_is_not_remembered(cluster: Cluster) -> None:
+    unreachable.update_unreachable(cluster, lost=["b"], answered=["a"], command="cluster.up")
+    assert unreachable.format_unreachable(cluster) == {}
+    unreachable.update_unreachable(cluster, lost=[], answered=["a", "b"], command="cluster.up")
+    unreachable.update_unreachable(cluster, lost=["b"], answered=["a"], command="cluster.up")
+    assert list(unreachable.format_unreachable(cluster)) == ["b"]
+
+
 def test_another_host_of_the_same_name_is_not_taken_for_it(cluster: Cluster) -> None:
-    unreachable.update_unreachable(cluster, lost=["b"], answered=[], command="cluster.up")
+    unreachable.update_unreachable(cluster, lost=["b"], answered=["b"], command="cluster.up")
     other = Host(name="b", vars={"ansible_host": Value(data="10.0.0.9")})
     assert unreachable.format_unreachable(Cluster(name="c", hosts=(other,))) == {}
 
 
 def test_a_smaller_cluster_does_not_forget_the_others(cluster: Cluster) -> None:
-    unreachable.update_unreachable(cluster, lost=["b"], answered=["a"], command="cluster.up")
+    unreachable.update_unreachable(cluster, lost=["b"], answered=["a", "b"], command="cluster.up")
     solo = replace(cluster, hosts=cluster.hosts[:1])
     unreachable.update_unreachable(solo, lost=[], answered=["a"], command="cluster.up --solo")
     assert unreachable.format_unreachable(solo) == {}

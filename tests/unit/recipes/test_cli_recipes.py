@@ -163,3 +163,11 @@ def test_the_catalogue_loads_nothing_that_reaches_a_host(words: list[str], tmp_p
     text, loaded = done.stdout.split("\nLOADED ")
     assert "gpt-oss" in text or "dflash" in text
     assert {name.split(".")[0] for name in loaded.split()} & HEAVY == set()
+
+
+def test_what_to_type_next_names_the_file_that_was_given(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "my3.yml").write_text("extends: gpt-oss-20b\n")
+    text = call("recipes.show", "my3.yml")
+    assert "recipes.fit my3.yml" in text
+    assert "--recipe my3.yml" in text
+    assert "--recipe gpt-oss-20b" in call("recipes.show", "gpt-oss-20b")

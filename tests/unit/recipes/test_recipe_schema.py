@@ -162,3 +162,9 @@ def test_a_speed_says_what_was_measured_by_whom_and_when(
 )
 def test_a_value_of_another_form_is_refused_with_its_place(tmp_path: Path, text: str) -> None:
     assert all("r.yml:1:" in problem for problem in _problems(tmp_path, text + "\n"))
+
+
+def test_the_keys_of_other_tools_are_translated(tmp_path: Path) -> None:
+    text = "\n".join(_problems(tmp_path, "model: a/b\nimage: i\nargs: {}\n"))
+    for name in ("vllm_model", "engine_image", "vllm_args"):
+        assert f"did you mean {name!r}?" in text

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import paramiko
 import pytest
 
 from sparkfleet.errors import UnreachableError
 from sparkfleet.model import Host, Value
-from sparkfleet.remote import errors
+from sparkfleet.remote import errors, ssh
 from sparkfleet.remote.errors import Target
 from sparkfleet.remote.ssh import connect_ssh
 from sparkfleet.remote.ssh_options import SshOptions
@@ -48,6 +49,15 @@ def test_a_password_for_ssh_is_said_to_be_unused() -> None:
     assert str(given.hint).startswith(
         "SSH password authentication is not supported; install a key: "
     )
+
+
+def test_without_any_key_the_hint_says_how_to_make_and_copy_one() -> None:
+    reason = paramiko.SSHException("No authentication methods available")
+    error = ssh._translate_error(Target(host="b", options=OTHER), reason)
+    assert "no SSH key to log in to nvidia@10.0.0.2:2222" in error.message
+    make, copy = str(error.hint).splitlines()
+    assert make.endswith("ssh-keygen -t ed25519")
+    assert "ssh-copy-id -o ProxyJump=me@10.0.0.9:22 -p 2222" in copy
 
 
 def test_a_jump_host_is_named_where_it_is_what_fails() -> None:

@@ -95,3 +95,16 @@ def test_an_option_outside_the_supported_part_is_refused(text: str, told: str) -
     with pytest.raises(InventoryError, match="is not supported") as caught:
         parse_ssh_options(_host(ansible_ssh_common_args=text))
     assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "-C -q -o ControlMaster=auto -o ControlPersist=60s -o ControlPath=~/.ssh/%h",
+        "-o ServerAliveInterval=30 -o ServerAliveCountMax=3 -o ForwardAgent=yes",
+        "-o LogLevel=ERROR -o PreferredAuthentications=publickey -o Compression=yes",
+    ],
+)
+def test_options_that_change_nothing_here_are_accepted(text: str) -> None:
+    plain = parse_ssh_options(_host())
+    assert parse_ssh_options(_host(ansible_ssh_common_args=text)) == plain

@@ -132,7 +132,7 @@ def test_what_is_remembered_between_runs_may_be_lost(
     (tmp_path / "sparkfleet").touch()
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     cluster = Cluster(name="c", hosts=(Host(name="a"),))
-    unreachable.update_unreachable(cluster, lost=["a"], answered=[], command="")
+    unreachable.update_unreachable(cluster, lost=["a"], answered=["a"], command="")
     assert "Not a directory" in "".join(output_streams._lost.values())
     assert unreachable.format_unreachable(cluster) == {}
 

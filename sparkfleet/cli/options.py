@@ -17,6 +17,7 @@ from sparkfleet.playbook.selection import Selection
 from sparkfleet.remote.pool import DEFAULT_FORKS
 from sparkfleet.values import convert_choice, convert_duration, convert_integer
 from sparkfleet.variables import VARIABLES
+from sparkfleet.variables.secret import is_file, is_secret
 from sparkfleet.yaml import positions, source
 
 OUTPUTS = ("text", "json")
@@ -133,6 +134,8 @@ def parse_variables(items: Iterable[str]) -> dict[str, Any]:
     for item in items:
         if item.startswith(("@", "{")):
             variables |= _parse_mapping(item)
+            if item.startswith("{"):
+                _refuse_typed_secrets("", variables)
             continue
         name, equals, value = item.partition("=")
         if not equals or not name.isidentifier():
@@ -141,7 +144,24 @@ def parse_variables(items: Iterable[str]) -> dict[str, Any]:
                 hint="type: --set vllm_port=8001, --set @FILE or --set '{vllm_port: 8001}'",
             )
         variables[name] = positions.load_yaml(value, file=f"--set {name}", error=UsageError).data
+        _refuse_typed_secrets(name, variables[name])
     return variables
+
+
+def _refuse_typed_secrets(variable: str, data: Any) -> None:
+    """Raise UsageError for a secret of an environment that is typed, as in ``{VLLM_API_KEY: x}``.
+
+    A command line is kept in the lock and the state of every host, and shown to other operators.
+    """
+    for name, value in data.items() if isinstance(data, Mapping) else ():
+        literal = value is not None and not is_file(value) and "lookup(" not in str(value)
+        if variable.endswith("_env") and literal and is_secret(str(name)):
+            raise UsageError(
+                f"--set {variable}: the secret {name} must not be typed: every host keeps "
+                "the command line",
+                hint=f"name a file: --set '{variable}={{{name}: {{from_file: PATH}}}}'",
+            )
+        _refuse_typed_secrets(str(name), value)
 
 
 def _parse_mapping(item: str) -> dict[str, Any]:

@@ -61,6 +61,8 @@ def check_supply(transfer: TransferPlan, shared: Shared) -> None:
 
 def find_suppliers(transfer: TransferPlan, shared: Shared) -> Mapping[str, tuple[str, ...]]:
     """Return from whom each host would get what it lacks, as a person reads it."""
+    if not transfer.plans:  # no host answered
+        return {}
     suppliers: dict[str, list[str]] = {name: [] for name in transfer.plans}
     ways = transfer.routes(shared)
     for leg in ways.legs:

@@ -117,3 +117,8 @@ def test_where_nothing_is_copied_nobody_is_asked_to_give() -> None:
     (order,) = plan_transfers([one], {"spark-01": [lacking(one, "spark-01")]}, Strategy.PRESENT)
     assert refusals(order, "spark-01") == ["weights.missing"]
     check_supply(order, share_no_address)
+
+
+def test_a_plan_without_hosts_has_no_senders() -> None:
+    (order,) = plan_transfers([stock("model")], {}, Strategy.FANOUT)
+    assert find_suppliers(order, shared) == {}

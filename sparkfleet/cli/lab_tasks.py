@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sparkfleet.cli.command import command
-from sparkfleet.cli.options import Options, flag, number, option
+from sparkfleet.cli.options import Options, choice, flag, number, option
 from sparkfleet.cli.views.screen import print_lines
 
 
@@ -16,6 +16,11 @@ class UpOptions(Options):
     hosts: int = option("how many Sparks", number(), default=2)
     cables: str | None = option(
         "crossed (a pair whose cages differ), straight, both, switch or ring"
+    )
+    wires: str = option(
+        "shared (both rails of a cage on one, as on a Spark) or separate",
+        choice(("separate", "shared")),
+        default="separate",
     )
 
 
@@ -45,7 +50,9 @@ def up(options: UpOptions) -> int:
     from sparkfleet.lab import fleet  # noqa: PLC0415 - not for --list
 
     shape = options.cables or ("crossed" if options.hosts == 2 else "switch")
-    booted = fleet.start_fleet(options.hosts, cables=shape)
+    booted = fleet.start_fleet(
+        options.hosts, cables=shape, separate_wires=options.wires == "separate"
+    )
     print_lines(f"{options.hosts} hosts are up; inventory {booted.inventory}")
     return 0
 

@@ -104,6 +104,11 @@ def duration(*, least: float = 0.0) -> Parse:
     return lambda name, text: parse_duration(name, text, least=least)
 
 
+def choice(choices: Collection[str]) -> Parse:
+    """Return a parser of one of `choices`."""
+    return lambda name, text: _parse_choice(name, text, choices)
+
+
 def parse_path(_name: str, text: str) -> Path:
     """Return a path, its ``~`` expanded."""
     return Path(text).expanduser()

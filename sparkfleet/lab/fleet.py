@@ -64,13 +64,16 @@ class LabFleet:
     run_dir: Path = RUN
 
 
-def start_fleet(hosts: int = 2, *, cables: str = "crossed") -> LabFleet:
+def start_fleet(
+    hosts: int = 2, *, cables: str = "crossed", separate_wires: bool = True
+) -> LabFleet:
     """Boot `hosts` Sparks cabled in shape `cables` (see `plan.SHAPES`) and return the fleet.
 
-    A fleet of that size and shape that runs is returned as it is, faults and all; another one is
-    replaced. Raises UsageError.
+    The two rails of a cage share one wire, unless `separate_wires` is set. A fleet of that size
+    and shape that runs is returned as it is, faults and all; another one is replaced. Raises
+    UsageError.
     """
-    target = plan_fleet(hosts, cables)
+    target = plan_fleet(hosts, cables, separate=separate_wires)
     if state := _find_running_fleet(target):
         return _build_lab_fleet(state)
     requirements.check_requirements()
@@ -170,7 +173,8 @@ def boot_hosts(state: LabState, hosts: Sequence[HostPlan], lock: int) -> LabStat
 
 def _run_boot_program(state: LabState, names: Sequence[str], lock: int) -> dict[str, int]:
     """Run `sparkfleet.lab.host.boot` and return the PID of each host's PID 1."""
-    fleet = (str(len(state.plan.hosts)), state.plan.cables)
+    wires = "separate" if state.plan.separate else "shared"
+    fleet = (str(len(state.plan.hosts)), state.plan.cables, wires)
     done = subprocess.run(
         [sys.executable, "-m", "sparkfleet.lab.host.boot", *fleet, *names],
         stdin=lock,

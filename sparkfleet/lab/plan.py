@@ -24,17 +24,15 @@ FABRIC_MTU = 9000
 class Wire:
     """One rail of one cable, or of the switch: a subnet of its own.
 
-    `direct` is a cable from host to host: pulled at one end, both ends lose the carrier.
+    `direct` is a cable from host to host: pulled at one end, both ends lose the carrier. `bridge`
+    is the name of its bridge in the switch's namespace: both rails of a cable are on one, unless
+    they have separate wires.
     """
 
     net: int
     direct: bool
     ends: tuple[tuple[int, int], ...]  # (host number, index in FUNCTIONS)
-
-    @property
-    def bridge(self) -> str:
-        """The name of the bridge that stands for it in the switch's namespace."""
-        return f"wire{self.net}"
+    bridge: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,9 +99,13 @@ class HostPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetPlan:
-    """All hosts and wires of a fleet, and the shape that they were planned from."""
+    """All hosts and wires of a fleet, and the shape that they were planned from.
+
+    `separate`: the two rails of a cage have a wire each, which no Spark has.
+    """
 
     cables: str
+    separate: bool = False
     hosts: tuple[HostPlan, ...]
     wires: tuple[Wire, ...]
 
@@ -142,11 +144,12 @@ def format_address(net: int, host: int) -> str:
     return f"{NETWORK}.{net}.{host}"
 
 
-def plan_fleet(hosts: int, cables: str = "crossed") -> FleetPlan:
+def plan_fleet(hosts: int, cables: str = "crossed", *, separate: bool = False) -> FleetPlan:
     """Return the plan of a fleet of `hosts` Sparks, cabled in the shape `cables` (see `SHAPES`).
 
     More than two hosts cannot share one cable, so `crossed`, the default, becomes `switch`;
-    a single host has no peer and so no cable. Raises UsageError.
+    a single host has no peer and so no cable. `separate` gives each rail a wire of its own.
+    Raises UsageError.
     """
     if not 1 <= hosts <= MAX_HOSTS:
         raise UsageError(
@@ -163,9 +166,9 @@ def plan_fleet(hosts: int, cables: str = "crossed") -> FleetPlan:
             f"cable shape {cables!r} needs {sizes} hosts (got {hosts})",
             hint="choose another --hosts or --cables",
         )
-    wires = tuple(_plan_wires(SHAPES[cables].cables(hosts)))
+    wires = tuple(_plan_wires(SHAPES[cables].cables(hosts), separate=separate))
     members = tuple(_plan_host(number, wires) for number in range(1, hosts + 1))
-    return FleetPlan(cables=cables, hosts=members, wires=wires)
+    return FleetPlan(cables=cables, separate=separate, hosts=members, wires=wires)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,14 +212,15 @@ SHAPES: Mapping[str, Shape] = {
 }
 
 
-def _plan_wires(cables: Iterable[CablePlan]) -> Iterator[Wire]:
-    """Yield two wires a cable: one for each function of a cage."""
+def _plan_wires(cables: Iterable[CablePlan], *, separate: bool) -> Iterator[Wire]:
+    """Yield the two rails of each cable: one for each function of a cage."""
     net = 0
-    for cable in cables:
+    for position, cable in enumerate(cables, start=1):
         for rail in (0, 2):
             net += 1
             ends = tuple((number, rail + cage) for number, cage in cable.ends)
-            yield Wire(net=net, direct=cable.direct, ends=ends)
+            bridge = f"wire{net}" if separate else f"cable{position}"
+            yield Wire(net=net, direct=cable.direct, ends=ends, bridge=bridge)
 
 
 def _plan_host(number: int, wires: Iterable[Wire]) -> HostPlan:

@@ -56,6 +56,7 @@ class LabState:
         data = {
             "hosts": len(self.plan.hosts),
             "cables": self.plan.cables,
+            "separate": self.plan.separate,
             "running": {
                 name: [process.pid, process.started] for name, process in self.running.items()
             },
@@ -72,7 +73,7 @@ def load_lab_state() -> LabState | None:
         data = json.loads(STATE.read_text())
         running = {name: InitProcess(pid=p, started=s) for name, (p, s) in data["running"].items()}
         return LabState(
-            plan=plan_fleet(data["hosts"], data["cables"]),
+            plan=plan_fleet(data["hosts"], data["cables"], separate=data["separate"]),
             running=running,
             faults={name: tuple(kinds) for name, kinds in data["faults"].items()},
         )

@@ -34,6 +34,9 @@ RAIL = "enp1s0f1np1"
 TWIN = "enP2p1s0f1np1"
 PEER_RAIL = "enp1s0f0np0"
 PEER_TWIN = "enP2p1s0f0np0"
+ARP_FLUX = "link.arp_flux"
+STRICT = 1  # rp_filter
+LOOSE = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,11 +48,16 @@ class Gate:
     verdicts: tuple[Verdict, ...]
 
     def said(self) -> set[tuple[str, str, str]]:
+        """Return the warnings and errors, without ARP flux: which rail answers is a race."""
         return {
             (x.check, x.host, x.subject.split(" ")[0])
             for x in self.verdicts
-            if x.severity in (Severity.WARNING, Severity.ERROR)
+            if x.severity in (Severity.WARNING, Severity.ERROR) and x.check != ARP_FLUX
         }
+
+    def flux(self) -> set[str]:
+        """Return the hosts whose rails answer for each other's addresses."""
+        return {x.host for x in self.verdicts if x.check == ARP_FLUX}
 
     def refuses(self) -> bool:
         return any(x.refuses for x in self.verdicts)
@@ -84,9 +92,14 @@ def _gate(lab: LabFleet, **variables: Any) -> Gate:
     return Gate(fabric=fabric, hosts=hosts, verdicts=verdicts)
 
 
+def _start(hosts: int = 2, cables: str = "crossed", *, separate: bool = False) -> LabFleet:
+    """Boot Sparks whose two rails of a cage share one wire, as on hardware."""
+    return fleet.start_fleet(hosts, cables=cables, separate_wires=separate)
+
+
 @pytest.fixture(scope="module")
 def lab() -> Iterator[LabFleet]:
-    yield fleet.start_fleet(2)
+    yield _start(2)
     fleet.remove_fleet()
 
 
@@ -277,11 +290,14 @@ def test_healthy_rails_are_not_refused_whatever_else_this_machine_does(lab: LabF
 
 
 def test_a_shaped_rail_is_distinguished_from_its_twin(lab: LabFleet) -> None:
+    # Else the twin answers ARP for the shaped rail, and only what that rail sends is slow.
+    _configure(lab, "all.arp_ignore=1", "all.arp_announce=2")
     fleet.set_fault("spark-01", "shape")
     try:
         samples, verdicts = _rates(lab)
     finally:
         fleet.set_fault("spark-01", "shape", clear=True)
+        _configure(lab, "all.arp_ignore=0", "all.arp_announce=0")
     refused = {(x.check, x.host, x.subject) for x in verdicts if x.refuses}
     expected = {
         ("link.uneven", "spark-01", f"{RAIL} to spark-02"),
@@ -293,13 +309,86 @@ def test_a_shaped_rail_is_distinguished_from_its_twin(lab: LabFleet) -> None:
     assert refused == expected
 
 
+def _configure(lab: LabFleet, *settings: str) -> None:
+    """Set kernel variables below net.ipv4.conf on every host, and forget who answered ARP."""
+    for host in lab.hosts:
+        lines = [f"sysctl -qw net.ipv4.conf.{setting}" for setting in settings]
+        flush = [f"ip neigh flush dev {rail.interface}" for rail in host.rails]
+        fleet.run_on(host.name, ["bash", "-ec", "; ".join([*lines, *flush])])
+
+
+@pytest.mark.parametrize("rp_filter", [STRICT, LOOSE])
+@pytest.mark.parametrize(
+    ("size", "cables"), [(2, "crossed"), (2, "both"), (2, "switch"), (3, "ring"), (4, "switch")]
+)
+def test_a_healthy_fabric_passes_whichever_rail_answers_arp(
+    size: int, cables: str, rp_filter: int
+) -> None:
+    try:
+        lab = _start(size, cables=cables)
+        every = [rail.interface for rail in lab.hosts[0].rails] if cables == "both" else None
+        named = {"link_interfaces": every} if every else {}
+        _configure(lab, f"all.rp_filter={rp_filter}")
+        for _ in range(3):
+            gate = _gate(lab, **named)
+            assert gate.said() == set()
+            if rp_filter == STRICT:  # the kernel answers no ARP of a source it would not accept
+                assert gate.flux() == set()
+            _configure(lab)
+        _configure(lab, "all.arp_ignore=1", "all.arp_announce=2")
+        gate = _gate(lab, **named)
+        assert gate.said() == set()
+        assert gate.flux() == set()
+    finally:
+        fleet.remove_fleet()
+
+
+def test_a_twin_that_always_answers_is_a_warning_with_its_cure() -> None:
+    try:
+        lab = _start(2)
+        _configure(lab, "all.rp_filter=2")
+        for host in lab.hosts:  # 8: answer for no address
+            rail = host.rails[0].interface
+            fleet.run_on(host.name, ["sysctl", "-qw", f"net.ipv4.conf.{rail}.arp_ignore=8"])
+        gate = _gate(lab)
+        assert not gate.refuses()
+        assert gate.said() == set()
+        assert gate.flux() == {"spark-01", "spark-02"}
+        (found,) = [x for x in gate.verdicts if (x.check, x.host) == (ARP_FLUX, "spark-01")]
+        assert found.subject == f"{RAIL}, {TWIN}"
+        assert "arp_ignore=1" in found.fix
+    finally:
+        fleet.remove_fleet()
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("rp_filter", [STRICT, LOOSE])
+def test_fifty_runs_refuse_no_healthy_pair(rp_filter: int) -> None:
+    try:
+        lab = _start(2)
+        for _ in range(50):
+            _configure(lab, f"all.rp_filter={rp_filter}")
+            assert _gate(lab).said() == set()
+    finally:
+        fleet.remove_fleet()
+
+
+def test_rails_with_a_wire_each_pass_and_never_answer_for_each_other() -> None:
+    try:
+        gate = _gate(_start(2, separate=True))
+        assert gate.said() == set()
+        assert gate.flux() == set()
+    finally:
+        fleet.remove_fleet()
+
+
 @pytest.mark.parametrize(
     ("size", "cables", "topology"),
     [(4, "switch", Topology.SWITCH), (3, "ring", Topology.RING), (4, "ring", Topology.RING)],
 )
 def test_larger_fabrics_pass(size: int, cables: str, topology: Topology) -> None:
     try:
-        gate = _gate(fleet.start_fleet(size, cables=cables))
+        gate = _gate(_start(size, cables=cables))
         assert gate.said() == set()
         assert gate.fabric.topology is topology
         _check_environments(gate, ring=topology is Topology.RING)
@@ -318,7 +407,7 @@ def test_cables_in_each_others_cage_are_known_by_where_they_end(
     size: int, cables: str, end: str
 ) -> None:
     try:
-        lab = fleet.start_fleet(size, cables=cables)
+        lab = _start(size, cables=cables)
         every = [rail.interface for rail in lab.hosts[0].rails]
         fleet.set_fault("spark-01", "swapped-cages")
         gate = _gate(lab, link_interfaces=every)
@@ -333,7 +422,7 @@ def test_cables_in_each_others_cage_are_known_by_where_they_end(
 
 def test_two_cables_are_a_choice_that_the_inventory_makes() -> None:
     try:
-        lab = fleet.start_fleet(2, cables="both")
+        lab = _start(2, cables="both")
         assert {x.check for x in _gate(lab).verdicts if x.refuses} == {"link.choice"}
         every = [rail.interface for rail in lab.hosts[0].rails]
         gate = _gate(lab, link_interfaces=every)
@@ -366,7 +455,7 @@ def _first(rails: tuple[LabRail, ...]) -> tuple[str, str]:
 
 def test_the_gate_passes_32_hosts() -> None:
     try:
-        hosts = _hosts(fleet.start_fleet(32))
+        hosts = _hosts(_start(32))
         with ConnectionPool(connect_ssh) as pool:
             seen = pool.map(facts.gather_facts, hosts).all()
             fabric = links.select_fabric(seen, hosts)

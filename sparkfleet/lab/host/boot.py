@@ -67,8 +67,8 @@ LIMITS = ((resource.RLIMIT_MEMLOCK, UNLIMITED), (resource.RLIMIT_NOFILE, 1048576
 def main() -> None:
     """Boot the hosts that the command line names, all at once, and say how it went."""
     os.umask(0o022)
-    hosts, cables, *names = sys.argv[1:]
-    fleet = plan_fleet(int(hosts), cables)
+    hosts, cables, wires, *names = sys.argv[1:]
+    fleet = plan_fleet(int(hosts), cables, separate=wires == "separate")
     gc.freeze()  # what the forks share stays shared
     started = {name: _fork_host(fleet.host(name)) for name in names}
     answer: dict[str, object] = {}

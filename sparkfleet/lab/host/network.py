@@ -1,5 +1,9 @@
 """The wires of a fleet as lines for `ip -batch`: pure, and the one function that runs them.
 
+A cable is one bridge with both rails of its cages, as a port has two PCIe functions: the bridge
+delivers a unicast frame to the function with that MAC address, also to the twin of the sender, and
+all others to every function.
+
 Bridges and the far ends of all interfaces live in a namespace of their own, the switch. Its
 interface indexes start at 1000: the kernel calls a veth without carrier DOWN, as a real NIC's
 state reads, only while no interface of its own namespace has its peer's index; and it reports
@@ -123,7 +127,8 @@ def _veth_command(host: HostPlan, netdev: str, index: int, mac: str, *, mtu: int
 
 
 def _wire_bridges(plan: FleetPlan) -> Iterator[tuple[str, int]]:
-    return ((wire.bridge, FABRIC_MTU) for wire in plan.wires)
+    names = dict.fromkeys(wire.bridge for wire in plan.wires)
+    return ((name, FABRIC_MTU) for name in names)
 
 
 def run_ip(lines: Iterable[str], namespace: str | None = None) -> None:

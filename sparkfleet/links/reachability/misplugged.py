@@ -32,7 +32,14 @@ def find_other_end(ends: FarEnds, rail: Rail, to: Rail) -> Rail | None:
     on_wire = ends.get((rail.host, rail.name), ())
     rails = [end for end in on_wire if (end.host, end.port) != (rail.host, rail.port)]
     names = [(end.host, end.name) for end in rails]
-    return rails[0] if rails and (to.host, to.name) not in names else None
+    if not rails or (to.host, to.name) in names:
+        return None
+    # Both rails of the other port are on that wire: name the one that `to` is of its own port.
+    return min(rails, key=lambda end: _pci_domain(end) != _pci_domain(to))
+
+
+def _pci_domain(rail: Rail) -> str:
+    return (rail.netdev.pci or "").partition(":")[0]
 
 
 def report_misplugged(rail: Rail, to: Rail, end: Rail) -> Verdict:

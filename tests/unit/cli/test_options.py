@@ -52,7 +52,7 @@ OFFERED = {
     "lab.fault": "HOST KIND clear!",
     "lab.model": "",
     "lab.status": "",
-    "lab.up": "cables hosts",
+    "lab.up": "cables hosts wires",
     "links.bench": (
         "cluster collective! forks inventory* limit* output recipe seconds set* svg verbose!"
     ),

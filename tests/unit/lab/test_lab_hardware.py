@@ -121,6 +121,13 @@ def test_no_host_interface_has_the_index_of_a_switch_port() -> None:
     assert not set(far) & set(near)
 
 
+def test_both_rails_of_a_cage_are_plugged_into_one_bridge() -> None:
+    lines = build_switch_commands(plan_fleet(2))
+    assert lines.count("link add cable1 mtu 9000 type bridge") == 1
+    ends = [line.split()[2] for line in lines if line.endswith(" master cable1 up")]
+    assert ends == ["01enp1s0f1np1", "01enP2p1s0f1np1", "02enp1s0f0np0", "02enP2p1s0f0np0"]
+
+
 def test_uncabled_interfaces_are_up_and_have_no_address() -> None:
     lines = host_lines(plan_fleet(2).hosts[0])
     assert "link set enp1s0f0np0 up" in lines

@@ -81,6 +81,26 @@ def test_pulling_a_direct_cable_darkens_both_ends_and_a_switch_port_one() -> Non
         assert len(fleet.dark_ends(host, host.rails[0])) == dark
 
 
+def test_the_two_rails_of_a_cage_share_one_wire() -> None:
+    for hosts, cables, cages in (
+        (2, "crossed", 1),
+        (2, "both", 2),
+        (3, "ring", 3),
+        (4, "switch", 1),
+    ):
+        fleet = plan_fleet(hosts, cables)
+        assert len({wire.bridge for wire in fleet.wires}) == cages
+        for host in fleet.hosts:
+            bridges = {(port.function.cage, port.wire.bridge) for port in host.rails if port.wire}
+            assert len(bridges) == len({cage for cage, _ in bridges})
+
+
+def test_rails_have_a_wire_each_where_that_is_chosen() -> None:
+    fleet = plan_fleet(2, "both", separate=True)
+    assert [wire.bridge for wire in fleet.wires] == ["wire1", "wire2", "wire3", "wire4"]
+    assert _cabled(fleet) == _cabled(plan_fleet(2, "both"))
+
+
 def test_a_single_host_and_uncabled_ports_have_no_address() -> None:
     (host,) = plan_fleet(1, "switch").hosts
     assert host.rails == ()

@@ -303,11 +303,10 @@ def _strip_prefixes(text: str) -> tuple[list[str], str]:
         if carrier is None:
             break
         at = carrier.end()
-    text = text[at:]
-    while match := _SOURCE.match(text):
+    while match := _SOURCE.match(text, at):
         sources.append(match["source"])
-        text = text[match.end() :]
-    return sources, text
+        at = match.end()
+    return sources, text[at:]
 
 
 def _find_rank(entry: LogLine) -> int | None:

@@ -199,7 +199,7 @@ ROWS = (
     ),
     Signature(
         id="earlyoom-killed",
-        pattern=r"\bearlyoom\b.{0,300}\bSIG(?:TERM|KILL)|\bdgx-anti-oom\b",
+        pattern=r"\bearlyoom\b.{0,60}\bSIG(?:TERM|KILL)|\bdgx-anti-oom\b",
         cause="A user-space OOM killer stopped the engine.",
         fix="Lower gpu-memory-utilization in vllm_args, or adjust the killer's thresholds.",
         source=(

@@ -38,7 +38,7 @@ ROWS = (
     ),
     Signature(
         id="gid-index-empty",
-        pattern=r"ibv_modify_qp.{0,300}(?:\b61\b|No data available)",
+        pattern=r"ibv_modify_qp.{0,60}(?:\b61\b|No data available)",
         cause="The GID index set for NCCL is empty on this host: the index has changed.",
         fix="Set nccl_ib_gid_index: auto, so that NCCL selects the index itself.",
         source=(
@@ -50,7 +50,7 @@ ROWS = (
     ),
     Signature(
         id="gid-tables-differ",
-        pattern=r"ibv_modify_qp.{0,300}(?:EINVAL|Invalid argument)",
+        pattern=r"ibv_modify_qp.{0,60}(?:EINVAL|Invalid argument)",
         cause="The GID tables of the hosts differ: a rail has no or a random link-local address.",
         fix="Give every rail a static address in netplan; `{task:links.verify}` shows the rail.",
         source="guardkit/dgx-spark RESULTS-two-spark-bring-up-2026-08-06 finding 4",
@@ -58,7 +58,7 @@ ROWS = (
     ),
     Signature(
         id="queue-pair-timeout",
-        pattern=r"ibv_modify_qp.{0,300}(?:\b110\b|timeout|timed out)",
+        pattern=r"ibv_modify_qp.{0,60}(?:\b110\b|timeout|timed out)",
         cause=(
             "The other end of a queue pair did not answer: a ring cabled port 0 to port 0, no "
             "subnet-aware routing, or NCCL variables baked into the image."
@@ -155,7 +155,7 @@ ROWS = (
     ),
     Signature(
         id="collective-watchdog",
-        pattern=r"(?i)\bwatchdog\b.{0,300}\b600\b",
+        pattern=r"(?i)\bwatchdog\b.{0,60}\b600\b",
         cause="A collective waited 600 s: the other rank was compiling a kernel, or is dead.",
         fix="Check the other rank's log; keep the Triton cache and warm up after a start.",
         source="MiaAI-Lab/DeepSeek-v4-Flash-DSpark-2x-DGX-Spark#117",
@@ -164,7 +164,7 @@ ROWS = (
     ),
     Signature(
         id="gloo-barrier-timeout",
-        pattern=r"(?i)gloo.{0,300}\b1800\b",
+        pattern=r"(?i)gloo.{0,60}\b1800\b",
         cause="A barrier waited 1800 s: one rank tuned its kernels, the other had them cached.",
         fix="Keep the compile caches of all hosts, or clear them on all, then start again.",
         source="getainode/ainode PR#136",

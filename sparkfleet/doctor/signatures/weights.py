@@ -24,7 +24,7 @@ ROWS = (
     ),
     Signature(
         id="ngc-unauthorized",
-        pattern=r"nvcr\.io.{0,300}(?:\b401\b|[Uu]nauthorized)",
+        pattern=r"nvcr\.io.{0,60}(?:\b401\b|[Uu]nauthorized)",
         cause="The NGC registry requires a login.",
         fix="Run `docker login nvcr.io` (user $oauthtoken, password the NGC key) on that host.",
         source="Docker's own message, for NVIDIA's registry",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sparkfleet.model import Severity
+from sparkfleet.recipes.rules.models import is_gemma4
 from sparkfleet.recipes.rules.rule import Rule, RuleFinding
 from sparkfleet.recipes.rules.subject import RuleContext
 
@@ -32,6 +33,19 @@ def _check_memory_utilization(context: RuleContext) -> Iterator[RuleFinding]:
         )
 
 
+def _check_fast_loader(context: RuleContext) -> Iterator[RuleFinding]:
+    option = context.option("load-format")
+    if option is not None and option.value == "fastsafetensors" and is_gemma4(context):
+        yield RuleFinding(
+            subject=option.flag,
+            expected="safetensors, for Gemma 4",
+            seen="fastsafetensors",
+            where=option.where,
+            fix="set load-format: safetensors, or take it out, if the host freezes while loading",
+            severity=Severity.INFO,  # it works on some hosts: shipped recipes have it
+        )
+
+
 RULES = (
     Rule(
         id="utilization",
@@ -39,5 +53,11 @@ RULES = (
         "and a desktop, which dies at 0.80, live in the rest",
         source="guide 2, 7.2.3 and 8; single-spark, bring-up",
         find=_check_memory_utilization,
+    ),
+    Rule(
+        id="fast_loader",
+        why="it takes so much memory next to the weights that a Spark can freeze while loading",
+        source="eugr/spark-vllm-docker#205",
+        find=_check_fast_loader,
     ),
 )

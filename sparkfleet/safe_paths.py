@@ -23,14 +23,17 @@ __all__ = [
 ]
 
 HEX = frozenset(string.digits + "abcdef")
-GIT, SHA256 = 40, 64  # hex digits of a commit or a blob, and of a file's hash
+GIT = 40
+SHA256 = 64  # hex digits of a commit or a blob, and of a file's hash
 
 
 class UnexpectedError(ValueError):
     """A text that cannot be what it should: `what` it is, the `value`, and what was `expected`."""
 
     def __init__(self, what: str, value: Any, expected: str) -> None:
-        self.what, self.value, self.expected = what, value, expected
+        self.what = what
+        self.value = value
+        self.expected = expected
         super().__init__(self.format_message())
 
     def format_message(self, source: str = "") -> str:

@@ -17,8 +17,14 @@ from sparkfleet.onhost.shared.labels import FRAMES_MARK
 from sparkfleet.remote.channel import FLOODED, Channel, ChannelTimeoutError
 
 HEADER = struct.Struct(">IcI")
-ARCHIVE, START, INPUT, END, DROP = b"z", b"s", b"i", b"e", b"d"
-OUTPUT, ERRORS, STATUS = b"o", b"r", b"x"
+ARCHIVE = b"z"
+START = b"s"
+INPUT = b"i"
+END = b"e"
+DROP = b"d"
+OUTPUT = b"o"
+ERRORS = b"r"
+STATUS = b"x"
 LOST = 255  # the exit status that ssh(1) gives when the connection ended first
 GRACE = 1.0  # s that the other end gets to go
 MOST_FRAME = 1 << 20  # bytes; the other end sends pieces of 64 KiB

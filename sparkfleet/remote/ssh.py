@@ -115,10 +115,12 @@ def connect_ssh(host: Host) -> SshConnection:
     """
     options = complete_ssh_options(parse_ssh_options(host))
     config = fabric.Config(ssh_config=paramiko.SSHConfig())
-    connection, way = False, options.jumps or ()
+    connection = False
+    way = options.jumps or ()
     password = any(host.get(name) for name in ("ansible_password", "ansible_ssh_pass"))
     for at, hop in enumerate((*way, options)):
-        connection, last = _build_hop(hop, config, connection), hop is options
+        connection = _build_hop(hop, config, connection)
+        last = hop is options
         hop_options = replace(hop, jumps=way[:at])
         target = Target(
             host=host.name, options=hop_options, jump=not last, password=last and password

@@ -101,7 +101,8 @@ def parse_jump_hosts(text: str) -> tuple[SshOptions, ...] | None:
 def _split_ssh_args(host: Host, variable: str) -> Iterator[tuple[str, str]]:
     args = iter(shlex.split(str(host.get(variable) or "")))
     for arg in args:
-        flag, attached = arg[:2], arg[2:]
+        flag = arg[:2]
+        attached = arg[2:]
         if flag == "-o":
             name, _, value = (attached or next(args, "")).partition("=")
             yield name.strip().lower(), value.strip()

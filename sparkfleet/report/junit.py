@@ -38,7 +38,8 @@ class JunitReporter:
                 self._play = event.name
                 ET.SubElement(self._root, "testsuite", name=_replace_invalid_xml(event.name))
             case events.TaskStarted():
-                self._task, self._began = event.name, time.monotonic()
+                self._task = event.name
+                self._began = time.monotonic()
             case events.HostEnded():
                 self._case(event.outcome)
             case events.RunStopped():

@@ -14,7 +14,8 @@ from typing import TextIO
 from sparkfleet.report.visible import escape_control
 
 GONE = (errno.EPIPE, errno.EIO)  # there is no reader any more: ``| head``, a closed terminal
-OUTPUT, ERRORS = 1, 2
+OUTPUT = 1
+ERRORS = 2
 NAMES: Mapping[int | str, str] = {OUTPUT: "standard output", ERRORS: "standard error"}
 
 _lost: dict[str, str] = {}  # name -> why

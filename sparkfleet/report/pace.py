@@ -36,7 +36,8 @@ class RateTracker:
 
     def _rate(self, host: str, done: int) -> float | None:
         """Return bytes/s; None where too little is known. Fewer bytes than before start anew."""
-        now, marks = self._clock(), self._marks.setdefault(host, deque())
+        now = self._clock()
+        marks = self._marks.setdefault(host, deque())
         if marks and done < marks[-1][1]:
             marks.clear()
         marks.append((now, done))

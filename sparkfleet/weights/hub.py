@@ -124,7 +124,8 @@ def make_file_filter(allow: Collection[str], ignore: Collection[str]) -> FileFil
     """Return what says whether a file matches `allow` (any does, if empty) and not `ignore`."""
 
     def chosen(path: str) -> bool:
-        allowed, ignored = list(allow) or None, list(ignore) or None
+        allowed = list(allow) or None
+        ignored = list(ignore) or None
         return any(filter_repo_objects([path], allow_patterns=allowed, ignore_patterns=ignored))
 
     return chosen
@@ -136,7 +137,8 @@ def check_access(source: HubSource, path: str) -> None:
     The listing of a gated model is public; only its files are not.
     """
     name = source.url.removeprefix(f"{constants.ENDPOINT}/").partition("/resolve/")[0]
-    url, token = source.url + quote(path), source.token
+    url = source.url + quote(path)
+    token = source.token
     try:
         query_hub(
             lambda: huggingface_hub.get_hf_file_metadata(url, token=token or False), name, token

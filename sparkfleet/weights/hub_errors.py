@@ -63,7 +63,8 @@ def explain_hub_error(error: Exception, name: str, *, has_token: bool) -> Explan
 
 def find_proxy() -> str:
     """Return the proxy on the way to the Hub as HOST:PORT, "" for none; raises ValueError."""
-    hub, proxies = urlsplit(constants.ENDPOINT), getproxies()
+    hub = urlsplit(constants.ENDPOINT)
+    proxies = getproxies()
     url = proxies.get(hub.scheme) or proxies.get("all") or ""
     parts = urlsplit(url if "://" in url else f"//{url}")
     if not parts.hostname or proxy_bypass(hub.netloc):

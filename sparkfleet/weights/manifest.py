@@ -230,7 +230,8 @@ def _lookup_hash(file: Path, ledger: Ledger) -> str | None:
 
 
 def _make_model_file(name: str, file: Path, ledger: Ledger) -> ModelFile:
-    size, file_hash = file.stat().st_size, _lookup_hash(file, ledger)
+    size = file.stat().st_size
+    file_hash = _lookup_hash(file, ledger)
     if file_hash is None:
         raise InputError(f"{file} changes while it is read", hint="run again once it is whole")
     return ModelFile(path=name, size=size, sha256=file_hash.partition(":")[2])

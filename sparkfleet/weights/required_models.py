@@ -66,7 +66,8 @@ class ResolvedModel:
 
 def list_required_models(settings: Settings) -> tuple[RequiredModel, ...]:
     """Return what the settings of the head ask for, the model first."""
-    model, folder = settings.needed("vllm_model"), settings.text("weights_source")
+    model = settings.needed("vllm_model")
+    folder = settings.text("weights_source")
     first = RequiredModel(
         name=model,
         revision=settings.text("weights_revision"),

@@ -54,7 +54,8 @@ def fetch_hub_shape(name: str, revision: str) -> dict[str, Any]:
     manifest = hub.resolve_manifest(
         name, revision, token=token
     )  # says at once if the Hub cannot be had
-    commit, api = manifest.commit or revision, HfApi(token=token or False)
+    commit = manifest.commit or revision
+    api = HfApi(token=token or False)
     listed = {file.path for file in manifest.files}
 
     def read_text(file: str) -> str:

@@ -12,10 +12,11 @@ from sparkfleet.weights import layout
 from sparkfleet.weights.inspection import IncompleteFile, Inspection, RequiredSpace, Storage
 from sparkfleet.weights.manifest import Manifest, ModelFile
 
-STAGE = "stage it: sparkfleet weights.stage"
+STAGE = "stage it: {task:weights.stage}"
 FAT_LIMIT = 2**32 - 1  # bytes of a file on FAT
 NO_LINKS = ("vfat", "msdos", "exfat")
-READ_ONLY, A_LINK = ", mounted read-only", ", a link to "  # as onhost/storage.py says it
+READ_ONLY = ", mounted read-only"
+A_LINK = ", a link to "  # as onhost/storage.py says it
 NAMED = 3  # paths that one verdict names at most
 
 FIXES = {
@@ -150,7 +151,8 @@ def _suggest_root_fix(storage: Storage) -> str:
 
 
 def _check_filesystem(inspection: Inspection, space: RequiredSpace) -> Iterator[Verdict]:
-    storage, inodes = inspection.storage, len(space.sizes) + space.links
+    storage = inspection.storage
+    inodes = len(space.sizes) + space.links
     if storage.free_inodes is not None and storage.free_inodes < inodes:
         yield error(
             "weights.inodes",
@@ -182,7 +184,7 @@ def _check_space(inspection: Inspection, size: int) -> Iterator[Verdict]:
                 storage.base,
                 expected=f"{format_size(size)} in addition to the existing files",
                 seen=f"{format_size(free)} left",
-                fix=f"make room for {format_size(size - free)} more: sparkfleet weights.prune",
+                fix=f"make room for {format_size(size - free)} more: {{task:weights.prune}}",
             )
 
 

@@ -30,7 +30,8 @@ def show_logs(options: LogsOptions) -> int:
     With --follow also print new lines, until Ctrl-C.
     """
     with open_cluster(options) as session:
-        context, pool = session.context, session.pool
+        context = session.context
+        pool = session.pool
         answers = _fetch_cluster_logs(context, pool, options.lines)
         _print_logs(answers)
         with contextlib.suppress(KeyboardInterrupt):  # its end, with 0

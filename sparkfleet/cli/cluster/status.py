@@ -97,7 +97,8 @@ def _scan_cluster(session: ClusterSession) -> ClusterStatus:
 
 
 def _query_status(context: CommandContext, connection: Connection) -> HostStatus:
-    settings, cluster = Settings(host=connection.host), context.cluster.name
+    settings = Settings(host=connection.host)
+    cluster = context.cluster.name
     survey = survey_host(connection, settings, cluster)
     about = survey.about
     leads = survey.hash is not None and about.hosts[:1] == (connection.host.name,)
@@ -160,7 +161,8 @@ COLOURS = {"running": "green", "starting": "yellow", "stopped": "", "orphans": "
 
 
 def _format_host_cells(status: HostStatus) -> tuple[str | Text, ...]:
-    survey, vitals = status.survey, status.vitals
+    survey = status.survey
+    vitals = status.vitals
     colour = COLOURS.get(status.state, "red")
     state = create_cell(status.state, colour)
     roles = ", ".join(_format_role(status, name) for name in survey.roles)
@@ -186,7 +188,8 @@ def _format_role(status: HostStatus, name: str) -> str:
 
 
 def _format_age(seconds: float) -> str:
-    minutes, hours = int(seconds) // 60, int(seconds) // 3600
+    minutes = int(seconds) // 60
+    hours = int(seconds) // 3600
     return f"{hours} h {minutes % 60} min" if hours else f"{minutes} min" if minutes else "new"
 
 
@@ -204,7 +207,8 @@ def _format_endpoint_state(context: CommandContext, scan: ClusterStatus) -> Iter
         status = scan.statuses.get(host.name)
         if status is None or status.vitals.health is None:
             continue
-        about, load = status.survey.about, status.vitals.load
+        about = status.survey.about
+        load = status.vitals.load
         health = "healthy" if status.vitals.health else "does not answer"
         where = f"endpoint http://{host.address}:{about.port}/v1  model {about.served_name}: "
         yield where + (f"{health}, {load}" if load else health)
@@ -238,7 +242,8 @@ def _serialize_host_status(host: Host, scan: ClusterStatus) -> dict[str, Any]:
     if host.name in scan.errors:
         return {"state": "unknown", "error": scan.errors[host.name].message}
     status = scan.statuses[host.name]
-    survey, vitals = status.survey, status.vitals
+    survey = status.survey
+    vitals = status.vitals
     return {
         "state": status.state,
         "deployment": survey.hash,

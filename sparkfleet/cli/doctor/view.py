@@ -33,10 +33,12 @@ def show_diagnosis(target: str | None, options: Options) -> int:
     """Print what a log, a folder or the newest failed run shows, return 0; raises UsageError."""
     if target == "-":
         text = sys.stdin.buffer.read().decode(errors="replace")
-        place, case = STDIN, LogBundle(logs=(LogFile(name=STDIN, host=STDIN, text=text),))
+        place = STDIN
+        case = LogBundle(logs=(LogFile(name=STDIN, host=STDIN, text=text),))
     else:
         path = find_failed_run() if target is None else Path(target).expanduser()
-        place, case = format_path(path), load_log_bundle(path)
+        place = format_path(path)
+        case = load_log_bundle(path)
     diagnosis = diagnose_logs(case)
     if options.json:
         print_document(**_build_diagnosis_document(place, case, diagnosis))

@@ -64,7 +64,9 @@ def _build_facts_table(by_host: Mapping[str, HostFacts]) -> Table:
 
 def format_facts(host_facts: HostFacts) -> Iterator[tuple[str, str]]:
     """Yield the name and the text of each fact that a person compares; "" where it is missing."""
-    system, release, route = host_facts.system, host_facts.release, host_facts.default_route
+    system = host_facts.system
+    release = host_facts.release
+    route = host_facts.default_route
     yield "machine", system.product
     yield "DGX OS", f"{release.name} {release.version}".strip()
     yield "system", release.os

@@ -58,7 +58,8 @@ def show_fit_result(result: FitResult, *, output: str) -> None:
 
 
 def _format_header(result: FitResult) -> Iterator[str]:
-    start_options, need = result.start, result.need
+    start_options = result.start
+    need = result.need
     yield f"recipe {result.recipe.name} ({format_path(result.recipe.path)}): {result.model_name}"
     yield from result.notes
     yield f"asked: {_format_request(start_options, need)}"
@@ -116,14 +117,16 @@ def _format_bytes(count: float) -> str:
 def _format_size_range(span: Interval | None) -> str:
     if span is None:
         return "?"
-    low, high = _format_bytes(span.low), _format_bytes(span.high)
+    low = _format_bytes(span.low)
+    high = _format_bytes(span.high)
     return low if low == high else f"{low.removesuffix(' GiB')} to {high}"
 
 
 def _format_count_range(span: Interval | None) -> str:
     if span is None:
         return "?"
-    low, high = f"{span.low:,.0f}", f"{span.high:,.0f}"
+    low = f"{span.low:,.0f}"
+    high = f"{span.high:,.0f}"
     return low if low == high else f"{low} to {high}"
 
 
@@ -147,7 +150,8 @@ def format_rate(rate: DecodeRate) -> str:
 
 
 def _format_prediction(prediction: PredictedSpeed) -> str:
-    speed, wide = prediction.speed, prediction.rate.expected or prediction.rate.ceiling
+    speed = prediction.speed
+    wide = prediction.rate.expected or prediction.rate.ceiling
     several = f", {speed.requests} answers" if speed.requests > 1 else ""
     depth = f", {speed.context} tokens before" if speed.context else ""
     measured = speed.decode or 0

@@ -117,7 +117,8 @@ class BenchRunner:
         return count_cached_tokens(before, after)
 
     def _send(self, texts: Sequence[str], *, answer: int) -> tuple[Reply, ...]:
-        endpoint, connection = self.session.served.endpoint, self.session.connection
+        endpoint = self.session.served.endpoint
+        connection = self.session.connection
         extra = {**STREAM, "ignore_eos": True}
         bodies = [endpoint.body(text, tokens=answer, extra=extra) for text in texts]
         replies = endpoint.post_all(connection, bodies, timeout=TIMEOUT + answer)

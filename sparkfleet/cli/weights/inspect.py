@@ -194,7 +194,8 @@ class PlanRow:
 
 
 def _build_plan_rows(order: TransferPlan, shared: Shared) -> Iterator[PlanRow]:
-    manifest, senders = order.model.manifest, find_suppliers(order, shared)
+    manifest = order.model.manifest
+    senders = find_suppliers(order, shared)
     for name, plan in order.plans.items():
         yield PlanRow(
             host=name,

@@ -13,7 +13,10 @@ from sparkfleet.links.bandwidth.rates import MeasuredRate, Samples
 from sparkfleet.links.drawing.svg_map import COLOURS
 from sparkfleet.model import Host, Severity
 
-LABEL, BAR, MARGIN, LINE = 420, 420, 20, 20  # px: texts, the longest bar, the rim, a row
+LABEL = 420
+BAR = 420
+MARGIN = 20
+LINE = 20  # px: texts, the longest bar, the rim, a row
 CURVES = 260  # px of height
 INKS = ("#1565c0", "#6a1b9a")  # of the collectives, in their order
 

@@ -42,7 +42,9 @@ CDI_FOLDERS = ("/etc/cdi", "/var/run/cdi")
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PATIENCE = 30  # s for the daemon to answer
 START_PATIENCE = 60  # s for a container to start
-TICK, REMOVAL, TRIES = 0.1, 5.0, 5  # s, s, times
+TICK = 0.1
+REMOVAL = 5.0
+TRIES = 5  # s, s, times
 
 
 class DaemonError(Exception):
@@ -153,7 +155,8 @@ def is_gpu_specification(path: Path) -> bool:
 
 def list_labelled_containers(request: dict[str, Any]) -> list[dict[str, str]]:
     """Return every container that carries the cluster's label, also those that ended."""
-    cli, label = request["cli"], f"label={CLUSTER_LABEL}={request['cluster']}"
+    cli = request["cli"]
+    label = f"label={CLUSTER_LABEL}={request['cluster']}"
     for _ in range(TRIES):
         ids = run_engine_command(cli, "ps", "-aq", "--no-trunc", "--filter", label).split()
         with contextlib.suppress(DaemonError):  # one that goes by itself meanwhile
@@ -192,7 +195,8 @@ def inspect_image(request: dict[str, Any], name: str | None) -> dict[str, Any] |
         (details,) = json.loads(run_engine_command(request["cli"], "image", "inspect", name))
     except DaemonError:
         return None
-    config, layers = details["Config"], details["RootFS"]["Layers"]
+    config = details["Config"]
+    layers = details["RootFS"]["Layers"]
     key = hashlib.sha256("\n".join(layers).encode()).hexdigest()[:12]
     probe = read_optional_text(request["root"] / "images" / f"{key}.json")
     return {
@@ -233,7 +237,9 @@ def wait_for_container(request: dict[str, Any]) -> dict[str, Any]:
 
 def stop_containers(request: dict[str, Any]) -> dict[str, Any]:
     """Stop and remove every container of the cluster, and check that none is left."""
-    cli, grace, first = request["cli"], request["grace"], list_labelled_containers(request)
+    cli = request["cli"]
+    grace = request["grace"]
+    first = list_labelled_containers(request)
     running = [
         container["id"]
         for container in first

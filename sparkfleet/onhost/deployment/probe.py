@@ -23,7 +23,8 @@ from pathlib import Path
 PACKAGES = ("vllm", "ray", "torch", "transformers", "flashinfer-python", "nvidia-nccl-cu13")
 PROGRAMS = ("vllm", "ray", "bash", "python3", "nvidia-smi")
 ENGINE = "engine/arg_utils.py"
-SERVERS, SERVER = "entrypoints/**/cli_args.py", "FrontendArgs"
+SERVERS = "entrypoints/**/cli_args.py"
+SERVER = "FrontendArgs"
 NCCL_FILES = ("/etc/nccl.conf", "~/.nccl.conf")
 
 

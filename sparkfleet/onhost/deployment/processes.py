@@ -100,7 +100,8 @@ def write_deployment_files(request: dict[str, Any]) -> dict[str, Any]:
 
 def start_role_script(request: dict[str, Any]) -> dict[str, Any]:
     """Start a rendered script in a session of its own, and make sure that it stays."""
-    folder, role = request["folder"], request["role"]
+    folder = request["folder"]
+    role = request["role"]
     path = folder / "logs" / f"{role}.log"
     path.parent.mkdir(mode=0o700, exist_ok=True)
     for old in (

@@ -101,7 +101,8 @@ def sample_counters(port: int, count: int, gap: float) -> list[dict[str, float]]
     for index in range(count):
         if index:
             time.sleep(gap)
-        at, values = time.monotonic(), parse_counters(fetch_from_endpoint(port, "/metrics") or "")
+        at = time.monotonic()
+        values = parse_counters(fetch_from_endpoint(port, "/metrics") or "")
         results += [{"at": at, **values}] if values else []
     return results
 
@@ -113,7 +114,8 @@ def parse_counters(text: str) -> dict[str, float]:
         name = line.partition("{")[0].partition(" ")[0]
         if name in COUNTERS:
             with contextlib.suppress(ValueError):  # no number
-                value, previous = float(line.rsplit(" ", 1)[1]), totals.get(name, 0.0)
+                value = float(line.rsplit(" ", 1)[1])
+                previous = totals.get(name, 0.0)
                 totals[name] = max(previous, value) if name == FULLEST else previous + value
     return totals
 

@@ -47,7 +47,9 @@ class LogFollower:
     """A file that grows."""
 
     def __init__(self, path: Path) -> None:
-        self._path, self._offset, self._rest = path, 0, b""
+        self._path = path
+        self._offset = 0
+        self._rest = b""
 
     def read_new_lines(self) -> list[str]:
         """Return the whole lines that were added since the last call."""

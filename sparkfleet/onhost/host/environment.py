@@ -58,7 +58,8 @@ def list_differing_variables(
     request: dict[str, Any], role: str, expected: dict[str, str | None]
 ) -> list[str]:
     """Return the variables that the program in `role` has with values other than `expected`."""
-    pid, container = request["pids"][role], request["containers"].get(role)
+    pid = request["pids"][role]
+    container = request["containers"].get(role)
     for candidate in (
         [pid, *list_child_processes(pid)] if container else [pid]
     ):  # the first may be the engine's init

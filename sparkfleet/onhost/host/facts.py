@@ -27,8 +27,11 @@ from pathlib import Path
 
 TOOL_TIMEOUT = 10  # s; nvidia-smi takes seconds while the driver wakes up
 MELLANOX = "0x15b3"  # PCI vendor id of ConnectX
-NET, RDMA, PCI = "/sys/class/net", "/sys/class/infiniband", "/sys/bus/pci/devices"
-SIOCGIFADDR, SIOCGIFNETMASK = 0x8915, 0x891B
+NET = "/sys/class/net"
+RDMA = "/sys/class/infiniband"
+PCI = "/sys/bus/pci/devices"
+SIOCGIFADDR = 0x8915
+SIOCGIFNETMASK = 0x891B
 GPU_FIELDS = "name,uuid,driver_version,compute_cap,memory.total,memory.used,clocks.sm"
 RELEASE_FILES = ("/etc/dgx-release", "/etc/os-release", "/etc/machine-id")
 HARDWARE_FILES = ("/proc/cmdline", "/proc/meminfo", "/sys/class/dmi/id/product_name")
@@ -180,7 +183,8 @@ def query_ipv4_address(netdev: str) -> str:
 
 def gather_listeners(ports: set[int]) -> None:
     """Keep who listens: ``address:port inode user`` a line, and ``inode pid name`` for `ports`."""
-    inodes, users = set(), {str(user.pw_uid): user.pw_name for user in pwd.getpwall()}
+    inodes = set()
+    users = {str(user.pw_uid): user.pw_name for user in pwd.getpwall()}
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         note_files("", [table])
         rows = [line.split() for line in fact_text(table).splitlines()[1:]]

@@ -41,7 +41,8 @@ class GpuLoad(threading.Thread):
             self.failure = str(error)
 
     def _write(self) -> None:
-        device, context = ctypes.c_int(), ctypes.c_void_p()
+        device = ctypes.c_int()
+        context = ctypes.c_void_p()
         memory = ctypes.c_uint64()
         self._call("cuInit", 0)
         self._call("cuDeviceGet", ctypes.byref(device), 0)

@@ -27,7 +27,8 @@ def main() -> None:
 
 def inspect_membership(request: dict[str, Any]) -> dict[str, Any]:
     """Return the groups that the user is not in, by the account files, not the session."""
-    name, groups = request["name"] or getpass.getuser(), request["groups"]
+    name = request["name"] or getpass.getuser()
+    groups = request["groups"]
     try:
         user = pwd.getpwnam(name)
     except KeyError:

@@ -20,7 +20,8 @@ HOLDERS = ("nvidia-smi", "--query-compute-apps=pid,used_memory", PLAIN)
 OWN_MEMORY = ("nvidia-smi", "--query-gpu=memory.total", PLAIN)
 MIB = 1 << 20
 TICK = 0.1  # s
-ENOUGH, NOISE = 0.9, 512 << 20  # of what was held: others take and give meanwhile
+ENOUGH = 0.9
+NOISE = 512 << 20  # of what was held: others take and give meanwhile
 
 
 def main() -> None:
@@ -52,11 +53,13 @@ def empty_page_cache(_request: dict[str, Any]) -> dict[str, Any]:
 
 def wait_for_freed_memory(request: dict[str, Any]) -> dict[str, Any]:
     """Wait for the memory of processes that have exited; return the expected and freed sizes."""
-    before, left = request["before"], list_gpu_memory()
+    before = request["before"]
+    left = list_gpu_memory()
     held = sum(size for pid, size in before["gpu"].items() if pid not in left)
     began = time.monotonic()
     while True:
-        now, waited = read_meminfo_sizes(), time.monotonic() - began
+        now = read_meminfo_sizes()
+        waited = time.monotonic() - began
         back = now["available"] - before["available"]
         whole = back >= ENOUGH * held - NOISE
         if whole or waited > request["patience"]:

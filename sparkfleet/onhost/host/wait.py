@@ -65,9 +65,11 @@ def probe_http(url: str, status: list[int], contains: str) -> tuple[bool, str]:
     """Ask `url`, and compare the status and the text."""
     try:
         with urllib.request.urlopen(url, timeout=CONNECT) as reply:
-            code, body = reply.status, reply.read(MOST_READ)
+            code = reply.status
+            body = reply.read(MOST_READ)
     except urllib.error.HTTPError as error:
-        code, body = error.code, error.read(MOST_READ)
+        code = error.code
+        body = error.read(MOST_READ)
     except (OSError, ValueError, http.client.HTTPException) as error:
         return False, f"{url}: {getattr(error, 'reason', None) or error}"
     if code not in status:

@@ -73,7 +73,8 @@ class HubFiles:
         """Yield the rest of a file; where the hub breaks off, ask it for what is still lacking."""
         failures = 0
         while offset < size:
-            reason, wait = "it cut the connection", 0.0
+            reason = "it cut the connection"
+            wait = 0.0
             request = self._request(name, offset)
             try:
                 with self._open(request, offset) as reply:

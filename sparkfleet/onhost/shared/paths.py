@@ -93,7 +93,8 @@ def resolve_source_file(root: Path, name: str) -> Path:
 
 
 def _check_contained(root: Path, folder: Path) -> None:
-    top, real = os.path.realpath(root), os.path.realpath(folder)
+    top = os.path.realpath(root)
+    real = os.path.realpath(folder)
     if os.path.commonpath([top, real]) != top:
         problem = f"{folder} leads out of {root}; the engine cannot follow it there"
         raise RefusedError(problem, "set weights_dir to the real folder")

@@ -178,7 +178,8 @@ def become_program(module: str, pipes: list[int]) -> None:
     for number, pipe in enumerate(pipes):
         os.dup2(pipe, number)
     os.closerange(3, HIGHEST)
-    sys.stdin, sys.stdout = os.fdopen(0), os.fdopen(1, "w")
+    sys.stdin = os.fdopen(0)
+    sys.stdout = os.fdopen(1, "w")
     sys.stderr = os.fdopen(2, "w", errors="backslashreplace")
     run_module(module)
     sys.exit()

@@ -88,7 +88,8 @@ class WeightsStore:
 
     def land(self, item: dict[str, Any], readinto: Callable[..., int], hasher: Hasher) -> None:
         """Write the rest of one file as it arrives, and hash all of it."""
-        blob, offset = join_contained_path(self.root, item["blob"]), item["offset"]
+        blob = join_contained_path(self.root, item["blob"])
+        offset = item["offset"]
         partial = blob.with_name(blob.name + PARTIAL)
         self._make(partial.parent)
         if not os.access(partial, os.W_OK):  # a container left it; the folder is this user's

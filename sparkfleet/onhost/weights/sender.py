@@ -47,7 +47,8 @@ class LocalFiles:
 
     def send(self, wire: socket.socket, blob: str, offset: int) -> int:
         """Send file `blob` from byte `offset` on, each byte as soon as it is there."""
-        size, start = self.files[blob]["size"], offset
+        size = self.files[blob]["size"]
+        start = offset
         with self._open(blob) as file:
             while offset < size:
                 status = os.fstat(file.fileno())
@@ -127,7 +128,8 @@ class Service:
         nonce = os.urandom(32)
         wire.sendall(nonce)
         line = wire.makefile("rb").readline(GREETING).rstrip(b"\n")
-        proof, requested = line[:64], line[64:]
+        proof = line[:64]
+        requested = line[64:]
         for key in tuple(self.keys):
             expected = hmac.new(key.encode(), nonce + requested, "sha256").hexdigest()
             if hmac.compare_digest(expected.encode(), proof):
@@ -146,7 +148,8 @@ class Service:
 def main() -> dict[str, Any]:
     """Answer the request on standard input."""
     request = json.loads(sys.stdin.buffer.readline())
-    root, files = Path(request["root"]).expanduser(), request["files"]
+    root = Path(request["root"]).expanduser()
+    files = request["files"]
     prefer_ipv4()
     try:
         source = HubFiles(request["hub"], files) if request["hub"] else LocalFiles(root, files)

@@ -62,12 +62,16 @@ def quota_left(device: str) -> int | None:
 
 def find_mount(path: Path) -> tuple[str, str]:
     """Return the device and the filesystem that hold `path`."""
-    best, device, kind = "", "", ""
+    best = ""
+    device = ""
+    kind = ""
     for line in Path("/proc/self/mounts").read_text().splitlines():
         source, point, name = line.split()[:3]
         point = point.encode().decode("unicode_escape").encode("latin-1").decode()  # \\040: a space
         if os.path.commonpath([point, path]) == point and len(point) >= len(best):
-            best, device, kind = point, source, name
+            best = point
+            device = source
+            kind = name
     return device, kind
 
 

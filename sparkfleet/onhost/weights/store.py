@@ -72,7 +72,8 @@ def remove_staged_files(root: Path, request: dict[str, Any]) -> dict[str, Any]:
     no longer exist.
     """
     folder = join_contained_folder(root, request["folder"])
-    held, staged = lock_weights_folder(root), read_staged_files(root)
+    held = lock_weights_folder(root)
+    staged = read_staged_files(root)
     record = dict(find_staged_records(root)).get(folder)
     gone = sweep_files(
         folder, lambda path: str(path.relative_to(root)) in staged or path.suffix == PARTIAL

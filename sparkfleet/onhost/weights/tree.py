@@ -72,7 +72,8 @@ class WeightsTree:
             return "missing", "no file"
 
     def _classify_regular_file(self, path: Path, item: dict[str, Any]) -> tuple[str, str]:
-        status, real = path.stat(), self.name(path)
+        status = path.stat()
+        real = self.name(path)
         if self.root in path.parents:  # where the engine sees it only if no link leads out
             blind = _find_absolute_link(path, self.root)
             if blind or os.path.isabs(real):  # noqa: PTH117 - a text
@@ -134,7 +135,8 @@ def can_hard_link(have: Path, blob: Path) -> bool:
 
     A file of another user must be writable (``fs.protected_hardlinks``).
     """
-    home, status = blob.parent, have.stat()
+    home = blob.parent
+    status = have.stat()
     while not home.exists():
         home = home.parent
     may_link = os.getuid() in (0, status.st_uid) or os.access(have, os.R_OK | os.W_OK)
@@ -143,14 +145,16 @@ def can_hard_link(have: Path, blob: Path) -> bool:
 
 def _find_absolute_link(path: Path, root: Path) -> str:
     """Name a link on the way to `path` that a container, with `root` elsewhere, cannot take."""
-    here, parts = root, list(path.relative_to(root).parts)
+    here = root
+    parts = list(path.relative_to(root).parts)
     while parts:
         here = here / parts.pop(0)
         if here.is_symlink():
             target = os.readlink(here)  # noqa: PTH115 - Python 3.8
             if os.path.isabs(target):  # noqa: PTH117 - a text
                 return f"{here}, a link to the full path {target}"
-            here, parts = here.parent, [*Path(target).parts, *parts]
+            here = here.parent
+            parts = [*Path(target).parts, *parts]
     return ""
 
 

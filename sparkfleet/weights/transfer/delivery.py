@@ -241,7 +241,7 @@ class Delivery:
         landed = arrival.wait_for_receiver(receiver, plan, self.on_progress)
         for blob, actual in landed.wrong.items():
             sender = self._find_sender(name, blob)
-            cure = f"{sender} has it damaged: weights.verify --full"
+            cure = f"{sender} has it damaged: {{task:weights.verify}} --full"
             if sender == HUB:
                 cure = "the mirror at HF_ENDPOINT, or a proxy on the way, changes it"
             raise GateError(

@@ -50,7 +50,8 @@ def wait_for_receiver(
     copies = sum(plan.copies.values())
 
     def report_progress(done: int, proven: int) -> None:
-        files, size = len(plan.sends), plan.size + copies
+        files = len(plan.sends)
+        size = plan.size + copies
         on_progress(
             TransferProgress(host=plan.host, done=done, size=size, proven=proven, files=files)
         )
@@ -74,7 +75,8 @@ def place_files(
     copies = sum(plan.copies.values())
 
     def report_copied(progress: Mapping[str, int]) -> None:
-        done, files = arrived.bytes + progress["copied"], arrived.files
+        done = arrived.bytes + progress["copied"]
+        files = arrived.files
         size = plan.size + copies
         on_progress(
             TransferProgress(host=plan.host, done=done, size=size, proven=files, files=files)

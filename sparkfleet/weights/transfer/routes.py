@@ -76,7 +76,8 @@ def plan_routes(plans: Mapping[str, StagePlan], origin: str, shared: Shared) -> 
         if needers not in parents:
             parents[needers] = _build_transfer_tree(plans, needers, origin, shared)
         for name in needers:
-            send, parent = needs[name][blob], parents[needers].get(name)
+            send = needs[name][blob]
+            parent = parents[needers].get(name)
             if parent is None:
                 outside.setdefault(name, []).append(send)
             else:

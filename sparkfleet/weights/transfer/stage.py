@@ -148,7 +148,8 @@ def _plan_host_staging(
             adopt.append(Adopt(location=location, have=finding.have, copy=finding.copy))
         else:
             sends[location.blob] = Send(location=location, offset=finding.offset)
-    refs, texts = inspection.storage.refs, layout.build_metadata_files(manifest).items()
+    refs = inspection.storage.refs
+    texts = layout.build_metadata_files(manifest).items()
     needed = StagePlan(
         host=inspection.host,
         root=inspection.storage.root,

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from sparkfleet.facts.readings import Lack
 from sparkfleet.links.evidence import Check, Evidence
 from sparkfleet.links.model import Rail
+from sparkfleet.links.netplan import FILE, format_netplan_fix
 from sparkfleet.model import Verdict
 from sparkfleet.verdicts import error, info
 
@@ -98,10 +99,25 @@ def _report_no_rail(evidence: Evidence, host: str, rest: list[Rail]) -> Verdict:
             expected="an IPv4 address on each rail that is up",
             seen="none",
             source="ip -j addr",
-            fix="give each rail a static address in a subnet of its own (/etc/netplan/40-cx7.yaml)",
+            fix=_explain_addresses(evidence, host, up),
         )
     first = next(rail for rail in up if rail.address)
     return _report_no_peer(evidence, first)
+
+
+def _explain_addresses(evidence: Evidence, host: str, up: list[Rail]) -> str:
+    """Return the file to write where one cage is cabled: its rails have the same subnets."""
+    taken = [
+        str(rail.address)
+        for peer in evidence.hosts
+        for rail in evidence.every_rail(peer)
+        if rail.address
+    ]
+    if taken:
+        return f"give each rail an address in the subnet of its peer ({', '.join(taken)}) in {FILE}"
+    if len({rail.port for rail in up}) == 1:
+        return format_netplan_fix([rail.name for rail in up], list(evidence.hosts).index(host))
+    return f"give each rail a static address in a subnet of its own ({FILE}); see docs/links.md"
 
 
 def _report_no_peer(evidence: Evidence, rail: Rail) -> Verdict:

@@ -17,7 +17,12 @@ def render_text_map(fabric: Fabric) -> Iterator[str]:
         for cable in fabric.cables:
             yield from _render_cable(cable)
     for host in fabric.hosts:
-        if not fabric.rails[host]:
+        unset = [
+            rail.name for rail in fabric.spare[host] if rail.netdev.carrier and not rail.address
+        ]
+        if unset:
+            yield f"{host}: up, without an IPv4 address: {', '.join(unset)}"
+        elif not fabric.rails[host]:
             yield f"{host}: {NOTHING}"
     if fabric.order:
         yield f"ring: {' - '.join((*fabric.order, fabric.order[0]))}"

@@ -6,6 +6,7 @@ versions, expected log lines, published speeds, and a reason for every unusual v
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -53,6 +54,11 @@ class Recipe:
     tp_max: int | None = None
     extends: tuple[str, ...] = ()
     places: Mapping[str, Where] = field(default_factory=lambda: EMPTY)
+
+    @property
+    def date(self) -> str:
+        """The latest date that its source names, as YYYY-MM-DD or YYYY-MM; "" for none."""
+        return max(re.findall(r"\b20\d\d-\d\d(?:-\d\d)?\b", self.source), default="")
 
     @property
     def fastest(self) -> Speed | None:

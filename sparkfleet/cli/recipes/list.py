@@ -4,36 +4,83 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from itertools import islice
 from typing import Any
 
-from sparkfleet.cli.options import Options
+from sparkfleet.cli.recipes.options import ListOptions
 from sparkfleet.cli.views.documents import print_document
 from sparkfleet.cli.views.screen import print_lines
 from sparkfleet.quantities import format_size
 from sparkfleet.recipes.recipe import FOLDER, Recipe, load_recipe
 from sparkfleet.resources import format_path, list_data_files
 
-HEADS = ("recipe", "model", "Sparks", "on disk", "best published decode")
+HEADS = ("recipe", "model", "Sparks", "date", "on disk", "best published decode")
+COMPARED = "Shipped recipes were last compared with their sources on 2026-11-28."
+OTHERS = "Others"
+FAMILIES = {  # text in a model's name
+    "qwen": "Qwen",
+    "gemma": "Gemma",
+    "nemotron": "Nemotron",
+    "gpt-oss": "gpt-oss",
+    "deepseek": "DeepSeek",
+    "glm": "GLM",
+    "minimax": "MiniMax",
+    "mistral": "Mistral",
+    "laguna": "Laguna",
+    "llama": "Llama",
+}
 
 
-def show_recipes(options: Options) -> int:
-    """Print every recipe."""
-    recipes = [load_recipe(name) for name in sorted(list_data_files(FOLDER, ".yml"))]
+def show_recipes(options: ListOptions) -> int:
+    """Print every recipe, or those that hold the text that is searched."""
+    names = sorted(list_data_files(FOLDER, ".yml"))
+    recipes = [
+        recipe for recipe in map(load_recipe, names) if _matches(recipe, options.search.lower())
+    ]
     if options.json:
         print_document(recipes=[serialize_recipe(recipe) for recipe in recipes])
         return 0
-    cells = [
-        (
-            entry.name,
-            format_model(entry),
-            format_spark_count(entry),
-            format_checkpoint_size(entry),
-            format_best_speed(entry),
-        )
-        for entry in recipes
-    ]
-    print_lines(*_align_columns([HEADS, *cells]))
+    print_lines(*_format_families(recipes), COMPARED)
     return 0
+
+
+def _matches(recipe: Recipe, text: str) -> bool:
+    return text in f"{recipe.name} {format_model(recipe)} {recipe.description}".lower()
+
+
+def _format_families(recipes: Sequence[Recipe]) -> Iterator[str]:
+    """Yield the table, a family after the other, the newest recipe and its family first."""
+    newest_first = sorted(recipes, key=lambda recipe: recipe.date, reverse=True)
+    families: dict[str, list[Recipe]] = {}
+    for recipe in newest_first:
+        families.setdefault(_find_family(recipe), []).append(recipe)
+    if OTHERS in families:
+        families[OTHERS] = families.pop(OTHERS)  # the last
+    ordered = [recipe for members in families.values() for recipe in members]
+    head, *rows = _align_columns([HEADS, *map(_format_row, ordered)])
+    lines = iter(rows)
+    yield head
+    for family, members in families.items():
+        yield f"{family}:"
+        yield from islice(lines, len(members))
+
+
+def _find_family(recipe: Recipe) -> str:
+    model = format_model(recipe).lower()
+    # The last one counts: NVIDIA-Nemotron, DeepSeek-R1-Distill-Llama
+    found = [(model.rfind(text), name) for text, name in FAMILIES.items() if text in model]
+    return max(found, default=(0, OTHERS))[1]
+
+
+def _format_row(recipe: Recipe) -> tuple[str, ...]:
+    return (
+        recipe.name,
+        format_model(recipe),
+        format_spark_count(recipe),
+        recipe.date or "-",
+        format_checkpoint_size(recipe),
+        format_best_speed(recipe),
+    )
 
 
 def _align_columns(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
@@ -80,6 +127,7 @@ def serialize_recipe(recipe: Recipe) -> dict[str, Any]:
         "model": format_model(recipe),
         "description": recipe.description,
         "source": recipe.source,
+        "date": recipe.date or None,
         "licence": recipe.licence or None,
         "gated": recipe.gated,
         "tp_min": recipe.tp_min or 1,

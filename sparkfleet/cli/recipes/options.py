@@ -15,6 +15,13 @@ def parse_tokens(name: str, text: str) -> int | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ListOptions(Options):
+    """Options of `recipes.list`."""
+
+    search: str = option("only recipes with this text in name, model or description", default="")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RecipeOptions(Options):
     """Options of `recipes.show`."""
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from sparkfleet.cli.command import command
-from sparkfleet.cli.options import CLUSTER, HOSTS, OUTPUT, Options
-from sparkfleet.cli.recipes.options import FitOptions, RecipeOptions, ValidateOptions
+from sparkfleet.cli.options import CLUSTER, HOSTS, OUTPUT
+from sparkfleet.cli.recipes.options import FitOptions, ListOptions, RecipeOptions, ValidateOptions
 
 TP = ("tp",)
 PP = ("pp",)
 
 
 @command("recipes.list", OUTPUT)
-def show_list(options: Options) -> int:
+def show_list(options: ListOptions) -> int:
     """Show every recipe: its model, how many Sparks it is for, its size, its best published speed.
 
-    Yours in playbooks/recipes/ come first and hide shipped ones of the same name.
+    Recipes are in families, the newest first; the date is the one that the recipe's source names.
+    Yours in playbooks/recipes/ hide shipped ones of the same name.
+
+      {task:recipes.list} --search qwen3.8
     """
     from sparkfleet.cli.recipes.list import show_recipes  # noqa: PLC0415 - not for --list
 

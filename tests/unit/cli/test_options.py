@@ -68,7 +68,7 @@ OFFERED = {
         "RECIPE cluster context folder hub! inventory* limit* max-model-len max-num-seqs "
         " output pp requests set* staged! tp util"
     ),
-    "recipes.list": "output",
+    "recipes.list": "output search",
     "recipes.show": "NAME cluster inventory* output set*",
     "recipes.validate": "NAMES output tp vllm",
     "serve.bench": "answer cluster context inventory* output recipe requests rounds set*",

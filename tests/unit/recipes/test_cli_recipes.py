@@ -52,14 +52,37 @@ def call(tmp_path: Path) -> Call:
 
 def test_the_catalogue_is_listed_with_whole_names_and_speeds(call: Call) -> None:
     lines = call("recipes.list").splitlines()
-    assert len(lines) == len(CATALOGUE) + 1
-    rows = {line.split()[0]: line for line in lines}
+    rows = {line.split()[0]: line for line in lines[1:-1] if not line.endswith(":")}
+    assert set(rows) == set(CATALOGUE)
     community = rows["gemma4-26b-a4b-nvfp4-community"]
     assert "bg-digitalservices/Gemma-4-26B-A4B-it-NVFP4" in community
     assert "51.6 tok/s" in community
     assert rows["gemma4-31b-fp8"].endswith("11.2 tok/s on 2")
     assert rows["llama-3.3-70b-tp2"].split()[2] == "2+"
     assert rows["gemma4-26b-a4b-nvfp4"].split()[2] == "1"
+
+
+def test_the_catalogue_is_in_families_with_the_newest_first(call: Call) -> None:
+    lines = call("recipes.list").splitlines()
+    assert lines[-1] == "Shipped recipes were last compared with their sources on 2026-11-28."
+    families = [line for line in lines if line.endswith(":")]
+    assert {"Qwen:", "Gemma:", "Nemotron:", "DeepSeek:", "Others:"} <= set(families)
+    assert len(families) == len(set(families))
+    first = lines.index("Qwen:") + 1
+    dates = [line.split()[3] for line in lines[first : first + 5]]
+    assert dates == sorted(dates, reverse=True)
+
+
+def test_the_catalogue_can_be_searched(call: Call) -> None:
+    lines = call("recipes.list", "--search", "Qwen3.8-27B").splitlines()
+    assert [line.split()[0] for line in lines[1:-1]] == [
+        "Qwen:",
+        "qwen3.8-27b-nvfp4",
+        "qwen3.8-27b-nvfp4-tp2",
+    ]
+    document = json.loads(call("recipes.list", "--search", "glm", "--output", "json"))
+    assert [recipe["name"] for recipe in document["recipes"]] == ["glm-5.3-flash-nvfp4"]
+    assert call("recipes.list", "--search", "no such text").splitlines()[0].startswith("recipe")
 
 
 def test_the_catalogue_as_json_has_every_speed_with_its_source(call: Call) -> None:

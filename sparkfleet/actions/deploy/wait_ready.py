@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -48,9 +49,11 @@ class WaitReady(Action[NoArgs]):
             return dict.fromkeys(
                 inspected, Plan(work=Watch(create_rank_tracker(about), lambda _: None))
             )
+        began = time.monotonic()
+        limit = run.settings(run.cluster.head).seconds("vllm_ready_timeout")
         watch = Watch(
             create_rank_tracker(about),
-            lambda update: _report_update(run, update),
+            lambda update: _report_update(run, update, time.monotonic() - began, limit),
             create_rendezvous(about),
             check_line=lambda line: _explain_fatal_line(launch.deployment, line),
         )
@@ -94,11 +97,10 @@ def _explain_fatal_line(deployment: Deployment, line: str) -> tuple[str, str] | 
     return None
 
 
-def _report_update(run: RunContext, update: RankUpdate) -> None:
+def _report_update(run: RunContext, update: RankUpdate, waited: float, limit: float) -> None:
     milestone = update.milestone
-    run.report(
-        Progress(host=update.host, text=str(update), done=milestone.done, total=milestone.total)
-    )
+    text = f"{update} ({waited:.0f} s of at most {limit:.0f} s)"
+    run.report(Progress(host=update.host, text=text, done=milestone.done, total=milestone.total))
 
 
 def check_models(run: RunContext, connection: Connection) -> None:

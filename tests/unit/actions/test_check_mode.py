@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from sparkfleet.actions.action import Plan
+from sparkfleet.actions.deploy import wait_ready
 from sparkfleet.actions.run import lock, receipt
 from sparkfleet.actions.run_context import RunOptions
 from sparkfleet.errors import LockHeldError
@@ -96,3 +97,13 @@ def test_the_end_says_where_it_listens_and_how_to_ask(env: dict[str, str]) -> No
     assert ("Bearer $VLLM_API_KEY" in curl) == bool(env)
     assert "secret" not in curl
     assert "serve.smoke" in following
+
+
+def test_a_wait_shows_its_time_and_its_limit() -> None:
+    said: list[Any] = []
+    run: Any = SimpleNamespace(report=said.append)
+    milestone: Any = SimpleNamespace(done=1, total=4)
+    update: Any = SimpleNamespace(host="one", milestone=milestone)
+    wait_ready._report_update(run, update, 12.4, 1800.0)
+    assert said[0].text.endswith(" (12 s of at most 1800 s)")
+    assert (said[0].host, said[0].done, said[0].total) == ("one", 1, 4)

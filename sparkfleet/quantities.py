@@ -8,6 +8,8 @@ SIZES = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "t": 1000**4}
 BINARY = {"ki": 1024, "mi": 1024**2, "gi": 1024**3, "ti": 1024**4}
 COUNTS = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}
 SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+MOST_DIGITS = 30  # of a size; float() makes infinity of 400
+SHOWN = 60  # characters of a wrong value
 LONGEST = 366 * SECONDS["d"]  # clocks and selectors take no more than some years
 
 
@@ -18,8 +20,9 @@ def parse_size(value: object) -> int:
     """
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?i?)b?\s*", str(value).lower())
     unit = (SIZES | BINARY).get(match[2]) if match else None
-    if match is None or unit is None or isinstance(value, bool):
-        raise ValueError(f"expected a size in bytes or such as 10GiB or 512M (got {value!r})")
+    if match is None or unit is None or isinstance(value, bool) or len(match[1]) > MOST_DIGITS:
+        shown = repr(value)[:SHOWN]
+        raise ValueError(f"expected a size in bytes or such as 10GiB or 512M (got {shown})")
     return int(float(match[1]) * unit)
 
 

@@ -56,7 +56,7 @@ def check_variable(name: str, value: Value) -> Iterator[Problem]:
     if wrong := validate_value(row, value.data, value.raw):
         yield Problem(message=f"{name} {wrong}", where=value.where, hint=row.help)
     elif name == "cluster_rank_vars":
-        yield from _check_nested_variables(value.data, value.where)
+        yield from _check_nested_variables(value.data or (), value.where)
 
 
 def _check_environment_names(row: Variable, value: Value) -> Iterator[Problem]:

@@ -40,8 +40,13 @@ def _quote_data(row: Variable, data: Any, raw: Any) -> str:
     return text if len(text) <= SHOWN else text[:SHOWN] + "..."
 
 
+def _parse_bound(data: Any) -> float:
+    """Return a number for a comparison; float() refuses an integer of 400 digits."""
+    return data if isinstance(data, int) else float(data)
+
+
 def _validate_range(row: Variable, data: Any) -> str | None:
-    parse = {Kind.SIZE: parse_size, Kind.DURATION: parse_seconds}.get(row.kind, float)
+    parse = {Kind.SIZE: parse_size, Kind.DURATION: parse_seconds}.get(row.kind, _parse_bound)
     if row.minimum is not None and parse(data) < row.minimum:
         return f"must be at least {row.minimum}"
     if row.maximum is not None and parse(data) > row.maximum:

@@ -172,7 +172,7 @@ class _Builder:
             tag = self._resolver.resolve(yaml.ScalarNode, tree.value, (True, False))
         try:
             value = self._value(tree, tag)
-        except (ValueError, OverflowError, LookupError, yaml.YAMLError):
+        except (ValueError, OverflowError, LookupError, AttributeError, yaml.YAMLError):
             return self._refuse(tree, f"{tree.value[:40]!r} is not a valid {tag.removeprefix(TAG)}")
         return self._leaf(tree, Unsafe(value) if unsafe and isinstance(value, str) else value)
 

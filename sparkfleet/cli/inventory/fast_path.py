@@ -13,7 +13,7 @@ from typing import Any
 
 from sparkfleet import inventory as inventories
 from sparkfleet.cli import defaults
-from sparkfleet.errors import SparkfleetError, UsageError
+from sparkfleet.errors import UsageError
 from sparkfleet.model import Inventory
 from sparkfleet.report import screens
 
@@ -57,7 +57,7 @@ def try_fast_path(argv: Sequence[str]) -> bool:
         text = TASKS[argv[0]](
             load_task_inventory(options["--inventory"], _parse_variables(options["--set"]))
         )
-    except (SparkfleetError, OSError):
+    except Exception:  # noqa: BLE001 - the slow path reports it, bugs included
         return False
     screens.write_escaped(sys.stdout, text + "\n")
     return True

@@ -83,5 +83,5 @@ def _format_flag(option: str, *, value: bool) -> Iterator[str]:
 
 def _format_option_value(value: Any) -> str:
     if isinstance(value, Mapping | list | tuple | bool):
-        return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+        return json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=str)
     return str(value)

@@ -65,11 +65,16 @@ def evaluate_fit_at(
     sized = replace(options, tp=tp, pp=1)
     fits = evaluate_nodes(estimate_requirements(model, sized), sized, nodes).values()
     worst = min(fits, key=lambda fit: fit.spare.low)
+    return refuse_uneven_heads(worst, model, tp)
+
+
+def refuse_uneven_heads(fit: Fit, model: ModelProfile, tp: int) -> Fit:
+    """Return `fit`, or that it does not fit where vLLM cannot divide the attention heads."""
     heads = model.shape.heads if model.shape else None
     if heads and heads % tp:
         why = f"{tp} does not divide its {heads} attention heads"
-        return replace(worst, answer=FitAnswer.NOT, why=why)
-    return worst
+        return replace(fit, answer=FitAnswer.NOT, why=why)
+    return fit
 
 
 def _recommend_larger_size(fits: dict[int, Fit]) -> Recommendation:
@@ -81,8 +86,10 @@ def _recommend_larger_size(fits: dict[int, Fit]) -> Recommendation:
                 choice=f"TP={tp}", reasons=(*reasons, f"TP={tp}: {_describe_fit(fit)}")
             )
         reasons.append(f"TP={tp}: {fit.why}")
+    unknown = any(fit.answer is FitAnswer.UNKNOWN for fit in fits.values())
     return Recommendation(
-        choice="it does not fit", reasons=(*reasons, f"no size larger than TP={tp} was evaluated")
+        choice="cannot tell" if unknown else "it does not fit",
+        reasons=(*reasons, f"no size larger than TP={tp} was evaluated"),
     )
 
 

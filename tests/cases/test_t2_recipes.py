@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.commandline import run_command
 from tests.judged import Recipes
 
 
@@ -46,3 +48,35 @@ def test_t2_54_gemma_4_with_fastsafetensors_gets_advice(
     recipes: Recipes, model: str, loader: str, expected: str | None
 ) -> None:
     assert recipes.found(_recipe(model, load_format=loader)).get("fast_loader") == expected
+
+
+@pytest.mark.parametrize(("tp", "code"), [(3, 2), (2, 0)])
+def test_t2_57_a_size_that_does_not_divide_the_heads_does_not_fit(
+    tmp_path: Path, tp: int, code: int
+) -> None:
+    config = {
+        "architectures": ["Qwen3MoeForCausalLM"],
+        "model_type": "qwen3_moe",
+        "torch_dtype": "bfloat16",
+        "num_hidden_layers": 48,
+        "hidden_size": 2048,
+        "intermediate_size": 6144,
+        "vocab_size": 151936,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 4,
+        "head_dim": 128,
+        "num_experts": 128,
+        "num_experts_per_tok": 8,
+        "moe_intermediate_size": 768,
+        "max_position_embeddings": 40960,
+    }
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    recipe = tmp_path / "three.yml"
+    recipe.write_text(
+        "description: three Sparks\nvllm_model: Qwen/Qwen3-30B-A3B\nweights_revision: main\n"
+        "engine_image: vllm/vllm-openai:v0.29.0-cu130\nvllm_args: {max-model-len: 32768}\n"
+    )
+    words = ("recipes.fit", "--recipe", str(recipe), "--folder", str(tmp_path), "--tp", str(tp))
+    done = run_command(*words)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert ("3 does not divide its 32 attention heads" in done.stdout) == (tp == 3)

@@ -10,7 +10,7 @@ from sparkfleet.cli.options import Options
 from sparkfleet.cli.recipes import fit_view
 from sparkfleet.cli.recipes.fit_inputs import collect_fit_inputs
 from sparkfleet.cli.recipes.fit_values import FitInputs, FitRequest, FitResult, PredictedSpeed
-from sparkfleet.fit.advice import list_tp_sizes, recommend_topology
+from sparkfleet.fit.advice import list_tp_sizes, recommend_topology, refuse_uneven_heads
 from sparkfleet.fit.checkpoint import build_model_profile
 from sparkfleet.fit.cost_model import PUBLISHED, CostModel
 from sparkfleet.fit.interval import UnknownFigureError
@@ -54,7 +54,10 @@ def predict_fit(request: FitRequest) -> FitResult:
         start=start_options,
         model=model,
         need=requirements,
-        fits=evaluate_nodes(requirements, start_options, inputs.host_memory),
+        fits={
+            host: refuse_uneven_heads(fit, model, start_options.tp)
+            for host, fit in evaluate_nodes(requirements, start_options, inputs.host_memory).items()
+        },
         advice=recommend_topology(
             model,
             start_options,

@@ -66,7 +66,7 @@ def try_fast_path(argv: Sequence[str]) -> bool:
 def _parse_variables(items: Sequence[str]) -> Mapping[str, Any]:
     if not items:
         return {}
-    from sparkfleet.cli.options import parse_variables  # noqa: PLC0415 - few calls have --set
+    from sparkfleet.cli.set_variables import parse_variables  # noqa: PLC0415 - few calls have --set
 
     return parse_variables(items)
 

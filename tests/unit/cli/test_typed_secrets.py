@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sparkfleet.cli.options import parse_variables
+from sparkfleet.cli.set_variables import parse_variables
 from sparkfleet.errors import UsageError
 
 

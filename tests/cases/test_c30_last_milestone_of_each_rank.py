@@ -14,6 +14,7 @@ from sparkfleet.errors import LaunchError
 from sparkfleet.launch.startup.ranks import RankTracker, RankUpdate
 from sparkfleet.launch.startup.watch import Watch, WatchTarget
 from sparkfleet.model import Host
+from sparkfleet.onhost.shared.deployment_record import read_boot_id
 from sparkfleet.remote.local import LocalConnection
 from sparkfleet.vllm import milestones
 from tests.gb10 import output
@@ -28,7 +29,8 @@ def rank(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     with subprocess.Popen(["sleep", "60"]) as child:
         fields = Path(f"/proc/{child.pid}/stat").read_text().rsplit(")", 1)[1].split()
         role = {"pid": child.pid, "began": int(fields[19]), "script": "vllm-serve.sh"}
-        (tmp_path / "deployment.json").write_text(json.dumps({"roles": {"serve": role}}))
+        record = {"roles": {"serve": role}, "boot": read_boot_id()}
+        (tmp_path / "deployment.json").write_text(json.dumps(record))
         (tmp_path / "logs").mkdir()
         lines = output(SOLO).splitlines()[:4]
         (tmp_path / "logs/serve.log").write_text("\n".join(lines) + "\n")

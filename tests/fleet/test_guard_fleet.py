@@ -93,7 +93,7 @@ def test_memory_that_falls_during_a_start_is_its_first_cause(cluster: Cluster) -
     assert re.search(r"fatal: \[spark-0[12]\] FAILED! => ", done.output), done.output
     causes = re.findall(r"^cause on (\S+): (.*)$", done.output, re.MULTILINE)
     assert causes[0][0] == WORKER
-    assert causes[0][1].startswith("The memory guard ended the ranks: 0.1 GiB were available")
+    assert causes[0][1].startswith("The memory guard stopped the ranks: 0.1 GiB were available")
     assert {host: engines(host) for host in (HEAD, WORKER)} == {HEAD: {}, WORKER: {}}
 
 

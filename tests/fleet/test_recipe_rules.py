@@ -60,7 +60,7 @@ def test_what_is_accepted_is_shown_and_goes_on(inventory: Path) -> None:
     recipe = ARGS + "  enable-auto-tool-choice: true\nvllm_accept: [tool_parser]\n"
     done = _up(inventory, recipe, "--check")
     assert done.code == 0, done.output
-    assert "made: --enable-auto-tool-choice: expected --tool-call-parser beside it" in done.output
+    assert "made: --enable-auto-tool-choice: expected --tool-call-parser as well" in done.output
 
 
 def test_an_engine_without_a_release_is_asked_for_its_options(inventory: Path) -> None:

@@ -180,7 +180,7 @@ def test_folders_are_made_for_this_user_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder away")
-@pytest.mark.parametrize("given", ["", CLUSTER])
+@pytest.mark.parametrize("given", ["", CLUSTER], ids=["root", "cluster"])
 def test_a_folder_of_another_user_is_refused(tmp_path: Path, given: str) -> None:
     (tmp_path / CLUSTER).mkdir()
     os.chown(tmp_path / given, 12345, 12345)

@@ -100,7 +100,8 @@ def test_staging_copies_every_file_once_over_the_fabric(run: Type) -> None:
     assert done.code == 0, done.output
     assert "spark-01 -> spark-02: 600 kB" in done.output
     assert done.output.count("all verified") == 2
-    assert done.output.count("expected a disk, saw tmpfs") == 2
+    (shared,) = [line for line in done.output.splitlines() if "saw tmpfs" in line]
+    assert "spark-01, spark-02" in shared
     assert all("model-2-of-2.safetensors" in _in(host, "ls") for host in HOSTS)
 
 
@@ -135,7 +136,8 @@ def test_c42_a_shard_that_the_index_names_and_no_host_has_is_found(run: Type) ->
 def test_models_are_listed_and_only_staged_ones_are_pruned(run: Type) -> None:
     fleet.run_on("spark-01", ["mkdir", "-p", "/home/nvidia/vllm/foreign"])
     fleet.run_on("spark-01", ["sh", "-c", "echo 1 >/home/nvidia/vllm/foreign/x.safetensors"])
-    assert run("weights.list").output.count("staged by sparkfleet") == 2
+    listed = run("weights.list").output
+    assert listed.count("staged by sparkfleet") - listed.count("not staged by sparkfleet") == 2
     assert "nothing was removed" in run("weights.prune", "tiny").output
     assert run("weights.prune", "foreign", "--yes").code != 0
     assert run("weights.prune", "tiny", "--yes").code == 0

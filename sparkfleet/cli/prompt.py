@@ -1,4 +1,4 @@
-"""`--ask-become-pass`: the password for sudo, typed once for all hosts."""
+"""Questions on the terminal: the password for sudo, and whether to go on."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import sys
 
 from sparkfleet.errors import UsageError
+from sparkfleet.report.visible import escape_line
 
 TERMINAL = "/dev/tty"
 
@@ -35,6 +36,6 @@ def confirm(question: str) -> bool:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return False
     try:
-        return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+        return input(f"{escape_line(question)} [y/N] ").strip().lower() in ("y", "yes")
     except EOFError:
         return False

@@ -29,7 +29,7 @@ def rank(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     with subprocess.Popen(["sleep", "60"]) as child:
         fields = Path(f"/proc/{child.pid}/stat").read_text().rsplit(")", 1)[1].split()
         role = {"pid": child.pid, "began": int(fields[19]), "script": "vllm-serve.sh"}
-        record = {"roles": {"serve": role}, "boot": read_boot_id()}
+        record = {"hash": "made", "roles": {"serve": role}, "boot": read_boot_id()}
         (tmp_path / "deployment.json").write_text(json.dumps(record))
         (tmp_path / "logs").mkdir()
         lines = output(SOLO).splitlines()[:4]

@@ -128,7 +128,7 @@ def test_both_doors_say_the_same_and_end_alike(call: Call, words: list[str]) -> 
         (
             ["recipes.show", "gpt-oss"],
             "recipe 'gpt-oss' not found",
-            "did you mean 'gpt-oss-120b' or 'gpt-oss-20b'?",
+            "did you mean 'gpt-oss-120b' or 'gpt-oss-120b-mxfp4' or 'gpt-oss-20b'?",
         ),
         (["recipes.validate", "."], "no recipe in '.'", "name one, or type: all"),
         (["recipes.validate", ","], "no recipe in ','", "name one, or type: all"),
@@ -433,7 +433,7 @@ def test_an_unsupported_ssh_option_is_reported_before_the_first_connection(
         f"vars: {{ansible_ssh_common_args: -F {tmp_path}/config}}}}\n"
     )
     done = call(task, "-i", "i.yml")
-    assert done.stderr.startswith("ssh's configuration has for far proxycommand nc %h %p")
+    assert done.stderr.startswith("unsupported SSH option for far: proxycommand nc %h %p")
     assert (done.returncode, done.stdout) == (5, "")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,11 +32,16 @@ class Engine:
         self.answer = answer
         self.asked: list[tuple[str, ...]] = []
 
-    def run_program(
-        self, program: str, request: Any, *, python: tuple[str, ...]
-    ) -> Mapping[str, Any]:
+    def query(
+        self,
+        program: str,
+        request: Any,
+        parser: Callable[[Any], Any],
+        *,
+        python: tuple[str, ...],
+    ) -> Any:
         self.asked.append((program, *python))
-        return self.answer
+        return parser(self.answer)
 
 
 @pytest.fixture

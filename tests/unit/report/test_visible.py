@@ -257,6 +257,8 @@ def test_json_stays_json() -> None:
 # Who writes to a person without a screen, and why.
 WRITERS = {
     "__main__.py": "words of ours alone, before anything is imported",
+    "cli/prompt.py": "a question, escaped, that waits for yes or no",
+    "doctor/catalogue.py": "a document of shipped texts, for the repository",
     "actions/builtin/pause.py": "a question, escaped, that waits for Enter",
     "lab/host/boot.py": "a program of the lab: one line of JSON to its parent",
     "lab/host/init.py": "a program of the lab: its traceback into a log",

@@ -145,12 +145,13 @@ def test_a_second_run_while_one_holds_the_lock_ends_with_75(lab: LabFleet, run: 
     assert "cluster.up --tp 2" in second[0].output
 
 
-def test_a_wrong_interface_fails_as_the_real_thing_does_and_is_named(run: Type) -> None:
-    """The head's name given to every rank: what vLLM under Ray does by itself (facts, row 88)."""
+def test_an_interface_without_an_address_is_refused_before_anything_starts(run: Type) -> None:
+    """The head's name given to every rank: vLLM would wait for a group that cannot form."""
     env = "vllm_env={GLOO_SOCKET_IFNAME: enp1s0f1np1}"
     done = run("cluster.up", "--tp", "2", "--set", env, "--allow-degraded", "a test")
     assert done.code == 2, done.output
-    assert "cause on spark-02: Gloo was told to use enp1s0f1np1" in done.output
+    assert "spark-02: GLOO_SOCKET_IFNAME: expected an interface of this host" in done.output
+    assert "saw enp1s0f1np1: it has no IPv4 address" in done.output
     assert {host: processes(host) for host in HOSTS} == {"spark-01": {}, "spark-02": {}}
 
 

@@ -168,7 +168,7 @@ def test_a_cluster_that_runs_is_not_measured_with_its_own_traffic(
     lab: LabFleet, playbook: str
 ) -> None:
     _forget()
-    labelled = "SPARKFLEET_CLUSTER=default sleep 60 >/dev/null 2>&1 & echo $!"
+    labelled = "SPARKFLEET_CLUSTER=default sleep 600 >/dev/null 2>&1 & echo $!"
     pid = fleet.run_on("spark-02", ["su", "nvidia", "-c", labelled]).stdout.strip()
     done = _type("playbook.run", playbook, "--verbose")
     fleet.run_on("spark-02", ["kill", pid])

@@ -18,7 +18,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 LAB = ("tests/e2e/", "tests/fleet/")
 # With two workers one has the lab, and the other starts with what takes longest.
-FIRST = (*LAB, "tests/contract/")
+FIRST = (*LAB, "tests/contract/", "tests/unit/weights/", "tests/unit/actions/")
 CUT = "not started: the time of --budget is over"
 BUDGET = pytest.StashKey[float]()  # the time at which it ends
 

@@ -332,7 +332,13 @@ def test_log_lines_that_a_recipe_expects_or_forbids_refuse(
     assert serves(lab)
 
 
-def test_orphans_are_shown_refused_and_ended_and_nothing_else(run: Run) -> None:
+@pytest.fixture
+def sleepers() -> Iterator[None]:
+    yield
+    fleet.run_on("spark-02", ["pkill", "-x", "sleep"], check=False)
+
+
+def test_orphans_are_shown_refused_and_ended_and_nothing_else(run: Run, sleepers: None) -> None:
     assert run("cluster.down").code == 0
     as_user("spark-02", "SPARKFLEET_CLUSTER=default sleep 971")
     as_user("spark-02", "SPARKFLEET_CLUSTER=old sleep 972")
@@ -347,7 +353,6 @@ def test_orphans_are_shown_refused_and_ended_and_nothing_else(run: Run) -> None:
     assert (alive("spark-02", "sleep 971"), alive("spark-02", "sleep 972")) == (False, True)
     assert run("cluster.down", "--orphans").code == 0
     assert (alive("spark-02", "sleep 972"), alive("spark-02", "sleep 973")) == (False, True)
-    fleet.run_on("spark-02", ["pkill", "-x", "sleep"], check=False)
 
 
 def test_solo_ends_the_ranks_of_the_hosts_it_leaves_and_they_come_back_with_it(

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from sparkfleet.remote.local import LocalConnection
 from tests.budget import configure_examples
 
 # Started in the background, a shell lets us ignore Ctrl-C, and so would all that we start.
@@ -103,6 +104,22 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         terminalreporter.section(f"not started within --budget: {cut.total()} tests")
         for name, count in cut.items():
             terminalreporter.line(f"{count:5} {name}")
+
+
+@pytest.fixture(autouse=True)
+def _close_local_connections(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Close what a test left open: its helper program and three descriptors a connection."""
+    opened: list[LocalConnection] = []
+    start = LocalConnection.__init__
+
+    def remember(self: LocalConnection, *args: Any, **options: Any) -> None:
+        start(self, *args, **options)
+        opened.append(self)
+
+    monkeypatch.setattr(LocalConnection, "__init__", remember)
+    yield
+    for connection in opened:
+        connection.close()
 
 
 def _list_files(reports: list[pytest.TestReport]) -> Iterator[str]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from sparkfleet.commands import Command
 
 
+LONGEST_POLL = (1 << 31) - 1  # ms, what poll(2) takes
 PATIENCE = 1.0  # s that a command gets to end when its input has
 
 
@@ -66,8 +67,10 @@ class LocalChannel(Channel):
         assert self._child.stdout is not None  # noqa: S101 - we asked for a pipe
         try:
             if deadline is not None:
+                poller = select.poll()  # unlike select, it takes any number of open files
+                poller.register(self._child.stdout, select.POLLIN)
                 wait = max(deadline - time.monotonic(), 0)
-                if not select.select([self._child.stdout], [], [], wait)[0]:
+                if not poller.poll(min(wait * 1000, LONGEST_POLL)):
                     raise ChannelTimeoutError
             return os.read(self._child.stdout.fileno(), PIECE)
         except (ValueError, OSError):  # another thread has closed it

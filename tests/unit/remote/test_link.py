@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import resource
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -33,6 +36,16 @@ def test_a_command_gets_its_input_and_returns_its_status(link: Connection) -> No
     command = Command(argv=("sh", "-c", "cat; echo oops >&2; exit 3"), stdin=b"one ")
     result = link.run(command, payload=[b"two ", b"three"])
     assert (result.returncode, result.text, result.stderr) == (3, "one two three", "oops\n")
+
+
+def test_output_is_read_with_more_than_1024_files_open(link: Connection) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 2048)), hard))
+    with ExitStack() as files:
+        files.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        for _ in range(1100):
+            files.enter_context(open(os.devnull, "rb"))  # noqa: PTH123 - only the number counts
+        assert link.run(Command(argv=("echo", "hi")), timeout=20).text == "hi\n"
 
 
 def test_a_megabyte_of_errors_does_not_stall_a_command(link: Connection) -> None:

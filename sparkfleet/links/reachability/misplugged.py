@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from sparkfleet.links.model import Fabric, Rail
 from sparkfleet.links.reachability.plan import ReachReport
@@ -14,28 +14,37 @@ NOWHERE: FarEnds = {}
 
 
 def find_far_ends(fabric: Fabric, reports: Mapping[str, ReachReport]) -> FarEnds:
-    """Return which rails of the cluster answered on the wire of each netdev that was asked."""
-    rails = {
-        rail.netdev.mac: rail
-        for host in fabric.hosts
-        for rail in (*fabric.rails[host], *fabric.spare[host])
-    }
+    """Return which rails of the cluster are on the wire of each netdev that was asked.
+
+    A port has one cable, so where one rail of it answered, all rails of that port are there: which
+    of them answers first, or within the time, is a race.
+    """
+    every = [rail for host in fabric.hosts for rail in (*fabric.rails[host], *fabric.spare[host])]
     return {
-        (host, netdev): tuple(rails[mac] for mac in macs if mac in rails)
+        (host, netdev): tuple(_list_ports_of(every, macs))
         for host, report in reports.items()
         for netdev, macs in report.ends.items()
     }
 
 
+def _list_ports_of(rails: Sequence[Rail], macs: Sequence[str]) -> Iterator[Rail]:
+    """Yield the rails with one of `macs`, and all rails of their ports where the port is known."""
+    answered = [rail for rail in rails if rail.netdev.mac in macs]
+    ports = {(rail.host, rail.port) for rail in answered if rail.port is not None}
+    return (rail for rail in rails if rail in answered or (rail.host, rail.port) in ports)
+
+
 def find_other_end(ends: FarEnds, rail: Rail, to: Rail) -> Rail | None:
-    """Return the rail at the other end of `rail`'s cable, where that is known and is not `to`."""
+    """Return the rail at the other end of `rail`'s cable, where that is known and is not `to`.
+
+    All rails of the other port are on that wire. The one of the host and the PCI domain of `to` is
+    returned, whichever answered.
+    """
     on_wire = ends.get((rail.host, rail.name), ())
     rails = [end for end in on_wire if (end.host, end.port) != (rail.host, rail.port)]
-    names = [(end.host, end.name) for end in rails]
-    if not rails or (to.host, to.name) in names:
+    if not rails or (to.host, to.name) in {(end.host, end.name) for end in rails}:
         return None
-    # Both rails of the other port are on that wire: name the one that `to` is of its own port.
-    return min(rails, key=lambda end: _pci_domain(end) != _pci_domain(to))
+    return min(rails, key=lambda end: (end.host != to.host, _pci_domain(end) != _pci_domain(to)))
 
 
 def _pci_domain(rail: Rail) -> str:

@@ -59,7 +59,8 @@ def _judge_swapped(
     known = {verdict.subject for verdict in paths}
     for item in substitutes:
         if item.host == host and is_on_wire(item, ends) is False:
-            verdict = report_misplugged(item.rail, item.to, item.by)
+            end = find_other_end(ends, item.rail, item.to) or item.by
+            verdict = report_misplugged(item.rail, item.to, end)
             if verdict.subject not in known:
                 yield verdict
 

@@ -12,7 +12,7 @@ from sparkfleet.links.reachability.arp_flux import find_substitutes
 from sparkfleet.links.reachability.misplugged import find_far_ends
 from sparkfleet.links.reachability.plan import ReachReport, ReachRole
 from sparkfleet.model import Severity, Verdict
-from tests.gb10 import F1, P2F1, Cluster, pair
+from tests.gb10 import F0, F1, P2F0, P2F1, Cluster, pair
 from tests.unit.links.test_links_reach import healthy_reports
 
 
@@ -68,6 +68,29 @@ def test_another_port_that_answers_alone_is_a_swapped_cable(cluster: Cluster) ->
     )
     assert (verdict.check, verdict.host) == ("link.misplugged", "spark-1")
     assert f"spark-2 {other.name}" in verdict.seen
+
+
+@pytest.mark.parametrize("answering", [0, 1])
+def test_the_far_end_is_the_same_whichever_rail_of_its_port_answers(
+    cluster: Cluster, answering: int
+) -> None:
+    others = [rail for rail in cluster.fabric.spare["spark-2"] if rail.port == 0]
+    mac = others[answering].netdev.mac
+    (verdict,) = _judge(cluster, neighbours={(F1, "192.168.100.2"): mac}, ends={F1: [mac]})
+    assert verdict.seen.startswith(f"it ends at spark-2 {F0} ")
+
+
+@pytest.mark.parametrize("answering", [0, 1])
+def test_the_far_end_of_a_silent_rail_is_the_same_whichever_rail_answers(
+    cluster: Cluster, answering: int
+) -> None:
+    roles = links.plan_reachability(cluster.fabric, cluster.hosts)
+    silent = tuple({"connected": False, "why": "timed out"} for _ in roles["spark-1"].calls)
+    others = [rail for rail in cluster.fabric.spare["spark-2"] if rail.port == 0]
+    mac = others[answering].netdev.mac
+    verdicts = _judge(cluster, roles, connections=silent, ends={F1: [mac], P2F1: [mac]})
+    ends = {verdict.subject.split()[0]: verdict.seen.split()[4] for verdict in verdicts}
+    assert ends == {F1: F0, P2F1: P2F0}
 
 
 def test_another_port_on_the_same_switch_is_not_a_swapped_cable(cluster: Cluster) -> None:

@@ -10,7 +10,8 @@
    ``line``; an empty line is not sent, since something else listens there. A PING has ``size`` and
    ``count``. Answer: ``{"connections": [...], "pings": [...], "counters": {HCA: {NAME: INCREASE}},
    "neighbours": [[NETDEV, ADDRESS, MAC]...], "ends": {NETDEV: [MAC...]}}``, in the order asked; a
-   ping is answered for small packets and for those of `size` that may not be fragmented;
+   ping is answered for small packets and for those of `size` that may not be fragmented, and
+   repeated by itself where packets got lost;
    `neighbours` is the ARP table; `ends` has the MAC addresses on the wire of each netdev out of
    which some address did not answer on any port, or answered with another MAC than expected.
 3. It listens until its input ends, and in any case no longer than `timeout` seconds.
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 CONNECT_TIMEOUT = 2.0  # s
 PING_DEADLINE = 3  # s for all packets of one ping
 SMALL_PINGS = 5
+REPEATED = 4  # times as many packets where a ping is repeated
 WORKERS = 32
 LINE = 256  # bytes that a caller may send
 ARP_COMPLETE = 0x2  # ATF_COM in /proc/net/arp
@@ -125,17 +127,47 @@ def try_connection(call: dict[str, Any], netdev: str) -> dict[str, Any]:
         return {"connected": True, "answer": answer}
 
 
-def ping_peer(ping: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def ping_peer(ping: dict[str, Any]) -> dict[str, Any]:
     """Send a few small packets, which also fill the ARP table, then `count` of `size` bytes."""
-    bounded = ("-A", "-w", str(PING_DEADLINE))  # -A: the next one as soon as one is answered
     source = ping["netdev"] if ping["pin"] else ping["own"]
-    small = run_ping(source, ping["address"], *bounded, count=SMALL_PINGS)
+    small = send_pings(ping, source, "small")
     if ping["pin"] and not small["received"]:  # as with calls
         source = ping["own"]
-        small = run_ping(source, ping["address"], *bounded, count=SMALL_PINGS)
-    whole = (*bounded, "-M", "do", "-s", str(ping["size"]))
-    large = run_ping(source, ping["address"], *whole, count=ping["count"])
-    return {"small": small, "large": large}
+        small = send_pings(ping, source, "small")
+    return {"small": small, "large": send_pings(ping, source, "large"), "source": source}
+
+
+def send_pings(ping: dict[str, Any], source: str, kind: str, *, times: int = 1) -> dict[str, Any]:
+    """Ping with small packets, or with large ones that may not be fragmented."""
+    options = ["-A", "-w", str(PING_DEADLINE)]  # -A: the next one as soon as one is answered
+    count = SMALL_PINGS
+    if kind == "large":
+        options += ["-M", "do", "-s", str(ping["size"])]
+        count = ping["count"]
+    return run_ping(source, ping["address"], *options, count=count * times)
+
+
+def repeat_lossy_ping(ping: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
+    """Repeat what lost packets while no other ping of this host runs, with more packets.
+
+    A ping with a raw socket gets the answers to all pings of its host, at least at first: jumbo
+    packets of four of them overflow its buffer (`drops` in /proc/net/raw), and no link lost them.
+    """
+    kinds = ("small", "large") if answer["small"]["received"] else ()
+    again = {
+        kind: send_pings(ping, answer["source"], kind, times=REPEATED)
+        for kind in kinds
+        if has_lost_packets(answer[kind])
+    }
+    return {**answer, **again}
+
+
+def has_lost_packets(answer: dict[str, Any]) -> bool:
+    """Return whether more than one packet did not come back, less those still under way."""
+    if answer["sent"] is None:
+        return False
+    end = answer["last"] if answer["complete"] else answer["sent"]
+    return bool(end - answer["received"] > 1)
 
 
 def run_ping(source: str, address: str, *options: str, count: int) -> dict[str, Any]:
@@ -240,7 +272,10 @@ def main() -> None:
         pinged = [pool.submit(ping_peer, ping) for ping in calls["ping"]]
         connections = [pool.submit(connect_to_peer, call) for call in calls["connect"]]
     answers = [call.result() for call in connections]
-    pings = [ping.result() for ping in pinged]
+    pings = [
+        repeat_lossy_ping(ping, first.result())
+        for ping, first in zip(calls["ping"], pinged)  # noqa: B905 - Python 3.8
+    ]
     neighbours = read_neighbours()
     answer = {
         "connections": answers,

@@ -15,6 +15,7 @@ from sparkfleet.links import Fabric, Rail, Topology
 from sparkfleet.links.reachability.plan import ReachReport, ReachRole
 from sparkfleet.links.reachability.verdicts import count_lost_packets
 from sparkfleet.model import Host, Severity, Value, Verdict
+from sparkfleet.onhost.fabric import reach
 from sparkfleet.remote.local import LocalConnection
 from sparkfleet.remote.pool import ConnectionPool
 from tests.gb10 import F1, P2F1, Cluster, pair, ring, switch
@@ -230,6 +231,40 @@ def test_pings_prove_every_rail_of_a_switch_both_ways() -> None:
     pinged = {(p.to.host, p.to.name) for role in roles.values() for p in role.pings}
     pinging = {(p.rail.host, p.rail.name) for role in roles.values() for p in role.pings}
     assert pinged == pinging == {(h.name, rail) for h in cluster.hosts for rail in (F1, P2F1)}
+
+
+@pytest.mark.parametrize(
+    ("answer", "repeated"),
+    [
+        (_ping(52, 50), ["large"]),
+        (_ping(15, 9), ["large"]),
+        (_ping(50, 0, 0), ["large"]),  # a black hole is proven twice
+        (_ping(51, 50), []),  # its verdict bears one
+        (_ping(53, 50, 50), []),  # the last ones are under way
+        (_ping(None, 0, why="no such program"), []),
+    ],
+)
+def test_a_ping_that_lost_packets_is_repeated_alone_with_more(
+    monkeypatch: pytest.MonkeyPatch, answer: dict[str, Any], repeated: list[str]
+) -> None:
+    sent: list[tuple[str, int]] = []
+
+    def run(source: str, address: str, *options: str, count: int) -> dict[str, Any]:
+        sent.append((source, count))
+        return {"again": True}
+
+    monkeypatch.setattr(reach, "run_ping", run)
+    way = {"address": "192.168.100.2", "size": 8972, "count": 50}
+    first = {"small": _ping(5, 5), "large": answer, "source": "192.168.100.1"}
+    second = reach.repeat_lossy_ping(way, first)
+    assert [kind for kind in ("small", "large") if second[kind] == {"again": True}] == repeated
+    assert sent == [("192.168.100.1", 200)] * len(repeated)
+
+
+def test_a_ping_that_nothing_answered_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(reach, "run_ping")
+    dead = {"small": _ping(5, 0, 0), "large": _ping(5, 0, 0), "source": "192.168.100.1"}
+    assert reach.repeat_lossy_ping({}, dead) == dead
 
 
 def _loopback(host: str, address: str) -> Rail:

@@ -1,0 +1,14 @@
+"""One verdict on the health of a cluster, from one look at all of its hosts."""
+
+from sparkfleet.launch.endpoint.health.judge import judge_health
+from sparkfleet.launch.endpoint.health.look import HealthLook, HostLook
+from sparkfleet.launch.endpoint.health.state import ClusterHealth, HealthState, RankHealth
+
+__all__ = [
+    "ClusterHealth",
+    "HealthLook",
+    "HealthState",
+    "HostLook",
+    "RankHealth",
+    "judge_health",
+]

@@ -61,11 +61,15 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
-    """Hosts and groups by name, in the order in which the files first name them."""
+    """Hosts and groups by name, in the order in which the files first name them.
+
+    `encrypted` are files of variables that were passed over, since ansible-vault encrypted them.
+    """
 
     sources: tuple[str, ...]
     hosts: Mapping[str, Host]
     groups: Mapping[str, Group]
+    encrypted: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -161,6 +161,8 @@ def print_run_started(options: Options, context: CommandContext) -> None:
 def build_run_started(options: Options, context: CommandContext) -> RunStarted:
     """Return the first line of output: which files were taken."""
     sources = {"inventory": " ".join(format_path(file) for file in context.files)}
+    if context.inventory.encrypted:
+        sources["encrypted, not read:"] = " ".join(map(format_path, context.inventory.encrypted))
     if context.recipe.name:
         sources["recipe"] = f"{context.recipe.name} ({format_path(context.recipe.path)})"
     return RunStarted(task=options.task, sources=sources, check=options.check)

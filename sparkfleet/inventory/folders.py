@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 from sparkfleet.errors import InventoryError, Where
@@ -10,14 +11,22 @@ from sparkfleet.inventory.yaml_file import PRIORITY, read_variables
 from sparkfleet.yaml import positions, source
 
 EXTENSIONS = (".yml", ".yaml", ".json")
+VAULT = "ansible-vault"  # in every message about what is encrypted
 
 
 class VariableFolder:
-    """One ``group_vars`` or ``host_vars`` folder; every file in it is read at most once."""
+    """One ``group_vars`` or ``host_vars`` folder; every file in it is read at most once.
 
-    def __init__(self, path: Path, tree: InventoryTree) -> None:
+    What is encrypted stops nothing where no Spark needs it: in files of other groups and hosts, and
+    in a file beside those that can be read. Ansible's advice is such a file for secrets, whose
+    names begin with ``vault_``, and plain variables that refer to them:
+    https://docs.ansible.com/ansible/latest/tips_tricks/ansible_tips_tricks.html
+    """
+
+    def __init__(self, path: Path, tree: InventoryTree, needed: Collection[str] = ()) -> None:
         self._path = path
         self._tree = tree
+        self._needed = needed
         self._names = (
             frozenset(file.name for file in path.iterdir()) if path.is_dir() else frozenset()
         )
@@ -30,7 +39,8 @@ class VariableFolder:
         if name not in self._read:
             merged: Variables = {}
             for path in self._files(name):
-                overlay_variables(merged, self._load(path))
+                passes = self._passes_over(name, path)
+                overlay_variables(merged, self._load(path, passes_over=passes))
             self._read[name] = merged
         return self._read[name]
 
@@ -43,13 +53,25 @@ class VariableFolder:
         paths_found = [self._path / filename for filename in present[:1]]
         return [file for path in paths_found for file in _list_variable_files(path)]
 
-    def _load(self, path: Path) -> Variables:
+    def _passes_over(self, name: str, path: Path) -> bool:
+        """Return whether encrypted content of `path`, a file of `name`, is passed over."""
+        if not self._needed:  # no group `sparks`: no cluster is worked on
+            return False
+        if name not in self._needed:
+            return True
+        beside = path.parent != self._path and path.read_bytes().startswith(b"$ANSIBLE_VAULT;")
+        if beside:
+            self._tree.encrypted.append(str(path))
+        return beside
+
+    def _load(self, path: Path, *, passes_over: bool) -> Variables:
         try:
             node = positions.parse_yaml(
                 source.read_source_file(path, error=InventoryError), error=InventoryError
             )
         except InventoryError as failure:
-            self._tree.problems += failure.problems
+            if not (passes_over and all(VAULT in each.message for each in failure.problems)):
+                self._tree.problems += failure.problems
             return {}
         variables = read_variables(node, self._tree)
         if (priority := variables.get(PRIORITY)) and priority.where:

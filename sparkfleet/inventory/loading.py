@@ -59,4 +59,5 @@ def _resolve_inventory(
         )
         for name in tree.hosts
     }
-    return Inventory(sources=sources, hosts=hosts, groups=groups)
+    encrypted = tuple(dict.fromkeys(tree.encrypted))
+    return Inventory(sources=sources, hosts=hosts, groups=groups, encrypted=encrypted)

@@ -19,8 +19,11 @@ class Resolver:
     def __init__(self, tree: InventoryTree, folders: list[Path], extra: Variables) -> None:
         self._tree = tree
         self._extra = extra
-        self._group_folders = [VariableFolder(path / "group_vars", tree) for path in folders]
-        self._host_folders = [VariableFolder(path / "host_vars", tree) for path in folders]
+        needed = tree.list_spark_names() if folders else frozenset()
+        self._group_folders = [
+            VariableFolder(path / "group_vars", tree, needed) for path in folders
+        ]
+        self._host_folders = [VariableFolder(path / "host_vars", tree, needed) for path in folders]
         self._bases: dict[frozenset[str], Variables] = {}
 
     def group(self, name: str) -> Variables:

@@ -43,7 +43,9 @@ def render_inventory(inventory: Inventory) -> tuple[Inventory, list[Problem]]:
     for host in inventory.hosts.values():
         names = [name for name, value in host.vars.items() if _has_template(value, checked)]
         if names:
-            hosts[host.name] = _render_host(host, names, all_hosts[host.name], problems)
+            rendered, refused = _render_host(host, names, all_hosts[host.name])
+            hosts[host.name] = rendered
+            problems += [replace(problem, hint=_suggest(inventory)) for problem in refused]
     return replace(inventory, hosts=hosts), problems
 
 
@@ -64,9 +66,18 @@ def _has_template(value: Value, checked: dict[int, bool]) -> bool:
     return checked[id(value)]
 
 
+def _suggest(inventory: Inventory) -> str | None:
+    """Return what to look at where a template cannot be rendered, if a file was passed over."""
+    if not inventory.encrypted:
+        return None
+    return f"not read, since ansible-vault encrypted it: {', '.join(inventory.encrypted)}"
+
+
 def _render_host(
-    host: Host, names: list[str], context: Mapping[str, Any], problems: list[Problem]
-) -> Host:
+    host: Host, names: list[str], context: Mapping[str, Any]
+) -> tuple[Host, list[Problem]]:
+    """Return `host` with the variables `names` rendered, and what is wrong with those we need."""
+    problems: list[Problem] = []
     variables = dict(host.vars)
     for name in names:
         value = variables[name]
@@ -76,7 +87,7 @@ def _render_host(
             if name in VARIABLES or name in CONNECTION:
                 message = f"{name} cannot be rendered: {failure.message}"
                 problems.append(Problem(message=message, where=value.where))
-    return replace(host, vars=variables)
+    return replace(host, vars=variables), problems
 
 
 class _AllHostVariables(Mapping[str, Mapping[str, Any]]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NoReturn, TypeAlias
 
@@ -49,6 +49,7 @@ class InventoryTree:
         self.depths: dict[str, int] = {}  # known once the tree is finished
         self._edges: dict[tuple[str, str], Where] = {}
         self.origin: Variables = {}  # what every host of the file being read knows of it
+        self.encrypted: list[str] = []  # files of Sparks that were passed over
         self.add_group("all")
         self.add_group("ungrouped")
         self._attach_child("all", "ungrouped")
@@ -101,13 +102,17 @@ class InventoryTree:
 
     def ancestors(self, name: str) -> set[str]:
         """Return the groups that `name` is in, however far up."""
-        ancestors: set[str] = set()
-        waiting = [name]
-        while waiting:
-            fresh = self.parents[waiting.pop()] - ancestors
-            ancestors |= fresh
-            waiting += fresh
-        return ancestors
+        return _collect_reachable(self.parents[name], self.parents)
+
+    def list_spark_names(self) -> frozenset[str]:
+        """Return the hosts of the group `sparks`, and every group that has one; none without it."""
+        if "sparks" not in self.groups:
+            return frozenset()
+        children = {name: group.children for name, group in self.groups.items()}
+        below = _collect_reachable(["sparks"], children)
+        hosts = {host for name in below for host in self.groups[name].hosts}
+        direct = [name for name, group in self.groups.items() if hosts & group.hosts.keys()]
+        return frozenset({*hosts, *_collect_reachable(direct, self.parents), "all"})
 
     def finish(self) -> None:
         """Hang every loose group under `all` and every loose host under `ungrouped`.
@@ -168,6 +173,17 @@ class InventoryTree:
         for name, group in self.groups.items():
             if name not in ("all", "ungrouped") or self.parents[name] - {"all"}:
                 yield from group.hosts
+
+
+def _collect_reachable(start: Iterable[str], edges: Mapping[str, Iterable[str]]) -> set[str]:
+    """Return `start` and all that `edges` lead to from there."""
+    reached = set(start)
+    waiting = list(reached)
+    while waiting:
+        fresh = set(edges[waiting.pop()]) - reached
+        reached |= fresh
+        waiting += fresh
+    return reached
 
 
 def overlay_variables(below: Variables, above: Variables) -> None:

@@ -30,7 +30,9 @@ TAGS: Mapping[type[yaml.Node], frozenset[str]] = {
     yaml.SequenceNode: frozenset([TAG + "seq"]),
     yaml.MappingNode: frozenset([TAG + "map"]),
 }
-VAULT_HINT = "keep the secret out of the file: \"{{ lookup('env', 'NAME') }}\""
+VAULT_HINT = (
+    "keep the secret out of the file: {from_file: PATH}, or \"{{ lookup('env', 'NAME') }}\""
+)
 ALIAS_HINT = 'in YAML, quote what begins with *: "*.safetensors"'
 QUOTE_HINT = 'a value with {{ }}, ": " or " #" in it needs quotes: key: "{{ value }}"'
 

@@ -210,3 +210,60 @@ def test_groups_beyond_all_depth_are_refused_before_they_are_walked(tmp_path: Pa
     assert deep == "groups are nested more than 100 deep"
     [loop] = _refused(path, f"{chain}[{names[-1]}:children]\ng0\n")
     assert loop.endswith("g0 > g1 > g2 > g3 > ... > g19997 > g19998 > g19999 > g0")
+
+
+ENCRYPTED = "$ANSIBLE_VAULT;1.1;AES256\n6162\n"
+
+
+def _write_estate(folder: Path, files: dict[str, str]) -> Path:
+    hosts = folder / "hosts.yml"
+    hosts.write_text("sparks: {hosts: {spark1: }}\nweb: {hosts: {web1: }}\n")
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return hosts
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("group_vars/web.yml", ENCRYPTED),
+        ("group_vars/web/vault.yml", ENCRYPTED),
+        ("group_vars/web/vars.yml", "token: !vault x\n"),
+        ("host_vars/web1.yml", ENCRYPTED),
+    ],
+)
+def test_encrypted_variables_of_other_groups_stop_nothing(
+    name: str, text: str, tmp_path: Path
+) -> None:
+    loaded = inventory.load_inventory([str(_write_estate(tmp_path, {name: text}))])
+    assert list(loaded.hosts) == ["spark1", "web1"]
+    assert loaded.encrypted == ()
+
+
+def test_an_encrypted_file_beside_plain_ones_is_passed_over_and_named(tmp_path: Path) -> None:
+    files = {"group_vars/all/vars.yml": "vllm_port: 8001\n", "group_vars/all/vault.yml": ENCRYPTED}
+    loaded = inventory.load_inventory([str(_write_estate(tmp_path, files))])
+    assert loaded.hosts["spark1"].get("vllm_port") == 8001
+    assert loaded.encrypted == (str(tmp_path / "group_vars/all/vault.yml"),)
+
+
+def test_a_variable_that_needs_an_encrypted_file_is_refused_with_its_name(tmp_path: Path) -> None:
+    files = {
+        "group_vars/all/vars.yml": 'ansible_user: "{{ vault_user }}"\n',
+        "group_vars/all/vault.yml": ENCRYPTED,
+    }
+    hosts = _write_estate(tmp_path, files)
+    with pytest.raises(InventoryError, match="vault_user") as refusal:
+        inventory.load_inventory([str(hosts)])
+    assert str(tmp_path / "group_vars/all/vault.yml") in str(refusal.value.problems[0].hint)
+
+
+def test_encrypted_variables_of_sparks_are_refused(tmp_path: Path) -> None:
+    hosts = _write_estate(tmp_path, {"group_vars/sparks.yml": ENCRYPTED})
+    assert "is encrypted with ansible-vault" in _refused(hosts)[0]
+
+
+def test_other_mistakes_in_variables_of_other_groups_are_still_reported(tmp_path: Path) -> None:
+    hosts = _write_estate(tmp_path, {"group_vars/web.yml": "a: ["})
+    assert "did not find expected node content" in _refused(hosts)[0]

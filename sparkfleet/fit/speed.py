@@ -17,7 +17,7 @@ from sparkfleet.fit.interval import Interval, UnknownFigureError
 from sparkfleet.fit.model import ModelProfile
 from sparkfleet.fit.options import ServeOptions
 
-BANDWIDTH = 273e9  # bytes/s of a Spark's memory, guide section 2
+BANDWIDTH = 273e9  # bytes/s of a Spark's memory; DGX vLLM guide, section 2
 ONE_PASS = ("dflash", "ngram")  # methods whose draft is made in one pass, or in none
 
 

@@ -1,8 +1,8 @@
 """A host that commands can be sent to; with host_keys.py the only user of Fabric and Paramiko.
 
-What Fabric and Paramiko do not do by themselves, and this module does (engineering.md, "Measured
-traps"): check host keys on the host and on every jump host, switch Nagle's algorithm off (50 ms ->
-16 ms a command), bound every wait, and notice a machine that lost power.
+What Fabric and Paramiko do not do by themselves, and this module does: check host keys on the host
+and on every jump host, switch Nagle's algorithm off (50 ms -> 16 ms a command), bound every wait,
+and notice a machine that lost power.
 """
 
 from __future__ import annotations

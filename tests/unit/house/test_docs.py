@@ -143,3 +143,17 @@ def test_the_table_of_the_readme_has_every_task() -> None:
             named.add(f"{group}.{word.split('.')[1]}" if "." in word else word)
     missing = {name for name in namespace.task_names if name not in named}
     assert missing == set()
+
+
+PRIVATE = re.compile(r"\bfacts, (section|failure)|\bcase C\d|\bfailure \d|(engineering|product)\.md")
+
+
+@pytest.mark.parametrize("folder", ["docs", "inventories", "playbooks", "sparkfleet", "templates"])
+def test_reasons_refer_to_sources_that_every_user_has(folder: str) -> None:
+    files = [path for path in (CHECKOUT / folder).rglob("*") if path.suffix in (".md", ".yml", ".py", ".j2")]
+    found = [
+        f"{path.relative_to(CHECKOUT)}: {match[0]}"
+        for path in files
+        for match in PRIVATE.finditer(path.read_text(encoding="utf-8"))
+    ]
+    assert found == []

@@ -25,6 +25,13 @@ CORE = (
     *("print-completion-script", "version", "write-pyc"),
     *("collection", "search-root"),  # where `invoke` finds us
 )
+BEGIN = """Where to begin:
+
+  {task:recipes.list}               which models there are
+  {task:hosts.check}                whether the hosts are ready
+  {task:cluster.up} --recipe NAME   from the hosts to an endpoint that answers
+
+"""
 FORMATS = ("flat", "nested", "json")
 
 
@@ -72,6 +79,7 @@ class SparkfleetProgram(Program):
     def print_help(self) -> None:
         """Print the tasks, and how to get their help."""
         screens.write_escaped(sys.stdout, f"Usage: {self.binary} TASK [--options]\n\n")
+        screens.write_escaped(sys.stdout, expand_commands(BEGIN))
         self.list_tasks()
         screens.write_escaped(sys.stdout, f"{self.binary} TASK --help explains one\n")
 
@@ -117,10 +125,12 @@ def create_program(binary: str = "sparkfleet") -> SparkfleetProgram:
 
 
 def _move_help_first(argv: list[str]) -> list[str]:
-    """Return `argv` with the help of a task asked for as invoke wants it.
+    """Return `argv` with the help of a task asked for as invoke wants it; ``help TASK`` is known.
 
     Else a task with a positional argument takes ``--help`` for that argument.
     """
+    if argv[1:2] == ["help"]:
+        return [argv[0], "--help", *argv[2:3]]
     task = next((word for word in argv if word in namespace.task_names), None)
     if task and {"--help", "-h"} & {*argv[argv.index(task) :]}:
         return [argv[0], "--help", task]

@@ -8,14 +8,36 @@ from collections.abc import Mapping, Sequence
 from invoke.parser.argument import Argument
 
 from sparkfleet.cli.tasks import namespace
-from sparkfleet.door import command_name
+from sparkfleet.door import command_name, expand_commands
 from sparkfleet.spelling import suggest_similar
 
 CORE = ("--help", "--list", "--version")
-ANSIBLE = {
-    "--extra-vars": "--set",
-    "--inventory-file": "--inventory",
-    "--start-at-task": "--start-at",
+FEW = 8  # options that a hint lists
+ANSIBLE = {  # options of ansible-playbook, and what to type here
+    "--extra-vars": "Ansible's --extra-vars is --set here",
+    "--inventory-file": "Ansible's --inventory-file is --inventory here",
+    "--start-at-task": "Ansible's --start-at-task is --start-at here",
+    "--user": "type: --set ansible_user=NAME, or set ansible_user in the inventory",
+    "--private-key": "type: --set ansible_ssh_private_key_file=FILE, or set it in the inventory",
+    "--become": "write become: true in the play or task; --ask-become-pass asks for the password",
+    "--become-user": "write become_user: NAME in the play or task",
+    "--ask-pass": "SSH takes keys only; copy yours to the hosts: ssh-copy-id USER@HOST",
+    "--vault-password-file": "ansible-vault is not supported: give secrets by {from_file: PATH}",
+    "--syntax-check": "type: --list-tasks, which reads the playbook and touches no host",
+    "--step": "type: --start-at NAME, or --tags",
+    "--ssh-common-args": "set ansible_ssh_common_args in the inventory",
+}
+ALIASES = {
+    "-u": "--user",
+    "-b": "--become",
+    "-k": "--ask-pass",
+    "-J": "--vault-password-file",
+    "--key-file": "--private-key",
+    "--ask-vault-pass": "--vault-password-file",
+    "--ask-vault-password": "--vault-password-file",
+    "--vault-id": "--vault-password-file",
+    "--connection-password-file": "--ask-pass",
+    "--ssh-extra-args": "--ssh-common-args",
 }
 
 
@@ -46,7 +68,7 @@ def _explain_unknown(word: str, argv: Sequence[str]) -> tuple[str, str]:
     options = [word, *(part for part in typed if part.startswith("--"))]
     if odd := [part for part in options if part.startswith("-") and part not in arguments]:
         option_names = [name for name in arguments if name.startswith("--")]
-        return f"{task} has no option {odd[0]}", _suggest_option(odd[0], option_names)
+        return f"{task} has no option {odd[0]}", _suggest_option(task, odd[0], option_names)
     for name, argument in arguments.items():
         if argument.kind is str and typed.count(name) > 1:
             return f"{name} is given twice", ""
@@ -73,8 +95,11 @@ def _map_arguments(task: str) -> Mapping[str, Argument]:
     }
 
 
-def _suggest_option(option: str, names: Sequence[str]) -> str:
+def _suggest_option(task: str, option: str, names: Sequence[str]) -> str:
     """Return what to type instead of an unknown option."""
-    if meant := ANSIBLE.get(option):
-        return f"Ansible's {option} is {meant} here"
-    return suggest_similar(option, names)
+    if meant := ANSIBLE.get(ALIASES.get(option, option)):
+        return expand_commands(meant)
+    near = suggest_similar(option, names) if option.startswith("--") else ""
+    if near and (len(names) <= FEW or not near.startswith("known:")):
+        return near
+    return f"see its options: {command_name(task)} --help"

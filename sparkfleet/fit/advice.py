@@ -42,7 +42,7 @@ def recommend_topology(
     if alone.answer is FitAnswer.NOT or allowed[0] > 1:
         return _recommend_larger_size(fits)
     if len(allowed) == 1:
-        reason = "the recipe is for one Spark; a second one can serve a copy (`replicas`)"
+        reason = "the recipe is for one Spark; a second one can serve a copy of its own"
         return Recommendation(choice="solo", reasons=(_describe_fit(alone), reason))
     if (two := fits[allowed[1]]).answer not in HOLDS:
         return Recommendation(
@@ -105,14 +105,15 @@ def _compare_with_copies(
     except UnknownFigureError as error:
         return Recommendation(choice="solo", reasons=(_describe_fit(alone), error.message))
     both = f"one stream at TP=2 is {gain:.2f} times as fast as on one Spark"
-    copies = "two copies (`replicas`) answer twice as much at once, each as fast as one Spark"
+    copies = (
+        "a second Spark with a copy of its own serves twice as many requests, each as fast as on "
+        "one Spark"
+    )
     if gain >= WORTH:
         return Recommendation(
             choice="TP=2", reasons=(f"{both}; {_describe_fit(alone)}", f"for many users: {copies}")
         )
-    return Recommendation(
-        choice="two copies", reasons=(f"{copies}; {both} only", _describe_fit(alone))
-    )
+    return Recommendation(choice="solo", reasons=(_describe_fit(alone), f"{copies}; {both} only"))
 
 
 def _estimate_tp_gain(model: ModelProfile, options: ServeOptions, cost_model: CostModel) -> float:

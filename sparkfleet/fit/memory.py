@@ -139,7 +139,7 @@ def _decide_answer(
     if (refusal := _explain_misfit(requirements, options, node, claim)) is not None:
         return FitAnswer.NOT, refusal
     if requirements.unknown:
-        return FitAnswer.UNKNOWN, "; ".join(requirements.unknown)
+        return FitAnswer.UNKNOWN, _explain_unknown(requirements, options, claim)
     fixed = requirements.fixed
     sequence_bytes = requirements.sequence_bytes or 0
     if options.kv_bytes is None and fixed and claim.low < fixed.high + sequence_bytes:
@@ -152,6 +152,19 @@ def _decide_answer(
         limit = f"; the memory guard acts at {gib(node.guard)}" if node.guard else ""
         return FitAnswer.CLOSE, f"only {gib(left)} would stay free{limit}"
     return FitAnswer.FITS, f"{gib(left)} stay free"
+
+
+def _explain_unknown(
+    requirements: MemoryRequirements, options: ServeOptions, claim: Interval
+) -> str:
+    """Return what is not known, and what is: whether the weights alone fit."""
+    unknown = "; ".join(requirements.unknown)
+    fixed = requirements.fixed
+    if fixed is None or options.kv_bytes is not None or claim.low <= fixed.high:
+        return unknown
+    low = gib(claim.low - fixed.high).removesuffix(" GiB")
+    left = f"{low} to {gib(claim.low - fixed.low)}"
+    return f"the weights fit, and {left} are left for the KV cache; {unknown}"
 
 
 def _explain_misfit(

@@ -18,7 +18,7 @@ class VariableFolder:
     """One ``group_vars`` or ``host_vars`` folder; every file in it is read at most once.
 
     What is encrypted stops nothing where no Spark needs it: in files of other groups and hosts, and
-    in a file beside those that can be read. Ansible's advice is such a file for secrets, whose
+    in a file next to those that can be read. Ansible's advice is such a file for secrets, whose
     names begin with ``vault_``, and plain variables that refer to them:
     https://docs.ansible.com/ansible/latest/tips_tricks/ansible_tips_tricks.html
     """
@@ -59,10 +59,12 @@ class VariableFolder:
             return False
         if name not in self._needed:
             return True
-        beside = path.parent != self._path and path.read_bytes().startswith(b"$ANSIBLE_VAULT;")
-        if beside:
+        has_plain_siblings = path.parent != self._path and path.read_bytes().startswith(
+            b"$ANSIBLE_VAULT;"
+        )
+        if has_plain_siblings:
             self._tree.encrypted.append(str(path))
-        return beside
+        return has_plain_siblings
 
     def _load(self, path: Path, *, passes_over: bool) -> Variables:
         try:

@@ -14,10 +14,21 @@ from sparkfleet.errors import LaunchError
 from sparkfleet.launch.host.deployment_record import RunStep
 from sparkfleet.model import Host
 from sparkfleet.recipes.recipe import SmokePrompt
+from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.connection import Connection
 
 DEFAULT = SmokePrompt(ask="12*17", expect="204")
 TIMEOUT = 300.0  # s; the first request compiles
+
+
+def suggest_check(settings: Settings) -> str:
+    """Return what to look at after a wrong answer, a chat template that is set first."""
+    template = settings.vllm_options.value("chat-template")
+    first = f"check the chat template that is set, {template}; " if template else ""
+    return (
+        f"{first}if the text is garbled, check the recipe, and the weights with "
+        f"{command_name('weights.verify')}"
+    )
 
 
 class Smoke(Action[NoArgs]):
@@ -45,8 +56,7 @@ class Smoke(Action[NoArgs]):
                     f"wrong answer to the smoke prompt {prompt.ask!r}: expected {prompt.expect!r} "
                     f"(got {answer.text!r})",
                     host=connection.host.name,
-                    hint="if the text is garbled, check the recipe, and the weights with "
-                    + command_name("weights.verify"),
+                    hint=suggest_check(run.settings(connection.host)),
                 )
             answers.append(f"{prompt.ask} -> {answer.text.strip()}")
         return Plan(message="; ".join(answers), data={"answers": answers})

@@ -319,6 +319,11 @@ def test_every_host_is_named_with_what_is_wrong_on_it(capfd: pytest.CaptureFixtu
     [
         (["cluster.upp"], "did you mean 'cluster.up'?"),
         (["cluster.up", "--recip", "x"], "did you mean '--recipe'?"),
+        (["cluster.up", "--step"], "type: --start-at NAME, or --tags"),
+        (["cluster.up", "-b"], "write become: true in the play or task"),
+        (["cluster.up", "-u", "me"], "type: --set ansible_user=NAME"),
+        (["cluster.up", "--ask-vault-pass"], "ansible-vault is not supported"),
+        (["cluster.up", "--zzz"], "see its options: sparkfleet cluster.up --help"),
         (["cluster.up", "--tp", "two"], "--tp: expected an integer from 1 to 1024 (got 'two')"),
         (["cluster.up", "--tp", "0"], "--tp: expected an integer from 1 to 1024 (got '0')"),
         (["cluster.up", "--solo", "--tp", "2"], "--solo cannot be combined with --tp"),
@@ -553,3 +558,8 @@ def test_every_task_explains_itself(call: Call, task: str) -> None:
     assert "-i, --inventory=STRING " in done.stdout
     needed = {"inventory.host": " NAME", "playbook.run": " FILE", "weights.prune": " NAME"}
     assert done.stdout.startswith(f"Usage: sparkfleet {task}{needed.get(task, '')} [--options]\n")
+
+
+def test_help_may_be_a_word(call: Call) -> None:
+    assert call("help", "cluster.up").stdout == call("cluster.up", "--help").stdout
+    assert call("help").stdout == call("--help").stdout

@@ -70,7 +70,7 @@ def test_a_folder_is_enough_to_tell_everything(call: Call) -> None:
     assert "700,128 to 735,072" in done.stdout
     assert "51.6 tok/s (a document, 2026-04-05): as predicted" in done.stdout
     assert "another" not in done.stdout
-    assert "advice: two copies" in done.stdout
+    assert "advice: solo" in done.stdout
 
 
 def test_without_a_place_to_look_the_recipe_gives_bounds(call: Call) -> None:
@@ -79,6 +79,10 @@ def test_without_a_place_to_look_the_recipe_gives_bounds(call: Call) -> None:
     assert "the model's files were not read: --folder PATH, --staged (on the hosts)" in done.stdout
     assert "109.7 tok/s at most" in done.stdout
     assert "unknown KV cache" in done.stdout
+
+
+def test_the_room_beside_known_weights_is_shown_without_a_config(call: Call) -> None:
+    assert "the weights fit, and " in call("gpt-oss-120b").stdout
 
 
 def test_options_stand_over_the_recipe(call: Call) -> None:
@@ -106,7 +110,7 @@ def test_the_document_has_what_the_text_has(call: Call) -> None:
     assert content["nodes"]["spark-1"]["answer"] == "fits"
     assert content["nodes"]["spark-1"]["highest_util"] == 0.97
     assert content["decode"]["expected"]["low"] < 51.6 < content["decode"]["expected"]["high"]
-    assert content["advice"]["choice"] == "two copies"
+    assert content["advice"]["choice"] == "solo"
     assert content["unknown"] == []
 
 

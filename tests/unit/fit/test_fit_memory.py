@@ -218,12 +218,12 @@ def test_options_are_read_as_vllm_reads_them() -> None:
     assert parse_serve_options(read_vllm_options({"quantization": "modelopt"})).online is None
 
 
-def test_advice_is_two_copies_where_tensor_parallelism_gains_little() -> None:
+def test_advice_is_one_spark_where_tensor_parallelism_gains_little() -> None:
     found = recommend_topology(
         model("gemma-4-26b-a4b-it-nvfp4"), ServeOptions(length=65536, util=0.85), (IDLE,)
     )
-    assert found.choice == "two copies"
-    assert "times as fast" in found.reasons[0]
+    assert found.choice == "solo"
+    assert "times as fast" in found.reasons[1]
 
 
 def test_advice_is_tensor_parallel_for_a_dense_model() -> None:

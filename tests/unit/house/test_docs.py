@@ -145,12 +145,18 @@ def test_the_table_of_the_readme_has_every_task() -> None:
     assert missing == set()
 
 
-PRIVATE = re.compile(r"\bfacts, (section|failure)|\bcase C\d|\bfailure \d|(engineering|product)\.md")
+PRIVATE = re.compile(
+    r"\bfacts, (section|failure)|\bcase C\d|\bfailure \d|(engineering|product)\.md"
+)
 
 
 @pytest.mark.parametrize("folder", ["docs", "inventories", "playbooks", "sparkfleet", "templates"])
 def test_reasons_refer_to_sources_that_every_user_has(folder: str) -> None:
-    files = [path for path in (CHECKOUT / folder).rglob("*") if path.suffix in (".md", ".yml", ".py", ".j2")]
+    files = [
+        path
+        for path in (CHECKOUT / folder).rglob("*")
+        if path.suffix in (".md", ".yml", ".py", ".j2")
+    ]
     found = [
         f"{path.relative_to(CHECKOUT)}: {match[0]}"
         for path in files

@@ -241,7 +241,7 @@ def test_encrypted_variables_of_other_groups_stop_nothing(
     assert loaded.encrypted == ()
 
 
-def test_an_encrypted_file_beside_plain_ones_is_passed_over_and_named(tmp_path: Path) -> None:
+def test_an_encrypted_file_next_to_plain_ones_is_passed_over_and_named(tmp_path: Path) -> None:
     files = {"group_vars/all/vars.yml": "vllm_port: 8001\n", "group_vars/all/vault.yml": ENCRYPTED}
     loaded = inventory.load_inventory([str(_write_estate(tmp_path, files))])
     assert loaded.hosts["spark1"].get("vllm_port") == 8001

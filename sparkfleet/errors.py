@@ -27,9 +27,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from sparkfleet.door import expand_commands
+
+LONGEST_QUOTE = 60  # characters of a value that a message quotes
+
+
+def quote_value(value: Any) -> str:
+    """Return a value as a message quotes it."""
+    quoted = repr(value)
+    return quoted if len(quoted) <= LONGEST_QUOTE else quoted[:LONGEST_QUOTE] + "..."
+
+
+class InvalidValueError(ValueError):
+    """A value of another form; the message is the end of a sentence that begins with a name.
+
+    ``vllm_port: expected an integer >= 1 (got 'two')``. A reader adds the place; where the value
+    holds a secret, it quotes only `expected`.
+    """
+
+    def __init__(self, expected: str, value: Any) -> None:
+        super().__init__(f"expected {expected} (got {quote_value(value)})")
+        self.expected = expected
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

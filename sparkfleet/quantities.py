@@ -4,56 +4,64 @@ from __future__ import annotations
 
 import re
 
+from sparkfleet.errors import InvalidValueError
+
 SIZES = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "t": 1000**4}
 BINARY = {"ki": 1024, "mi": 1024**2, "gi": 1024**3, "ti": 1024**4}
 COUNTS = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}
 SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 MOST_DIGITS = 30  # of a size; float() makes infinity of 400
-SHOWN = 60  # characters of a wrong value
 LONGEST = 366 * SECONDS["d"]  # clocks and selectors take no more than some years
 
 
 def parse_size(value: object) -> int:
     """Return bytes from a number of bytes or text such as ``10GiB``, ``512M``, ``1.5 GB``.
 
-    Raises ValueError with a sentence for a user.
+    Raises InvalidValueError.
     """
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?i?)b?\s*", str(value).lower())
     unit = (SIZES | BINARY).get(match[2]) if match else None
     if match is None or unit is None or isinstance(value, bool) or len(match[1]) > MOST_DIGITS:
-        shown = repr(value)[:SHOWN]
-        raise ValueError(f"expected a size in bytes or such as 10GiB or 512M (got {shown})")
+        raise InvalidValueError("a size in bytes or such as 10GiB or 512M", value)
     return int(float(match[1]) * unit)
 
 
 def parse_count(value: object) -> int:
     """Return a number of parameters or tokens from a number or text such as ``26B``, ``1.5M``.
 
-    Raises ValueError with a sentence for a user.
+    Raises InvalidValueError.
     """
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmbt]?)\s*", str(value).lower())
     if match is None or isinstance(value, bool):
-        raise ValueError(f"expected a number such as 1500000 or 1.5M (got {value!r})")
+        raise InvalidValueError("a number such as 1500000 or 1.5M", value)
     return round(float(match[1]) * COUNTS[match[2]])
 
 
 def parse_seconds(value: object) -> float:
     """Return seconds from a number of seconds or text such as ``90s``, ``20m``, ``1h30m``.
 
-    Raises ValueError with a sentence for a user.
+    Raises InvalidValueError.
     """
     parts = re.findall(r"(\d+(?:\.\d+)?)\s*([smhd]?)", str(value).lower())
     if not re.fullmatch(r"\s*(?:\d+(?:\.\d+)?\s*[smhd]?\s*)+", str(value).lower()):
-        raise ValueError(f"expected a duration such as 90s, 20m or 1h30m (got {value!r})")
+        raise InvalidValueError("a duration in seconds or such as 90s, 20m or 1h30m", value)
     seconds = sum(float(number) * SECONDS[unit] for number, unit in parts)
     if seconds > LONGEST:
-        raise ValueError(f"expected a duration of a year at most (got {value!r})")
+        raise InvalidValueError("a duration of a year at most", value)
     return seconds
 
 
 def format_memory(count: float) -> str:
     """Return `count` bytes as memory is counted: ``118.2 GiB``."""
     return f"{count / BINARY['gi']:.1f} GiB"
+
+
+def format_exact_size(count: float) -> str:
+    """Return `count` bytes as `parse_size` reads the same number: ``75MiB``, ``1GiB``, ``10``."""
+    for unit in ("ti", "gi", "mi", "ki"):
+        if count and count % BINARY[unit] == 0:
+            return f"{count // BINARY[unit]:.0f}{unit.title()}B"
+    return f"{count:.0f}"
 
 
 def format_size(count: float) -> str:

@@ -1,4 +1,4 @@
-"""Values as people write them, converted; each function raises ValueError with one wording.
+"""Values as people write them, converted; each function raises InvalidValueError.
 
 The message is the end of a sentence that begins with the name of the option, variable or field:
 ``--tp: expected an integer >= 1 (got 'two')``.
@@ -7,19 +7,19 @@ The message is the end of a sentence that begins with the name of the option, va
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
-from sparkfleet import quantities
+from sparkfleet.errors import InvalidValueError
+from sparkfleet.quantities import format_exact_size, parse_seconds, parse_size
 
 TRUE = ("1", "on", "t", "true", "y", "yes")  # what Ansible's `bool` takes for true
 FALSE = ("0", "f", "false", "n", "no", "off")
 MOST_DIGITS = 18  # int() itself refuses thousands
-LONGEST_QUOTE = 60  # characters of a value that a message quotes
 
 
 def convert_integer(
-    value: Any, *, minimum: int | None = None, maximum: int | None = None, strict: bool = False
+    value: Any, *, minimum: float | None = None, maximum: float | None = None, strict: bool = False
 ) -> int:
     """Return an integer within bounds; `strict` takes no text, such as "2"."""
     number = None
@@ -30,7 +30,7 @@ def convert_integer(
         is_number = digits.isascii() and digits.isdecimal() and len(digits) <= MOST_DIGITS
         number = int(value) if is_number else None
     if number is None or not _is_within(number, minimum, maximum):
-        raise _build_error(f"an integer{_format_bounds(minimum, maximum)}", value)
+        raise InvalidValueError(f"an integer{_format_bounds(minimum, maximum)}", value)
     return number
 
 
@@ -58,23 +58,23 @@ def convert_number(
         bounds = _format_bounds(minimum, maximum)
         if above is not None:
             bounds = f" > {above:g}" + (f" and <= {maximum:g}" if maximum is not None else "")
-        raise _build_error(f"a number{bounds}", value)
+        raise InvalidValueError(f"a number{bounds}", value)
     return number
 
 
-def convert_size(value: Any, *, minimum: int = 0) -> int:
+def convert_size(value: Any, *, minimum: float = 0) -> int:
     """Return bytes from a number of bytes or text such as ``10GiB``."""
-    size = quantities.parse_size(value)
+    size = parse_size(value)
     if size < minimum:
-        raise _build_error(f"a size >= {minimum} bytes", value)
+        raise InvalidValueError(f"a size >= {format_exact_size(minimum)}", value)
     return size
 
 
 def convert_duration(value: Any, *, minimum: float = 0.0) -> float:
     """Return seconds from a number of seconds or text such as ``90s``, ``1h30m``."""
-    seconds = quantities.parse_seconds(value)
+    seconds = parse_seconds(value)
     if seconds < minimum:
-        raise _build_error(f"a duration >= {minimum:g}s", value)
+        raise InvalidValueError(f"a duration >= {minimum:g}s", value)
     return seconds
 
 
@@ -85,27 +85,36 @@ def convert_flag(value: Any, *, strict: bool = False) -> bool:
     text = value.lower() if isinstance(value, str) and not strict else None
     if text in TRUE or text in FALSE:
         return text in TRUE
-    raise _build_error("true or false", value)
+    raise InvalidValueError("true or false", value)
 
 
 def convert_choice(value: Any, choices: Collection[str]) -> str:
     """Return one of `choices`."""
     if isinstance(value, str) and value in choices:
         return value
-    raise _build_error(f"one of {', '.join(choices)}", value)
+    raise InvalidValueError(f"one of {', '.join(choices)}", value)
+
+
+def convert_string(value: Any) -> str:
+    """Return a text as it is, also an empty one."""
+    if isinstance(value, str):
+        return value
+    is_scalar = isinstance(value, bool | int | float)
+    raise InvalidValueError("text in quotes" if is_scalar else "text", value)
 
 
 def convert_text(value: Any) -> str:
     """Return a text that is not blank, without the blanks around it."""
     if isinstance(value, str) and value.strip():
         return value.strip()
-    raise _build_error("text", value)
+    raise InvalidValueError("text", value)
 
 
-def quote_value(value: Any) -> str:
-    """Return a value as a message quotes it."""
-    quoted = repr(value)
-    return quoted if len(quoted) <= LONGEST_QUOTE else quoted[:LONGEST_QUOTE] + "..."
+def convert_mapping(value: Any) -> Mapping[str, Any]:
+    """Return a mapping whose keys are text."""
+    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+        return value
+    raise InvalidValueError("a mapping of names to values", value)
 
 
 def _is_within(number: float, minimum: float | None, maximum: float | None) -> bool:
@@ -118,7 +127,3 @@ def _format_bounds(minimum: float | None, maximum: float | None) -> str:
     if minimum is not None:
         return f" >= {minimum}"
     return f" <= {maximum}" if maximum is not None else ""
-
-
-def _build_error(expected: str, value: Any) -> ValueError:
-    return ValueError(f"expected {expected} (got {quote_value(value)})")

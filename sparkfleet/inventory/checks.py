@@ -54,7 +54,7 @@ def check_variable(name: str, value: Value) -> Iterator[Problem]:
     ):  # what was rendered is text, whatever it is
         return
     if wrong := validate_value(row, value.data, value.raw):
-        yield Problem(message=f"{name} {wrong}", where=value.where, hint=row.help)
+        yield Problem(message=f"{name}: {wrong}", where=value.where, hint=row.help)
     elif name == "cluster_rank_vars":
         yield from _check_nested_variables(value.data or (), value.where)
 

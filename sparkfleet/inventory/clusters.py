@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sparkfleet.errors import InventoryError, Where
+from sparkfleet.errors import InventoryError, Where, quote_value
 from sparkfleet.inventory.membership import list_group_hosts
 from sparkfleet.inventory.patterns import select_hosts
 from sparkfleet.inventory.tree import overlay_variables
@@ -85,9 +85,9 @@ def read_cluster_definitions(inventory: Inventory) -> dict[str, ClusterDefinitio
         name = str(first.get("cluster_name") or find_default("cluster_name"))
         return {name: ClusterDefinition(name=name)}
     if not _is_mapping(value.data) or not value.data:
+        found = quote_value(value.data)
         raise InventoryError(
-            f"clusters must be a mapping of names to clusters, not {value.data!r}",
-            where=value.where,
+            f"clusters: expected a mapping of names to clusters (got {found})", where=value.where
         )
     for name in value.data:
         if not is_valid_cluster_name(name):

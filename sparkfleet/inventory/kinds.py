@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from sparkfleet.quantities import parse_seconds, parse_size
+from sparkfleet.errors import InvalidValueError, quote_value
+from sparkfleet.values import (
+    convert_choice,
+    convert_duration,
+    convert_flag,
+    convert_integer,
+    convert_mapping,
+    convert_number,
+    convert_size,
+    convert_text,
+)
 from sparkfleet.variables import Kind, Variable
 from sparkfleet.variables.names import CLUSTER_RULE, is_valid_cluster_name
-from sparkfleet.variables.secret import is_file, is_secret, mask_secret
+from sparkfleet.variables.secret import is_file, mask_secret
 
 NETDEV = r"[A-Za-z0-9_.-]{1,15}"  # the kernel's IFNAMSIZ, less the final NUL
 HCA = r"[A-Za-z0-9_]+(:\d+)?"
@@ -18,7 +29,6 @@ PLACEHOLDER = r"[<>XYZ]"  # rocepXsYfZ, <interface>: left over from an example
 CABLE_END = r"[^\s:]+:[A-Za-z0-9_.-]{1,15}"
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # C0, DEL, C1; undecodable bytes
 LINES = {ord("\t"): None, ord("\n"): None}
-SHOWN = 60  # characters of a value that a message quotes
 
 
 def validate_value(row: Variable, data: Any, raw: Any = None) -> str | None:
@@ -28,39 +38,39 @@ def validate_value(row: Variable, data: Any, raw: Any = None) -> str | None:
     """
     if data is None:
         return None
-    wrong = KINDS[row.kind](data) if row.name not in SPECIAL else SPECIAL[row.name](data)
-    if wrong is None and row.choices and data not in row.choices:
-        wrong = f"must be {' or '.join(row.choices)}"
-    wrong = wrong or _validate_range(row, data) or _validate_characters(row, data)
-    return f"{wrong}, not {_quote_data(row, data, raw)}" if wrong else None
-
-
-def _quote_data(row: Variable, data: Any, raw: Any) -> str:
-    text = "a secret of another form" if row.secret else repr(mask_secret(data, raw))
-    return text if len(text) <= SHOWN else text[:SHOWN] + "..."
-
-
-def _parse_bound(data: Any) -> float:
-    """Return a number for a comparison; float() refuses an integer of 400 digits."""
-    return data if isinstance(data, int) else float(data)
-
-
-def _validate_range(row: Variable, data: Any) -> str | None:
-    parse = {Kind.SIZE: parse_size, Kind.DURATION: parse_seconds}.get(row.kind, _parse_bound)
-    if row.minimum is not None and parse(data) < row.minimum:
-        return f"must be at least {row.minimum}"
-    if row.maximum is not None and parse(data) > row.maximum:
-        return f"must be at most {row.maximum}"
+    check = SPECIAL.get(row.name) or functools.partial(_check_kind, row)
+    try:
+        check(data)
+        _check_characters(row, data)
+    except InvalidValueError as error:
+        quoted = "a secret" if row.secret else quote_value(mask_secret(data, raw))
+        return f"expected {error.expected} (got {quoted})"
     return None
 
 
-def _validate_characters(row: Variable, data: Any) -> str | None:
-    if not any(
-        CONTROL.search(text.translate(LINES) if row.lines else text)
-        for text in _iterate_texts(data)
-    ):
-        return None
-    return f"must hold no control characters{' but tabs and line ends' if row.lines else ''}"
+def _check_kind(row: Variable, data: Any) -> None:
+    """Raise InvalidValueError for a value of another type, or out of the bounds of `row`."""
+    match row.kind:
+        case Kind.TEXT if row.choices:
+            convert_choice(data, row.choices)
+        case Kind.INTEGER:
+            convert_integer(data, minimum=row.minimum, maximum=row.maximum, strict=True)
+        case Kind.NUMBER:
+            convert_number(data, minimum=row.minimum, maximum=row.maximum, strict=True)
+        case Kind.SIZE:
+            convert_size(data, minimum=row.minimum or 0)
+        case Kind.DURATION:
+            convert_duration(data, minimum=row.minimum or 0.0)
+        case _:
+            KINDS[row.kind](data)
+
+
+def _check_characters(row: Variable, data: Any) -> None:
+    """Raise InvalidValueError for control characters, which could leave a rendered line."""
+    for text in _iterate_texts(data):
+        if CONTROL.search(text.translate(LINES) if row.lines else text):
+            allowed = " other than tabs and line breaks" if row.lines else ""
+            raise InvalidValueError(f"no control characters{allowed}", data)
 
 
 def _iterate_texts(data: Any) -> Iterator[str]:
@@ -76,166 +86,124 @@ def _iterate_texts(data: Any) -> Iterator[str]:
             yield from _iterate_texts(item)
 
 
-def _validate_text(data: Any) -> str | None:
-    return None if isinstance(data, str) and data else "must be text"
-
-
-def _validate_host_folder(data: Any) -> str | None:
-    if wrong := _validate_text(data):
-        return wrong
+def _check_host_folder(data: Any) -> None:
+    convert_text(data)
     # a host expands ~ and no variable; a container mounts no relative path
-    return None if re.fullmatch(r"[/~][^$]*", data) else "must be a full path, or begin with ~"
+    if not re.fullmatch(r"[/~][^$]*", data):
+        raise InvalidValueError("a full path, or one that begins with ~", data)
 
 
-def _validate_cluster_name(data: Any) -> str | None:
-    return None if is_valid_cluster_name(data) else f"must be a name: {CLUSTER_RULE}"
+def _check_cluster_name(data: Any) -> None:
+    if not is_valid_cluster_name(data):
+        raise InvalidValueError(f"a name: {CLUSTER_RULE}", data)
 
 
-def _validate_integer(data: Any) -> str | None:
-    return None if isinstance(data, int) and not isinstance(data, bool) else "must be an integer"
+def _check_list(data: Any) -> None:
+    if not (isinstance(data, list) and all(isinstance(item, str) and item for item in data)):
+        raise InvalidValueError("a list of text, like [a, b]", data)
 
 
-def _validate_number(data: Any) -> str | None:
-    is_number = isinstance(data, int | float) and not isinstance(data, bool)
-    return None if is_number else "must be a number"
-
-
-def _validate_flag(data: Any) -> str | None:
-    return None if isinstance(data, bool) else "must be true or false"
-
-
-def _validate_list(data: Any) -> str | None:
-    if isinstance(data, list) and all(isinstance(item, str) and item for item in data):
-        return None
-    return "must be a list of text, like [a, b]"
-
-
-def _validate_mapping(data: Any) -> str | None:
-    if isinstance(data, dict) and all(isinstance(key, str) for key in data):
-        return None
-    return "must be a mapping of names to values"
-
-
-def _validate_environment(data: Any) -> str | None:
-    if wrong := _validate_mapping(data):
-        return wrong
-    for name, item in data.items():
+def _check_environment(data: Any) -> None:
+    for name, item in convert_mapping(data).items():
         if isinstance(item, bool) or not isinstance(item, str | int | float | None):
-            shown = "something else" if is_secret(name) else f"{item!r} (quote it)"
-            return f"must hold text, numbers or null; {name} is {shown}"
-    return None
+            quotes = " in quotes" if isinstance(item, bool) else ""
+            raise InvalidValueError(f"text{quotes}, a number or null for {name}", data)
 
 
-def _validate_rank_environment(data: Any) -> str | None:
+def _check_rank_environment(data: Any) -> None:
     """Let a value also be the content of a file of this machine."""
-    if wrong := _validate_mapping(data):
-        return wrong
-    return _validate_environment({name: item for name, item in data.items() if not is_file(item)})
+    entries = convert_mapping(data).items()
+    _check_environment({name: item for name, item in entries if not is_file(item)})
 
 
-def _validate_size(data: Any) -> str | None:
-    try:
-        parse_size(data)
-    except ValueError:
-        return "must be a size: bytes, or text like 10GiB"
-    return None
-
-
-def _validate_duration(data: Any) -> str | None:
-    try:
-        parse_seconds(data)
-    except ValueError:
-        return "must be a duration: seconds, or text like 90s, 20m, 1h"
-    return None
-
-
-def _validate_interfaces(data: Any) -> str | None:
-    if wrong := _validate_list(data):
-        return wrong
+def _check_interfaces(data: Any) -> None:
+    _check_list(data)
     if not 1 <= len(data) <= 4 or len(set(data)) < len(data):
-        return "must name 1 to 4 different interfaces"
-    return next((wrong for name in data if (wrong := _validate_interface(name))), None)
+        raise InvalidValueError("1 to 4 different interfaces", data)
+    for name in data:
+        _check_interface(name)
 
 
-def _validate_interface(data: Any) -> str | None:
-    if isinstance(data, str) and re.fullmatch(NETDEV, data) and not re.search(PLACEHOLDER, data):
-        return None
-    return "must be the name of an interface, as `ip -br link` shows it"
+def _is_interface(data: Any) -> bool:
+    return (
+        isinstance(data, str)
+        and re.fullmatch(NETDEV, data) is not None
+        and not re.search(PLACEHOLDER, data)
+    )
 
 
-def _validate_hcas(data: Any) -> str | None:
+def _check_interface(data: Any) -> None:
+    if not _is_interface(data):
+        raise InvalidValueError("the name of an interface, as `ip -br link` shows it", data)
+
+
+def _check_hcas(data: Any) -> None:
     names = re.sub(HCA_PREFIX, "", data, count=1).split(",") if isinstance(data, str) else [""]
-    if all(re.fullmatch(HCA, name) and not re.search(PLACEHOLDER, name) for name in names):
-        return None
-    return "must be HCA names, NAME or NAME:PORT, with commas between, after =, ^ or nothing"
+    if not all(re.fullmatch(HCA, name) and not re.search(PLACEHOLDER, name) for name in names):
+        form = "HCA names, NAME or NAME:PORT, with commas between, after =, ^ or nothing"
+        raise InvalidValueError(form, data)
 
 
-def _validate_gid_index(data: Any) -> str | None:
-    is_index = str(data).isdecimal() and int(data) <= 255 and not isinstance(data, bool)
-    return None if is_index or data in ("auto", "unset") else "must be auto, unset or 0 to 255"
+def _check_gid_index(data: Any) -> None:
+    if data in ("auto", "unset"):
+        return
+    try:
+        convert_integer(data, minimum=0, maximum=255)
+    except InvalidValueError as error:
+        raise InvalidValueError("auto, unset or an integer from 0 to 255", data) from error
 
 
-def _validate_addresses(data: Any) -> str | None:
+def _check_addresses(data: Any) -> None:
     import ipaddress  # noqa: PLC0415 - few inventories give addresses
 
-    if wrong := _validate_mapping(data):
-        return wrong
-    for name, address in data.items():
+    for name, address in convert_mapping(data).items():
         try:
             ipaddress.ip_interface(address)
+            is_address = "/" in str(address)
         except ValueError:
-            return f"must give {name} an address like 192.168.100.10/24"
-        if _validate_interface(name) or "/" not in str(address):
-            return f"must give {name} an address like 192.168.100.10/24"
-    return None
+            is_address = False
+        if not is_address or not _is_interface(name):
+            raise InvalidValueError(f"{name} with an address like 192.168.100.10/24", data)
 
 
-def _validate_cables(data: Any) -> str | None:
-    if wrong := _validate_mapping(data):
-        return wrong
-    for name, end in data.items():
-        if (
-            _validate_interface(name)
-            or not isinstance(end, str)
-            or not re.fullmatch(CABLE_END, end)
-        ):
-            return f"must give {name} the far end as HOST:INTERFACE"
-    return None
+def _check_cables(data: Any) -> None:
+    for name, end in convert_mapping(data).items():
+        is_end = isinstance(end, str) and re.fullmatch(CABLE_END, end)
+        if not is_end or not _is_interface(name):
+            raise InvalidValueError(f"{name} with the far end as HOST:INTERFACE", data)
 
 
-def _validate_clusters(data: Any) -> str | None:  # noqa: ARG001 - `clusters.definitions` looks inside
-    return None
+def _check_clusters(data: Any) -> None:
+    """Leave it to `clusters.read_cluster_definitions`, which names the entry that is wrong."""
 
 
-def _validate_rank_vars(data: Any) -> str | None:
-    if isinstance(data, list) and not any(_validate_mapping(item) for item in data):
-        return None
-    return "must be a list of mappings, the first for the head"
+def _check_rank_vars(data: Any) -> None:
+    try:
+        for item in data if isinstance(data, list) else [None]:
+            convert_mapping(item)
+    except InvalidValueError as error:
+        raise InvalidValueError("a list of mappings, the first for the head", data) from error
 
 
-KINDS: Mapping[Kind, Callable[[Any], str | None]] = {
-    Kind.TEXT: _validate_text,
-    Kind.INTEGER: _validate_integer,
-    Kind.NUMBER: _validate_number,
-    Kind.FLAG: _validate_flag,
-    Kind.LIST: _validate_list,
-    Kind.ENVIRONMENT: _validate_environment,
-    Kind.MAPPING: _validate_mapping,
-    Kind.SIZE: _validate_size,
-    Kind.DURATION: _validate_duration,
+KINDS: Mapping[Kind, Callable[[Any], object]] = {
+    Kind.TEXT: convert_text,
+    Kind.FLAG: functools.partial(convert_flag, strict=True),
+    Kind.LIST: _check_list,
+    Kind.ENVIRONMENT: _check_environment,
+    Kind.MAPPING: convert_mapping,
 }
 
-SPECIAL: Mapping[str, Callable[[Any], str | None]] = {
-    "cluster_name": _validate_cluster_name,
-    "cluster_dir": _validate_host_folder,
-    "cluster_rank_vars": _validate_rank_vars,
-    "clusters": _validate_clusters,
-    "link_addresses": _validate_addresses,
-    "link_cables": _validate_cables,
-    "link_control_interface": _validate_interface,
-    "link_interfaces": _validate_interfaces,
-    "nccl_ib_gid_index": _validate_gid_index,
-    "nccl_ib_hca": _validate_hcas,
-    "vllm_env": _validate_rank_environment,
-    "weights_dir": _validate_host_folder,
+SPECIAL: Mapping[str, Callable[[Any], object]] = {
+    "cluster_name": _check_cluster_name,
+    "cluster_dir": _check_host_folder,
+    "cluster_rank_vars": _check_rank_vars,
+    "clusters": _check_clusters,
+    "link_addresses": _check_addresses,
+    "link_cables": _check_cables,
+    "link_control_interface": _check_interface,
+    "link_interfaces": _check_interfaces,
+    "nccl_ib_gid_index": _check_gid_index,
+    "nccl_ib_hca": _check_hcas,
+    "vllm_env": _check_rank_environment,
+    "weights_dir": _check_host_folder,
 }

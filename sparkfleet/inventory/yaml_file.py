@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sparkfleet.errors import Where
+from sparkfleet.errors import InvalidValueError, Where
 from sparkfleet.inventory.tree import GroupEntry, InventoryTree, Variables, overlay_variables
 from sparkfleet.model import EMPTY, Value
 from sparkfleet.spelling import did_you_mean
+from sparkfleet.values import convert_integer
 from sparkfleet.variables import VARIABLES
 from sparkfleet.yaml.positions import Map, Node, Scalar
 
@@ -47,7 +48,9 @@ def read_variables(node: Node, tree: InventoryTree) -> Variables:
                 )
             else:
                 tree.add_problem(
-                    f"a variable's name must be text, not {key.data!r}", key.where, "quote it"
+                    f"a variable's name must be text (got {key.data!r})",
+                    key.where,
+                    "quote it",
                 )
         return variables
     if node.data is not None:
@@ -58,10 +61,11 @@ def read_variables(node: Node, tree: InventoryTree) -> Variables:
 def set_group_variables(group: GroupEntry, variables: Variables, tree: InventoryTree) -> None:
     """Lay `variables` over those of `group`; `ansible_group_priority` goes to the group itself."""
     if value := variables.pop(PRIORITY, None):
-        if str(value.data).removeprefix("-").isdecimal():
-            group.priority = int(value.data)
-        elif value.where:
-            tree.add_problem(f"{PRIORITY} must be an integer, not {value.data!r}", value.where)
+        try:
+            group.priority = convert_integer(value.data)
+        except InvalidValueError as error:
+            if value.where:
+                tree.add_problem(f"{PRIORITY}: {error}", value.where)
     overlay_variables(group.vars, variables)
 
 
@@ -87,7 +91,7 @@ def _describe_node(node: Node) -> str:
 
 def _read_group(key: Scalar, node: Node, tree: InventoryTree) -> bool:
     if not isinstance(key.data, str) or not key.data:
-        tree.add_problem(f"a group's name must be text, not {key.data!r}", key.where, "quote it")
+        tree.add_problem(f"a group's name must be text (got {key.data!r})", key.where, "quote it")
         return False
     group = tree.add_group(key.data)
     if isinstance(node, Map):
@@ -137,7 +141,7 @@ def _read_child(group: GroupEntry, key: Scalar, node: Node, tree: InventoryTree)
 
 def _read_host(group: GroupEntry, key: Scalar, node: Node, tree: InventoryTree) -> None:
     if not isinstance(key.data, str) or not key.data:
-        tree.add_problem(f"a host's name must be text, not {key.data!r}", key.where, "quote it")
+        tree.add_problem(f"a host's name must be text (got {key.data!r})", key.where, "quote it")
         return
     variables = read_variables(node, tree)
     for host in tree.add_hosts(key.data, group.name, key.where):

@@ -5,10 +5,19 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from sparkfleet.values import FALSE, TRUE
+from sparkfleet.values import (
+    convert_choice,
+    convert_flag,
+    convert_integer,
+    convert_mapping,
+    convert_number,
+    convert_string,
+)
+
+MOST_NUMBER = 10**9  # clocks take no more than some years of seconds
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,71 +59,33 @@ def _read_argument(field: dataclasses.Field[Any], hint: Any) -> Argument:
 
 
 def convert_argument(value: Any, hint: Any) -> Any:
-    """Return `value` converted to `hint`; raises ValueError with the rest of a sentence."""
+    """Return `value` converted to `hint`; raises InvalidValueError."""
     origin = get_origin(hint)
     if origin in (Union, types.UnionType):
         return convert_argument(
             value, next(option for option in get_args(hint) if option is not types.NoneType)
         )
     if origin is Literal:
-        return _convert_choice(value, get_args(hint))
+        return convert_choice(value, get_args(hint))
     if origin is tuple:
         items = value if isinstance(value, list | tuple) else [value]
         return tuple(convert_argument(item, get_args(hint)[0]) for item in items)
     if isinstance(origin, type) and issubclass(origin, Mapping):
-        return _convert_mapping(value)
+        return convert_mapping(value)
     return CONVERSIONS[hint](value)
 
 
-def _convert_choice(value: Any, choices: tuple[str, ...]) -> str:
-    if value in choices:
-        return str(value)
-    raise ValueError(f"must be one of {', '.join(choices)} (got {value!r})")
+def convert_amount(value: Any, *, strict: bool = False) -> float:
+    """Return a number >= 0 that a clock takes; `strict` takes no text, such as "2"."""
+    return convert_number(convert_number(value, minimum=0, strict=strict), maximum=MOST_NUMBER)
 
 
-def _convert_mapping(value: Any) -> Mapping[str, Any]:
-    if isinstance(value, Mapping):
-        return value
-    raise ValueError(f"must be a mapping (got {value!r})")
-
-
-def _convert_text(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    raise ValueError(f"must be a string (got {value!r}): put it in quotes")
-
-
-def _convert_flag(value: Any) -> bool:
-    text = str(value).lower()
-    if isinstance(value, bool | str) and text in (*TRUE, *FALSE):
-        return text in TRUE
-    raise ValueError(f"must be true or false (got {value!r})")
-
-
-def _convert_integer(value: Any) -> int:
-    is_number = isinstance(value, int) and not isinstance(value, bool)
-    if is_number or (isinstance(value, str) and value.isascii() and value.isdigit()):
-        return int(value)
-    raise ValueError(f"must be an integer (got {value!r})")
-
-
-def _convert_number(value: Any) -> float:
-    if isinstance(value, int | float | str) and not isinstance(value, bool):
-        try:
-            number = float(value)
-        except (ValueError, OverflowError):
-            number = -1.0
-        if 0 <= number < 1e9:  # also excludes nan
-            return number
-    raise ValueError(f"must be a number >= 0 (got {value!r})")
-
-
-CONVERSIONS = {
+CONVERSIONS: Mapping[Any, Callable[[Any], Any]] = {
     object: lambda value: value,
-    str: _convert_text,
-    bool: _convert_flag,
-    int: _convert_integer,
-    float: _convert_number,
+    str: convert_string,
+    bool: convert_flag,
+    int: convert_integer,
+    float: convert_amount,
 }
 
 

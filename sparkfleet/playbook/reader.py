@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from sparkfleet.actions.builtin.conditions import Condition, find_expression_error
-from sparkfleet.errors import PlaybookError, Problem, Where
+from sparkfleet.errors import InvalidValueError, PlaybookError, Problem, Where, quote_value
+from sparkfleet.playbook.arguments import convert_amount
 from sparkfleet.playbook.keywords import ANSIBLE_ONLY, FQCN
 from sparkfleet.spelling import suggest_similar
 from sparkfleet.templating import check_templates as check_template
+from sparkfleet.values import convert_flag
 from sparkfleet.yaml import positions
-
-SHOWN = 60  # characters of a value that a message quotes
 
 
 class InvalidNode(Exception):  # noqa: N818 - skips one task; its problem is noted
@@ -41,7 +40,7 @@ class PlaybookReader:
         if isinstance(value, positions.Scalar):
             self.template(value)
             return str(value.data)
-        self.note(f"{key} must be a string (got {_shorten_value(value.data)})", value.where)
+        self.note(f"{key}: expected text (got {quote_value(value.data)})", value.where)
         return ""
 
     def number(self, node: positions.Map, key: str, default: float) -> float:
@@ -49,19 +48,20 @@ class PlaybookReader:
         value = node.get(key)
         if value is None:
             return default
-        data = value.data
-        if isinstance(data, int | float) and not isinstance(data, bool) and 0 <= data < 1e9:
-            return data
-        self.note(f"{key} must be a number >= 0 (got {_shorten_value(data)})", value.where)
-        return default
+        try:
+            return convert_amount(value.data, strict=True)
+        except InvalidValueError as error:
+            self.note(f"{key}: {error}", value.where)
+            return default
 
     def flag(self, node: positions.Map, key: str) -> bool | None:
         """Return true, false, or None if the key is absent."""
         value = node.get(key)
-        if value is None or isinstance(value.data, bool):
-            return None if value is None else value.data
-        self.note(f"{key} must be true or false (got {_shorten_value(value.data)})", value.where)
-        return None
+        try:
+            return None if value is None else convert_flag(value.data, strict=True)
+        except InvalidValueError as error:
+            self.note(f"{key}: {error}", value.where if value else None)
+            return None
 
     def strings(self, node: positions.Map, key: str) -> tuple[str, ...]:
         """Return a list of words; a string may have several, separated by commas."""
@@ -70,9 +70,8 @@ class PlaybookReader:
             return ()
         items = value.data if isinstance(value, positions.List) else str(value.data).split(",")
         if isinstance(value, positions.Map) or any(isinstance(item, dict | list) for item in items):
-            self.note(
-                f"{key} must be a list of words (got {_shorten_value(value.data)})", value.where
-            )
+            found = quote_value(value.data)
+            self.note(f"{key}: expected a list of words (got {found})", value.where)
             return ()
         return tuple(str(item).strip() for item in items)
 
@@ -88,7 +87,7 @@ class PlaybookReader:
 
     def _expression(self, node: positions.Node, key: str) -> str:
         if not isinstance(node, positions.Scalar):
-            self.note(f"{key} must be an expression (got {_shorten_value(node.data)})", node.where)
+            self.note(f"{key}: expected an expression (got {quote_value(node.data)})", node.where)
             return "false"
         text = str(node.data)
         if error := find_expression_error(text):
@@ -106,15 +105,10 @@ class PlaybookReader:
     def mapping(self, node: positions.Node, what: str) -> positions.Map:
         """Return `node` as a mapping; raises InvalidNode."""
         if not isinstance(node, positions.Map):
-            self.note(f"{what} must be a mapping (got {_shorten_value(node.data)})", node.where)
+            self.note(f"{what} must be a mapping (got {quote_value(node.data)})", node.where)
             raise InvalidNode
         return node
 
     def note(self, message: str, where: Where | None, hint: str | None = None) -> None:
         """Keep a problem."""
         self.problems.append(Problem(message=message, where=where, hint=hint))
-
-
-def _shorten_value(data: Any) -> str:
-    text = repr(data)
-    return text if len(text) <= SHOWN else text[:SHOWN] + "..."

@@ -116,7 +116,7 @@ def _read_arguments(
         try:
             ready[name] = convert_argument(args[name].data, declared[name].hint)
         except ValueError as error:
-            problems.append(Problem(message=f"{action}: {name} {error}", where=args[name].where))
+            problems.append(Problem(message=f"{action}: {name}: {error}", where=args[name].where))
     if problems or late:
         return None, problems
     instance = kind.args_type(**ready)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from sparkfleet.errors import RecipeError, Where
+from sparkfleet.errors import RecipeError, Where, quote_value
 from sparkfleet.resources import find_data_file, format_path, list_data_files
 from sparkfleet.spelling import suggest_similar
 from sparkfleet.yaml import positions, source
@@ -70,7 +70,7 @@ def _read_recipe_tree(path: Path) -> Map:
     if not isinstance(tree, Map):
         message = "the recipe is empty"
         if tree.data is not None:
-            message = f"a recipe must be a mapping (got {tree.data!r})"
+            message = f"expected a mapping (got {quote_value(tree.data)})"
         raise RecipeError(message, where=tree.where, hint="start with: vllm_model: OWNER/MODEL")
     return tree
 

@@ -9,9 +9,8 @@ from typing import Any, TypeVar
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
-from sparkfleet.errors import Problem, Where
+from sparkfleet.errors import InvalidValueError, Problem, Where, quote_value
 from sparkfleet.spelling import suggest_similar
-from sparkfleet.values import quote_value
 from sparkfleet.yaml.nodes import List, Map, Node, Scalar
 
 T = TypeVar("T")
@@ -29,7 +28,7 @@ class RecipeReader:
         self.problems.append(Problem(message=message, where=where, hint=hint))
 
     def read(self, node: Node, name: str, parse: Callable[[Any], T]) -> T | None:
-        """Return `parse` of the node's data; None and a problem where it raises ValueError."""
+        """Return `parse` of the node's data; None and a problem where that fails."""
         try:
             return parse(node.data)
         except ValueError as error:
@@ -89,17 +88,16 @@ class RecipeReader:
 
 
 def parse_date(data: Any) -> str:
-    """Return a date or a month as text; raises ValueError."""
+    """Return a date or a month as text; raises InvalidValueError."""
     value = data.isoformat() if isinstance(data, dt.date) else data
     if isinstance(value, str) and re.fullmatch(DATE, value):
         return value
-    raise ValueError(f"expected a date such as 2026-06 or 2026-06-20 (got {quote_value(data)})")
+    raise InvalidValueError("a date such as 2026-06 or 2026-06-20", data)
 
 
 def parse_specifiers(data: Any) -> SpecifierSet:
-    """Return a set of versions in pip's notation; raises ValueError."""
+    """Return a set of versions in pip's notation; raises InvalidValueError."""
     try:
         return SpecifierSet(data if isinstance(data, str) else "no text")
     except InvalidSpecifier as error:
-        message = f'expected versions such as ">=0.21,<0.24" (got {quote_value(data)})'
-        raise ValueError(message) from error
+        raise InvalidValueError('versions such as ">=0.21,<0.24"', data) from error

@@ -36,7 +36,7 @@ def _render_value(name: str, value: Value, context: Mapping[str, Any]) -> Value:
         data = _render_item(name, value.data, value.where, context)
     row = VARIABLES.get(name)
     if row and (wrong := validate_value(row, data, value.data)):
-        message = f"{name} {wrong}, which its template gives"
+        message = f"{name}: {wrong}, which its template gives"
         raise RecipeError(message, where=value.where, hint=row.help)
     return replace(value, data=data, raw=value.data)
 

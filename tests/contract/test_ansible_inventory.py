@@ -160,9 +160,12 @@ STRICTER = {
     "a group value set twice in INI": ("duplicate-group-var.ini", "duplicate key 'rack'"),
     "a misspelt name of ours": ("misspelt-variable.yml", "did you mean 'link_mtu'?"),
     "a foreign name in our families": ("foreign-name-in-our-family.yml", "rename yours"),
-    "text where we need an integer": ("wrong-type.yml", "link_mtu must be an integer"),
-    "a port beyond the last": ("out-of-range.yml", "vllm_port must be at most 65535, not 70000"),
-    "a choice that there is not": ("unknown-choice.ini", "link_topology must be"),
+    "text where we need an integer": ("wrong-type.yml", "link_mtu: expected an integer"),
+    "a port beyond the last": (
+        "out-of-range.yml",
+        "expected an integer from 1 to 65535 (got 70000)",
+    ),
+    "a choice that there is not": ("unknown-choice.ini", "link_topology: expected"),
     "a template of ours that cannot be rendered": (
         "undefined-in-ours.yml",
         "'nvme_root' is undefined",

@@ -89,5 +89,5 @@ def test_what_a_task_returned_is_never_a_template(tmp_path: Path) -> None:
 
 
 def test_a_variable_of_sparkfleet_is_checked_when_its_value_is_known(tmp_path: Path) -> None:
-    with pytest.raises(PlaybookError, match="vllm_port must be an integer"):
+    with pytest.raises(PlaybookError, match="vllm_port: expected an integer from 1 to 65535"):
         play(tmp_path, "- set: {vllm_port: '{{ color }}'}\n", hosts=ONE)

@@ -15,8 +15,10 @@ from sparkfleet.values import (
     convert_duration,
     convert_flag,
     convert_integer,
+    convert_mapping,
     convert_number,
     convert_size,
+    convert_string,
     convert_text,
 )
 
@@ -35,6 +37,8 @@ Convert = Callable[[], Any]
         (lambda: convert_flag(False), False),  # noqa: FBT003 - the value that is converted
         (lambda: convert_choice("mp", ("mp", "ray")), "mp"),
         (lambda: convert_text(" a "), "a"),
+        (lambda: convert_string(" "), " "),
+        (lambda: convert_mapping({"a": 1}), {"a": 1}),
     ],
 )
 def test_a_value_is_converted(convert: Convert, value: object) -> None:
@@ -59,12 +63,16 @@ def test_a_value_is_converted(convert: Convert, value: object) -> None:
         (lambda: convert_number("nan"), "expected a number (got 'nan')"),
         (lambda: convert_number(None), "expected a number (got None)"),
         (lambda: convert_number("1", strict=True), "expected a number (got '1')"),
-        (lambda: convert_size(0, minimum=1), "expected a size >= 1 bytes (got 0)"),
+        (lambda: convert_size(0, minimum=1), "expected a size >= 1 (got 0)"),
         (lambda: convert_duration("1s", minimum=10), "expected a duration >= 10s (got '1s')"),
         (lambda: convert_flag("perhaps"), "expected true or false (got 'perhaps')"),
         (lambda: convert_flag("yes", strict=True), "expected true or false (got 'yes')"),
         (lambda: convert_choice("tcp", ("mp", "ray")), "expected one of mp, ray (got 'tcp')"),
         (lambda: convert_text(" "), "expected text (got ' ')"),
+        (lambda: convert_string(420), "expected text in quotes (got 420)"),
+        (lambda: convert_string([]), "expected text (got [])"),
+        (lambda: convert_mapping({1: 2}), "expected a mapping of names to values (got {1: 2})"),
+        (lambda: convert_size("1k", minimum=3 << 29), "expected a size >= 1536MiB (got '1k')"),
     ],
 )  # fmt: skip
 def test_another_value_is_refused_with_what_is_expected(convert: Convert, message: str) -> None:

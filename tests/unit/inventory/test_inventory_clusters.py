@@ -95,7 +95,7 @@ def test_variables_by_rank_are_checked_like_any_other(tmp_path: Path) -> None:
     with pytest.raises(InventoryError) as refusal:
         _load(tmp_path, text)
     assert [problem.message for problem in refusal.value.problems] == [
-        "link_mtu must be at least 1280, not 1",
+        "link_mtu: expected an integer from 1280 to 9216 (got 1)",
         "unknown variable ray_cpu",
     ]
 
@@ -114,8 +114,8 @@ def test_variables_by_rank_follow_the_ranks_that_are_left(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("clusters", "told"),
     [
-        ("3", "clusters must be a mapping of names to clusters, not 3"),
-        ("{}", "clusters must be a mapping of names to clusters, not {}"),
+        ("3", "clusters: expected a mapping of names to clusters (got 3)"),
+        ("{}", "clusters: expected a mapping of names to clusters (got {})"),
         ("{a: [spark1]}", "cluster 'a' must name its hosts"),
         ("{a: {}}", "cluster 'a' must name its hosts"),
         ("{a: {hosts: spark1, heads: x}}", "cluster 'a': unknown key 'heads'"),
@@ -126,10 +126,13 @@ def test_variables_by_rank_follow_the_ranks_that_are_left(tmp_path: Path) -> Non
         ("{a: {hosts: [spark1], head: spark2}}", "its head 'spark2' is not one of its hosts"),
         ("{a: {hosts: sparks}, b: {hosts: x}}", "'x' matches no host and no group"),
         ("{a: {hosts: sparks, vars: {link_mut: 1}}}", "unknown variable link_mut"),
-        ("{a: {hosts: sparks, host_vars: {spark1: {link_mtu: 1}}}}", "link_mtu must be at least"),
+        (
+            "{a: {hosts: sparks, host_vars: {spark1: {link_mtu: 1}}}}",
+            "link_mtu: expected an integer",
+        ),
         ("{a: {hosts: sparks, host_vars: {spark1: 3}}}", "host_vars cannot be {'spark1': 3}"),
         ("{a: {hosts: sparks, vars: {5: x}}}", "cluster 'a': vars cannot be {5: 'x'}"),
-        ("{5: {hosts: sparks}}", "clusters must be a mapping of names to clusters"),
+        ("{5: {hosts: sparks}}", "clusters: expected a mapping of names to clusters"),
         ("{a: {hosts: sparks, host_vars: {nas: {}}}}", "host 'nas' is not in the group `sparks`"),
     ],
 )

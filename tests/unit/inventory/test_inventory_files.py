@@ -41,10 +41,10 @@ def test_every_problem_of_every_file_is_reported_in_order(tmp_path: Path) -> Non
         inventory.load_inventory([str(hosts)])
     told = [(str(p.where).removeprefix(f"{tmp_path}/"), p.message) for p in refusal.value.problems]
     assert told == [
-        ("group_vars/sparks.yml:1:11", "link_mtu must be at least 1280, not 1"),
-        ("group_vars/sparks.yml:2:9", "engine must be text, not 2"),
+        ("group_vars/sparks.yml:1:11", "link_mtu: expected an integer from 1280 to 9216 (got 1)"),
+        ("group_vars/sparks.yml:2:9", "engine: expected one of docker, podman, native (got 2)"),
         ("hosts.yml:2:3", "unknown key 'host' in group 'sparks'"),
-        ("hosts.yml:4:28", "ansible_host must be a name or an address, not '-x'"),
+        ("hosts.yml:4:28", "ansible_host: expected a name or an address (got '-x')"),
         ("hosts.yml:4:32", "unknown variable vllm_prot"),
         (
             "hosts.yml:5:5",
@@ -74,15 +74,15 @@ def test_a_problem_shows_the_line_a_caret_and_what_to_type(tmp_path: Path) -> No
         ("# nothing yet\n", "1:1: the inventory is empty"),
         ("[]", "1:1: the inventory is a list, not a mapping of groups"),
         ("plugin: aws_ec2", "1:9: inventory plugins are not supported"),
-        ("1: {}", "1:1: a group's name must be text, not 1"),
+        ("1: {}", "1:1: a group's name must be text (got 1)"),
         ("sparks: spark1", "1:9: group 'sparks' is a text, not a mapping of hosts, vars, children"),
         ("sparks: {hosts: [spark1]}", "1:17: hosts of group 'sparks' is a list, not a mapping"),
         ("sparks: {children: 3}", "1:20: children of group 'sparks' is an integer, not a mapping"),
-        ("sparks: {hosts: {1: }}", "1:18: a host's name must be text, not 1"),
+        ("sparks: {hosts: {1: }}", "1:18: a host's name must be text (got 1)"),
         ("sparks: {hosts: {spark1: 10.0.0.1}}", "1:26: expected variables, saw '10.0.0.1'"),
         ("sparks: {vars: [a]}", "1:16: expected variables, saw ['a']"),
-        ("sparks: {vars: {1: x}}", "1:17: a variable's name must be text, not 1"),
-        ("sparks: {hosts: {'': }}", "1:18: a host's name must be text, not ''"),
+        ("sparks: {vars: {1: x}}", "1:17: a variable's name must be text (got 1)"),
+        ("sparks: {hosts: {'': }}", "1:18: a host's name must be text (got '')"),
         ("a: {children: {a: }}", "1:16: group 'a' cannot be a child of 'a'"),
         ("a: {children: {all: }}", "1:16: group 'all' cannot be a child of 'a'"),
         (
@@ -91,7 +91,7 @@ def test_a_problem_shows_the_line_a_caret_and_what_to_type(tmp_path: Path) -> No
         ),
         (
             "a: {vars: {ansible_group_priority: high}}",
-            "1:36: ansible_group_priority must be an integer, not 'high'",
+            "1:36: ansible_group_priority: expected an integer (got 'high')",
         ),
         (
             "a: {hosts: {'h h': }}",
@@ -157,9 +157,17 @@ def test_a_bom_and_windows_line_ends_are_read(tmp_path: Path) -> None:
         ("group_vars/sparks.yml", "[a, b]", "expected variables, saw ['a', 'b']"),
         ("group_vars/sparks.yml", "a: 1\na: 2\n", "duplicate key 'a', first set on line 1"),
         ("group_vars/sparks/x.yml", "a: [", "did not find expected node content"),
-        ("group_vars/all.json", '{"link_mtu": "9000"}', "link_mtu must be an integer, not '9000'"),
-        ("host_vars/spark1.yml", "ansible_port: 0", "ansible_port must be a port"),
-        ("host_vars/spark1.yml", "ansible_user: -l", "ansible_user must be a user's"),
+        (
+            "group_vars/all.json",
+            '{"link_mtu": "9000"}',
+            "expected an integer from 1280 to 9216 (got '9000')",
+        ),
+        (
+            "host_vars/spark1.yml",
+            "ansible_port: 0",
+            "ansible_port: expected an integer from 1 to 65535",
+        ),
+        ("host_vars/spark1.yml", "ansible_user: -l", "ansible_user: expected a user's"),
         ("host_vars/spark1.yml", "token: !vault x", "ansible-vault encryption (!vault)"),
         ("group_vars/sparks.yml", "ansible_group_priority: 3", "has no effect here"),
     ],

@@ -104,7 +104,7 @@ def test_a_lookup_that_only_ansible_has_is_reported_when_needed(tmp_path: Path) 
 def test_a_value_that_is_not_a_password_is_refused_unseen(tmp_path: Path, value: str) -> None:
     error = _refusal(_file(tmp_path, f"ansible_become_password: {value}"))
     assert error.message == (
-        "ansible_become_password must be one line of text, in quotes, or {from_file: PATH}"
+        "ansible_become_password: expected one line of text, in quotes, or {from_file: PATH}"
     )
 
 

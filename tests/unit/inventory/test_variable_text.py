@@ -170,9 +170,9 @@ BAD_CLUSTERS = ("../../x", "/x", "..", ".x", "-x", "_x", "a/b", "a b", "a\nb", "
 def test_the_name_of_a_cluster_is_one_folder(name: str, tmp_path: Path) -> None:
     quoted = json.dumps(name)
     told = _problems(tmp_path, _inventory(f"    cluster_name: {quoted}\n"))
-    assert told[0].message.startswith("cluster_name must be a name: letters, digits, dots")
+    assert told[0].message.startswith("cluster_name: expected a name: letters, digits, dots")
     given = _problems(tmp_path, _inventory("    a: 1\n"), cluster_name=name)
-    assert given[0].message.startswith("cluster_name must be a name")
+    assert given[0].message.startswith("cluster_name: expected a name")
     text = _inventory(
         f"    clusters:\n      good: {{hosts: sparks}}\n      {quoted}: {{hosts: sparks}}\n"
     )

@@ -186,9 +186,9 @@ def test_every_mistake_is_reported_at_once_with_its_place(tmp_path: Path) -> Non
         told[line] = told.get(line, "") + str(problem)
     assert set(told) == {3, 5, 6, 9, 10, 12, 14, 15}
     assert "did you mean 'vllm_port'?" in told[3]
-    assert "vllm_port must be an integer" in told[3]
+    assert "vllm_port: expected an integer from 1 to 65535" in told[3]
     assert "did you mean 'smoke'?" in told[5]
-    assert "role must be one of head, workers (got 'middle')" in told[6]
+    assert "role: expected one of head, workers (got 'middle')" in told[6]
     assert "loops are not supported" in told[9]
     assert "exactly one action" in told[10]
     assert "Jinja syntax" in told[12]
@@ -204,7 +204,7 @@ def test_every_mistake_is_reported_at_once_with_its_place(tmp_path: Path) -> Non
         ("- copy: src=a dest=b", "the arguments of copy must be a mapping"),
         ("- copy: {src: a, dest: b}", "dest must begin with / or ~ (got 'b')"),
         ("- copy: {dest: /b}", "requires either src or content"),
-        ("- copy: {content: x, dest: /b, mode: 0644}", "mode must be a string (got 420)"),
+        ("- copy: {content: x, dest: /b, mode: 0644}", "mode: expected text in quotes (got 420)"),
         ("- copy: {content: x, dest: /b, mode: '0999'}", "mode must be permissions"),
         ("- command: ls creates=/x", "write creates as an argument"),
         ("- command: ls $HOME", "'$HOME' is not expanded; use shell"),
@@ -212,24 +212,24 @@ def test_every_mistake_is_reported_at_once_with_its_place(tmp_path: Path) -> Non
         ("- command: ls 'x", "cannot be split into words"),
         ("- command: {cmd: ls, argv: [ls]}", "requires either cmd or argv"),
         ("- command: {cmd: ls, timeout: 0}", "timeout must be >= 1 second (got 0)"),
-        ("- command: {cmd: ls, become: maybe}", "become must be true or false (got 'maybe')"),
+        ("- command: {cmd: ls, become: maybe}", "become: expected true or false (got 'maybe')"),
         ("- wait_tcp: {port: 99999}", "port must be between 1 and 65535 (got 99999)"),
         ("- wait_http: {url: localhost}", "url must begin with http"),
-        ("- pause: {seconds: soon}", "seconds must be a number >= 0 (got 'soon')"),
+        ("- pause: {seconds: soon}", "seconds: expected a number >= 0 (got 'soon')"),
         ("- pause:", "requires seconds, minutes or prompt"),
         ("- assert: {that: x ==}", "that: 'x =='"),
         ("- debug: {}", "requires either msg or var"),
         ("- set: {vllm_prot: 1}", "unknown variable vllm_prot"),
         ("- set: {a b: 1}", "is not a valid variable name"),
-        ("- file: {path: /a, state: gone}", "state must be one of"),
+        ("- file: {path: /a, state: gone}", "state: expected one of"),
         ("- smoke: {x: 1}", "smoke has no argument 'x'"),
         ("- smoke:\n  run_once: true", "smoke works on the whole cluster"),
         ("- smoke:\n  become: true", "smoke does not support become"),
         ("- smoke:\n  register: a-b", "'a-b' is not a valid variable name"),
         ("- smoke:\n  when: '{{ x }}'", "without braces"),
-        ("- smoke:\n  when: {a: b}", "when must be an expression (got {'a': 'b'})"),
-        ("- smoke:\n  retries: -1", "retries must be a number >= 0 (got -1)"),
-        ("- smoke:\n  tags: {a: b}", "tags must be a list of words"),
+        ("- smoke:\n  when: {a: b}", "when: expected an expression (got {'a': 'b'})"),
+        ("- smoke:\n  retries: -1", "retries: expected a number >= 0 (got -1)"),
+        ("- smoke:\n  tags: {a: b}", "tags: expected a list of words"),
         ("- cluster_up: {tp: 2}", "cluster_up takes no arguments"),
         ("- cluster_up:\n  register: x", "cluster_up, which includes tasks, has no key"),
         ("- set_fact: {a: 1}", "use `set`"),

@@ -155,7 +155,7 @@ def test_a_key_of_the_environment_is_shown_as_it_is_written(call: Call) -> None:
     [
         (["gpt-oss-120"], "did you mean 'gpt-oss-120b'"),
         (["gpt-oss-120b", "--set", "vllm_prot=1"], "did you mean 'vllm_port'?"),
-        (["gpt-oss-120b", "--set", "vllm_port=x"], "vllm_port must be an integer, not 'x'"),
+        (["gpt-oss-120b", "--set", "vllm_port=x"], "expected an integer from 1 to 65535 (got 'x')"),
         (["gpt-oss-120b", "--inventory", "none.yml"], "none.yml"),
     ],
 )

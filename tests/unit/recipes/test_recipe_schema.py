@@ -106,7 +106,7 @@ def test_every_mistake_is_told_at_once_with_its_place(tmp_path: Path) -> None:
     )
     text = "\n".join(told)
     assert len(told) == 10
-    assert "r.yml:1:12: vllm_port must be an integer, not 'eight'" in text
+    assert "r.yml:1:12: vllm_port: expected an integer from 1 to 65535 (got 'eight')" in text
     assert "r.yml:2:8: gated: expected true or false (got 'perhaps')" in text
     assert "r.yml:3:14: checkpoint: unknown key 'fromat'" in text
     assert "did you mean 'format'?" in text

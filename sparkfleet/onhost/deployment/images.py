@@ -16,7 +16,6 @@ is put into a file on the way: what one engine saves, the other loads at once.
 
 from __future__ import annotations
 
-import hmac
 import json
 import os
 import re
@@ -27,6 +26,14 @@ import sys
 import threading
 from pathlib import Path
 from typing import IO, Any
+
+from sparkfleet.onhost.shared.handshake import (
+    HandshakeError,
+    KeyedListener,
+    greet_sender,
+    open_pieces,
+    seal_piece,
+)
 
 PIECE = 1 << 20  # bytes moved at once
 PATIENCE = 60  # s for the other side to connect
@@ -143,64 +150,47 @@ def build_from_text(request: dict[str, Any]) -> dict[str, Any]:
 
 def save_to_peer(request: dict[str, Any]) -> dict[str, Any]:
     """Send images as the engine saves them, to the first who proves to know the key."""
-    with socket.create_server((request["address"], 0)) as listener:
-        listener.settimeout(PATIENCE)
-        print(json.dumps({"progress": {"port": listener.getsockname()[1]}}), flush=True)
-        wire = accept_peer(listener, request)
+    listener = KeyedListener(request["address"], request["peer"], [request["key"]])
+    print(json.dumps({"progress": {"port": listener.port}}), flush=True)
+    peer = listener.accept(PATIENCE)
+    listener.close()
+    if peer is None:
+        return {"error": f"the host at {request['peer']} did not connect within {PATIENCE} s"}
+    peer.wire.settimeout(LOAD_PATIENCE)
     platform = [f"--platform={request['platform']}"] if request["platform"] else []
     several = ["--multi-image-archive"] if request["cli"] == "podman" else []
-    with wire:
+    with peer.wire as wire:
         work = EngineCommand([request["cli"], "save", *several, *platform, *request["images"]])
-        count = 0
-        for piece in iter(lambda: os.read(require_pipe(work.child.stdout).fileno(), PIECE), b""):
-            wire.sendall(piece)
+        number = count = 0
+        output = require_pipe(work.child.stdout).fileno()
+        while piece := os.read(output, PIECE):
+            wire.sendall(seal_piece(peer.session_key, number, piece))
+            number += 1
             count += len(piece)
             work.progress = {"bytes": count}
         work.end()
+        wire.sendall(seal_piece(peer.session_key, number, b""))
     return {"bytes": count}
 
 
-def accept_peer(listener: socket.socket, request: dict[str, Any]) -> socket.socket:
-    """Return the connection of the one who may have it."""
-    while True:
-        wire, (address, _) = listener.accept()
-        wire.settimeout(LOAD_PATIENCE)
-        nonce = os.urandom(32)
-        wire.sendall(nonce)
-        proof = hmac.new(request["key"].encode(), nonce, "sha256").digest()
-        if address == request["peer"] and hmac.compare_digest(
-            receive_bytes(wire, len(proof)), proof
-        ):
-            return wire
-        wire.close()
-
-
-def receive_bytes(wire: socket.socket, count: int) -> bytes:
-    """Return the next `count` bytes, or fewer at the end."""
-    data = b""
-    while len(data) < count:
-        piece = wire.recv(count - len(data))
-        if not piece:
-            break
-        data += piece
-    return data
-
-
 def load_from_peer(request: dict[str, Any]) -> dict[str, Any]:
-    """Load images as they arrive."""
+    """Load images as they arrive; nothing of a sender that does not hold the key is loaded."""
     at = (request["address"], request["port"])
     with socket.create_connection(at, PATIENCE, (request["own"], 0)) as wire:
-        wire.sendall(hmac.new(request["key"].encode(), receive_bytes(wire, 32), "sha256").digest())
+        session_key = greet_sender(wire, request["key"])
         work = EngineCommand([request["cli"], "load", "--quiet"], subprocess.PIPE)
         count = 0
         try:
             with require_pipe(work.child.stdin) as stdin:
-                for piece in iter(lambda: wire.recv(PIECE), b""):
+                for piece in open_pieces(wire, session_key):
                     stdin.write(piece)
                     count += len(piece)
                     work.progress = {"bytes": count}
         except BrokenPipeError:
             work.end()
+            raise
+        except HandshakeError:
+            work.child.kill()
             raise
     work.end()
     return {"bytes": count}

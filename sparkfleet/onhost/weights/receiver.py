@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import hmac
 import io
 import json
 import os
@@ -28,6 +27,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, cast
 
+from sparkfleet.onhost.shared.handshake import greet_sender
 from sparkfleet.onhost.shared.labels import PARTIAL, STATE_FOLDER
 from sparkfleet.onhost.shared.paths import RefusedError, join_contained_path
 from sparkfleet.onhost.shared.writing import answer_weights_request, lock_weights_folder
@@ -174,21 +174,23 @@ def flush_file(file: int, size: int) -> None:
 
 
 def connect_to_sender(source: dict[str, Any], files: list[dict[str, Any]]) -> Callable[..., int]:
-    """Return how to read the rest of `files` from a sender, to which the key proves who we are."""
+    """Return how to read the rest of `files` from a sender; the key proves each to the other."""
     there = (source["address"], source["port"])
     try:
         wire = socket.create_connection(there, timeout=15, source_address=(source["own"], 0))
     except OSError as error:
         problem = f"cannot reach {there[0]} port {there[1]}: {error.strerror or error}"
         raise RefusedError(problem, "a link down? a firewall? try: links.verify") from error
-    wire.settimeout(None)
     wire.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT):
         wire.setsockopt(socket.IPPROTO_TCP, option, 3)  # a dead sender is noticed in 12 s
-    nonce = wire.recv(32, socket.MSG_WAITALL)
     requested = json.dumps([[item["blob"], item["offset"]] for item in files]).encode()
-    proof = hmac.new(source["key"].encode(), nonce + requested, "sha256").hexdigest()
-    wire.sendall(proof.encode() + requested + b"\n")
+    try:
+        greet_sender(wire, source["key"], requested)
+    except OSError as error:
+        problem = f"{there[0]} port {there[1]}: {error.strerror or error}"
+        raise RefusedError(problem, "run again: what has arrived is kept") from error
+    wire.settimeout(None)
     return lambda piece: wire.recv_into(piece, 0, socket.MSG_WAITALL)
 
 

@@ -5,15 +5,14 @@ Request: ``root`` (the weights folder; ``~`` is this user's home), ``address`` t
 is asked for: its ``size``, its ``path`` here, and whether it is ``arriving`` only now. With ``hub``
 they come from that ``url`` instead, by their ``name``, with ``token``.
 
-First says ``{"progress": {"port": ...}}``. A peer gets 32 random bytes, and sends the HMAC-SHA256
-by its key of them and the list of ``[blob, offset]`` that follows. It gets the rest of these files
-in turn; their hashes came to it another way. Answer: ``bytes`` sent.
+First says ``{"progress": {"port": ...}}``. A peer requests a list of ``[blob, offset]`` (see
+`shared/handshake.py`) and gets the rest of these files in turn; their hashes came to it another
+way. Answer: ``bytes`` sent.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hmac
 import json
 import os
 import select
@@ -26,13 +25,13 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from sparkfleet.onhost.shared.downloads import DownloadError, HubFiles, prefer_ipv4
+from sparkfleet.onhost.shared.handshake import KeyedListener, Peer
 from sparkfleet.onhost.shared.labels import PARTIAL
 from sparkfleet.onhost.shared.paths import RefusedError, join_contained_path, resolve_source_file
 
 PIECE = 1 << 20  # bytes read at once from the hub; more of a file is dropped from the page cache
 PATIENCE = 60  # s for a receiver to connect
-GREETING = 16 << 20  # bytes of the longest line that a peer may send
-POLL = 0.01  # s between two looks at a file that still arrives, or at the keys that are left
+POLL = 0.01  # s between two looks at a file that still arrives
 
 
 class LocalFiles:
@@ -90,53 +89,34 @@ class Service:
 
     def __init__(self, source: LocalFiles | HubFiles, request: dict[str, Any]) -> None:
         self.source = source
-        self.peer = request["peer"]
-        self.keys = set(request["keys"])
+        self.left = len(request["keys"])  # connections that have not come yet
         self.sent: list[int] = []  # bytes of each file
-        self.listener = socket.create_server((request["address"], 0), backlog=len(self.keys))
-        self.listener.settimeout(POLL)
+        self.listener = KeyedListener(request["address"], request["peer"], request["keys"])
 
     def run(self) -> None:
         """Serve every connection in a thread of its own; return once all have ended."""
         deadline = time.monotonic() + PATIENCE
-        with ThreadPoolExecutor(2 * len(self.keys)) as threads, self.listener:
+        with ThreadPoolExecutor(self.left) as threads, contextlib.closing(self.listener):
             ends = []
-            while self.keys and time.monotonic() < deadline:
-                with contextlib.suppress(socket.timeout):
-                    wire, (address, _) = self.listener.accept()
-                    wire.settimeout(PATIENCE)
-                    if address == self.peer:
-                        ends.append(threads.submit(self._serve, wire))
-                    else:
-                        wire.close()
+            while self.left and (wait := deadline - time.monotonic()) > 0:
+                peer = self.listener.accept(wait)
+                if peer is not None:
+                    self.left -= 1
+                    ends.append(threads.submit(self._serve, peer))
             self.listener.close()
             for end in ends:
                 end.result()
 
-    def _serve(self, wire: socket.socket) -> None:
-        with wire, contextlib.suppress(ConnectionError, socket.timeout):
-            requested = self._greet(wire)
+    def _serve(self, peer: Peer) -> None:
+        wire = peer.wire
+        with wire, contextlib.suppress(ConnectionError):
+            requested: list[list[Any]] = json.loads(peer.request)
             for blob, offset in requested:
                 self.sent.append(self.source.send(wire, blob, offset))
             wire.shutdown(socket.SHUT_WR)
             wire.recv(1)  # until the other side has it all, its bytes cannot leave our memory
             for blob, _ in requested:
                 self.source.forget(blob)
-
-    def _greet(self, wire: socket.socket) -> list[list[Any]]:
-        """Return what the other side wants, if it proves that it holds a key; else nothing."""
-        nonce = os.urandom(32)
-        wire.sendall(nonce)
-        line = wire.makefile("rb").readline(GREETING).rstrip(b"\n")
-        proof = line[:64]
-        requested = line[64:]
-        for key in tuple(self.keys):
-            expected = hmac.new(key.encode(), nonce + requested, "sha256").hexdigest()
-            if hmac.compare_digest(expected.encode(), proof):
-                self.keys.discard(key)
-                wire.settimeout(None)
-                return list(json.loads(requested))
-        return []
 
     def report_sent(self) -> None:
         """Report the progress each second; exit when standard input ends."""
@@ -154,7 +134,7 @@ def main() -> dict[str, Any]:
     try:
         source = HubFiles(request["hub"], files) if request["hub"] else LocalFiles(root, files)
         service = Service(source, request)
-        print(json.dumps({"progress": {"port": service.listener.getsockname()[1]}}), flush=True)
+        print(json.dumps({"progress": {"port": service.listener.port}}), flush=True)
         threading.Thread(target=service.report_sent, daemon=True).start()
         service.run()
     except (DownloadError, RefusedError) as refusal:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 import json
 import socket
 import time
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 
 from sparkfleet.model import Host
+from sparkfleet.onhost.shared.handshake import greet_sender
 from sparkfleet.remote.local import LocalConnection
 from sparkfleet.weights.transfer.session import ProgramSession
 from tests.weights import isolate
@@ -57,11 +57,8 @@ def sender(tmp_path: Path) -> Iterator[tuple[ProgramSession, int]]:
 def ask(port: int, key: str, offset: int = 0, source: str = "127.0.0.1") -> bytes:
     address = ("127.0.0.1", port)
     with closing(socket.create_connection(address, 5, source_address=(source, 0))) as wire:
-        nonce = wire.recv(32, socket.MSG_WAITALL)
-        wanted = json.dumps([["a", offset]]).encode()
-        proof = hmac.new(key.encode(), nonce + wanted, "sha256").hexdigest()
         try:
-            wire.sendall(proof.encode() + wanted + b"\n")
+            greet_sender(wire, key, json.dumps([["a", offset]]).encode())
             return b"".join(iter(lambda: wire.recv(1 << 16), b""))
         except ConnectionError:
             return b""
@@ -117,9 +114,7 @@ def test_a_file_that_still_arrives_is_sent_as_far_as_it_is(tmp_path: Path) -> No
     (tmp_path / "a").write_bytes(b"what was here before")
     conversation, port = start(tmp_path, files=files)
     with conversation, closing(socket.create_connection(("127.0.0.1", port), 5)) as wire:
-        nonce, wanted = wire.recv(32, socket.MSG_WAITALL), b'[["a", 0]]'
-        proof = hmac.new(KEY.encode(), nonce + wanted, "sha256").hexdigest()
-        wire.sendall(proof.encode() + wanted + b"\n")
+        greet_sender(wire, KEY, b'[["a", 0]]')
         partial = tmp_path / "a.incomplete"
         with partial.open("wb", buffering=0) as file:
             file.write(BODY[:3000])
@@ -133,9 +128,7 @@ def test_a_file_that_arrived_wrong_ends_the_connection(tmp_path: Path) -> None:
     files = {"a": {"size": len(BODY), "name": "a", "path": "a", "arriving": True}}
     conversation, port = start(tmp_path, files=files)
     with conversation, closing(socket.create_connection(("127.0.0.1", port), 5)) as wire:
-        nonce, wanted = wire.recv(32, socket.MSG_WAITALL), b'[["a", 0]]'
-        proof = hmac.new(KEY.encode(), nonce + wanted, "sha256").hexdigest()
-        wire.sendall(proof.encode() + wanted + b"\n")
+        greet_sender(wire, KEY, b'[["a", 0]]')
         partial = tmp_path / "a.incomplete"
         partial.write_bytes(BODY[:3000])
         assert wire.recv(3000, socket.MSG_WAITALL) == BODY[:3000]

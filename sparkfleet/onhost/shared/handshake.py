@@ -1,0 +1,206 @@
+"""Prove to each other that both ends of a transfer hold its one-time key.
+
+The receiver connects. Both sides send 32 random bytes and then an HMAC-SHA256 by the key of both
+sides' bytes and of the request, each under a label of its own, so that neither proof can be sent
+back as the other. A connection that proves nothing holds up no other one and ends after 15 s.
+`seal_piece` and `open_pieces` protect a stream whose content is not known by a hash.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import os
+import queue
+import socket
+import struct
+import threading
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+NONCE = 32  # bytes
+PROOF = 32  # bytes
+GREETING_TIME = 15  # s that a connection gets to prove itself
+MOST_GREETINGS = 32  # connections that prove themselves at once; the oldest makes room
+MOST_REQUEST = 16 << 20  # bytes
+MOST_PIECE = 1 << 24  # bytes
+POLL = 0.2  # s between two looks at whether the listener was closed
+LENGTH = struct.Struct(">I")
+FROM_RECEIVER = b"sparkfleet receiver"
+FROM_SENDER = b"sparkfleet sender"
+STREAM = b"sparkfleet stream"
+
+
+class HandshakeError(ConnectionError):
+    """The other end did not prove that it holds the key, or its stream was changed."""
+
+
+class Peer(NamedTuple):
+    """A proven connection, what the other end requested, and the key of this connection."""
+
+    wire: socket.socket
+    request: bytes
+    session_key: bytes
+
+
+def create_proof(key: bytes, *parts: bytes) -> bytes:
+    """Return the HMAC-SHA256 of `parts`, each with its length."""
+    text = b"".join(LENGTH.pack(len(part)) + part for part in parts)
+    return hmac.new(key, text, "sha256").digest()
+
+
+def receive_exactly(wire: socket.socket, count: int) -> bytes:
+    """Return the next `count` bytes; raise HandshakeError if the connection ends first."""
+    data = bytearray()
+    while len(data) < count:
+        piece = wire.recv(count - len(data))
+        if not piece:
+            raise HandshakeError("the connection ended too early")
+        data += piece
+    return bytes(data)
+
+
+class KeyedListener:
+    """Listens on `address` for `peer`, and yields the connections that prove to hold a key.
+
+    Each key is good for one connection.
+    """
+
+    def __init__(self, address: str, peer: str, keys: list[str]) -> None:
+        self.peer = peer
+        self._keys = {key.encode() for key in keys}
+        self._lock = threading.Lock()
+        self._proven: queue.Queue[Peer] = queue.Queue()
+        self._greeted: deque[socket.socket] = deque()
+        self._socket = socket.create_server((address, 0), backlog=MOST_GREETINGS)
+        self._socket.settimeout(POLL)
+        self._closed = threading.Event()
+        self.port: int = self._socket.getsockname()[1]
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def accept(self, timeout: float) -> Peer | None:
+        """Return the next proven connection, or None after `timeout` s."""
+        try:
+            return self._proven.get(timeout=timeout)
+        except queue.Empty:
+            return None
+
+    def close(self) -> None:
+        """Stop listening, and drop the connections that have proven nothing."""
+        self._closed.set()
+        self._socket.close()
+        with self._lock:
+            waiting = list(self._greeted)
+        for wire in waiting:
+            wire.close()
+
+    def _listen(self) -> None:
+        while not self._closed.is_set():
+            try:
+                wire, (address, _) = self._socket.accept()
+            except socket.timeout:  # noqa: UP041 - Python 3.8 and 3.9 have no other name for it
+                continue
+            except OSError:
+                if self._closed.wait(POLL):
+                    return
+                continue  # the connection was reset before it was taken
+            if address == self.peer:
+                self._greet_aside(wire)
+            else:
+                wire.close()
+
+    def _greet_aside(self, wire: socket.socket) -> None:
+        with self._lock:
+            if len(self._greeted) >= MOST_GREETINGS:
+                _drop(self._greeted.popleft())
+            self._greeted.append(wire)
+        threading.Thread(target=self._greet, args=(wire,), daemon=True).start()
+
+    def _greet(self, wire: socket.socket) -> None:
+        timer = threading.Timer(GREETING_TIME, _drop, [wire])
+        timer.start()
+        peer = None
+        with contextlib.suppress(OSError):
+            peer = self._verify(wire)
+        timer.cancel()
+        with self._lock, contextlib.suppress(ValueError):  # made room already
+            self._greeted.remove(wire)
+        if peer is None or wire.fileno() < 0:
+            wire.close()
+        else:
+            self._proven.put(peer)
+
+    def _verify(self, wire: socket.socket) -> Peer | None:
+        """Return the connection if its other end holds a key that was not used yet."""
+        own = os.urandom(NONCE)
+        wire.sendall(own)
+        nonces = own + receive_exactly(wire, NONCE)
+        proof = receive_exactly(wire, PROOF)
+        (length,) = LENGTH.unpack(receive_exactly(wire, LENGTH.size))
+        if length > MOST_REQUEST:
+            return None
+        request = receive_exactly(wire, length)
+        with self._lock:
+            keys = [
+                key
+                for key in self._keys
+                if hmac.compare_digest(proof, create_proof(key, FROM_RECEIVER, nonces, request))
+            ]
+            self._keys.difference_update(keys)
+        if not keys:
+            return None
+        wire.sendall(create_proof(keys[0], FROM_SENDER, nonces, request))
+        return Peer(wire, request, create_proof(keys[0], STREAM, nonces))
+
+
+def _drop(wire: socket.socket) -> None:
+    """End a connection that another thread may read from."""
+    with contextlib.suppress(OSError):
+        wire.shutdown(socket.SHUT_RDWR)
+
+
+def greet_sender(wire: socket.socket, key: str, request: bytes = b"") -> bytes:
+    """Prove to the sender that we hold `key`, have it prove the same; return the session's key.
+
+    Raises HandshakeError where it proves nothing, OSError where the connection breaks. The timeout
+    of `wire` bounds each step.
+    """
+    secret = key.encode()
+    theirs = receive_exactly(wire, NONCE)
+    own = os.urandom(NONCE)
+    nonces = theirs + own
+    proof = create_proof(secret, FROM_RECEIVER, nonces, request)
+    wire.sendall(own + proof + LENGTH.pack(len(request)) + request)
+    expected = create_proof(secret, FROM_SENDER, nonces, request)
+    if not hmac.compare_digest(receive_exactly(wire, PROOF), expected):
+        raise HandshakeError("the sender does not hold the key of this transfer")
+    return create_proof(secret, STREAM, nonces)
+
+
+def seal_piece(session_key: bytes, number: int, piece: bytes) -> bytes:
+    """Return `piece`, the `number`-th of a stream, with its length and proof; empty ends it."""
+    return LENGTH.pack(len(piece)) + create_proof(session_key, b"%d" % number, piece) + piece
+
+
+def open_pieces(wire: socket.socket, session_key: bytes) -> Iterator[bytes]:
+    """Yield the pieces of a sealed stream, each once it is proven, up to its sealed end.
+
+    Raises HandshakeError for a piece that was changed, left out or sent twice, and for a stream
+    that is cut.
+    """
+    number = 0
+    while True:
+        (length,) = LENGTH.unpack(receive_exactly(wire, LENGTH.size))
+        if length > MOST_PIECE:
+            raise HandshakeError("the stream was changed on the way")
+        proof = receive_exactly(wire, PROOF)
+        piece = receive_exactly(wire, length)
+        if not hmac.compare_digest(proof, create_proof(session_key, b"%d" % number, piece)):
+            raise HandshakeError("the stream was changed on the way")
+        if not piece:
+            return
+        yield piece
+        number += 1

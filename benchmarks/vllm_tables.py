@@ -1,9 +1,9 @@
-"""Write the tables of vLLM's options, environment variables and architectures by release.
+"""Write the tables of vLLM's options, their values, variables and architectures by release.
 
     python benchmarks/vllm_tables.py FOLDER
 
 FOLDER holds vLLM's source distributions, each unpacked into a folder that is named by its
-version. What a release has is found by `onhost/probe.py`, the program that looks into an image.
+version. What a release has is found by `onhost/deployment/probe.py`, which also looks into images.
 """
 
 import ast
@@ -26,7 +26,7 @@ releases {releases}
 def probe(folder: Path) -> dict[str, set[str]]:
     """Return what the release in `folder` has, by the name of its table."""
     done = subprocess.run(
-        [sys.executable, PACKAGE / "onhost" / "probe.py"],
+        [sys.executable, PACKAGE / "onhost" / "deployment" / "probe.py"],
         env={**os.environ, "PYTHONPATH": str(folder)},
         capture_output=True,
         text=True,
@@ -34,7 +34,8 @@ def probe(folder: Path) -> dict[str, set[str]]:
     )
     answer = json.loads(done.stdout)
     found = {name: set(answer[name]) for name in ("options", "variables")}
-    return {**found, "architectures": architectures(folder / REGISTRY)}
+    values = {f"{name}={value}" for name, listed in answer["values"].items() for value in listed}
+    return {**found, "values": values, "architectures": architectures(folder / REGISTRY)}
 
 
 def architectures(path: Path) -> set[str]:
@@ -67,7 +68,7 @@ def main() -> None:
     folders.sort(key=lambda path: tuple(map(int, path.name.split("."))))
     by_release = {folder.name: probe(folder) for folder in folders}
     TABLES.mkdir(exist_ok=True)
-    for name in ("options", "variables", "architectures"):
+    for name in ("options", "values", "variables", "architectures"):
         lines = rows(name, by_release)
         head = HEADER.format(what=name.capitalize(), releases=" ".join(by_release))
         (TABLES / f"{name}.txt").write_text(head + "\n".join(lines) + "\n")

@@ -22,6 +22,18 @@ def _recipe(model: str, **args: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
+    ("backend", "expected"),
+    [("B12X_MLA_SPARSE", "error"), ("B12X", "error"), ("FLASHINFER_MLA_SPARSE", None)],
+)
+def test_t2_27_a_backend_that_this_vllm_lacks_is_refused_before_the_start(
+    recipes: Recipes, backend: str, expected: str | None
+) -> None:
+    recipe = _recipe("deepseek-ai/DeepSeek-V4-Flash-0731", attention_backend=backend)
+    recipe["engine_image"] = "vllm/vllm-openai:v0.29.0-cu130"
+    assert recipes.found(recipe).get("value") == expected
+
+
+@pytest.mark.parametrize(
     ("args", "expected"),
     [
         ({"enable_prefix_caching": False, "mamba_block_size": 256}, "error"),

@@ -35,5 +35,6 @@ def summarize_probe(probe: Probe | None) -> ObservedFacts:
         vllm=probe.packages.get("vllm", ""),
         packages=probe.packages,
         options=frozenset(probe.options),
+        values=probe.values,
         variables=frozenset(probe.variables),
     )

@@ -1,8 +1,9 @@
 """Look inside an image, from a container of it; run by its own Python, with nothing imported.
 
 Answers one JSON object: ``packages`` (versions by name), ``programs`` on its PATH, ``nodes``
-(whether vLLM spans hosts without Ray), ``options`` of `vllm serve`, ``variables`` of the
-environment that vLLM reads, ``nccl_conf`` (NCCL's own files), ``gpus``.
+(whether vLLM spans hosts without Ray), ``options`` of `vllm serve`, ``values`` of those options
+that take one of a list, ``variables`` of the environment that vLLM reads, ``nccl_conf`` (NCCL's own
+files), ``gpus``.
 
 vLLM is not imported, which takes 45 s: `vllm --version` prints the version of the same metadata,
 and its options are looked for in its source, since 0.26 hides `--nnodes` in the help.
@@ -25,6 +26,15 @@ PROGRAMS = ("vllm", "ray", "bash", "python3", "nvidia-smi")
 ENGINE = "engine/arg_utils.py"
 SERVERS = "entrypoints/**/cli_args.py"
 SERVER = "FrontendArgs"
+BACKENDS = ("AttentionBackendEnum", "_Backend")
+LITERALS = {  # the option, and the name that its list has in vLLM's source
+    "kv-cache-dtype": ("config/cache.py", "CacheDType"),
+    "load-format": ("model_executor/model_loader/__init__.py", "LoadFormats"),
+    "moe-backend": ("config/kernel.py", "MoEBackend"),
+    "quantization": ("model_executor/layers/quantization/__init__.py", "QuantizationMethods"),
+}
+PARSERS = {"tool-call-parser": "**/tool_parsers/*.py", "reasoning-parser": "reasoning/*.py"}
+REGISTRY = re.compile("_(TOOL|REASONING)_PARSERS_TO_REGISTER")
 NCCL_FILES = ("/etc/nccl.conf", "~/.nccl.conf")
 
 
@@ -38,6 +48,7 @@ def main() -> None:
         "programs": [name for name in PROGRAMS if shutil.which(name)],
         "nodes": "nnodes" in read_text_or_empty(folder / ENGINE),
         "options": sorted(list_serve_options(folder)),
+        "values": {name: sorted(found) for name, found in list_option_values(folder).items()},
         "variables": sorted(list_vllm_variables(folder)),
         "nccl_conf": "".join(map(read_text_or_empty, NCCL_FILES)),
         "gpus": query_gpu_list(),
@@ -78,6 +89,55 @@ def find_long_options(tree: ast.AST) -> Iterator[str]:
             yield from (
                 field.id.replace("_", "-") for field in fields if isinstance(field, ast.Name)
             )
+
+
+def list_option_values(folder: Path) -> dict[str, set[str]]:
+    """Return the values of each option that takes one of a list; none where no list was found."""
+    lists = {"attention-backend": list_attention_backends(folder)}
+    for option, (file, name) in LITERALS.items():
+        lists[option] = list_literal_values(parse_python_file(folder / file), name)
+    for option, files in PARSERS.items():
+        trees = map(parse_python_file, folder.glob(files))
+        lists[option] = {name for tree in trees for name in find_registered_parsers(tree)}
+    return {option: found for option, found in lists.items() if found}
+
+
+def list_attention_backends(folder: Path) -> set[str]:
+    """Return the members of vLLM's enumeration of attention backends."""
+    files = (
+        folder / "v1/attention/backends/registry.py",
+        folder / "attention/backends/registry.py",
+    )
+    for node in (node for file in files for node in ast.walk(parse_python_file(file))):
+        if isinstance(node, ast.ClassDef) and node.name in BACKENDS:
+            targets = [line.targets[0] for line in node.body if isinstance(line, ast.Assign)]
+            return {target.id for target in targets if isinstance(target, ast.Name)}
+    return set()
+
+
+def list_literal_values(tree: ast.AST, name: str) -> set[str]:
+    """Return the texts of ``name = Literal[...]``."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == name:
+            return set(find_texts(node.value))
+    return set()
+
+
+def find_registered_parsers(tree: ast.AST) -> Iterator[str]:
+    """Yield the names that a module registers, in a table or by a decorator."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and REGISTRY.fullmatch(getattr(node.targets[0], "id", "")):
+            yield from (text for key in getattr(node.value, "keys", ()) for text in find_texts(key))
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "register_module":
+            named = [word.value for word in node.keywords if word.arg == "name"]
+            yield from (text for value in [*node.args[:1], *named] for text in find_texts(value))
+
+
+def find_texts(tree: ast.AST) -> Iterator[str]:
+    """Yield every text below a node."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
 
 
 def list_vllm_variables(folder: Path) -> set[str]:

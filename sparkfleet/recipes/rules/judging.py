@@ -17,6 +17,7 @@ from sparkfleet.recipes.rules import (
     quantization,
     secrets,
     tags,
+    values,
     versions,
 )
 from sparkfleet.recipes.rules.rule import Rule, RuleFinding
@@ -33,6 +34,7 @@ TOPICS = (
     memory,
     parsers,
     options,
+    values,
     secrets,
 )
 ACCEPT = "vllm_accept"

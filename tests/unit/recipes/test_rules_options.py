@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -204,3 +205,54 @@ def test_a_value_of_the_inventory_is_judged_as_the_recipes_own(recipes: Recipes)
     assert "tool_parser" in recipes.found(recipe)
     assert "tool_parser" not in recipes.found(recipe, vllm_args={"tool-call-parser": "hermes"})
     assert "tool_parser" not in recipes.found(recipe, vllm_args={"enable-auto-tool-choice": None})
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "version", "expected"),
+    [
+        ("attention-backend", "B12X_MLA_SPARSE", "0.29.0", "error"),
+        ("attention-backend", "B12X", "0.29.0", "error"),  # since 0.30
+        ("attention-backend", "B12X", "0.30.0", None),
+        ("attention-backend", "triton_attn", "0.29.0", None),
+        ("attention-backend", "TRITON_ATTN", "0.10.2", None),  # the option is reported, not this
+        ("attention-backend", "B12X_MLA_SPARSE", "", "info"),  # of an image that is not known
+        ("attention-backend", "B12X", "", None),
+        ("attention-backend", "B12X_MLA_SPARSE", "0.99.0", "info"),  # newer than what is known
+        ("attention-config.backend", "FLASH", "0.29.0", "error"),
+        ("attention-config.backend", "FLASH_ATTN", "0.29.0", None),
+        ("tool-call-parser", "glm4_moe", "0.29.0", "error"),
+        ("tool-call-parser", "glm45", "0.29.0", None),
+        ("reasoning-parser", "qwen", "0.29.0", "error"),
+        ("reasoning-parser", "qwen3", "0.29.0", None),
+        ("kv-cache-dtype", "nvfp4", "0.16.0", "error"),
+        ("kv-cache-dtype", "nvfp4", "0.29.0", None),
+        ("moe-backend", "flashinfer-cutlass", "0.29.0", None),
+        ("moe-backend", "vllm_cutlass", "0.29.0", "error"),
+        ("quantization", "nvfp4", "0.29.0", "warning"),  # a package may register it
+        ("quantization", "gguf", "", None),
+        ("load-format", "Safetensors", "0.29.0", None),
+        ("load-format", "gguf", "0.29.0", "warning"),
+    ],
+)
+def test_a_value_that_vllm_does_not_have_is_told(
+    recipes: Recipes, option: str, value: str, version: str, expected: str | None
+) -> None:
+    found = recipes.found(_args(**{option: value}), known=ObservedFacts(vllm=version))
+    assert found.get("value") == expected
+
+
+def test_a_value_is_compared_with_the_engine_that_was_looked_into(recipes: Recipes) -> None:
+    args = _args(tool_call_parser="ours", reasoning_parser="qwen3")
+    known = ObservedFacts(vllm="0.29.0", values={"tool-call-parser": ("ours",)})
+    assert "value" not in recipes.found(args, known=known)
+    other = replace(known, values={"tool-call-parser": ("hermes",)})
+    (finding,) = [
+        one.finding for one in recipes.judged(args, known=other) if one.rule.id == "value"
+    ]
+    assert finding.subject == "--tool-call-parser"
+    assert finding.fix.endswith("one of these: hermes")
+
+
+def test_a_parser_of_a_plugin_is_not_looked_up(recipes: Recipes) -> None:
+    args = _args(tool_call_parser="ours", tool_parser_plugin="/models/ours.py")
+    assert "value" not in recipes.found(args, known=ObservedFacts(vllm="0.29.0"))

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,7 +44,7 @@ environment_variables = {
 """
 
 
-def _probe(tmp_path: Path, files: dict[str, str]) -> dict[str, list[str]]:
+def _probe(tmp_path: Path, files: dict[str, str]) -> dict[str, Any]:
     for name, text in files.items():
         path = tmp_path / "vllm" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -55,8 +56,35 @@ def _probe(tmp_path: Path, files: dict[str, str]) -> dict[str, list[str]]:
         text=True,
         check=True,
     )
-    found: dict[str, list[str]] = json.loads(done.stdout)
+    found: dict[str, Any] = json.loads(done.stdout)
     return found
+
+
+VALUES = {
+    "v1/attention/backends/registry.py": """
+class AttentionBackendEnum(Enum, metaclass=Meta):
+    FLASH_ATTN = "vllm.FlashAttention"
+    CUSTOM = None
+    def get_class(self):
+        name = "x"
+""",
+    "config/cache.py": 'CacheDType = Literal["auto", "fp8"]\nOther = Literal["none"]\n',
+    "tool_parsers/__init__.py": "_TOOL_PARSERS_TO_REGISTER = {'hermes': ('file', 'Class')}\n",
+    "tool_parsers/old.py": """
+@ToolParserManager.register_module(["llama3_json", "llama4_json"])
+class Llama: pass
+""",
+    "reasoning/new.py": "ReasoningParserManager.register_module(name='qwen3', module=Qwen)\n",
+}
+
+
+def test_values_of_options_are_found_in_the_source_of_vllm(tmp_path: Path) -> None:
+    assert _probe(tmp_path, VALUES)["values"] == {
+        "attention-backend": ["CUSTOM", "FLASH_ATTN"],
+        "kv-cache-dtype": ["auto", "fp8"],
+        "reasoning-parser": ["qwen3"],
+        "tool-call-parser": ["hermes", "llama3_json", "llama4_json"],
+    }
 
 
 @pytest.mark.parametrize("folder", ["openai", "launchers", "common"])  # where releases have it
@@ -121,7 +149,7 @@ def test_what_came_back_has_two_spans() -> None:
     assert text.count("in vLLM") == 2
 
 
-@pytest.mark.parametrize("name", ["options", "variables", "architectures"])
+@pytest.mark.parametrize("name", ["options", "values", "variables", "architectures"])
 def test_every_row_of_a_table_lies_in_its_releases(name: str) -> None:
     rows = load_release_table(name)
     last = len(rows.releases) - 1

@@ -14,7 +14,15 @@ from sparkfleet.recipes.rules import RULES
 from sparkfleet.resources import list_data_files
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "recipe-rules.md"
-ADVICE = {"dense", "moving_tag", "utilization", "variable", "chunked_prefill", "fast_loader"}
+ADVICE = {
+    "dense",
+    "moving_tag",
+    "utilization",
+    "variable",
+    "chunked_prefill",
+    "fast_loader",
+    "value",
+}
 
 
 @pytest.mark.parametrize("name", list_data_files("playbooks/recipes", ".yml"))

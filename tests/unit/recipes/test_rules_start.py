@@ -160,6 +160,7 @@ def test_an_engine_of_another_version_is_asked_by_its_own_python() -> None:
         "programs": [],
         "nodes": True,
         "options": ["max-model-len"],
+        "values": {"load-format": ["auto"]},
         "variables": ["VLLM_ONE"],
         "nccl_conf": "",
         "gpus": "",
@@ -169,6 +170,7 @@ def test_an_engine_of_another_version_is_asked_by_its_own_python() -> None:
     assert engine.asked == [("deployment/probe", "/home/nvidia/venv/bin/python")]
     assert known.options == {"max-model-len"}
     assert known.variables == {"VLLM_ONE"}
+    assert known.values == {"load-format": ("auto",)}
 
 
 def test_an_image_that_nobody_looked_into_tells_nothing() -> None:

@@ -1,0 +1,102 @@
+"""Values of options that take one of a list, which differs from release to release of vLLM."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from sparkfleet.model import Severity
+from sparkfleet.recipes.rules.rule import Rule, RuleFinding
+from sparkfleet.recipes.rules.subject import RuleContext
+from sparkfleet.vllm import releases
+from sparkfleet.vllm.options import VllmOption, parse_json_object
+
+PLUGINS = {  # the option with which a file of one's own adds names
+    "tool-call-parser": "tool-parser-plugin",
+    "reasoning-parser": "reasoning-parser-plugin",
+}
+EXTENDED = ("quantization", "load-format")  # vLLM takes names that an installed package registers
+LISTED = ("attention-backend", "moe-backend", "kv-cache-dtype", *EXTENDED, *PLUGINS)
+LOWER = ("moe-backend", "load-format")  # vLLM takes these in any case
+
+
+def _check_listed_values(context: RuleContext) -> Iterator[RuleFinding]:
+    for name, value, option in _list_given_values(context):
+        if not _is_known_value(name, value, context):
+            known = sorted(_list_known_values(name, context))
+            history = releases.load_release_table("values").history(f"{name}={value}")
+            seen = f"{value}: {history}" if history else f"{value}: no release of vLLM has it"
+            yield RuleFinding(
+                subject=option.flag,
+                expected=_describe_expected(context),
+                seen=seen,
+                where=option.where,
+                fix=f"take {name} out, or write one of these: {', '.join(known)}",
+                severity=_rate_certainty(name, context),
+            )
+
+
+def _list_given_values(context: RuleContext) -> Iterator[tuple[str, str, VllmOption]]:
+    for name in LISTED:
+        option = context.option(name)
+        plugin = context.option(PLUGINS[name]) if name in PLUGINS else None
+        if option is not None and isinstance(option.value, str) and plugin is None:
+            yield name, _normalize_value(name, option.value), option
+    attention = context.option("attention-config")
+    backend: Any = parse_json_object(attention.value).get("backend") if attention else None
+    if attention is not None and isinstance(backend, str):
+        yield "attention-backend", backend.upper(), attention
+
+
+def _normalize_value(name: str, value: str) -> str:
+    """Return a value as vLLM's own parser changes it before it looks it up."""
+    if name == "attention-backend":
+        return value.upper()
+    lowered = value.lower() if name in LOWER else value
+    return lowered.replace("-", "_") if name == "moe-backend" else lowered
+
+
+def _is_known_value(name: str, value: str, context: RuleContext) -> bool:
+    """Return whether the vLLM that will run may take `value`; True where that is not known."""
+    if name == "attention-backend" and value == "AUTO":
+        return True
+    if installed := context.facts.values.get(name):
+        return value in installed
+    table = releases.load_release_table("values")
+    if table.covers(context.version):
+        known = _list_known_values(name, context)
+        return not known or table.has(f"{name}={value}", context.version) is not False
+    return name in EXTENDED or f"{name}={value}" in table.spans
+
+
+def _list_known_values(name: str, context: RuleContext) -> Collection[str]:
+    if installed := context.facts.values.get(name):
+        return installed
+    table = releases.load_release_table("values")
+    entries = table.names(context.version) if table.covers(context.version) else table.spans
+    return [entry.partition("=")[2] for entry in entries if entry.startswith(f"{name}=")]
+
+
+def _describe_expected(context: RuleContext) -> str:
+    if not context.version:
+        return "a value of some vLLM"
+    return f"a value of vLLM {context.version}, {context.version_source}"
+
+
+def _rate_certainty(name: str, context: RuleContext) -> Severity:
+    """Return ERROR for a list that is known and closed; forks and packages add names to others."""
+    table = releases.load_release_table("values")
+    if name not in context.facts.values and not table.covers(context.version):
+        return Severity.INFO
+    return Severity.WARNING if name in EXTENDED else Severity.ERROR
+
+
+RULES = (
+    Rule(
+        id="value",
+        why="vLLM ends when it reads its options, or minutes later when it looks the name up",
+        source="vLLM's own lists, of the engine that is installed or by release; "
+        "spark-arena/recipe-registry#23",
+        find=_check_listed_values,
+    ),
+)

@@ -44,7 +44,7 @@ def parse_seconds(value: object) -> float:
     """
     parts = re.findall(r"(\d+(?:\.\d+)?)\s*([smhd]?)", str(value).lower())
     if not re.fullmatch(r"\s*(?:\d+(?:\.\d+)?\s*[smhd]?\s*)+", str(value).lower()):
-        raise InvalidValueError("a duration in seconds or such as 90s, 20m or 1h30m", value)
+        raise InvalidValueError("a duration such as 90s, 20m or 1h30m", value)
     seconds = sum(float(number) * SECONDS[unit] for number, unit in parts)
     if seconds > LONGEST:
         raise InvalidValueError("a duration of a year at most", value)

@@ -163,11 +163,14 @@ def test_no_expected_file_is_left_over() -> None:
 
 
 def test_rendered_scripts_pass_shellcheck(mods: Path, tmp_path: Path) -> None:
+    texts = {}
     for name, size in ROWS:
         for file, text in _rendered(name, size, mods)["spark-1"].items():
             if re.search(r"^[^/]+\.(sh|env)$", file):
-                (tmp_path / f"{name}-{size}-{file}").write_text(text)
-    scripts = [str(path) for path in tmp_path.glob("*.*") if path.is_file()]
+                texts[text] = tmp_path / f"{name}-{size}-{file}"
+    for text, path in texts.items():
+        path.write_text(text)
+    scripts = list(map(str, texts.values()))
     done = subprocess.run(["shellcheck", *scripts], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "")
 

@@ -43,7 +43,7 @@ SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PATIENCE = 30  # s for the daemon to answer
 START_PATIENCE = 60  # s for a container to start
 TICK = 0.1
-REMOVAL = 5.0
+REMOVAL = 5.0  # s for a container to be removed; a request may say less
 TRIES = 5  # s, s, times
 
 
@@ -247,7 +247,7 @@ def stop_containers(request: dict[str, Any]) -> dict[str, Any]:
     ]
     if running:
         run_engine_command(cli, "stop", "-t", str(int(grace)), *running, timeout=grace + PATIENCE)
-    deadline = time.monotonic() + grace + REMOVAL
+    deadline = time.monotonic() + grace + request.get("removal", REMOVAL)
     while True:
         left = [container["id"] for container in list_labelled_containers(request)]
         if not left or time.monotonic() > deadline:

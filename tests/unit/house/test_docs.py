@@ -12,6 +12,7 @@ import pytest
 from invoke.parser import Parser
 
 from sparkfleet.cli.tasks import namespace
+from tests.source import parse_package
 from tests.unit.house.test_layers import LAYERS
 
 CHECKOUT = Path(__file__).parents[3]
@@ -86,8 +87,8 @@ def test_every_path_of_the_checkout_exists(document: Path) -> None:
 def test_every_class_that_a_document_names_exists(document: Path) -> None:
     classes = {
         node.name
-        for path in PACKAGE.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
+        for tree in parse_package().values()
+        for node in ast.walk(tree)
         if isinstance(node, ast.ClassDef)
     }
     assert set(NAMED_CLASS.findall(document.read_text())) - classes - {"InThisForm"} == set()

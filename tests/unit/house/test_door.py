@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -13,8 +12,7 @@ from sparkfleet import door
 from sparkfleet.cli.tasks import namespace
 from sparkfleet.errors import Problem, UsageError
 from sparkfleet.model import Outcome, Severity, Status, Verdict
-
-PACKAGE = Path(__file__).parents[3] / "sparkfleet"
+from tests.source import parse_package
 
 
 @pytest.fixture
@@ -80,8 +78,7 @@ def test_every_command_in_a_text_names_the_door() -> None:
     typed = re.compile(rf"\b(?:invoke|sparkfleet) (?:{tasks})\b")
     bare = re.compile(rf"(?<!\{{task:)(?<![\w.])(?:{tasks.replace('doctor|', '')})(?![\w.]*\w)")
     wrong = []
-    for path in sorted(PACKAGE.rglob("*.py")):
-        tree = ast.parse(path.read_text())
-        wrong += [(path.name, text) for text in _strings(tree) if typed.search(text)]
-        wrong += [(path.name, text) for text in _hints(tree) if bare.search(text)]
+    for name, tree in parse_package().items():
+        wrong += [(name, text) for text in _strings(tree) if typed.search(text)]
+        wrong += [(name, text) for text in _hints(tree) if bare.search(text)]
     assert wrong == []

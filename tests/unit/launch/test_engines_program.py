@@ -67,7 +67,7 @@ def test_a_container_that_cannot_be_removed_is_an_error(tmp_path: Path) -> None:
     )
     script = f"case $1 in ps) echo c1 ;; container) echo '{one}' ;; rm) exit 1 ;; esac"
     with pytest.raises(CommandError, match="cannot be removed: c1"):
-        _ask(tmp_path, "stop", _engine(tmp_path, script))
+        _ask(tmp_path, "stop", _engine(tmp_path, script), removal=0.2)
 
 
 def test_one_that_vanishes_while_we_look_gives_no_error(tmp_path: Path) -> None:

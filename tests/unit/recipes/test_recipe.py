@@ -95,7 +95,7 @@ def test_what_a_playbook_sets_is_laid_over_both(tmp_path: Path) -> None:
 
 def test_a_value_that_cannot_be_is_told_with_its_place(tmp_path: Path) -> None:
     settings = _settings(tmp_path, "vllm_model: a\n", vllm_ready_timeout="soon")
-    with pytest.raises(InventoryError, match="expected a duration in seconds") as caught:
+    with pytest.raises(InventoryError, match="expected a duration such as 90s") as caught:
         settings.seconds("vllm_ready_timeout")
     assert "inventory.yml:3:1" in str(caught.value)
 

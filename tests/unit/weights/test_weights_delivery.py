@@ -112,7 +112,7 @@ def _receivers(root: Path) -> list[int]:
 
 
 def test_a_host_that_dies_ends_the_copy_and_is_the_one_that_is_named(tmp_path: Path) -> None:
-    with HubServer(rate=400_000) as server:
+    with HubServer(rate=800_000) as server:
         server.add("org/gemma", files(800_000))
         repository = server.repositories["org/gemma"]
         manifest = Manifest(

@@ -113,7 +113,7 @@ def test_killing_the_control_machine_ends_every_program_and_the_next_run_complet
     (tmp_path / "manifest.json").write_text(dump_manifest(manifest))
     spark = Sparks(tmp_path / "hosts", ["spark-01", "spark-02", "spark-03"])
     dice, seen = random.Random(39), 0  # noqa: S311
-    for _ in range(6):
+    for _ in range(4):
         words = (tmp_path / "manifest.json", spark.folder, source)
         control = subprocess.Popen(
             [sys.executable, "-c", CONTROL, *map(str, words)],
@@ -123,8 +123,10 @@ def test_killing_the_control_machine_ends_every_program_and_the_next_run_complet
         )
         assert control.stdout is not None
         control.stdout.readline()
-        time.sleep(dice.random())
+        while not running(tmp_path) and control.poll() is None:
+            time.sleep(0.01)
         seen += len(running(tmp_path))
+        time.sleep(dice.random() * 0.4)
         control.kill()
         control.wait()
         control.stdout.close()

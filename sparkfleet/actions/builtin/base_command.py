@@ -20,6 +20,7 @@ from sparkfleet.remote.sudo import parse_script_message, run_with_sudo
 
 NO_START = 119  # exit status of command.sh
 NOT_NEEDED = 118
+STOP_GRACE = 5  # s between SIGTERM and SIGKILL
 TIMED_OUT = 124  # timeout(1)
 MARGIN = 15.0  # s beyond the command's own limit; 5 of them are for it to stop
 NO_LIMIT = 1e8  # s
@@ -102,12 +103,12 @@ class BaseCommand(HostAction[R]):
     def _run(self, run_context: RunContext, connection: Connection, timeout: int | None) -> Result:
         args = self.args[connection.host.name]
         limit = "" if timeout is None else str(timeout)
-        argv = (limit, args.chdir, args.creates, args.removes, *self.build_argv(args))
+        options = (str(STOP_GRACE), limit, args.chdir, args.creates, args.removes)
         sudo = resolve_become(run_context, connection.host.name, requested=args.become)
         patience = NO_LIMIT if timeout is None else timeout + MARGIN
         return run_with_sudo(
             connection,
-            build_shell_command("transport/command", *argv),
+            build_shell_command("transport/command", *options, *self.build_argv(args)),
             sudo,
             timeout=patience,
             hold=True,

@@ -1,7 +1,8 @@
 # Runs a command as another user through sudo. Arguments: the user, a mark or "", the command.
-# Without a mark sudo must not ask for a password. With one, standard input begins with the password
-# of this login, twice, and the mark, a line each; the command gets what comes after them.
-# Where sudo refuses: status 116, its words on stderr; a wrong password is tried once.
+# Without a mark, sudo must not ask for a password. With a mark, standard input begins with three
+# lines: the password of this login, the password again, and the mark. The rest is for the command.
+# If sudo refuses, the exit status is 116, with sudo's message on stderr. A wrong password is tried
+# only once.
 user=$1 mark=$2
 shift 2
 
@@ -13,7 +14,7 @@ leave() {
 command -v sudo >/dev/null || leave "sudo is not installed"
 
 if [ -z "$mark" ]; then
-    said=$(LC_ALL=C sudo -n -u "$user" -- true 2>&1 </dev/null) || leave "$said"
+    message=$(LC_ALL=C sudo -n -u "$user" -- true 2>&1 </dev/null) || leave "$message"
     exec sudo -n -u "$user" -- "$@"
 fi
 
@@ -24,12 +25,12 @@ if sudo -k -n -u "$user" -- true >/dev/null 2>&1 </dev/null; then
     exec sudo -n -u "$user" -- "$@"
 fi
 
-# After the one line sudo's input ends, so that it cannot try what follows as passwords.
-said=$(printf '%s\n' "$password" | LC_ALL=C sudo -k -S -p '' -u "$user" -- true 2>&1) ||
-    leave "$said"
+# sudo gets one line only, so that it cannot try the lines that follow as passwords.
+message=$(printf '%s\n' "$password" | LC_ALL=C sudo -k -S -p '' -u "$user" -- true 2>&1) ||
+    leave "$message"
 
-# Sudo takes the second password, byte by byte. Should it want none for this command, the lines up
-# to the mark are passed over here, before the command begins.
+# sudo reads the second password byte by byte. If it needs none for this command, the lines up to
+# the mark are skipped here, before the command starts.
 # shellcheck disable=SC2016  # for the shell behind sudo
 begin='while IFS= read -r line && [ "$line" != "$0" ]; do :; done; exec "$@"'
 exec sudo -k -S -p '' -u "$user" -- sh -c "$begin" "$mark" "$@"

@@ -1,10 +1,11 @@
-# Runs one command of a playbook; ends it, with all its children, when standard input ends.
-# Arguments: seconds that it may take, chdir, creates, removes (each "" if not given), the command.
-# With 0 seconds it only tells, by status 117, that the command would run. Status 118: creates or
-# removes say that it need not; 119: it cannot start. Both come with a line marked as ours, since
-# the command may end with any status itself.
-seconds=$1 folder=$2 creates=$3 removes=$4
-shift 4
+# Runs one command of a playbook, and stops it with all its children when standard input ends.
+# Arguments: seconds between SIGTERM and SIGKILL; then, each "" if not given, the seconds that the
+# command may take, chdir, creates, removes; then the command.
+# With 0 seconds nothing runs, and status 117 says that the command would. Status 118: not needed,
+# because of creates or removes; 119: the command cannot start. Both come with a line that begins
+# with "sparkfleet:", because the command itself may exit with any status.
+grace=$1 seconds=$2 folder=$3 creates=$4 removes=$5
+shift 5
 
 home() {
     # shellcheck disable=SC2088  # the tilde is the user's text
@@ -28,23 +29,23 @@ leave() {
 }
 
 if [ -n "$folder" ]; then
-    cd -- "$(home "$folder")" 2>/dev/null || leave 119 "there is no folder $folder to run it in"
+    cd -- "$(home "$folder")" 2>/dev/null || leave 119 "chdir: folder $folder not found"
 fi
 if [ -n "$creates" ] && (exists "$creates"); then
     leave 118 "$creates exists"
 fi
 if [ -n "$removes" ] && ! (exists "$removes"); then
-    leave 118 "there is no $removes"
+    leave 118 "$removes does not exist"
 fi
 [ "$seconds" = 0 ] && exit 117
-[ -n "$seconds" ] && set -- timeout --foreground -k 5 "$seconds" "$@"
+[ -n "$seconds" ] && set -- timeout --foreground -k "$grace" "$seconds" "$@"
 
-# This shell leads a process group, in which the command and its children are: sshd and the local
-# link start it in a session of its own.
+# This shell leads the process group of the command and its children: sshd and the local connection
+# start it in a session of its own.
 end_group() {
     trap '' TERM
     kill -TERM 0
-    sleep 5
+    sleep "$grace"
     kill -KILL 0
 }
 
@@ -61,7 +62,7 @@ exec 3<&-
 wait "$command"
 status=$?
 if [ -n "$seconds" ] && { [ "$status" = 124 ] || [ "$status" = 137 ]; }; then
-    { end_group; } </dev/null >/dev/null 2>&1 & # timeout(1) has ended the command, no children
+    { end_group; } </dev/null >/dev/null 2>&1 & # timeout(1) stops the command, not its children
 fi
 kill "$watch" 2>/dev/null
 exit "$status"

@@ -102,7 +102,7 @@ def test_creates_and_removes_say_whether_it_runs(
 def test_a_missing_folder_is_reported(tmp_path: Path) -> None:
     outcome = _outcome(tmp_path, "command: {cmd: ls, chdir: /none}")
     assert outcome.status is Status.FAILED
-    assert outcome.message == "there is no folder /none to run it in"
+    assert outcome.message == "chdir: folder /none not found"
 
 
 def test_check_runs_no_command(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_a_command_ends_with_its_children_when_its_input_ends(limit: str, ignore
     script = f'(trap "" {ignored}; sleep {mark}) & sleep {mark}'
     link = LocalConnection(Host(name="here"))
     channel = link.open(
-        build_shell_command("transport/command", limit, "", "", "", "sh", "-c", script)
+        build_shell_command("transport/command", "0.2", limit, "", "", "", "sh", "-c", script)
     )
     while not _alive(mark):
         time.sleep(0.01)

@@ -11,6 +11,7 @@ from sparkfleet.cli import defaults
 from sparkfleet.cli.connection_checks import check_ssh_options
 from sparkfleet.cli.options import Options
 from sparkfleet.cli.views.screen import create_screen
+from sparkfleet.door import command_name
 from sparkfleet.errors import UsageError
 from sparkfleet.inventory.clusters import choose_cluster, read_cluster_definitions
 from sparkfleet.inventory.loading import load_inventory
@@ -164,5 +165,13 @@ def build_run_started(options: Options, context: CommandContext) -> RunStarted:
     if context.inventory.encrypted:
         sources["encrypted, not read:"] = " ".join(map(format_path, context.inventory.encrypted))
     if context.recipe.name:
-        sources["recipe"] = f"{context.recipe.name} ({format_path(context.recipe.path)})"
+        sources["recipe"] = _format_recipe(context.recipe)
     return RunStarted(task=options.task, sources=sources, check=options.check)
+
+
+def _format_recipe(recipe: Recipe) -> str:
+    if recipe.written:
+        return f"{recipe.name} ({format_path(recipe.path)})"
+    return (
+        f"{recipe.name} (no recipe: vLLM's defaults; to write one: {command_name('recipes.new')})"
+    )

@@ -114,6 +114,7 @@ def choose_recipe_name(given: str | None, host: Host) -> str:
     if not name:
         raise UsageError(
             "no recipe: none was named, and the inventory sets no vllm_recipe",
-            hint="name one with --recipe NAME; {task:recipes.list} shows them",
+            hint="name one with --recipe NAME, or a model with --recipe ORG/MODEL; "
+            "{task:recipes.list} shows the recipes",
         )
     return str(name)

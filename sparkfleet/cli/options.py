@@ -182,7 +182,9 @@ class Options:
         lambda _name, paths: tuple(paths),
         letter="i",
     )
-    recipe: str | None = option("what to serve: a name from recipes.list, or a file")
+    recipe: str | None = option(
+        "what to serve: a name from recipes.list, a file, or a model of the Hub, ORG/MODEL"
+    )
     tp: int = option(
         "tensor-parallel size: how many Sparks share each layer; without a size, "
         "every Spark that the recipe can use",

@@ -19,6 +19,7 @@ from sparkfleet.vllm.options import (
 SEQUENCES = 256  # of `vllm serve`
 BATCHED = 8192  # of vLLM on a GPU with 70 GiB or more
 MOST_TOKENS = 1 << 30
+AUTO = ("auto", "-1")  # of --max-model-len: the longest that fits
 PLE_TABLE = "VLLM_PLE_TABLE_MEMORY"  # of local-inference-lab/vllm
 STORED = (  # methods that name the format of a checkpoint and convert nothing
     "modelopt",
@@ -45,8 +46,9 @@ class Speculation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeOptions:
-    """The options of a start on ``tp * pp`` Sparks; `length` None is the longest that fits.
+    """The options of a start on ``tp * pp`` Sparks; `length` None is the model's own.
 
+    With `auto_length` vLLM shortens it to the longest that fits.
     `util` is a fraction of each node's memory; `kv_bytes`, where given, sets the KV cache of a rank
     instead. `online` is a --quantization that converts weights of 16 bits while they load.
     """
@@ -58,6 +60,7 @@ class ServeOptions:
     batched: int = BATCHED
     util: float = DEFAULT_MEMORY_UTILIZATION
     kv_bytes: int | None = None
+    auto_length: bool = False
     kv_dtype: str = "auto"
     eager: bool = False
     online: str | None = None
@@ -88,6 +91,7 @@ def parse_serve_options(
         tp=tp,
         pp=pp,
         length=parse_token_limit("max-model-len", given.get("max-model-len")),
+        auto_length=str(given.get("max-model-len")) in AUTO,
         sequences=_parse_count("max-num-seqs", given.get("max-num-seqs"), SEQUENCES),
         batched=_parse_count(
             "max-num-batched-tokens", given.get("max-num-batched-tokens"), BATCHED
@@ -115,7 +119,7 @@ def _find_disk_tables(given: Mapping[str, Any], environment: Mapping[str, Any]) 
 
 def parse_token_limit(name: str, value: Any) -> int | None:
     """Return a number of tokens: 65536, "64K", "1m"; None for None, "auto" and -1."""
-    if value is None or str(value) in ("auto", "-1"):
+    if value is None or str(value) in AUTO:
         return None
     try:
         count = parse_human_readable_int(value)

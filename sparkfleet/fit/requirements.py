@@ -59,7 +59,8 @@ def estimate_requirements(model: ModelProfile, options: ServeOptions) -> MemoryR
     sequence_bytes = None
     try:
         blocks = _estimate_block_pool(model, options)
-        sequence_bytes = blocks.sequence_bytes(length, options.batched) if length else None
+        if length and not options.auto_length:
+            sequence_bytes = blocks.sequence_bytes(length, options.batched)
     except UnknownFigureError as error:
         unknown.append(error.message)
     if length is None and model.shape:

@@ -16,9 +16,16 @@ from packaging.specifiers import SpecifierSet
 from sparkfleet.errors import RecipeError, Where
 from sparkfleet.model import EMPTY, Value
 from sparkfleet.recipes import schema
-from sparkfleet.recipes.extends import FOLDER, load_chain, locate_recipe, merge_chain
+from sparkfleet.recipes.extends import (
+    FOLDER,
+    SUFFIXES,
+    load_chain,
+    locate_recipe,
+    merge_chain,
+)
 from sparkfleet.recipes.metadata import Checkpoint, LogLines, SmokePrompt, Speed
 from sparkfleet.recipes.reader import RecipeReader
+from sparkfleet.recipes.unwritten import build_model_variables, is_model_name
 from sparkfleet.yaml.nodes import List, Map, Node
 
 __all__ = ["FOLDER", "Checkpoint", "LogLines", "Recipe", "SmokePrompt", "Speed", "load_recipe"]
@@ -32,7 +39,8 @@ class Recipe:
     smallest number of Sparks that hold it. `gated` is None where the source does not say. `why`
     gives reasons by the name of an option, an environment variable or a variable. `extends`
     names the recipes that it is laid over, the nearest first. `places` is the position of each
-    key, as ``checkpoint``, ``checkpoint.format``, ``speeds.0``.
+    key, as ``checkpoint``, ``checkpoint.format``, ``speeds.0``. A model that was named instead of a
+    recipe has none that is `written`; name and path are those of the model.
     """
 
     name: str
@@ -54,6 +62,7 @@ class Recipe:
     tp_max: int | None = None
     extends: tuple[str, ...] = ()
     places: Mapping[str, Where] = field(default_factory=lambda: EMPTY)
+    written: bool = True
 
     @property
     def date(self) -> str:
@@ -68,10 +77,19 @@ class Recipe:
 
 
 def load_recipe(name: str) -> Recipe:
-    """Return the recipe `name`: one of the catalogue, or a path to a file.
+    """Return the recipe `name`: one of the catalogue, a path to a file, or a model, ``ORG/MODEL``.
 
     Raises RecipeError with everything that is wrong in it and in what it extends.
     """
+    if not name.endswith(SUFFIXES) and is_model_name(name):
+        return Recipe(
+            name=name,
+            path=Path(name),
+            description="no recipe: vLLM's defaults, and the memory rules of every recipe",
+            source=f"huggingface.co/{name}",
+            vars=build_model_variables(name),
+            written=False,
+        )
     path = locate_recipe(name)
     trees = load_chain(path)
     tree = merge_chain(trees)

@@ -36,6 +36,8 @@ def predict_fit(request: FitRequest) -> FitResult:
     """Read the inputs that the request names, and estimate."""
     recipe = load_recipe(request.recipe)
     request = replace(request, options=_apply_recipe_size(request, recipe))
+    if not (recipe.written or request.folder or request.staged):
+        request = replace(request, hub=True)  # nothing is known of the model here
     cluster = _select_cluster(request, recipe)
     settings = Settings(host=cluster.head)
     start_options = parse_serve_options(

@@ -60,7 +60,11 @@ def show_fit_result(result: FitResult, *, output: str) -> None:
 def _format_header(result: FitResult) -> Iterator[str]:
     start_options = result.start
     need = result.need
-    yield f"recipe {result.recipe.name} ({format_path(result.recipe.path)}): {result.model_name}"
+    if result.recipe.written:
+        path = format_path(result.recipe.path)
+        yield f"recipe {result.recipe.name} ({path}): {result.model_name}"
+    else:
+        yield f"{result.model_name}, {result.recipe.description}"
     yield from result.notes
     yield f"asked: {_format_request(start_options, need)}"
     yield f"weights of a rank: {_format_size_range(need.weights)}" + (

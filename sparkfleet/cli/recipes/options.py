@@ -26,7 +26,10 @@ class RecipeOptions(Options):
     """Options of `recipes.show`."""
 
     recipe: str = option(
-        "a recipe of recipes.list, or a file", default="", name="name", positional=True
+        "a recipe of recipes.list, a file, or a model, ORG/MODEL",
+        default="",
+        name="name",
+        positional=True,
     )
 
 
@@ -45,11 +48,26 @@ class ValidateOptions(Options):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NewOptions(Options):
+    """Options of `recipes.new`."""
+
+    model: str = option("a model of the Hub: ORG/MODEL", default="", positional=True)
+    out: Path | None = option(  # noqa: RUF009 - it is a dataclass field
+        "the file to write; by default playbooks/recipes/MODEL.yml", parse_path
+    )
+    folder: Path | None = option(  # noqa: RUF009 - the same
+        "read the model in this folder of this machine, and not the Hub", parse_path
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FitOptions(Options):
     """Options of `recipes.fit`."""
 
     recipe: str = option(
-        "what to serve: a name from recipes.list, or a file", default="", positional=True
+        "what to serve: a name from recipes.list, a file, or a model, ORG/MODEL",
+        default="",
+        positional=True,
     )
     max_model_len: int | None = option("longest sequence, tokens: 65536, 64K", parse_tokens)
     max_num_seqs: int | None = option("sequences at once", number())

@@ -127,6 +127,8 @@ def _format_about(recipe: Recipe) -> Lines:
     yield from _format_field("licence", recipe.licence or "not said by the source")
     yield from _format_field("source", recipe.source)
     files = [format_path(recipe.path), *(f"extends {name}" for name in recipe.extends)]
+    if not recipe.written:
+        files = [f"none; to write one: {command_name('recipes.new')} {recipe.name}"]
     yield from _format_field("file", ", ".join(files))
 
 

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from sparkfleet.cli.command import command
 from sparkfleet.cli.options import CLUSTER, HOSTS, OUTPUT
-from sparkfleet.cli.recipes.options import FitOptions, ListOptions, RecipeOptions, ValidateOptions
+from sparkfleet.cli.recipes.options import (
+    FitOptions,
+    ListOptions,
+    NewOptions,
+    RecipeOptions,
+    ValidateOptions,
+)
 
 TP = ("tp",)
 PP = ("pp",)
@@ -64,8 +70,24 @@ def fit(options: FitOptions) -> int:
 
       {task:recipes.fit} gemma4-26b-a4b-nvfp4 --hub
       {task:recipes.fit} gemma4-31b-fp8 --tp 2 --staged
+      {task:recipes.fit} ORG/MODEL                        a model without a recipe, from the Hub
     """
     from sparkfleet.cli.recipes.fit import show_fit  # noqa: PLC0415 - not for --list
     from sparkfleet.cli.recipes.fit_values import FitRequest  # noqa: PLC0415 - the same
 
     return show_fit(FitRequest.from_options(options))
+
+
+@command("recipes.new")
+def new(options: NewOptions) -> int:
+    """Write a recipe for a model of the Hub, from its config.json and the headers of its tensors.
+
+    Its format, the parsers that vLLM's documents name for it, how many Sparks it needs and the
+    longest context that fits there. A file that exists is not overwritten.
+
+      {task:recipes.new} Qwen/Qwen3-32B
+      {task:recipes.new} ORG/MODEL --folder ~/models/MODEL --out my.yml
+    """
+    from sparkfleet.cli.recipes.new import write_recipe  # noqa: PLC0415 - the Hub's library
+
+    return write_recipe(options)

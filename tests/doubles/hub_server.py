@@ -10,14 +10,18 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 from urllib.parse import quote, unquote, urlsplit
+
+import huggingface_hub
 
 PIECE = 64 * 1024  # bytes written at once, so that a limit of the rate is smooth
 POINTER = 134  # bytes of the LFS pointer that Git holds in a large file's place
@@ -91,19 +95,21 @@ class HubServer:
     requests: list[str] = field(default_factory=list)
     troubles: list[Trouble] = field(default_factory=list)
     repositories: dict[str, Repository] = field(default_factory=dict)
-    _servers: list[ThreadingHTTPServer] = field(default_factory=list)
+    _servers: list[ConnectionTrackingServer] = field(default_factory=list)
 
     def __enter__(self) -> Self:
         for kind in (Api, Cdn):
             handler = type(kind.__name__, (kind,), {"hub": self})
-            server = ThreadingHTTPServer((self.address, 0), handler)
+            server = ConnectionTrackingServer((self.address, 0), handler)
             threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
             self._servers.append(server)
         return self
 
     def __exit__(self, *_: object) -> None:
+        huggingface_hub.close_session()  # its pool would keep connections of this process open
         for server in self._servers:
             server.shutdown()
+            server.close_connections()
             server.server_close()
 
     @property
@@ -136,6 +142,28 @@ class HubServer:
         """Return the large file that the CDN has under `etag`."""
         entries = (e for repo in self.repositories.values() for e in repo.entries.values())
         return next((entry for entry in entries if entry.large and entry.etag == etag), None)
+
+
+class ConnectionTrackingServer(ThreadingHTTPServer):
+    """Can close the connections that clients keep open, and waits for their threads."""
+
+    daemon_threads = False
+
+    def __init__(self, address: tuple[str, int], handler: type[HubHandler]) -> None:
+        super().__init__(address, handler)
+        self.connections: list[socket.socket] = []
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        """Accept a connection."""
+        connection, address = super().get_request()
+        self.connections.append(connection)
+        return connection, address
+
+    def close_connections(self) -> None:
+        """End every connection, so that the thread behind it ends."""
+        for connection in self.connections:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
 
 
 class HubHandler(BaseHTTPRequestHandler):

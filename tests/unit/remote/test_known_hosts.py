@@ -120,6 +120,7 @@ def server() -> Iterator[tuple[int, str]]:
     """Start an SSH server that accepts no login, which a client asks for after the host key."""
     key = paramiko.ECDSAKey.generate()
     listener = socket.create_server(("127.0.0.1", 0))
+    transports: list[paramiko.Transport] = []
 
     def serve() -> None:
         while True:
@@ -129,12 +130,18 @@ def server() -> Iterator[tuple[int, str]]:
                 return
             transport = paramiko.Transport(connection)
             transport.add_server_key(key)
+            transports.append(transport)
             transport.start_server(event=threading.Event(), server=_Server())
 
-    threading.Thread(target=serve, daemon=True).start()
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
     yield listener.getsockname()[1], f"{key.get_name()} {key.get_base64()}"
     listener.shutdown(socket.SHUT_RDWR)
     listener.close()
+    thread.join()
+    for transport in transports:
+        transport.close()
+        transport.join()
 
 
 @pytest.mark.parametrize(

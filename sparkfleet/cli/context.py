@@ -11,7 +11,6 @@ from sparkfleet.cli import defaults
 from sparkfleet.cli.connection_checks import check_ssh_options
 from sparkfleet.cli.options import Options
 from sparkfleet.cli.views.screen import create_screen
-from sparkfleet.door import command_name
 from sparkfleet.errors import UsageError
 from sparkfleet.inventory.clusters import choose_cluster, read_cluster_definitions
 from sparkfleet.inventory.loading import load_inventory
@@ -172,6 +171,4 @@ def build_run_started(options: Options, context: CommandContext) -> RunStarted:
 def _format_recipe(recipe: Recipe) -> str:
     if recipe.written:
         return f"{recipe.name} ({format_path(recipe.path)})"
-    return (
-        f"{recipe.name} (no recipe: vLLM's defaults; to write one: {command_name('recipes.new')})"
-    )
+    return f"{recipe.name} (no recipe: vLLM's defaults)"

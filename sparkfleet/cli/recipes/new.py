@@ -31,7 +31,7 @@ SEQUENCES = 4  # requests at once, as in the shipped recipes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSummary:
-    """What is known of a model; `tp` Sparks hold it, with `length` tokens, None where unknown."""
+    """The files of a model; `tp` Sparks hold it, with `length` tokens, None where unknown."""
 
     name: str
     commit: str
@@ -111,7 +111,8 @@ def choose_length(model: ModelProfile, fit: Fit) -> int | None:
 def format_recipe(summary: ModelSummary) -> Iterator[str]:
     """Yield the lines of the file."""
     date = time.strftime("%Y-%m-%d")
-    yield f"# Written by `sparkfleet recipes.new {summary.name}` from the files of the model."
+    command = f"{command_name('recipes.new')} {summary.name}"
+    yield f"# Written by `{command}` from the files of the model."
     yield "# Every value may be changed; docs/recipes.md explains the keys."
     yield f"description: {summary.name}, with vLLM's defaults"
     yield f"source: huggingface.co/{summary.name} ({date})"

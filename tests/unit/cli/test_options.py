@@ -69,6 +69,7 @@ OFFERED = {
         " output pp requests set* staged! tp util"
     ),
     "recipes.list": "output search",
+    "recipes.new": "MODEL folder out",
     "recipes.show": "NAME cluster inventory* output set*",
     "recipes.validate": "NAMES output tp vllm",
     "serve.bench": "answer cluster context inventory* output recipe requests rounds set*",

@@ -6,13 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 Sample = Mapping[str, float]  # vLLM's counters by name, and `at` in seconds
-REQUESTS = ("vllm:num_requests_running", "vllm:num_requests_waiting")
-PROGRESS = (  # each rises when the engine has done a step, or has read, written or ended an answer
-    "vllm:generation_tokens_total",
-    "vllm:prompt_tokens_total",
-    "vllm:iteration_tokens_total_count",
-    "vllm:request_success_total",
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,16 +74,3 @@ def count_foreign_tokens(first: Sample, last: Sample, generated: int) -> int:
     """Return how many tokens were generated for others, where `own` were for us."""
     name = "vllm:generation_tokens_total"
     return max(int(last.get(name, 0.0) - first.get(name, 0.0)) - generated, 0)
-
-
-def count_requests(sample: Sample) -> int:
-    """Return how many requests run or wait."""
-    return int(sum(sample.get(name, 0.0) for name in REQUESTS))
-
-
-def has_progressed(first: Sample, last: Sample) -> bool:
-    """Return whether the engine has worked on any request between two looks.
-
-    A counter that began anew belongs to another engine, which has answered.
-    """
-    return any(first.get(name, 0.0) != last.get(name, 0.0) for name in PROGRESS)

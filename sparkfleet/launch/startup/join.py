@@ -17,13 +17,14 @@ MARGIN = 60.0  # s to import Ray, in addition to the join timeout
 
 
 def wait_for_ray_nodes(
-    connection: Connection, about: DeploymentMetadata, *, timeout: float
+    connection: Connection, about: DeploymentMetadata, *, timeout: float, margin: float = MARGIN
 ) -> dict[str, float]:
     """Return Ray's nodes, address -> GPUs, once all have joined or after `timeout` seconds.
 
-    `connection` is to the head, whose engine's own Python runs the query.
+    `connection` is to the head, whose engine's own Python runs the query; importing Ray may take
+    `margin` seconds more. Raises CommandError.
     """
-    limit = timeout + MARGIN
+    limit = timeout + margin
     return connection.query(
         "deployment/ray_nodes",
         _build_nodes_request(about, timeout),

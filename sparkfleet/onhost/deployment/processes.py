@@ -2,10 +2,8 @@
 
 Request: ``do`` (survey, write, start, stop), ``cluster_dir``, ``cluster``, what that deed needs.
 
-Processes of a cluster are found by their label: SPARKFLEET_CLUSTER in the environment, as the
-rendered scripts export it. A process that rewrites its title can lose the label from /proc, so the
-sessions that were started here and the descendants of labelled processes count too. No other
-process gets a signal.
+Processes of a cluster are found as `shared/cluster_processes.py` says. No other process gets a
+signal.
 """
 
 from __future__ import annotations
@@ -19,35 +17,28 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+from sparkfleet.onhost.shared.cluster_processes import (
+    HostProcess,
+    find_process,
+    is_process_alive,
+    list_cluster_processes,
+)
 from sparkfleet.onhost.shared.deployment_record import (
     list_boot_roles,
     read_boot_id,
     read_deployment_record,
 )
-from sparkfleet.onhost.shared.labels import CLUSTER_VARIABLE, DEPLOYMENT_RECORD, GUARD_RECORD
+from sparkfleet.onhost.shared.labels import DEPLOYMENT_RECORD, GUARD_RECORD
 from sparkfleet.onhost.shared.os_errors import build_os_error_answer
 from sparkfleet.onhost.shared.paths import RefusedError, cluster_folder, join_relative_path
-from sparkfleet.onhost.shared.reading import (
-    is_same_process,
-    read_optional_text,
-    read_process_fields,
-)
+from sparkfleet.onhost.shared.reading import read_optional_text
 from sparkfleet.onhost.shared.writing import make_own_folder, replace_file
 
 TICK = 0.05  # s between looks at a process
 REST_WAIT = 5.0  # s for what outlives its leader
 KILLS = ((signal.SIGKILL, REST_WAIT),) * 3  # who is forked meanwhile is in the next list only
-
-
-class HostProcess(NamedTuple):
-    """A live process; `began` is its start in clock ticks since boot, which makes a PID unique."""
-
-    pid: int
-    parent: int
-    session: int
-    began: int
 
 
 def main() -> None:
@@ -77,7 +68,7 @@ def survey_processes(request: dict[str, Any]) -> dict[str, Any]:
         "folder": str(folder),
         "files": {name: read_optional_text(folder / name) for name in request["files"]},
         "record": read_deployment_record(folder),
-        "processes": [describe_process(process) for process in list_cluster_processes(request)],
+        "processes": [describe_process(process) for process in list_own_processes(request)],
         "engine": inspect_venv(request["venv"]),
     }
 
@@ -147,7 +138,7 @@ def stop_cluster_processes(request: dict[str, Any]) -> dict[str, Any]:
     is left, with TERM and with KILL, each for a bounded time. With `keep` the records stay, so that
     what was ended shows as dead; else the memory guard ends with its own.
     """
-    first = list_cluster_processes(request)
+    first = list_own_processes(request)
     last_start = read_deployment_record(request["folder"]) or {}
     for role in reversed(list(list_boot_roles(last_start).values())):
         leader = find_process(role["pid"])
@@ -156,9 +147,9 @@ def stop_cluster_processes(request: dict[str, Any]) -> dict[str, Any]:
     rest = min(REST_WAIT, request["grace"])
     for number, wait in ((signal.SIGTERM, rest), *KILLS):
         signal_processes(
-            [*filter(is_process_alive, first), *list_cluster_processes(request)], number, wait
+            [*filter(is_process_alive, first), *list_own_processes(request)], number, wait
         )
-    if left := [*filter(is_process_alive, first), *list_cluster_processes(request)]:
+    if left := [*filter(is_process_alive, first), *list_own_processes(request)]:
         return {"error": f"{len(left)} processes outlived SIGKILL: {[p.pid for p in left]}"}
     removed = {} if request.get("keep") else {DEPLOYMENT_RECORD: None, GUARD_RECORD: None}
     write_deployment_files({**request, "contents": removed})
@@ -175,58 +166,9 @@ def signal_processes(processes: list[HostProcess], number: int, wait: float) -> 
         time.sleep(TICK)
 
 
-def find_process(pid: int) -> HostProcess | None:
-    """Return a process by its PID, or None if it no longer runs (a zombie included)."""
-    fields = read_process_fields(pid)
-    if not fields or fields[0] == "Z":
-        return None
-    return HostProcess(
-        pid=pid, parent=int(fields[1]), session=int(fields[3]), began=int(fields[19])
-    )
-
-
-def is_process_alive(process: HostProcess) -> bool:
-    """Return whether this very process is still there."""
-    return is_same_process(process.pid, process.began)
-
-
-def has_cluster_label(pid: int, cluster: str) -> bool:
-    """Return whether the environment of a process carries the cluster's label."""
-    try:
-        variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except OSError:
-        return False
-    return f"{CLUSTER_VARIABLE}={cluster}".encode() in variables
-
-
-def list_user_processes() -> dict[int, HostProcess]:
-    """Return every live process of this user, by PID; this program is none of them."""
-    processes = {}
-    for path in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(FileNotFoundError):
-            owned = path.stat().st_uid == os.getuid()
-            process = find_process(int(path.name)) if owned else None
-            if process and process.pid != os.getpid():
-                processes[process.pid] = process
-    return processes
-
-
-def list_cluster_processes(request: dict[str, Any]) -> list[HostProcess]:
-    """Return every live process of this cluster's deployment: by label, session or descent."""
-    roles = list_boot_roles(read_deployment_record(request["folder"])).values()
-    sessions = {role["pid"]: role["began"] for role in roles}
-    processes = list_user_processes()
-    chosen = {
-        pid
-        for pid, process in processes.items()
-        if has_cluster_label(pid, request["cluster"])
-        or (process.session in sessions and process.began >= sessions[process.session])
-    }
-    while True:
-        children = {pid for pid, process in processes.items() if process.parent in chosen} - chosen
-        if not children:
-            return [processes[pid] for pid in sorted(chosen)]
-        chosen |= children
+def list_own_processes(request: dict[str, Any]) -> list[HostProcess]:
+    """Return every live process of the requested cluster."""
+    return list_cluster_processes(request["folder"], request["cluster"])
 
 
 def describe_process(process: HostProcess) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -43,3 +44,12 @@ def is_same_process(pid: int, began: int) -> bool:
     """Return whether the process that began at clock tick `began` runs and still has this PID."""
     fields = read_process_fields(pid)
     return bool(fields) and fields[0] != "Z" and int(fields[19]) == began
+
+
+def read_process_age(pid: int) -> float | None:
+    """Return the seconds since a process began, None if it no longer exists."""
+    fields = read_process_fields(pid)
+    if not fields:
+        return None
+    uptime = float(Path("/proc/uptime").read_text().split()[0])
+    return uptime - int(fields[19]) / os.sysconf("SC_CLK_TCK")

@@ -65,6 +65,8 @@ def test_recorded_counters_are_read(port: int, tmp_path: Path) -> None:
         "vllm:time_to_first_token_seconds_count": 2.0,
         "vllm:inter_token_latency_seconds_sum": 1.6128068719990551,
         "vllm:inter_token_latency_seconds_count": 28.0,
+        "vllm:iteration_tokens_total_count": 30.0,
+        "vllm:request_success_total": 2.0,
     }
 
 

@@ -13,6 +13,7 @@ from sparkfleet.commands import Command
 from sparkfleet.errors import CommandError
 from sparkfleet.facts.host import gather_facts
 from sparkfleet.launch.endpoint.endpoint import Endpoint
+from sparkfleet.launch.endpoint.health.reading import look_at_host
 from sparkfleet.launch.host import processes
 from sparkfleet.launch.host.deployment_record import DeploymentMetadata
 from sparkfleet.launch.host.survey import parse_survey, survey_host
@@ -69,6 +70,7 @@ ASKED: dict[str, Callable[[Connection], Any]] = {
     "facts": lambda link: gather_facts(link, weights_dir="~/vllm"),
     "survey": lambda link: survey_host(link, SETTINGS, "c"),
     "vitals": lambda link: query_vitals(link, PLACE, port=None),
+    "health": lambda link: look_at_host(link, SETTINGS, "c"),
     "logs": lambda link: processes.read_logs(link, PLACE),
     "stop": lambda link: processes.stop_processes(link, PLACE),
     "start": lambda link: processes.start_process(link, PLACE, "serve", "s", hash_="h"),

@@ -2,6 +2,7 @@
 
 from sparkfleet.launch.endpoint.health.judge import judge_health
 from sparkfleet.launch.endpoint.health.look import HealthLook, HostLook
+from sparkfleet.launch.endpoint.health.reading import ProbeUse, look_at_cluster
 from sparkfleet.launch.endpoint.health.state import ClusterHealth, HealthState, RankHealth
 
 __all__ = [
@@ -9,6 +10,8 @@ __all__ = [
     "HealthLook",
     "HealthState",
     "HostLook",
+    "ProbeUse",
     "RankHealth",
     "judge_health",
+    "look_at_cluster",
 ]

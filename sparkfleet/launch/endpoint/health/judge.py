@@ -13,7 +13,8 @@ from sparkfleet.launch.endpoint.health.look import HealthLook, HostLook
 from sparkfleet.launch.endpoint.health.ranks import format_since, judge_ranks
 from sparkfleet.launch.endpoint.health.state import ClusterHealth, HealthState
 from sparkfleet.launch.host import memory_guard
-from sparkfleet.vllm.metrics import Sample, count_requests, has_progressed
+from sparkfleet.onhost.shared.counters import count_requests, has_progressed
+from sparkfleet.vllm.metrics import Sample
 
 OK = 200
 RELAUNCH = "start all ranks again: {task:cluster.up}"

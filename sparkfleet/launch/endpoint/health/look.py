@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sparkfleet.facts.machine import GpuProcess, parse_gpu_processes
@@ -74,14 +74,15 @@ class LogEnd:
 class HostLook:
     """The report of one host in one look.
 
-    `hash` is of the deployment that was started last and not stopped since, None if there is none;
-    `rebooted`: the host was restarted after that start. `roles` are those of its record. `gpu` are
-    the processes on the GPU, None with `gpu_error` where nvidia-smi did not list them. `rails` maps
-    each interface that the ranks use to whether it has a carrier. `compilers` are names of running
-    compilers of the deployment. `endpoint` is None on hosts without it. `busy`: a run holds the
-    lock.
+    `folder` is the cluster's there. `hash` is of the deployment that was started last and not
+    stopped since, None if there is none; `rebooted`: the host was restarted after that start.
+    `roles` are those of its record. `gpu` are the processes on the GPU, None with `gpu_error` where
+    nvidia-smi did not list them. `rails` maps each interface that the ranks use to whether it has a
+    carrier. `compilers` are names of running compilers of the deployment. `endpoint` is None on
+    hosts without it. `busy`: a run holds the lock.
     """
 
+    folder: str = ""
     hash: str | None = None
     about: DeploymentMetadata = field(default_factory=DeploymentMetadata)
     rebooted: bool = False
@@ -164,8 +165,9 @@ def parse_host_look(answer: Mapping[str, Any]) -> HostLook:
     apps = answer["apps"]
     endpoint = answer["endpoint"]
     return HostLook(
+        folder=str(answer["folder"]),
         hash=record.get("hash"),
-        about=parse_deployment_metadata(record.get("about")),
+        about=_parse_about(record.get("about")),
         rebooted=bool(answer["rebooted"]),
         roles={
             str(name): RoleLook(pid=int(role["pid"]), age=_parse_number(role["age"]))
@@ -191,6 +193,19 @@ def parse_host_look(answer: Mapping[str, Any]) -> HostLook:
         progress=parse_run_progress(answer["state"]),
         busy=bool(answer["busy"]),
     )
+
+
+def _parse_about(data: Any) -> DeploymentMetadata:
+    """Return the metadata; raises ValueError where a field that is used has another type."""
+    about = parse_deployment_metadata(data)
+    fields: tuple[tuple[Any, type], ...] = (
+        (about.hosts, tuple),
+        (about.port, int),
+        *((name, str) for name in about.hosts),
+    )
+    if data and not all(isinstance(value, kind) for value, kind in fields):
+        raise ValueError("the record of the deployment has fields of other types")
+    return replace(about, ready_timeout=float(about.ready_timeout), ray_nodes=dict(about.ray_nodes))
 
 
 def _parse_endpoint(answer: Mapping[str, Any]) -> EndpointLook:

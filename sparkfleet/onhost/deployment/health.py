@@ -1,0 +1,237 @@
+"""Report what shows the health of a cluster's deployment on this host, in one look; read-only.
+
+Request: ``cluster_dir``, ``cluster``, ``host`` (the name of this one), ``patience`` (s for a tool
+or the endpoint to answer), ``gap`` (s between two readings of counters) and ``stall`` (s for which
+requests may run without progress before the look ends).
+
+Answer: ``folder`` of the cluster, ``record`` of the last start (null: none), ``rebooted`` since,
+its ``roles`` with ``pid`` and ``age`` in seconds (null: ended), ``processes`` with ``pid``,
+``state`` and ``title``, ``containers`` (state by role), ``apps`` of nvidia-smi (null, with
+``apps_error``, where it lists none), ``rails`` (interface: whether it has a carrier),
+``compilers`` that run, ``logs`` (by role: the last ``lines``, ``at`` when the last was written),
+``endpoint`` (null on other hosts than the head: ``status``, ``error``, ``limit``, ``stall``,
+``samples`` of vLLM's counters), the texts of ``guard`` and ``state``, and ``busy`` (a run holds the
+lock).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from sparkfleet.onhost.shared.cluster_processes import HostProcess, list_cluster_processes
+from sparkfleet.onhost.shared.counters import count_requests, has_progressed, parse_counters
+from sparkfleet.onhost.shared.deployment_record import list_boot_roles, read_deployment_record
+from sparkfleet.onhost.shared.labels import (
+    CLUSTER_LABEL,
+    ENVIRONMENT_FILE,
+    GUARD_RECORD,
+    ROLE_LABEL,
+)
+from sparkfleet.onhost.shared.os_errors import build_os_error_answer
+from sparkfleet.onhost.shared.paths import RefusedError, cluster_folder
+from sparkfleet.onhost.shared.reading import (
+    is_same_process,
+    read_optional_text,
+    read_process_age,
+)
+from sparkfleet.onhost.shared.vitals import (
+    APPS,
+    ask_endpoint,
+    is_lock_held,
+    run_tool,
+)
+
+OK = 200
+STATE = "state.json"
+TAIL = 1 << 16  # bytes of a log
+MOST_LINES = 100  # of a log
+MOST_LINE = 300  # characters
+MOST_TITLE = 120  # characters
+MOST_PROCESSES = 1000
+NET = Path("/sys/class/net")
+HCAS = Path("/sys/class/infiniband")
+INTERFACES = re.compile(
+    r"^export (?:NCCL|GLOO|TP)_SOCKET_IFNAME=(?!\^)=?'?([\w.,:-]+)", re.MULTILINE
+)
+ADAPTERS = re.compile(r"^export NCCL_IB_HCA=(?!\^)=?'?([\w.,:-]+)", re.MULTILINE)
+COMPILERS = {"nvcc", "cicc", "ptxas", "nvlink", "fatbinary", "cudafe++", "ninja", "cc1plus"}
+
+
+def main() -> None:
+    """Answer the request on standard input."""
+    request = json.loads(sys.stdin.readline())
+    root = Path(request["cluster_dir"]).expanduser()
+    try:
+        folder = cluster_folder(request["cluster_dir"], request["cluster"])
+        answer = read_health(request, folder)
+    except RefusedError as refusal:
+        answer = refusal.answer()
+    except OSError as error:
+        answer = build_os_error_answer(error, root)
+    print(json.dumps(answer))
+
+
+def read_health(request: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Return the answer; what can be slow is read at the same time."""
+    record = read_deployment_record(folder)
+    with ThreadPoolExecutor(3) as threads:
+        apps = threads.submit(run_tool, *APPS, patience=request["patience"])
+        endpoint = threads.submit(look_at_endpoint, request, find_port(record, request["host"]))
+        containers = threads.submit(list_containers, request, (record or {}).get("cli"))
+    found = containers.result()
+    current = bool(list_boot_roles(record))
+    logs = folder / "logs"
+    pids = [container["pid"] for container in found if container["pid"]]
+    processes = list_cluster_processes(folder, request["cluster"], containers=pids)
+    return {
+        "folder": str(folder),
+        "record": record,
+        "rebooted": bool(list_roles(record)) and not current,
+        "roles": {name: describe_role(role, current=current) for name, role in list_roles(record)},
+        "processes": [summarize_process(process) for process in processes[:MOST_PROCESSES]],
+        "containers": {container["role"]: container["state"] for container in found},
+        "apps": apps.result().text,
+        "apps_error": apps.result().error,
+        "rails": read_carriers(read_optional_text(folder / ENVIRONMENT_FILE) or ""),
+        "compilers": sorted(COMPILERS.intersection(read_name(entry.pid) for entry in processes)),
+        "logs": {name: read_log_end(logs / f"{name}.log") for name, _ in list_roles(record)},
+        "endpoint": endpoint.result(),
+        "guard": read_optional_text(folder / GUARD_RECORD),
+        "state": read_optional_text(folder / STATE),
+        "busy": is_lock_held(folder / "lock"),
+    }
+
+
+def find_port(record: dict[str, Any] | None, host: str) -> int | None:
+    """Return the port of the endpoint, None where this host has none: it is on the first one."""
+    about = (record or {}).get("about") or {}
+    hosts = about.get("hosts")
+    leads = isinstance(hosts, list) and hosts[:1] == [host]
+    port = about.get("port")
+    return port if leads and isinstance(port, int) else None
+
+
+def list_roles(record: dict[str, Any] | None) -> list[tuple[str, dict[str, Any]]]:
+    """Return the roles of the last start, also of one before the last boot."""
+    return list((record or {}).get("roles", {}).items())
+
+
+def describe_role(role: dict[str, Any], *, current: bool) -> dict[str, Any]:
+    """Return the process of a role, and its age if it still runs."""
+    alive = current and is_same_process(role["pid"], role["began"])
+    return {"pid": role["pid"], "age": read_process_age(role["pid"]) if alive else None}
+
+
+def summarize_process(process: HostProcess) -> dict[str, Any]:
+    """Return the part of a process that may leave the host."""
+    line = read_optional_text(Path(f"/proc/{process.pid}/cmdline")) or ""
+    title = line.replace("\0", " ").strip()[:MOST_TITLE]
+    return {"pid": process.pid, "state": process.state, "title": title}
+
+
+def read_name(pid: int) -> str:
+    """Return the name of a process's program, "" if it no longer exists."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def list_containers(request: dict[str, Any], cli: str | None) -> list[dict[str, Any]]:
+    """Return role, state and first process of each container; none where the engine is silent."""
+    if not cli:
+        return []
+    label = f"label={CLUSTER_LABEL}={request['cluster']}"
+    patience = request["patience"]
+    listed = run_tool(cli, "ps", "-aq", "--no-trunc", "--filter", label, patience=patience)
+    ids = (listed.text or "").split()
+    shown = run_tool(cli, "container", "inspect", *ids, patience=patience).text if ids else None
+    try:
+        return [
+            {
+                "role": str(entry["Config"]["Labels"].get(ROLE_LABEL, "")),
+                "state": str(entry["State"]["Status"]),
+                "pid": int(entry["State"]["Pid"]),
+            }
+            for entry in json.loads(shown or "[]")
+        ]
+    except (ValueError, LookupError, TypeError):
+        return []
+
+
+def look_at_endpoint(request: dict[str, Any], port: int | None) -> dict[str, Any] | None:
+    """Return the answer of /health, and if it is good, counters until there is progress."""
+    if port is None:
+        return None
+    health = ask_endpoint(port, "/health", patience=request["patience"])
+    samples = list(sample_until_progress(request, port)) if health.status == OK else []
+    return {
+        "status": health.status,
+        "error": health.error,
+        "limit": request["patience"],
+        "stall": request["stall"],
+        "samples": samples,
+    }
+
+
+def sample_until_progress(request: dict[str, Any], port: int) -> Iterator[dict[str, float]]:
+    """Yield counters, two at least; more as long as requests run without progress."""
+    first: dict[str, float] = {}
+    while True:
+        text = ask_endpoint(port, "/metrics", patience=request["patience"]).text
+        values = {**parse_counters(text), "at": time.monotonic()}
+        if len(values) == 1:  # without counters, or without an answer
+            return
+        yield values
+        if first:
+            is_stalled = count_requests(values) and not has_progressed(first, values)
+            if not is_stalled or values["at"] - first["at"] >= request["stall"]:
+                return
+        first = first or values
+        time.sleep(request["gap"])
+
+
+def read_carriers(environment: str) -> dict[str, bool]:
+    """Return whether each interface has a carrier that the ranks' environment names."""
+    adapters = split_names(ADAPTERS.findall(environment))
+    names = split_names(INTERFACES.findall(environment))
+    for adapter in adapters:
+        names |= {path.name for path in (HCAS / adapter / "device" / "net").glob("*")}
+    return {name: read_carrier(NET / name) for name in sorted(names) if (NET / name).exists()}
+
+
+def split_names(values: list[str]) -> set[str]:
+    """Return the names in lists of NCCL, without the port of an adapter."""
+    return {name.partition(":")[0] for value in values for name in value.split(",")} - {""}
+
+
+def read_carrier(interface: Path) -> bool:
+    """Return whether an interface has a carrier; reading fails for one that is down."""
+    try:
+        return (interface / "carrier").read_text().strip() == "1"
+    except OSError:
+        return False
+
+
+def read_log_end(path: Path) -> dict[str, Any]:
+    """Return the last lines of a log, and when the last was written."""
+    lines: list[str] = []
+    at = None
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        at = path.stat().st_mtime
+        file.seek(max(0, path.stat().st_size - TAIL))
+        text = file.read().decode(errors="replace")
+        lines = [line.rsplit("\r", 1)[-1][:MOST_LINE] for line in text.rstrip().split("\n")]
+    return {"lines": lines[-MOST_LINES:], "at": at}
+
+
+if __name__ == "__main__":
+    main()

@@ -22,6 +22,7 @@ from sparkfleet.cli.context import (
     resolve_context,
 )
 from sparkfleet.cli.options import Options, format_command_line
+from sparkfleet.cli.run_events import record_run_event
 from sparkfleet.cli.views.documents import print_document
 from sparkfleet.cli.views.screen import create_screen, print_lines
 from sparkfleet.errors import PlaybookError, SparkfleetError
@@ -171,24 +172,27 @@ def _execute_run(
         )
         run.report(build_run_started(options, context))
         try:
-            return _run_plays(run, assigned)
+            return _run_plays(run, assigned, task=options.task)
         except SparkfleetError as error:
             log.handle(_build_run_stopped(error))
             raise
 
 
-def _run_plays(run: RunContext, assigned: Sequence[AssignedPlay]) -> int:
+def _run_plays(run: RunContext, assigned: Sequence[AssignedPlay], *, task: str) -> int:
     began = time.monotonic()
-    works = uses_cluster([assignment.play for assignment in assigned])
+    plays = [assignment.play for assignment in assigned]
+    works = uses_cluster(plays)
     for line in unreachable.format_unreachable(run.cluster).values() if works else ():
         run.report(Note(text=line, level="warning"))
     ended = PlaybookRunner(run).run(assigned)
     if works:
         _record_unreachable(run, ended)
+    cause = ""
     if ended.exit_code:
         from sparkfleet.cli.doctor.after_failure import report_causes  # noqa: PLC0415 - the doctor, for failures
 
-        report_causes(run)
+        cause = report_causes(run)
+    record_run_event(run, plays, ended, task=task, cause=cause)
     run.report(
         RunEnded(
             recap=ended.recap,

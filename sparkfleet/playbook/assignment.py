@@ -33,6 +33,12 @@ def replaces_deployment(plays: Sequence[Play]) -> bool:
     return any(task.action == "replace_deployment" for task in tasks)
 
 
+def stops_deployment(plays: Sequence[Play]) -> bool:
+    """Return whether any task stops the cluster, and nothing is to start after it."""
+    tasks = (task for play in plays for task in every_task(play.tasks))
+    return any(task.action == "stop_deployment" for task in tasks) and not starts_deployment(plays)
+
+
 def find_become_hosts(plays: Sequence[AssignedPlay]) -> tuple[Host, ...]:
     """Return the hosts on which a task needs sudo, as far as is known before the run."""
     needy = {

@@ -19,7 +19,13 @@ from tests.standin import engine
 
 HOSTS = ("spark-01", "spark-02")
 FOLDER = "/home/nvidia/vllm/.sparkfleet/default"
-PASSING = ("lock", "links.json", "guard.json", "guard.serving")  # next to the deployment
+PASSING = (
+    "lock",
+    "links.json",
+    "guard.json",
+    "guard.serving",
+    "events.jsonl",
+)  # next to the deployment
 CLEAR = f"find {FOLDER} -mindepth 1 ! -name lock ! -name links.json -delete"
 SHOW = (
     f"cd {FOLDER} 2>/dev/null && find . ! -path './logs/*' -type f"

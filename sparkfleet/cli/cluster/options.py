@@ -44,6 +44,14 @@ class LogsOptions(Options):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EventsOptions(Options):
+    """Options of `cluster.events`."""
+
+    lines: int = option("how many events; 40 by default", number(), default=40)
+    follow: bool = flag("then show every new event, until Ctrl-C; with --output json a line each")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SwitchOptions(Options):
     """Options of `cluster.switch`."""
 

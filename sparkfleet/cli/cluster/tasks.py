@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from sparkfleet.cli.cluster.options import (
     DownOptions,
+    EventsOptions,
     LogsOptions,
     RenderOptions,
     StatusOptions,
@@ -147,3 +148,19 @@ def logs(options: LogsOptions) -> int:
     from sparkfleet.cli.cluster.logs import show_logs  # noqa: PLC0415 - Fabric: not for --list
 
     return show_logs(options)
+
+
+@command("cluster.events", CLUSTER, OUTPUT)
+def events(options: EventsOptions) -> int:
+    """Show what happened to the cluster: starts, stops, relaunches, changes of health, and causes.
+
+    The log is on the head of the cluster, so every machine sees the same. It is bounded: the oldest
+    events are dropped.
+
+      {task:cluster.events}
+      {task:cluster.events} --lines 200 --output json
+      {task:cluster.events} --follow
+    """
+    from sparkfleet.cli.cluster.events import show_events  # noqa: PLC0415 - Fabric: not for --list
+
+    return show_events(options)

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.cli.doctor.view import format_finding, format_first_error
-from sparkfleet.doctor.diagnosis import diagnose_logs
+from sparkfleet.doctor.diagnosis import Diagnosis, diagnose_logs
 from sparkfleet.doctor.logs import INTERRUPTED, load_log_bundle
 from sparkfleet.report.events import Note
 
 MOST = 3  # causes that are shown; further ones are mostly their consequences
 
 
-def report_causes(run: RunContext) -> None:
-    """Report the causes in the saved logs of all hosts, the first cause first."""
+def report_causes(run: RunContext) -> str:
+    """Report the causes in the saved logs of all hosts; return the first, "" if none is known."""
     case = load_log_bundle(run.log_dir)
     logs = tuple(log for log in case.logs if not log.name.startswith(INTERRUPTED))
     diagnosis = diagnose_logs(replace(case, logs=logs), addresses=_map_fabric_addresses(run))
@@ -22,6 +22,16 @@ def report_causes(run: RunContext) -> None:
         run.report(Note(text="\n".join(format_finding(finding)), level="error"))
     for error in diagnosis.errors:
         run.report(Note(text=f"no known cause; {format_first_error(error)}", level="error"))
+    return summarize_diagnosis(diagnosis)
+
+
+def summarize_diagnosis(diagnosis: Diagnosis) -> str:
+    """Return the first cause as a line for an event, or the first error where none is known."""
+    for finding in diagnosis.causes:
+        return f"{finding.host}: {finding.cause} [{finding.id}] {finding.log}:{finding.line}"
+    for error in diagnosis.errors:
+        return f"{error.host}: first error, no known cause: {error.log}:{error.line}: {error.text}"
+    return ""
 
 
 def _map_fabric_addresses(run: RunContext) -> dict[str, str]:

@@ -9,6 +9,7 @@ FRAMES_MARK = b"\0sparkfleet frames\n"
 DEPLOYMENT_RECORD = "deployment.json"
 GUARD_RECORD = "guard.json"
 GUARD_SERVING = "guard.serving"  # exists once the ranks serve
+EVENT_LOG = "events.jsonl"
 ENVIRONMENT_FILE = "nccl.env"
 
 # How processes and containers of a cluster are found.

@@ -16,6 +16,7 @@ from sparkfleet.errors import UsageError
 
 # Each option as typed: NAME is positional, `!` takes no value, `*` repeats; others take a value.
 OFFERED = {
+    "cluster.events": "cluster follow! inventory* lines output set*",
     "cluster.down": (
         "check! cluster forks inventory* junit limit* lock-wait orphans! output set* verbose!"
     ),

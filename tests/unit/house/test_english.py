@@ -78,6 +78,7 @@ DONE = (
     "docs/serving.md",
     "docs/staging.md",
     "docs/transaction.md",
+    "docs/watch.md",
     "inventories",
     "sparkfleet/actions",
     "sparkfleet/cli",

@@ -1,0 +1,136 @@
+"""The events of a cluster: what happened to it and why; kept on its head as JSON lines."""
+
+from __future__ import annotations
+
+import enum
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from sparkfleet.remote.connection import Connection
+from sparkfleet.report.redaction import redact_secrets
+from sparkfleet.report.visible import escape_line
+
+PROGRAM = "deployment/events"
+MOST_LINE = 16384  # characters of a line that are parsed
+MOST_TEXT = 600  # characters of a text that are kept
+MOST_EVENTS = 2000  # events that are read
+
+
+class EventKind(enum.StrEnum):
+    """Kinds of events; the values are in the log and in JSON."""
+
+    STARTED = "started"  # cluster.up or cluster.switch replaced what runs
+    START_FAILED = "start-failed"
+    STOPPED = "stopped"  # cluster.down
+    VERDICT = "verdict"  # the health of the cluster changed
+    RELAUNCHING = "relaunching"  # the watcher begins
+    RELAUNCHED = "relaunched"
+    RELAUNCH_FAILED = "relaunch-failed"
+    RELAUNCH_SKIPPED = "relaunch-skipped"  # nothing was changed: another run holds the lock
+    GAVE_UP = "gave-up"  # the watcher relaunches no more
+    NOTIFY_FAILED = "notify-failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterEvent:
+    """One event; `at` is in seconds since the epoch, by the clock of the head.
+
+    `state` and `host` are those of a verdict on health, `cause` is the doctor's, `by` who typed the
+    command, `log` the folder with the logs that were saved on that machine.
+    """
+
+    kind: EventKind
+    text: str
+    at: float = 0.0
+    state: str = ""
+    host: str = ""
+    recipe: str = ""
+    deployment: str = ""
+    cause: str = ""
+    by: str = ""
+    log: str = ""
+
+    def data(self) -> dict[str, Any]:
+        """Return the event as a JSON object, without the fields that are empty."""
+        values = {attribute.name: getattr(self, attribute.name) for attribute in fields(self)}
+        return {name: value for name, value in values.items() if value}
+
+
+TEXTS = tuple(
+    attribute.name for attribute in fields(ClusterEvent) if attribute.name not in ("kind", "at")
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventLog:
+    """The end of a cluster's log, the oldest event first.
+
+    `now` is the clock of the head, in seconds since the epoch; `unreadable` counts lines of the log
+    that are no events.
+    """
+
+    events: tuple[ClusterEvent, ...] = ()
+    now: float = 0.0
+    unreadable: int = 0
+
+
+def record_event(connection: Connection, location: Mapping[str, str], event: ClusterEvent) -> float:
+    """Append `event` to the log on the head, redacted; return the time there."""
+    texts = {name: clean_text(getattr(event, name)) for name in TEXTS}
+    content = {"kind": event.kind, **{name: text for name, text in texts.items() if text}}
+    request = {**location, "do": "append", "events": [content]}
+    return connection.query(PROGRAM, request, _parse_now)
+
+
+def read_event_log(
+    connection: Connection, location: Mapping[str, str], *, lines: int = MOST_EVENTS
+) -> EventLog:
+    """Return the last events in the log on the head."""
+    request = {**location, "do": "read", "lines": min(lines, MOST_EVENTS)}
+    return connection.query(PROGRAM, request, parse_event_answer)
+
+
+def parse_event_answer(answer: Mapping[str, Any]) -> EventLog:
+    """Return the log in the program's answer; a line of another shape is only counted."""
+    lines: Sequence[Any] = answer["lines"][-MOST_EVENTS:]
+    events = [parse_event(line) for line in lines]
+    found = tuple(event for event in events if event is not None)
+    return EventLog(events=found, now=_parse_now(answer), unreadable=len(events) - len(found))
+
+
+def parse_event(line: Any) -> ClusterEvent | None:
+    """Return the event in a line of the log, None for one that was cut or is of another shape."""
+    if not isinstance(line, str) or len(line) > MOST_LINE:
+        return None
+    try:
+        content = json.loads(line)
+        kind = EventKind(content["kind"])
+        at = _parse_time(content["at"])
+    except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
+        return None
+    texts = {name: content.get(name) for name in TEXTS}
+    found = {name: clean_text(text) for name, text in texts.items() if isinstance(text, str)}
+    return ClusterEvent(kind=kind, at=at, **{"text": "", **found})
+
+
+def clean_text(text: str) -> str:
+    """Return a text as an event keeps it: one line, bounded, without secrets."""
+    line = escape_line(redact_secrets(text.replace("\n", "; ")))
+    return line if len(line) <= MOST_TEXT else line[: MOST_TEXT - 3] + "..."
+
+
+def _parse_now(answer: Mapping[str, Any]) -> float:
+    return _parse_time(answer["now"])
+
+
+def _parse_time(value: Any) -> float:
+    """Return seconds since the epoch; raises ValueError or TypeError for other values."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError("a time is a number")
+    at = float(value)
+    if not math.isfinite(at) or not 0 <= at < 1e11:  # the year 5138
+        raise ValueError("a time is in this age")
+    return at

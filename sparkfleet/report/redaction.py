@@ -1,0 +1,27 @@
+"""Secrets in texts that are kept or sent: tokens, passwords and keys become ``(secret)``."""
+
+from __future__ import annotations
+
+import re
+
+from sparkfleet.variables.secret import VEIL
+
+_WORDS = "(?:token|key|secret|password|passwd|credentials?)"
+PATTERNS = tuple(
+    re.compile(pattern, re.IGNORECASE | re.DOTALL)
+    for pattern in (
+        r"(-----BEGIN [A-Z ]*PRIVATE KEY-----).*?(?=-----END|\Z)",
+        r"(://)[^\s/@]+(?=@)",  # https://user:password@host
+        r"(\b(?:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{6,}",
+        r"(\b)(?:hf|sk|ghp|gho|glpat|xox[abp]|nvapi)[_-][\w-]{10,}",  # known by their beginning
+        rf"""(\b[\w-]*{_WORDS}["']?\s*[=:]\s*["']?)(?!\(secret\))[^\s"',;}}\]]+""",  # HF_TOKEN=...
+        rf"(--[\w-]*{_WORDS}\s+)[^\s-]\S*",  # --api-key ...
+    )
+)
+
+
+def redact_secrets(text: str) -> str:
+    """Return `text` with what looks like a secret masked."""
+    for pattern in PATTERNS:
+        text = pattern.sub(rf"\1{VEIL}", text)
+    return text

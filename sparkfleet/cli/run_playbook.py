@@ -22,6 +22,7 @@ from sparkfleet.cli.context import (
     resolve_context,
 )
 from sparkfleet.cli.options import Options, format_command_line
+from sparkfleet.cli.recipes.review import review_recipe
 from sparkfleet.cli.run_events import record_run_event
 from sparkfleet.cli.views.documents import print_document
 from sparkfleet.cli.views.screen import create_screen, print_lines
@@ -80,6 +81,8 @@ def _prepare_run(path: Path, options: Options) -> tuple[CommandContext, tuple[As
     works = uses_cluster(plays)
     begins = starts_deployment(plays)
     context = resolve_context(options, works_on_cluster=works, needs_recipe=begins)
+    if begins:
+        review_recipe(context.recipe, options)
     if begins and options.offers_size:
         run_options = _build_run_options(options, context)
         check_tp(run_options.tp, context.recipe, pp=run_options.pp)

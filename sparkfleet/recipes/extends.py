@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sparkfleet.errors import RecipeError, Where, quote_value
+from sparkfleet.recipes.foreign.conversion import convert_recipe
 from sparkfleet.resources import find_data_file, format_path, list_data_files
 from sparkfleet.spelling import suggest_similar
 from sparkfleet.yaml import positions, source
@@ -39,12 +40,15 @@ def locate_recipe(name: str, *, folder: Path | None = None, where: Where | None 
 
 
 def load_chain(path: Path) -> tuple[Map, ...]:
-    """Return the recipe at `path` and those it extends, the nearest first; raises RecipeError."""
+    """Return the recipe at `path` and those it extends, the nearest first; raises RecipeError.
+
+    Files of other tools are converted.
+    """
     return tuple(_follow_extends(path, ()))
 
 
 def _follow_extends(path: Path, above: tuple[Path, ...]) -> Iterator[Map]:
-    tree = _read_recipe_tree(path)
+    tree = read_recipe_tree(path)
     yield tree
     named = tree.get("extends")
     if named is None:
@@ -63,7 +67,8 @@ def _follow_extends(path: Path, above: tuple[Path, ...]) -> Iterator[Map]:
     yield from _follow_extends(base, visited)
 
 
-def _read_recipe_tree(path: Path) -> Map:
+def read_recipe_tree(path: Path) -> Map:
+    """Return the recipe in one file, converted where it is of another tool; raises RecipeError."""
     tree = positions.parse_yaml(
         source.read_source_file(format_path(path), error=RecipeError), error=RecipeError
     )
@@ -72,7 +77,7 @@ def _read_recipe_tree(path: Path) -> Map:
         if tree.data is not None:
             message = f"expected a mapping (got {quote_value(tree.data)})"
         raise RecipeError(message, where=tree.where, hint="start with: vllm_model: OWNER/MODEL")
-    return tree
+    return convert_recipe(tree, path)
 
 
 def merge_chain(trees: Sequence[Map]) -> Map:

@@ -23,6 +23,7 @@ from sparkfleet.recipes.extends import (
     locate_recipe,
     merge_chain,
 )
+from sparkfleet.recipes.foreign.draft import ConvertedMap
 from sparkfleet.recipes.metadata import Checkpoint, LogLines, SmokePrompt, Speed
 from sparkfleet.recipes.reader import RecipeReader
 from sparkfleet.recipes.unwritten import build_model_variables, is_model_name
@@ -38,9 +39,10 @@ class Recipe:
     `tp_max` is the largest tensor-parallel size that the model's authors vouch for, `tp_min` the
     smallest number of Sparks that hold it. `gated` is None where the source does not say. `why`
     gives reasons by the name of an option, an environment variable or a variable. `extends`
-    names the recipes that it is laid over, the nearest first. `places` is the position of each
-    key, as ``checkpoint``, ``checkpoint.format``, ``speeds.0``. A model that was named instead of a
-    recipe has none that is `written`; name and path are those of the model.
+    names the recipes that it is laid over, the nearest first. `format` is the tool whose file it
+    or a recipe below it is, "" where all are sparkfleet's own. `places` is the position of each
+    key, as ``checkpoint``, ``checkpoint.format``, ``speeds.0``. A model that was named instead of
+    a recipe has none that is `written`; name and path are those of the model.
     """
 
     name: str
@@ -61,6 +63,7 @@ class Recipe:
     tp_min: int | None = None
     tp_max: int | None = None
     extends: tuple[str, ...] = ()
+    format: str = ""
     places: Mapping[str, Where] = field(default_factory=lambda: EMPTY)
     written: bool = True
 
@@ -68,6 +71,12 @@ class Recipe:
     def date(self) -> str:
         """The latest date that its source names, as YYYY-MM-DD or YYYY-MM; "" for none."""
         return max(re.findall(r"\b20\d\d-\d\d(?:-\d\d)?\b", self.source), default="")
+
+    @property
+    def foreign_mods(self) -> tuple[str, ...]:
+        """Mods that came with a recipe of others and are run where it is used, not imported."""
+        value = self.vars.get("engine_mods")
+        return tuple(value.data or ()) if value is not None and self.format else ()
 
     @property
     def fastest(self) -> Speed | None:
@@ -104,6 +113,7 @@ def load_recipe(name: str) -> Recipe:
         path=path,
         vars=variables,
         extends=names,
+        format=next((str(each.format) for each in trees if isinstance(each, ConvertedMap)), ""),
         places=_index_places(tree),
         **metadata,
     )

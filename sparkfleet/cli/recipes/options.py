@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from sparkfleet.cli.options import Options, flag, number, option, parse_path
+from sparkfleet.cli.options import Options, choice, flag, number, option, parse_path
 from sparkfleet.fit.options import parse_memory_fraction, parse_token_limit
+
+EXPORT_TARGETS = ("eugr", "sparkrun")
 
 
 def parse_tokens(name: str, text: str) -> int | None:
@@ -84,3 +86,23 @@ class FitOptions(Options):
     )
     staged: bool = flag("read the model that is staged on the head, and the memory of every host")
     hub: bool = flag("read config.json and headers of the tensors from the Hub")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportOptions(Options):
+    """Options of `recipes.import`."""
+
+    source: str = option(
+        "a recipe of eugr, sparkrun, spark-pulse or NVIDIA, or a folder of them",
+        default="",
+        positional=True,
+    )
+    name: str = option("name of the recipe; by default that of the file", default="")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportOptions(Options):
+    """Options of `recipes.export`."""
+
+    recipe: str = option("a recipe of recipes.list, or a file", default="", positional=True)
+    to: str = option("eugr or sparkrun", choice(EXPORT_TARGETS), default="eugr")

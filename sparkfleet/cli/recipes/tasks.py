@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from sparkfleet.cli.command import command
-from sparkfleet.cli.options import CLUSTER, HOSTS, OUTPUT
+from sparkfleet.cli.options import CHECK, CLUSTER, CONFIRM, HOSTS, OUTPUT
 from sparkfleet.cli.recipes.options import (
+    ExportOptions,
     FitOptions,
+    ImportOptions,
     ListOptions,
     NewOptions,
     RecipeOptions,
@@ -91,3 +93,38 @@ def new(options: NewOptions) -> int:
     from sparkfleet.cli.recipes.new import write_recipe  # noqa: PLC0415 - the Hub's library
 
     return write_recipe(options)
+
+
+@command(
+    "recipes.import",
+    CHECK,
+    CONFIRM,
+    OUTPUT,
+    help={
+        "check": "show what would be written, and write nothing",
+        "yes": "also with mods, which run as root in the image; asked for on a terminal",
+    },
+)
+def import_recipes(options: ImportOptions) -> int:
+    """Convert recipes of eugr, sparkrun, spark-pulse or NVIDIA into playbooks/recipes/.
+
+    Shows every value with its line in their file, what has no counterpart, and the whole text of
+    the mods, which are copied with it. --recipe FILE uses such a file without an import.
+
+      {task:recipes.import} ../spark-vllm-docker/recipes/qwen3.8-27b.yaml --check
+      {task:recipes.import} ../local-ai-inference-recipes/models/minimax
+    """
+    from sparkfleet.cli.recipes.importing import import_recipe_files  # noqa: PLC0415 - not for --list
+
+    return import_recipe_files(options)
+
+
+@command("recipes.export", OUTPUT)
+def export(options: ExportOptions) -> int:
+    """Print a recipe in the format of eugr or sparkrun, and what it cannot say there.
+
+    {task:recipes.export} qwen3.8-27b-nvfp4 --to sparkrun > qwen3.8-27b.yaml
+    """
+    from sparkfleet.cli.recipes.exporting import show_export  # noqa: PLC0415 - not for --list
+
+    return show_export(options)

@@ -69,6 +69,8 @@ OFFERED = {
         "RECIPE cluster context folder hub! inventory* limit* max-model-len max-num-seqs "
         " output pp requests set* staged! tp util"
     ),
+    "recipes.export": "RECIPE output to",
+    "recipes.import": "SOURCE check! name output yes!",
     "recipes.list": "output search",
     "recipes.new": "MODEL folder out",
     "recipes.show": "NAME cluster inventory* output set*",

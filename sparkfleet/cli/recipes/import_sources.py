@@ -1,0 +1,143 @@
+"""Converts the recipes of other tools in a file or a folder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from sparkfleet.cli.recipes.options import ImportOptions
+from sparkfleet.door import command_name
+from sparkfleet.errors import Problem, RecipeError, UsageError, Where
+from sparkfleet.recipes.extends import FOLDER, SUFFIXES, read_recipe_tree
+from sparkfleet.recipes.foreign.draft import ConvertedMap
+from sparkfleet.recipes.foreign.formats import Format
+from sparkfleet.recipes.recipe import Recipe, load_recipe
+from sparkfleet.resources import format_path
+from sparkfleet.safe_paths import is_name
+
+MODS = "mods"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedRecipe:
+    """A recipe that was converted: its name here, its mods, and the text of its file."""
+
+    name: str
+    recipe: Recipe
+    tree: ConvertedMap
+    mods: tuple[Path, ...]
+
+    @property
+    def path(self) -> Path:
+        """The file that is written."""
+        return Path(FOLDER) / f"{self.name}.yml"
+
+    @property
+    def mod_paths(self) -> dict[Path, Path]:
+        """The folder of each mod in the project, by where it comes from."""
+        return {mod: Path(FOLDER) / MODS / self.name / mod.name for mod in self.mods}
+
+
+def convert_sources(options: ImportOptions) -> tuple[list[ImportedRecipe], list[Problem]]:
+    """Return what can be imported, and the problems of the other files."""
+    imported: dict[str, ImportedRecipe] = {}
+    problems: list[Problem] = []
+    for path in _find_files(options):
+        try:
+            found = _convert_file(path, options)
+        except RecipeError as error:
+            problems += error.problems
+            continue
+        if found is None:
+            continue
+        if found.name in imported:
+            other = format_path(imported[found.name].recipe.path)
+            problems.append(_refuse(path, f"has the name {found.name}, as {other}"))
+        else:
+            imported[found.name] = found
+    return list(imported.values()), problems
+
+
+def _find_files(options: ImportOptions) -> list[Path]:
+    source = Path(options.source).expanduser()
+    if source.is_file():
+        return [source]
+    if not source.is_dir():
+        raise UsageError(f"{options.source} is not a file or a folder", hint="name a recipe")
+    if options.name:
+        raise UsageError("--name is for one recipe", hint="name a file, or leave --name out")
+    return [
+        path
+        for path in sorted(source.rglob("*"))
+        if path.suffix in SUFFIXES
+        and path.is_file()
+        and not any(part.startswith(".") for part in path.relative_to(source).parts)
+    ]
+
+
+def _convert_file(path: Path, options: ImportOptions) -> ImportedRecipe | None:
+    """Return the converted recipe; of a folder None for a file that is not a recipe of others."""
+    alone = path == Path(options.source).expanduser()
+    tree = read_recipe_tree(path)
+    if not isinstance(tree, ConvertedMap):
+        if alone:
+            raise RecipeError(
+                "is not a recipe of eugr, sparkrun, spark-pulse or NVIDIA",
+                where=Where(file=format_path(path)),
+                hint="a recipe of sparkfleet is used as it is: --recipe FILE",
+            )
+        return None
+    recipe = load_recipe(str(path))
+    name = options.name or _choose_name(path, tree)
+    if not is_name(name):
+        raise RecipeError(
+            f"{name!r} is not a name for a file", where=tree.where, hint="add --name NAME"
+        )
+    mods = tuple(_locate_mod(mod, tree) for mod in recipe.foreign_mods)
+    made = ImportedRecipe(name=name, recipe=recipe, tree=tree, mods=mods)
+    if made.path.exists():
+        raise _existing_error(made, path)
+    return made
+
+
+def _existing_error(made: ImportedRecipe, path: Path) -> RecipeError:
+    return RecipeError(
+        f"{made.path} exists",
+        where=Where(file=format_path(path)),
+        hint=f"remove it, or type: {command_name('recipes.import')} {path} --name OTHER",
+    )
+
+
+def _locate_mod(name: str, tree: ConvertedMap) -> Path:
+    path = Path(name)
+    if (path / "run.sh").is_file():
+        return path
+    node = tree.get("engine_mods")
+    places = {} if node is None else {str(item.data): item for item in getattr(node, "items", ())}
+    place = places.get(name)
+    raise RecipeError(
+        f"the mod {name} was not found next to the recipe or above it",
+        where=None if place is None else place.where,
+        hint="import from a clone of its repository, which has the mods",
+    )
+
+
+def _choose_name(path: Path, tree: ConvertedMap) -> str:
+    """Return the file's name; NVIDIA's are all called recipe.yaml, below model and hardware."""
+    if tree.format is Format.NVIDIA and path.stem == "recipe":
+        return "-".join(_list_nvidia_parts(path))
+    return path.stem
+
+
+def _list_nvidia_parts(path: Path) -> list[str]:
+    parts = path.resolve().parent.parts
+    if "models" not in parts:
+        return list(parts[-1:])
+    below = parts[len(parts) - parts[::-1].index("models") :]
+    return [part for part in below[1:] if part not in ("linux", "vllm")]
+
+
+def _refuse(path: Path, message: str) -> Problem:
+    return Problem(
+        message=message, where=Where(file=format_path(path)), hint="import it alone, with --name"
+    )

@@ -1,0 +1,117 @@
+"""`recipes.import`: recipes of other tools become files of this project."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sparkfleet.cli.recipes.import_sources import ImportedRecipe, convert_sources
+from sparkfleet.cli.recipes.options import ImportOptions
+from sparkfleet.cli.recipes.review import confirm_mods, list_mod_files, show_mods
+from sparkfleet.cli.views.documents import print_document
+from sparkfleet.cli.views.screen import create_screen
+from sparkfleet.door import command_name
+from sparkfleet.errors import Problem, RecipeError
+from sparkfleet.recipes.explanation import list_settings
+from sparkfleet.recipes.foreign.document import format_imported_recipe
+from sparkfleet.recipes.foreign.draft import ConvertedMap, build_node
+from sparkfleet.report import json
+from sparkfleet.resources import format_path
+from sparkfleet.yaml.nodes import List
+
+
+def import_recipe_files(options: ImportOptions) -> int:
+    """Convert a file or a folder, show it, and write it; return 5 if a file was refused."""
+    imported, problems = convert_sources(options)
+    if not options.json:
+        _show_imports(imported, problems)
+    if not imported:
+        raise RecipeError.of(problems or [Problem(message=f"no recipes in {options.source}")])
+    mods = [mod for each in imported for mod in each.mods]
+    confirm_mods([format_path(mod) for mod in mods], options, action="import")
+    if not options.check:
+        for each in imported:
+            _write_import(each)
+    if options.json:
+        print_document(
+            recipes=[_serialize_import(each) for each in imported],
+            errors=[json.serialize_problem(problem) for problem in problems],
+        )
+    else:
+        _show_end(imported, problems, options)
+    return RecipeError.exit_code if problems else 0
+
+
+def _show_imports(imported: Sequence[ImportedRecipe], problems: Sequence[Problem]) -> None:
+    out = create_screen(sys.stdout)
+    for each in imported:
+        out.line(f"{each.path}: {each.recipe.description}", "bold")
+        for line in _format_import(each):
+            out.line(f"  {line}")
+        show_mods(each.mods)
+    for problem in problems:
+        out.line(str(problem), "red")
+
+
+def _format_import(each: ImportedRecipe) -> Iterator[str]:
+    yield f"from {format_path(each.recipe.path)}, a recipe of {each.tree.format}"
+    for setting in list_settings(each.recipe):
+        line = setting.where.line if setting.where else None
+        yield f"{setting.name}: {setting.text}" + (f"  (line {line})" if line else "")
+    for note in each.tree.notes:
+        line = note.where.line if note.where else None
+        yield f"note, line {line}: {note.message}"
+
+
+def _write_import(each: ImportedRecipe) -> None:
+    for mod, target in each.mod_paths.items():
+        if target.exists():
+            shutil.rmtree(target)
+        for file in list_mod_files(mod):
+            copy = target / file.relative_to(mod)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, copy)
+    each.path.parent.mkdir(parents=True, exist_ok=True)
+    each.path.write_text(format_imported_recipe(_point_to_copies(each)), encoding="utf-8")
+
+
+def _point_to_copies(each: ImportedRecipe) -> ConvertedMap:
+    """Return the recipe with the mods of the project in place of theirs."""
+    entry = each.tree.entries.get("engine_mods")
+    if entry is None or not isinstance(entry[1], List):
+        return each.tree
+    items = tuple(
+        build_node(str(target), node)
+        for node, target in zip(entry[1].items, each.mod_paths.values(), strict=True)
+    )
+    entries = {**each.tree.entries, "engine_mods": (entry[0], replace(entry[1], items=items))}
+    return replace(each.tree, entries=entries)
+
+
+def _show_end(
+    imported: Sequence[ImportedRecipe], problems: Sequence[Problem], options: ImportOptions
+) -> None:
+    out = create_screen(sys.stdout)
+    done = "would be imported" if options.check else "imported"
+    refused = f", {len(problems)} problems" if problems else ""
+    out.line(f"{len(imported)} {done}{refused}", "bold")
+    if not options.check:
+        out.line(f"next: {command_name('recipes.show')} {imported[0].name}")
+
+
+def _serialize_import(each: ImportedRecipe) -> dict[str, Any]:
+    return {
+        "name": each.name,
+        "file": str(each.path),
+        "format": str(each.tree.format),
+        "source": format_path(each.recipe.path),
+        "values": [
+            {"name": setting.name, "value": setting.text, "where": str(setting.where)}
+            for setting in list_settings(each.recipe)
+        ],
+        "notes": [json.serialize_problem(note) for note in each.tree.notes],
+        "mods": [str(target) for target in each.mod_paths.values()],
+    }

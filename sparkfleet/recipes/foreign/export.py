@@ -1,0 +1,213 @@
+"""Writes a recipe of ours for eugr's launcher or for sparkrun, as far as both can say it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from sparkfleet.commands import quote
+from sparkfleet.recipes.foreign.eugr import LAUNCHER_ENV, PUBLISHED
+from sparkfleet.recipes.foreign.formats import Format
+from sparkfleet.recipes.recipe import Recipe
+from sparkfleet.vllm.options import REPEAT
+
+TARGETS = (Format.EUGR, Format.SPARKRUN)
+INDENT = " \\\n  "
+DEFAULT_OPTIONS = {  # options whose values other tools keep in `defaults`
+    "gpu-memory-utilization": "gpu_memory_utilization",
+    "max-model-len": "max_model_len",
+    "max-num-seqs": "max_num_seqs",
+    "max-num-batched-tokens": "max_num_batched_tokens",
+}
+SAID = {  # variables that an export has
+    *("vllm_model", "vllm_args", "vllm_env", "nccl_env", "vllm_served_name", "vllm_port"),
+    *("vllm_executor", "engine_image", "engine_mods", "weights_revision", "weights_drafts"),
+}
+
+
+@dataclass(slots=True)
+class Export:
+    """A recipe in another tool's format, and what it could not say."""
+
+    text: str = ""
+    left_out: list[str] = field(default_factory=list)
+
+
+def export_recipe(recipe: Recipe, target: Format) -> Export:
+    """Return the recipe in the format of `target`, eugr or sparkrun."""
+    result = Export()
+    values = {name: value.data for name, value in recipe.vars.items()}
+    env = {**(values.get("nccl_env") or {}), **(values.get("vllm_env") or {})}
+    if target is Format.EUGR:
+        document = _build_eugr(recipe, values, env)
+    else:
+        document = _build_sparkrun(recipe, values, env)
+    document["command"] = _build_command(values, recipe, target)
+    result.left_out = list(_list_left_out(recipe, values, target))
+    result.text = _dump(document)
+    return result
+
+
+def _build_eugr(
+    recipe: Recipe, values: Mapping[str, Any], env: Mapping[str, Any]
+) -> dict[str, Any]:
+    local = {published: tag for tag, (published, _) in PUBLISHED.items()}
+    tag = local.get(str(values.get("engine_image")), values.get("engine_image"))
+    build_args = list(PUBLISHED[tag][1]) if tag in PUBLISHED else []
+    own = {name: value for name, value in env.items() if LAUNCHER_ENV.get(name) != value}
+    document = {
+        "recipe_version": "1",
+        "name": recipe.name,
+        "description": recipe.description,
+        "model": values.get("vllm_model"),
+        "container": tag,
+        "build_args": build_args,
+        "cluster_only": (recipe.tp_min or 1) > 1,
+        "solo_only": recipe.tp_max == 1,
+        "mods": list(values.get("engine_mods") or ()),
+        "defaults": _build_defaults(recipe, values),
+        "env": _stringify(own),
+    }
+    return {key: value for key, value in document.items() if value not in (None, "", [], {}, False)}
+
+
+def _build_sparkrun(
+    recipe: Recipe, values: Mapping[str, Any], env: Mapping[str, Any]
+) -> dict[str, Any]:
+    revision = values.get("weights_revision")
+    document = {
+        "recipe_version": "2",
+        "model": values.get("vllm_model"),
+        "model_revision": None if revision == "main" else revision,
+        "runtime": "vllm-ray" if values.get("vllm_executor") == "ray" else "vllm-distributed",
+        "container": values.get("engine_image"),
+        "min_nodes": recipe.tp_min,
+        "max_nodes": recipe.tp_max,
+        "metadata": {"description": recipe.description} if recipe.description else None,
+        "mods": list(values.get("engine_mods") or ()),
+        "distribution_config": _build_distribution(values),
+        "defaults": _build_defaults(recipe, values),
+        "env": _stringify(env),
+    }
+    return {key: value for key, value in document.items() if value not in (None, "", [], {})}
+
+
+def _build_distribution(values: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the models to distribute where there are drafts, each with its own revision."""
+    drafts = [str(name).partition("@") for name in values.get("weights_drafts") or ()]
+    if not drafts:
+        return None
+    models = [{"name": values.get("vllm_model")}]
+    for name, _, revision in drafts:
+        models.append({"name": name, "revision": revision} if revision else {"name": name})
+    return {"models": models}
+
+
+def _build_defaults(recipe: Recipe, values: Mapping[str, Any]) -> dict[str, Any]:
+    args = values.get("vllm_args") or {}
+    defaults = {
+        "host": "0.0.0.0",  # noqa: S104 - what both tools expect
+        "port": values.get("vllm_port", 8000),
+        "tensor_parallel": recipe.tp_max or recipe.tp_min or 1,
+    }
+    for option, name in DEFAULT_OPTIONS.items():
+        if option in args and not isinstance(args[option], bool | list | Mapping):
+            defaults[name] = args[option]
+    return defaults
+
+
+def _stringify(env: Mapping[str, Any]) -> dict[str, str]:
+    return {name: str(value) for name, value in env.items() if value is not None}
+
+
+def _build_command(values: Mapping[str, Any], recipe: Recipe, target: Format) -> str:
+    doubled = target is Format.EUGR
+    model = str(values.get("vllm_model"))
+    words = [["vllm", "serve", _escape(model, doubled=doubled) if doubled else "{model}"]]
+    words += [["--host", "{host}"], ["--port", "{port}"]]
+    words += [["--tensor-parallel-size", "{tensor_parallel}"]]
+    if served := values.get("vllm_served_name"):
+        words.append(["--served-model-name", quote([served])])
+    if target is Format.SPARKRUN and values.get("weights_revision", "main") != "main":
+        words.append(["--revision", "{model_revision}"])
+    defaults = _build_defaults(recipe, values)
+    for name, value in (values.get("vllm_args") or {}).items():
+        words += list(_format_option(name, value, defaults, doubled=doubled))
+    return INDENT.join(" ".join(line) for line in words) + "\n"
+
+
+def _format_option(
+    name: str, value: Any, defaults: Mapping[str, Any], *, doubled: bool
+) -> Iterator[list[str]]:
+    placeholder = DEFAULT_OPTIONS.get(name)
+    if placeholder in defaults:
+        yield [f"--{name}", f"{{{placeholder}}}"]
+    elif isinstance(value, bool):
+        yield [f"--{name}" if value else f"--no-{name}"]
+    elif isinstance(value, Mapping) and set(value) == {REPEAT}:
+        for item in value[REPEAT]:
+            yield [f"--{name}", *_quote_words([item], doubled=doubled)]
+    elif isinstance(value, list | tuple):
+        yield [f"--{name}", *_quote_words(value, doubled=doubled)]
+    elif value is not None:
+        yield [f"--{name}", *_quote_words([value], doubled=doubled)]
+
+
+def _quote_words(values: Sequence[Any], *, doubled: bool) -> list[str]:
+    texts = [
+        json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+        if isinstance(value, Mapping | list)
+        else str(value)
+        for value in values
+    ]
+    return [_escape(quote([text]), doubled=doubled) for text in texts]
+
+
+def _escape(text: str, *, doubled: bool) -> str:
+    return text.replace("{", "{{").replace("}", "}}") if doubled else text
+
+
+def _list_left_out(recipe: Recipe, values: Mapping[str, Any], target: Format) -> Iterator[str]:
+    for name, value in values.items():
+        if name not in SAID and value not in (None, [], {}, ""):
+            yield f"{name} has no counterpart"
+    if target is Format.EUGR and values.get("weights_drafts"):
+        yield "weights_drafts: eugr's launcher downloads `model` only, vLLM the draft"
+    if target is Format.EUGR and values.get("weights_revision", "main") != "main":
+        yield "weights_revision: eugr's launcher pins no model"
+    for name, given in (
+        ("requires", recipe.requires),
+        ("log", recipe.log.expect or recipe.log.forbid),
+        ("speeds", recipe.speeds),
+        ("advice", recipe.advice),
+        ("smoke", recipe.smoke),
+    ):
+        if given:
+            yield f"{name} has no counterpart"
+
+
+class _BlockDumper(yaml.SafeDumper):
+    """Writes texts of several lines as blocks."""
+
+
+def _represent_text(dumper: yaml.SafeDumper, value: str) -> yaml.Node:
+    style = "|" if "\n" in value else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+
+
+_BlockDumper.add_representer(str, _represent_text)
+
+
+def _dump(document: Mapping[str, Any]) -> str:
+    text: str = yaml.dump(
+        json.loads(json.dumps(document)),
+        Dumper=_BlockDumper,
+        sort_keys=False,
+        width=10_000,
+        allow_unicode=True,
+    )
+    return text

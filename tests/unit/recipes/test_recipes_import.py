@@ -1,0 +1,181 @@
+"""`recipes.import`, `recipes.export`, and the direct use of recipes of others."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.commandline import run_command
+from tests.documents import SEEDS
+
+FOLDER = SEEDS / "recipes-of-others"
+Call = Callable[..., str]
+MOD = "#!/bin/bash\necho patched\n"
+RECIPE = """\
+recipe_version: "1"
+name: small
+description: A small model
+container: vllm-node
+mods: [mods/fix]
+defaults: {port: 8000, max_model_len: 4096}
+command: |
+  vllm serve org/Small --port {port} --max-model-len {max_model_len}
+"""
+INVENTORY = "sparks: {hosts: {one: {ansible_host: 127.0.0.1, ansible_port: 9}}}\n"
+
+
+@pytest.fixture
+def call(tmp_path: Path) -> Call:
+    """Type a task in an empty folder and return what it prints."""
+
+    def type_it(*words: str, code: int = 0) -> str:
+        done = run_command(*words, cwd=tmp_path)
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout + (done.stderr if code else "")
+
+    return type_it
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """Write a clone of another project, with one recipe and its mod."""
+    mod = tmp_path / "theirs" / "mods" / "fix"
+    mod.mkdir(parents=True)
+    (mod / "run.sh").write_text(MOD)
+    recipes = tmp_path / "theirs" / "recipes"
+    recipes.mkdir()
+    (recipes / "small.yaml").write_text(RECIPE)
+    return tmp_path / "theirs"
+
+
+def test_an_import_shows_values_with_lines_and_the_whole_text_of_mods(
+    call: Call, repository: Path, tmp_path: Path
+) -> None:
+    text = call("recipes.import", "theirs/recipes/small.yaml", "--check")
+    assert "from theirs/recipes/small.yaml, a recipe of eugr" in text
+    assert "--max-model-len: 4096  (line 6)" in text
+    assert "vllm_model: org/Small  (line 8)" in text
+    assert "mod theirs/mods/fix, run as root in every container:" in text
+    assert "echo patched" in text
+    assert "1 would be imported" in text
+    assert not (tmp_path / "playbooks").exists()
+
+
+def test_mods_are_not_copied_without_a_yes(call: Call, repository: Path, tmp_path: Path) -> None:
+    text = call("recipes.import", "theirs/recipes/small.yaml", code=5)
+    assert "not confirmed: mods run as root in the image" in text
+    assert not (tmp_path / "playbooks").exists()
+
+
+def test_an_imported_recipe_has_its_mods_in_the_project(
+    call: Call, repository: Path, tmp_path: Path
+) -> None:
+    (repository / "mods" / "fix" / "link").symlink_to("/etc/hostname")
+    call("recipes.import", "theirs/recipes/small.yaml", "--yes")
+    mod = tmp_path / "playbooks/recipes/mods/small/fix"
+    assert (mod / "run.sh").read_text() == MOD
+    assert [path.name for path in mod.iterdir()] == ["run.sh"]
+    text = call("recipes.show", "small")
+    assert 'engine_mods: ["playbooks/recipes/mods/small/fix"]' in text
+    assert "playbooks/recipes/small.yml" in text
+    assert "small" in call("recipes.list", "--search", "org/Small")
+    again = call("recipes.import", "theirs/recipes/small.yaml", "--yes", code=5)
+    assert "playbooks/recipes/small.yml exists" in again
+    assert "--name OTHER" in again
+
+
+def test_a_mod_that_is_missing_refuses_the_import(call: Call, repository: Path) -> None:
+    (repository / "mods" / "fix" / "run.sh").unlink()
+    text = call("recipes.import", "theirs/recipes/small.yaml", code=5)
+    assert "theirs/recipes/small.yaml:5:8: the mod mods/fix was not found" in text
+
+
+def test_a_folder_imports_what_it_can_and_names_the_rest(
+    call: Call, repository: Path, tmp_path: Path
+) -> None:
+    recipes = repository / "recipes"
+    (recipes / "bad.yaml").write_text(RECIPE.replace("name: small\n", ""))
+    (recipes / "other.yaml").write_text(RECIPE.replace("mods: [mods/fix]\n", ""))
+    (recipes / "notes.yaml").write_text("some: notes\n")
+    text = call("recipes.import", "theirs", "--yes", code=5)
+    assert "theirs/recipes/bad.yaml:1:1: missing name" in text
+    assert "2 imported, 1 problems" in text
+    written = sorted(path.name for path in (tmp_path / "playbooks/recipes").glob("*.yml"))
+    assert written == ["other.yml", "small.yml"]
+
+
+def test_an_import_as_json_has_values_notes_and_mods(call: Call, repository: Path) -> None:
+    document = json.loads(
+        call("recipes.import", "theirs/recipes/small.yaml", "--check", "--output", "json")
+    )
+    (recipe,) = document["recipes"]
+    assert recipe["format"] == "eugr"
+    values = {value["name"]: value for value in recipe["values"]}
+    assert values["vllm_model"]["value"] == "org/Small"
+    assert values["vllm_model"]["where"] == "theirs/recipes/small.yaml:8:14"
+    assert recipe["mods"] == ["playbooks/recipes/mods/small/fix"]
+    assert any("published as eugr/spark-vllm:latest" in note["message"] for note in recipe["notes"])
+
+
+def test_a_recipe_of_nvidia_is_named_by_model_and_hardware(call: Call, tmp_path: Path) -> None:
+    folder = tmp_path / "theirs/models/minimax/minimax-m2.7/dgx-spark-2gpu/linux/vllm/nvfp4"
+    folder.mkdir(parents=True)
+    source = FOLDER / "nvidia" / "minimax-m2.7-dgx-spark-2gpu.yaml"
+    (folder / "recipe.yaml").write_text(source.read_text())
+    call("recipes.import", "theirs")
+    name = "minimax-m2.7-dgx-spark-2gpu-nvfp4"
+    text = (tmp_path / f"playbooks/recipes/{name}.yml").read_text()
+    assert "limitations: it has no MTP" in text
+    assert "tp_min: 2" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (["recipes.import"], "recipes.import needs SOURCE"),
+        (["recipes.import", "none.yaml"], "none.yaml is not a file or a folder"),
+        (["recipes.import", "mine.yml"], "is not a recipe of eugr, sparkrun"),
+        (["recipes.export", "gpt-oss-20b", "--to", "nvidia"], "one of eugr, sparkrun"),
+    ],
+)
+def test_a_wrong_call_says_what_to_type(
+    call: Call, words: list[str], part: str, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.yml").write_text("vllm_model: a/b\n")
+    assert part in call(*words, code=5)
+
+
+def test_an_export_can_be_used_as_it_is(call: Call, tmp_path: Path) -> None:
+    text = call("recipes.export", "qwen3.8-27b-nvfp4-tp2", "--to", "sparkrun")
+    (tmp_path / "out.yaml").write_text(text)
+    shown = call("recipes.show", "out.yaml")
+    assert "--load-format: safetensors" in shown
+    assert 'weights_drafts: ["z-lab/Qwen3.8-27B-DFlash2"]' in shown
+    document = json.loads(
+        call("recipes.export", "qwen3.8-27b-nvfp4-tp2", "--to", "eugr", "--output", "json")
+    )
+    assert "speeds has no counterpart" in document["left_out"]
+
+
+def test_a_file_of_others_is_used_directly(call: Call) -> None:
+    path = str(FOLDER / "eugr" / "deepseek-v4-flash-0731.yaml")
+    shown = call("recipes.show", path)
+    assert "recipe of eugr" in shown
+    assert "deepseek-v4-flash-0731.yaml:16:18" in shown
+    call("recipes.validate", path)
+
+
+def test_mods_of_others_are_shown_before_a_start_and_need_a_yes(
+    call: Call, repository: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "inventory.yml").write_text(INVENTORY)
+    words = ["cluster.up", "--solo", "-i", "inventory.yml", "--recipe", "theirs/recipes/small.yaml"]
+    text = call(*words, code=5)
+    assert "echo patched" in text
+    assert "not confirmed: mods run as root in the image: theirs/mods/fix" in text
+    text = call(*words, "--check", code=4)  # nothing answers there
+    assert "echo patched" in text
+    assert "not confirmed" not in text

@@ -1,0 +1,330 @@
+"""Recipes of eugr, sparkrun, spark-pulse and NVIDIA: 41 files with the facts of public ones."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from sparkfleet.errors import RecipeError
+from sparkfleet.recipes.extends import read_recipe_tree
+from sparkfleet.recipes.foreign.document import format_imported_recipe
+from sparkfleet.recipes.foreign.draft import ConvertedMap
+from sparkfleet.recipes.foreign.export import export_recipe
+from sparkfleet.recipes.foreign.formats import Format
+from sparkfleet.recipes.recipe import Recipe, load_recipe
+from sparkfleet.vllm.owned_options import OWNED_OPTIONS
+from tests.documents import SEEDS
+
+FOLDER = SEEDS / "recipes-of-others"
+FORMATS = {"eugr": "eugr", "sparkrun": "sparkrun", "spark-pulse": "spark-pulse", "nvidia": "NVIDIA"}
+FILES = sorted(path for folder in FORMATS for path in (FOLDER / folder).glob("*.yaml"))
+IDS = [f"{path.parent.name}/{path.stem}" for path in FILES]
+REFUSED = {
+    "eugr-duplicate-key": (7, 1, "duplicate key 'container'"),
+    "nvidia-llama-cpp": (6, 10, "backend: expected vllm (got 'llama-cpp')"),
+    "spark-pulse-embedding": (5, 9, "serves: 'embedding' is not served"),
+    "spark-pulse-llama-cpp": (5, 9, "engine: expected vllm (got 'llama-cpp')"),
+    "spark-pulse-no-version": (2, 1, "missing recipe_version"),
+    "sparkrun-sglang": (4, 10, "runtime: expected one of vllm"),
+}
+PIPELINE = ("3x-qwen3.5-397b-int4-autoround",)  # its three stages are given at the start
+SHORT = {"tp": "tensor-parallel-size", "pp": "pipeline-parallel-size"}
+SHELL = re.compile(r"\\\s*\n")
+EUGR = """\
+recipe_version: "1"
+name: small
+container: vllm-node
+defaults:
+  port: 8000
+command: |
+  vllm serve org/Small --port {port}
+"""
+SPARKRUN = """\
+recipe_version: "2"
+model: org/Small
+runtime: vllm
+container: vllm/vllm-openai:v0.28.0
+defaults:
+  max_model_len: 65536
+command: |
+  vllm serve {model} --max-model-len {max_model_len}
+"""
+
+
+def _data(recipe: Recipe, name: str, default: Any = None) -> Any:
+    return recipe.vars[name].data if name in recipe.vars else default
+
+
+def _text(path: Path) -> dict[str, Any]:
+    tree: dict[str, Any] = yaml.safe_load(path.read_text())
+    return tree
+
+
+def _command(tree: Mapping[str, Any], kind: str) -> list[str]:
+    """Return the words of the command as Python's own tools read them."""
+    if kind == "NVIDIA":
+        text = tree["serve"]["command"]
+    elif kind == "spark-pulse":
+        (engine,) = tree["engines"].values()
+        text = engine["args"].format(**tree["params"])
+    elif kind == "eugr" or "{{" in tree["command"]:
+        solo = {"tensor_parallel": 1} if tree.get("solo_only") else {}
+        text = tree["command"].format(**{**tree["defaults"], **solo, "model": tree["model"]})
+    else:
+        text = tree["command"]
+        for name, value in {**tree["defaults"], "model": tree["model"]}.items():
+            text = text.replace(f"{{{name}}}", str(value))
+    return shlex.split(SHELL.sub(" ", text), comments=True)
+
+
+def _options(words: list[str]) -> dict[str, Any]:
+    """Return options by their long names, of those that sparkfleet does not set itself."""
+    options: dict[str, Any] = {}
+    starts = [at for at, word in enumerate(words) if re.match(r"--?[a-z]", word)]
+    for at, end in zip(starts, [*starts[1:], len(words)], strict=True):
+        name, _, value = words[at].lstrip("-").partition("=")
+        head, _, key = name.partition(".")
+        head = head.replace("_", "-")
+        text: Any = value or " ".join(words[at + 1 : end]) or True
+        head = SHORT.get(head, head)
+        if key:
+            options.setdefault(head, {})[key] = text
+        elif head.startswith("no-"):
+            options[head.removeprefix("no-")] = False
+        else:
+            options[head] = text
+    return {name: value for name, value in options.items() if name not in OWNED_OPTIONS}
+
+
+def _normal(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _normal(item) for key, item in value.items()}
+    if isinstance(value, str):
+        try:
+            return _normal(json.loads(value))
+        except ValueError:
+            return value
+    if isinstance(value, list):
+        return [_normal(item) for item in value]
+    return value if value is None or isinstance(value, bool) else float(value)
+
+
+def test_at_least_thirty_files_of_others_are_compared() -> None:
+    assert len(FILES) >= 30
+    assert {path.parent.name for path in FILES} == set(FORMATS)
+
+
+@pytest.mark.parametrize("path", FILES, ids=IDS)
+def test_a_file_of_others_is_recognized_and_has_all_its_options(path: Path) -> None:
+    recipe = load_recipe(str(path))
+    kind = FORMATS[path.parent.name]
+    assert recipe.format == kind
+    ours = {name: _normal(value) for name, value in _data(recipe, "vllm_args").items()}
+    tree = _text(path)
+    theirs = {name: _normal(value) for name, value in _options(_command(tree, kind)).items()}
+    if kind == "spark-pulse":
+        neutral = ("gpu_memory_utilization", "max_model_len", "max_num_batched_tokens")
+        for name in (*neutral, "max_num_seqs"):
+            if name in tree["params"]:
+                theirs.setdefault(name.replace("_", "-"), float(tree["params"][name]))
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("path", FILES, ids=IDS)
+def test_a_file_of_others_has_its_model_and_every_value_has_a_line_of_it(path: Path) -> None:
+    recipe = load_recipe(str(path))
+    text = path.read_text()
+    assert _data(recipe, "vllm_model") in text
+    lines = text.splitlines()
+    for value in recipe.vars.values():
+        for where in (value.where, *value.entries.values()):
+            assert where is not None
+            assert Path(where.file).name == path.name
+            assert 1 <= (where.line or 0) <= len(lines)
+
+
+@pytest.mark.parametrize("path", FILES, ids=IDS)
+def test_an_import_reads_as_the_file_that_it_is_from(path: Path, tmp_path: Path) -> None:
+    tree = read_recipe_tree(path)
+    assert isinstance(tree, ConvertedMap)
+    copy = tmp_path / "copy.yml"
+    copy.write_text(format_imported_recipe(tree))
+    imported = load_recipe(str(copy))
+    source = load_recipe(str(path))
+    assert imported.format == ""
+    assert {name: value.data for name, value in imported.vars.items()} == {
+        name: value.data for name, value in source.vars.items()
+    }
+    assert (imported.tp_min, imported.tp_max) == (source.tp_min, source.tp_max)
+
+
+@pytest.mark.parametrize("target", ["eugr", "sparkrun"])
+@pytest.mark.parametrize("path", FILES, ids=IDS)
+def test_an_export_reads_as_what_was_exported(path: Path, target: str, tmp_path: Path) -> None:
+    source = load_recipe(str(path))
+    copy = tmp_path / "copy.yaml"
+    copy.write_text(export_recipe(source, Format(target)).text)
+    again = load_recipe(str(copy))
+    assert again.format == target
+    for name in ("vllm_model", "vllm_args", "weights_drafts", "engine_mods", "vllm_served_name"):
+        assert _data(again, name) == _data(source, name), name
+    env = dict(_data(source, "vllm_env", {}))
+    launcher = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"} if target == "eugr" else {}
+    assert _data(again, "vllm_env", {}) == launcher | env
+    if path.stem not in PIPELINE:
+        assert again.tp_max == source.tp_max
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED))
+def test_a_file_that_cannot_be_served_is_refused_at_its_place(name: str) -> None:
+    line, col, message = REFUSED[name]
+    path = FOLDER / "refused" / f"{name}.yaml"
+    with pytest.raises(RecipeError) as failure:
+        load_recipe(str(path))
+    problem = failure.value.problems[0]
+    assert message in problem.message
+    assert problem.where is not None
+    assert (problem.where.line, problem.where.col) == (line, col)
+    assert problem.where.file.endswith(f"{name}.yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "place"),
+    [
+        (EUGR.replace("name: small\n", ""), "missing name", (1, 1)),
+        (EUGR.replace("vllm-node", "[vllm-node]"), "container: expected text", (3, 12)),
+        (EUGR.replace("\n  port: 8000", " [8000]"), "defaults: expected a mapping", (4, 11)),
+        (EUGR.replace("{port}", "{prot}"), "the command names {prot}", (7, 31)),
+        (EUGR.replace("{port}", "{port"), "a single {", (7, 31)),
+        (EUGR.replace("{port}", "'{port}"), "a ' that is not closed", (7, 31)),
+        (EUGR.replace("vllm serve", "python serve.py"), "expected one `vllm serve`", (6, 10)),
+        (EUGR + "mods: fix\n", "mods: expected a list (got 'fix')", (8, 7)),
+        (EUGR + "solo_only: maybe\n", "solo_only: expected true or false", (8, 12)),
+        (EUGR.replace('"1"', '"3"'), "recipe_version: expected one of 1, 2 (got '3')", (1, 17)),
+        (SPARKRUN.replace("model: org/Small\n", ""), "missing model", (1, 1)),
+        (SPARKRUN.replace("runtime: vllm", "runtime: trtllm"), "runtime: expected", (3, 10)),
+        (SPARKRUN + "min_nodes: two\n", "min_nodes: expected an integer >= 1", (9, 12)),
+        (SPARKRUN + "include: base\n", "include: 'base' is not read", (9, 10)),
+        (SPARKRUN + "metadata: []\n", "metadata: expected a mapping", (9, 11)),
+        ("schema_version: 7\nserve: {}\n", "schema_version: expected 3 or 4 (got 7)", (1, 17)),
+        ("schema_version: 4\ntitle: T\n", "missing hardware", (1, 1)),
+        (
+            "schema_version: 4\ntitle: T\nhardware: rtx-pro\nbackend: vllm\nserve: {command: x}\n",
+            "hardware: expected dgx-spark",
+            (3, 11),
+        ),
+        (
+            'recipe_version: "2"\nname: n\nmodel: a/b\nengines: {vllm: {args: 3, image: i}}\n',
+            "engines.vllm.args: expected text or a list (got 3)",
+            (4, 24),
+        ),
+        ('recipe_version: "2"\nname: n\nmodel: a/b\nparams: {}\n', "missing engines.vllm", (1, 1)),
+    ],
+)
+def test_a_bad_file_is_refused_at_its_place(
+    text: str, message: str, place: tuple[int, int], tmp_path: Path
+) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text(text)
+    with pytest.raises(RecipeError) as failure:
+        load_recipe(str(path))
+    problem = failure.value.problems[0]
+    assert message in problem.message
+    assert problem.where is not None
+    assert (problem.where.line, problem.where.col) == place
+
+
+def test_workers_with_other_options_are_refused(tmp_path: Path) -> None:
+    text = (FOLDER / "nvidia" / "minimax-m2.7-dgx-spark-2gpu.yaml").read_text()
+    head, worker = text.split("additional_commands")
+    path = tmp_path / "recipe.yaml"
+    path.write_text(head + "additional_commands" + worker.replace("196608", "4096"))
+    with pytest.raises(RecipeError, match=r"the workers' command differs.*--max-model-len"):
+        load_recipe(str(path))
+
+
+@pytest.mark.parametrize(
+    ("keys", "kind"),
+    [
+        ("container: i\ncommand: vllm serve a/b\nname: n\n", "eugr"),
+        ("container: i\ncommand: vllm serve a/b\nmodel: a/b\nmin_nodes: 1\n", "sparkrun"),
+        ("name: n\nmodel: a/b\nengines: {vllm: {image: i}}\n", "spark-pulse"),
+    ],
+)
+def test_a_bare_2_is_read_by_the_other_keys(keys: str, kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "two.yaml"
+    path.write_text('recipe_version: "2"\n' + keys)
+    assert load_recipe(str(path)).format == kind
+
+
+def test_a_recipe_of_sparkfleet_is_not_converted(tmp_path: Path) -> None:
+    path = tmp_path / "own.yml"
+    path.write_text("vllm_model: a/b\nengine: docker\n")
+    assert load_recipe(str(path)).format == ""
+
+
+def test_a_value_is_at_its_default_and_not_at_the_placeholder(tmp_path: Path) -> None:
+    path = tmp_path / "small.yaml"
+    path.write_text(SPARKRUN)
+    where = load_recipe(str(path)).vars["vllm_args"].entries["max-model-len"]
+    assert (where.line, where.col) == (6, 18)
+
+
+def test_what_has_no_counterpart_is_named_with_its_place(tmp_path: Path) -> None:
+    path = tmp_path / "small.yaml"
+    path.write_text(
+        SPARKRUN.replace("{model}", "{model} --host 10.0.0.1 --api-key k -q {nothing}")
+        + "pre_exec: [pip install x]\noverrides: [{when: {nodes: 2}}]\nlayout: wide\n"
+        "env: {HF_TOKEN: t, CACHE: $HOME/x}\n"
+    )
+    recipe = load_recipe(str(path))
+    advice = "\n".join(recipe.advice)
+    for part in (
+        "--host 10.0.0.1 has no counterpart",
+        "--api-key is left out",
+        "{nothing} has no value",
+        "pre_exec is left out: '[\"pip install x\"]'",
+        "overrides for other sizes are left out",
+        "layout has no counterpart",
+        "HF_TOKEN is left out",
+        "CACHE is left out: its value $HOME/x is for a shell",
+    ):
+        assert part in advice, part
+    assert "vllm_env" not in recipe.vars
+
+
+def test_another_command_of_a_script_is_not_run_and_named(tmp_path: Path) -> None:
+    path = tmp_path / "small.yaml"
+    path.write_text(EUGR.replace("  vllm serve", "  pip install x\n  export A=1\n  vllm serve"))
+    recipe = load_recipe(str(path))
+    assert "the command runs 'pip install x' in the container" in "\n".join(recipe.advice)
+    assert _data(recipe, "vllm_env")["A"] == "1"
+
+
+def test_text_with_braces_is_never_a_template(tmp_path: Path) -> None:
+    path = tmp_path / "small.yaml"
+    path.write_text(EUGR.replace("{port}", "8000 --chat-template '{{{{ 7 * 7 }}}}'"))
+    recipe = load_recipe(str(path))
+    copy = tmp_path / "copy.yml"
+    tree = read_recipe_tree(path)
+    assert isinstance(tree, ConvertedMap)
+    copy.write_text(format_imported_recipe(tree))
+    for each in (recipe, load_recipe(str(copy))):
+        value = _data(each, "vllm_args")["chat-template"]
+        assert (str(value), type(value).__name__) == ("{{ 7 * 7 }}", "Unsafe")
+
+
+def test_an_own_recipe_replaces_values_of_one_of_others(tmp_path: Path) -> None:
+    (tmp_path / "theirs.yaml").write_text(SPARKRUN)
+    (tmp_path / "mine.yml").write_text("extends: theirs.yaml\nvllm_model: me/Other\n")
+    recipe = load_recipe(str(tmp_path / "mine.yml"))
+    assert _data(recipe, "vllm_model") == "me/Other"
+    assert _data(recipe, "vllm_args") == {"max-model-len": 65536}
+    assert recipe.format == "sparkrun"

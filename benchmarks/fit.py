@@ -267,7 +267,7 @@ def sizes() -> Iterator[Size]:
     """Yield the sizes, in the order of the documents."""
     yield from _on_disk()
     plain = model_of(f"{G26}-nvfp4")
-    asked = replace(NVFP4, length=131072, util=0.85)
+    asked = replace(NVFP4, length=131072, util=0.85, vllm="0.19.0")
     spark = (NodeMemory(host="spark"),)
     fit = evaluate_nodes(estimate_requirements(plain, asked), asked, spark)["spark"]
     blocks = build_block_pool(list_layer_caches(shape_of(f"{G26}-nvfp4"), "fp8"))

@@ -64,17 +64,7 @@ def evaluate_fit_at(
     """Return the answer of the fullest node at tensor-parallel size `tp`."""
     sized = replace(options, tp=tp, pp=1)
     fits = evaluate_nodes(estimate_requirements(model, sized), sized, nodes).values()
-    worst = min(fits, key=lambda fit: fit.spare.low)
-    return refuse_uneven_heads(worst, model, tp)
-
-
-def refuse_uneven_heads(fit: Fit, model: ModelProfile, tp: int) -> Fit:
-    """Return `fit`, or that it does not fit where vLLM cannot divide the attention heads."""
-    heads = model.shape.heads if model.shape else None
-    if heads and heads % tp:
-        why = f"{tp} does not divide its {heads} attention heads"
-        return replace(fit, answer=FitAnswer.NOT, why=why)
-    return fit
+    return min(fits, key=lambda fit: fit.spare.low)
 
 
 def _recommend_larger_size(fits: dict[int, Fit]) -> Recommendation:

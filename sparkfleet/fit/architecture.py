@@ -66,6 +66,7 @@ class Tower:
 class Architecture:
     """A model's shape; widths count elements, `context` tokens.
 
+    RoPE scaling may stretch `context` by the factor `stretch`, unless it is counted in already.
     `layer_types` has one word for each layer (see `fit.layers`), or None where the file does not
     say. `global_*` are those of full-attention layers that differ from the sliding ones.
     `shared_kv_layers` are the last ones, which keep no cache of their own. `code` names other
@@ -81,6 +82,7 @@ class Architecture:
     intermediate: int | None = None
     vocab: int | None = None
     context: int | None = None
+    stretch: float = 1.0
     heads: int | None = None
     kv_heads: int | None = None
     head_dim: int | None = None

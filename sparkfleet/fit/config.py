@@ -106,6 +106,7 @@ def build_architecture(fields: ConfigFields) -> Architecture:
         intermediate=number("intermediate_size", "n_inner"),
         vocab=number("vocab_size"),
         context=number("max_position_embeddings", "model_max_length"),
+        stretch=_parse_rope_factor(value("rope_parameters", "rope_scaling")),
         draft_layers=number(*DRAFTS, most=MOST_LAYERS) or 0,
         quantization=fields.mapping("quantization_config", "compression_config"),
         code=_list_code_repositories(fields.tree.get("auto_map")),
@@ -116,6 +117,18 @@ def build_architecture(fields: ConfigFields) -> Architecture:
         **_parse_heads(fields),
         **_parse_attention(fields),
     )
+
+
+def _parse_rope_factor(rope: Any) -> float:
+    """Return by how much RoPE scaling can stretch the positions; those of llama3 include it."""
+    if not isinstance(rope, dict):
+        return 1.0
+    scalings = [rope, *(item for item in rope.values() if isinstance(item, dict))]
+    factors = [scaling.get("factor") for scaling in scalings]
+    numbers = [
+        float(factor) for factor in factors if isinstance(factor, int | float) and factor < MOST
+    ]
+    return max(1.0, *numbers) if numbers else 1.0
 
 
 def _list_code_repositories(auto_map: Any) -> tuple[str, ...]:

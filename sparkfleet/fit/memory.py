@@ -13,12 +13,16 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from packaging.version import Version
+
 from sparkfleet.fit.interval import Interval
 from sparkfleet.fit.options import ServeOptions
 from sparkfleet.fit.pool import BlockPool
 from sparkfleet.fit.requirements import GIB, MemoryRequirements
 from sparkfleet.quantities import format_memory as gib
+from sparkfleet.vllm.releases import parse_version
 
+BY_SEQUENCES = Version("0.20.0.dev0")
 SPARK = 121.6 * GIB  # MemTotal of a Spark
 CLOSE = 2 * GIB  # by so much MemAvailable moves on a host that serves nothing
 
@@ -61,7 +65,7 @@ class Fit:
 
     `claim` is what vLLM takes there, `spare` what then stays free (negative: lacks), `cache` the
     KV cache; `sequences` of the asked length fit at once, `longest` is the longest that does, and
-    `logged` the tokens that vLLM's log will name.
+    `logged` the tokens that vLLM's log will name. `fix` says what to set where vLLM refuses.
     """
 
     room: NodeMemory
@@ -73,11 +77,19 @@ class Fit:
     sequences: Interval | None = None
     longest: Interval | None = None
     logged: Interval | None = None
+    fix: str = ""
 
     @property
     def sentence(self) -> str:
         """The answer with its reason."""
         return self.why if self.answer is FitAnswer.UNKNOWN else f"it {self.answer}: {self.why}"
+
+
+def format_counts(span: Interval) -> str:
+    """Return whole numbers: ``1,000``, or ``1,000 to 2,000``."""
+    low = f"{span.low:,.0f}"
+    high = f"{span.high:,.0f}"
+    return low if low == high else f"{low} to {high}"
 
 
 def evaluate_nodes(
@@ -93,12 +105,24 @@ def _evaluate_node(
     claim, cache = _estimate_claim(requirements, options, node)
     spare = Interval.of(node.free - claim.high, node.free - claim.low)
     answer, why = _decide_answer(requirements, options, node, claim)
-    counted = (
+    counted: dict[str, Interval] = (
         {}
         if cache is None or requirements.pool is None
         else _estimate_capacity(requirements, requirements.pool, options, cache)
     )
-    return Fit(room=node, answer=answer, why=why, claim=claim, spare=spare, cache=cache, **counted)
+    if requirements.auto and answer in (FitAnswer.FITS, FitAnswer.CLOSE) and "longest" in counted:
+        longest = counted["longest"]
+        why += f"; vLLM takes the longest context that fits, {format_counts(longest)} tokens"
+    return Fit(
+        room=node,
+        answer=answer,
+        why=why,
+        claim=claim,
+        spare=spare,
+        cache=cache,
+        fix=requirements.refusal.fix if requirements.refusal else "",
+        **counted,
+    )
 
 
 def _estimate_claim(
@@ -122,20 +146,38 @@ def _estimate_capacity(
 ) -> dict[str, Interval]:
     sizes = (cache.low, cache.high)
     batched = options.batched
-    capacity = {"logged": Interval.of(*(pool.logged(size) for size in sizes))}
-    if requirements.length:
-        counts = (pool.sequences(size, requirements.length, batched) for size in sizes)
-        capacity["sequences"] = Interval.of(*counts)
+    capacity: dict[str, Interval] = {}
+    lengths = [requirements.length] * len(sizes)
     if requirements.most:
-        lengths = (pool.longest(size, batched, most=requirements.most) for size in sizes)
-        capacity["longest"] = Interval.of(*lengths)
+        longest = [pool.longest(size, batched, most=requirements.most) for size in sizes]
+        capacity["longest"] = Interval.of(*longest)
+        lengths = [*longest] if requirements.auto else lengths
+    pairs = list(zip(sizes, lengths, strict=True))
+    if all(lengths):
+        counts = [pool.sequences(size, at or 1, batched) for size, at in pairs]
+        capacity["sequences"] = Interval.of(min(counts), max(counts))
+    grouped = _logs_groups(options.vllm)
+    capacity["logged"] = Interval.of(
+        *(
+            pool.logged(size, length=None if grouped else length, batched=batched)
+            for size, length in pairs
+        )
+    )
     return capacity
+
+
+def _logs_groups(vllm: str) -> bool:
+    """Return whether a version logs the size of its KV cache as versions before 0.20 do."""
+    version = parse_version(vllm)
+    return version is not None and version < BY_SEQUENCES
 
 
 def _decide_answer(
     requirements: MemoryRequirements, options: ServeOptions, node: NodeMemory, claim: Interval
 ) -> tuple[FitAnswer, str]:
     """Return the answer and its reason: sure refusals first, then what is unknown or close."""
+    if requirements.refusal is not None:
+        return FitAnswer.NOT, requirements.refusal.why
     if (refusal := _explain_misfit(requirements, options, node, claim)) is not None:
         return FitAnswer.NOT, refusal
     if requirements.unknown:
@@ -188,7 +230,7 @@ def _explain_misfit(
         return (
             f"util {options.util:g} gives {gib(claim.low)}; the weights take "
             f"{gib(requirements.sure)} and "
-            f"one sequence of {requirements.length} tokens {gib(requirements.sequence_bytes or 0)}"
+            f"{_format_sequence(requirements)} {gib(requirements.sequence_bytes or 0)}"
         )
     return None
 
@@ -197,10 +239,16 @@ def _explain_short_cache(requirements: MemoryRequirements, given: int) -> str | 
     if (requirements.sequence_bytes or 0) <= given:
         return None
     return (
-        f"one sequence of {requirements.length} tokens needs "
+        f"{_format_sequence(requirements)} needs "
         f"{gib(requirements.sequence_bytes or 0)} of KV cache, and "
         f"{gib(given)} are given"
     )
+
+
+def _format_sequence(requirements: MemoryRequirements) -> str:
+    if requirements.auto:
+        return "the shortest sequence"
+    return f"one sequence of {requirements.length} tokens"
 
 
 def _format_reserved(node: NodeMemory) -> str:

@@ -19,7 +19,8 @@ from sparkfleet.vllm.options import (
 SEQUENCES = 256  # of `vllm serve`
 BATCHED = 8192  # of vLLM on a GPU with 70 GiB or more
 MOST_TOKENS = 1 << 30
-AUTO = ("auto", "-1")  # of --max-model-len: the longest that fits
+AUTO = ("auto", "-1")  # of max-model-len: the longest that fits
+ALLOW_LONG = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
 PLE_TABLE = "VLLM_PLE_TABLE_MEMORY"  # of local-inference-lab/vllm
 STORED = (  # methods that name the format of a checkpoint and convert nothing
     "modelopt",
@@ -48,14 +49,16 @@ class Speculation:
 class ServeOptions:
     """The options of a start on ``tp * pp`` Sparks; `length` None is the model's own.
 
-    With `auto_length` vLLM shortens it to the longest that fits.
+    With `auto_length` it is the longest that fits; `stretched` lets it exceed the model's own.
     `util` is a fraction of each node's memory; `kv_bytes`, where given, sets the KV cache of a rank
-    instead. `online` is a --quantization that converts weights of 16 bits while they load.
+    instead. `online` is a --quantization that converts weights of 16 bits while they load. `vllm`
+    is the version that will run, "" where it is not known.
     """
 
     tp: int = 1
     pp: int = 1
     length: int | None = None
+    stretched: bool = False
     sequences: int = SEQUENCES
     batched: int = BATCHED
     util: float = DEFAULT_MEMORY_UTILIZATION
@@ -66,6 +69,7 @@ class ServeOptions:
     online: str | None = None
     speculation: Speculation | None = None
     disk_tables: str = ""  # the setting that keeps a part of the weights on disk
+    vllm: str = ""
 
     @property
     def nodes(self) -> int:
@@ -79,6 +83,7 @@ def parse_serve_options(
     tp: int = 1,
     pp: int = 1,
     environment: Mapping[str, Any] | None = None,
+    vllm: str = "",
 ) -> ServeOptions:
     """Return the start that the options of `vllm serve` and the environment describe.
 
@@ -87,11 +92,13 @@ def parse_serve_options(
     given = options.by_name()
     quantization = given.get("quantization")
     kv_bytes = given.get("kv-cache-memory-bytes")
+    length = given.get("max-model-len")
     return ServeOptions(
         tp=tp,
         pp=pp,
-        length=parse_token_limit("max-model-len", given.get("max-model-len")),
-        auto_length=str(given.get("max-model-len")) in AUTO,
+        length=parse_token_limit("max-model-len", length),
+        auto_length=length is not None and str(length) in AUTO,
+        stretched=_can_stretch(given, environment or {}),
         sequences=_parse_count("max-num-seqs", given.get("max-num-seqs"), SEQUENCES),
         batched=_parse_count(
             "max-num-batched-tokens", given.get("max-num-batched-tokens"), BATCHED
@@ -103,7 +110,14 @@ def parse_serve_options(
         online=quantization if quantization and quantization not in STORED else None,
         speculation=_parse_speculation(options.speculative_config),
         disk_tables=_find_disk_tables(given, environment or {}),
+        vllm=vllm,
     )
+
+
+def _can_stretch(given: Mapping[str, Any], environment: Mapping[str, Any]) -> bool:
+    """Return whether vLLM may take more positions than config.json has."""
+    overridden = any(given.get(name) for name in ("hf-overrides", "rope-scaling", "config-format"))
+    return overridden or str(environment.get(ALLOW_LONG)).lower() in ("1", "true")
 
 
 def _find_disk_tables(given: Mapping[str, Any], environment: Mapping[str, Any]) -> str:

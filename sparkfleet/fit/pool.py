@@ -48,14 +48,21 @@ class BlockPool:
         """Return how many blocks `size` bytes are."""
         return int(size // self.block_bytes) if self.groups else 0
 
-    def logged(self, size: float) -> int:
+    def logged(self, size: float, *, length: int | None = None, batched: int = 0) -> int:
         """Return the tokens that vLLM's log names as the size of the GPU KV cache.
 
-        So it is counted by the vLLM of the 52-toks document (0.19): as if every group kept
-        all tokens.
+        With `length`, the longest sequence, as vLLM counts since 0.20: how many of them fit, times
+        that length. Without, as up to 0.19: as if every group kept all tokens.
         """
+        if length is not None:
+            return int(self.concurrency(size, length, batched) * length)
         tokens = [group.block for group in self.groups if not group.state]
         return self.blocks(size) // len(self.groups) * min(tokens) if tokens else 0
+
+    def concurrency(self, size: float, tokens: int, batched: int) -> float:
+        """Return how many sequences of `tokens` fit in `size` bytes, as vLLM's log has it."""
+        needed = sum(group.blocks(tokens, batched) for group in self.groups)
+        return self.blocks(size) / needed if needed else 0.0
 
     def sequence_bytes(self, tokens: int, batched: int) -> int:
         """Return the bytes of the blocks of one sequence."""

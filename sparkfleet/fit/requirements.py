@@ -9,6 +9,7 @@ from sparkfleet.fit.interval import NOTHING, Interval, UnknownFigureError
 from sparkfleet.fit.model import ModelProfile
 from sparkfleet.fit.options import ServeOptions
 from sparkfleet.fit.pool import BlockPool, build_block_pool
+from sparkfleet.fit.refusals import Refusal, find_refusal
 
 GIB = 1 << 30
 RUNNING = Interval.of(4 * GIB, 8 * GIB)
@@ -21,7 +22,11 @@ RUNNING_EAGER = Interval.of(2 * GIB, 6 * GIB)  # without CUDA graphs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryRequirements:
-    """Memory needed on each rank, bytes; None where it is unknown."""
+    """Memory needed on each rank, bytes; None where it is unknown.
+
+    `refusal` is what vLLM refuses whatever the memory is. With `auto` vLLM takes the longest that
+    fits, and `length` is a single token.
+    """
 
     weights: Interval | None
     draft: Interval
@@ -29,7 +34,9 @@ class MemoryRequirements:
     pool: BlockPool | None
     sequence_bytes: int | None  # KV cache of one sequence of `length` tokens
     length: int | None  # what is asked for, else the model's own
+    auto: bool = False
     most: int | None = None  # the longest that is looked for
+    refusal: Refusal | None = None
     unknown: tuple[str, ...] = ()
 
     @property
@@ -54,12 +61,13 @@ def estimate_requirements(model: ModelProfile, options: ServeOptions) -> MemoryR
         )
     elif weights is None and not unknown:
         unknown.append("unknown weights: no file of the model was read")
-    length = options.length or (model.shape.context if model.shape else None)
+    context = model.shape.context if model.shape else None
+    length = 1 if options.auto_length and context else options.length or context
     blocks = None
     sequence_bytes = None
     try:
         blocks = _estimate_block_pool(model, options)
-        if length and not options.auto_length:
+        if length:
             sequence_bytes = blocks.sequence_bytes(length, options.batched)
     except UnknownFigureError as error:
         unknown.append(error.message)
@@ -72,7 +80,9 @@ def estimate_requirements(model: ModelProfile, options: ServeOptions) -> MemoryR
         pool=blocks,
         sequence_bytes=sequence_bytes,
         length=length,
-        most=max(length or 0, (model.shape.context if model.shape else None) or 0) or None,
+        auto=options.auto_length and context is not None,
+        most=max(length or 0, context or 0) or None,
+        refusal=find_refusal(model.shape, options) if model.shape else None,
         unknown=tuple(dict.fromkeys(unknown)),
     )
 

@@ -46,6 +46,8 @@ def _format_expected_memory(fit: Fit, options: ServeOptions) -> str:
 
 
 def _suggest_memory_fix(fit: Fit, options: ServeOptions, holders: Sequence[str]) -> str:
+    if fit.fix:
+        return fit.fix
     held = f"; memory is held by {', '.join(holders)}" if holders else ""
     if options.kv_bytes is not None:
         return f"give less: kv-cache-memory-bytes, max-model-len{held}"

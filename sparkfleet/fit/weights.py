@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sparkfleet.fit.architecture import Architecture
 from sparkfleet.fit.interval import NOTHING, Interval, UnknownFigureError
@@ -16,6 +16,8 @@ from sparkfleet.fit.parameters import ParameterRole, count_parameters, estimate_
 from sparkfleet.fit.precision import estimate_part_bytes, find_online_bytes
 
 SIXTEEN = ("BF16", "F16")
+MXFP4_METHODS = ("mxfp4", "gpt_oss_mxfp4")
+PADDED = 256
 SMALLEST_PLAIN = 1.5  # bytes a parameter; files with more are of 16 bits
 ROUTED = re.compile(r"\.(experts|switch_mlp)\.")
 TOWER = re.compile(r"(^|[._])(vision|visual|audio|image|multi_modal|mm)[._]|_projector\.")
@@ -81,11 +83,12 @@ def sum_tensor_weights(
             sums["drafts"] += size
         elif role is not ParameterRole.TOWER and (role is not ParameterRole.EMBEDDING or tied):
             sums["always"] += size
-    return Weights(
+    weights = Weights(
         **{name: Interval.of(total) for name, total in sums.items()},
         stored=Interval.of(sum(row.size for row in tensors)),
         source="the tensors",
     )
+    return _pad_experts(weights, shape)
 
 
 def classify_tensors(row: TensorGroup) -> ParameterRole:
@@ -119,7 +122,7 @@ def estimate_shape_weights(shape: Architecture, online: str | None = None) -> We
     if shape.tied is not True:
         seldom.add(ParameterRole.EMBEDDING)
     stored = sum((estimate_part_bytes(shape, part) for part in count_parameters(shape)), NOTHING)
-    return Weights(
+    weights = Weights(
         resident=_sum_roles(rows, set(ParameterRole)),
         always=_sum_roles(rows, set(ParameterRole) - seldom),
         routed=_sum_roles(rows, {ParameterRole.ROUTED}),
@@ -127,6 +130,22 @@ def estimate_shape_weights(shape: Architecture, online: str | None = None) -> We
         stored=stored,
         source="the shape in config.json",
     )
+    return _pad_experts(weights, shape)
+
+
+def _pad_experts(weights: Weights, shape: Architecture) -> Weights:
+    """Return weights whose MXFP4 experts have the room that kernels want: up to multiples of 256.
+
+    Which kernel runs decides how much (`mxfp4_round_up_hidden_size_and_intermediate_size` in
+    vllm/model_executor/layers/fused_moe/oracle/mxfp4.py of vLLM 0.20.2).
+    """
+    method = str(shape.quantization.get("quant_method", "")).lower()
+    width = shape.experts.intermediate if shape.experts else None
+    if method not in MXFP4_METHODS or not shape.hidden or not width:
+        return weights
+    padded = -(-shape.hidden // PADDED) * -(-width // PADDED) * PADDED**2
+    added = weights.routed.high * (padded / (shape.hidden * width) - 1)
+    return replace(weights, resident=weights.resident + Interval.of(0, added))
 
 
 def _sum_roles(

@@ -25,6 +25,7 @@ BOOKS = ".cache/huggingface/download"  # of `hf download --local-dir`: NAME.lock
 NUMBERED = re.compile(r"(?P<set>.*)-\d+-of-(?P<count>\d+)\.(safetensors|gguf|bin)")
 OF_MAC = ("._", ".DS_Store")  # begins of names that macOS adds on disks without its attributes
 MARKS = ("*config.json", "params.json", "model_index.json", "*.safetensors", "*.gguf", "*.bin")
+CONFIG = "config.json"
 LFS = b"version https://git-lfs.github.com/spec/v1\n"
 NAME_IT = "name the folder that holds config.json"
 BROKEN = "the download is broken; fetch that file again"
@@ -138,11 +139,18 @@ def manifest_from_folder(
     return Manifest(name=name, files=_list_hashed_files(files, progress))
 
 
+def refuse_hub_cache(path: Path) -> None:
+    """Raise InputError for a cache of the Hub's client, with the newest snapshot in it."""
+    patterns = ("snapshots/*", "models--*/snapshots/*", "hub/models--*/snapshots/*")
+    snapshots = [found for pattern in patterns for found in path.glob(pattern)]
+    if snapshots and not (path / CONFIG).is_file():
+        newest = max(snapshots, key=lambda found: found.stat().st_mtime)
+        raise InputError(f"{path} is a cache of the Hub's client", hint=f"name {newest}")
+
+
 def _check_source_folder(path: Path) -> None:
     """Refuse a folder above the one that is meant, and one whose download has not ended."""
-    snapshots = [*path.glob("snapshots/*"), *path.glob("models--*/snapshots/*")]
-    if snapshots:
-        raise InputError(f"{path} is a cache of the Hub's client", hint=f"name {snapshots[0]}")
+    refuse_hub_cache(path)
     inside = sorted({child.parent.name for mark in MARKS for child in path.glob(f"*/{mark}")})
     if inside and not any(True for mark in MARKS for _ in path.glob(mark)):
         raise InputError(

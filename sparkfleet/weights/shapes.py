@@ -13,6 +13,7 @@ from sparkfleet.errors import InputError
 from sparkfleet.onhost.shared.model_shape import TEXTS, group_tensors, read_shape
 from sparkfleet.remote.connection import Connection
 from sparkfleet.weights import hub
+from sparkfleet.weights.manifest import refuse_hub_cache
 
 
 def read_folder_shape(folder: Path) -> dict[str, Any]:
@@ -22,6 +23,7 @@ def read_folder_shape(folder: Path) -> dict[str, Any]:
             f"folder {folder} not found on this machine",
             hint="name the folder that holds config.json and the safetensors shards",
         )
+    refuse_hub_cache(folder)
     try:
         return read_shape(folder)
     except (OSError, ValueError, KeyError) as error:

@@ -62,33 +62,93 @@ def test_t2_54_gemma_4_with_fastsafetensors_gets_advice(
     assert recipes.found(_recipe(model, load_format=loader)).get("fast_loader") == expected
 
 
+QWEN3 = {
+    "architectures": ["Qwen3MoeForCausalLM"],
+    "model_type": "qwen3_moe",
+    "torch_dtype": "bfloat16",
+    "num_hidden_layers": 48,
+    "hidden_size": 2048,
+    "intermediate_size": 6144,
+    "vocab_size": 151936,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 4,
+    "head_dim": 128,
+    "num_experts": 128,
+    "num_experts_per_tok": 8,
+    "moe_intermediate_size": 768,
+    "max_position_embeddings": 40960,
+}
+DEEPSEEK4 = {
+    "architectures": ["DeepseekV4ForCausalLM"],
+    "model_type": "deepseek_v4",
+    "num_hidden_layers": 43,
+    "num_key_value_heads": 1,
+    "num_attention_heads": 64,
+    "head_dim": 512,
+    "hidden_size": 4096,
+    "max_position_embeddings": 1048576,
+    "vocab_size": 129280,
+    "torch_dtype": "bfloat16",
+    "n_routed_experts": 256,
+    "num_experts_per_tok": 6,
+    "moe_intermediate_size": 2048,
+    "quantization_config": {"quant_method": "fp8"},
+}
+
+
+def _fit(folder: Path, config: dict[str, Any], lines: str, *words: str) -> tuple[int, str]:
+    (folder / "config.json").write_text(json.dumps(config))
+    recipe = folder / "made.yml"
+    recipe.write_text(f"description: made\nweights_revision: main\n{lines}\n")
+    command = ("recipes.fit", "--recipe", str(recipe), "--folder", str(folder), *words)
+    done = run_command(*command)
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("length", "code", "told"),
+    [
+        ("auto", 0, "it fits: "),
+        ("-1", 0, "the longest context that fits, "),
+        ("4194304", 2, "it does not fit: "),
+    ],
+)
+def test_t2_50_an_auto_length_is_the_longest_that_fits(
+    tmp_path: Path, length: str, code: int, told: str
+) -> None:
+    lines = (
+        "vllm_model: Qwen/Qwen3-30B-A3B\nengine_image: vllm/vllm-openai:v0.29.0-cu130\n"
+        f"vllm_args: {{max-model-len: {length}, gpu-memory-utilization: 0.8, max-num-seqs: 4}}"
+    )
+    huge = {**QWEN3, "max_position_embeddings": 4194304}
+    found, text = _fit(tmp_path, huge, lines)
+    assert found == code, text
+    assert told in text
+
+
+@pytest.mark.parametrize(("tp", "code"), [(2, 0), (4, 0)])
+def test_t2_52_a_cache_that_cannot_be_computed_is_not_refused(
+    tmp_path: Path, tp: int, code: int
+) -> None:
+    lines = (
+        "vllm_model: deepseek-ai/DeepSeek-V4-Flash-0731\nengine_image: vllm-node\n"
+        "checkpoint: {format: fp8, size: 150GB, moe: true}\n"
+        "vllm_args: {kv-cache-dtype: fp8_ds_mla, max-model-len: 200000, max-num-seqs: 4}"
+    )
+    found, text = _fit(tmp_path, DEEPSEEK4, lines, "--tp", str(tp))
+    assert found == code, text
+    assert "advice: cannot tell" in text
+    assert "unknown layer types of deepseek_v4" in text
+
+
 @pytest.mark.parametrize(("tp", "code"), [(3, 2), (2, 0)])
 def test_t2_57_a_size_that_does_not_divide_the_heads_does_not_fit(
     tmp_path: Path, tp: int, code: int
 ) -> None:
-    config = {
-        "architectures": ["Qwen3MoeForCausalLM"],
-        "model_type": "qwen3_moe",
-        "torch_dtype": "bfloat16",
-        "num_hidden_layers": 48,
-        "hidden_size": 2048,
-        "intermediate_size": 6144,
-        "vocab_size": 151936,
-        "num_attention_heads": 32,
-        "num_key_value_heads": 4,
-        "head_dim": 128,
-        "num_experts": 128,
-        "num_experts_per_tok": 8,
-        "moe_intermediate_size": 768,
-        "max_position_embeddings": 40960,
-    }
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    recipe = tmp_path / "three.yml"
-    recipe.write_text(
-        "description: three Sparks\nvllm_model: Qwen/Qwen3-30B-A3B\nweights_revision: main\n"
-        "engine_image: vllm/vllm-openai:v0.29.0-cu130\nvllm_args: {max-model-len: 32768}\n"
+    lines = (
+        "vllm_model: Qwen/Qwen3-30B-A3B\nengine_image: vllm/vllm-openai:v0.29.0-cu130\n"
+        "vllm_args: {max-model-len: 32768}"
     )
-    words = ("recipes.fit", "--recipe", str(recipe), "--folder", str(tmp_path), "--tp", str(tp))
-    done = run_command(*words)
-    assert done.returncode == code, done.stdout + done.stderr
-    assert ("3 does not divide its 32 attention heads" in done.stdout) == (tp == 3)
+    found, text = _fit(tmp_path, QWEN3, lines, "--tp", str(tp))
+    assert found == code, text
+    assert ("3 does not divide its 32 attention heads" in text) == (tp == 3)

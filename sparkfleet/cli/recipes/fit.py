@@ -10,7 +10,7 @@ from sparkfleet.cli.options import Options
 from sparkfleet.cli.recipes import fit_view
 from sparkfleet.cli.recipes.fit_inputs import collect_fit_inputs
 from sparkfleet.cli.recipes.fit_values import FitInputs, FitRequest, FitResult, PredictedSpeed
-from sparkfleet.fit.advice import list_tp_sizes, recommend_topology, refuse_uneven_heads
+from sparkfleet.fit.advice import list_tp_sizes, recommend_topology
 from sparkfleet.fit.checkpoint import build_model_profile
 from sparkfleet.fit.cost_model import PUBLISHED, CostModel
 from sparkfleet.fit.interval import UnknownFigureError
@@ -22,6 +22,7 @@ from sparkfleet.fit.speed import DecodeRate, predict_decode_rate
 from sparkfleet.fit.weights import estimate_figure_weights
 from sparkfleet.model import Cluster, Host, Value
 from sparkfleet.recipes.recipe import Recipe, load_recipe
+from sparkfleet.recipes.rules import build_rule_context
 from sparkfleet.recipes.settings import Settings, overlay_recipe
 
 
@@ -45,6 +46,7 @@ def predict_fit(request: FitRequest) -> FitResult:
         tp=request.options.tp,
         pp=request.options.pp,
         environment=settings.mapping("vllm_env"),
+        vllm=build_rule_context(recipe, settings).version,
     )
     inputs = collect_fit_inputs(cluster, settings, request, start_options)
     model = _build_model(recipe, inputs, start_options)
@@ -56,10 +58,7 @@ def predict_fit(request: FitRequest) -> FitResult:
         start=start_options,
         model=model,
         need=requirements,
-        fits={
-            host: refuse_uneven_heads(fit, model, start_options.tp)
-            for host, fit in evaluate_nodes(requirements, start_options, inputs.host_memory).items()
-        },
+        fits=evaluate_nodes(requirements, start_options, inputs.host_memory),
         advice=recommend_topology(
             model,
             start_options,

@@ -12,7 +12,7 @@ from sparkfleet.cli.recipes.fit_values import FitResult, PredictedSpeed
 from sparkfleet.cli.views.documents import print_document
 from sparkfleet.cli.views.tables import create_console, create_table
 from sparkfleet.fit.interval import Interval
-from sparkfleet.fit.memory import Fit, FitAnswer
+from sparkfleet.fit.memory import Fit, FitAnswer, format_counts
 from sparkfleet.fit.options import ServeOptions
 from sparkfleet.fit.requirements import GIB, MemoryRequirements
 from sparkfleet.fit.speed import DecodeRate
@@ -73,7 +73,7 @@ def _format_header(result: FitResult) -> Iterator[str]:
     if need.draft.high:
         yield f"draft model: {_format_size_range(need.draft)}"
     yield f"running (activations, CUDA graphs, driver): {_format_size_range(need.running)}"
-    if need.sequence_bytes is not None:
+    if need.sequence_bytes is not None and not need.auto:
         yield (
             f"KV cache of one sequence of {need.length} tokens: "
             f"{_format_bytes(need.sequence_bytes)}"
@@ -93,6 +93,7 @@ def _format_request(start_options: ServeOptions, need: MemoryRequirements) -> st
     )
     size = f"TP={start_options.tp}" + (f", PP={start_options.pp}" if start_options.pp > 1 else "")
     length = f"context {need.length}" if need.length else "context unknown"
+    length = "the longest context that fits" if need.auto else length
     return (
         f"{size}, {cache}, {length}, {start_options.sequences} sequences, KV cache "
         f"{start_options.kv_dtype}"
@@ -129,9 +130,7 @@ def _format_size_range(span: Interval | None) -> str:
 def _format_count_range(span: Interval | None) -> str:
     if span is None:
         return "?"
-    low = f"{span.low:,.0f}"
-    high = f"{span.high:,.0f}"
-    return low if low == high else f"{low} to {high}"
+    return format_counts(span)
 
 
 def _format_speeds(result: FitResult) -> Iterator[str]:

@@ -16,6 +16,11 @@ def parse_tokens(name: str, text: str) -> int | None:
     return parse_token_limit(f"--{name}", text)
 
 
+def parse_longest(name: str, text: str) -> int | str:
+    """Return a number of tokens, or ``auto``, the longest that fits; raises InputError."""
+    return parse_tokens(name, text) or "auto"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListOptions(Options):
     """Options of `recipes.list`."""
@@ -71,7 +76,9 @@ class FitOptions(Options):
         default="",
         positional=True,
     )
-    max_model_len: int | None = option("longest sequence, tokens: 65536, 64K", parse_tokens)
+    max_model_len: int | str | None = option(
+        "longest sequence, tokens: 65536, 64K, auto", parse_longest
+    )
     max_num_seqs: int | None = option("sequences at once", number())
     util: float | None = option(
         "fraction of each node's memory: gpu-memory-utilization",

@@ -67,7 +67,7 @@ def call(
 def test_a_folder_is_enough_to_tell_everything(call: Call) -> None:
     done = call("r.yml", folder="model")
     assert done.returncode == 0
-    assert "700,128 to 735,072" in done.stdout
+    assert "4,929,497 to 5,175,588" in done.stdout  # 37.6 to 39.5 sequences of 131,072
     assert "51.6 tok/s (a document, 2026-04-05): as predicted" in done.stdout
     assert "another" not in done.stdout
     assert "advice: solo" in done.stdout
@@ -145,6 +145,40 @@ def test_hosts_tell_what_is_staged_and_what_memory_they_have(call: Call, tmp_pat
     total = int(Path("/proc/meminfo").read_text().split()[1]) * 1024
     assert content["nodes"]["here"]["room"]["total"] == total
     assert content["sequence_bytes"] is not None
+
+
+def test_the_tokens_of_the_log_are_counted_as_the_version_of_the_image_does(call: Call) -> None:
+    image = "\nengine_image: vllm/vllm-openai:v0.19.0-cu130\n"
+    Path("old.yml").write_text(RECIPE + image)
+    assert "700,128 to 735,072" in call("old.yml", folder="model").stdout
+
+
+@pytest.mark.parametrize("typed", ["auto", "-1"])
+def test_auto_is_the_longest_context_that_fits(call: Call, typed: str) -> None:
+    done = call("r.yml", folder="model", max_model_len=typed)
+    assert done.returncode == 0
+    assert "the longest context that fits" in done.stdout
+    assert "vLLM takes the longest context that fits, 262,144 tokens" in done.stdout
+
+
+def test_a_context_beyond_the_positions_is_refused_before_the_memory_is(call: Call) -> None:
+    done = call("r.yml", folder="model", max_model_len="512K")
+    assert done.returncode == 2
+    assert "max-model-len 524288 is more than the 262144 positions of config.json" in done.stdout
+
+
+def test_a_cache_of_the_hub_is_refused_with_the_snapshot_to_name(
+    call: Call, tmp_path: Path
+) -> None:
+    snapshot = tmp_path / "hub/models--nobody--model/snapshots/0123abcd"
+    snapshot.mkdir(parents=True)
+    shutil.copy(tmp_path / "model/config.json", snapshot)
+    for folder in ("hub/models--nobody--model", "hub", "."):
+        with pytest.raises(InputError, match="cache of the Hub's client") as caught:
+            call("r.yml", folder=folder)
+        assert caught.value.hint is not None
+        assert caught.value.hint.endswith("hub/models--nobody--model/snapshots/0123abcd")
+    assert call("r.yml", folder=str(snapshot)).returncode == 0
 
 
 @pytest.mark.parametrize(

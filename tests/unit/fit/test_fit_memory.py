@@ -32,7 +32,7 @@ def judged(subject: ModelProfile, room: NodeMemory = IDLE, **fields: Any) -> Fit
 
 
 def test_the_26b_has_the_tokens_of_its_log_from_util_alone() -> None:
-    fit = judged(model("gemma-4-26b-a4b-it-nvfp4"), kv_dtype="fp8", length=131072)
+    fit = judged(model("gemma-4-26b-a4b-it-nvfp4"), kv_dtype="fp8", length=131072, vllm="0.19.0")
     assert fit.answer is FitAnswer.FITS
     assert fit.logged is not None
     assert fit.logged.low < 714_768 < fit.logged.high
@@ -191,7 +191,7 @@ def test_a_draft_model_is_loaded_on_every_rank_and_keeps_a_cache() -> None:
         ({"max-num-seqs": 0}, "max-num-seqs"),
         ({"max-num-seqs": "auto"}, "expected an integer >= 1 (got 'auto')"),
         ({"max_num_batched_tokens": -1}, "max-num-batched-tokens"),
-        ({"kv-cache-memory-bytes": 0}, "a size >= 1 bytes"),
+        ({"kv-cache-memory-bytes": 0}, "a size >= 1"),
         ({"kv-cache-memory-bytes": "-3GiB"}, "kv-cache-memory-bytes: expected a size"),
         ({"speculative-config": "{"}, "is not JSON"),
         ({"speculative-config": [1]}, "expected a JSON object"),
@@ -282,3 +282,85 @@ def test_a_context_that_would_fit_is_named() -> None:
     found = build_fit_verdict(fit, asked)
     assert found.refuses
     assert "max-model-len: " in found.fix
+
+
+@pytest.mark.parametrize("length", ["auto", -1, "-1"])
+def test_auto_fits_wherever_any_sequence_does(length: Any) -> None:
+    asked = parse_serve_options(read_vllm_options({"max-model-len": length}))
+    assert asked.auto_length
+    own = replace(shape("qwen3-30b-a3b"), context=1 << 22)
+    subject = ModelProfile(shape=own, weights=estimate_shape_weights(own))
+    fit = judged(subject, auto_length=True, length=None, util=0.8)
+    assert fit.answer is FitAnswer.FITS
+    assert fit.longest is not None
+    assert 300_000 < fit.longest.low < fit.longest.high < 1 << 22
+    assert "the longest context that fits, " in fit.why
+    assert fit.sequences == Interval.of(1)
+    assert judged(subject, length=None, util=0.8).answer is FitAnswer.NOT  # vLLM's default
+
+
+def test_auto_of_unknown_positions_is_unknown() -> None:
+    own = replace(shape("qwen3-30b-a3b"), context=None)
+    fit = judged(
+        ModelProfile(shape=own, weights=estimate_shape_weights(own)), auto_length=True, length=0
+    )
+    assert fit.answer is FitAnswer.UNKNOWN
+
+
+def test_auto_is_refused_where_not_even_the_weights_fit() -> None:
+    fit = judged(model("llama-3.3-70b-instruct"), auto_length=True, length=None)
+    assert fit.answer is FitAnswer.NOT
+
+
+@pytest.mark.parametrize(
+    ("fields", "options", "why"),
+    [
+        ({}, {"length": 8193}, "max-model-len 8193 is more than the 8192 positions"),
+        ({}, {"length": 8192}, None),
+        ({}, {"length": 8193, "stretched": True}, None),
+        ({"rope_scaling": {"type": "yarn", "factor": 4.0}}, {"length": 32768}, None),
+        ({"rope_scaling": {"type": "yarn", "factor": 4.0}}, {"length": 32769}, "32768 positions"),
+        ({"rope_parameters": {"full_attention": {"factor": 2}}}, {"length": 16384}, None),
+        ({"max_position_embeddings": None}, {"length": 1 << 20}, None),
+        ({}, {"tp": 3, "length": 8192}, "3 does not divide its 16 attention heads"),
+        ({"num_key_value_heads": 3}, {"tp": 4, "length": 8192}, "its 3 KV heads"),
+        ({"num_key_value_heads": 2}, {"tp": 4, "length": 8192}, None),
+        ({}, {"pp": 5, "length": 8192}, "its 4 layers are fewer than the 5 stages"),
+        ({}, {"pp": 4, "length": 8192}, None),
+    ],
+)
+def test_what_vllm_refuses_does_not_fit_and_what_is_unknown_is_not_refused(
+    fields: dict[str, Any], options: dict[str, Any], why: str | None
+) -> None:
+    own = made(**fields)
+    subject = ModelProfile(shape=own, weights=estimate_shape_weights(made()))
+    fit = judged(subject, **options)
+    assert (fit.answer is FitAnswer.NOT) == (why is not None)
+    verdict = build_fit_verdict(fit, replace(ServeOptions(length=65536), **options))
+    if why is not None:
+        assert why in fit.why
+        assert verdict.fix == fit.fix != ""
+
+
+@pytest.mark.parametrize(
+    ("args", "env", "stretched"),
+    [
+        ({}, {}, False),
+        ({"hf-overrides": {"rope_parameters": {"factor": 4}}}, {}, True),
+        ({}, {"VLLM_ALLOW_LONG_MAX_MODEL_LEN": "1"}, True),
+        ({}, {"VLLM_ALLOW_LONG_MAX_MODEL_LEN": "0"}, False),
+    ],
+)
+def test_settings_that_stretch_the_positions_are_known(
+    args: dict[str, Any], env: dict[str, str], *, stretched: bool
+) -> None:
+    assert parse_serve_options(read_vllm_options(args), environment=env).stretched is stretched
+
+
+@pytest.mark.parametrize(
+    ("version", "by_sequences"), [("0.19.1", False), ("0.20.0", True), ("0.29.0", True), ("", True)]
+)
+def test_the_log_is_counted_as_the_version_counts(version: str, *, by_sequences: bool) -> None:
+    fit = judged(model("gemma-4-26b-a4b-it-nvfp4"), kv_dtype="fp8", length=131072, vllm=version)
+    assert fit.logged is not None
+    assert (fit.logged.low > 4_000_000) is by_sequences

@@ -183,3 +183,20 @@ def test_terms_of_a_cluster_replace_the_published_ones() -> None:
         for terms in (PUBLISHED, slow)
     )
     assert slower < fast
+
+
+def test_no_step_is_shorter_than_the_engine_needs() -> None:
+    tiny = made(hidden_size=64, intermediate_size=128, vocab_size=1000)
+    found = predict_decode_rate(
+        ModelProfile(shape=tiny, weights=estimate_shape_weights(tiny)), ServeOptions()
+    )
+    assert likely(found).high == pytest.approx(1 / PUBLISHED.floor)  # 188 tok/s were measured
+    large = likely(rated("gemma-4-26b-a4b-it-nvfp4", ServeOptions(kv_dtype="fp8")))
+    assert large.high < 1 / PUBLISHED.floor
+
+
+def test_a_cluster_that_is_faster_than_the_floor_lowers_it() -> None:
+    step = DecodeStep(read=1e6, parts=8)
+    found = fit_cost_model([Sample(step=step, seconds=2e-3)], source="here")
+    assert found.floor == 2e-3
+    assert fit_cost_model([Sample(step=step, seconds=9e-3)], source="here").floor == PUBLISHED.floor

@@ -144,7 +144,7 @@ def test_a_conversion_that_nobody_knows_is_said() -> None:
     ],
 )
 def test_sizes_are_those_of_the_files(name: str, gigabytes: float) -> None:
-    assert estimate_shape_weights(shape(name)).resident.middle / 1e9 == pytest.approx(
+    assert estimate_shape_weights(shape(name)).stored.middle / 1e9 == pytest.approx(
         gigabytes, rel=0.01
     )
 

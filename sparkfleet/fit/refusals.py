@@ -1,0 +1,69 @@
+"""What vLLM refuses of a start whatever the memory is; pure.
+
+It divides the attention heads by ``--tp`` (config/model.py), copies KV heads where there are fewer
+than ranks (layers/linear.py), gives each stage of ``--pp`` a layer, and takes no sequence longer
+than the positions of config.json (`_get_and_verify_max_len`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sparkfleet.fit.architecture import Architecture
+from sparkfleet.fit.options import ALLOW_LONG, ServeOptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Why vLLM refuses, and what to set instead."""
+
+    why: str
+    fix: str
+
+
+def find_refusal(shape: Architecture, options: ServeOptions) -> Refusal | None:
+    """Return the first thing that vLLM refuses; what config.json does not say is no reason."""
+    checks = (_check_heads, _check_kv_heads, _check_layers, _check_positions)
+    found = (check(shape, options) for check in checks)
+    return next((refusal for refusal in found if refusal), None)
+
+
+def _check_heads(shape: Architecture, options: ServeOptions) -> Refusal | None:
+    heads = shape.heads
+    if not heads or heads % options.tp == 0:
+        return None
+    sizes = [str(size) for size in range(1, options.tp) if heads % size == 0]
+    return Refusal(
+        why=f"{options.tp} does not divide its {heads} attention heads",
+        fix=f"use --tp {', '.join(sizes)}",
+    )
+
+
+def _check_kv_heads(shape: Architecture, options: ServeOptions) -> Refusal | None:
+    kv_heads = shape.attention_heads[1]
+    if not kv_heads or shape.latent or not (kv_heads % options.tp and options.tp % kv_heads):
+        return None
+    return Refusal(
+        why=f"{options.tp} neither divides its {kv_heads} KV heads nor is a multiple of them",
+        fix=f"use a --tp that divides {kv_heads}, or a multiple of it",
+    )
+
+
+def _check_layers(shape: Architecture, options: ServeOptions) -> Refusal | None:
+    if not shape.layers or shape.layers >= options.pp:
+        return None
+    return Refusal(
+        why=f"its {shape.layers} layers are fewer than the {options.pp} stages of --pp",
+        fix=f"use --pp {shape.layers} or less",
+    )
+
+
+def _check_positions(shape: Architecture, options: ServeOptions) -> Refusal | None:
+    limit = (shape.context or 0) * shape.stretch
+    if not limit or options.stretched or (options.length or 0) <= limit:
+        return None
+    return Refusal(
+        why=f"max-model-len {options.length} is more than the {limit:.0f} positions of config.json",
+        fix=f"set max-model-len: {limit:.0f}, or what the model's card names for more: "
+        f"hf-overrides, or {ALLOW_LONG}: 1 in vllm_env",
+    )

@@ -14,14 +14,11 @@ TERMINAL = "/dev/tty"
 
 def prompt_sudo_password() -> str:
     """Return what is typed on the terminal, unseen; raises UsageError where there is none."""
-    try:
-        os.close(os.open(TERMINAL, os.O_RDWR | os.O_NOCTTY))
-    except OSError as error:
-        raise UsageError(
-            "--ask-become-pass requires a terminal",
-            hint="give it by ansible_become_password: {from_file: PATH} in the inventory, or "
-            "--set 'ansible_become_password={from_file: PATH}'",
-        ) from error
+    require_terminal(
+        "--ask-become-pass",
+        "give it by ansible_become_password: {from_file: PATH} in the inventory, or "
+        "--set 'ansible_become_password={from_file: PATH}'",
+    )
     try:
         password = getpass.getpass("password for sudo on the hosts: ")
     except EOFError:
@@ -29,6 +26,14 @@ def prompt_sudo_password() -> str:
     if not password:
         raise UsageError("no password was typed", hint="leave out --ask-become-pass")
     return password
+
+
+def require_terminal(who: str, hint: str) -> None:
+    """Raise UsageError, with `hint`, where `who` has no terminal to ask on."""
+    try:
+        os.close(os.open(TERMINAL, os.O_RDWR | os.O_NOCTTY))
+    except OSError as error:
+        raise UsageError(f"{who} requires a terminal", hint=hint) from error
 
 
 def confirm(question: str) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sparkfleet.commands import quote
+from sparkfleet.door import command_name
 from sparkfleet.errors import AuthenticationError, HostKeyError, UnreachableError
 from sparkfleet.remote.ssh_config import USER_KNOWN_HOSTS
 from sparkfleet.remote.ssh_options import SshOptions
@@ -91,7 +92,8 @@ def build_unknown_key_error(
     return HostKeyError(
         f"the host key of {target} is not in known_hosts{_format_known_hosts(target)}{passed_over}",
         host=target.host,
-        hint=f"{accept}connect once by hand and compare the fingerprint: {target.command('ssh')}",
+        hint=f"{accept}compare its fingerprint and add it: {command_name('hosts.trust')}, or "
+        f"connect once by hand: {target.command('ssh')}",
     )
 
 
@@ -145,7 +147,8 @@ def build_login_error(target: Target) -> UnreachableError:
         f"{target} accepted none of the keys that were offered",
         host=target.host,
         hint=("SSH password authentication is not supported; " if target.password else "")
-        + f"install a key: {target.command('ssh-copy-id')}; or set ansible_ssh_private_key_file",
+        + f"install a key: {command_name('hosts.authorize')}, or {target.command('ssh-copy-id')}; "
+        "or set ansible_ssh_private_key_file",
     )
 
 
@@ -154,8 +157,8 @@ def build_no_key_error(target: Target) -> UnreachableError:
     return AuthenticationError(
         f"no SSH key to log in to {target} with: neither in ~/.ssh nor in an agent",
         host=target.host,
-        hint="make a key, unless you have one: ssh-keygen -t ed25519\n"
-        f"copy it to the host, which asks once for its password: {target.command('ssh-copy-id')}",
+        hint=f"make one and copy it to the host: {command_name('hosts.authorize')}\n"
+        f"or by hand: ssh-keygen -t ed25519, then {target.command('ssh-copy-id')}",
     )
 
 

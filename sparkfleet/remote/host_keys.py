@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,24 +17,66 @@ from sparkfleet.errors import UnreachableError
 from sparkfleet.remote import errors
 from sparkfleet.remote.errors import Target
 from sparkfleet.remote.known_hosts import KeyVerdict, KnownKeys, read_known_keys
+from sparkfleet.remote.sockets import CONNECT_TIMEOUT
 from sparkfleet.remote.ssh_options import SshOptions
 
 if TYPE_CHECKING:
     import fabric
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfferedKey:
+    """The key that a machine shows; `kind` as in known_hosts."""
+
+    kind: str
+    key: bytes
+
+    @property
+    def fingerprint(self) -> str:
+        """The fingerprint as OpenSSH prints it: ``SHA256:`` and 43 characters."""
+        digest = base64.b64encode(hashlib.sha256(self.key).digest()).decode()
+        return f"SHA256:{digest.rstrip('=')}"
+
+
+def list_known_hosts_files(options: SshOptions) -> list[Path]:
+    """Return the files of known hosts, the one that is written to first."""
+    names = ("/dev/null" if name.lower() == "none" else name for name in options.known_hosts)
+    return [Path(name).expanduser() for name in names]
+
+
 def check_host_keys(connection: fabric.Connection, options: SshOptions) -> None:
     """Have `connection`, once it is opened, check the host key as `options` say."""
-    names = ("/dev/null" if name.lower() == "none" else name for name in options.known_hosts)
-    files = [Path(name).expanduser() for name in names]
-    standard = connection.port == paramiko.config.SSH_PORT
-    target = connection.host if standard else f"[{connection.host}]:{connection.port}"
-    name = options.key_alias or target
+    files = list_known_hosts_files(options)
+    name = Target(host=connection.host, options=replace(options, port=connection.port)).name
     known = read_known_keys(files, name)
     accepts = options.key_checking == "accept-new"
     policy = HostKeyPolicy(known, name, files[0] if accepts else None)
     connection.client.set_missing_host_key_policy(policy)
     connection.connect_kwargs["transport_factory"] = partial(_build_transport, known)
+
+
+def read_offered_key(sock: Any, known: KnownKeys) -> OfferedKey:
+    """Return the key that the machine behind `sock` shows, of a known type if it has one.
+
+    It does not log in. Raises SSHException, EOFError and OSError.
+    """
+    transport = _build_transport(known, sock)
+    try:
+        transport.banner_timeout = CONNECT_TIMEOUT
+        transport.start_client(timeout=CONNECT_TIMEOUT)
+        key = transport.get_remote_server_key()
+        return OfferedKey(kind=key.get_name(), key=key.asbytes())
+    finally:
+        transport.close()
+
+
+def add_known_key(file: Path, name: str, offered: OfferedKey) -> None:
+    """Add a line to the file of known hosts, which is made if it is missing; raises OSError."""
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    content = file.read_bytes() if file.exists() else b""
+    end = "" if content.endswith(b"\n") or not content else "\n"
+    with file.open("a") as lines:
+        lines.write(f"{end}{name} {offered.kind} {base64.b64encode(offered.key).decode()}\n")
 
 
 def _build_transport(known: KnownKeys, *args: Any, **kwargs: Any) -> paramiko.Transport:
@@ -84,8 +129,5 @@ class HostKeyPolicy(paramiko.MissingHostKeyPolicy):
             return
         if verdict is not KeyVerdict.UNKNOWN or self._file is None:
             raise HostKeyRefusedError(verdict, self._known.remarks)
-        self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        content = self._file.read_bytes() if self._file.exists() else b""
-        end = "" if content.endswith(b"\n") or not content else "\n"
-        with self._file.open("a") as file:
-            file.write(f"{end}{self._name} {key.get_name()} {key.get_base64()}\n")
+        offered = OfferedKey(kind=key.get_name(), key=key.asbytes())
+        add_known_key(self._file, self._name, offered)

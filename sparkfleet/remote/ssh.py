@@ -21,7 +21,13 @@ from sparkfleet.remote import errors, ping
 from sparkfleet.remote.channel import PIECE, Channel, ChannelTimeoutError, translate_eof
 from sparkfleet.remote.connection import Connection
 from sparkfleet.remote.errors import Target
-from sparkfleet.remote.host_keys import HostKeyRefusedError, check_host_keys
+from sparkfleet.remote.host_keys import (
+    HostKeyRefusedError,
+    OfferedKey,
+    check_host_keys,
+    read_offered_key,
+)
+from sparkfleet.remote.known_hosts import KnownKeys
 from sparkfleet.remote.sockets import CONNECT_TIMEOUT, dial_tcp
 from sparkfleet.remote.ssh_config import complete_ssh_options
 from sparkfleet.remote.ssh_options import SshOptions, parse_ssh_options
@@ -133,7 +139,54 @@ def connect_ssh(host: Host) -> SshConnection:
     return SshConnection(host, connection)
 
 
-def _close_hops(connection: fabric.Connection) -> None:
+def try_login(target: Target) -> None:
+    """Log in to a machine, a jump host or a host, and leave; raises UnreachableError."""
+    way = target.options.jumps or ()
+    config = fabric.Config(ssh_config=paramiko.SSHConfig())
+    connection: fabric.Connection | Literal[False] = False
+    try:
+        for at, hop in enumerate((*way, target.options)):
+            connection = _build_hop(hop, config, connection)
+            last = hop is target.options
+            hop_options = replace(hop, jumps=way[:at])
+            jump = target.jump or not last
+            _open_hop(connection, Target(host=target.host, options=hop_options, jump=jump))
+    finally:
+        _close_hops(connection)
+
+
+def fetch_host_key(target: Target, known: KnownKeys) -> OfferedKey:
+    """Return the key that the machine shows; logs in to the jump hosts on the way, not to it.
+
+    Raises UnreachableError, for a jump host too.
+    """
+    way = target.options.jumps or ()
+    config = fabric.Config(ssh_config=paramiko.SSHConfig())
+    connection: fabric.Connection | Literal[False] = False
+    try:
+        for at, hop in enumerate(way):
+            connection = _build_hop(hop, config, connection)
+            hop_options = replace(hop, jumps=way[:at])
+            _open_hop(connection, Target(host=target.host, options=hop_options, jump=True))
+        return read_offered_key(_dial(target.options, connection), known)
+    except UnreachableError:
+        raise
+    except Exception as error:  # as in _open_hop
+        raise _translate_error(target, error) from error
+    finally:
+        _close_hops(connection)
+
+
+def _dial(options: SshOptions, gateway: fabric.Connection | Literal[False]) -> Any:
+    port = options.port or paramiko.config.SSH_PORT
+    if gateway is False:
+        return dial_tcp(options.address, port)
+    return gateway.transport.open_channel(
+        "direct-tcpip", (options.address, port), ("127.0.0.1", 0), timeout=CONNECT_TIMEOUT
+    )
+
+
+def _close_hops(connection: fabric.Connection | Literal[False]) -> None:
     hop: Any = connection
     while isinstance(hop, fabric.Connection):
         hop.close()

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 from sparkfleet.cli.command import command
+from sparkfleet.cli.hosts.options import (
+    AuthorizeOptions,
+    HostOptions,
+    PrepareOptions,
+    TrustOptions,
+)
 from sparkfleet.cli.options import (
     BECOME,
     CHECK,
@@ -15,27 +21,9 @@ from sparkfleet.cli.options import (
     RECIPE,
     RUN,
     TAGS,
-    Options,
-    flag,
     join_limits,
-    repeated,
 )
 from sparkfleet.cli.views.screen import print_lines
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostOptions(Options):
-    """Options of the tasks that take --host as well as --limit."""
-
-    host: str | None = repeated("the same as --limit", join_limits, default=None)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrepareOptions(HostOptions):
-    """Options of `hosts.prepare`."""
-
-    yes: bool = flag("make the changes; without it they are only shown")
-
 
 HostOptionsT = TypeVar("HostOptionsT", bound=HostOptions)
 
@@ -44,6 +32,37 @@ def _merge_limits(options: HostOptionsT) -> HostOptionsT:
     """Return the options with the hosts of --host in their limit."""
     patterns = filter(None, (options.host, options.limit))
     return replace(options, limit=join_limits("limit", patterns))
+
+
+@command("hosts.trust", HOSTS, FORKS, OUTPUT)
+def trust(options: TrustOptions) -> int:
+    """Show the SSH host key of every host and gateway, and add it to known_hosts after a yes.
+
+    Compare each fingerprint with the one that the machine shows on its own console. Without a
+    terminal only keys with a --fingerprint are added. A key that has changed is never added: remove
+    the old one first, by name. Exits with 2 if a new key was not added.
+
+      {task:hosts.trust}
+      {task:hosts.trust} --host spark-02 --fingerprint SHA256:...
+    """
+    from sparkfleet.cli.hosts.trust import show_host_keys  # noqa: PLC0415 - Fabric: not for --list
+
+    return show_host_keys(_merge_limits(options))
+
+
+@command("hosts.authorize", HOSTS)
+def authorize(options: AuthorizeOptions) -> int:
+    """Copy your public SSH key to every host and gateway that does not take it yet.
+
+    It is OpenSSH's ssh-copy-id, which asks for the password of each machine on the terminal;
+    sparkfleet does not see it. Without a key in ~/.ssh, ssh-keygen makes one first.
+
+      {task:hosts.authorize}
+      {task:hosts.authorize} --host spark-02 --key ~/.ssh/id_ed25519.pub
+    """
+    from sparkfleet.cli.hosts.authorize import authorize_key  # noqa: PLC0415 - Fabric: not for --list
+
+    return authorize_key(_merge_limits(options))
 
 
 @command("hosts.facts", HOSTS, FORKS, OUTPUT)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sparkfleet.cli.cluster.options import LogsOptions
-from sparkfleet.cli.hosts.tasks import PrepareOptions
+from sparkfleet.cli.hosts.options import PrepareOptions
 from sparkfleet.cli.links.options import LinkBenchOptions
 from sparkfleet.cli.options import HOSTS, SIZE, Options, list_options, parse_options
 from sparkfleet.cli.tasks import namespace
@@ -39,11 +39,13 @@ OFFERED = {
     ),
     "doctor": "log output",
     "hosts.check": "cluster forks host* inventory* limit* output recipe set*",
+    "hosts.authorize": "cluster host* inventory* key limit* set*",
     "hosts.facts": "cluster forks host* inventory* limit* output set*",
     "hosts.prepare": (
         "ask-become-pass! check! cluster forks host* inventory* junit limit* output "
         "set* skip-tags* tags* verbose! yes!"
     ),
+    "hosts.trust": "cluster fingerprint* forks host* inventory* limit* output set*",
     "inventory.graph": "inventory* set*",
     "inventory.host": "NAME explain inventory* set*",
     "inventory.list": "inventory* set*",

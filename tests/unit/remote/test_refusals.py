@@ -44,7 +44,9 @@ def test_a_first_contact_is_written_into_the_file_that_is_read() -> None:
 
 def test_a_password_for_ssh_is_said_to_be_unused() -> None:
     without = errors.build_login_error(Target(host="a", options=USUAL))
-    assert str(without.hint).startswith("install a key: ssh-copy-id nvidia@10.0.0.1;")
+    assert str(without.hint).startswith(
+        "install a key: sparkfleet hosts.authorize, or ssh-copy-id nvidia@10.0.0.1;"
+    )
     given = errors.build_login_error(Target(host="a", options=USUAL, password=True))
     assert str(given.hint).startswith(
         "SSH password authentication is not supported; install a key: "
@@ -56,7 +58,8 @@ def test_without_any_key_the_hint_says_how_to_make_and_copy_one() -> None:
     error = ssh._translate_error(Target(host="b", options=OTHER), reason)
     assert "no SSH key to log in to nvidia@10.0.0.2:2222" in error.message
     make, copy = str(error.hint).splitlines()
-    assert make.endswith("ssh-keygen -t ed25519")
+    assert make.endswith("sparkfleet hosts.authorize")
+    assert "ssh-keygen -t ed25519" in copy
     assert "ssh-copy-id -o ProxyJump=me@10.0.0.9:22 -p 2222" in copy
 
 

@@ -57,11 +57,11 @@ def format_memory(count: float) -> str:
 
 
 def format_exact_size(count: float) -> str:
-    """Return `count` bytes as `parse_size` reads the same number: ``75MiB``, ``1GiB``, ``10``."""
+    """Return `count` bytes in the largest unit that loses nothing: ``75MiB``, ``10 bytes``."""
     for unit in ("ti", "gi", "mi", "ki"):
         if count and count % BINARY[unit] == 0:
             return f"{count // BINARY[unit]:.0f}{unit.title()}B"
-    return f"{count:.0f}"
+    return f"{count:.0f} bytes"
 
 
 def format_size(count: float) -> str:

@@ -28,7 +28,7 @@ OPTIONS = RunOptions()
 
 @dataclass
 class Told:
-    """What a run told."""
+    """Collects what a run reports."""
 
     events: list[Event] = field(default_factory=list)
 

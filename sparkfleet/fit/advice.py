@@ -78,7 +78,7 @@ def _recommend_larger_size(fits: dict[int, Fit]) -> Recommendation:
         reasons.append(f"TP={tp}: {fit.why}")
     unknown = any(fit.answer is FitAnswer.UNKNOWN for fit in fits.values())
     return Recommendation(
-        choice="cannot tell" if unknown else "it does not fit",
+        choice="unknown" if unknown else "it does not fit",
         reasons=(*reasons, f"no size larger than TP={tp} was evaluated"),
     )
 

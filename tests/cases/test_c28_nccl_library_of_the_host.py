@@ -68,7 +68,7 @@ def test_containers_have_it_mounted_and_preloaded_also_where_the_image_names_ano
     assert (found["LD_PRELOAD"], found["VLLM_NCCL_SO_PATH"]) == (seen, seen)
 
 
-def test_the_host_tells_the_digest_of_the_file(tmp_path: Path) -> None:
+def test_the_host_reports_the_digest_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "libnccl.so.2"
     path.write_bytes(b"a build")
     assert _told(path) == {"digest": hashlib.sha256(b"a build").hexdigest(), "why": ""}

@@ -126,7 +126,7 @@ def _program(path: Path, text: str) -> None:
 
 
 def _ran(kind: str, root: Path, values: list[str], rank: int) -> tuple[list[str], str]:
-    """Return the words that vLLM got, after those of ours, and a variable of its environment."""
+    """Return the words that vLLM got after sparkfleet's own, and a variable of its environment."""
     stub = STUB.format(argv=root / "argv", odd=root / "odd")
     folder = root / ".sparkfleet" / "default"
     for path in (root / "venv" / "bin" / "vllm", root / "bin" / "vllm"):
@@ -162,7 +162,7 @@ def test_what_comes_back_after_a_failure_is_what_was_there(tmp_path: Path) -> No
     assert json.loads(done.stdout)["files"] == files
 
 
-def test_the_recorded_value_with_backslashes_is_none_of_ours(tmp_path: Path) -> None:
+def test_the_recorded_value_with_backslashes_comes_from_another_tool(tmp_path: Path) -> None:
     assert "\\" in output("vllm-log.bad-speculative-config-backslashes.txt")
     words, _ = _ran("docker", tmp_path, ["x"], 0)
     text = words[words.index("--speculative-config") + 1]

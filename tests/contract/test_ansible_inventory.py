@@ -1,4 +1,4 @@
-"""What we read from an inventory equals what the pinned ansible-inventory reads."""
+"""An inventory is read as the pinned ansible-inventory reads it."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ Call = Callable[..., "Done"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """What a call ended with."""
+    """The end of a call."""
 
     returncode: int
     stdout: str
@@ -64,7 +64,7 @@ def call(
     return type_it
 
 
-def test_a_folder_is_enough_to_tell_everything(call: Call) -> None:
+def test_a_folder_is_enough_for_a_whole_estimate(call: Call) -> None:
     done = call("r.yml", folder="model")
     assert done.returncode == 0
     assert "4,929,497 to 5,175,588" in done.stdout  # 37.6 to 39.5 sequences of 131,072
@@ -81,7 +81,7 @@ def test_without_a_place_to_look_the_recipe_gives_bounds(call: Call) -> None:
     assert "unknown KV cache" in done.stdout
 
 
-def test_the_room_beside_known_weights_is_shown_without_a_config(call: Call) -> None:
+def test_the_memory_next_to_known_weights_is_shown_without_a_config(call: Call) -> None:
     assert "the weights fit, and " in call("gpt-oss-120b").stdout
 
 
@@ -126,7 +126,7 @@ def test_an_inventory_that_is_named_gives_the_nodes_and_their_reserve(
 
 
 @pytest.mark.skipif(shutil.which("nvidia-smi") is not None, reason="a GPU here has its own memory")
-def test_hosts_tell_what_is_staged_and_what_memory_they_have(call: Call, tmp_path: Path) -> None:
+def test_hosts_report_what_is_staged_and_their_memory(call: Call, tmp_path: Path) -> None:
     staged = tmp_path / "weights/hub/models--nobody--model"
     (staged / "refs").mkdir(parents=True)
     (staged / "refs/main").write_text("abc")
@@ -197,7 +197,7 @@ def test_a_cache_of_the_hub_is_refused_with_the_snapshot_to_name(
         ({"set": ["vllm_args={gpu-memory-utilization: 3}"]}, "(got 3)"),
     ],
 )
-def test_wrong_input_is_told_and_ends_with_5(
+def test_wrong_input_is_explained_and_ends_with_5(
     call: Call, options: dict[str, Any], told: str
 ) -> None:
     with pytest.raises(InputError) as raised:

@@ -100,7 +100,7 @@ def test_layer_types_are_read_in_the_words_of_every_family(
         {},
     ],
 )
-def test_layers_that_the_config_does_not_tell_are_unknown(fields: dict[str, Any]) -> None:
+def test_layers_that_the_config_does_not_name_are_unknown(fields: dict[str, Any]) -> None:
     assert read(num_hidden_layers=2, **fields).layer_types is None
 
 
@@ -127,7 +127,7 @@ def test_a_model_without_experts_has_none() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "null", '"a"'])
-def test_a_text_that_is_no_config_is_refused(text: str) -> None:
+def test_text_that_is_not_a_config_is_refused(text: str) -> None:
     with pytest.raises(InputError, match=r"config\.json is"):
         parse_model_config(text)
 
@@ -150,5 +150,5 @@ def test_an_absurd_number_is_refused(value: object) -> None:
         ({"AutoModel": 5}, 0),
     ],
 )
-def test_code_of_other_repositories_is_told(auto_map: object, code: int) -> None:
+def test_code_of_other_repositories_is_named(auto_map: object, code: int) -> None:
     assert read(auto_map=auto_map).code == ("org/impl",) * code

@@ -89,7 +89,7 @@ def test_pipeline_stages_share_the_weights_too() -> None:
     )
 
 
-def test_an_unknown_layer_type_cannot_be_told_but_weights_can_refuse() -> None:
+def test_an_unknown_layer_type_has_no_estimate_but_weights_can_refuse() -> None:
     strange = replace(shape("llama-3.3-70b-instruct"), layer_types=("retention",) * 80)
     weights = estimate_shape_weights(shape("llama-3.3-70b-instruct"))
     assert judged(ModelProfile(shape=strange, weights=weights)).answer is FitAnswer.NOT
@@ -100,7 +100,7 @@ def test_an_unknown_layer_type_cannot_be_told_but_weights_can_refuse() -> None:
     assert fit.sequences is None
 
 
-def test_nothing_known_cannot_be_told() -> None:
+def test_nothing_known_has_no_estimate() -> None:
     fit = judged(ModelProfile())
     assert fit.answer is FitAnswer.UNKNOWN
     assert fit.cache is None
@@ -128,7 +128,7 @@ def test_a_given_cache_has_to_hold_one_sequence() -> None:
     assert judged(small, kv_bytes=6 * GIB, length=65536).answer is FitAnswer.FITS
 
 
-def test_a_given_cache_needs_room_beside_the_weights() -> None:
+def test_a_given_cache_needs_memory_next_to_the_weights() -> None:
     fit = judged(
         model("gpt-oss-120b"), NodeMemory(host="spark", available=64 * GIB), kv_bytes=6 * GIB
     )
@@ -270,7 +270,7 @@ def test_advice_begins_at_the_smallest_size_of_the_recipe() -> None:
     assert list_tp_sizes(None, 2) == (1, 2)
 
 
-def test_advice_says_when_it_cannot_tell() -> None:
+def test_advice_says_when_the_result_is_unknown() -> None:
     assert recommend_topology(ModelProfile(), ServeOptions(), (IDLE,)).choice == "unknown"
 
 

@@ -1,4 +1,4 @@
-"""Whatever stands in a config.json: an answer, or an InputError; never anything else."""
+"""Any config.json leads to an answer or an InputError, and to nothing else."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def test_without_tensors_the_shape_is_counted(tmp_path: Path) -> None:
     assert found.weights.source == "the shape in config.json"
 
 
-def test_quantization_beside_the_config_counts(tmp_path: Path) -> None:
+def test_quantization_in_a_file_of_its_own_counts(tmp_path: Path) -> None:
     told = {"quantization": {"quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8"}}
     files = {**model(), "hf_quant_config.json": json.dumps(told).encode()}
     found = build_model_profile(
@@ -99,7 +99,7 @@ def test_quantization_beside_the_config_counts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", [b"{", b"[]", b'{"quantization": 3}'])
-def test_a_broken_quantization_file_is_no_quantization(tmp_path: Path, text: bytes) -> None:
+def test_a_broken_quantization_file_is_ignored(tmp_path: Path, text: bytes) -> None:
     files = {**model(), "hf_quant_config.json": text}
     found = build_model_profile(
         shapes.read_folder_shape(write(tmp_path / "m", files)), ServeOptions()
@@ -136,7 +136,7 @@ def test_a_draft_from_elsewhere_is_taken(tmp_path: Path) -> None:
     assert build_model_profile(answer, drafting, answer).draft is not None
 
 
-def test_a_folder_without_a_config_cannot_be_told(tmp_path: Path) -> None:
+def test_a_folder_without_a_config_has_no_estimate(tmp_path: Path) -> None:
     found = build_model_profile(
         shapes.read_folder_shape(write(tmp_path / "m", {"params.json": b"{}"})), ServeOptions()
     )
@@ -161,7 +161,7 @@ def test_a_broken_shard_has_no_tensors(tmp_path: Path, body: bytes) -> None:
     assert shapes.read_folder_shape(write(tmp_path / "m", files))["tensors"] == []
 
 
-def test_a_host_tells_of_a_bundle_and_of_a_snapshot(tmp_path: Path) -> None:
+def test_a_host_reports_a_bundle_and_a_snapshot(tmp_path: Path) -> None:
     link = LocalConnection(Host(name="spark-01"))
     write(tmp_path / "root/bundle", model())
     home = tmp_path / "root/hub/models--nvidia--Some-NVFP4"
@@ -190,7 +190,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServe
         yield running
 
 
-def test_the_hub_tells_what_a_folder_does(server: HubServer, tmp_path: Path) -> None:
+def test_the_hub_gives_the_same_answer_as_a_folder(server: HubServer, tmp_path: Path) -> None:
     assert shapes.fetch_hub_shape(NAME, "main") == shapes.read_folder_shape(
         write(tmp_path / "m", model())
     )

@@ -100,7 +100,7 @@ def test_layers_of_one_part_count_once() -> None:
     assert count_layer_parts(shape("gemma-4-31b-it")) == 120
 
 
-def test_without_a_shape_only_the_ceiling_is_told() -> None:
+def test_without_a_shape_only_the_ceiling_is_known() -> None:
     found = predict_decode_rate(
         ModelProfile(weights=estimate_figure_weights(10**10, 10**10, 10**9)), ServeOptions()
     )

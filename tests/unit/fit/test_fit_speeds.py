@@ -1,4 +1,4 @@
-"""What `serve.bench` measured is kept, and moves the terms of a cluster as far as it can tell."""
+"""Measurements of `serve.bench` are kept, and move the terms of a cluster where they can."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_the_newest_are_kept_where_there_are_too_many() -> None:
         speeds.format_measurements((), [measured(seconds=-1)]),
     ],
 )
-def test_a_file_that_is_no_record_of_speeds_is_nothing(text: str) -> None:
+def test_a_file_of_another_form_has_no_speeds(text: str) -> None:
     assert speeds.parse_measurements(text) == ()
 
 

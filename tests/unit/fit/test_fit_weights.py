@@ -128,7 +128,7 @@ def test_nothing_halves_a_weight_of_8_bits(dtype: str) -> None:
     )
 
 
-def test_a_conversion_that_nobody_knows_is_said() -> None:
+def test_an_unknown_conversion_is_named() -> None:
     with pytest.raises(UnknownFigureError, match="bitsandbytes"):
         sum_tensor_weights((row("layers.#.mlp.up_proj.weight"),), made(), "bitsandbytes")
     with pytest.raises(UnknownFigureError, match="bitsandbytes"):
@@ -184,7 +184,7 @@ def test_schemes_have_their_bytes_with_scales(quantization: dict[str, Any], size
     assert packed.always.low - 32000 * 1024 * 2 == pytest.approx(linear / 2 * size)
 
 
-def test_a_scheme_that_nobody_knows_is_said() -> None:
+def test_an_unknown_scheme_is_named() -> None:
     with pytest.raises(UnknownFigureError, match="hqq"):
         estimate_shape_weights(replace(made(), quantization={"quant_method": "hqq"}))
 

@@ -63,7 +63,7 @@ def test_a_value_is_converted(convert: Convert, value: object) -> None:
         (lambda: convert_number("nan"), "expected a number (got 'nan')"),
         (lambda: convert_number(None), "expected a number (got None)"),
         (lambda: convert_number("1", strict=True), "expected a number (got '1')"),
-        (lambda: convert_size(0, minimum=1), "expected a size >= 1 (got 0)"),
+        (lambda: convert_size(0, minimum=1), "expected a size >= 1 bytes (got 0)"),
         (lambda: convert_duration("1s", minimum=10), "expected a duration >= 10s (got '1s')"),
         (lambda: convert_flag("perhaps"), "expected true or false (got 'perhaps')"),
         (lambda: convert_flag("yes", strict=True), "expected true or false (got 'yes')"),

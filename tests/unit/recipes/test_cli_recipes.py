@@ -123,7 +123,7 @@ def test_no_meaning_is_left_over() -> None:
     assert set(OPTIONS) | set(ENVIRONMENT) <= used
 
 
-def test_the_strongest_value_is_told_with_those_that_it_wins_over(
+def test_the_strongest_value_is_shown_with_those_that_it_overrides(
     call: Call, tmp_path: Path
 ) -> None:
     (tmp_path / "inventory.yml").write_text(INVENTORY)

@@ -28,13 +28,13 @@ def test_every_shipped_recipe_is_read(name: str) -> None:
     assert recipe.vars["vllm_model"].data
 
 
-def test_a_misspelt_recipe_is_told_with_the_nearest() -> None:
+def test_a_misspelt_recipe_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(RecipeError, match="recipe 'lab-tony' not found") as caught:
         load_recipe("lab-tony")
     assert caught.value.hint == "did you mean 'lab-tiny'?"
 
 
-def test_every_unknown_key_is_told_at_once(tmp_path: Path) -> None:
+def test_every_unknown_key_is_reported_at_once(tmp_path: Path) -> None:
     with pytest.raises(RecipeError) as caught:
         _recipe(tmp_path, "vllm_model: x\nvllm_prot: 1\nmodel: y\n")
     told = [(problem.message, problem.hint) for problem in caught.value.problems]
@@ -46,7 +46,7 @@ def test_every_unknown_key_is_told_at_once(tmp_path: Path) -> None:
     "text",
     ["", "[]", "x", "smoke: 12*17", "smoke: [{ask: a}]", "tp_max: two", "tp_max: true", "a: [}"],
 )
-def test_what_is_no_recipe_is_refused(tmp_path: Path, text: str) -> None:
+def test_a_file_that_is_not_a_recipe_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(RecipeError):
         _recipe(tmp_path, text)
 
@@ -93,14 +93,14 @@ def test_what_a_playbook_sets_is_laid_over_both(tmp_path: Path) -> None:
     assert settings.integer("vllm_port") == 8000
 
 
-def test_a_value_that_cannot_be_is_told_with_its_place(tmp_path: Path) -> None:
+def test_an_impossible_value_is_reported_with_its_place(tmp_path: Path) -> None:
     settings = _settings(tmp_path, "vllm_model: a\n", vllm_ready_timeout="soon")
     with pytest.raises(InventoryError, match="expected a duration such as 90s") as caught:
         settings.seconds("vllm_ready_timeout")
     assert "inventory.yml:3:1" in str(caught.value)
 
 
-def test_a_needed_value_that_is_missing_is_told_with_what_to_write(tmp_path: Path) -> None:
+def test_a_missing_value_is_reported_with_what_to_write(tmp_path: Path) -> None:
     with pytest.raises(InventoryError, match="engine_venv is not set") as caught:
         _settings(tmp_path, "vllm_model: a\n").needed("engine_venv")
     assert caught.value.hint == "set it in the recipe or in the inventory: engine_venv: ..."

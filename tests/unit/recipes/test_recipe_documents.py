@@ -195,7 +195,7 @@ def test_the_mounted_patch_is_the_one_that_the_document_mounts() -> None:
 
 
 def test_the_expected_log_lines_are_those_of_the_document() -> None:
-    """Figures that another Spark need not have are told, not expected."""
+    """Figures that another Spark need not have are shown, not expected."""
     text = (SEEDS / POST).read_text()
     recipe = load_recipe("gemma4-26b-a4b-nvfp4-community")
     assert len(recipe.log.expect) == 2
@@ -203,7 +203,7 @@ def test_the_expected_log_lines_are_those_of_the_document() -> None:
     assert "GPU KV cache size: 714,768 tokens" in " ".join(recipe.advice)
 
 
-def test_the_dflash_image_is_told_what_the_document_tells_it() -> None:
+def test_the_dflash_image_gets_the_variables_of_the_document() -> None:
     printed = command(GUIDE, "13.3")
     recipe = load_recipe("dflash-qwen3.5-27b")
     ours = _texts(_var(recipe, "vllm_env"))

@@ -114,14 +114,14 @@ def test_a_recipe_that_extends_itself_is_refused_where_the_circle_closes(tmp_pat
         ("[a, b]", "extends: expected the name of one recipe (got ['a', 'b'])"),
     ],
 )
-def test_what_cannot_be_extended_is_told(tmp_path: Path, named: str, told: str) -> None:
+def test_a_base_that_cannot_be_extended_is_reported(tmp_path: Path, named: str, told: str) -> None:
     _write(tmp_path, r=f"extends: {named}\n")
     with pytest.raises(RecipeError) as caught:
         load_recipe(str(tmp_path / "r.yml"))
     assert told in str(caught.value)
 
 
-def test_a_mistake_in_the_base_is_told_with_the_bases_place(tmp_path: Path) -> None:
+def test_a_mistake_in_the_base_is_reported_with_its_place_there(tmp_path: Path) -> None:
     _write(tmp_path, base="vllm_prot: 1\n", r="extends: base.yml\nvllm_modl: x\n")
     with pytest.raises(RecipeError) as caught:
         load_recipe(str(tmp_path / "r.yml"))

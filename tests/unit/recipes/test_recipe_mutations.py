@@ -1,4 +1,4 @@
-"""Whatever stands in a recipe, it is judged or refused, with places; never a traceback."""
+"""Any recipe is judged or refused with places, and never leads to a traceback."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def test_a_key_comes_from_the_environment_and_keeps_its_place(
     assert str(settings.origin("vllm_env", "VLLM_API_KEY")).endswith("r.yml:5:3")
 
 
-def test_a_key_that_nobody_exported_is_an_error_at_its_line(
+def test_a_key_that_is_not_exported_is_an_error_at_its_line(
     recipe: Recipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("VLLM_API_KEY", raising=False)
@@ -56,7 +56,7 @@ def test_what_only_looks_at_a_cluster_needs_no_key(
     assert settings.mapping("vllm_env")["VLLM_API_KEY"] == "{{ lookup('env', 'VLLM_API_KEY') }}"
 
 
-def test_a_template_that_cannot_be_rendered_is_told_with_its_place(tmp_path: Path) -> None:
+def test_a_template_that_cannot_be_rendered_is_reported_with_its_place(tmp_path: Path) -> None:
     (tmp_path / "r.yml").write_text('vllm_model: "{{ nowhere }}"\n')
     with pytest.raises(RecipeError, match="nowhere") as caught:
         overlay_recipe(HOST, load_recipe(str(tmp_path / "r.yml")))

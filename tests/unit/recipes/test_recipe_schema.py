@@ -1,4 +1,4 @@
-"""What a recipe tells about itself: typed values, and every mistake at once with its place."""
+"""Metadata of recipes: typed values, and every mistake at once with its place."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _problems(folder: Path, text: str) -> list[str]:
     return [str(problem) for problem in caught.value.problems]
 
 
-def test_everything_that_a_recipe_tells_is_a_value(tmp_path: Path) -> None:
+def test_everything_in_a_recipe_is_a_value(tmp_path: Path) -> None:
     recipe = _recipe(tmp_path, WHOLE)
     assert (recipe.licence, recipe.gated, recipe.tp_min, recipe.tp_max) == (
         "Apache-2.0",
@@ -91,7 +91,7 @@ def test_every_value_knows_its_place(tmp_path: Path) -> None:
     assert str(recipe.places["speeds.1"]).endswith("r.yml:21:5")
 
 
-def test_every_mistake_is_told_at_once_with_its_place(tmp_path: Path) -> None:
+def test_every_mistake_is_reported_at_once_with_its_place(tmp_path: Path) -> None:
     told = _problems(
         tmp_path,
         "vllm_port: eight\n"

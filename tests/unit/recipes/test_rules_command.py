@@ -74,7 +74,7 @@ def test_a_group_is_judged_by_its_size(validate: Validate) -> None:
     assert validate("gemma4-26b-a4b-nvfp4", "--tp", "2").returncode == 5
 
 
-def test_the_same_is_told_as_json(validate: Validate, tmp_path: Path) -> None:
+def test_the_same_is_reported_as_json(validate: Validate, tmp_path: Path) -> None:
     (tmp_path / "my.yml").write_text("vllm_model: a\nvllm_args: {dtype: 'x \\'}\n")
     done = validate("my.yml,nobodys", "--output", "json")
     assert done.returncode == 5

@@ -40,11 +40,11 @@ def _recipe(image: str | None = None, **more: Any) -> dict[str, Any]:
         ("", ""),
     ],
 )
-def test_the_vllm_of_an_image_is_told_where_a_document_tells_it(name: str, version: str) -> None:
+def test_the_vllm_of_an_image_is_known_where_a_document_names_it(name: str, version: str) -> None:
     assert parse_image_reference(name).vllm == version
 
 
-def test_the_parts_of_a_name_are_told_apart() -> None:
+def test_the_parts_of_a_name_are_distinguished() -> None:
     image = parse_image_reference(f"localhost:5000/a/vllm:1.0{DIGEST}")
     assert (image.repository, image.tag) == ("localhost:5000/a/vllm", "1.0")
     assert f"@{image.digest}" == DIGEST
@@ -107,7 +107,7 @@ def test_gemma4_and_gemma4_cu130_are_two_images(
         ("vllm-node-tf5", None),
     ],
 )
-def test_an_image_without_sm121_is_told_by_its_name(
+def test_an_image_without_sm121_is_recognized_by_its_name(
     recipes: Recipes, image: str, expected: str | None
 ) -> None:
     assert recipes.found(_recipe(image)).get("stable_image") == expected
@@ -178,7 +178,7 @@ def test_what_the_recipe_requires_must_be_there(
     assert found.get("requires") == expected
 
 
-def test_a_package_that_is_too_old_is_told_at_its_own_line(recipes: Recipes) -> None:
+def test_a_package_that_is_too_old_is_reported_at_its_own_line(recipes: Recipes) -> None:
     text = "vllm_model: a\nrequires:\n  transformers: '>=5'\n  vllm: '>=0.21'\n"
     (one,) = recipes.judged(text, known=ObservedFacts(vllm="0.19.0"))
     assert str(one.finding.where).endswith("made.yml:4:3")
@@ -224,7 +224,7 @@ def test_the_architecture_of_the_checkpoint_counts_too(recipes: Recipes) -> None
         ("0.24.0", "nvidia/Gemma-4-26B-A4B-NVFP4", False),
     ],
 )
-def test_the_vllm_that_cannot_tie_weights_is_told(
+def test_the_vllm_that_cannot_tie_weights_is_reported(
     recipes: Recipes, version: str, model: str, *, fires: bool
 ) -> None:
     found = recipes.found({"vllm_model": model}, known=ObservedFacts(vllm=version))

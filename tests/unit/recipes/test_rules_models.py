@@ -60,7 +60,7 @@ def test_modelopt_checkpoints_want_the_flag(
     assert recipes.found(recipe).get("modelopt") == expected
 
 
-def test_a_checkpoint_that_tells_its_method_needs_no_flag(recipes: Recipes) -> None:
+def test_a_checkpoint_that_names_its_method_needs_no_flag(recipes: Recipes) -> None:
     known = ObservedFacts(format="modelopt")
     assert recipes.found(_recipe("me/tuned"), known=known) == {}
     wrong = _recipe("me/tuned", {"quantization": "fp8"})
@@ -268,7 +268,7 @@ def test_the_communitys_build_chooses_the_experts_backend_of_gemma_4(recipes: Re
 
 
 @pytest.mark.parametrize(("value", "fires"), [(1, True), ("true", True), (0, False), (None, False)])
-def test_the_native_fp4_kernel_is_told_from_its_variable(
+def test_the_native_fp4_kernel_is_recognized_by_its_variable(
     recipes: Recipes, value: Any, *, fires: bool
 ) -> None:
     env = {"VLLM_USE_FLASHINFER_MOE_FP4": value}
@@ -292,7 +292,7 @@ def test_the_attention_backend_of_gemma_4_is_not_to_be_chosen(
     assert ("attention" in recipes.found(recipe)) is fires
 
 
-def test_gemma_4_is_told_by_its_architecture_too(recipes: Recipes) -> None:
+def test_gemma_4_is_recognized_by_its_architecture_too(recipes: Recipes) -> None:
     checkpoint = {"architecture": "Gemma4ForConditionalGeneration"}
     env = {"VLLM_ATTENTION_BACKEND": "FLASHINFER"}
     found = recipes.found(_recipe("coder", checkpoint=checkpoint, vllm_env=env))

@@ -28,7 +28,7 @@ def _args(**args: Any) -> dict[str, Any]:
     ("option", "version", "expected"),
     [
         ("quantizaton", "0.21.0", "error"),
-        ("swap-space", "0.21.0", "error"),  # gone since 0.18
+        ("swap-space", "0.21.0", "error"),  # removed in 0.18
         ("headless-mode", "", "warning"),  # no release has it, and a nightly is not known
         ("speculative-disable-by-batch-size", "0.19.0", "error"),
         ("swap-space", "0.17.1", None),
@@ -41,7 +41,7 @@ def _args(**args: Any) -> dict[str, Any]:
         ("quantizaton", "0.99.0", "warning"),  # newer than what is known
     ],
 )
-def test_an_option_that_vllm_does_not_have_is_told(
+def test_an_option_that_vllm_does_not_have_is_reported(
     recipes: Recipes, option: str, version: str, expected: str | None
 ) -> None:
     found = recipes.found(_args(**{option: 1}), known=ObservedFacts(vllm=version))
@@ -68,7 +68,7 @@ def test_the_engines_own_list_counts_more_than_any_table(recipes: Recipes) -> No
     assert recipes.found(recipe, known=OWN) == {"option": "error"}
 
 
-def test_an_unknown_option_is_told_with_what_was_meant_and_with_its_history(
+def test_an_unknown_option_is_reported_with_the_likely_name_and_its_history(
     recipes: Recipes,
 ) -> None:
     recipe = _args(quantizaton="fp8", swap_space=4)
@@ -78,7 +78,7 @@ def test_an_unknown_option_is_told_with_what_was_meant_and_with_its_history(
     assert gone.finding.seen == "in vLLM 0.10.2 or before to 0.17.1"
 
 
-def test_what_took_the_place_of_a_dropped_name_is_told(recipes: Recipes) -> None:
+def test_the_replacement_of_a_dropped_name_is_shown(recipes: Recipes) -> None:
     recipe = {"vllm_model": "a", "vllm_args": {"cuda-graph-sizes": [1, 2]}}
     recipe["vllm_env"] = {"VLLM_NVFP4_GEMM_BACKEND": "marlin"}
     option, variable = recipes.judged(recipe, known=ObservedFacts(vllm="0.25.1"))
@@ -97,7 +97,7 @@ def test_what_took_the_place_of_a_dropped_name_is_told(recipes: Recipes) -> None
         ("MAX_MODEL_LEN", "0.24.0", None),
     ],
 )
-def test_a_variable_that_vllm_does_not_read_is_told(
+def test_a_variable_that_vllm_does_not_read_is_reported(
     recipes: Recipes, name: str, version: str, expected: str | None
 ) -> None:
     recipe = {"vllm_model": "a", "vllm_env": {name: "1"}}
@@ -118,22 +118,24 @@ OURS = [
 
 
 @pytest.mark.parametrize("option", OURS)
-def test_an_option_of_ours_is_told_however_it_is_spelt(recipes: Recipes, option: str) -> None:
+def test_an_option_that_sparkfleet_sets_is_reported_however_it_is_spelt(
+    recipes: Recipes, option: str
+) -> None:
     assert recipes.found({"vllm_model": "a", "vllm_args": {option: 2}})["owned"] == "error"
 
 
-def test_an_option_of_ours_among_raw_words_is_told(recipes: Recipes) -> None:
+def test_an_option_that_sparkfleet_sets_is_reported_among_raw_words(recipes: Recipes) -> None:
     recipe = {"vllm_model": "a", "vllm_raw_args": ["--max-num-seqs", "4", "--tp=2"]}
     (one,) = recipes.judged(recipe)
     assert (one.rule.id, one.finding.seen) == ("owned", "--tp")
 
 
-def test_options_that_are_like_ours_are_not_ours(recipes: Recipes) -> None:
+def test_similar_options_are_left_to_the_recipe(recipes: Recipes) -> None:
     recipe = _args(tensor_parallelism=2, max_num_seqs=4, data_parallel_size=1)
     assert "owned" not in recipes.found(recipe)
 
 
-def test_an_option_in_two_spellings_is_told_where_it_comes_again(recipes: Recipes) -> None:
+def test_an_option_in_two_spellings_is_reported_at_the_second(recipes: Recipes) -> None:
     text = "vllm_model: a\nvllm_args:\n  max-model-len: 1\n  max_model_len: 2\n"
     (one,) = recipes.judged(text)
     assert one.rule.id == "twice"
@@ -152,7 +154,9 @@ def test_an_option_in_two_spellings_is_told_where_it_comes_again(recipes: Recipe
         ("a-b --", False),
     ],
 )
-def test_a_command_line_in_a_value_is_told(recipes: Recipes, value: str, *, fires: bool) -> None:
+def test_a_command_line_in_a_value_is_reported(
+    recipes: Recipes, value: str, *, fires: bool
+) -> None:
     assert ("continuation" in recipes.found(_args(dtype=value))) is fires
 
 
@@ -176,20 +180,20 @@ def test_a_command_line_in_a_value_is_told(recipes: Recipes, value: str, *, fire
         ({"engine_args": ["-e", "LEVEL=information"]}, False),
     ],
 )
-def test_a_secret_in_a_recipe_is_told(
+def test_a_secret_in_a_recipe_is_reported(
     recipes: Recipes, recipe: dict[str, Any], *, fires: bool
 ) -> None:
     assert ("secret" in recipes.found({"vllm_model": "a", **recipe})) is fires
 
 
-def test_nothing_that_is_told_of_a_secret_holds_it(recipes: Recipes) -> None:
+def test_no_message_about_a_secret_contains_it(recipes: Recipes) -> None:
     recipe = {"vllm_model": "a", "vllm_args": {"hf-token": TOKEN}, "vllm_env": {"HF_TOKEN": TOKEN}}
     judged = recipes.judged(recipe)
     assert {one.rule.id for one in judged} >= {"secret"}
     assert TOKEN not in "".join(f"{one.problem} {one.verdict('h')}" for one in judged)
 
 
-def test_what_is_accepted_by_name_is_told_and_does_not_refuse(recipes: Recipes) -> None:
+def test_an_accepted_rule_is_reported_and_does_not_refuse(recipes: Recipes) -> None:
     wrong = {"vllm_model": "a", "vllm_args": {"gpu-memory-utilization": 0.95}}
     assert recipes.found(wrong) == {"utilization": "error"}
     assert recipes.found({**wrong, "vllm_accept": ["utilization"]}) == {"utilization": "info"}
@@ -234,7 +238,7 @@ def test_a_value_of_the_inventory_is_judged_as_the_recipes_own(recipes: Recipes)
         ("load-format", "gguf", "0.29.0", "warning"),
     ],
 )
-def test_a_value_that_vllm_does_not_have_is_told(
+def test_a_value_that_vllm_does_not_have_is_reported(
     recipes: Recipes, option: str, value: str, version: str, expected: str | None
 ) -> None:
     found = recipes.found(_args(**{option: value}), known=ObservedFacts(vllm=version))

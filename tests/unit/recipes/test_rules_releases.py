@@ -1,4 +1,4 @@
-"""The tables of vLLM's releases, and the program that finds what stands in them."""
+"""The tables of vLLM's releases, and the program that makes them."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_a_version_is_covered_up_to_the_last_release(version: str, *, known: boo
     assert load_release_table("options").covers(version) is known
 
 
-def test_what_two_releases_disagree_on_is_not_told_for_a_version_between_them() -> None:
+def test_options_that_differ_between_two_releases_are_unknown_in_between() -> None:
     options = load_release_table("options")
     assert options.has("swap-space", "0.17.1") is True
     assert options.has("swap-space", "0.18.1") is False
@@ -159,14 +159,14 @@ def test_every_row_of_a_table_lies_in_its_releases(name: str) -> None:
         assert all(0 <= first <= end <= last for first, end in spans)
 
 
-def test_the_oldest_release_of_a_table_is_no_beginning() -> None:
+def test_options_of_the_oldest_release_may_be_older() -> None:
     architectures = load_release_table("architectures")
     assert architectures.first("LlamaForCausalLM") is None
     assert str(architectures.first("Gemma4ForConditionalGeneration")) == "0.19.0"
 
 
 @pytest.mark.parametrize(("kind", "replaced"), [("options", OPTIONS), ("variables", VARIABLES)])
-def test_what_was_replaced_is_gone_and_what_replaced_it_is_there(
+def test_a_replaced_option_is_absent_and_its_replacement_present(
     kind: str, replaced: Mapping[str, str]
 ) -> None:
     options = load_release_table("options")
@@ -179,5 +179,5 @@ def test_what_was_replaced_is_gone_and_what_replaced_it_is_there(
         assert all(options.has(option, newest) for option in told)
 
 
-def test_a_local_part_is_no_part_of_a_version() -> None:
+def test_the_local_part_of_a_version_is_ignored() -> None:
     assert str(parse_version("0.19.1rc1.dev31+ga88ce94bb")) == "0.19.1rc1.dev31"

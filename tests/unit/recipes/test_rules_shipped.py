@@ -1,4 +1,4 @@
-"""The rules and what we ship: silent on every recipe, and told in the documentation."""
+"""The rules accept every shipped recipe, and the documentation has each rule."""
 
 from __future__ import annotations
 

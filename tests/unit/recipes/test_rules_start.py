@@ -1,4 +1,4 @@
-"""The rules before a start, with what the hosts tell about their vLLM."""
+"""The rules before a start, with what the hosts report about their vLLM."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_start_is_refused_with_everything_that_is_wrong_at_once(start: Any) ->
     assert "did you mean 'quantization'?" in str(caught.value)
 
 
-def test_what_holds_for_all_hosts_is_told_once_and_what_one_adds_on_that_one(start: Any) -> None:
+def test_a_verdict_for_all_hosts_is_shown_once_and_others_on_their_host(start: Any) -> None:
     draft = '{"method": "mtp", "num_speculative_tokens": 5}'
     text = f"vllm_model: a\nvllm_args: {{speculative-config: {draft}}}\n"
     verdicts = recipe_rules.judge_recipe_rules(start(text), _known()).verdicts
@@ -112,7 +112,7 @@ def test_the_size_of_the_group_counts(start: Any) -> None:
         recipe_rules.judge_recipe_rules(start(text, options=RunOptions(tp=2)), _known())
 
 
-def test_what_an_image_adds_is_told_when_it_was_looked_into(start: Any) -> None:
+def test_rules_about_an_image_apply_once_it_was_inspected(start: Any) -> None:
     text = "vllm_model: google/gemma-4-31B-it\nvllm_args: {swap-space: 4}\n"
     scene = start(text)
     known = ObservedFacts(vllm="0.99.0", options={"max-model-len"})
@@ -120,7 +120,7 @@ def test_what_an_image_adds_is_told_when_it_was_looked_into(start: Any) -> None:
     assert (verdict.check, verdict.refuses) == ("recipe.option", True)
 
 
-def test_what_the_staged_checkpoint_adds_is_told_on_the_head(start: Any) -> None:
+def test_rules_about_the_staged_checkpoint_apply_on_the_head(start: Any) -> None:
     options = "{quantization: modelopt, trust-remote-code: true}"
     scene = start(f"vllm_model: google/gemma-4-31B-it\nvllm_args: {options}\n")
     method = {"quant_method": "compressed-tensors"}
@@ -173,7 +173,7 @@ def test_an_engine_of_another_version_is_asked_by_its_own_python() -> None:
     assert known.values == {"load-format": ("auto",)}
 
 
-def test_an_image_that_nobody_looked_into_tells_nothing() -> None:
+def test_an_image_that_was_not_inspected_leads_to_no_verdict() -> None:
     engine = Engine({})
     link: Connection = engine  # type: ignore[assignment]
     seen = inspect_installed_vllm(link, engines.settings(), engines.survey())

@@ -71,7 +71,7 @@ def test_a_sender_without_the_key_is_refused() -> None:
         thread.join()
 
 
-def test_a_proof_sent_back_is_no_proof() -> None:
+def test_a_proof_sent_back_is_refused() -> None:
     def answer(server: socket.socket) -> None:
         with server.accept()[0] as wire:
             wire.sendall(b"n" * 32)
@@ -88,7 +88,7 @@ def test_a_proof_sent_back_is_no_proof() -> None:
         thread.join()
 
 
-def test_connections_that_reset_or_say_nothing_hold_up_nobody(listener: KeyedListener) -> None:
+def test_connections_that_reset_or_are_silent_do_not_block_others(listener: KeyedListener) -> None:
     with ExitStack() as strangers:
         for number in range(3 * handshake.MOST_GREETINGS):
             stranger = strangers.enter_context(connect(listener))

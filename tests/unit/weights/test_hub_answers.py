@@ -116,7 +116,7 @@ def test_the_hash_of_a_small_file_is_40_hex_digits(server: HubServer, blob: str)
 
 
 @pytest.mark.parametrize("etag", ["." * 40, "../" * 13 + "x", "/" * 64])
-def test_a_mirror_that_tells_hashes_in_headers_only_is_read_no_less_strictly(
+def test_hashes_in_headers_of_a_mirror_are_checked_as_strictly(
     server: HubServer, etag: str
 ) -> None:
     server.sizes = False

@@ -265,7 +265,7 @@ PIECES = st.sampled_from(["..", ".", "", "a", "out", "in", "~", "\0", "\n", "\ud
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(st.lists(PIECES, max_size=5).map("/".join))
-def test_whatever_is_asked_for_the_folder_beside_stays_as_it_was(tmp_path: Path, name: str) -> None:
+def test_no_request_changes_a_neighbouring_folder(tmp_path: Path, name: str) -> None:
     root = tmp_path / "root"
     (tmp_path / "beside").mkdir(exist_ok=True)
     (root / "real").mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""What a host has in a cache outside its weights folder is linked or copied, and not sent."""
+"""Files in a cache outside the weights folder are linked or copied, and not sent."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_one_node_gives_the_others_what_is_in_its_cache(tmp_path: Path, manifest
     assert sparks.complete(manifest)
 
 
-def test_a_cache_that_is_the_weights_folder_under_another_name_is_no_other_place(
+def test_a_cache_that_is_the_weights_folder_under_another_name_is_not_searched(
     tmp_path: Path, manifest: Manifest
 ) -> None:
     spark = one(tmp_path / "hosts")
@@ -146,7 +146,7 @@ def _plan(manifest: Manifest, inspection: Inspection, free: int) -> stage.StageP
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="mounts a filesystem")
-def test_what_another_disk_holds_is_copied_by_hash_and_tells_how_far_it_is(
+def test_files_of_another_disk_are_copied_by_hash_with_progress(
     other_disk: Path, manifest: Manifest
 ) -> None:
     spark = one(other_disk.parents[2] / "hosts")

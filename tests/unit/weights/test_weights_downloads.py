@@ -1,4 +1,4 @@
-"""What stands between a host and the Hub: proxies, mirrors, rate limits, files that changed."""
+"""Obstacles between a host and the Hub: proxies, mirrors, rate limits, files that changed."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_a_file_that_is_not_there_is_no_matter_of_the_licence(
 
 
 # huggingface/hub-docs#2628: large files come from other hosts, which a firewall may not pass.
-def test_what_bars_the_store_of_large_files_is_no_matter_of_the_licence(
+def test_a_blocked_store_of_large_files_is_not_reported_as_a_licence_problem(
     server: HubServer, tmp_path: Path
 ) -> None:
     spark, manifest, where = one(tmp_path / "hosts"), hub.resolve_manifest(NAME), source()
@@ -199,7 +199,7 @@ def test_the_proxy_of_a_host_is_named_without_its_password(
 
 
 # huggingface/xet-core#389, huggingface/huggingface_hub#1271: a proxy opens TLS.
-def test_a_certificate_that_does_not_count_is_told_at_once_with_its_cure(
+def test_an_untrusted_certificate_is_reported_at_once_with_its_fix(
     server: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spark, manifest = one(tmp_path / "hosts"), hub.resolve_manifest(NAME)

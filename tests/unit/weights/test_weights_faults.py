@@ -196,7 +196,7 @@ def test_two_runs_at_once_never_mix(tmp_path: Path) -> None:
     assert spark.complete(manifest)
 
 
-def test_a_run_that_comes_second_is_told_so(tmp_path: Path) -> None:
+def test_a_second_run_is_refused(tmp_path: Path) -> None:
     source, manifest = bundle(tmp_path)
     spark = one(tmp_path / "hosts")
     first = start_receiver(spark.plan(manifest)["spark-01"])

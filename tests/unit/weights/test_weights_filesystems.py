@@ -1,4 +1,4 @@
-"""A weights folder on a filesystem that lacks what runs of ours need, told with its cure.
+"""A weights folder on a filesystem that lacks locks or links is reported with a fix.
 
 Reported of Lustre, CIFS and NFS: huggingface/huggingface_hub#2399 and #2038, huggingface/datasets
 #2618. Such a filesystem is a Python here whose `flock` or `symlink` answers as theirs do.
@@ -52,7 +52,7 @@ def answer(program: str, request: dict[str, Any], name: str, number: int) -> dic
         ("weights/place", "set weights_dir"),
     ],
 )
-def test_a_folder_without_locks_is_told_with_its_cure(
+def test_a_folder_without_locks_is_reported_with_its_fix(
     tmp_path: Path, number: int, program: str, cure: str
 ) -> None:
     holder = {"host": "a", "machine": "m", "pid": "1", "since": "s"}
@@ -64,7 +64,7 @@ def test_a_folder_without_locks_is_told_with_its_cure(
 
 
 @pytest.mark.parametrize("number", [errno.EPERM, errno.ENOTSUP])
-def test_a_folder_without_links_is_told_with_its_cure(tmp_path: Path, number: int) -> None:
+def test_a_folder_without_links_is_reported_with_its_fix(tmp_path: Path, number: int) -> None:
     (tmp_path / "blob").touch()
     item = {"path": "snapshots/c/config.json", "blob": "blob", "have": "blob"}
     request = {"root": str(tmp_path), "items": [item], "texts": {}}

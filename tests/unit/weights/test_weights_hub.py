@@ -97,7 +97,7 @@ def test_offline_never_touches_the_network(
         ("no/such", "hf_reader", "shows us no model no/such"),
     ],
 )
-def test_each_refusal_is_told_apart(
+def test_refusals_are_distinguished(
     server: HubServer, name: str, token: str | None, message: str
 ) -> None:
     with pytest.raises(HubError, match=message) as caught:
@@ -111,7 +111,7 @@ def test_a_token_that_may_is_let_through(server: HubServer) -> None:
         hub.check_access(source(hub.resolve_manifest(name, token=READER), READER), CONFIG)
 
 
-def test_an_unknown_revision_is_told_apart(server: HubServer) -> None:
+def test_an_unknown_revision_is_distinguished(server: HubServer) -> None:
     with pytest.raises(HubError, match="has no such revision"):
         hub.resolve_manifest(NAME, "v2")
 
@@ -131,7 +131,7 @@ def test_a_limit_of_requests_is_waited_for(
     assert waited == [55, 7]
 
 
-def test_a_limit_that_ends_too_late_is_told_with_its_end(server: HubServer) -> None:
+def test_a_rate_limit_that_lasts_too_long_is_reported_with_its_end(server: HubServer) -> None:
     server.troubles += [Trouble(status=429, limit_ends=250)]
     with pytest.raises(HubError, match="answered 429") as caught:
         hub.resolve_manifest(NAME)

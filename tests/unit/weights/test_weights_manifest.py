@@ -99,7 +99,7 @@ def test_progress_ends_at_the_size_of_the_model(tmp_path: Path) -> None:
     assert told[-1] == (size, size)
 
 
-def test_where_nothing_is_hashed_nothing_is_told(tmp_path: Path) -> None:
+def test_without_hashing_there_is_no_progress(tmp_path: Path) -> None:
     folder = write(tmp_path / "model", files())
     manifest_from_folder(folder)
     told: list[tuple[int, int]] = []
@@ -113,12 +113,12 @@ def test_a_manifest_comes_back_from_its_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"files": [{"path": 1}]}', '{"files": 3}'])
-def test_other_text_is_no_manifest(text: str) -> None:
+def test_other_text_is_refused_as_a_manifest(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         parse_manifest(text)
 
 
-def test_a_hub_model_stands_in_the_classic_layout(tmp_path: Path) -> None:
+def test_a_hub_model_has_the_classic_layout(tmp_path: Path) -> None:
     manifest = replace(
         manifest_from_folder(write(tmp_path, files())), name="org/gemma", commit=COMMIT
     )
@@ -131,7 +131,7 @@ def test_a_hub_model_stands_in_the_classic_layout(tmp_path: Path) -> None:
     assert layout.build_metadata_files(manifest)[f"{folder}/refs/main"] == COMMIT
 
 
-def test_a_bundle_stands_below_its_name_and_a_loose_file_right_in_the_weights_folder(
+def test_a_bundle_has_a_folder_and_a_loose_file_has_none(
     tmp_path: Path,
 ) -> None:
     folder = write(tmp_path / "gemma4-coder", {"config.json": b"{}"})

@@ -91,7 +91,7 @@ def other(body: bytes) -> Iterator[str]:
         "",
     ],
 )
-def test_what_is_no_name_is_told_before_anybody_is_asked(server: HubServer, name: str) -> None:
+def test_an_invalid_name_is_refused_without_a_request(server: HubServer, name: str) -> None:
     with pytest.raises(HubError, match="is not the name of a model on the Hub") as caught:
         hub.resolve_manifest(name)
     assert "ORG/NAME" in str(caught.value.hint)
@@ -117,7 +117,7 @@ def test_a_name_without_an_owner_is_one(server: HubServer, tmp_path: Path, name:
 
 
 @pytest.mark.parametrize("revision", ["refs/pr/1", "feature/x y"])
-def test_a_revision_with_a_slash_stands_where_the_client_looks(
+def test_a_revision_with_a_slash_is_where_the_client_looks(
     server: HubServer, tmp_path: Path, revision: str
 ) -> None:
     server.branches.append(revision)
@@ -155,7 +155,9 @@ def test_file_names_of_every_kind_come_and_go(server: HubServer, tmp_path: Path)
     "body",
     [b"<html>please log in</html>", b"[]", b'{"error": "x"}', b'{"id": "org/name"}', b""],
 )
-def test_what_is_not_the_hub_is_told(monkeypatch: pytest.MonkeyPatch, body: bytes) -> None:
+def test_a_server_that_is_not_a_hub_is_reported(
+    monkeypatch: pytest.MonkeyPatch, body: bytes
+) -> None:
     with other(body) as url:
         monkeypatch.setattr(constants, "ENDPOINT", url)
         with pytest.raises(HubError, match=r"not the Hub|no commit or file list") as caught:
@@ -170,7 +172,7 @@ def test_a_mirror_that_lists_no_sizes_is_asked_for_each_file(server: HubServer) 
     assert hub.resolve_manifest(NAME) == whole
 
 
-def test_a_mirror_that_tells_no_hash_at_all_is_refused(
+def test_a_mirror_without_any_hash_is_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     listing: dict[str, Any] = {"id": "org/name", "sha": "a" * 40}
@@ -181,7 +183,7 @@ def test_a_mirror_that_tells_no_hash_at_all_is_refused(
             hub.resolve_manifest("org/name")
 
 
-def test_a_mirror_without_head_is_no_refusal(server: HubServer, tmp_path: Path) -> None:
+def test_a_mirror_without_head_is_used(server: HubServer, tmp_path: Path) -> None:
     manifest, spark = hub.resolve_manifest(NAME), one(tmp_path / "hosts")
     server.heads = False
     source = HubSource(url=hub.resolve_url(manifest))
@@ -198,7 +200,7 @@ def test_a_kept_manifest_that_a_power_cut_emptied_is_asked_for_again(server: Hub
     assert hub.resolve_manifest(NAME, str(manifest.commit)).files == manifest.files
 
 
-def test_a_cache_that_cannot_be_written_is_no_error(
+def test_a_read_only_cache_does_not_matter(
     server: HubServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "/proc/nowhere")
@@ -241,7 +243,7 @@ def test_a_token_of_signs_that_no_token_has_is_not_shown(monkeypatch: pytest.Mon
         ("GatedRepo", "Your request is awaiting a review.", "awaiting a review"),
     ],
 )
-def test_what_the_hub_says_of_a_refusal_is_told(
+def test_the_hubs_reason_for_a_refusal_is_shown(
     server: HubServer, code: str, message: str, told: str
 ) -> None:
     server.troubles.append(Trouble(status=403, code=code, message=message))
@@ -257,7 +259,7 @@ def test_what_the_hub_says_of_a_refusal_is_told(
         errors.SafetensorsParsingError("not a safetensors file"),
     ],
 )
-def test_every_error_of_the_client_is_one_of_ours(error: Exception) -> None:
+def test_every_error_of_the_client_becomes_an_error_of_sparkfleet(error: Exception) -> None:
     def fail() -> None:
         raise error
 
@@ -268,7 +270,7 @@ def test_every_error_of_the_client_is_one_of_ours(error: Exception) -> None:
 
 # eugr/spark-vllm-docker#146: a mirror in the own network
 @pytest.mark.parametrize("address", ["hf-mirror.example", "htps://hf-mirror.example"])
-def test_an_address_without_its_scheme_is_told(
+def test_an_address_without_a_scheme_is_reported(
     monkeypatch: pytest.MonkeyPatch, address: str
 ) -> None:
     monkeypatch.setattr(constants, "ENDPOINT", address)
@@ -295,9 +297,9 @@ def test_a_mirror_that_redirects_is_followed_without_the_token(
         assert "redirect drops it" in str(caught.value.hint)
 
 
-# yurhett/hf-proxy#1: a refusal of what stands before the Hub, which says no word of the Hub's.
+# yurhett/hf-proxy#1: a proxy before the Hub refuses, in other words than the Hub.
 @pytest.mark.parametrize("token", [None, READER])
-def test_a_refusal_that_is_not_the_hubs_is_no_matter_of_the_token(
+def test_a_refusal_by_another_server_does_not_blame_the_token(
     server: HubServer, token: str | None
 ) -> None:
     server.troubles.append(Trouble(status=403))

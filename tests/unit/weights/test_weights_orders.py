@@ -70,7 +70,7 @@ def test_a_model_and_its_draft_need_room_together() -> None:
     assert verdict.expected == "129 GB in addition to the existing files"
 
 
-def test_what_is_there_takes_no_room_of_the_next() -> None:
+def test_files_that_exist_need_no_space() -> None:
     stocks = (stock("model"), stock("draft"))
     seen = {"spark-01": [having(stocks[0], "spark-01"), lacking(stocks[1], "spark-01")]}
     assert [refusals(one, "spark-01") for one in plan_transfers(stocks, seen, Strategy.FANOUT)] == [
@@ -103,7 +103,7 @@ def test_each_host_knows_who_sends_to_it() -> None:
     assert find_suppliers(order, shared) == {"spark-01": ("spark-02",), "spark-02": ()}
 
 
-def test_what_nobody_has_and_nobody_gives_is_refused_before_a_byte_moves() -> None:
+def test_a_file_without_a_source_is_refused_before_a_byte_moves() -> None:
     one = stock("model", hub=False)
     (order,) = plan_transfers([one], {"spark-01": [lacking(one, "spark-01")]}, Strategy.FANOUT)
     assert find_suppliers(order, share_no_address) == {"spark-01": ("no source",)}
@@ -112,7 +112,7 @@ def test_what_nobody_has_and_nobody_gives_is_refused_before_a_byte_moves() -> No
     assert caught.value.host == "spark-01"
 
 
-def test_where_nothing_is_copied_nobody_is_asked_to_give() -> None:
+def test_without_a_copy_no_host_starts_a_sender() -> None:
     one = stock("model", hub=False)
     (order,) = plan_transfers([one], {"spark-01": [lacking(one, "spark-01")]}, Strategy.PRESENT)
     assert refusals(order, "spark-01") == ["weights.missing"]

@@ -1,4 +1,4 @@
-"""Proxies and certificates of the environment that keep the Hub's client from working are told.
+"""Proxies and certificates of the environment that keep the Hub's client from working are reported.
 
 As reported: modelcontextprotocol/servers#1401 (SOCKS), zylon-ai/private-gpt#1854 and huggingface/
 huggingface_hub#3603 (a proxy that is not named), cdeust/Cortex#116 (certificates).
@@ -46,7 +46,7 @@ def refused() -> HubError:
         ("SSL_CERT_FILE", "/dev/null", "cannot work here"),
     ],
 )
-def test_an_environment_in_which_the_client_cannot_work_is_told(
+def test_an_environment_in_which_the_client_cannot_work_is_reported(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str, told: str
 ) -> None:
     monkeypatch.setenv(name, value)

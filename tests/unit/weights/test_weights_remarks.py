@@ -1,4 +1,4 @@
-"""What vLLM would miss of a model, or never read, is told before it is staged."""
+"""Files that vLLM would miss or never read are reported before a model is staged."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def told(sizes: dict[str, int], **options: str) -> str:
     )
 
 
-def test_other_forms_of_the_weights_are_told_with_what_leaves_them_out() -> None:
+def test_other_forms_of_the_weights_are_reported_with_the_option_that_skips_them() -> None:
     forms = {"original/model.safetensors": 13 * GB, "metal/model.bin": 14 * GB, "README.md": 9}
     assert told(SHARDS | forms) == (
         "27 GB of org/model are in formats that vLLM ignores next to safetensors; leave them "
@@ -33,7 +33,7 @@ def test_other_forms_of_the_weights_are_told_with_what_leaves_them_out() -> None
     )
 
 
-def test_weights_that_stand_twice_are_told() -> None:
+def test_duplicate_weights_are_reported() -> None:
     text = told({**SHARDS, "consolidated.safetensors": 15 * GB})
     assert "model*.safetensors (15 GB) and consolidated*.safetensors (15 GB)" in text
     assert "weights_ignore" in text
@@ -55,7 +55,7 @@ def test_a_model_that_is_read_whole_is_not_talked_of(sizes: dict[str, int]) -> N
 
 
 # loubnabnl/santacoder-finetuning#25: a checkpoint of a training has no tokenizer of its own.
-def test_a_model_without_a_tokenizer_is_told_unless_another_is_named() -> None:
+def test_a_model_without_a_tokenizer_is_reported_unless_another_is_named() -> None:
     lacking = {**SHARDS, "tokenizer.json": 0}
     assert told(lacking) == "org/model has no tokenizer; name one in vllm_args: tokenizer"
     assert told(lacking, tokenizer="org/base") == ""
@@ -63,7 +63,7 @@ def test_a_model_without_a_tokenizer_is_told_unless_another_is_named() -> None:
         assert told({**lacking, name: 9}) == ""
 
 
-def test_a_model_without_a_config_is_told() -> None:
+def test_a_model_without_a_config_is_reported() -> None:
     lacking = {"config.json": 0, "tokenizer.json": 0, "gemma-Q4_K_M.gguf": GB}
     assert "org/model has no config.json" in told(lacking)
     assert told({**SHARDS, "config.json": 0, "params.json": 1}) == ""

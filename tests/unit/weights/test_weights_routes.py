@@ -54,13 +54,13 @@ def test_of_eight_hosts_none_sends_more_than_one_copy() -> None:
     assert {leg.receiver for leg in found.legs} == set("bcdefgh")
 
 
-def test_what_nobody_has_comes_from_outside_to_the_origin_only() -> None:
+def test_a_file_that_no_host_has_comes_from_outside_to_the_origin_only() -> None:
     found = plan_routes(plans({"a": "x", "b": "x", "c": "x"}), "b", ends)
     assert list(found.outside) == ["b"]
     assert pairs(found) == [("b", "a"), ("a", "c")]
 
 
-def test_a_file_comes_from_the_host_that_has_it_whoever_that_is() -> None:
+def test_a_file_comes_from_any_host_that_has_it() -> None:
     found = plan_routes(plans({"a": "x", "b": "y"}), "a", ends)
     assert {(leg.sender, leg.receiver, leg.sends[0].location.blob) for leg in found.legs} == {
         ("b", "a", "x"),

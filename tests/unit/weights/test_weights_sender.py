@@ -103,7 +103,7 @@ def test_another_address_than_the_peer_is_turned_away(tmp_path: Path) -> None:
         assert ask(port, KEY, source="127.0.0.2") == BODY
 
 
-def test_it_ends_when_whoever_started_it_is_gone(sender: tuple[ProgramSession, int]) -> None:
+def test_it_ends_with_the_process_that_started_it(sender: tuple[ProgramSession, int]) -> None:
     conversation, port = sender
     conversation.close()
     assert refused(port)

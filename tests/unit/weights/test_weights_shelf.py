@@ -1,4 +1,4 @@
-"""Models of every kind are listed and taken away, and only what runs of ours brought goes."""
+"""Models of every kind are listed and removed, and only files staged by sparkfleet are."""
 
 from __future__ import annotations
 
@@ -57,7 +57,9 @@ def test_a_model_without_a_config_is_listed_and_goes(
         ("hub/models--org--m", "vllm serve /models/hub/models--org--m2/snapshots/9f", False),
     ],
 )
-def test_what_serves_is_told_by_its_folder(folder: str, script: str, *, named: bool) -> None:
+def test_a_served_model_is_recognized_by_its_folder(
+    folder: str, script: str, *, named: bool
+) -> None:
     model = StoredModel(folder=folder, bytes=0, files=0, partial=0, commits=(), staged=True)
     assert model.is_named_in(script, ("/models", "/home/a b/vllm")) is named
 

@@ -1,4 +1,4 @@
-"""A folder of the control machine that holds no whole model is refused, and what it is is told."""
+"""A folder of the control machine without a whole model is refused, with what it is instead."""
 
 from __future__ import annotations
 
@@ -38,12 +38,14 @@ def refusal(folder: Path) -> InputError:
 @pytest.mark.parametrize(
     "name", ["model-00002-of-00003.safetensors", "model-Q4_K_M.gguf", "tokenizer.json"]
 )
-def test_a_clone_without_its_large_files_is_told_to_fetch_them(tmp_path: Path, name: str) -> None:
+def test_a_clone_without_its_large_files_is_refused_with_the_command_that_fetches_them(
+    tmp_path: Path, name: str
+) -> None:
     assert "git lfs pull" in str(refusal(write(tmp_path / "m", {**files(), name: POINTER})))
 
 
 @pytest.mark.parametrize("above", ["", "models--org--gemma"])
-def test_the_cache_of_the_hubs_client_is_told_apart_from_a_model(
+def test_the_cache_of_the_hubs_client_is_distinguished_from_a_model(
     tmp_path: Path, above: str
 ) -> None:
     cache = tmp_path / "hub"
@@ -66,7 +68,7 @@ def test_a_folder_without_a_config_is_a_model_by_its_weights(tmp_path: Path) -> 
     assert len(manifest_from_folder(write(tmp_path / "m", content)).files) == 2
 
 
-def test_a_link_to_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
+def test_a_dangling_link_is_named(tmp_path: Path) -> None:
     folder = write(tmp_path / "m", files())
     (folder / "vocab.json").symlink_to("../blobs/gone")
     assert "vocab.json: No such file" in str(refusal(folder))
@@ -78,7 +80,7 @@ def test_a_folder_that_links_to_itself_is_named(tmp_path: Path) -> None:
     assert "Too many levels of symbolic links" in str(refusal(folder))
 
 
-def test_a_file_of_full_length_that_aria2_has_not_ended_is_no_file(tmp_path: Path) -> None:
+def test_a_file_that_aria2_has_not_finished_is_refused_despite_its_length(tmp_path: Path) -> None:
     folder = write(tmp_path / "m", {**files(), "model-00002-of-00003.safetensors.aria2": b"x"})
     assert "model-00002-of-00003.safetensors has not ended" in str(refusal(folder))
 
@@ -109,7 +111,7 @@ def test_an_index_of_pickles_counts_where_there_are_no_safetensors(tmp_path: Pat
     assert manifest_from_folder(write(tmp_path / "b", {**files(), **pickles})).files
 
 
-def test_an_index_in_a_subfolder_whose_shards_were_left_out_is_no_fault(tmp_path: Path) -> None:
+def test_an_index_in_a_subfolder_without_its_shards_is_accepted(tmp_path: Path) -> None:
     index = json.dumps({"weight_map": {"a": "model--00001-of-00007.safetensors"}}).encode()
     folder = write(tmp_path / "m", {**files(), "original/model.safetensors.index.json": index})
     assert manifest_from_folder(folder).files
@@ -133,7 +135,7 @@ def test_a_file_that_hf_download_has_not_ended_is_named(tmp_path: Path) -> None:
     assert f"{folder}/tokenizer.json has not ended" in str(refusal(folder))
 
 
-# youssofal/MTPLX#179: shards arrive before the index that would tell how many there are.
+# youssofal/MTPLX#179: shards arrive before the index that would say how many there are.
 @pytest.mark.parametrize(
     "name",
     [
@@ -150,15 +152,15 @@ def test_shards_that_count_themselves_are_all_there(tmp_path: Path, name: str) -
     assert manifest_from_folder(folder).files
 
 
-def test_an_index_tells_the_shards_whatever_their_names_count(tmp_path: Path) -> None:
+def test_an_index_names_the_shards_whatever_their_names_count(tmp_path: Path) -> None:
     name = "model-00001-of-00002.safetensors"
     index = json.dumps({"weight_map": {"w": name}}).encode()
     content = {name: shard(1000), "model.safetensors.index.json": index}
     assert manifest_from_folder(write(tmp_path / "m", content)).files
 
 
-# SceneWorks/SceneWorks#1333, unslothai/unsloth#8566: macOS puts them beside files on exFAT.
-def test_what_macos_adds_on_foreign_disks_is_no_part_of_the_model(tmp_path: Path) -> None:
+# SceneWorks/SceneWorks#1333, unslothai/unsloth#8566: macOS puts them next to files on exFAT.
+def test_files_that_macos_adds_on_foreign_disks_are_skipped(tmp_path: Path) -> None:
     added = b"\x00\x05\x16\x07\x00\x02\x00\x00" + bytes(4088)
     names = ("._model-00001-of-00003.safetensors", "assistant/._config.json", ".DS_Store")
     folder = write(tmp_path / "m", {**files(1000), **dict.fromkeys(names, added)})

@@ -1,4 +1,4 @@
-"""What each host lacks is found, named and repaired, and nothing else is touched or sent."""
+"""Files that a host lacks are found, named and repaired; nothing else is touched or sent."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_stage_sends_again_what_is_damaged_and_only_that(
     assert scene.spark.complete(scene.manifest)
 
 
-def test_a_link_out_of_the_weights_folder_is_no_copy(scene: Scene, tmp_path: Path) -> None:
+def test_a_link_out_of_the_weights_folder_is_not_a_copy(scene: Scene, tmp_path: Path) -> None:
     away = tmp_path / "elsewhere"
     away.mkdir()
     shutil.move(scene.second.resolve(), away / SECOND)
@@ -245,7 +245,7 @@ def test_another_revision_is_named_and_only_the_difference_is_sent(tmp_path: Pat
     assert spark.complete(replace(old, revision="0" * 40))
 
 
-def test_a_loose_file_stands_right_in_the_weights_folder(tmp_path: Path) -> None:
+def test_a_loose_file_is_directly_in_the_weights_folder(tmp_path: Path) -> None:
     plugin = write(tmp_path, {"gemma4_patched.py": b"pass\n"}) / "gemma4_patched.py"
     spark, manifest = one(tmp_path / "hosts"), manifest_from_file(plugin)
     spark.stage(manifest, tmp_path)
@@ -272,7 +272,7 @@ def test_where_nothing_is_copied_what_lacks_is_an_error(scene: Scene, strategy: 
     assert checks(plan.verdicts)[0] == "weights.missing"
 
 
-def test_bytes_that_nobody_has_are_refused_before_anything_moves(scene: Scene) -> None:
+def test_bytes_that_no_host_has_are_refused_before_anything_moves(scene: Scene) -> None:
     _delete(scene.second)
     with pytest.raises(GateError, match=SECOND):
         scene.spark.stage(scene.manifest)

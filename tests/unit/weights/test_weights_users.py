@@ -128,7 +128,7 @@ def test_what_another_user_left_in_the_way_is_named_before_a_byte_moves(
     assert (verdict.check, verdict.subject) == ("weights.locked", str(root / path))
 
 
-def test_the_begin_of_a_download_that_a_container_left_is_no_obstacle(
+def test_an_unfinished_download_of_a_container_does_not_matter(
     spark: tuple[Sparks, Manifest], tmp_path: Path
 ) -> None:
     staged, manifest = spark
@@ -172,7 +172,7 @@ def test_a_weights_folder_in_the_home_of_another_user_is_a_verdict(
     assert verdict.seen == f"{home} of root"
 
 
-def test_a_home_that_nobody_has_is_told(spark: tuple[Sparks, Manifest]) -> None:
+def test_an_unknown_home_folder_is_reported(spark: tuple[Sparks, Manifest]) -> None:
     with pytest.raises(CommandError, match="~nobody-at-all/vllm: no such user"):
         inspect_weights(bob(), spark[1], "~nobody-at-all/vllm")
     with pytest.raises(CommandError, match="~nobody-at-all/vllm: no such user"):
@@ -220,7 +220,7 @@ def test_a_disk_that_was_mounted_read_only_is_called_that(
     assert verdict.seen == f"{read_only}, mounted read-only of root"
 
 
-def test_the_filesystem_is_told_also_of_a_disk_with_an_odd_name(
+def test_the_filesystem_of_a_disk_with_an_odd_name_is_reported(
     spark: tuple[Sparks, Manifest],
 ) -> None:
     staged, manifest = spark

@@ -1,4 +1,4 @@
-"""What a host's storage cannot take is said before a byte moves; a pure function of its facts."""
+"""Limits of a host's storage are reported before a byte moves, from its facts alone."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_a_model_that_is_not_there_at_all_is_one_verdict() -> None:
     assert verdict.expected == "2 files, 86 GB"
 
 
-def test_each_file_that_lacks_beside_others_is_named() -> None:
+def test_each_missing_file_among_others_is_named() -> None:
     refs = replace(STORAGE, refs=layout.build_metadata_files(MANIFEST))
     for findings in (lacking("b"), lacking("a", "b", offset=1)):
         inspection = Inspection(host="spark-01", storage=refs, findings=findings)
@@ -137,7 +137,7 @@ def test_weights_in_memory_are_warned_of() -> None:
     ]
 
 
-def test_a_broken_source_is_an_error_that_no_copy_can_mend() -> None:
+def test_a_broken_source_is_an_error_that_no_copy_can_fix() -> None:
     finding = replace(lacking("a")[0], state="header", seen="40 bytes where the header says 50")
     inspection = Inspection(host="spark-01", storage=STORAGE, findings=(finding,))
     plan = stage.plan_staging(MANIFEST, {"spark-01": inspection})["spark-01"]

@@ -115,7 +115,7 @@ def test_a_source_that_is_not_there_is_named(want: RequiredModel, error: type[Ex
 @pytest.mark.parametrize(
     "name", ["/home/nvidia/vllm/m", "../m", "~/vllm/m", ".", "", "https://h/m"]
 )
-def test_a_model_of_a_folder_stands_below_the_weights_folder(tmp_path: Path, name: str) -> None:
+def test_a_model_of_a_folder_is_below_the_weights_folder(tmp_path: Path, name: str) -> None:
     want = RequiredModel(name=name, folder=write(tmp_path / "m", files(1000)))
     with pytest.raises(InputError, match="is not a valid name for a folder below weights_dir"):
         resolve_model(want)

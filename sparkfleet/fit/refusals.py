@@ -1,4 +1,4 @@
-"""What vLLM refuses of a start whatever the memory is; pure.
+"""Reasons for which vLLM refuses a start whatever the memory is; pure.
 
 It divides the attention heads by ``--tp`` (config/model.py), copies KV heads where there are fewer
 than ranks (layers/linear.py), gives each stage of ``--pp`` a layer, and takes no sequence longer
@@ -22,7 +22,7 @@ class Refusal:
 
 
 def find_refusal(shape: Architecture, options: ServeOptions) -> Refusal | None:
-    """Return the first thing that vLLM refuses; what config.json does not say is no reason."""
+    """Return the first thing that vLLM refuses; what config.json does not say is ignored."""
     checks = (_check_heads, _check_kv_heads, _check_layers, _check_positions)
     found = (check(shape, options) for check in checks)
     return next((refusal for refusal in found if refusal), None)

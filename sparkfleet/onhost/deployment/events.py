@@ -30,7 +30,7 @@ MODE = 0o600
 def main() -> None:
     """Answer the request on standard input."""
     request = json.loads(sys.stdin.readline())
-    handlers = {"append": append_events, "read": read_log_end}
+    handlers = {"append": append_events, "read": read_recent_events}
     folder = Path(request["cluster_dir"])
     try:
         folder = cluster_folder(request["cluster_dir"], request["cluster"])
@@ -78,7 +78,7 @@ def shorten_log(path: Path, more: int) -> None:
     replace_file(path, end, MODE)
 
 
-def read_log_end(folder: Path, request: dict[str, Any]) -> dict[str, Any]:
+def read_recent_events(folder: Path, request: dict[str, Any]) -> dict[str, Any]:
     """Return the last lines of the log, the oldest first; none where there is no log."""
     path = folder / EVENT_LOG
     lines = read_end(path, MOST).splitlines() if path.exists() else []

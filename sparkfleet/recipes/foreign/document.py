@@ -1,4 +1,4 @@
-"""A recipe of ours as a YAML document, each value with its place in the file it is from."""
+"""A recipe of sparkfleet as a YAML document, each value with its place in the file it is from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A recipe of ours that is put together from the nodes of another tool's file."""
+"""A recipe of sparkfleet that is put together from the nodes of another tool's file."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ConvertedMap(Map):
 
 @dataclass(slots=True)
 class RecipeDraft:
-    """Collects variables of ours, each at its place in their file, and notes."""
+    """Collects variables of sparkfleet, each at its place in their file, and notes."""
 
     tree: Map
     format: Format

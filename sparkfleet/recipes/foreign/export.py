@@ -1,4 +1,4 @@
-"""Writes a recipe of ours for eugr's launcher or for sparkrun, as far as both can say it."""
+"""Writes a recipe for eugr's launcher or for sparkrun, as far as both can say it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one `vllm serve` of a recipe's command, as variables of ours."""
+"""The one `vllm serve` of a recipe's command, as variables of sparkfleet."""
 
 from __future__ import annotations
 

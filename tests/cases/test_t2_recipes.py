@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from sparkfleet.launch.deployment.environment import build_rank_environment
 from tests.commandline import run_command
+from tests.engines import settings
 from tests.judged import Recipes
 
 
@@ -60,6 +62,51 @@ def test_t2_54_gemma_4_with_fastsafetensors_gets_advice(
     recipes: Recipes, model: str, loader: str, expected: str | None
 ) -> None:
     assert recipes.found(_recipe(model, load_format=loader)).get("fast_loader") == expected
+
+
+@pytest.mark.parametrize(
+    ("model", "own", "expected"),
+    [
+        ("openai/gpt-oss-120b", {}, "info"),
+        ("openai/gpt-oss-20b", {"weights_offline": True}, "warning"),
+        ("someone/oss-finetune", {"checkpoint": {"architecture": "GptOssForCausalLM"}}, "info"),
+        ("openai/gpt-oss-120b", {"weights_files": ["~/o200k_base.tiktoken"]}, None),
+        ("openai/gpt-oss-120b", {"vllm_env": {"TIKTOKEN_ENCODINGS_BASE": "/models"}}, None),
+        ("openai/gpt-oss-120b", {"weights_files": ["~/chat.jinja"]}, "info"),
+        ("Qwen/Qwen3-30B-A3B", {"weights_offline": True}, None),
+    ],
+)
+def test_t2_21_the_vocabulary_of_gpt_oss_is_asked_for_before_the_start(
+    recipes: Recipes, model: str, own: dict[str, Any], expected: str | None
+) -> None:
+    assert recipes.found({**_recipe(model), **own}).get("vocabulary") == expected
+
+
+@pytest.mark.parametrize(
+    ("files", "value"),
+    [
+        (["~/o200k_base.tiktoken"], "/models"),
+        (["someone/encodings@main:encodings/o200k_base.tiktoken"], "/models/encodings"),
+        (["~/chat.jinja"], None),
+        ([], None),
+    ],
+)
+def test_t2_21_a_staged_vocabulary_is_found_by_every_rank(
+    files: list[str], value: str | None
+) -> None:
+    made = build_rank_environment(
+        settings(weights_files=files), (), cluster="default", hf_home="/models"
+    )
+    found = {variable.name: variable.value for variable in made}
+    assert found.get("TIKTOKEN_ENCODINGS_BASE") == value
+
+
+def test_t2_21_a_folder_of_ones_own_counts() -> None:
+    own = settings(
+        weights_files=["~/o200k_base.tiktoken"], vllm_env={"TIKTOKEN_ENCODINGS_BASE": "/opt/vocab"}
+    )
+    made = build_rank_environment(own, (), cluster="default", hf_home="/models")
+    assert {one.name: one.value for one in made}["TIKTOKEN_ENCODINGS_BASE"] == "/opt/vocab"
 
 
 QWEN3 = {

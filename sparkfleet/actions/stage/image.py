@@ -20,7 +20,7 @@ from sparkfleet.launch.host.installed_vllm import summarize_probe
 from sparkfleet.launch.host.survey import Survey
 from sparkfleet.launch.images import plan as planning
 from sparkfleet.launch.images import transfer
-from sparkfleet.launch.images.checks import check_image_contents
+from sparkfleet.launch.images.checks import check_image_architecture, check_image_contents
 from sparkfleet.launch.images.plan import AcquirePlan, DistributePlan
 from sparkfleet.launch.images.transfer import ImageHost
 from sparkfleet.model import Change, Host, Verdict
@@ -46,7 +46,7 @@ class StageImage(Action[ImageArgs]):
     """
 
     name = "image"
-    requires = ("surveys",)
+    requires = ("facts", "surveys")
     requires_in_group = ("fabric",)  # the addresses for copies
     updates = ("surveys",)
     args_type = ImageArgs
@@ -157,6 +157,8 @@ def _inspect_copied_image(run: RunContext, node: ImageHost, plan: Plan) -> Plan:
             host=host.name,
             hint=f"compare the output of `{node.cli} image ls` on both hosts, then run again",
         )
+    if wrong := tuple(_check_architecture(run, host, survey)):
+        return replace(plan, work=survey, verdicts=(*plan.verdicts, *wrong))
     if survey.image.probe is None and survey.daemon is not None:
         options = build_gpu_options(node.settings.text("engine_gpus"), survey.daemon)
         transfer.probe_image(node, survey.image, options)
@@ -174,6 +176,7 @@ def _check_image_rules(run: RunContext, host: Host, survey: Survey) -> tuple[Ver
 def _check_image_content(run: RunContext, host: Host, survey: Survey) -> Iterator[Verdict]:
     if survey.image is None:
         return
+    yield from _check_architecture(run, host, survey)
     settings = run.settings(host)
     fabric = run.state.fabric
     network = links.compute_rank_env(fabric, host) if fabric else ()
@@ -186,6 +189,12 @@ def _check_image_content(run: RunContext, host: Host, survey: Survey) -> Iterato
         yield from check_image_contents(
             survey.image, settings, names, nodes=nodes, executor=choice.executor
         )
+
+
+def _check_architecture(run: RunContext, host: Host, survey: Survey) -> Iterator[Verdict]:
+    if survey.image is not None:
+        machine = run.facts[host.name].system.architecture
+        yield from check_image_architecture(survey.image, run.settings(host), machine)
 
 
 def _build_transfer_node(run: RunContext, host: Host) -> ImageHost:

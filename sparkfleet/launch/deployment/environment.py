@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
 
 from sparkfleet.launch.deployment import secrets
 from sparkfleet.launch.deployment.executor import Executor
 from sparkfleet.launch.staged_paths import MODEL_PLACEHOLDER
 from sparkfleet.links import EnvVar
 from sparkfleet.onhost.shared import labels
+from sparkfleet.recipes.rules.vocabulary import VOCABULARY_VARIABLE, find_vocabulary_folder
 from sparkfleet.recipes.settings import Settings
 
 
@@ -33,6 +35,9 @@ def build_rank_environment(
     }
     if fabric and executor is Executor.RAY:
         merged |= {variable.name: variable for variable in _list_ray_variables()}
+    merged |= {
+        variable.name: variable for variable in _list_vocabulary_variables(settings, hf_home)
+    }
     merged |= {variable.name: variable for variable in fabric}
     merged |= {variable.name: variable for variable in _list_user_variables(settings, model)}
     return tuple(merged.values())
@@ -61,6 +66,18 @@ def _list_ray_variables() -> tuple[EnvVar, ...]:
         ),
         EnvVar(name="RAY_USAGE_STATS_ENABLED", value="0", why="disables usage reports"),
     )
+
+
+def _list_vocabulary_variables(settings: Settings, hf_home: str) -> Iterator[EnvVar]:
+    """Yield where OpenAI's vocabulary is, if `weights_files` stages it (openai/harmony#46)."""
+    for text in settings.value("weights_files") or ():
+        folder = find_vocabulary_folder(str(text))
+        if folder is not None:
+            yield EnvVar(
+                name=VOCABULARY_VARIABLE,
+                value=f"{hf_home}/{folder}" if folder else hf_home,
+                why=f"weights_files stages {PurePosixPath(str(text)).name}",
+            )
 
 
 def _list_user_variables(settings: Settings, model: str) -> Iterator[EnvVar]:

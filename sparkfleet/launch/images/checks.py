@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from sparkfleet.launch.host.image import ContainerImage, Probe
 from sparkfleet.model import Severity, Verdict
 from sparkfleet.recipes.settings import Settings
-from sparkfleet.verdicts import build_verdict, warning
+from sparkfleet.verdicts import build_verdict, error, warning
 
+ARCHITECTURES = {"aarch64": "arm64", "x86_64": "amd64"}  # what engines call the machines of uname
 # Network settings, which only fit their author's network; NCCL_VERSION is in every CUDA image.
 BAKED = re.compile(r"(NCCL|GLOO|UCX|TP)_(?!(VERSION|HOME)$)\w+|VLLM_(NCCL_SO_PATH|HOST_IP)")
 MINIMUM_VERSIONS = (("vllm", "vllm_min_version"), ("transformers", "vllm_min_transformers"))
@@ -54,6 +55,28 @@ def check_image_contents(
     yield from _check_gpu_inside(image, settings, probe)
     yield from _check_baked_variables(image, settings, variables)
     yield from _check_nccl_conf(image, settings, probe)
+
+
+def check_image_architecture(
+    image: ContainerImage, settings: Settings, machine: str
+) -> Iterator[Verdict]:
+    """Yield an error for an image of another processor than `machine`, as `uname -m` prints it.
+
+    A container of it ends with "exec format error". Nothing for what is not known.
+    """
+    expected = ARCHITECTURES.get(machine, "")
+    if not expected or not image.architecture or image.architecture == expected:
+        return
+    yield error(
+        "engine.architecture",
+        settings.host.name,
+        f"processor that {image.name} is for",
+        expected=f"{expected}: the host is {machine}",
+        seen=image.architecture,
+        source=str(settings.origin("engine_image")),
+        fix=f"take an image with a build for linux/{expected}, such as vllm/vllm-openai with a tag "
+        "of CUDA 13; remove this one on that host, so that it is pulled again",
+    )
 
 
 def check_packages(

@@ -17,6 +17,11 @@ from sparkfleet.remote.connection import Connection
 from sparkfleet.weights.transfer.routes import Ends
 from sparkfleet.weights.transfer.session import ProgramSession
 
+NO_BUILD = "no matching manifest"  # Docker's words for an image without a build for this machine
+OTHER_IMAGE = (
+    "the image has no build for the processor of that host (arm64 on a Spark): name another in "
+    "engine_image, such as vllm/vllm-openai with a tag of CUDA 13"
+)
 PROBES = "images"  # below cluster_dir: results of inspecting images, by their key
 
 
@@ -61,15 +66,20 @@ def inspect_images(host: ImageHost) -> Survey:
 
 
 def pull_image(host: ImageHost, report: ImageProgressCallback) -> None:
-    """Pull the image; raises CommandError with the engine's message."""
+    """Pull the image; raises CommandError with the engine's message, and a cure for a known one."""
     request = {"do": "pull", "cli": host.cli, "image": host.settings.needed("engine_image")}
 
     def report_layers(progress: Any) -> None:
         layers = progress.get("layers") or None
         report(ImageProgress(text="pulling, layers", done=progress.get("done", 0), total=layers))
 
-    with ProgramSession(host.connection, "deployment/images", request) as work:
-        work.answer(report_layers)
+    try:
+        with ProgramSession(host.connection, "deployment/images", request) as work:
+            work.answer(report_layers)
+    except CommandError as error:
+        if NO_BUILD not in error.message:
+            raise
+        raise CommandError(error.message, host=error.host, hint=OTHER_IMAGE) from error
 
 
 def build_image(host: ImageHost) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from sparkfleet.facts import HostFacts
 from sparkfleet.links.evidence import Check, Evidence
@@ -11,6 +12,30 @@ from sparkfleet.model import Verdict
 from sparkfleet.verdicts import warning
 
 KHO_KERNELS = re.compile(r"7\.0\.0-(31|1019)\b")  # known to lose the CMA without kho=off
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultyDriver:
+    """Versions of NVIDIA's driver with a known fault, the report and its date."""
+
+    versions: re.Pattern[str]
+    fault: str
+    source: str
+
+
+FAULTY_DRIVERS = (
+    FaultyDriver(
+        versions=re.compile(r"590\."),
+        fault="deadlocks with CUDA graphs",
+        source="eugr/spark-vllm-docker, README of 2026-03-12",
+    ),
+    FaultyDriver(
+        versions=re.compile(r"610\.43\."),
+        fault="takes about 4 GiB more of the memory, and some starts of CUDA fail",
+        source="MiaAI-Lab/GLM-5.3-Flash-EXL3-2x-DGX-Sparks#114, 2026-09-04",
+    ),
+)
+GOOD_DRIVER = "580"  # the branch of DGX OS
 UPDATER = "/var/lib/dpkg/info/mlnx-fw-updater.list"
 
 
@@ -75,6 +100,24 @@ def _report_kernel(facts: HostFacts, actual: str, source: str) -> Verdict:
     )
 
 
+def check_faulty_driver(evidence: Evidence) -> Iterator[Verdict]:
+    """Warn of drivers with a known fault."""
+    for host in evidence.hosts:
+        driver = evidence.facts[host].driver
+        for faulty in FAULTY_DRIVERS:
+            if faulty.versions.match(driver):
+                yield warning(
+                    "host.faulty_driver",
+                    host,
+                    "NVIDIA driver",
+                    expected="a version without a known fault",
+                    seen=f"{driver}, which {faulty.fault} ({faulty.source})",
+                    source="nvidia-smi",
+                    fix=f"install the branch of DGX OS and reboot: "
+                    f"sudo apt-get install nvidia-driver-{GOOD_DRIVER}-open",
+                )
+
+
 def check_firmware_updater(evidence: Evidence) -> Iterator[Verdict]:
     """Warn of the package that flashes the NIC when it is upgraded; it bricked one."""
     for host in evidence.hosts:
@@ -90,4 +133,9 @@ def check_firmware_updater(evidence: Evidence) -> Iterator[Verdict]:
             )
 
 
-CHECKS: tuple[Check, ...] = (check_equal_versions, check_kernel_cma, check_firmware_updater)
+CHECKS: tuple[Check, ...] = (
+    check_equal_versions,
+    check_kernel_cma,
+    check_faulty_driver,
+    check_firmware_updater,
+)

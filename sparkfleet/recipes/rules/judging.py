@@ -19,6 +19,7 @@ from sparkfleet.recipes.rules import (
     tags,
     values,
     versions,
+    vocabulary,
 )
 from sparkfleet.recipes.rules.rule import Rule, RuleFinding
 from sparkfleet.recipes.rules.subject import RuleContext
@@ -31,6 +32,7 @@ TOPICS = (
     versions,
     tags,
     models,
+    vocabulary,
     memory,
     parsers,
     options,

@@ -22,6 +22,7 @@ ADVICE = {
     "chunked_prefill",
     "fast_loader",
     "value",
+    "vocabulary",
 }
 
 

@@ -49,7 +49,7 @@ def predict_fit(request: FitRequest) -> FitResult:
         vllm=build_rule_context(recipe, settings).version,
     )
     inputs = collect_fit_inputs(cluster, settings, request, start_options)
-    model = _build_model(recipe, inputs, start_options)
+    model = build_recipe_model(recipe, inputs, start_options)
     terms = inputs.terms or PUBLISHED
     requirements = estimate_requirements(model, start_options)
     return FitResult(
@@ -95,7 +95,9 @@ def _select_cluster(request: FitRequest, recipe: Recipe) -> Cluster:
     return Cluster(name="sparks", hosts=merged)
 
 
-def _build_model(recipe: Recipe, inputs: FitInputs, start_options: ServeOptions) -> ModelProfile:
+def build_recipe_model(
+    recipe: Recipe, inputs: FitInputs, start_options: ServeOptions
+) -> ModelProfile:
     """Return the model as it was seen; where its weights were not, by the recipe's figures."""
     model = (
         ModelProfile()

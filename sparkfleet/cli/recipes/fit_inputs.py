@@ -33,13 +33,14 @@ def collect_fit_inputs(
     if request.staged:
         return _inspect_hosts(cluster, request, start_options)
     answer, draft, note = _read_model_shape(settings, request, start_options)
-    host_memory = tuple(_assume_idle_memory(host) for host in cluster.hosts)
+    host_memory = tuple(assume_idle_memory(host) for host in cluster.hosts)
     return FitInputs(
         answer=answer, draft=draft, host_memory=host_memory, terms=None, notes=(note, ASSUMED)
     )
 
 
-def _assume_idle_memory(host: Host) -> NodeMemory:
+def assume_idle_memory(host: Host) -> NodeMemory:
+    """Return the memory of an idle Spark, less what the host's settings keep for others."""
     settings = Settings(host=host)
     reserve = settings.value("vllm_memory_reserve")
     kept = settings.size("vllm_memory_reserve") if reserve is not None else 0

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any
 
 from sparkfleet.cli.recipes.options import ListOptions
+from sparkfleet.cli.recipes.sized_fit import RecipeFit, SizedFit
 from sparkfleet.cli.views.documents import print_document
 from sparkfleet.cli.views.screen import print_lines
 from sparkfleet.quantities import format_size
 from sparkfleet.recipes.recipe import FOLDER, Recipe, load_recipe
 from sparkfleet.resources import format_path, list_data_files
 
-HEADS = ("recipe", "model", "Sparks", "date", "on disk", "best published decode")
+DECODE = "best published decode"
+LEFT_OUT_FIRST = ("model", "on disk")  # where the terminal is narrow; recipes.show has them
+GAP = "  "
+NARROWEST = 20  # of the names of recipes
+PIPE_WIDTH = 200  # of a file or a pipe
+MONTH = re.compile(r"^(20\d\d-\d\d)-\d\d$")
 COMPARED = "Shipped recipes were last compared with their sources on 2026-11-28."
 OTHERS = "Others"
 FAMILIES = {  # text in a model's name
@@ -32,37 +40,82 @@ FAMILIES = {  # text in a model's name
 
 
 def show_recipes(options: ListOptions) -> int:
-    """Print every recipe, or those that hold the text that is searched."""
+    """Print every recipe, or those that hold the text that is searched and may fit."""
     names = sorted(list_data_files(FOLDER, ".yml"))
     recipes = [
         recipe for recipe in map(load_recipe, names) if _matches(recipe, options.search.lower())
     ]
+    fits = _judge_recipes(recipes, options) if options.fits else {}
+    if options.fits:
+        recipes = [recipe for recipe in recipes if fits[recipe.name].fit is not RecipeFit.NOT]
     if options.json:
-        print_document(recipes=[serialize_recipe(recipe) for recipe in recipes])
+        print_document(
+            recipes=[
+                serialize_recipe(recipe) | _serialize_fit(fits.get(recipe.name))
+                for recipe in recipes
+            ]
+        )
         return 0
-    print_lines(*_format_families(recipes), COMPARED)
+    rows = [_build_row(recipe, fits.get(recipe.name)) for recipe in recipes]
+    print_lines(*_format_groups(rows, options.group), COMPARED)
     return 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListRow:
+    """A recipe with the cells of its row, by the head of the column."""
+
+    recipe: Recipe
+    cells: Mapping[str, str]
+
+
+def _judge_recipes(recipes: Sequence[Recipe], options: ListOptions) -> dict[str, SizedFit]:
+    from sparkfleet.cli.recipes.fitting import judge_fit, select_inventory_hosts  # noqa: PLC0415 - not for --list
+
+    hosts = select_inventory_hosts(options)
+    return {recipe.name: judge_fit(recipe, hosts) for recipe in recipes}
 
 
 def _matches(recipe: Recipe, text: str) -> bool:
     return text in f"{recipe.name} {format_model(recipe)} {recipe.description}".lower()
 
 
-def _format_families(recipes: Sequence[Recipe]) -> Iterator[str]:
-    """Yield the table, a family after the other, the newest recipe and its family first."""
-    newest_first = sorted(recipes, key=lambda recipe: recipe.date, reverse=True)
-    families: dict[str, list[Recipe]] = {}
-    for recipe in newest_first:
-        families.setdefault(_find_family(recipe), []).append(recipe)
-    if OTHERS in families:
-        families[OTHERS] = families.pop(OTHERS)  # the last
-    ordered = [recipe for members in families.values() for recipe in members]
-    head, *rows = _align_columns([HEADS, *map(_format_row, ordered)])
-    lines = iter(rows)
-    yield head
-    for family, members in families.items():
-        yield f"{family}:"
-        yield from islice(lines, len(members))
+def _build_row(recipe: Recipe, fit: SizedFit | None) -> ListRow:
+    cells = {
+        "recipe": recipe.name,
+        "model": format_model(recipe),
+        "Sparks": format_spark_count(recipe),
+        "date": recipe.date or "-",
+        "on disk": format_checkpoint_size(recipe),
+        **({} if fit is None else {"fits": fit.text}),
+        DECODE: format_best_speed(recipe),
+    }
+    return ListRow(recipe=recipe, cells=cells)
+
+
+def _format_groups(rows: Sequence[ListRow], group: str) -> Iterator[str]:
+    """Yield the table, a group after the other, the newest recipe first.
+
+    Families are in the order of their newest recipe; sizes by the Sparks that a recipe needs.
+    """
+    newest_first = sorted(rows, key=lambda row: row.recipe.date, reverse=True)
+    groups: dict[str, list[ListRow]] = {}
+    for row in newest_first:
+        groups.setdefault(GROUPS[group](row.recipe), []).append(row)
+    if OTHERS in groups:
+        groups[OTHERS] = groups.pop(OTHERS)  # the last
+    if group == SIZE:
+        groups = dict(sorted(groups.items(), key=lambda item: int(item[0].split()[0])))
+    ordered = [row for members in groups.values() for row in members]
+    heads = [*ordered[0].cells] if ordered else ["recipe"]
+    table = [dict(zip(heads, heads, strict=True)), *(dict(row.cells) for row in ordered)]
+    head, *lines = align_columns(table, shutil.get_terminal_size((PIPE_WIDTH, 0)).columns)
+    yield from head
+    rest = iter(lines)
+    for title, members in groups.items():
+        yield f"{title}:"
+        for row_lines in islice(rest, len(members)):
+            yield from row_lines
 
 
 def _find_family(recipe: Recipe) -> str:
@@ -72,23 +125,54 @@ def _find_family(recipe: Recipe) -> str:
     return max(found, default=(0, OTHERS))[1]
 
 
-def _format_row(recipe: Recipe) -> tuple[str, ...]:
-    return (
-        recipe.name,
-        format_model(recipe),
-        format_spark_count(recipe),
-        recipe.date or "-",
-        format_checkpoint_size(recipe),
-        format_best_speed(recipe),
-    )
+def _find_size(recipe: Recipe) -> str:
+    least = recipe.tp_min or 1
+    return f"{least} Spark" + ("s" if least > 1 else "")
 
 
-def _align_columns(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    """Yield rows in columns; names are whole, since people copy them."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        yield "  ".join(cells).rstrip()
+FAMILY = "family"
+SIZE = "sparks"
+GROUPS: Mapping[str, Callable[[Recipe], str]] = {FAMILY: _find_family, SIZE: _find_size}
+
+
+def align_columns(table: Sequence[Mapping[str, str]], width: int) -> list[list[str]]:
+    """Return the lines of each row in columns; the first is the head.
+
+    Names are whole, since people copy them: where `width` is too small, columns that say less are
+    left out, and a name that is too long has a line of its own.
+    """
+    rows = [_shorten_cells(row) for row in table] if _measure(table) > width else list(table)
+    for column in LEFT_OUT_FIRST:
+        if _measure(rows) > width:
+            rows = [{key: cell for key, cell in row.items() if key != column} for row in rows]
+    widths = {key: max(len(row[key]) for row in rows) for key in rows[0]}
+    name, *others = widths
+    room = width - sum(widths[key] + len(GAP) for key in others)
+    widths[name] = min(widths[name], max(room, NARROWEST))
+    return [_align_row(row, widths) for row in rows]
+
+
+def _measure(table: Sequence[Mapping[str, str]]) -> int:
+    widths = [max(len(row[key]) for row in table) for key in table[0]]
+    return sum(widths) + len(GAP) * (len(widths) - 1)
+
+
+def _shorten_cells(row: Mapping[str, str]) -> dict[str, str]:
+    """Return a row with shorter cells: the month, and the speed without its unit."""
+    cells = dict(row)
+    cells["date"] = MONTH.sub(r"\1", cells.get("date", ""))
+    if DECODE in cells:
+        cells[DECODE] = cells[DECODE].replace(" tok/s", "").replace(DECODE, "tok/s")
+    return cells
+
+
+def _align_row(row: Mapping[str, str], widths: Mapping[str, int]) -> list[str]:
+    cells = [row[key].ljust(width) for key, width in widths.items()]
+    first, *others = cells
+    if len(first) > next(iter(widths.values())):
+        indent = " " * next(iter(widths.values()))
+        return [first.rstrip(), GAP.join([indent, *others]).rstrip()]
+    return [GAP.join(cells).rstrip()]
 
 
 def format_model(recipe: Recipe) -> str:
@@ -140,3 +224,7 @@ def serialize_recipe(recipe: Recipe) -> dict[str, Any]:
         "advice": recipe.advice,
         "smoke": [asdict(question) for question in recipe.smoke],
     }
+
+
+def _serialize_fit(fit: SizedFit | None) -> dict[str, Any]:
+    return {} if fit is None else {"fit": asdict(fit)}

@@ -8,6 +8,7 @@ from pathlib import Path
 from sparkfleet.cli.options import Options, choice, flag, number, option, parse_path
 from sparkfleet.fit.options import parse_memory_fraction, parse_token_limit
 
+LIST_GROUPS = ("family", "sparks")
 EXPORT_TARGETS = ("eugr", "sparkrun")
 
 
@@ -26,6 +27,10 @@ class ListOptions(Options):
     """Options of `recipes.list`."""
 
     search: str = option("only recipes with this text in name, model or description", default="")
+    fits: bool = flag("only recipes that fit, or may fit, the Sparks of the inventory")
+    group: str = option(
+        "family or sparks: what groups the table", choice(LIST_GROUPS), default="family"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

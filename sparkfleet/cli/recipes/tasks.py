@@ -18,14 +18,17 @@ TP = ("tp",)
 PP = ("pp",)
 
 
-@command("recipes.list", OUTPUT)
+@command("recipes.list", CLUSTER, OUTPUT)
 def show_list(options: ListOptions) -> int:
     """Show every recipe: its model, how many Sparks it is for, its size, its best published speed.
 
     Recipes are in families, the newest first; the date is the one that the recipe's source names.
-    Yours in playbooks/recipes/ hide shipped ones of the same name.
+    Yours in playbooks/recipes/ hide shipped ones of the same name. A narrow terminal gets fewer
+    columns. --fits asks no host: what a source measured on so many Sparks fits there, the rest is
+    estimated from the recipe's figures for idle Sparks.
 
       {task:recipes.list} --search qwen3.8
+      {task:recipes.list} --fits --group sparks
     """
     from sparkfleet.cli.recipes.list import show_recipes  # noqa: PLC0415 - not for --list
 

@@ -73,7 +73,7 @@ OFFERED = {
     ),
     "recipes.export": "RECIPE output to",
     "recipes.import": "SOURCE check! name output yes!",
-    "recipes.list": "output search",
+    "recipes.list": "cluster fits! group inventory* output search set*",
     "recipes.new": "MODEL folder out",
     "recipes.show": "NAME cluster inventory* output set*",
     "recipes.validate": "NAMES output tp vllm",

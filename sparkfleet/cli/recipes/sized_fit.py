@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 
 class RecipeFit(enum.StrEnum):
-    """How sure it is that a recipe fits."""
+    """The certainty that a recipe fits."""
 
     PUBLISHED = "published"  # its source measured it on so many Sparks
     ESTIMATED = "estimated"
     WEIGHTS = "weights fit"  # the KV cache is not known
-    UNKNOWN = "cannot tell"
+    UNKNOWN = "unknown"
     NOT = "no"
 
 

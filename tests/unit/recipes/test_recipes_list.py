@@ -59,8 +59,8 @@ def test_a_wide_terminal_has_every_column_and_a_narrow_one_fewer(tmp_path: Path)
 def test_a_name_that_is_too_long_has_a_line_of_its_own() -> None:
     rows = [{"recipe": "recipe", "fits": "fits"}, {"recipe": "x" * 50, "fits": "y" * 20}]
     assert align_columns(rows, 60) == [
-        ["recipe" + " " * 34 + "fits"],
-        ["x" * 50, " " * 40 + "y" * 20],
+        ["recipe" + " " * 32 + "fits"],
+        ["x" * 50, " " * 38 + "y" * 20],
     ]
 
 

@@ -24,6 +24,7 @@ from sparkfleet.vllm.releases import parse_version
 
 BY_SEQUENCES = Version("0.20.0.dev0")
 SPARK = 121.6 * GIB  # MemTotal of a Spark
+IDLE = 118 * GIB  # MemAvailable of a freshly booted Spark: free-h.idle.txt
 CLOSE = 2 * GIB  # by so much MemAvailable moves on a host that serves nothing
 
 

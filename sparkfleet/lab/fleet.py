@@ -15,7 +15,6 @@ from pathlib import Path
 import sparkfleet
 from sparkfleet.door import command_name
 from sparkfleet.errors import UsageError
-from sparkfleet.lab import state as states
 from sparkfleet.lab.engine import install, model, requirements
 from sparkfleet.lab.faults import catalogue
 from sparkfleet.lab.faults.settle import wait_until_settled
@@ -23,7 +22,7 @@ from sparkfleet.lab.faults.steps import StepTarget, run_in_host, run_steps
 from sparkfleet.lab.host import build, teardown
 from sparkfleet.lab.paths import INVENTORY, KEY, KNOWN_HOSTS, RUN
 from sparkfleet.lab.plan import FleetPlan, HostPlan, plan_fleet
-from sparkfleet.lab.state import LabState
+from sparkfleet.lab.state import LabState, hold_lab_lock, load_lab_state, remove_lock
 
 BOOT_PATIENCE = 60.0  # s until a host's sshd must have answered
 CONNECT_PATIENCE = 0.1  # s; the first packet over a fresh link may be lost
@@ -77,7 +76,7 @@ def start_fleet(
     if state := _find_running_fleet(target):
         return _build_lab_fleet(state)
     requirements.check_requirements()
-    with states.hold_lab_lock() as lock:
+    with hold_lab_lock() as lock:
         if state := _find_running_fleet(target):
             return _build_lab_fleet(state)
         teardown.remove_lab()
@@ -87,7 +86,7 @@ def start_fleet(
             state = boot_hosts(state, target.hosts, lock)
         except BaseException:  # a signal too
             teardown.remove_lab()
-            states.remove_lock()
+            remove_lock()
             raise
         return _build_lab_fleet(state)
 
@@ -95,14 +94,14 @@ def start_fleet(
 def remove_fleet() -> None:
     """Remove the lab: nothing of it is left on this machine, also after a crash."""
     requirements.check_root()
-    with states.hold_lab_lock():
+    with hold_lab_lock():
         teardown.remove_lab()
-        states.remove_lock()
+        remove_lock()
 
 
 def read_fleet() -> LabFleet | None:
     """Return the fleet as it is now, None if there is none; needs no root."""
-    state = states.load_lab_state()
+    state = load_lab_state()
     return _build_lab_fleet(state) if state else None
 
 
@@ -114,7 +113,7 @@ def set_fault(host: str, kind: str, *, clear: bool = False) -> None:
     chosen = catalogue.find_fault(kind)
     requirements.check_root()
     requirements.check_tools({tool: requirements.FAULT_PACKAGES[tool] for tool in chosen.needs})
-    with states.hold_lab_lock() as lock:
+    with hold_lab_lock() as lock:
         state = _load_running_state()
         target = state.plan.host(host)
         catalogue.check_rail_count(kind, target)
@@ -208,7 +207,7 @@ def _is_sshd_up(address: str) -> bool:
 
 def _find_running_fleet(target: FleetPlan) -> LabState | None:
     """Return the state of the fleet that runs, if it is the wanted one and no host is off."""
-    state = states.load_lab_state()
+    state = load_lab_state()
     if state is None or state.plan != target:
         return None
     alive = [name for name, process in state.running.items() if process.alive]
@@ -216,7 +215,7 @@ def _find_running_fleet(target: FleetPlan) -> LabState | None:
 
 
 def _load_running_state() -> LabState:
-    state = states.load_lab_state()
+    state = load_lab_state()
     if state is None:
         raise UsageError("no lab runs on this machine", hint=f"sudo {command_name('lab.up')}")
     return state

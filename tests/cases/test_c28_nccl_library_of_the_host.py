@@ -62,7 +62,7 @@ def test_containers_have_it_mounted_and_preloaded_also_where_the_image_names_ano
         (),
         cluster="default",
         hf_home="/models",
-        engine=(*runs.environment, *nccl_library.build_preload_variables(own, runs.inside(PATH))),
+        engine=(*runs.environment, *nccl_library.build_preload_variables(own, runs.inside)),
     )
     found = {one.name: one.value for one in made}
     assert (found["LD_PRELOAD"], found["VLLM_NCCL_SO_PATH"]) == (seen, seen)

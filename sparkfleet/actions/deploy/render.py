@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sparkfleet import links
 from sparkfleet.actions.action import Action, NoArgs, Plan, Planned
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.actions.run_state import LaunchState, RunState
@@ -16,14 +15,12 @@ from sparkfleet.launch.deployment.environment import build_rank_environment
 from sparkfleet.launch.deployment.executor import Executor, ExecutorChoice, select_executor
 from sparkfleet.launch.deployment.node import DeploymentNode
 from sparkfleet.launch.engines.choice import create_engine
-from sparkfleet.launch.engines.engine import Engine
-from sparkfleet.launch.host import nccl_library
 from sparkfleet.launch.host.deployment_record import DeploymentMetadata
+from sparkfleet.launch.host.nccl_library import build_preload_variables
 from sparkfleet.launch.host.survey import Survey
 from sparkfleet.launch.preflight.time_to_ready import format_time_to_ready
-from sparkfleet.links import EnvVar
+from sparkfleet.links import compute_rank_env
 from sparkfleet.model import Host
-from sparkfleet.recipes.settings import Settings
 from sparkfleet.report.events import Note
 
 
@@ -191,6 +188,7 @@ def _build_node(run: RunContext, host: Host, survey: Survey, chosen: Executor) -
     )
     weights = survey.expand(settings.text("weights_dir"))
     model = run.weights.paths[host.name]
+    preload = build_preload_variables(settings, lambda path: engine.inside(survey.expand(path)))
     return DeploymentNode(
         settings=settings,
         rank=run.cluster.rank(host.name),
@@ -202,22 +200,11 @@ def _build_node(run: RunContext, host: Host, survey: Survey, chosen: Executor) -
         drafts=run.weights.drafts,
         environment=build_rank_environment(
             settings,
-            links.compute_rank_env(fabric, host) if fabric else (),
+            compute_rank_env(fabric, host) if fabric else (),
             cluster=run.cluster.name,
             hf_home=engine.inside(weights),
             model=engine.inside(model),
-            engine=(*engine.environment, *_nccl_library_variables(settings, survey, engine)),
+            engine=(*engine.environment, *preload),
             executor=chosen,
         ),
-    )
-
-
-def _nccl_library_variables(
-    settings: Settings, survey: Survey, engine: Engine
-) -> tuple[EnvVar, ...]:
-    path = settings.text(nccl_library.NAME)
-    return (
-        tuple(nccl_library.build_preload_variables(settings, engine.inside(survey.expand(path))))
-        if path
-        else ()
     )

@@ -8,10 +8,9 @@ from sparkfleet.cli.context import check_tp, resolve_context
 from sparkfleet.cli.exit_codes import compute_exit_code
 from sparkfleet.cli.options import Options
 from sparkfleet.cli.recipes import fit_view
-from sparkfleet.cli.recipes.fit_inputs import collect_fit_inputs
-from sparkfleet.cli.recipes.fit_values import FitInputs, FitRequest, FitResult, PredictedSpeed
+from sparkfleet.cli.recipes.fit_inputs import build_recipe_model, collect_fit_inputs
+from sparkfleet.cli.recipes.fit_values import FitRequest, FitResult, PredictedSpeed
 from sparkfleet.fit.advice import list_tp_sizes, recommend_topology
-from sparkfleet.fit.checkpoint import build_model_profile
 from sparkfleet.fit.cost_model import PUBLISHED, CostModel
 from sparkfleet.fit.interval import UnknownFigureError
 from sparkfleet.fit.memory import evaluate_nodes
@@ -19,7 +18,6 @@ from sparkfleet.fit.model import ModelProfile
 from sparkfleet.fit.options import ServeOptions, parse_serve_options
 from sparkfleet.fit.requirements import estimate_requirements
 from sparkfleet.fit.speed import DecodeRate, predict_decode_rate
-from sparkfleet.fit.weights import estimate_figure_weights
 from sparkfleet.model import Cluster, Host, Value
 from sparkfleet.recipes.recipe import Recipe, load_recipe
 from sparkfleet.recipes.rules import build_rule_context
@@ -93,25 +91,6 @@ def _select_cluster(request: FitRequest, recipe: Recipe) -> Cluster:
     hosts = (Host(name=f"spark-{at + 1}", vars=given) for at in range(options.nodes))
     merged = tuple(overlay_recipe(host, recipe, as_written=True) for host in hosts)
     return Cluster(name="sparks", hosts=merged)
-
-
-def build_recipe_model(
-    recipe: Recipe, inputs: FitInputs, start_options: ServeOptions
-) -> ModelProfile:
-    """Return the model as it was seen; where its weights were not, by the recipe's figures."""
-    model = (
-        ModelProfile()
-        if inputs.answer is None
-        else build_model_profile(inputs.answer, start_options, inputs.draft)
-    )
-    figures = recipe.checkpoint
-    if model.weights is not None or figures is None or figures.size is None:
-        return model
-    active = figures.parameters if figures.moe is False else figures.active
-    weights = estimate_figure_weights(
-        figures.size, figures.parameters, active, start_options.online
-    )
-    return replace(model, weights=weights)
 
 
 def _predict_request_rate(

@@ -8,21 +8,23 @@ from pathlib import Path
 from sparkfleet.cli.context import open_pool
 from sparkfleet.cli.recipes.fit_values import Answer, FitInputs, FitRequest
 from sparkfleet.fit import speeds
+from sparkfleet.fit.checkpoint import build_model_profile
 from sparkfleet.fit.cost_model import (
     PUBLISHED,
     CostModel,
     calibrate_cost_model,
     parse_allreduce_latency,
 )
-from sparkfleet.fit.memory import NodeMemory
+from sparkfleet.fit.memory import IDLE, NodeMemory
+from sparkfleet.fit.model import ModelProfile
 from sparkfleet.fit.options import ServeOptions
-from sparkfleet.fit.requirements import GIB
+from sparkfleet.fit.weights import estimate_figure_weights
 from sparkfleet.model import Cluster, Host
+from sparkfleet.recipes.recipe import Recipe
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.connection import Connection
 
-IDLE = 118 * GIB  # available on a freshly booted Spark: free-h.idle.txt
-ASSUMED = f"memory: assumed; an idle Spark has {IDLE / GIB:.0f} GiB of 121.6 available"
+ASSUMED = f"memory: assumed; an idle Spark has {IDLE >> 30} GiB of 121.6 available"
 UNREAD = "the model's files were not read: --folder PATH, --staged (on the hosts) or --hub"
 
 
@@ -133,3 +135,22 @@ def _adjust_terms(receipt: str, measured: str, start_options: ServeOptions) -> C
         terms = replace(terms, reduce=reduce, source=source)
     samples = [measurement.sample for measurement in speeds.parse_measurements(measured)]
     return calibrate_cost_model(samples, terms) if samples else terms
+
+
+def build_recipe_model(
+    recipe: Recipe, inputs: FitInputs, start_options: ServeOptions
+) -> ModelProfile:
+    """Return the model from its files, or its weights from the figures of the recipe."""
+    model = (
+        ModelProfile()
+        if inputs.answer is None
+        else build_model_profile(inputs.answer, start_options, inputs.draft)
+    )
+    figures = recipe.checkpoint
+    if model.weights is not None or figures is None or figures.size is None:
+        return model
+    active = figures.parameters if figures.moe is False else figures.active
+    weights = estimate_figure_weights(
+        figures.size, figures.parameters, active, start_options.online
+    )
+    return replace(model, weights=weights)

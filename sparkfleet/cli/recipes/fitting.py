@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from sparkfleet.cli import defaults
 from sparkfleet.cli.options import Options
-from sparkfleet.cli.recipes.fit import build_recipe_model
-from sparkfleet.cli.recipes.fit_inputs import assume_idle_memory
+from sparkfleet.cli.recipes.fit_inputs import assume_idle_memory, build_recipe_model
 from sparkfleet.cli.recipes.fit_values import FitInputs
 from sparkfleet.cli.recipes.sized_fit import RecipeFit, SizedFit
 from sparkfleet.errors import InventoryError

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from sparkfleet.cli.recipes.fit_inputs import IDLE
 from sparkfleet.cli.recipes.options import NewOptions
 from sparkfleet.cli.views.screen import print_lines
 from sparkfleet.commands import quote
@@ -15,7 +14,7 @@ from sparkfleet.door import command_name
 from sparkfleet.errors import UsageError
 from sparkfleet.fit.advice import HOLDS, SIZES, evaluate_fit_at
 from sparkfleet.fit.checkpoint import build_model_profile
-from sparkfleet.fit.memory import Fit, FitAnswer, NodeMemory
+from sparkfleet.fit.memory import IDLE, Fit, FitAnswer, NodeMemory
 from sparkfleet.fit.model import ModelProfile
 from sparkfleet.fit.options import ServeOptions
 from sparkfleet.recipes.recipe import FOLDER, load_recipe

@@ -7,7 +7,7 @@ library that VLLM_NCCL_SO_PATH names, which an image may set. So both variables 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from sparkfleet.links import EnvVar
@@ -39,8 +39,14 @@ def inspect_nccl_library(connection: Connection, settings: Settings) -> NcclLibr
     )
 
 
-def build_preload_variables(settings: Settings, path: str) -> Iterator[EnvVar]:
-    """Yield the variables that make every rank use it; `path` is as the ranks see it."""
+def build_preload_variables(settings: Settings, locate: Callable[[str], str]) -> Iterator[EnvVar]:
+    """Yield the variables that make every rank use it, none if `nccl_library` is unset.
+
+    `locate` returns a path of the host as the ranks see it.
+    """
+    if not settings.text(NAME):
+        return
+    path = locate(settings.text(NAME))
     why = f"{NAME}, set at {settings.origin(NAME)}"
     yield EnvVar(name="LD_PRELOAD", value=path, why=f"{why}, for torch")
     yield EnvVar(name="VLLM_NCCL_SO_PATH", value=path, why=f"{why}, for vLLM itself")

@@ -18,18 +18,15 @@ MOST_PACKED = 8  # tuple assignments per 1000
 
 # Modules above the bound on imports: each puts the parts of one command together.
 COMPOSING = {
-    "actions/deploy/render.py",
     "actions/stage/image.py",
     "actions/stage/stage_weights.py",
     "cli/cluster/status.py",
     "cli/hosts/check.py",
     "cli/links/bench.py",
     "cli/links/show.py",
-    "cli/recipes/fit.py",
     "cli/recipes/show.py",
     "cli/run_playbook.py",
     "cli/weights/inspect.py",
-    "lab/fleet.py",
 }
 # Names that several modules define, and why.
 SHARED_NAMES = {

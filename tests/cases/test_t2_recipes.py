@@ -184,7 +184,7 @@ def test_t2_52_a_cache_that_cannot_be_computed_is_not_refused(
     )
     found, text = _fit(tmp_path, DEEPSEEK4, lines, "--tp", str(tp))
     assert found == code, text
-    assert "advice: cannot tell" in text
+    assert "advice: unknown" in text
     assert "unknown layer types of deepseek_v4" in text
 
 

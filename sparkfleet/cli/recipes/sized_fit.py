@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 class RecipeFit(enum.StrEnum):
-    """The certainty that a recipe fits."""
+    """The answer whether a recipe fits, by how sure it is."""
 
     PUBLISHED = "published"  # its source measured it on so many Sparks
     ESTIMATED = "estimated"

@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from sparkfleet.fit import speed
-from sparkfleet.fit.cache import list_layer_caches
 from sparkfleet.fit.config import Architecture, parse_model_config
 from sparkfleet.fit.cost_model import CostModel, Sample, fit_cost_model
 from sparkfleet.fit.interval import Interval
+from sparkfleet.fit.kv_blocks import build_block_pool
+from sparkfleet.fit.kv_cache import list_layer_caches
 from sparkfleet.fit.memory import SPARK, NodeMemory, evaluate_nodes
 from sparkfleet.fit.model import ModelProfile
 from sparkfleet.fit.options import ServeOptions, Speculation
-from sparkfleet.fit.pool import build_block_pool
 from sparkfleet.fit.requirements import estimate_requirements
 from sparkfleet.fit.weights import estimate_shape_weights
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from packaging.version import Version
 
 from sparkfleet.fit.interval import Interval
+from sparkfleet.fit.kv_blocks import BlockPool
 from sparkfleet.fit.options import ServeOptions
-from sparkfleet.fit.pool import BlockPool
 from sparkfleet.fit.requirements import GIB, MemoryRequirements
 from sparkfleet.quantities import format_memory as gib
 from sparkfleet.vllm.releases import parse_version

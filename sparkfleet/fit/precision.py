@@ -14,8 +14,8 @@ from typing import Any
 
 from sparkfleet.expressions import compile_regex
 from sparkfleet.fit.architecture import Architecture
-from sparkfleet.fit.cache import BYTES
 from sparkfleet.fit.interval import Interval, UnknownFigureError
+from sparkfleet.fit.kv_cache import BYTES
 from sparkfleet.fit.parameters import ParameterRole, Part
 
 NVFP4 = 4 / 8 + 1 / 16  # four bits, and a scale of eight for every sixteen

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sparkfleet.fit.cache import list_layer_caches
 from sparkfleet.fit.interval import NOTHING, Interval, UnknownFigureError
+from sparkfleet.fit.kv_blocks import BlockPool, build_block_pool
+from sparkfleet.fit.kv_cache import list_layer_caches
 from sparkfleet.fit.model import ModelProfile
 from sparkfleet.fit.options import ServeOptions
-from sparkfleet.fit.pool import BlockPool, build_block_pool
 from sparkfleet.fit.refusals import Refusal, find_refusal
 
 GIB = 1 << 30

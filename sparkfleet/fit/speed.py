@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from sparkfleet.fit import layers as kinds
 from sparkfleet.fit.architecture import Architecture
-from sparkfleet.fit.cache import list_layer_caches, sum_cache_bytes
 from sparkfleet.fit.cost_model import PUBLISHED, CostModel, DecodeStep
 from sparkfleet.fit.interval import Interval, UnknownFigureError
+from sparkfleet.fit.kv_cache import list_layer_caches, sum_cache_bytes
 from sparkfleet.fit.model import ModelProfile
 from sparkfleet.fit.options import ServeOptions
 

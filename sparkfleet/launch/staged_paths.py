@@ -17,7 +17,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from sparkfleet.errors import RecipeError
-from sparkfleet.launch.deployment.arguments import check_raw_args, format_vllm_args
+from sparkfleet.launch.deployment.recipe_options import check_raw_args, format_vllm_args
 from sparkfleet.model import EMPTY
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.vllm.options import split_option_name

@@ -20,11 +20,11 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from sparkfleet.commands import build_script_command
-from sparkfleet.launch.deployment.arguments import format_vllm_args
 from sparkfleet.launch.deployment.deployment import render_deployment
 from sparkfleet.launch.deployment.environment import build_rank_environment
 from sparkfleet.launch.deployment.executor import Executor
 from sparkfleet.launch.deployment.node import DeploymentNode
+from sparkfleet.launch.deployment.recipe_options import format_vllm_args
 from sparkfleet.launch.engines.container import ContainerEngine
 from sparkfleet.launch.engines.engine import Engine
 from sparkfleet.launch.engines.native import NativeEngine

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from sparkfleet.fit.cache import list_layer_caches
-from sparkfleet.fit.pool import BlockPool, build_block_pool
+from sparkfleet.fit.kv_blocks import BlockPool, build_block_pool
+from sparkfleet.fit.kv_cache import list_layer_caches
 from sparkfleet.fit.weights import estimate_shape_weights
 from tests.models import GIB, shape
 

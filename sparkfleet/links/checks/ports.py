@@ -1,4 +1,4 @@
-"""Ports: up or not and why, speed, PCIe lanes, MTU, rails that are left out."""
+"""Ports: up or not and why, speed, PCIe lanes, rails that are left out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from sparkfleet.model import Severity, Verdict
 from sparkfleet.variables import find_default
 from sparkfleet.verdicts import build_verdict, error, warning
 
-JUMBO = 9000  # bytes; the MTU of every tuned setup
 LANES = 4  # of PCIe that the SoC gives a function
 NET = "/sys/class/net"
 
@@ -184,31 +183,6 @@ def _join_rail_addresses(rails: list[Rail]) -> str:
     return ", ".join(f"{rail.host} {rail.name} {rail.address}" for rail in rails)
 
 
-def check_netdev_mtu(evidence: Evidence) -> Iterator[Verdict]:
-    """Expect one MTU on all rails: the stated one, else the largest in use."""
-    largest = max((rail.netdev.mtu or 0 for rail in evidence.rails()), default=0)
-    for rail in evidence.rails():
-        stated = evidence.hosts[rail.host].get("link_mtu")
-        expected = int(stated or largest)
-        if rail.netdev.mtu != expected:
-            yield _report_mtu(error, rail, expected, "another rail has it, or link_mtu says so")
-        elif expected < JUMBO and not stated:
-            why = f"works, prefill is slower; set link_mtu: {expected} if intended"
-            yield _report_mtu(warning, rail, JUMBO, why)
-
-
-def _report_mtu(say: Callable[..., Verdict], rail: Rail, expected: int, why: str) -> Verdict:
-    return say(
-        "link.mtu",
-        rail.host,
-        rail.name,
-        expected=f"MTU {expected}",
-        seen=f"MTU {rail.netdev.mtu}",
-        source=f"{NET}/{rail.name}/mtu",
-        fix=f"{why}: mtu: {expected} in /etc/netplan/40-cx7.yaml, then: sudo netplan apply",
-    )
-
-
 def check_bonds(evidence: Evidence) -> Iterator[Verdict]:
     """Refuse a rail in a bond or bridge: RoCE does not follow it."""
     for rail in evidence.rails():
@@ -230,6 +204,5 @@ CHECKS: tuple[Check, ...] = (
     check_pcie_lanes,
     check_missing_rails,
     check_unused_rails,
-    check_netdev_mtu,
     check_bonds,
 )

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from sparkfleet.facts.rdma import Hca
 from sparkfleet.facts.readings import Lack
+from sparkfleet.links.checks.mtu import JUMBO
 from sparkfleet.links.evidence import Check, Evidence
 from sparkfleet.links.model import Rail
 from sparkfleet.model import Host, Verdict
@@ -15,7 +16,6 @@ from sparkfleet.verdicts import error, info, warning
 RDMA = "/sys/class/infiniband"
 DEVICES = "/dev/infiniband"
 FULL_RDMA_MTU = 4096  # bytes; what a netdev MTU of 9000 gives
-JUMBO = 9000
 UNRAISED = 8 * 1024 * 1024  # bytes that a login may lock by default (Linux 5.16)
 
 

@@ -9,6 +9,7 @@ from sparkfleet.links.checks import (
     addresses,
     inventory_expectations,
     machines,
+    mtu,
     nccl_variables,
     overruled_values,
     ports,
@@ -24,7 +25,7 @@ from sparkfleet.verdicts import ok
 
 CHECKS: Mapping[str, tuple[Check, ...]] = {
     "rails are chosen without a guess": rail_selection.CHECKS,
-    "every port is up, at full speed, with one MTU": ports.CHECKS,
+    "every port is up, at full speed, with one MTU": (*ports.CHECKS, *mtu.CHECKS),
     "addresses are unique, one subnet a rail": addresses.CHECKS,
     "RDMA is ready on every rail": rdma.CHECKS,
     "hosts are what the inventory says": inventory_expectations.CHECKS,

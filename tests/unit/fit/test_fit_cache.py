@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from sparkfleet.fit.cache import element_bytes, list_layer_caches, sum_cache_bytes
 from sparkfleet.fit.interval import UnknownFigureError
-from sparkfleet.fit.pool import build_block_pool
+from sparkfleet.fit.kv_blocks import build_block_pool
+from sparkfleet.fit.kv_cache import element_bytes, list_layer_caches, sum_cache_bytes
 from tests.models import DENSE, FIVE_TO_ONE, GIB, made, shape
 
 

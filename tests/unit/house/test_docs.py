@@ -121,10 +121,10 @@ def test_the_drawing_of_the_layers_is_that_of_the_imports() -> None:
     ("file", "text"),
     [
         ("playbooks/cluster-up.yml", "links_gate:"),
-        ("sparkfleet/links/checks/ports.py", "mtu"),
+        ("sparkfleet/links/checks/mtu.py", "check_mtu"),
         ("sparkfleet/launch/deployment/commands.py", '"--headless"'),
-        ("sparkfleet/doctor/signatures/model.py", "tokenizer"),
-        ("sparkfleet/fit/pool.py", "BLOCK = 16"),
+        ("sparkfleet/doctor/signatures/tokenizer.py", "tokenizer-missing"),
+        ("sparkfleet/fit/kv_blocks.py", "BLOCK = 16"),
         ("sparkfleet/cli/signals.py", "SIGTERM"),
         ("sparkfleet/lab/faults/effects.py", "set_cable"),
     ],

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil
 
-from sparkfleet.fit.cache import LayerCache
+from sparkfleet.fit.kv_cache import LayerCache
 
 BLOCK = 16  # tokens; vLLM's default on CUDA
 NEARLY_EQUAL = 1.25  # counts of layers of two types that are still given one depth

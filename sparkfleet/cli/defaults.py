@@ -10,7 +10,7 @@ from pathlib import Path
 from sparkfleet.errors import UsageError
 from sparkfleet.lab.paths import INVENTORY as LAB_INVENTORY
 from sparkfleet.model import Host
-from sparkfleet.resources import PACKAGE, find_data_file, format_path
+from sparkfleet.resources import PACKAGE
 from sparkfleet.yaml import positions, source
 
 OWN_CONFIG = "sparkfleet.yaml"
@@ -34,14 +34,10 @@ def find_inventory_files(given: Sequence[str]) -> list[str]:
         return [_substitute_lab_inventory(path) for path in chosen]
     if OWN_INVENTORY.exists():
         return [str(OWN_INVENTORY)]
-    pair, solo = (
-        format_path(find_data_file("inventories", name) or name)
-        for name in ("pair.yml", "solo.yml")
-    )
     raise UsageError(
         "no inventory: none was named" + _mention_ansible_config(),
-        hint=f"write {OWN_INVENTORY} (copy {pair} or {solo} and put your addresses in), "
-        f"or name one with --inventory FILE; {_LAB_HINT[LAB_INVENTORY.exists()]}",
+        hint=f"make {OWN_INVENTORY}: {{task:init}}; or name one with --inventory FILE; "
+        f"{_LAB_HINT[LAB_INVENTORY.exists()]}",
     )
 
 

@@ -27,6 +27,7 @@ CORE = (
 )
 BEGIN = """Where to begin:
 
+  {task:init}                       a project for your Sparks
   {task:recipes.list}               which models there are
   {task:hosts.check}                whether the hosts are ready
   {task:cluster.up} --recipe NAME   from the hosts to an endpoint that answers

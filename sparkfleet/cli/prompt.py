@@ -36,9 +36,23 @@ def require_terminal(who: str, hint: str) -> None:
         raise UsageError(f"{who} requires a terminal", hint=hint) from error
 
 
+def is_interactive() -> bool:
+    """Return whether questions can be asked: input and output are a terminal."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def ask(question: str, *, default: str = "") -> str:
+    """Return what is typed on the terminal, or `default` for an empty line or the end."""
+    shown = f" [{default}]" if default else ""
+    try:
+        return input(f"{escape_line(question)}{shown}: ").strip() or default
+    except EOFError:
+        return default
+
+
 def confirm(question: str) -> bool:
     """Return whether the answer on the terminal is yes; False where there is no terminal."""
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not is_interactive():
         return False
     try:
         return input(f"{escape_line(question)} [y/N] ").strip().lower() in ("y", "yes")

@@ -11,6 +11,7 @@ from sparkfleet.cli import lab_tasks, playbook_tasks
 from sparkfleet.cli.cluster import tasks as cluster_tasks
 from sparkfleet.cli.doctor.tasks import doctor
 from sparkfleet.cli.hosts import tasks as hosts_tasks
+from sparkfleet.cli.init.tasks import init
 from sparkfleet.cli.inventory import tasks as inventory_tasks
 from sparkfleet.cli.links import tasks as links_tasks
 from sparkfleet.cli.recipes import tasks as recipes_tasks
@@ -28,6 +29,7 @@ def _build_collection(name: str, module: ModuleType) -> Collection:
 
 namespace = Collection(
     doctor,
+    init,
     _build_collection("cluster", cluster_tasks),
     _build_collection("hosts", hosts_tasks),
     _build_collection("inventory", inventory_tasks),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from sparkfleet.cli import prompt
@@ -35,17 +36,23 @@ CANNOT_RUN = 127  # of a shell that does not find a program
 def authorize_key(options: AuthorizeOptions) -> int:
     """Copy the key to each machine that does not take it yet; return the exit code."""
     context = resolve_context(options, needs_recipe=False)
-    errors: dict[str, SparkfleetError] = {}
-    for target in list_machines(context.cluster.hosts):
-        try:
-            _authorize_machine(target, options)
-        except HostError as error:
-            errors[str(target)] = error
+    errors = authorize_machines(list_machines(context.cluster.hosts), options.key)
     print_host_errors(errors)
     return compute_exit_code(errors.values())
 
 
-def _authorize_machine(target: Target, options: AuthorizeOptions) -> None:
+def authorize_machines(machines: Sequence[Target], key: Path | None) -> dict[str, SparkfleetError]:
+    """Copy `key`, or the usual one, to each machine that takes none; return errors by machine."""
+    errors: dict[str, SparkfleetError] = {}
+    for target in machines:
+        try:
+            _authorize_machine(target, key)
+        except HostError as error:
+            errors[str(target)] = error
+    return errors
+
+
+def _authorize_machine(target: Target, given: Path | None) -> None:
     """Copy the key to one machine; raises UnreachableError, and UsageError without a terminal."""
     try:
         try_login(target)
@@ -60,7 +67,7 @@ def _authorize_machine(target: Target, options: AuthorizeOptions) -> None:
         print_lines(f"{target.host}: {target} takes a key of yours already")
         return
     prompt.require_terminal("hosts.authorize", f"by hand: {target.command('ssh-copy-id')}")
-    key = choose_public_key(target, options.key)
+    key = choose_public_key(target, given)
     print_lines(f"{target.host}: {target.login} takes {key} once its password is typed")
     command = build_copy_command(target, key)
     if code := _run_on_terminal(command):

@@ -42,16 +42,26 @@ class MachineKey:
     state: KeyState
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrustRequest:
+    """New keys to add: those with one of the fingerprints, and, if it `asks`, those of a yes."""
+
+    fingerprints: frozenset[str]
+    forks: int
+    asks: bool
+    shows: bool
+
+
 def show_host_keys(options: TrustOptions) -> int:
     """Show the keys, add those that are confirmed, and return the exit code: 2 if one was not."""
     context = resolve_context(options, needs_recipe=False)
-    keys: list[MachineKey] = []
-    refused: dict[str, SparkfleetError] = {}
-    by_distance = groupby(list_machines(context.cluster.hosts), key=_count_jumps)
-    for _, machines in by_distance:  # a gateway is trusted before what is behind it
-        found, lost = _fetch_keys(list(machines), options.forks)
-        refused |= lost
-        keys += [_settle_key(key, options) for key in found]
+    request = TrustRequest(
+        fingerprints=options.fingerprint,
+        forks=options.forks,
+        asks=not (options.json or options.fingerprint),
+        shows=not options.json,
+    )
+    keys, refused = settle_host_keys(list_machines(context.cluster.hosts), request)
     left = [key for key in keys if key.state is KeyState.NEW]
     code = compute_exit_code(refused.values(), refused=bool(left))
     if options.json:
@@ -64,6 +74,22 @@ def show_host_keys(options: TrustOptions) -> int:
     print_host_errors(refused)
     print_lines(*_format_left(left))
     return code
+
+
+def settle_host_keys(
+    machines: Sequence[Target], request: TrustRequest
+) -> tuple[list[MachineKey], dict[str, SparkfleetError]]:
+    """Show and add keys as `request` says; return them, and errors by machine.
+
+    A gateway is trusted before the machines behind it.
+    """
+    keys: list[MachineKey] = []
+    refused: dict[str, SparkfleetError] = {}
+    for _, group in groupby(machines, key=_count_jumps):
+        found, lost = _fetch_keys(list(group), request.forks)
+        refused |= lost
+        keys += [_settle_key(key, request) for key in found]
+    return keys, refused
 
 
 def _count_jumps(target: Target) -> tuple[bool, int]:
@@ -108,23 +134,23 @@ def judge_key(known: KnownKeys, offered: OfferedKey) -> KeyVerdict:
     return verdict
 
 
-def _settle_key(key: MachineKey, options: TrustOptions) -> MachineKey:
+def _settle_key(key: MachineKey, request: TrustRequest) -> MachineKey:
     """Show a key; add it to known_hosts if it is new and confirmed."""
-    if not options.json:
+    if request.shows:
         print_lines(*_format_key(key))
-    if key.state is KeyState.KNOWN or not _is_confirmed(key, options):
+    if key.state is KeyState.KNOWN or not _is_confirmed(key, request):
         return key
     file = list_known_hosts_files(key.target.options)[0]
     add_known_key(file, key.target.name, key.offered)
-    if not options.json:
+    if request.shows:
         print_lines(f"  added to {file}")
     return replace(key, state=KeyState.ADDED)
 
 
-def _is_confirmed(key: MachineKey, options: TrustOptions) -> bool:
-    if options.fingerprint:
-        return key.offered.fingerprint in options.fingerprint
-    return not options.json and prompt.confirm(f"  is it the key of {key.target.login}?")
+def _is_confirmed(key: MachineKey, request: TrustRequest) -> bool:
+    if key.offered.fingerprint in request.fingerprints:
+        return True
+    return request.asks and prompt.confirm(f"  is it the key of {key.target.login}?")
 
 
 def _format_key(key: MachineKey) -> Iterator[str]:

@@ -385,7 +385,7 @@ def test_the_inventory_is_the_first_that_is_named(
         (tmp_path / name).write_text(MINIMAL)
     with pytest.raises(UsageError) as caught:
         defaults.find_inventory_files([])
-    assert "write inventories/local.yml" in str(caught.value)
+    assert "make inventories/local.yml: sparkfleet init" in str(caught.value)
     (tmp_path / "lab-inventory.yml").write_text(MINIMAL)
     with pytest.raises(UsageError, match="for the running lab: --inventory lab"):
         defaults.find_inventory_files([])
@@ -459,17 +459,6 @@ def test_the_inventory_of_ansible_cfg_is_named_in_the_error(
     (tmp_path / "ansible.cfg").write_text("[defaults]\ninventory = hosts/all.ini\n")
     with pytest.raises(UsageError, match=r"ansible.cfg names hosts/all.ini, .*--inventory"):
         defaults.find_inventory_files([])
-
-
-def test_the_example_to_copy_is_where_it_is_said_to_be(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(defaults, "LAB_INVENTORY", tmp_path / "no-lab.yml")
-    with pytest.raises(UsageError, match="no inventory") as caught:
-        defaults.find_inventory_files([])
-    hint = caught.value.problems[0].hint
-    assert f"copy {PAIR} or {CHECKOUT / 'inventories' / 'solo.yml'} and" in str(hint)
 
 
 def test_the_recipe_is_the_one_given_else_the_inventorys() -> None:

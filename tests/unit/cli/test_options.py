@@ -46,6 +46,7 @@ OFFERED = {
         "set* skip-tags* tags* verbose! yes!"
     ),
     "hosts.trust": "cluster fingerprint* forks host* inventory* limit* output set*",
+    "init": "dir fingerprint* forks host* recipe replace! yes!",
     "inventory.graph": "inventory* set*",
     "inventory.host": "NAME explain inventory* set*",
     "inventory.list": "inventory* set*",

@@ -1,0 +1,1 @@
+"""`init`: a project for the Sparks at hand, with an inventory that is right."""

@@ -1,0 +1,84 @@
+"""Options of `init`."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from sparkfleet.cli.hosts.options import parse_fingerprints
+from sparkfleet.cli.options import Options, flag, option, parse_path, repeated
+from sparkfleet.errors import UsageError
+
+LOCAL = "local"  # this machine, in place of an address
+MACHINE = re.compile(
+    r"(?:(?P<name>[A-Za-z0-9_][\w.-]*)=)?(?:(?P<user>[A-Za-z0-9_][\w.-]*)@)?"
+    r"(?P<address>[A-Za-z0-9_][\w.-]*)(?::(?P<port>\d{1,5}))?",
+    re.ASCII,
+)
+WITH_VALUES = ("--host", "--recipe", "--fingerprint", "--forks", "-f")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """A Spark as it was typed; without a `name` it is ``spark1``, ``spark2``, ..."""
+
+    address: str
+    name: str = ""
+    user: str = ""
+    port: int | None = None
+
+
+def parse_machine(text: str) -> Machine:
+    """Return the machine of ``[NAME=][USER@]ADDRESS[:PORT]``, or ``local``; raises UsageError."""
+    match = MACHINE.fullmatch(text)
+    port = int(match["port"]) if match and match["port"] else None
+    if match is None or port == 0 or (port or 0) > 65535:
+        raise UsageError(
+            f"expected an address or USER@ADDRESS (got {text!r})",
+            hint="such as: 192.168.1.11, nvidia@192.168.1.11, spark-a=nvidia@10.0.0.1:2222, local",
+        )
+    return Machine(
+        address=match["address"], name=match["name"] or "", user=match["user"] or "", port=port
+    )
+
+
+def parse_machines(_name: str, items: Iterable[str]) -> tuple[Machine, ...]:
+    """Return the machines of --host; raises UsageError."""
+    return tuple(parse_machine(text) for text in items)
+
+
+def has_folder_argument(argv: Sequence[str]) -> bool:
+    """Return whether a command line names a folder after `init`."""
+    after = argv[argv.index("init") :] if "init" in argv else ()
+    return any(
+        not word.startswith("-") for before, word in pairwise(after) if before not in WITH_VALUES
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InitOptions(Options):
+    """Options of `init`."""
+
+    # invoke has no optional positional argument, so DIR is positional only where it is typed.
+    dir: Path | None = option(  # noqa: RUF009 - it is a dataclass field
+        "the folder of the project; by default this one",
+        parse_path,
+        positional=has_folder_argument(sys.argv),
+    )
+    host: tuple[Machine, ...] = repeated(
+        "a Spark: [NAME=][USER@]ADDRESS[:PORT], or local; the first is the head; may be given more "
+        "than once",
+        parse_machines,
+    )
+    fingerprint: frozenset[str] = repeated(
+        "add host keys with this fingerprint to known_hosts without a question; may be given more "
+        "than once",
+        parse_fingerprints,
+        default=frozenset(),
+    )
+    yes: bool = flag("ask nothing: take everything from the options")
+    replace: bool = flag("replace an inventory that exists; it is kept as local.yml.old")

@@ -1,0 +1,85 @@
+"""`init`: asks, connects, reads facts and writes the files of a project."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from sparkfleet.cli import prompt
+from sparkfleet.cli.connection_checks import check_ssh_options
+from sparkfleet.cli.exit_codes import compute_exit_code
+from sparkfleet.cli.init.access import give_access, read_hosts
+from sparkfleet.cli.init.answers import ProjectAnswers, collect_answers
+from sparkfleet.cli.init.files import INVENTORY, format_files
+from sparkfleet.cli.init.findings import Findings, examine_hosts
+from sparkfleet.cli.init.options import InitOptions
+from sparkfleet.cli.views.screen import print_host_errors, print_lines
+from sparkfleet.door import command_name
+from sparkfleet.errors import SparkfleetError, UsageError
+from sparkfleet.inventory.loading import load_inventory
+from sparkfleet.resources import format_path
+
+
+def create_project(options: InitOptions) -> int:
+    """Make the project and return the exit code: 0, or 4 where a host did not answer."""
+    folder = options.dir or Path()
+    _check_inventory(folder / INVENTORY, options)
+    asks = not options.yes and prompt.is_interactive()
+    answers = collect_answers(options, asks=asks)
+    check_ssh_options(answers.hosts)
+    give_access(answers.hosts, options, asks=asks)
+    read = read_hosts(answers.hosts, options)
+    findings = examine_hosts(read.values, answers.hosts)
+    print_lines(*findings.lines)
+    print_host_errors(read.errors)
+    files = format_files(answers, findings)
+    if asks:
+        print_lines("", f"{folder / INVENTORY}:", *files[INVENTORY].splitlines(), "")
+        if not prompt.confirm(f"write it and {len(files) - 1} more files into {folder}?"):
+            raise UsageError("nothing was written", hint="give other answers, or --yes")
+    print_lines(*_write_files(folder, files, options))
+    load_inventory([str(folder / INVENTORY)])  # what was written is valid
+    print_lines(*_format_next(folder, answers, findings, read.errors))
+    return compute_exit_code(read.errors.values())
+
+
+def _check_inventory(path: Path, options: InitOptions) -> None:
+    if path.exists() and not options.replace:
+        raise UsageError(
+            f"{format_path(path)} exists, and is kept",
+            hint="to write it anew: --replace, which keeps the old one as local.yml.old",
+        )
+
+
+def _write_files(folder: Path, files: Mapping[str, str], options: InitOptions) -> Iterator[str]:
+    """Write the files that are missing, and yield a line for each."""
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists() and name == INVENTORY and options.replace:
+            path.replace(path.with_name(f"{path.name}.old"))
+        elif path.exists():
+            yield f"kept {path}"
+            continue
+        path.write_text(text, encoding="utf-8")
+        yield f"wrote {path}"
+
+
+def _format_next(
+    folder: Path, answers: ProjectAnswers, findings: Findings, errors: Mapping[str, SparkfleetError]
+) -> Iterator[str]:
+    yield "next:"
+    if folder.resolve() != Path.cwd():
+        yield f"  cd {folder}"
+    if errors:
+        yield f"  {command_name('hosts.trust')}      # host keys"
+        yield f"  {command_name('hosts.authorize')}  # your SSH key"
+        yield f"  {command_name('init')} --replace with the same answers fills in the cabling"
+        return
+    nodes = len(answers.hosts)
+    yield f"  {command_name('hosts.check')}"
+    if nodes > 1:
+        yield f"  {command_name('links.verify')}"
+    if nodes == 1 or findings.common:
+        size = f"--tp {nodes}" if nodes > 1 else "--solo"
+        yield f"  {command_name('cluster.up')} {size}"

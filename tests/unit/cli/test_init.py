@@ -1,0 +1,192 @@
+"""`init`: the files of a new project, from options, questions and facts."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparkfleet.cli import defaults, prompt
+from sparkfleet.cli.init import project
+from sparkfleet.cli.init.answers import build_hosts, fits_by_size
+from sparkfleet.cli.init.findings import examine_hosts
+from sparkfleet.cli.init.options import (
+    InitOptions,
+    Machine,
+    has_folder_argument,
+    parse_machine,
+)
+from sparkfleet.cli.options import parse_options
+from sparkfleet.errors import RecipeError, UnreachableError, UsageError
+from sparkfleet.facts import HostFacts
+from sparkfleet.inventory.clusters import choose_cluster
+from sparkfleet.inventory.loading import load_inventory
+from sparkfleet.model import Host
+from sparkfleet.playbook.parse import load_playbook
+from sparkfleet.recipes.recipe import load_recipe
+from sparkfleet.remote.pool import Answers
+from tests import gb10
+
+Init = Callable[..., int]
+PAIR = ["spark-1=nvidia@192.168.1.1", "spark-2=nvidia@192.168.1.2"]
+
+
+@pytest.fixture
+def init(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Init:
+    """Call `init` in an empty folder; hosts answer with the facts that the test gives."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(prompt, "is_interactive", lambda: False)
+
+    def type_it(
+        *, facts: dict[str, HostFacts] | None = None, lost: Any = None, **typed: Any
+    ) -> int:
+        read: Answers[HostFacts] = Answers(values=facts or {}, errors=lost or {})
+        monkeypatch.setattr(project, "read_hosts", lambda *_: read)
+        return project.create_project(parse_options(InitOptions, "init", typed))
+
+    return type_it
+
+
+def _pair_facts() -> dict[str, HostFacts]:
+    return {spark.name: spark.facts() for spark in gb10.pair()}
+
+
+def test_the_inventory_has_what_was_found_and_nothing_else(init: Init, tmp_path: Path) -> None:
+    assert init(host=PAIR, facts=_pair_facts()) == 0
+    text = (tmp_path / "inventories/local.yml").read_text()
+    cluster = choose_cluster(load_inventory([str(tmp_path / "inventories/local.yml")]))
+    assert [host.name for host in cluster.hosts] == ["spark-1", "spark-2"]
+    assert cluster.head.get("link_topology") == "direct"
+    assert cluster.head.get("ansible_user") == "nvidia"
+    assert cluster.head.get("vllm_recipe") == "gpt-oss-20b"
+    mine = cluster.head.get("link_cables")
+    theirs = cluster.hosts[1].get("link_cables")
+    assert {f"spark-1:{name}" for name in mine} == set(theirs.values())
+    assert {f"spark-2:{name}" for name in theirs} == set(mine.values())
+    assert len(text.splitlines()) < 16
+
+
+def test_the_other_files_work(init: Init, tmp_path: Path) -> None:
+    assert init(host=["local"], facts={}) == 0
+    assert defaults.find_inventory_files(()) == ["inventories/local.yml"]
+    load_playbook(tmp_path / "playbooks/example.yml")
+    compile((tmp_path / "tasks.py").read_text(), "tasks.py", "exec")
+
+
+def test_a_host_that_does_not_answer_is_left_for_later(
+    init: Init, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lost = {"spark-2": UnreachableError("no route", host="spark-2")}
+    facts = {"spark-1": _pair_facts()["spark-1"]}
+    assert init(host=PAIR, facts=facts, lost=lost) == 4
+    assert "link_" not in (tmp_path / "inventories/local.yml").read_text()
+    shown = capsys.readouterr().out
+    assert "no route" in shown
+    assert "sparkfleet hosts.trust" in shown
+    assert "sparkfleet init --replace" in shown
+
+
+def test_an_inventory_that_exists_is_kept_and_replaced_on_demand(
+    init: Init, tmp_path: Path
+) -> None:
+    path = tmp_path / "inventories/local.yml"
+    path.parent.mkdir()
+    path.write_text("mine")
+    (tmp_path / "tasks.py").write_text("mine")
+    with pytest.raises(UsageError, match="exists, and is kept"):
+        init(host=["local"])
+    assert init(host=["local"], replace=True) == 0
+    assert path.with_name("local.yml.old").read_text() == "mine"
+    assert (tmp_path / "tasks.py").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("typed", "error", "message"),
+    [
+        ({}, UsageError, "no Spark was named"),
+        ({"host": ["a", "a"]}, UsageError, "two Sparks have the address a"),
+        ({"host": ["x=a", "x=b"]}, UsageError, "two Sparks have the name x"),
+        ({"host": ["me@"]}, UsageError, "expected an address"),
+        ({"host": ["-x"]}, UsageError, "expected an address"),
+        ({"host": ["a"], "recipe": "nope"}, RecipeError, "'nope' not found"),
+    ],
+)
+def test_wrong_answers_are_refused_before_a_host_is_touched(
+    init: Init, tmp_path: Path, typed: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        init(**typed)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "machine"),
+    [
+        ("192.168.1.11", Machine(address="192.168.1.11")),
+        ("nvidia@spark-a.local", Machine(address="spark-a.local", user="nvidia")),
+        ("a=me@10.0.0.1:2222", Machine(address="10.0.0.1", name="a", user="me", port=2222)),
+    ],
+)
+def test_a_machine_is_an_address_with_a_name_a_user_and_a_port(text: str, machine: Machine) -> None:
+    assert parse_machine(text) == machine
+
+
+def test_users_that_differ_are_written_with_their_hosts(init: Init, tmp_path: Path) -> None:
+    assert init(host=["me@a", "you@b"]) == 0
+    loaded = load_inventory([str(tmp_path / "inventories/local.yml")])
+    assert [host.get("ansible_user") for host in loaded.hosts.values()] == ["me", "you"]
+
+
+def test_the_rails_with_a_cable_are_shown() -> None:
+    spark, _ = gb10.pair()
+    facts = spark.text("nvidia-smi", "").facts()
+    host = Host(name=spark.name)
+    lines = examine_hosts({spark.name: facts}, (host,)).lines
+    assert any("rail enp1s0f" in line for line in lines)
+
+
+def test_recipes_are_offered_by_the_size_of_their_weights() -> None:
+    assert fits_by_size(load_recipe("gpt-oss-120b"), 1)
+    assert not fits_by_size(load_recipe("gpt-oss-20b"), 1)  # no size is published
+    assert not fits_by_size(load_recipe("llama-3.3-70b-tp2"), 1)
+
+
+def test_the_folder_is_positional_only_where_it_is_typed() -> None:
+    assert has_folder_argument(["sparkfleet", "init", "--host", "a", "my"])
+    assert not has_folder_argument(["sparkfleet", "init", "--host", "a", "--yes"])
+    assert not has_folder_argument(["sparkfleet", "init"])
+
+
+def test_hosts_without_a_name_are_numbered() -> None:
+    hosts = build_hosts([Machine(address="a"), Machine(address="b")])
+    assert [host.name for host in hosts] == ["spark1", "spark2"]
+
+
+def test_a_terminal_is_asked_and_shown_the_inventory_first(tmp_path: Path) -> None:
+    mine, theirs = pty.openpty()
+    words = [sys.executable, "-m", "sparkfleet", "init", "my"]
+    environment = {**os.environ, "HOME": str(tmp_path), "TERM": "dumb", "COLUMNS": "80"}
+    with subprocess.Popen(
+        words, stdin=theirs, stdout=theirs, stderr=theirs, cwd=tmp_path, env=environment
+    ) as process:
+        os.close(theirs)
+        os.write(mine, b"local\n\nlab-tiny\ny\n")
+        shown = b""
+        try:
+            while piece := os.read(mine, 65536):
+                shown += piece
+        except OSError:  # its end on Linux
+            pass
+        os.close(mine)
+    text = shown.decode()
+    assert process.returncode == 0, text
+    assert "first Spark, the head" in text
+    assert text.index("vllm_recipe: lab-tiny") < text.index("write it and 3 more files into my?")
+    assert (tmp_path / "my/inventories/local.yml").is_file()

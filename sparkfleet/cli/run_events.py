@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from sparkfleet.actions.deploy.launch_state import locate_files
 from sparkfleet.actions.run import lock
+from sparkfleet.actions.run.receipt import build_start_request
 from sparkfleet.actions.run_context import RunContext
+from sparkfleet.cli.cluster.own_starts import save_own_start
 from sparkfleet.errors import Interrupted, SparkfleetError
 from sparkfleet.launch.watching.events import ClusterEvent, EventKind, record_event
 from sparkfleet.playbook.assignment import replaces_deployment, stops_deployment
@@ -22,6 +24,8 @@ def record_run_event(
 ) -> None:
     """Append what a run of `task` did to the cluster to its log; a failure is only a warning."""
     head = run.cluster.head
+    if replaces_deployment(plays) and ended.exit_code == 0 and not run.options.check:
+        save_own_start(run.cluster.name, build_start_request(run))
     event = describe_run(run, plays, task=task, exit_code=ended.exit_code, cause=cause)
     if event is None or head.name in ended.lost:
         return

@@ -20,7 +20,7 @@ from sparkfleet.values import (
 )
 from sparkfleet.variables import Kind, Variable
 from sparkfleet.variables.names import CLUSTER_RULE, is_valid_cluster_name
-from sparkfleet.variables.secret import is_file, mask_secret
+from sparkfleet.variables.secret import FROM_FILE, is_file, mask_secret
 
 NETDEV = r"[A-Za-z0-9_.-]{1,15}"  # the kernel's IFNAMSIZ, less the final NUL
 HCA = r"[A-Za-z0-9_]+(:\d+)?"
@@ -177,6 +177,14 @@ def _check_clusters(data: Any) -> None:
     """Leave it to `clusters.read_cluster_definitions`, which names the entry that is wrong."""
 
 
+def _check_notify(data: Any) -> None:
+    entries = convert_mapping(data)
+    known = entries.keys() <= {"webhook", "command"}
+    if not known or not is_file(entries.get("webhook", {FROM_FILE: ""})):
+        raise InvalidValueError("webhook: {from_file: PATH}, command: [PROGRAM], or both", data)
+    _check_list(entries.get("command", []))
+
+
 def _check_rank_vars(data: Any) -> None:
     try:
         for item in data if isinstance(data, list) else [None]:
@@ -204,6 +212,7 @@ SPECIAL: Mapping[str, Callable[[Any], object]] = {
     "link_interfaces": _check_interfaces,
     "nccl_ib_gid_index": _check_gid_index,
     "nccl_ib_hca": _check_hcas,
+    "notify": _check_notify,
     "vllm_env": _check_rank_environment,
     "weights_dir": _check_host_folder,
 }

@@ -39,6 +39,13 @@ ROWS = (
         default=False,
     ),
     Variable(
+        name="notify",
+        kind=Kind.MAPPING,
+        help="where cluster.watch reports events: webhook: {from_file: PATH} with a URL in the "
+        "file, and command: [PROGRAM, ARGUMENT], which gets the event as JSON on its input",
+        secret=True,
+    ),
+    Variable(
         name="engine_clock_check",
         kind=Kind.FLAG,
         help="read the clock of an idle GPU under two seconds of load before a start",

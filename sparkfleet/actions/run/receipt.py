@@ -17,6 +17,7 @@ from sparkfleet.commands import quote
 from sparkfleet.door import command_name
 from sparkfleet.launch.host import memory_guard, processes
 from sparkfleet.launch.host.deployment_record import STATE
+from sparkfleet.launch.watching.start_request import StartRequest
 from sparkfleet.remote.connection import Connection
 from sparkfleet.vllm import milestones
 
@@ -71,7 +72,7 @@ class WriteReceipt(Action[NoArgs]):
         summary = () if run.options.check else (*ranks, *_format_endpoint_lines(run, launch))
         if not _needs_receipt(launch):
             return Planned(plans={name: Plan() for name in inspected}, summary=summary)
-        text = json.dumps(_build_receipt(run, launch, ranks), indent=1) + "\n"
+        text = json.dumps(_build_receipt(run, launch, ranks), indent=1, default=str) + "\n"
         files = {RECEIPT: text, memory_guard.SERVING: "", STATE: None}
         return Planned(
             plans={
@@ -144,17 +145,27 @@ def _format_endpoint_lines(run: RunContext, launch: LaunchState) -> list[str]:
     ]
 
 
+def build_start_request(run: RunContext) -> StartRequest:
+    """Return how this run starts the cluster; typed secrets are refused, so it has none."""
+    return StartRequest(
+        run=run.run_id,
+        recipe=run.recipe.name,
+        recipe_file=str(run.recipe.path.absolute()),
+        hosts=tuple(host.name for host in run.cluster.hosts),
+        tp=run.options.tp,
+        pp=run.options.pp,
+        given=run.given,
+        degraded=run.options.allow_degraded,
+    )
+
+
 def _build_receipt(run: RunContext, launch: LaunchState, ranks: list[str]) -> dict[str, Any]:
     return {
         "sparkfleet": __version__,
-        "run": run.run_id,
+        **build_start_request(run).data(),
         "at": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "cluster": run.cluster.name,
-        "hosts": [host.name for host in run.cluster.hosts],
         "inventory": list(run.inventory.sources),
-        "recipe": run.recipe.name,
-        "tp": run.options.tp,
-        "pp": run.options.pp,
         "executor": launch.deployment.executor,
         "deployment": launch.deployment.hash,
         "images": {
@@ -163,5 +174,4 @@ def _build_receipt(run: RunContext, launch: LaunchState, ranks: list[str]) -> di
             if (image := survey.image)
         },
         "ranks": ranks,
-        "degraded": run.options.allow_degraded,
     }

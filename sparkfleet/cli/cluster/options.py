@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sparkfleet.cli.options import Options, flag, number, option
+from sparkfleet.cli.options import Options, duration, flag, number, option
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +49,16 @@ class EventsOptions(Options):
 
     lines: int = option("how many events; 40 by default", number(), default=40)
     follow: bool = flag("then show every new event, until Ctrl-C; with --output json a line each")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterWatchOptions(Options):
+    """Options of `cluster.watch`; `every` is in seconds."""
+
+    every: float = option(
+        "seconds between two looks; 10 by default", duration(least=1.0), default=10.0
+    )
+    once: bool = flag("one look, and what follows from it; then end")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sparkfleet.cli.cluster.options import (
+    ClusterWatchOptions,
     DownOptions,
     EventsOptions,
     LogsOptions,
@@ -164,3 +165,22 @@ def events(options: EventsOptions) -> int:
     from sparkfleet.cli.cluster.events import show_events  # noqa: PLC0415 - Fabric: not for --list
 
     return show_events(options)
+
+
+@command("cluster.watch", CLUSTER, FORKS)
+def watch(options: ClusterWatchOptions) -> int:
+    """Watch the cluster, and start it again where it is broken; until Ctrl-C or SIGTERM.
+
+    Each look judges the health of all hosts. Where two looks in a row find a lost rank or an
+    engine that does not answer, the logs of all hosts are saved, and all ranks are started again
+    as by the last `cluster.up`. After a relaunch it waits 2, 5, then 15 minutes; after 3 relaunches
+    in 6 hours it gives up. A host that does not answer is waited for, and what a person stopped
+    stays stopped. `notify` in the inventory sends its events to a webhook or a command.
+
+      {task:cluster.watch}
+      {task:cluster.watch} --once             one look; two such looks relaunch a broken cluster
+      {task:cluster.events} --follow          what it did
+    """
+    from sparkfleet.cli.cluster.watch import watch_cluster  # noqa: PLC0415 - Fabric: not for --list
+
+    return watch_cluster(options)

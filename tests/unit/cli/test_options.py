@@ -37,6 +37,7 @@ OFFERED = {
         "allow-degraded ask-become-pass! check! cluster diff! executor forks "
         "inventory* junit limit* lock-wait output pp recipe set* solo! tp verbose! yes!"
     ),
+    "cluster.watch": "cluster every forks inventory* once! set*",
     "doctor": "log output",
     "hosts.check": "cluster forks host* inventory* limit* output recipe set*",
     "hosts.authorize": "cluster host* inventory* key limit* set*",

@@ -1,0 +1,183 @@
+"""`cluster.watch`: looks at a cluster, and starts it again where it is broken."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from sparkfleet.cli.cluster.events import fetch_event_log
+from sparkfleet.cli.cluster.options import ClusterWatchOptions
+from sparkfleet.cli.cluster.relaunch import read_start_request, relaunch_cluster, save_cluster_logs
+from sparkfleet.cli.context import (
+    ClusterSession,
+    CommandContext,
+    open_pool,
+    print_run_started,
+    resolve_context,
+)
+from sparkfleet.cli.views.screen import print_lines
+from sparkfleet.errors import Interrupted, SparkfleetError
+from sparkfleet.launch.endpoint.health.judge import judge_health
+from sparkfleet.launch.endpoint.health.reading import look_at_cluster
+from sparkfleet.launch.endpoint.health.state import ClusterHealth, HealthState
+from sparkfleet.launch.host.processes import locate_deployment
+from sparkfleet.launch.watching.breaker import Decision, Step, decide_next_step, find_verdict
+from sparkfleet.launch.watching.events import ClusterEvent, EventKind, EventLog, record_event
+from sparkfleet.launch.watching.notify import NotifySettings, read_notify_settings, send_event
+from sparkfleet.launch.watching.start_request import StartRequest
+from sparkfleet.recipes.settings import Settings
+
+QUIET = (HealthState.SERVING, HealthState.STARTING, HealthState.STOPPED)  # no news as a first state
+NO_CAUSE = "none found in the logs"
+UNREACHED = 4
+REFUSED = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """One look, the decision, and for a relaunch how the cluster was started."""
+
+    health: ClusterHealth
+    decision: Decision
+    request: StartRequest | None = None
+
+    @property
+    def code(self) -> int:
+        """The exit code of a watch that ends with this look."""
+        if self.health.works or self.health.state is HealthState.STOPPED:
+            return 0 if self.decision.step is Step.NOTHING else REFUSED
+        return UNREACHED if self.health.state is HealthState.UNKNOWN else REFUSED
+
+
+def watch_cluster(options: ClusterWatchOptions) -> int:
+    """Look and act until Ctrl-C or SIGTERM, or once; return the exit code of the last look."""
+    context = resolve_context(options, needs_recipe=False)
+    watcher = Watcher(context, options, read_notify_settings(context.cluster.head))
+    print_run_started(options, context)
+    code = 0
+    with contextlib.suppress(KeyboardInterrupt):
+        while True:
+            code = watcher.watch_once()
+            if options.once or code == Interrupted.exit_code:
+                break
+            time.sleep(options.every)
+    return 0 if code == Interrupted.exit_code else code
+
+
+class Watcher:
+    """Watches one cluster. Each look opens its own connections: those to a host that was off break.
+
+    `_log` is the last log that was read, for looks at which the head does not answer.
+    """
+
+    def __init__(
+        self, context: CommandContext, options: ClusterWatchOptions, notify: NotifySettings
+    ) -> None:
+        self._context = context
+        self._options = options
+        self._notify = notify
+        self._log = EventLog()
+        self._shown = ""
+
+    def watch_once(self) -> int:
+        """Look, decide and act; return the exit code. No failure of a host is raised."""
+        try:
+            with self._open_session() as session:
+                look = self._look(session)
+            if look.request is None:
+                return look.code
+            return self._relaunch(look.request)
+        except SparkfleetError as error:
+            self._show("; ".join(str(problem) for problem in error.problems))
+            return error.exit_code
+
+    @contextlib.contextmanager
+    def _open_session(self) -> Iterator[ClusterSession]:
+        with open_pool(self._options) as pool:
+            try:
+                yield ClusterSession(context=self._context, pool=pool)
+            except KeyboardInterrupt:
+                pool.abort()
+                raise
+
+    def _look(self, session: ClusterSession) -> Look:
+        seen = look_at_cluster(session.pool, self._context.cluster, ray=False)
+        health = judge_health(seen)
+        with contextlib.suppress(SparkfleetError):  # a head that is away is in the verdict
+            self._log = fetch_event_log(session)
+        busy = any(host.busy for host in seen.hosts.values())
+        decision = decide_next_step(health, self._log, busy=busy)
+        known = str(health) in decision.reason
+        self._show(decision.reason if known else f"{health}; {decision.reason}")
+        self._record_verdict(session, health)
+        if decision.step is Step.GIVE_UP:
+            self._record(session, ClusterEvent(kind=EventKind.GAVE_UP, text=decision.reason))
+        if decision.step is not Step.RELAUNCH:
+            return Look(health=health, decision=decision)
+        return Look(
+            health=health, decision=decision, request=self._prepare_relaunch(session, health)
+        )
+
+    def _prepare_relaunch(self, session: ClusterSession, health: ClusterHealth) -> StartRequest:
+        """Save what the relaunch would destroy, and record that it begins."""
+        request = read_start_request(session)
+        folder, cause = save_cluster_logs(session, str(health))
+        event = ClusterEvent(
+            kind=EventKind.RELAUNCHING,
+            text=str(health),
+            host=health.host or "",
+            recipe=request.recipe,
+            cause=cause or NO_CAUSE,
+            log=str(folder),
+        )
+        self._record(session, event)
+        return request
+
+    def _relaunch(self, request: StartRequest) -> int:
+        code, refusal = relaunch_cluster(self._options, request)
+        if refusal is not None:
+            with self._open_session() as session:
+                self._record(session, refusal)
+        elif code != Interrupted.exit_code:  # the run has recorded it
+            kind = EventKind.RELAUNCH_FAILED if code else EventKind.RELAUNCHED
+            text = f"it failed with exit code {code}" if code else "it serves again"
+            recipe = request.recipe
+            self._send(ClusterEvent(kind=kind, text=text, at=time.time(), recipe=recipe))
+        return code
+
+    def _record_verdict(self, session: ClusterSession, health: ClusterHealth) -> None:
+        """Record the verdict where it differs from the last one."""
+        before = find_verdict(self._log.events)
+        state = health.state.value
+        if before is not None and before.state == state:
+            return
+        event = ClusterEvent(
+            kind=EventKind.VERDICT, text=health.reason, state=state, host=health.host or ""
+        )
+        self._record(session, event, notify=before is not None or health.state not in QUIET)
+
+    def _record(self, session: ClusterSession, event: ClusterEvent, *, notify: bool = True) -> None:
+        """Append an event to the log on the head, and send it; neither failure stops the watch."""
+        head = self._context.cluster.head
+        location = locate_deployment(Settings(host=head), self._context.cluster.name)
+        now = time.time()
+        try:
+            now = record_event(session.pool.connect(head), location, event)
+        except SparkfleetError as error:
+            self._show(f"the event {event.kind} could not be recorded: {error.message}")
+        event = replace(event, at=now)
+        self._log = replace(self._log, events=(*self._log.events, event))
+        if notify:
+            self._send(event)
+
+    def _send(self, event: ClusterEvent) -> None:
+        for line in send_event(self._notify, event, self._context.cluster.name):
+            self._show(f"notify: {line}")
+
+    def _show(self, text: str) -> None:
+        """Print a line with the time, unless the line before said the same."""
+        if text != self._shown:
+            print_lines(f"{time.strftime('%H:%M:%S')} {text}")
+        self._shown = text

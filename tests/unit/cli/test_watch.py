@@ -1,0 +1,179 @@
+"""`cluster.watch` on this machine as the only host, which serves from the stand-in engine."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.commandline import Done, becomes, command_line
+from tests.standin import engine
+
+PROGRAMS = Path(__file__).parents[3] / "sparkfleet" / "lab" / "host" / "programs"
+CLUSTER = f"watch-{os.getpid()}"  # other tests on this machine must not stop its processes
+DRIVER = "driver=$(</sys/module/nvidia/version)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """The machine that runs the tests, as a cluster of one host."""
+
+    folder: Path
+    inventory: Path
+    env: dict[str, str]
+
+    def run(self, *words: str) -> Done:
+        done = subprocess.run(
+            command_line(*words, "--inventory", str(self.inventory)),
+            env=self.env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        return Done(code=done.returncode, output=done.stdout)
+
+    def up(self, *words: str) -> Done:
+        done = self.run("cluster.up", "--solo", *words)
+        assert done.code == 0, done.output
+        return done
+
+    def list_kinds(self) -> list[str]:
+        path = self.folder / "state" / CLUSTER / "events.jsonl"
+        return [json.loads(line)["kind"] for line in path.read_text().splitlines()]
+
+    def list_events(self) -> list[dict[str, Any]]:
+        done = self.run("cluster.events", "--output", "json")
+        events: list[dict[str, Any]] = json.loads(done.output)["events"]
+        return events
+
+    def find_server(self) -> int:
+        path = self.folder / "state" / CLUSTER / "deployment.json"
+        return int(json.loads(path.read_text())["roles"]["serve"]["pid"])
+
+    def kill_server(self) -> None:
+        """End all processes of the engine, as the memory guard of the kernel would."""
+        leader = self.find_server()
+        os.killpg(leader, signal.SIGKILL)
+        assert becomes(lambda: not Path(f"/proc/{leader}/environ").exists() or is_zombie(leader))
+
+
+def find_free_port() -> int:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        port: int = server.getsockname()[1]
+        return port
+
+
+def is_zombie(pid: int) -> bool:
+    return ") Z " in Path(f"/proc/{pid}/stat").read_text()
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
+    venv = tmp_path / "venv"
+    monkeypatch.setattr(engine, "on", lambda _, path: venv / path.relative_to(engine.ROOT))
+    monkeypatch.setattr(engine, "COMMAND", engine.COMMAND.replace(str(engine.ROOT), str(venv)))
+    engine.install("here")
+    smi = tmp_path / "bin" / "nvidia-smi"
+    smi.parent.mkdir()
+    smi.write_text((PROGRAMS / "nvidia-smi").read_text().replace(DRIVER, "driver=580.142"))
+    smi.chmod(0o755)
+    variables = {
+        "cluster_name": CLUSTER,
+        "cluster_dir": str(tmp_path / "state"),
+        "weights_dir": str(tmp_path / "weights"),
+        "weights_source": str(engine._model(tmp_path / "standin")),
+        "engine_venv": str(venv),
+        "vllm_recipe": str(engine.RECIPE),
+        "vllm_port": find_free_port(),
+        "guard": False,
+        "engine_clock_check": False,
+        "notify": {"command": ["tee", "-a", str(tmp_path / "notified")]},
+    }
+    hosts = {"here": {"ansible_connection": "local"}}
+    inventory = tmp_path / "inventory.yml"
+    inventory.write_text(yaml.safe_dump({"sparks": {"hosts": hosts, "vars": variables}}))
+    env = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "xdg")}
+    env["PATH"] = f"{smi.parent}:{env['PATH']}"
+    made = Machine(folder=tmp_path, inventory=inventory, env=env)
+    yield made
+    made.run("cluster.down")
+
+
+def test_a_dead_engine_is_relaunched_when_two_looks_agree(machine: Machine) -> None:
+    machine.up("--set", "vllm_env={STANDIN: second}")
+    record = machine.folder / "state" / CLUSTER / "deployment.json"
+    before = json.loads(record.read_text())["hash"]
+    machine.kill_server()
+    first = machine.run("cluster.watch", "--once")
+    assert first.code == 2, first.output
+    assert "seen once, the next look decides: rank lost" in first.output
+    second = machine.run("cluster.watch", "--once")
+    assert second.code == 0, second.output
+    assert json.loads(record.read_text())["hash"] == before
+    third = machine.run("cluster.watch", "--once")
+    assert third.code == 0, third.output
+    assert "serving: " in third.output
+    events = machine.list_events()
+    kinds = [event["kind"] for event in events]
+    assert kinds == ["started", "verdict", "relaunching", "relaunched", "verdict"]
+    relaunching = events[2]
+    assert relaunching["cause"]
+    assert (Path(relaunching["log"]) / "here-serve.log").is_file()
+    sent = (machine.folder / "notified").read_text()
+    assert [name for name in kinds if f'"kind": "{name}"' in sent] == kinds[1:]
+
+
+def test_what_a_person_stopped_stays_stopped(machine: Machine) -> None:
+    machine.up()
+    assert machine.run("cluster.down").code == 0
+    for _ in range(2):
+        done = machine.run("cluster.watch", "--once")
+        assert done.code == 0, done.output
+        assert "it was stopped by " in done.output
+    assert "relaunching" not in machine.list_kinds()
+
+
+def test_a_second_failure_waits_and_a_failed_notify_stops_nothing(machine: Machine) -> None:
+    content = yaml.safe_load(machine.inventory.read_text())
+    content["sparks"]["vars"]["notify"] = {"command": ["false"]}
+    machine.inventory.write_text(yaml.safe_dump(content))
+    machine.up()
+    machine.kill_server()
+    first = machine.run("cluster.watch", "--once")
+    assert machine.run("cluster.watch", "--once").code == 0
+    machine.kill_server()
+    assert machine.run("cluster.watch", "--once").code == 2
+    last = machine.run("cluster.watch", "--once")
+    assert last.code == 2
+    assert "1 relaunch in 6 hours, " in last.output
+    assert "notify: the command false ended with status 1" in first.output
+
+
+@contextmanager
+def watching(machine: Machine) -> Iterator[subprocess.Popen[str]]:
+    words = command_line("cluster.watch", "--every", "1", "--inventory", str(machine.inventory))
+    with subprocess.Popen(words, env=machine.env, stdout=subprocess.PIPE, text=True) as child:
+        yield child
+        child.kill()
+
+
+def test_sigterm_ends_the_watch_cleanly(machine: Machine) -> None:
+    with watching(machine) as child:
+        assert child.stdout is not None
+        line = next(line for line in child.stdout if "stopped: no deployment" in line)
+        child.terminate()
+        rest = child.stdout.read()
+        assert child.wait() == 0
+    assert "Traceback" not in line + rest

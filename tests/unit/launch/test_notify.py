@@ -1,0 +1,148 @@
+"""Events that are sent: within a bounded time, and without the secret in any text."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparkfleet.errors import InventoryError
+from sparkfleet.inventory.kinds import validate_value
+from sparkfleet.launch.watching.events import ClusterEvent, EventKind
+from sparkfleet.launch.watching.notify import NotifySettings, read_notify_settings, send_event
+from sparkfleet.model import Host, Value
+from sparkfleet.variables import VARIABLES
+
+EVENT = ClusterEvent(kind=EventKind.RELAUNCHED, text="it serves again", at=5.0, cause="a: died")
+WORD = "hunter2"
+
+
+def head(**value: Any) -> Host:
+    return Host(name="a", vars={"notify": Value(data=value)})
+
+
+class Hook(BaseHTTPRequestHandler):
+    """A webhook on this machine: it keeps what it got, and answers with the status in the path."""
+
+    bodies: list[bytes]
+
+    def do_POST(self) -> None:
+        type(self).bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
+        self.send_response(int(self.path[1:4]))
+        self.send_header("Location", "http://127.0.0.1:1/elsewhere")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Print nothing."""
+
+
+@pytest.fixture
+def webhook() -> Iterator[str]:
+    Hook.bodies = []
+    with HTTPServer(("127.0.0.1", 0), Hook) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+        thread.join()
+
+
+def test_a_webhook_gets_a_text_and_the_event(webhook: str) -> None:
+    assert send_event(NotifySettings(webhook=f"{webhook}200/{WORD}"), EVENT, "desk") == ()
+    (body,) = Hook.bodies
+    content = json.loads(body)
+    assert content["text"] == (
+        "sparkfleet: cluster desk: relaunched: it serves again; cause: a: died"
+    )
+    assert content["event"]["kind"] == "relaunched"
+
+
+@pytest.mark.parametrize("status", ["404", "500", "302"])
+def test_a_webhook_that_refuses_is_named_without_its_url(webhook: str, status: str) -> None:
+    lines = send_event(NotifySettings(webhook=f"{webhook}{status}/{WORD}"), EVENT, "desk")
+    assert lines == (f"the webhook answered with status {status}",)
+    assert len(Hook.bodies) == 1
+
+
+@pytest.mark.parametrize("url", [f"http://127.0.0.1:1/{WORD}", f"http://[{WORD}", "https://"])
+def test_a_webhook_that_cannot_be_reached_is_named_without_its_url(url: str) -> None:
+    settings = NotifySettings(webhook=url)
+    (line,) = send_event(settings, EVENT, "desk")
+    assert line.startswith("the webhook could not be reached (")
+    assert WORD not in line + repr(settings)
+
+
+def test_a_command_gets_the_event_on_its_input(tmp_path: Path) -> None:
+    path = tmp_path / "got"
+    code = f"import sys; open({str(path)!r}, 'w').write(sys.stdin.read())"
+    assert send_event(NotifySettings(command=(sys.executable, "-c", code)), EVENT, "desk") == ()
+    assert json.loads(path.read_text())["event"]["at"] == 5.0
+
+
+def test_a_command_that_fails_or_is_missing_is_only_a_line() -> None:
+    failing = NotifySettings(command=(sys.executable, "-c", "raise SystemExit(3)"))
+    assert send_event(failing, EVENT, "desk") == (
+        f"the command {sys.executable} ended with status 3",
+    )
+    (line,) = send_event(NotifySettings(command=("/nonexistent",)), EVENT, "desk")
+    assert line == "the command /nonexistent could not be started: No such file or directory"
+
+
+def test_a_command_has_a_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits: list[float] = []
+
+    def run(command: Any, *, timeout: float, **_: Any) -> None:
+        limits.append(timeout)
+        raise subprocess.TimeoutExpired(command, timeout)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    (line,) = send_event(NotifySettings(command=("slow",)), EVENT, "desk")
+    assert line == "the command slow did not end within 10 s"
+    assert limits == [10.0]
+
+
+def test_the_url_comes_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "url"
+    file.write_text(f"https://example.com/{WORD}\n")
+    settings = read_notify_settings(head(webhook={"from_file": str(file)}, command=["a", "b"]))
+    assert settings == NotifySettings(webhook=f"https://example.com/{WORD}", command=("a", "b"))
+    assert read_notify_settings(Host(name="a")) == NotifySettings()
+
+
+@pytest.mark.parametrize("content", [WORD, "", f"ftp://{WORD}"])
+def test_a_file_without_a_url_is_refused_and_not_quoted(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "url"
+    file.write_text(content)
+    with pytest.raises(InventoryError, match="does not hold a URL") as caught:
+        read_notify_settings(head(webhook={"from_file": str(file)}))
+    assert WORD not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"webhook": f"https://example.com/{WORD}"},
+        {"webhook": {"from_file": 5}},
+        {"command": "mail root"},
+        {"command": [""]},
+        {"url": {"from_file": "~/url"}},
+        [],
+        "text",
+    ],
+)
+def test_another_form_is_refused_and_no_url_is_quoted(value: Any) -> None:
+    wrong = validate_value(VARIABLES["notify"], value)
+    assert wrong is not None
+    assert WORD not in wrong
+
+
+def test_both_forms_are_taken() -> None:
+    value = {"webhook": {"from_file": "~/url"}, "command": ["logger"]}
+    assert validate_value(VARIABLES["notify"], value) is None

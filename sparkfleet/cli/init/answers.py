@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from sparkfleet.cli import prompt
 from sparkfleet.cli.init.options import LOCAL, InitOptions, Machine, parse_machine
-from sparkfleet.cli.recipes.fit_inputs import IDLE
 from sparkfleet.cli.recipes.list import format_checkpoint_size
 from sparkfleet.cli.views.screen import print_lines
 from sparkfleet.door import command_name
 from sparkfleet.errors import RecipeError, UsageError
+from sparkfleet.fit.memory import IDLE
 from sparkfleet.model import Host, Value
 from sparkfleet.recipes.recipe import FOLDER, Recipe, load_recipe
 from sparkfleet.recipes.unwritten import UTILIZATION

@@ -46,3 +46,11 @@ def test_a_left_over_nccl_conf_is_reported() -> None:
     head.text("/etc/nccl.conf", "NCCL_IB_GID_INDEX=3\n# old\n")
     (verdict,) = Cluster(head, peer).found("env.inherited")
     assert (verdict.host, verdict.subject, verdict.seen) == ("spark-1", "NCCL_IB_GID_INDEX", "3")
+    assert verdict.severity is Severity.WARNING
+
+
+def test_a_value_that_the_inventory_overrides_needs_no_action() -> None:
+    head, peer = pair(nccl_env={"NCCL_DEBUG": "INFO"})
+    head.text("/etc/nccl.conf", "NCCL_DEBUG=TRACE\n")
+    (verdict,) = Cluster(head, peer).found("env.inherited")
+    assert (verdict.severity, verdict.fix) == (Severity.INFO, "the rendered value wins")

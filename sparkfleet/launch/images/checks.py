@@ -162,7 +162,7 @@ def _check_gpu_inside(image: ContainerImage, settings: Settings, probe: Probe) -
     if settings.text("engine_gpus") == "none":
         return
     has_tool = "nvidia-smi" in probe.programs
-    lost = Severity.ERROR if has_tool else Severity.WARNING
+    lost = Severity.ERROR if has_tool else Severity.INFO  # an image without the tool may be right
     yield build_verdict(
         Severity.OK if probe.gpus else lost,
         "engine.gpu_inside",
@@ -171,7 +171,9 @@ def _check_gpu_inside(image: ContainerImage, settings: Settings, probe: Probe) -
         expected="listed by nvidia-smi",
         seen=probe.gpus.strip().partition(" (")[0] or ("none" if has_tool else "no nvidia-smi"),
         source="nvidia-smi -L in a container",
-        fix="" if probe.gpus else "run nvidia-smi on the host; reboot after a kernel update",
+        fix="run nvidia-smi on the host; reboot after a kernel update"
+        if has_tool and not probe.gpus
+        else "",
     )
 
 

@@ -9,8 +9,8 @@ from ipaddress import AddressValueError, IPv4Address
 from sparkfleet.links import hca_filter
 from sparkfleet.links.environment import PER_HOST
 from sparkfleet.links.evidence import Check, Evidence
-from sparkfleet.model import Verdict
-from sparkfleet.verdicts import error, warning
+from sparkfleet.model import Severity, Verdict
+from sparkfleet.verdicts import build_verdict, error, warning
 
 PLACEHOLDER = re.compile(r"<[^<>]*>|\b(roce|en)[A-Za-z0-9]*[XYZ]")  # rocepXsYfZ
 
@@ -152,7 +152,10 @@ def check_rank_differences(evidence: Evidence) -> Iterator[Verdict]:
 
 
 def check_inherited_variables(evidence: Evidence) -> Iterator[Verdict]:
-    """Warn of files and logins that set NCCL variables outside the inventory."""
+    """Report files and logins that set NCCL variables outside the inventory.
+
+    Where the inventory sets the variable too, its value wins, and there is nothing to do.
+    """
     for host in evidence.hosts:
         facts = evidence.facts[host]
         rendered = evidence.environment(host)
@@ -161,18 +164,18 @@ def check_inherited_variables(evidence: Evidence) -> Iterator[Verdict]:
             ("environment of the login", facts.environment),
         ):
             for name, value in given.items():
-                if rendered.get(name) != value:
-                    yield warning(
+                wins = rendered.get(name)
+                if wins != value:
+                    yield build_verdict(
+                        Severity.INFO if wins else Severity.WARNING,
                         "env.inherited",
                         host,
                         name,
-                        expected=f"{rendered[name]}, as rendered"
-                        if rendered.get(name)
-                        else "unset",
+                        expected=f"{wins}, as rendered" if wins else "unset",
                         seen=value,
                         source=source,
                         fix="the rendered value wins"
-                        if rendered.get(name)
+                        if wins
                         else "remove it there, or set it in nccl_env",
                     )
 

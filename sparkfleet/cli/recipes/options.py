@@ -9,6 +9,7 @@ from sparkfleet.cli.options import Options, choice, flag, number, option, parse_
 from sparkfleet.fit.options import parse_memory_fraction, parse_token_limit
 
 LIST_GROUPS = ("family", "sparks")
+PURPOSE_NAMES = ("coding", "chat", "vision", "long-context", "throughput")
 EXPORT_TARGETS = ("eugr", "sparkrun")
 
 
@@ -118,3 +119,17 @@ class ExportOptions(Options):
 
     recipe: str = option("a recipe of recipes.list, or a file", default="", positional=True)
     to: str = option("eugr or sparkrun", choice(EXPORT_TARGETS), default="eugr")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuggestOptions(Options):
+    """Options of `recipes.suggest`."""
+
+    purpose: str = option(
+        "coding, chat, vision, long-context or throughput",
+        choice(PURPOSE_NAMES),
+        default="",
+        positional=True,
+    )
+    most: int = option("how many candidates to show", number(), default=8)
+    measured: bool = flag("also read from the head what serve.bench measured there")

@@ -11,6 +11,7 @@ from sparkfleet.cli.recipes.options import (
     ListOptions,
     NewOptions,
     RecipeOptions,
+    SuggestOptions,
     ValidateOptions,
 )
 
@@ -64,6 +65,22 @@ def validate(options: ValidateOptions) -> int:
     from sparkfleet.cli.recipes.validate import show_findings  # noqa: PLC0415 - not for --list
 
     return show_findings(options)
+
+
+@command("recipes.suggest", CLUSTER, OUTPUT)
+def suggest(options: SuggestOptions) -> int:
+    """Suggest recipes for a purpose that fit the Sparks of the inventory, with their speeds.
+
+    The speeds alone, as two copies and with tensor parallelism are published ones, or measured
+    here with serve.bench (--measured); none is estimated. Ends with the command for each. Exits
+    with 2 if no recipe fits.
+
+      {task:recipes.suggest} coding
+      {task:recipes.suggest} throughput --inventory inventories/pair.yml --measured
+    """
+    from sparkfleet.cli.recipes.suggesting import show_suggestions  # noqa: PLC0415 - not for --list
+
+    return show_suggestions(options)
 
 
 @command("recipes.fit", TP, PP, HOSTS, OUTPUT)

@@ -77,6 +77,7 @@ OFFERED = {
     "recipes.import": "SOURCE check! name output yes!",
     "recipes.list": "cluster fits! group inventory* output search set*",
     "recipes.new": "MODEL folder out",
+    "recipes.suggest": "PURPOSE cluster inventory* measured! most output set*",
     "recipes.show": "NAME cluster inventory* output set*",
     "recipes.validate": "NAMES output tp vllm",
     "serve.bench": "answer cluster context inventory* output recipe requests rounds set*",

@@ -1,0 +1,242 @@
+"""`recipes.suggest`: recipes for a purpose on the Sparks of an inventory, in one table."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sparkfleet.cli.recipes.fitting import judge_size, list_sizes, select_inventory_hosts
+from sparkfleet.cli.recipes.list import PIPE_WIDTH, align_columns
+from sparkfleet.cli.recipes.options import SuggestOptions
+from sparkfleet.cli.recipes.purposes import (
+    PURPOSES,
+    Purpose,
+    find_seeing_models,
+    read_context,
+    read_options,
+)
+from sparkfleet.cli.recipes.sized_fit import RecipeFit
+from sparkfleet.cli.views.documents import print_document
+from sparkfleet.cli.views.screen import print_lines
+from sparkfleet.door import command_name
+from sparkfleet.fit.speeds import MeasuredStep
+from sparkfleet.model import Host
+from sparkfleet.recipes.recipe import FOLDER, Recipe, load_recipe
+from sparkfleet.resources import list_data_files
+
+NOT_MEASURED = "not measured"
+NOT_POSSIBLE = "-"
+COPIES = 2
+LAB = "lab-tiny"  # a model of the lab, for no purpose of a person
+LEGEND = (
+    "Tokens a second; at 8: of 8 requests together. Published by a source",
+    "({show} NAME), or measured here by serve.bench (--measured).",
+    "The loads of sources differ.",
+    "Two copies: each Spark serves alone, as a cluster of its own.",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeedFigure:
+    """Tokens a second of `requests` together on `nodes` Sparks, and who measured it."""
+
+    nodes: int
+    decode: float
+    requests: int
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A recipe for the purpose: the sizes at which it fits, or may fit, and a figure of each."""
+
+    recipe: Recipe
+    context: int
+    sizes: tuple[int, ...]
+    figures: tuple[SpeedFigure, ...]
+
+    def find_figure(self, nodes: int) -> SpeedFigure | None:
+        """Return the figure for so many Sparks, None where no one measured it."""
+        return next((figure for figure in self.figures if figure.nodes == nodes), None)
+
+    @property
+    def best(self) -> SpeedFigure | None:
+        """The fastest figure of the sizes that are possible."""
+        return max(self.figures, key=lambda figure: figure.decode, default=None)
+
+    @property
+    def size(self) -> int:
+        """The size to start with: that of the best figure, else the smallest."""
+        return self.best.nodes if self.best else self.sizes[0]
+
+
+def show_suggestions(options: SuggestOptions) -> int:
+    """Print the candidates for the purpose with the command for each; 2 where there are none."""
+    purpose = PURPOSES[options.purpose]
+    hosts = select_inventory_hosts(options)
+    measured = _read_measurements(options) if options.measured else ()
+    candidates = _rank_candidates(_list_candidates(purpose, hosts, measured), purpose)
+    shown = candidates[: options.most]
+    if options.json:
+        print_document(
+            purpose=options.purpose,
+            hosts=[host.name for host in hosts],
+            candidates=[_serialize_candidate(each) for each in shown],
+        )
+    else:
+        print_lines(*_format_suggestions(shown, len(candidates), purpose, hosts))
+    return 0 if shown else 2
+
+
+def _list_candidates(
+    purpose: Purpose, hosts: Sequence[Host], measured: Sequence[MeasuredStep]
+) -> list[Candidate]:
+    recipes = [load_recipe(name) for name in list_data_files(FOLDER, ".yml") if name != LAB]
+    seeing = find_seeing_models(recipes)
+    candidates = []
+    for recipe in recipes:
+        options = read_options(recipe)
+        if not purpose.accepts(recipe, options, seeing):
+            continue
+        sizes = tuple(
+            size
+            for size in list_sizes(recipe, len(hosts))
+            if judge_size(recipe, hosts, size).fit is not RecipeFit.NOT
+        )
+        if sizes:
+            figures = _choose_figures(recipe, sizes, purpose, measured)
+            context = read_context(options)
+            candidates.append(
+                Candidate(recipe=recipe, context=context, sizes=sizes, figures=figures)
+            )
+    return candidates
+
+
+def _choose_figures(
+    recipe: Recipe, sizes: Sequence[int], purpose: Purpose, measured: Sequence[MeasuredStep]
+) -> tuple[SpeedFigure, ...]:
+    """Return the best figure of each size: measured here, else published."""
+    figures = []
+    for size in sizes:
+        here = [
+            _build_measured_figure(step)
+            for step in measured
+            if step.recipe == recipe.name and step.nodes == size
+        ]
+        published = [
+            SpeedFigure(
+                nodes=size, decode=speed.decode, requests=speed.requests, source=speed.source
+            )
+            for speed in recipe.speeds
+            if speed.decode and speed.nodes == size
+        ]
+        for found in (here, published):
+            if purpose.first != "busiest":
+                found[:] = [figure for figure in found if figure.requests == 1]
+        chosen = here or published
+        if chosen:
+            figures.append(max(chosen, key=lambda figure: figure.decode))
+    return tuple(figures)
+
+
+def _build_measured_figure(step: MeasuredStep) -> SpeedFigure:
+    return SpeedFigure(
+        nodes=step.nodes,
+        decode=step.requests / step.sample.seconds,
+        requests=step.requests,
+        source=f"serve.bench here, {step.at}",
+    )
+
+
+def _read_measurements(options: SuggestOptions) -> tuple[MeasuredStep, ...]:
+    """Return what serve.bench measured on the cluster, from its head."""
+    from sparkfleet import facts  # noqa: PLC0415 - only where the head is asked
+    from sparkfleet.cli.context import open_pool, resolve_context  # noqa: PLC0415 - the same
+    from sparkfleet.fit import speeds  # noqa: PLC0415 - the same
+    from sparkfleet.recipes.settings import Settings  # noqa: PLC0415 - the same
+
+    cluster = resolve_context(options, needs_recipe=False).cluster
+    settings = Settings(host=cluster.head)
+    path = speeds.format_speeds_path(settings.cluster_dir, cluster.name)
+    with open_pool(options) as pool:
+        gathered = facts.gather_facts(pool.connect(cluster.head), files=[path], fabric=False)
+    return speeds.parse_measurements(gathered.read(path).text)
+
+
+def _rank_candidates(candidates: Sequence[Candidate], purpose: Purpose) -> list[Candidate]:
+    def rank(candidate: Candidate) -> tuple[Any, ...]:
+        speed = candidate.best.decode if candidate.best else 0.0
+        if purpose.first == "newest":
+            return (speed > 0, candidate.recipe.date[:7], speed)
+        if purpose.first == "longest":
+            return (candidate.context, speed, candidate.recipe.date)
+        return (speed, candidate.recipe.date)
+
+    return sorted(candidates, key=rank, reverse=True)
+
+
+def _format_suggestions(
+    shown: Sequence[Candidate], count: int, purpose: Purpose, hosts: Sequence[Host]
+) -> Iterator[str]:
+    sparks = f"{len(hosts)} Spark" + ("s" if len(hosts) > 1 else "")
+    yield f"{sparks} ({', '.join(host.name for host in hosts)}): {purpose.asks}"
+    if not shown:
+        yield f"no recipe fits; {command_name('recipes.list')} shows all"
+        return
+    sizes = sorted({size for each in shown for size in each.sizes} - {1})
+    rows = [_build_cells(each, sizes, len(hosts)) for each in shown]
+    head = {key: key for key in rows[0]}
+    for lines in align_columns([head, *rows], shutil.get_terminal_size((PIPE_WIDTH, 0)).columns):
+        yield from lines
+    if count > len(shown):
+        yield f"{count - len(shown)} more: --most {count}"
+    yield from (line.format(show=command_name("recipes.show")) for line in LEGEND)
+    yield "type:"
+    for each in shown:
+        yield f"  {_format_command(each)}"
+
+
+def _build_cells(candidate: Candidate, sizes: Sequence[int], count: int) -> dict[str, str]:
+    cells = {
+        "recipe": candidate.recipe.name,
+        "context": _format_context(candidate.context),
+        "solo": _format_figure(candidate, 1),
+    }
+    if count >= COPIES:
+        alone = candidate.find_figure(1)
+        copies = f"{COPIES} x {_format_decode(alone)}" if alone else _format_figure(candidate, 1)
+        cells["two copies"] = copies
+    return cells | {f"TP={size}": _format_figure(candidate, size) for size in sizes}
+
+
+def _format_figure(candidate: Candidate, nodes: int) -> str:
+    if nodes not in candidate.sizes:
+        return NOT_POSSIBLE
+    figure = candidate.find_figure(nodes)
+    return NOT_MEASURED if figure is None else _format_decode(figure)
+
+
+def _format_decode(figure: SpeedFigure) -> str:
+    together = f" at {figure.requests}" if figure.requests > 1 else ""
+    return f"{figure.decode:.4g}{together}"
+
+
+def _format_context(tokens: int) -> str:
+    return f"{tokens // 1024}K" if tokens else "auto"
+
+
+def _format_command(candidate: Candidate) -> str:
+    size = f"--tp {candidate.size}" if candidate.size > 1 else "--solo"
+    return f"{command_name('cluster.up')} {size} --recipe {candidate.recipe.name}"
+
+
+def _serialize_candidate(candidate: Candidate) -> dict[str, Any]:
+    return {
+        "recipe": candidate.recipe.name,
+        "context": candidate.context or None,
+        "sizes": list(candidate.sizes),
+        "figures": [asdict(figure) for figure in candidate.figures],
+        "command": _format_command(candidate),
+    }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv6Address
 
 from sparkfleet.facts.readings import Readings
@@ -72,13 +72,17 @@ class Disk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listener:
-    """A listening TCP socket; its process shows only where it is this user's or we are root."""
+    """A listening TCP socket; its process shows only where it is this user's or we are root.
+
+    `inode` is the number of the socket, the same in all containers of the host.
+    """
 
     address: IPv4Address | IPv6Address
     port: int
     pid: int | None = None
     name: str | None = None
     user: str = ""
+    inode: str = ""
 
     @property
     def holder(self) -> str:
@@ -228,7 +232,7 @@ def parse_listeners(readings: Readings) -> tuple[Listener, ...]:
         inode: (int(pid), name) for inode, pid, name in HOLDER.findall(readings.text("listeners"))
     }
     return tuple(
-        _build_listener(address, port, held.get(inode), user)
+        replace(_build_listener(address, port, held.get(inode), user), inode=inode)
         for source in ("/proc/net/tcp", "/proc/net/tcp6")
         for address, port, inode, user in LISTENING.findall(readings.text(source))
     )

@@ -21,6 +21,7 @@ from sparkfleet.launch.host.engine_kind import NATIVE, read_engine_kind
 from sparkfleet.launch.host.file_names import MANAGED_FILES
 from sparkfleet.launch.host.image import ContainerImage, Probe, parse_image
 from sparkfleet.launch.host.nccl_library import NcclLibrary
+from sparkfleet.launch.host.port_holders import parse_published_ports, parse_sockets
 from sparkfleet.model import EMPTY
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.connection import Connection
@@ -34,7 +35,9 @@ class Survey:
 
     `hash` is of the deployment that was started last and not stopped since; `dead` are its roles
     that no longer run; `engine` maps packages to versions, None if no environment is configured.
-    With containers, `processes` are their clients.
+    With containers, `processes` are their clients, and `sockets` the inodes of the sockets that
+    they hold, None where that is unknown; `published` maps ports to the containers that publish
+    them.
     """
 
     home: str
@@ -50,6 +53,8 @@ class Survey:
     user: str = ""  # uid:gid
     daemon: Daemon | None = None
     containers: tuple[Mapping[str, str], ...] = ()
+    sockets: frozenset[str] | None = frozenset()
+    published: Mapping[int, str] = field(default_factory=dict)
     image: ContainerImage | None = None  # image to run; `image_name` is set even if absent
     image_name: str = ""
     base: ContainerImage | None = None  # image from which `image` is derived
@@ -153,6 +158,8 @@ def parse_survey(answer: Mapping[str, Any], *, cli: str = "") -> Survey:
         user=answer.get("user", ""),
         daemon=parse_daemon(cli, answer["daemon"]) if cli else None,
         containers=tuple(answer.get("containers", ())),
+        sockets=parse_sockets(answer.get("sockets", ())),
+        published=parse_published_ports(str(answer.get("published", ""))),
         **_parse_record(answer["record"] or {"hash": None, "roles": {}}, alive),
         **parse_images(answer),
     )

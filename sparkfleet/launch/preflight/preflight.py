@@ -121,19 +121,23 @@ def _check_free_ports(
     facts: HostFacts, survey: Survey, ports: Mapping[int, str]
 ) -> Iterator[Verdict]:
     managed = {process["pid"] for process in survey.processes}
-    if survey.containers:
-        managed.add(None)  # the user cannot see which root process in a container holds a port
+    held = survey.sockets or frozenset()
     for listener in facts.listeners:
-        if listener.port not in ports or listener.pid in managed:
+        if listener.port not in ports or listener.pid in managed or listener.inode in held:
             continue
-        yield error(
+        unknown = listener.pid is None and survey.sockets is None
+        holder = survey.published.get(listener.port, listener.holder)
+        yield build_verdict(
+            Severity.WARNING if unknown else Severity.ERROR,
             "host.port",
             facts.host,
             f"port {listener.port} ({ports[listener.port]})",
             expected="free",
-            seen=f"held by {listener.holder}",
+            seen=f"held by {holder}"
+            + (", unknown whether in a container of this cluster" if unknown else ""),
             source="/proc/net/tcp",
-            fix=f"stop that process, or change {ports[listener.port]}",
+            fix=f"stop it, or change {ports[listener.port]}: "
+            f"sudo ss -tlnp 'sport = :{listener.port}' shows it",
         )
 
 

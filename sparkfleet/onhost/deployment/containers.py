@@ -43,6 +43,11 @@ SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PATIENCE = 30  # s for the daemon to answer
 START_PATIENCE = 60  # s for a container to start
 TICK = 0.1
+PUBLISHED = "{{.Names}}\t{{.Image}}\t{{.Ports}}"
+SOCKETS = (
+    'for fd in /proc/[0-9]*/fd/*; do readlink "$fd"; done 2>/dev/null'
+    " | sed -n 's/^socket:.\\([0-9]*\\).$/\\1/p'"
+)
 REMOVAL = 5.0  # s for a container to be removed; a request may say less
 TRIES = 5  # s, s, times
 
@@ -96,6 +101,7 @@ def survey_containers(request: dict[str, Any]) -> dict[str, Any]:
     }
     if "error" not in answer["daemon"]:
         answer.update(containers=containers.result(), **image.result())
+        answer.update(find_port_holders(request["cli"], answer["containers"]))
     for role in list_boot_roles(answer["record"]).values():
         if is_same_process(role["pid"], role["began"]):
             command = f"{request['cli']} run {role['script']}"
@@ -175,6 +181,23 @@ def list_labelled_containers(request: dict[str, Any]) -> list[dict[str, str]]:
             ]
         time.sleep(TICK)
     raise DaemonError(f"{cli} container inspect: containers of this cluster come and go")
+
+
+def find_port_holders(cli: str, containers: list[dict[str, str]]) -> dict[str, Any]:
+    """Return the inodes of the sockets of running `containers`, and the published ports of all.
+
+    Processes of root do not show their sockets to this user, so each container is asked itself.
+    ``sockets`` is null where one does not answer.
+    """
+    running = [container["id"] for container in containers if container["state"] == "running"]
+    if not running:
+        return {}
+    try:
+        published = run_engine_command(cli, "ps", "--format", PUBLISHED)
+        held = [run_engine_command(cli, "exec", name, "sh", "-c", SOCKETS) for name in running]
+    except DaemonError:
+        return {"sockets": None, "published": ""}
+    return {"sockets": sorted(set(" ".join(held).split())), "published": published}
 
 
 def inspect_engine_images(request: dict[str, Any]) -> dict[str, Any]:

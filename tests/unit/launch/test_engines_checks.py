@@ -12,6 +12,7 @@ import pytest
 from sparkfleet.facts.machine import Listener
 from sparkfleet.launch.engines.checks import check_container_engine
 from sparkfleet.launch.host.daemon import Daemon
+from sparkfleet.launch.host.port_holders import parse_published_ports
 from sparkfleet.launch.preflight.preflight import check_hosts
 from sparkfleet.model import Severity, Verdict
 from tests import gb10
@@ -78,19 +79,53 @@ def test_a_user_who_cannot_read_the_files_is_a_warning() -> None:
 
 
 def _refused(**changes: Any) -> dict[str, Verdict]:
+    return {name: verdict for name, verdict in _judged(**changes).items() if verdict.refuses}
+
+
+def _judged(**changes: Any) -> dict[str, Verdict]:
     facts = {spark.name: spark.facts() for spark in gb10.pair()}
     facts["spark-1"] = replace(facts["spark-1"], listeners=changes.pop("listeners", ()))
     surveys = {name: survey(**changes) for name in facts}
     own = {name: settings(name) for name in facts}
     verdicts = check_hosts(facts, surveys, own, nodes=2)
-    return {f"{one.check} {one.host}": one for one in verdicts if one.refuses}
+    return {f"{one.check} {one.host}": one for one in verdicts}
 
 
-def test_a_port_that_root_holds_is_accepted_while_our_containers_run() -> None:
-    hidden = (Listener(address=IPv4Address("127.0.0.1"), port=8000),)
-    assert list(_refused(listeners=hidden)) == ["host.port spark-1"]
-    ours = ({"id": "1", "role": "serve"},)
-    assert _refused(listeners=hidden, containers=ours, hash="h") == {}
+HIDDEN = Listener(address=IPv4Address("127.0.0.1"), port=8000, user="root", inode="77")
+RUNNING = {"containers": ({"id": "1", "role": "serve"},), "hash": "h"}
+
+
+def test_a_port_of_root_belongs_to_the_cluster_only_if_its_container_holds_the_socket() -> None:
+    assert list(_refused(listeners=(HIDDEN,))) == ["host.port spark-1"]
+    assert _refused(listeners=(HIDDEN,), sockets=frozenset({"77"}), **RUNNING) == {}
+    refused = _refused(listeners=(HIDDEN,), sockets=frozenset({"78"}), **RUNNING)
+    assert refused["host.port spark-1"].seen == "held by a process of user root"
+
+
+def test_a_port_whose_holder_cannot_be_resolved_is_said_to_be_unknown() -> None:
+    verdict = _judged(listeners=(HIDDEN,), sockets=None, **RUNNING)["host.port spark-1"]
+    assert verdict.severity is Severity.WARNING
+    assert "unknown whether in a container of this cluster" in verdict.seen
+    named = replace(HIDDEN, pid=4711, name="nginx")
+    assert "host.port spark-1" in _refused(listeners=(named,), sockets=None, **RUNNING)
+
+
+def test_a_container_that_publishes_the_port_is_named() -> None:
+    published = {8000: "container web (nginx:1)"}
+    refused = _refused(listeners=(HIDDEN,), published=published, **RUNNING)
+    assert refused["host.port spark-1"].seen == "held by container web (nginx:1)"
+
+
+def test_published_ports_are_read_with_their_ranges() -> None:
+    text = (
+        "web\tnginx:1\t0.0.0.0:8000->80/tcp, [::]:8000->80/tcp\n"
+        "many\tx\t0.0.0.0:9000-9001->1-2/tcp, 0.0.0.0:53->53/udp\nbare\ty\t\n"
+    )
+    assert parse_published_ports(text) == {
+        8000: "container web (nginx:1)",
+        9000: "container many (x)",
+        9001: "container many (x)",
+    }
 
 
 def test_one_cluster_has_one_kind_of_engine() -> None:

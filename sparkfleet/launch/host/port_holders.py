@@ -1,0 +1,25 @@
+"""The holder of a listening port of a host: a process, a container, or unknown; pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+# As `docker ps` and `podman ps` print it: 0.0.0.0:8000-8001->80-81/tcp, [::]:8000->80/tcp
+PUBLISHED = re.compile(r":(\d+)(?:-(\d+))?->[\d-]+/tcp")
+
+
+def parse_sockets(inodes: Iterable[object] | None) -> frozenset[str] | None:
+    """Return the inodes of sockets as texts; None where they are unknown."""
+    return None if inodes is None else frozenset(map(str, inodes))
+
+
+def parse_published_ports(text: str) -> Mapping[int, str]:
+    """Parse lines ``name<TAB>image<TAB>ports`` into the container of each published TCP port."""
+    rows = (line.split("\t") for line in text.splitlines() if line.count("\t") == 2)
+    return {
+        port: f"container {name} ({image})"
+        for name, image, ports in rows
+        for first, last in PUBLISHED.findall(ports)
+        for port in range(int(first), int(last or first) + 1)
+    }

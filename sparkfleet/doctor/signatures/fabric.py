@@ -46,8 +46,9 @@ ROWS = (
         pattern=r"NCCL WARN Bootstrap : no socket interface found",
         cause="NCCL_SOCKET_IFNAME names an interface that this host does not have.",
         fix=(
-            "Set link_interfaces of this host to its own fabric netdevs (`{task:links.show}` "
-            "lists them) and remove NCCL_SOCKET_IFNAME from vllm_env and the image."
+            "Remove NCCL_SOCKET_IFNAME from vllm_env, nccl_env and the image. With more than one "
+            "Spark, set link_interfaces of this host to its own fabric netdevs: "
+            "`{task:links.show}` lists them."
         ),
         source=(
             "recorded by this project with NCCL 2.28.9; "
@@ -69,8 +70,9 @@ ROWS = (
         pattern=r"Unable to find address for: (?P<name>\S+)",
         cause="Gloo is configured to use {name}, but this host has no address on it.",
         fix=(
-            "Set link_interfaces of this host to its own fabric netdevs (`{task:links.show}` "
-            "lists them) and remove GLOO_SOCKET_IFNAME from vllm_env and the image."
+            "Remove GLOO_SOCKET_IFNAME from vllm_env, nccl_env and the image. With more than one "
+            "Spark, set link_interfaces of this host to its own fabric netdevs: "
+            "`{task:links.show}` lists them."
         ),
         source="MiaAI-Lab/DeepSeek-v4-Flash-DSpark-2x-DGX-Spark#4; spark-arena/sparkrun#275",
     ),

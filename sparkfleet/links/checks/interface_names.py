@@ -88,7 +88,7 @@ def _report_interface(facts: HostFacts, name: str, problem: str, source: str) ->
         + (", ".join(fitting) or "there is none"),
         seen=problem,
         source=f"{source}, /sys/class/net, ip -j addr",
-        fix=f"remove {name} there, or set it for this host",
+        fix=f"remove {name} from {source}, or set it for this host",
     )
 
 
@@ -100,7 +100,7 @@ def _report_host_ip(facts: HostFacts, address: IPv4Address, source: str) -> Verd
         expected="an address of this host",
         seen=f"{address}, which no interface has",
         source=f"{source}, ip -j addr",
-        fix=f"remove {HOST_IP} there, or set it for this host",
+        fix=f"remove {HOST_IP} from {source}, or set it for this host",
     )
 
 

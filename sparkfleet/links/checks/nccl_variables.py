@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ipaddress import AddressValueError, IPv4Address
 
 from sparkfleet.links import hca_filter
+from sparkfleet.links.checks.variable_places import format_removal
 from sparkfleet.links.environment import PER_HOST
 from sparkfleet.links.evidence import Check, Evidence
 from sparkfleet.model import Severity, Verdict
@@ -27,7 +28,8 @@ def check_placeholders(evidence: Evidence) -> Iterator[Verdict]:
                     expected="a name of this host",
                     seen=value,
                     source="nccl_env, vllm_env",
-                    fix="fill it in, or remove it: names are computed from the host's facts",
+                    fix=f"{format_removal(evidence.hosts[host], name)}, or fill it in: names are "
+                    "computed from the host's facts",
                 )
 
 
@@ -61,7 +63,8 @@ def _report_hca(evidence: Evidence, host: str, name: str, problem: str) -> Verdi
         expected=f"{fits or 'an RDMA device'}: the devices of the rails in use",
         seen=problem,
         source="nccl_env, vllm_env, /sys/class/infiniband",
-        fix="remove NCCL_IB_HCA from nccl_env, or set it for each host",
+        fix=format_removal(evidence.hosts[host], "NCCL_IB_HCA")
+        or "the computed value is wrong: name the rails of this host in link_interfaces",
     )
 
 
@@ -94,7 +97,8 @@ def check_host_ip(evidence: Evidence) -> Iterator[Verdict]:
                 expected="an address of this host that every peer reaches",
                 seen=value or "unset",
                 source="nccl_env, vllm_env, ip -j addr",
-                fix="remove it from nccl_env: the fabric address is used then",
+                fix=f"{format_removal(evidence.hosts[host], 'VLLM_HOST_IP')}: the fabric address "
+                "is used then",
             )
 
 
@@ -118,7 +122,8 @@ def check_ineffective_values(evidence: Evidence) -> Iterator[Verdict]:
                     expected="a value, or null",
                     seen="an empty text, which is not unset",
                     source="nccl_env, vllm_env",
-                    fix=f"{name}: null unsets it",
+                    fix=f"{format_removal(evidence.hosts[host], name)}, or set it to null there: "
+                    "null unsets it",
                 )
         if variables.get("NCCL_IB_DISABLE") == "1":
             yield warning(
@@ -128,7 +133,7 @@ def check_ineffective_values(evidence: Evidence) -> Iterator[Verdict]:
                 expected="RDMA in use",
                 seen="1: NCCL falls back to TCP, and NCCL_IB_* variables do nothing",
                 source="nccl_env, vllm_env",
-                fix="remove it from nccl_env",
+                fix=format_removal(evidence.hosts[host], "NCCL_IB_DISABLE"),
             )
 
 

@@ -73,9 +73,12 @@ def check_rail_selection(evidence: Evidence) -> Iterator[Verdict]:
         used = evidence.fabric.rails[host]
         named = evidence.named_interfaces(host)
         rest = [rail for rail in evidence.every_rail(host) if rail not in used]
+        meant = [rail for rail in rest if rail.name in named]
         if used:
-            yield from (_report_no_peer(evidence, rail) for rail in rest if rail.name in named)
-        elif rest:
+            yield from (_report_no_peer(evidence, rail) for rail in meant)
+        elif meant:  # what is wrong with other rails does not explain it
+            yield _report_no_rail(evidence, host, meant)
+        elif rest and not named:
             yield _report_no_rail(evidence, host, rest)
 
 

@@ -11,9 +11,10 @@ from sparkfleet.links.checks.interface_names import (
     match_netdevs,
     parse_interface_names,
 )
+from sparkfleet.links.checks.variable_places import format_removal
 from sparkfleet.links.environment import SOCKETS
 from sparkfleet.links.evidence import Check, Evidence
-from sparkfleet.model import Verdict
+from sparkfleet.model import Host, Verdict
 from sparkfleet.verdicts import error, info
 
 
@@ -28,19 +29,22 @@ def check_socket_variables(evidence: Evidence) -> Iterator[Verdict]:
                 reasons = [_explain_unfit(evidence, host, netdev) for netdev in meant]
                 if all(reasons):
                     yield _report_socket(
-                        host, name, f"{word}: {(*reasons, 'no such interface')[0]}"
+                        evidence.hosts[host], name, f"{word}: {(*reasons, 'no such interface')[0]}"
                     )
 
 
-def _report_socket(host: str, name: str, problem: str) -> Verdict:
+def _report_socket(host: Host, name: str, problem: str) -> Verdict:
+    removal = format_removal(host, name)
     return error(
         "env.socket",
-        host,
+        host.name,
         name,
         expected="a wired interface of this host, in a subnet of all the others",
         seen=problem,
         source="nccl_env, vllm_env, /sys/class/net, ip -j addr",
-        fix=f"remove {name} from nccl_env and vllm_env: the interface of VLLM_HOST_IP is used then",
+        fix=f"{removal}: the interface of VLLM_HOST_IP is used then"
+        if removal
+        else "give the hosts a subnet in common, and name its interfaces in link_interfaces",
     )
 
 

@@ -80,7 +80,7 @@ def test_a_failure_is_shown_with_host_line_fix_and_source(ask: Ask) -> None:
         "cause on 10.78.1.2: Gloo is configured to use enp1s0f1np1, but this host has no address "
         "on it. [gloo-interface]"
     )
-    assert fix.startswith("    Set link_interfaces of this host")
+    assert fix.startswith("    Remove GLOO_SOCKET_IFNAME from vllm_env")
     number = int(line.strip().removeprefix(f"{path}:").split(":")[0])
     assert "Unable to find address for: enp1s0f1np1" in path.read_text().splitlines()[number - 1]
     assert source == (

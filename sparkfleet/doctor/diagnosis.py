@@ -7,10 +7,17 @@ from dataclasses import dataclass
 
 from sparkfleet.doctor import account
 from sparkfleet.doctor.account import RunFailure
+from sparkfleet.doctor.events import read_entries
 from sparkfleet.doctor.logs import LogBundle
-from sparkfleet.doctor.matcher import NO_NAMES, LogFinding, find_known_failures
+from sparkfleet.doctor.matcher import (
+    NO_NAMES,
+    LogFinding,
+    find_known_failures,
+    map_ray_addresses,
+)
 from sparkfleet.doctor.reasons import find_first_error
 from sparkfleet.doctor.signatures import FailureRole
+from sparkfleet.doctor.subjects import find_subject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,17 +61,24 @@ def diagnose_logs(bundle: LogBundle, *, addresses: Mapping[str, str] = NO_NAMES)
     return Diagnosis(
         causes=causes,
         warnings=tuple(finding for finding in findings if finding.role is FailureRole.WARNING),
-        errors=() if causes else _collect_first_errors(bundle),
+        errors=() if causes else _collect_first_errors(bundle, addresses),
         refusals=account.find_run_failures(bundle.account),
         last_words=account.find_last_lines(bundle.account),
     )
 
 
-def _collect_first_errors(bundle: LogBundle) -> tuple[FirstError, ...]:
+def _collect_first_errors(
+    bundle: LogBundle, addresses: Mapping[str, str]
+) -> tuple[FirstError, ...]:
+    logs = {log.name: log.text for log in bundle.logs}
+    ray = map_ray_addresses(logs, {log.name: log.host for log in bundle.logs})
     errors: dict[str, FirstError] = {}
     for log in bundle.logs:
         if error := find_first_error(log.text):
-            errors[log.host] = FirstError(
-                host=log.host, log=log.name, line=error.line, text=error.text, chain=error.chain
+            entry = read_entries(log.text)[error.line - 1]
+            address = find_subject(entry.text) or entry.address or ""
+            host = {**ray, **addresses}.get(address, address) or log.host
+            errors[host] = FirstError(
+                host=host, log=log.name, line=error.line, text=error.text, chain=error.chain
             )
     return tuple(errors.values())

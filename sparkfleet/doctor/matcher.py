@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 from sparkfleet.doctor.events import join_entries, list_times, read_entries
 from sparkfleet.doctor.signatures import SIGNATURES, Clues, FailureRole, Signature
+from sparkfleet.doctor.subjects import find_subject, map_node_ids
 from sparkfleet.door import expand_commands
 from sparkfleet.model import Severity
 from sparkfleet.vllm import milestones
@@ -22,6 +23,7 @@ _RAY_NODE = re.compile(
     r"|ray start --address='(?P<join>[^\s:']+):"
 )
 _RAY_TASK = re.compile(r"RayTaskError\(.*\(pid=\d+, ip=(?P<address>[^\s,)]+)")
+_MEMORY_OF_NODE = "Memory on the node ("
 LONGEST_TRACEBACK = 200  # lines
 _LEADS_TO = {signature.id: signature.leads_to for signature in SIGNATURES}
 _UNKNOWN_GROUP = "unknown"
@@ -73,7 +75,7 @@ def find_known_failures(
     """
     hosts = {name: hosts.get(name, name) for name in logs}
     clues = _collect_clues(logs)
-    addresses = {**_map_ray_addresses(logs, hosts), **addresses}
+    addresses = {**map_ray_addresses(logs, hosts), **addresses}
     dated = [
         (time, replace(item, host=item.host or hosts[name]))
         for name, log in logs.items()
@@ -115,7 +117,8 @@ def _find_failures(
     for signature, match in _match_signatures(searched.text, clues):
         piece = bisect.bisect_right(searched.starts, match.start()) - 1
         index = searched.lines[piece]
-        address = entries[index].address or _find_task_address(entries, index)
+        address = find_subject(_read_message(entries, index), clues.nodes)
+        address = address or entries[index].address or _find_task_address(entries, index)
         if "rank" in signature.groups:
             address = _find_rank_address(log, match["rank"])
         if (signature.id, address) in seen:
@@ -156,6 +159,12 @@ def _cut_around(text: str, start: int) -> str:
     return text[start : start + _LONGEST_SHOWN].strip()
 
 
+def _read_message(entries: Sequence[LogLine], index: int) -> str:
+    """Return a line; of Ray's OutOfMemoryError with the next one, which names the node."""
+    lines = [entry.text for entry in entries[index : index + 2]]
+    return "\n".join(lines if lines[-1].startswith(_MEMORY_OF_NODE) else lines[:1])
+
+
 def _find_task_address(entries: Sequence[LogLine], index: int) -> str | None:
     """Return the address of the Ray task whose traceback ends at `index`, None if none does.
 
@@ -187,10 +196,13 @@ def _find_rank_address(log: str, rank: str) -> str | None:
 
 def _collect_clues(logs: Mapping[str, str]) -> Clues:
     matches = [match for log in logs.values() for match in _RAY_NODE.finditer(log)]
-    return Clues(ray=frozenset(match["own"] or match["head"] or match["join"] for match in matches))
+    return Clues(
+        ray=frozenset(match["own"] or match["head"] or match["join"] for match in matches),
+        nodes=map_node_ids(logs.values()),
+    )
 
 
-def _map_ray_addresses(logs: Mapping[str, str], hosts: Mapping[str, str]) -> dict[str, str]:
+def map_ray_addresses(logs: Mapping[str, str], hosts: Mapping[str, str]) -> dict[str, str]:
     """Return the host of each address in Ray's own log lines.
 
     `ray start` prints its own address; vLLM runs on Ray's head, whose address it connects to.

@@ -6,8 +6,8 @@ import enum
 import functools
 import importlib
 import re
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from sparkfleet.model import Severity
@@ -35,9 +35,10 @@ class FailureRole(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clues:
-    """Facts collected from all logs together: the addresses of Ray's nodes."""
+    """Facts collected from all logs together: the addresses of Ray's nodes, also by their ids."""
 
     ray: frozenset[str] = frozenset()
+    nodes: Mapping[str, str] = field(default_factory=dict)
 
 
 def _always_holds(_match: re.Match[str], _clues: Clues) -> bool:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sparkfleet.commands import quote
 from sparkfleet.door import command_name
-from sparkfleet.errors import AuthenticationError, HostKeyError, UnreachableError
-from sparkfleet.remote.ssh_config import USER_KNOWN_HOSTS
-from sparkfleet.remote.ssh_options import SshOptions
+from sparkfleet.errors import AuthenticationError, HostKeyError, InputError, UnreachableError
+from sparkfleet.model import Host
+from sparkfleet.remote.ssh_config import USER_KNOWN_HOSTS, complete_ssh_options
+from sparkfleet.remote.ssh_options import SshOptions, parse_ssh_options
 
 CHECKED = "StrictHostKeyChecking=no is ignored (host keys are always verified): "
 STANDARD_PORT = 22
+COPY = "ssh-copy-id"  # takes one key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,20 +48,80 @@ class Target:
     @property
     def known_hosts(self) -> str:
         """The file of known hosts where it is not the usual one, else an empty text."""
-        first = self.options.known_hosts[0]
-        usual = Path(first).expanduser() == Path(USER_KNOWN_HOSTS).expanduser()
-        return "" if usual else first
+        return find_own_known_hosts(self.options)
 
     def command(self, *argv: str) -> str:
         """Return `words`, an OpenSSH program with its options, on the way to this machine."""
-        options = self.options
-        way = ",".join(f"{hop.user}@{hop.address}:{hop.port}" for hop in options.jumps or ())
-        flags = [
-            *(["-o", f"ProxyJump={way}"] if way else ()),
-            *(["-p", str(options.port)] if options.port != STANDARD_PORT else ()),
-            *(["-o", f"UserKnownHostsFile={self.known_hosts}"] if self.known_hosts else ()),
-        ]
-        return quote([*argv, *flags, self.login])
+        flags = _list_own_flags(self.options, one_key=argv[0] == COPY)
+        return quote([*argv, *_list_way_flags(self), *flags, self.login])
+
+
+def _list_way_flags(target: Target) -> list[str]:
+    """Return the way: ProxyJump, which takes no further options, or else a ProxyCommand."""
+    way = target.options.jumps or ()
+    if not way:
+        return []
+    if not any(_list_own_flags(replace(hop, port=STANDARD_PORT)) for hop in way):
+        text = ",".join(f"{hop.user}@{hop.address}:{hop.port}" for hop in way)
+        return ["-o", f"ProxyJump={text}"]
+    last = replace(target, options=replace(way[-1], jumps=way[:-1]))
+    return ["-o", f"ProxyCommand={last.command('ssh', '-W', '[%h]:%p')}"]
+
+
+def _list_own_flags(options: SshOptions, *, one_key: bool = False) -> list[str]:
+    """Return what ssh would not do by itself: its configuration, the key, known_hosts, the name."""
+    keys = options.identity_files[:1] if one_key else options.identity_files
+    accepts = "accept-new" if options.key_checking == "accept-new" else ""
+    known_hosts = find_own_known_hosts(options)
+    words = (
+        ("UserKnownHostsFile", known_hosts),
+        ("HostKeyAlias", options.key_alias),
+        ("StrictHostKeyChecking", accepts),
+    )
+    return [
+        *(["-F", options.config_file] if options.config_file else ()),
+        *(["-p", str(options.port)] if options.port != STANDARD_PORT else ()),
+        *(text for file in keys for text in ("-i", file)),
+        *(text for name, value in words if value for text in ("-o", f"{name}={value}")),
+        *(text for word in options.words for text in ("-o", word)),
+    ]
+
+
+def find_own_known_hosts(options: SshOptions) -> str:
+    """Return the file of known hosts where it is not the usual one, else an empty text."""
+    first = next(iter(options.known_hosts), USER_KNOWN_HOSTS)
+    usual = Path(first).expanduser() == Path(USER_KNOWN_HOSTS).expanduser()
+    return "" if usual else first
+
+
+def build_ssh_command(host: Host, *words: str) -> str:
+    """Return a command that logs in to `host` as we do, and runs `words` there."""
+    try:
+        options = complete_ssh_options(parse_ssh_options(host))
+    except InputError:  # it was reported before anything was reached
+        return quote(["ssh", host.address, *words])
+    target = Target(host=host.name, options=options)
+    return " ".join([target.command("ssh"), *([quote(words)] if words else [])])
+
+
+def build_small_key_error(target: Target) -> UnreachableError:
+    """Return the error of an RSA key that is smaller than ssh's configuration wants."""
+    return HostKeyError(
+        f"{target} answered with an RSA key of fewer than {target.options.rsa_bits} bits "
+        "(RequiredRSASize)",
+        host=target.host,
+        hint="give the machine an ed25519 key: sudo ssh-keygen -A on that host",
+    )
+
+
+def build_security_key_error(target: Target, file: str) -> UnreachableError:
+    """Return the error for a key that lives on a security key and is not in the agent."""
+    return AuthenticationError(
+        f"the key {file} for {target} lives on a security key, which only an agent can use",
+        host=target.host,
+        hint=f"put it into the agent: ssh-add {quote([file])}; or name another key "
+        f"(ansible_ssh_private_key_file); to try it: {target.command('ssh')}",
+    )
 
 
 def build_connection_error(target: Target, reason: str) -> UnreachableError:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import paramiko
 
-from sparkfleet.errors import UnreachableError
+from sparkfleet.errors import UnreachableError, UsageError
 from sparkfleet.remote import errors
 from sparkfleet.remote.errors import Target
 from sparkfleet.remote.known_hosts import KeyVerdict, KnownKeys, read_known_keys
@@ -50,7 +50,7 @@ def check_host_keys(connection: fabric.Connection, options: SshOptions) -> None:
     name = Target(host=connection.host, options=replace(options, port=connection.port)).name
     known = read_known_keys(files, name)
     accepts = options.key_checking == "accept-new"
-    policy = HostKeyPolicy(known, name, files[0] if accepts else None)
+    policy = HostKeyPolicy(known, name, files[0] if accepts else None, options)
     connection.client.set_missing_host_key_policy(policy)
     connection.connect_kwargs["transport_factory"] = partial(_build_transport, known)
 
@@ -79,6 +79,24 @@ def add_known_key(file: Path, name: str, offered: OfferedKey) -> None:
         lines.write(f"{end}{name} {offered.kind} {base64.b64encode(offered.key).decode()}\n")
 
 
+def list_disabled_algorithms(options: SshOptions) -> dict[str, list[str]]:
+    """Return, by Paramiko's kind, what it has and ssh's configuration does not allow.
+
+    Raises UsageError where nothing is left of a kind.
+    """
+    disabled = {}
+    for kind, allowed in options.algorithms:
+        known: tuple[str, ...] = getattr(paramiko.Transport, f"_preferred_{kind}")
+        disabled[kind] = [name for name in known if name not in allowed]
+        if len(disabled[kind]) == len(known):
+            raise UsageError(
+                f"unsupported SSH option for {options.address}: of {', '.join(allowed)} none is "
+                "known here",
+                hint=f"known: {', '.join(known)}",
+            )
+    return disabled
+
+
 def _build_transport(known: KnownKeys, *args: Any, **kwargs: Any) -> paramiko.Transport:
     """Return a transport that asks for a key of a known type first, as OpenSSH does."""
     transport = paramiko.Transport(*args, **kwargs)
@@ -101,6 +119,8 @@ class HostKeyRefusedError(paramiko.SSHException):
     def translate(self, target: Target) -> UnreachableError:
         """Return the error for the user."""
         unchecked = target.options.key_checking == "no"
+        if self.verdict is KeyVerdict.TOO_SMALL:
+            return errors.build_small_key_error(target)
         if self.verdict is KeyVerdict.REVOKED:
             return errors.build_revoked_key_error(target)
         if self.verdict is KeyVerdict.CHANGED:
@@ -114,10 +134,11 @@ class HostKeyPolicy(paramiko.MissingHostKeyPolicy):
     With `file`, trusts a host on first contact and adds its key there.
     """
 
-    def __init__(self, known: KnownKeys, name: str, file: Path | None) -> None:
+    def __init__(self, known: KnownKeys, name: str, file: Path | None, options: SshOptions) -> None:
         self._known = known
         self._name = name
         self._file = file
+        self._options = options
 
     def missing_host_key(
         self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey
@@ -125,9 +146,13 @@ class HostKeyPolicy(paramiko.MissingHostKeyPolicy):
         """Return if the key is known or new and trusted; raises HostKeyRefusedError, OSError."""
         del client, hostname
         verdict = self._known.judge(key.get_name(), key.asbytes())
+        if key.get_name() == "ssh-rsa" and key.get_bits() < self._options.rsa_bits:
+            verdict = KeyVerdict.TOO_SMALL
         if verdict is KeyVerdict.KNOWN:
             return
         if verdict is not KeyVerdict.UNKNOWN or self._file is None:
             raise HostKeyRefusedError(verdict, self._known.remarks)
         offered = OfferedKey(kind=key.get_name(), key=key.asbytes())
-        add_known_key(self._file, self._name, offered)
+        hashes = self._options.hash_names
+        name = paramiko.HostKeys.hash_host(self._name) if hashes else self._name
+        add_known_key(self._file, name, offered)

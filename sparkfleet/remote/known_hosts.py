@@ -28,6 +28,7 @@ class KeyVerdict(Enum):
     UNKNOWN = auto()  # no key of this type
     CHANGED = auto()  # another key of this type
     REVOKED = auto()
+    TOO_SMALL = auto()  # an RSA key below RequiredRSASize
 
 
 @dataclass(slots=True, kw_only=True)

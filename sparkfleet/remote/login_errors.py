@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sparkfleet.errors import CommandError, HostError, UnreachableError
+from sparkfleet.remote.errors import build_ssh_command
 
 if TYPE_CHECKING:
     from sparkfleet.model import Host
@@ -45,7 +46,8 @@ def build_not_started_error(host: Host, ended: NotStartedError, *, lost: bool) -
         f"the login shell or python3 ended with status {ended.status} before the program ran"
         + (f": {said}" if said else ""),
         host=host.name,
-        hint=f"see what it does: ssh {host.address} python3 -V; look at .bashrc on that host",
+        hint=f"see what it does: {build_ssh_command(host, 'python3', '-V')}; "
+        "look at .bashrc on that host",
     )
 
 
@@ -62,7 +64,7 @@ def build_silent_error(host: Host, multiplexer: MultiplexerClient | None) -> Unr
     return UnreachableError(
         "cannot start processes on the host",
         host=host.name,
-        hint=f"is it up, and has it memory left? try: ssh {host.address}",
+        hint=f"is it up, and has it memory left? try: {build_ssh_command(host)}",
     )
 
 

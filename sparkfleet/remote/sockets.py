@@ -25,11 +25,26 @@ class PromptSocket(socket.socket):
         return data
 
 
-def dial_tcp(address: str, port: int) -> PromptSocket:
+FAMILIES = {"inet": socket.AF_INET, "inet6": socket.AF_INET6}  # of ssh's AddressFamily
+
+
+def dial_tcp(address: str, port: int, family: str = "any") -> PromptSocket:
     """Return a TCP connection that notices a machine that lost power; raises OSError."""
-    sock = socket.create_connection((address, port), timeout=CONNECT_TIMEOUT)
+    sock = _connect_family(address, port, FAMILIES.get(family, socket.AF_UNSPEC))
     prompt = PromptSocket(sock.family, sock.type, sock.proto, fileno=sock.detach())
     prompt.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     prompt.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, DEAD_AFTER * 1000)
     prompt.settimeout(CONNECT_TIMEOUT)
     return prompt
+
+
+def _connect_family(address: str, port: int, family: socket.AddressFamily) -> socket.socket:
+    if family is socket.AF_UNSPEC:
+        return socket.create_connection((address, port), timeout=CONNECT_TIMEOUT)
+    error: OSError | None = None
+    for *_, found in socket.getaddrinfo(address, port, family, socket.SOCK_STREAM):
+        try:
+            return socket.create_connection((str(found[0]), port), timeout=CONNECT_TIMEOUT)
+        except OSError as failure:
+            error = failure
+    raise error or OSError(f"{address} has no address of that family")

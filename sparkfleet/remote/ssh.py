@@ -25,8 +25,10 @@ from sparkfleet.remote.host_keys import (
     HostKeyRefusedError,
     OfferedKey,
     check_host_keys,
+    list_disabled_algorithms,
     read_offered_key,
 )
+from sparkfleet.remote.identities import SecurityKeyError, choose_identity
 from sparkfleet.remote.known_hosts import KnownKeys
 from sparkfleet.remote.sockets import CONNECT_TIMEOUT, dial_tcp
 from sparkfleet.remote.ssh_config import complete_ssh_options
@@ -57,7 +59,7 @@ class SshConnection(Connection):
             raise UnreachableError(
                 f"the SSH connection was lost ({_format_exception(error)})",
                 host=self.host.name,
-                hint="is the machine up? try: ssh " + self.host.address,
+                hint=f"is the machine up? try: {errors.build_ssh_command(self.host)}",
             ) from error
         return SshChannel(session)
 
@@ -180,7 +182,7 @@ def fetch_host_key(target: Target, known: KnownKeys) -> OfferedKey:
 def _dial(options: SshOptions, gateway: fabric.Connection | Literal[False]) -> Any:
     port = options.port or paramiko.config.SSH_PORT
     if gateway is False:
-        return dial_tcp(options.address, port)
+        return dial_tcp(options.address, port, options.family)
     return gateway.transport.open_channel(
         "direct-tcpip", (options.address, port), ("127.0.0.1", 0), timeout=CONNECT_TIMEOUT
     )
@@ -196,7 +198,6 @@ def _close_hops(connection: fabric.Connection | Literal[False]) -> None:
 def _build_hop(
     options: SshOptions, config: fabric.Config, gateway: fabric.Connection | Literal[False]
 ) -> fabric.Connection:
-    keys = {"key_filename": list(options.identity_files)} if options.identity_files else {}
     connection = fabric.Connection(
         options.address,
         user=options.user,
@@ -208,7 +209,9 @@ def _build_hop(
             "banner_timeout": CONNECT_TIMEOUT,
             "auth_timeout": CONNECT_TIMEOUT,
             "channel_timeout": CONNECT_TIMEOUT,
-            **keys,
+            "allow_agent": options.agent and not options.identities_only,
+            "look_for_keys": not (options.identities_only and options.identity_files),
+            "disabled_algorithms": list_disabled_algorithms(options),
         },
     )
     check_host_keys(connection, options)
@@ -219,7 +222,8 @@ def _open_hop(connection: fabric.Connection, target: Target) -> None:
     """Open the connection, those before it being open; raises UnreachableError."""
     began = time.monotonic()
     try:
-        _open_transport(connection)
+        connection.connect_kwargs |= _choose_keys(target.options)
+        _open_transport(connection, target.options.family)
     except UnreachableError:
         raise
     except Exception as error:  # Paramiko and its libraries raise a dozen kinds
@@ -229,12 +233,19 @@ def _open_hop(connection: fabric.Connection, target: Target) -> None:
         raise _translate_error(target, error) from error
 
 
-def _open_transport(connection: fabric.Connection) -> None:
+def _choose_keys(options: SshOptions) -> dict[str, Any]:
+    """Return the keys of `options` for Paramiko: files, and one that the agent has for a file."""
+    identity, files = choose_identity(options.identity_files, agent=options.agent)
+    keys: dict[str, Any] = {"key_filename": list(files)} if files else {}
+    return keys | ({"pkey": identity} if identity else {})
+
+
+def _open_transport(connection: fabric.Connection, family: str = "any") -> None:
     if isinstance(connection.gateway, fabric.Connection):
         connection.open()
     else:
         with contextlib.ExitStack() as opened:
-            sock = opened.enter_context(dial_tcp(connection.host, connection.port))
+            sock = opened.enter_context(dial_tcp(connection.host, connection.port, family))
             connection.connect_kwargs["sock"] = sock
             connection.open()
             opened.pop_all()  # it is the connection's now
@@ -244,7 +255,7 @@ def _open_transport(connection: fabric.Connection) -> None:
 def _translate_error(target: Target, error: Exception) -> UnreachableError:
     keys = target.options.identity_files
     match error:
-        case HostKeyRefusedError():
+        case HostKeyRefusedError() | SecurityKeyError():
             return error.translate(target)
         case paramiko.PasswordRequiredException():
             return errors.build_passphrase_error(target)

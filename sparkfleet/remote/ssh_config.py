@@ -18,6 +18,7 @@ from pathlib import Path
 
 from sparkfleet.errors import UsageError
 from sparkfleet.remote.sockets import CONNECT_TIMEOUT
+from sparkfleet.remote.ssh_keywords import REFUSED
 from sparkfleet.remote.ssh_options import SshOptions, parse_jump_hosts
 
 MOST_JUMPS = 8  # one behind the other
@@ -26,12 +27,13 @@ USER_KNOWN_HOSTS = "~/.ssh/known_hosts"
 # Paramiko tries these by itself, after the agent's keys.
 USUAL_KEYS = re.compile(r"~/\.ssh/id_(rsa|dsa|xmss|(ecdsa|ed25519)(_sk)?)")
 CHECKING = {"true": "yes", "ask": "yes", "false": "no", "off": "no"}  # as `ssh -G` prints it
-NO_PROXY = "use ProxyJump; or for this host, ansible_ssh_common_args: -o ProxyCommand=none"
-UNSUPPORTED = {
-    "proxycommand": NO_PROXY,
-    "revokedhostkeys": "leave it out for this host",
-    "bindaddress": "leave it out for this host",
-    "bindinterface": "leave it out for this host",
+CERTIFICATE = "-cert.pub"  # after the name of a key, as ssh and Paramiko look for it
+ALGORITHMS = {  # by the kind that Paramiko calls them
+    "ciphers": "ciphers",
+    "hostkeyalgorithms": "keys",
+    "kexalgorithms": "kex",
+    "macs": "macs",
+    "pubkeyacceptedalgorithms": "pubkeys",
 }
 
 ConfigValues = Mapping[
@@ -46,9 +48,7 @@ def complete_ssh_options(options: SshOptions, *, most_jumps: int = MOST_JUMPS) -
     refuses, that asks for a way or a check that we do not have, or that there is no ssh to read.
     """
     config = _query_ssh_config(options)
-    for name, hint in UNSUPPORTED.items():
-        if name in config and (name != "proxycommand" or options.jumps is None):
-            raise _build_unsupported_error(options, f"{name} {_first_value(config, name)}", hint)
+    _refuse_unsupported(options, config)
     way: list[SshOptions] = []
     for hop in _resolve_jumps(options, config):
         if most_jumps == 0:
@@ -58,6 +58,24 @@ def complete_ssh_options(options: SshOptions, *, most_jumps: int = MOST_JUMPS) -
         there = complete_ssh_options(hop, most_jumps=most_jumps - 1)
         way += [*(there.jumps or ()), replace(there, jumps=())]
     return replace(merge_ssh_config(options, config), jumps=tuple(way))
+
+
+def _refuse_unsupported(options: SshOptions, config: ConfigValues) -> None:
+    """Raise UsageError for a setting of who is trusted, who signs or which way that we lack."""
+    for keyword in REFUSED:
+        name = keyword.name.lower()
+        for value in config.get(name, ()):
+            overridden = name == "proxycommand" and options.jumps is not None
+            if not overridden and value not in keyword.fine and not _is_usual(name, value, config):
+                raise _build_unsupported_error(options, f"{name} {value}", keyword.note)
+
+
+def _is_usual(name: str, value: str, config: ConfigValues) -> bool:
+    """Return whether a file is the one that is used anyway: the agent, a certificate by its key."""
+    if name == "identityagent":
+        return os.path.expandvars(value) == os.environ.get("SSH_AUTH_SOCK")
+    keys = config.get("identityfile", ())
+    return name == "certificatefile" and value.removesuffix(CERTIFICATE) in keys
 
 
 def merge_ssh_config(options: SshOptions, config: ConfigValues) -> SshOptions:
@@ -83,6 +101,16 @@ def merge_ssh_config(options: SshOptions, config: ConfigValues) -> SshOptions:
         ),
         key_checking=options.key_checking or CHECKING.get(checking, checking),
         key_alias=options.key_alias or _first_value(config, "hostkeyalias") or None,
+        identities_only=_first_value(config, "identitiesonly") == "yes",
+        agent=_first_value(config, "identityagent") != "none",
+        family=_first_value(config, "addressfamily", "any"),
+        rsa_bits=int(_first_value(config, "requiredrsasize", "0")),
+        hash_names=_first_value(config, "hashknownhosts") == "yes",
+        algorithms=tuple(
+            (kind, tuple(_first_value(config, name).split(",")))
+            for name, kind in ALGORITHMS.items()
+            if name in config
+        ),
     )
 
 
@@ -90,6 +118,7 @@ def merge_ssh_config(options: SshOptions, config: ConfigValues) -> SshOptions:
 def _query_ssh_config(options: SshOptions) -> ConfigValues:
     given = (("-F", options.config_file), ("-l", options.user), ("-p", options.port))
     flags = [word for flag, value in given if value for word in (flag, str(value))]
+    flags += [text for word in options.words for text in ("-o", word)]
     try:
         done = subprocess.run(
             ["ssh", "-T", "-G", *flags, "--", options.address],

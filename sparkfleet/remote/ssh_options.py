@@ -8,37 +8,43 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sparkfleet.errors import InventoryError
+from sparkfleet.remote.ssh_keywords import KEYWORDS, Treatment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sparkfleet.model import Host
 
+PARSED = ("port", "proxyjump", "stricthostkeychecking", "hostname", "host", "match", "include")
 JUMP = re.compile(r"(?:ssh://)?(?:([\w.-]+)@)?([\w][\w.-]*)(?::(\d{1,5}))?")
 PORTS = range(1, 65536)
 FIELDS = {"user": "user", "hostkeyalias": "key_alias", "configfile": "config_file"}
 VALUE_FLAGS = {
+    "-B": "bindinterface",
     "-F": "configfile",
+    "-I": "pkcs11provider",
     "-J": "proxyjump",
     "-i": "identityfile",
     "-l": "user",
+    "-S": "controlpath",
+    "-b": "bindaddress",
+    "-c": "ciphers",
+    "-e": "escapechar",
+    "-m": "macs",
     "-p": "port",
 }
-# Options without a meaning for one connection that is kept open; accepted, and without effect.
-HARMLESS = frozenset(
-    {
-        *("controlmaster", "controlpersist", "controlpath", "forwardagent", "forwardx11"),
-        *("serveraliveinterval", "serveralivecountmax", "tcpkeepalive", "compression", "loglevel"),
-        *("preferredauthentications", "requesttty", "-C", "-q", "-A", "-a", "-T", "-x"),
-    }
-)
+FAMILY_FLAGS = {"-4": "inet", "-6": "inet6"}
+# Flags without a meaning for one connection that is kept open; accepted, and without effect.
+HARMLESS_FLAGS = re.compile("-[AaCfgKkMnNqTtvXxYy]+")
+OPTION = re.compile(r"\s*(\w+)\s*(?:=|\s|$)\s*(.*?)\s*", re.DOTALL)  # Name=value, or Name value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SshOptions:
     """The options of a connection; `jumps` are the hosts on the way, the nearest first.
 
-    What is None or empty the inventory leaves to the configuration of ssh: `ssh_config.complete`.
+    What is None or empty the inventory leaves to the configuration of ssh: `ssh_config.complete`,
+    which also reads the further `words`, ``Name=value``.
     """
 
     address: str
@@ -51,6 +57,13 @@ class SshOptions:
     config_file: str | None = None
     jumps: tuple[SshOptions, ...] | None = None
     fallback_user: str | None = None  # of a jump host, where ssh's configuration names none
+    words: tuple[str, ...] = ()
+    identities_only: bool = False
+    agent: bool = True  # IdentityAgent
+    family: str = "any"  # AddressFamily
+    rsa_bits: int = 0  # RequiredRSASize
+    hash_names: bool = False  # HashKnownHosts
+    algorithms: tuple[tuple[str, tuple[str, ...]], ...] = ()  # by Paramiko's kind, those allowed
 
 
 UNSET = SshOptions(address="")
@@ -104,8 +117,10 @@ def _split_ssh_args(host: Host, variable: str) -> Iterator[tuple[str, str]]:
         flag = arg[:2]
         attached = arg[2:]
         if flag == "-o":
-            name, _, value = (attached or next(args, "")).partition("=")
-            yield name.strip().lower(), value.strip()
+            option = OPTION.fullmatch(attached or next(args, ""))
+            yield (option[1].lower(), option[2]) if option else (arg, "")
+        elif flag in FAMILY_FLAGS:
+            yield "addressfamily", FAMILY_FLAGS[flag]
         elif flag in VALUE_FLAGS:
             yield VALUE_FLAGS[flag], attached or next(args, "")
         else:
@@ -130,10 +145,19 @@ def _parse_ssh_arg(host: Host, name: str, value: str) -> dict[str, Any]:  # noqa
             return {"jumps": jumps}
         case "proxycommand" if value.lower() == "none":
             return {"jumps": ()}
-        case "batchmode" | "identitiesonly" | "connecttimeout":
+        case _ if HARMLESS_FLAGS.fullmatch(name):
             return {}
-        case _ if name in HARMLESS:
+    return _parse_ssh_keyword(host, name, value)
+
+
+def _parse_ssh_keyword(host: Host, name: str, value: str) -> dict[str, Any]:
+    """Return what an option that ssh itself reads leaves; raises InventoryError for the others."""
+    row = KEYWORDS.get(name)
+    if row is not None and name not in PARSED and value:
+        if row.treatment is Treatment.NO_EFFECT or value.lower() in row.fine:
             return {}
+        if row.treatment is Treatment.USED:
+            return {"words": (f"{row.name}={value}",)}
     raise _build_option_error(host, name, value)
 
 
@@ -142,6 +166,8 @@ def _merge_ssh_fields(options: SshOptions, fields: dict[str, Any]) -> SshOptions
         current = getattr(options, name)
         if name == "identity_files":
             options = replace(options, identity_files=(*current, *value))
+        elif name == "words":
+            options = replace(options, words=(*current, *value))
         elif current == getattr(UNSET, name):
             options = replace(options, **{name: value})
     return options
@@ -153,6 +179,9 @@ def _build_option_error(host: Host, name: str, value: str) -> InventoryError:
         "known: UserKnownHostsFile, IdentityFile, ProxyJump (-J), Port, User, HostKeyAlias, "
         "accept-new, -F"
     )
+    row = KEYWORDS.get(name)
+    if row is not None and row.treatment is Treatment.REFUSED:
+        hint = row.note
     if name == "stricthostkeychecking":
         hint = "host keys are always checked; use accept-new to trust a host on first contact"
     source = host.vars.get("ansible_ssh_common_args") or host.vars.get("ansible_ssh_extra_args")

@@ -30,7 +30,7 @@ LAYERS = (
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 DOORS = {
     "fabric": {"remote/ssh.py", "remote/host_keys.py"},
-    "paramiko": {"remote/ssh.py", "remote/host_keys.py"},
+    "paramiko": {"remote/ssh.py", "remote/host_keys.py", "remote/identities.py"},
     "ray": {"onhost/deployment/ray_nodes.py"},
 }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import paramiko
 import pytest
 
@@ -68,4 +70,44 @@ def test_a_jump_host_is_named_where_it_is_what_fails() -> None:
     host = Host(name="far", vars={"ansible_ssh_common_args": words})
     with pytest.raises(UnreachableError, match=r"jump host nobody@127\.0\.0\.1:1 ") as caught:
         connect_ssh(host)
-    assert str(caught.value.hint).endswith("ssh -v -p 1 nobody@127.0.0.1")
+    assert str(caught.value.hint).endswith("ssh -v -F none -p 1 nobody@127.0.0.1")
+
+
+def test_a_command_uses_the_same_key_name_and_configuration() -> None:
+    own = replace(
+        USUAL,
+        identity_files=("/keys/spark", "/keys/old"),
+        key_alias="spark",
+        key_checking="accept-new",
+        config_file="/etc/other",
+        words=("IdentitiesOnly=yes",),
+    )
+    target = Target(host="a", options=own)
+    assert target.command("ssh") == (
+        "ssh -F /etc/other -i /keys/spark -i /keys/old -o HostKeyAlias=spark "
+        "-o StrictHostKeyChecking=accept-new -o IdentitiesOnly=yes nvidia@10.0.0.1"
+    )
+    assert target.command("ssh-copy-id").count(" -i ") == 1
+
+
+def test_a_jump_host_with_a_key_of_its_own_is_reached_with_it() -> None:
+    hop = replace(HOP, port=2200, identity_files=("/keys/gate",), known_hosts=("/keys/hosts",))
+    target = Target(host="b", options=replace(USUAL, jumps=(hop,)))
+    assert target.command("ssh") == (
+        "ssh -o 'ProxyCommand=ssh -W '\"'\"'[%h]:%p'\"'\"' -p 2200 -i /keys/gate "
+        "-o UserKnownHostsFile=/keys/hosts me@10.0.0.9' nvidia@10.0.0.1"
+    )
+
+
+def test_a_hint_of_a_host_takes_what_the_inventory_says() -> None:
+    words = Value(data="-F none -i /keys/spark")
+    host = Host(
+        name="far",
+        vars={
+            "ansible_ssh_common_args": words,
+            "ansible_user": Value(data="nvidia"),
+            "ansible_port": Value(data=2222),
+        },
+    )
+    command = errors.build_ssh_command(host, "python3", "-V")
+    assert command == "ssh -F none -p 2222 -i /keys/spark nvidia@far python3 -V"

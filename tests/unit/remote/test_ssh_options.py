@@ -83,7 +83,7 @@ def test_of_two_values_the_variables_then_the_first_counts() -> None:
     ("text", "told"),
     [
         ("-o StrictHostKeyChecking=no", "host keys are always checked"),
-        ("-o ProxyCommand=nc", "known: UserKnownHostsFile"),
+        ("-o ProxyCommand=nc", "use ProxyJump"),
         ("-p twenty", "known: UserKnownHostsFile"),
         ("-J one,-oProxyCommand=x", "known: UserKnownHostsFile"),
         ("-J a@b:c", "known: UserKnownHostsFile"),

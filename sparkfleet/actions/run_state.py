@@ -16,6 +16,7 @@ from sparkfleet.model import EMPTY
 if TYPE_CHECKING:  # importing these takes longer than a playbook of simple tasks runs
     from sparkfleet.facts import HostFacts
     from sparkfleet.launch.deployment.deployment import Deployment
+    from sparkfleet.launch.endpoint.health import ClusterHealth
     from sparkfleet.launch.engines.engine import Engine
     from sparkfleet.launch.host.deployment_record import DeploymentMetadata, RunProgress
     from sparkfleet.launch.host.survey import Survey
@@ -82,6 +83,7 @@ class RunState:
 
     facts: Mapping[str, HostFacts] | None = None  # by host
     surveys: Mapping[str, Survey] | None = None  # by host
+    health: ClusterHealth | None = None  # of what ran before this run
     observed: Mapping[str, ObservedFacts] | None = None  # the vLLM found on each host
     advice: tuple[str, ...] | None = None  # of the recipe's rules, shown before a start
     fabric: Fabric | None = None

@@ -16,6 +16,7 @@ from sparkfleet.model import Host
 from sparkfleet.recipes.recipe import SmokePrompt
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.connection import Connection
+from sparkfleet.report.events import Progress
 
 DEFAULT = SmokePrompt(ask="12*17", expect="204")
 TIMEOUT = 300.0  # s; the first request compiles
@@ -50,6 +51,8 @@ class Smoke(Action[NoArgs]):
         answers = []
         tokens = run.settings(connection.host).integer("vllm_smoke_tokens")
         for prompt in run.recipe.smoke or (DEFAULT,):
+            text = f"waiting for the answer to {prompt.ask!r}, {TIMEOUT:.0f} s at most"
+            run.report(Progress(host=connection.host.name, text=text))
             answer = find_endpoint(run).chat(connection, prompt.ask, tokens=tokens, timeout=TIMEOUT)
             if prompt.expect not in answer.text:
                 raise LaunchError(

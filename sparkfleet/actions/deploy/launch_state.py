@@ -62,10 +62,12 @@ def find_endpoint(run: RunContext) -> Endpoint:
 def begin_replacement(run: RunContext, surveys: Mapping[str, Survey]) -> Replacement:
     """Return what must be restored on each host if this run fails.
 
-    Of a deployment that had died before this run only the files are restored.
+    Of a deployment that did not serve before this run only the files are restored.
     """
     holder = lock.build_lock_holder(run.options.command)
+    health = run.state.health
     died = any(survey.dead and not survey.interrupted for survey in surveys.values())
+    died |= health is not None and health.should_relaunch
     states = {}
     for name, survey in surveys.items():
         good = survey.last_good

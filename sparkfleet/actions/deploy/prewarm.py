@@ -10,6 +10,7 @@ from sparkfleet.actions.deploy.launch_state import find_endpoint
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.model import Host
 from sparkfleet.remote.connection import Connection
+from sparkfleet.report.events import Progress
 
 PROMPT = "Count from one to ten."
 TOKENS = 32
@@ -35,5 +36,7 @@ class Prewarm(Action[NoArgs]):
 
     def apply(self, run: RunContext, connection: Connection, plan: Plan) -> Plan:
         """Send the request; any answer counts."""
+        text = f"waiting for the first answer, {TIMEOUT:.0f} s at most"
+        run.report(Progress(host=connection.host.name, text=text))
         reply = find_endpoint(run).chat(connection, PROMPT, tokens=TOKENS, timeout=TIMEOUT)
         return Plan(message=f"first answer after {reply.seconds:.1f} s")

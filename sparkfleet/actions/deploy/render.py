@@ -14,6 +14,7 @@ from sparkfleet.launch.deployment.deployment import Deployment, render_deploymen
 from sparkfleet.launch.deployment.environment import build_rank_environment
 from sparkfleet.launch.deployment.executor import Executor, ExecutorChoice, select_executor
 from sparkfleet.launch.deployment.node import DeploymentNode
+from sparkfleet.launch.endpoint.health import ClusterHealth
 from sparkfleet.launch.engines.choice import create_engine
 from sparkfleet.launch.host.deployment_record import DeploymentMetadata
 from sparkfleet.launch.host.nccl_library import build_preload_variables
@@ -41,7 +42,7 @@ class Render(Action[NoArgs]):
         choice = resolve_executor(run)
         nodes = _build_nodes(run, surveys, choice.executor)
         deployment = _build_deployment(run, surveys, nodes, choice.executor)
-        reason = explain_difference(deployment, surveys)
+        reason = explain_difference(deployment, surveys, run.state.health)
         launch = LaunchState(
             deployment=deployment,
             engines={node.settings.host.name: node.engine for node in nodes},
@@ -76,8 +77,10 @@ def _collect_advice(run: RunContext) -> tuple[str, ...]:
     return (*run.recipe.advice, *(run.state.advice or ()))
 
 
-def explain_difference(deployment: Deployment, surveys: Mapping[str, Survey]) -> str:
-    """Return why the deployment must be started, or "" if it runs unchanged on every host."""
+def explain_difference(
+    deployment: Deployment, surveys: Mapping[str, Survey], health: ClusterHealth | None = None
+) -> str:
+    """Return why the deployment must be started, or "" if it serves unchanged on every host."""
     for name, files in deployment.files.items():
         survey = surveys[name]
         if survey.hash is None:
@@ -94,7 +97,7 @@ def explain_difference(deployment: Deployment, surveys: Mapping[str, Survey]) ->
         roles = deployment.roles(head=name == next(iter(deployment.files)))
         if absent := [role for role in roles if role not in survey.roles]:
             return f"{' and '.join(absent)} is not running on {name}"
-    return ""
+    return str(health) if health and health.should_relaunch else ""
 
 
 def resolve_executor(run: RunContext) -> ExecutorChoice:

@@ -86,7 +86,11 @@ class ReplaceDeployment(Action[NoArgs]):
         return Answers(values={}, errors=begun.errors)
 
     def apply(self, run: RunContext, connection: Connection, plan: Plan) -> Plan:
-        """Stop, then write, on one host."""
+        """Stop, then write, on one host; save the logs first of what no longer served."""
+        health = run.state.health
+        if health and health.should_relaunch:
+            where = locate_files(run, connection.host)
+            processes.save_logs(connection, where, run.log_dir, prefix="replaced-")
         processes.stop_processes(connection, locate_files(run, connection.host))
         record_step(run, connection, RunStep.STOPPED)
         record_step(run, connection, RunStep.WRITTEN, plan.work)

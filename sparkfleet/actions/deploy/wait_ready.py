@@ -21,6 +21,7 @@ from sparkfleet.launch.host.deployment_record import RunStep
 from sparkfleet.launch.startup import copied_environment, placement_group
 from sparkfleet.launch.startup.ranks import RankUpdate
 from sparkfleet.launch.startup.watch import (
+    LOADING_HINT,
     Watch,
     WatchTarget,
     create_rank_tracker,
@@ -29,6 +30,9 @@ from sparkfleet.launch.startup.watch import (
 from sparkfleet.model import Host
 from sparkfleet.remote.connection import Connection
 from sparkfleet.report.events import Progress
+
+RUNNING_LIMIT = 60.0  # s for an endpoint that answered at the beginning of this run
+RUNNING_HINT = "it answered when this run began: {task:cluster.status}"
 
 
 class WaitReady(Action[NoArgs]):
@@ -81,7 +85,8 @@ def _build_watch_target(run: RunContext, host: Host) -> WatchTarget:
         folder=launch.surveys[host.name].folder,
         roles=launch.deployment.roles(head=head),
         port=launch.deployment.port if head else None,
-        limit=run.settings(host).seconds("vllm_ready_timeout"),
+        limit=run.settings(host).seconds("vllm_ready_timeout") if launch.reason else RUNNING_LIMIT,
+        hint=LOADING_HINT if launch.reason else RUNNING_HINT,
     )
 
 

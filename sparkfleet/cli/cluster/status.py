@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -14,35 +14,43 @@ from sparkfleet.actions.run import lock
 from sparkfleet.cli.cluster import unreachable
 from sparkfleet.cli.cluster.options import StatusOptions
 from sparkfleet.cli.context import ClusterSession, CommandContext, open_cluster
-from sparkfleet.cli.exit_codes import compute_exit_code
 from sparkfleet.cli.options import format_command_line
 from sparkfleet.cli.views.documents import print_document
+from sparkfleet.cli.views.health import (
+    compute_health_exit_code,
+    open_wait_display,
+    print_health,
+    serialize_health,
+)
 from sparkfleet.cli.views.screen import print_lines
 from sparkfleet.cli.views.tables import create_cell, create_console, create_table
 from sparkfleet.door import command_name
 from sparkfleet.errors import SparkfleetError, UnreachableError
 from sparkfleet.inventory.clusters import read_cluster_definitions
+from sparkfleet.launch.endpoint.health import ClusterHealth, HostLook, ProbeUse, judge_health
+from sparkfleet.launch.endpoint.health.reading import collect_look, complete_look, look_at_host
 from sparkfleet.launch.host import memory_guard, processes
 from sparkfleet.launch.host.survey import Survey, survey_host
 from sparkfleet.launch.host.vitals import Vitals, query_vitals
-from sparkfleet.launch.startup.join import wait_for_ray_nodes
 from sparkfleet.model import Host
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.connection import Connection
 from sparkfleet.remote.pool import Answers
 from sparkfleet.report import output_streams
+from sparkfleet.vllm.metrics import ServerLoad, compute_load
 
 EVERY = 2.0  # s between scans, with --watch
 GIB = 2**30
+OK = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostStatus:
-    """The status of one host; `nodes` are Ray's, address -> GPUs, None where unknown."""
+    """The status of one host."""
 
     survey: Survey
     vitals: Vitals
-    nodes: Mapping[str, float] | None = None
+    look: HostLook
 
     @property
     def state(self) -> str:
@@ -54,34 +62,57 @@ class HostStatus:
             return "orphans" if survey.running_summary else "stopped"
         return "broken" if survey.dead else "running"
 
+    @property
+    def healthy(self) -> bool | None:
+        """Whether `/health` answers 200; None if the endpoint is on another host."""
+        return None if self.look.endpoint is None else self.look.endpoint.status == OK
+
+    @property
+    def load(self) -> ServerLoad | None:
+        """The load of the endpoint during the look."""
+        samples = self.look.endpoint.samples if self.look.endpoint else ()
+        return compute_load(samples[0], samples[-1]) if len(samples) > 1 else None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterStatus:
-    """The cluster at one moment: the status of each host, or why it is unknown."""
+    """The cluster at one moment: the verdict, and the status of each host or why it is unknown.
 
+    `nodes` are Ray's, address -> GPUs, None where unknown.
+    """
+
+    health: ClusterHealth
+    nodes: Mapping[str, float] | None
     statuses: Mapping[str, HostStatus]
     errors: Mapping[str, SparkfleetError]
     notes: tuple[str, ...]
 
 
 def show_status(options: StatusOptions) -> int:
-    """Print the state of every host, repeatedly with --watch.
+    """Print the verdict and the state of every host, repeatedly with --watch.
 
-    Returns the exit code: 0, or 4 if a host did not answer.
+    Returns the exit code of the verdict: docs/health.md.
     """
     with open_cluster(options) as session:
-        scan = _scan_cluster(session)
+        with open_wait_display(quiet=options.json) as show:
+            scan = _scan_cluster(session, show)
         _print_status(session.context, scan, options)
         with contextlib.suppress(KeyboardInterrupt):  # its end, with 0
             while options.watch and output_streams.has_reader():
                 time.sleep(EVERY)
-                scan = _scan_cluster(session)
+                scan = _scan_cluster(session, probe=ProbeUse.NEVER)
                 _print_status(session.context, scan, options)
-    return compute_exit_code(scan.errors.values())
+    return compute_health_exit_code(scan.health, scan.errors.values())
 
 
-def _scan_cluster(session: ClusterSession) -> ClusterStatus:
+def _scan_cluster(
+    session: ClusterSession,
+    show: Callable[[str], None] = lambda _: None,
+    *,
+    probe: ProbeUse = ProbeUse.LAST,
+) -> ClusterStatus:
     context = session.context
+    show(f"looking at {', '.join(host.name for host in context.cluster.hosts)}")
     answers = session.pool.map(
         lambda connection: _query_status(context, connection), context.cluster.hosts
     )
@@ -93,26 +124,31 @@ def _scan_cluster(session: ClusterSession) -> ClusterStatus:
         *_format_status_notes(context, answers),
         *unreachable.format_unreachable(context.cluster).values(),
     )
-    return ClusterStatus(statuses=answers.values, errors=answers.errors, notes=notes)
+    looks = {name: status.look for name, status in answers.values.items()}
+    look = complete_look(
+        session.pool, context.cluster, collect_look(looks, answers.errors), probe=probe, show=show
+    )
+    return ClusterStatus(
+        health=judge_health(look),
+        nodes=look.nodes,
+        statuses=answers.values,
+        errors=answers.errors,
+        notes=notes,
+    )
 
 
 def _query_status(context: CommandContext, connection: Connection) -> HostStatus:
     settings = Settings(host=connection.host)
     cluster = context.cluster.name
     survey = survey_host(connection, settings, cluster)
-    about = survey.about
-    leads = survey.hash is not None and about.hosts[:1] == (connection.host.name,)
     vitals = query_vitals(
         connection,
         processes.locate_deployment(settings, cluster),
-        port=about.port if leads else None,
+        port=None,
         pids=tuple(survey.pids.values()),
     )
-    nodes = None
-    if leads and about.ray_nodes and "ray" not in survey.dead:
-        with contextlib.suppress(SparkfleetError):
-            nodes = wait_for_ray_nodes(connection, about, timeout=0)
-    return HostStatus(survey=survey, vitals=vitals, nodes=nodes)
+    look = look_at_host(connection, settings, cluster)
+    return HostStatus(survey=survey, vitals=vitals, look=look)
 
 
 def _format_status_notes(context: CommandContext, answers: Answers[HostStatus]) -> Iterator[str]:
@@ -146,6 +182,7 @@ def _print_status(context: CommandContext, scan: ClusterStatus, options: StatusO
     if options.json:
         print_document(in_line=options.watch, **_build_status_document(context, scan))
         return
+    print_health(scan.health)
     grid = create_table("host", "state", "roles", "memory", "GPU", "deployment")
     for host in context.cluster.hosts:
         if host.name in scan.errors:
@@ -205,26 +242,24 @@ def _format_gpu_processes(vitals: Vitals) -> str:
 def _format_endpoint_state(context: CommandContext, scan: ClusterStatus) -> Iterator[str]:
     for host in context.cluster.hosts:
         status = scan.statuses.get(host.name)
-        if status is None or status.vitals.health is None:
+        if status is None or status.healthy is None:
             continue
         about = status.survey.about
-        load = status.vitals.load
-        health = "healthy" if status.vitals.health else "does not answer"
+        load = status.load
+        health = "healthy" if status.healthy else "does not answer"
         where = f"endpoint http://{host.address}:{about.port}/v1  model {about.served_name}: "
         yield where + (f"{health}, {load}" if load else health)
         if about.ray_nodes:
-            yield f"Ray: {_format_ray_nodes(status)}"
+            yield f"Ray: {_format_ray_nodes(about.ray_nodes, scan)}"
 
 
-def _format_ray_nodes(status: HostStatus) -> str:
-    if status.nodes is None:
-        return "does not answer"
-    names = status.survey.about.ray_nodes.items()
+def _format_ray_nodes(expected: Mapping[str, str], scan: ClusterStatus) -> str:
+    nodes = scan.nodes
+    if nodes is None:
+        return "does not answer" if scan.health.works else "was not asked"
     return ", ".join(
-        f"{name} {status.nodes[address]:.0f} GPU"
-        if address in status.nodes
-        else f"{name} is missing"
-        for name, address in names
+        f"{name} {nodes[address]:.0f} GPU" if address in nodes else f"{name} is missing"
+        for name, address in expected.items()
     )
 
 
@@ -232,9 +267,10 @@ def _build_status_document(context: CommandContext, scan: ClusterStatus) -> dict
     hosts = {host.name: _serialize_host_status(host, scan) for host in context.cluster.hosts}
     return {
         "cluster": context.cluster.name,
+        "health": serialize_health(scan.health),
         "hosts": hosts,
         "notes": list(scan.notes),
-        "exit_code": compute_exit_code(scan.errors.values()),
+        "exit_code": compute_health_exit_code(scan.health, scan.errors.values()),
     }
 
 
@@ -259,8 +295,8 @@ def _serialize_host_status(host: Host, scan: ClusterStatus) -> dict[str, Any]:
         "containers": [dict(entry) for entry in survey.containers],
         "memory": asdict(vitals.memory) if vitals.memory else None,
         "gpu_processes": [asdict(entry) for entry in vitals.gpu],
-        "healthy": vitals.health,
-        "load": asdict(vitals.load) if vitals.load else None,
-        "ray_nodes": status.nodes,
+        "healthy": status.healthy,
+        "load": asdict(status.load) if status.load else None,
+        "ray_nodes": scan.nodes if status.healthy is not None else None,
         "interrupted": survey.state.run if survey.interrupted and survey.state else None,
     }

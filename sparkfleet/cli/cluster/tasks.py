@@ -130,9 +130,15 @@ def unlock(options: UnlockOptions) -> int:
 
 @command("cluster.status", HOSTS, OUTPUT)
 def status(options: StatusOptions) -> int:
-    """Show what runs on every host: roles, memory, GPU, Ray's nodes, the endpoint and its speed.
+    """Show whether the cluster serves, and what runs on every host; the exit code is the verdict's.
 
-    A host that does not answer is shown as unknown, and the rest still answer.
+    The first line is the verdict on all hosts together: serving, starting, degraded, wedged, rank
+    lost, stopped or unknown, with its reason and what to type next; docs/health.md. Exits with 0
+    for what serves or was stopped, 4 where a host was not reached, and else 2. A host that does not
+    answer is shown as unknown, and the rest still answer.
+
+      {task:cluster.status} --watch              every two seconds, until Ctrl-C
+      {task:cluster.status} --output json        also the health of each rank
     """
     from sparkfleet.cli.cluster.status import show_status  # noqa: PLC0415 - Fabric: not for --list
 

@@ -12,8 +12,9 @@ from sparkfleet.cli.serve.bench_prediction import BenchPrediction, predict_bench
 from sparkfleet.cli.serve.bench_view import ServeBenchResult
 from sparkfleet.cli.serve.options import ServeBenchOptions
 from sparkfleet.cli.serve.session import ServeSession, open_serve_session
+from sparkfleet.cli.views.health import open_wait_display
 from sparkfleet.cli.views.screen import print_lines
-from sparkfleet.errors import LaunchError
+from sparkfleet.errors import CommandError, LaunchError
 from sparkfleet.fit.options import parse_token_limit
 from sparkfleet.launch.endpoint import prompts
 from sparkfleet.launch.endpoint.replies import Reply
@@ -121,7 +122,15 @@ class BenchRunner:
         connection = self.session.connection
         extra = {**STREAM, "ignore_eos": True}
         bodies = [endpoint.body(text, tokens=answer, extra=extra) for text in texts]
-        replies = endpoint.post_all(connection, bodies, timeout=TIMEOUT + answer)
+        timeout = TIMEOUT + answer
+        try:
+            with open_wait_display(quiet=self.quiet) as show:
+                show(f"the answers to {len(bodies)} requests, {timeout:.0f} s at most")
+                replies = endpoint.post_all(connection, bodies, timeout=timeout)
+        except CommandError as error:
+            raise self.session.explain_failure(error.message) from error
+        if silent := next((reply for reply in replies if not reply.status), None):
+            raise self.session.explain_failure(silent.refusal)
         for reply in replies:
             if reply.refusal or not reply.ended:
                 raise LaunchError(

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 
 from sparkfleet.cli.context import NO_RECIPE, CommandContext, open_pool, resolve_context
 from sparkfleet.cli.options import Options
+from sparkfleet.cli.views.health import format_health, open_wait_display
 from sparkfleet.cli.views.screen import print_lines
 from sparkfleet.door import command_name
-from sparkfleet.errors import LaunchError, RecipeError
+from sparkfleet.errors import LaunchError, RecipeError, UnreachableError
+from sparkfleet.launch.endpoint.health import HealthState, judge_health, look_at_cluster
 from sparkfleet.launch.endpoint.served_model import ServedModel, find_served_model
 from sparkfleet.launch.host.processes import locate_deployment
 from sparkfleet.launch.host.survey import survey_host
@@ -43,6 +45,15 @@ class ServeSession:
         port = self.served.about.port if connection.host.name == self.served.head.name else None
         return query_vitals(connection, place, port=port, samples=samples)
 
+    def explain_failure(self, problem: str) -> LaunchError:
+        """Return the error for a request without an answer, with the verdict on health by now."""
+        head = self.served.head.name
+        health = judge_health(look_at_cluster(self.pool, self.context.cluster))
+        if health.works:
+            hint = "logs: {task:cluster.logs}; requests that run or wait: {task:serve.watch}"
+            return LaunchError(problem, host=head, hint=hint)
+        return LaunchError(f"{problem}; {health}", host=health.host or head, hint=health.fix)
+
     @property
     def hosts(self) -> tuple[Host, ...]:
         """The hosts that it spans, in rank order."""
@@ -57,10 +68,11 @@ class ServeSession:
 
 
 @contextmanager
-def open_serve_session(options: Options) -> Iterator[ServeSession]:
+def open_serve_session(options: Options, *, must_work: bool = True) -> Iterator[ServeSession]:
     """Find what the cluster serves, print it, and hold the connections to its hosts.
 
-    Raises InputError for what is wrong here, LaunchError where nothing or another recipe is served.
+    Raises InputError for what is wrong here, LaunchError where nothing or another recipe is served,
+    and if it `must_work` also where its health says that no request would be answered.
     """
     context = resolve_context(options, needs_recipe=False)
     hosts = context.cluster.hosts
@@ -71,11 +83,24 @@ def open_serve_session(options: Options) -> Iterator[ServeSession]:
             ),
             hosts,
         ).all()
+        if must_work and any(survey.hash for survey in surveys.values()):
+            _check_health(options, context, pool)
         deployment = find_served_model({host.name: host for host in hosts}, surveys)
         recipe = _load_served_recipe(options, context, deployment)
         if not options.json:
             print_lines(*_format_header_lines(options, context, deployment))
         yield ServeSession(context=context, pool=pool, served=deployment, recipe=recipe)
+
+
+def _check_health(options: Options, context: CommandContext, pool: ConnectionPool) -> None:
+    """Raise LaunchError, or UnreachableError, unless the cluster answers requests."""
+    with open_wait_display(quiet=options.json) as show:
+        health = judge_health(look_at_cluster(pool, context.cluster, show=show))
+    if not health.works:
+        kind = UnreachableError if health.state is HealthState.UNKNOWN else LaunchError
+        first, *rest = format_health(health)
+        host = health.host or context.cluster.head.name
+        raise kind(first, host=host, hint="\n".join(line.strip() for line in rest))
 
 
 def _load_served_recipe(

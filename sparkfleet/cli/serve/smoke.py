@@ -11,7 +11,9 @@ from sparkfleet.cli.exit_codes import compute_exit_code
 from sparkfleet.cli.options import Options
 from sparkfleet.cli.serve.session import ServeSession, open_serve_session
 from sparkfleet.cli.views.documents import print_document
+from sparkfleet.cli.views.health import open_wait_display
 from sparkfleet.cli.views.screen import create_screen
+from sparkfleet.errors import CommandError
 from sparkfleet.launch.endpoint import correctness
 from sparkfleet.launch.endpoint.correctness import SmokeCheck
 from sparkfleet.launch.endpoint.image_prompt import build_image_prompt
@@ -29,18 +31,28 @@ class SmokeClient:
 
     session: ServeSession
     tokens: int
+    quiet: bool
 
     def send(self, content: object, **extra: object) -> Reply:
-        """Send one request; raises CommandError where the host cannot send it."""
+        """Send one request; raises LaunchError if there is no answer, so that no check follows."""
         endpoint = self.session.served.endpoint
         body = endpoint.body(content, tokens=self.tokens, extra=extra)
-        return endpoint.post(self.session.connection, body, timeout=TIMEOUT)
+        try:
+            with open_wait_display(quiet=self.quiet) as show:
+                show(f"the answer to a request, {TIMEOUT:.0f} s at most")
+                reply = endpoint.post(self.session.connection, body, timeout=TIMEOUT)
+        except CommandError as error:
+            raise self.session.explain_failure(error.message) from error
+        if not reply.status:
+            raise self.session.explain_failure(reply.refusal)
+        return reply
 
 
 def run_smoke_checks(options: Options) -> int:
     """Run the checks, print a line each, and return 0, or 2 if one failed."""
     with open_serve_session(options) as session:
-        client = SmokeClient(session=session, tokens=session.settings.integer("vllm_smoke_tokens"))
+        tokens = session.settings.integer("vllm_smoke_tokens")
+        client = SmokeClient(session=session, tokens=tokens, quiet=options.json)
         checks = []
         for check in _run_all_checks(client):
             checks.append(check)

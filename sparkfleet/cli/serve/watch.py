@@ -45,7 +45,7 @@ def watch_load(options: WatchOptions) -> int:
     """Sample and show until Ctrl-C, or --count times; return the exit code of the last sample."""
     code = 0
     with (
-        open_serve_session(options) as session,
+        open_serve_session(options, must_work=False) as session,
         _open_display(options) as display,
         contextlib.suppress(KeyboardInterrupt),
     ):

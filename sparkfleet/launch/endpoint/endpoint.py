@@ -15,6 +15,7 @@ from sparkfleet.remote.answers import parse_answer
 from sparkfleet.remote.connection import Connection
 
 MODELS_TIMEOUT = 30.0  # s
+SILENCE = 30.0  # s without an answer of `/health`; a long prompt can keep a server busy for some
 GREEDY: Mapping[str, Any] = {"temperature": 0}
 
 
@@ -72,6 +73,7 @@ class Endpoint:
             "url": self.url,
             "bodies": [dict(body) for body in bodies],
             "timeout": timeout,
+            "silence": SILENCE,
             "environment": f"{self.folder}/{ENVIRONMENT}",
         }
         done = connection.run(

@@ -22,18 +22,24 @@ from sparkfleet.remote.connection import Connection
 
 SILENCE = 5.0  # s without a report until a host counts as lost; it reports twice per second
 
+LOADING_HINT = "a cold start can take longer: raise vllm_ready_timeout in the recipe"
+
 UpdateCallback = Callable[[RankUpdate], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchTarget:
-    """Roles to watch on one host; `port` is the endpoint's, None if it is on another host."""
+    """Roles to watch on one host; `port` is the endpoint's, None if it is on another host.
+
+    `hint` is what to do where it is not ready within `limit` s.
+    """
 
     location: Mapping[str, str]
     folder: str
     roles: tuple[str, ...]
     port: int | None
     limit: float  # s
+    hint: str = LOADING_HINT
 
 
 class Watch:
@@ -133,7 +139,7 @@ class Watch:
             raise LaunchError(
                 f"not ready after {target.limit:.0f} s{self._format_reached()}",
                 host=host,
-                hint="a cold start can take longer: raise vllm_ready_timeout in the recipe",
+                hint=target.hint,
             )
 
     def _format_reached(self) -> str:

@@ -1,9 +1,10 @@
 """Send chat requests to the endpoint on this host, all at once, as clients would.
 
 Request: ``url`` (http://address:port), ``bodies`` (each one request; none: only list the models),
-``timeout`` in seconds, and ``environment``, the file of this host that the server read: the key is
-there, if it wants one. When the input ends before the answer, the client no longer waits: this
-program exits, and the server drops the requests.
+``timeout`` and ``silence`` in seconds, and ``environment``, the file of this host that the server
+read: the key is there, if it wants one. When the input ends before the answer, the client no longer
+waits: this program exits, and the server drops the requests. It gives up, too, when ``/health`` has
+not answered for ``silence`` s: a frozen server answers nothing more.
 
 Answer: ``models`` that are served, and ``replies``, one a body: ``status`` of HTTP, ``content``
 (JSON, or the text of an error page), ``events`` of a stream (``at`` seconds after the request was
@@ -25,6 +26,9 @@ from pathlib import Path
 from typing import Any
 
 SHOWN = 500  # characters of an error page
+HEALTH_PATIENCE = 5.0  # s for one answer of /health
+TICK = 1.0  # s between two
+MODELS_PATIENCE = 30.0  # s for the list of models
 CUT = "the engine closed the connection in the middle of the answer"
 DATA = b"data: "  # a line of a stream
 
@@ -33,8 +37,12 @@ def main() -> None:
     """Answer the request on standard input."""
     request = json.loads(sys.stdin.readline())
     threading.Thread(target=end_with_input, daemon=True).start()
+    threading.Thread(
+        target=end_with_server, args=(request["url"], request["silence"]), daemon=True
+    ).start()
     request["key"] = read_api_key(Path(request["environment"]))
-    listed = send_chat_request(request, "/v1/models", None)
+    patience = min(request["timeout"], MODELS_PATIENCE)
+    listed = send_chat_request({**request, "timeout": patience}, "/v1/models", None)
     if listed["status"] != 200:
         why = listed["content"] or "nothing"
         where = f"{request['url']}/v1/models"
@@ -56,6 +64,23 @@ def end_with_input() -> None:
     while os.read(0, 4096):
         pass
     os._exit(1)
+
+
+def end_with_server(url: str, silence: float) -> None:
+    """Exit with an error when the server has been silent for `silence` s."""
+    answered = time.monotonic()
+    while time.monotonic() - answered < silence:
+        time.sleep(TICK)
+        try:
+            with urllib.request.urlopen(f"{url}/health", timeout=HEALTH_PATIENCE):
+                answered = time.monotonic()
+        except urllib.error.HTTPError:
+            answered = time.monotonic()  # its status does not matter here
+        except (OSError, http.client.HTTPException):
+            continue
+    text = f"{url}/health has not answered for {silence:.0f} s, and the request was given up"
+    os.write(1, (json.dumps({"error": text}) + "\n").encode())
+    os._exit(0)
 
 
 def read_api_key(path: Path) -> str:

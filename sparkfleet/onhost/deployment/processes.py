@@ -157,10 +157,14 @@ def stop_cluster_processes(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def signal_processes(processes: list[HostProcess], number: int, wait: float) -> None:
-    """Signal `processes`, and wait until none of them is left, at most `wait` seconds."""
+    """Signal `processes`, and wait until none of them is left, at most `wait` seconds.
+
+    A process that was stopped by SIGSTOP would take no SIGTERM before SIGCONT.
+    """
     for process in processes:
         with contextlib.suppress(ProcessLookupError):
             os.kill(process.pid, number)
+            os.kill(process.pid, signal.SIGCONT)
     deadline = time.monotonic() + wait
     while time.monotonic() < deadline and any(map(is_process_alive, processes)):
         time.sleep(TICK)

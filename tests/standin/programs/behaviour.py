@@ -7,6 +7,7 @@
 - ``say``: lines to print before that;
 - ``pace``: seconds that the start takes;
 - ``answer``: what every question is answered; ``unhealthy``: `/health` says 503;
+- ``unaware``: a rank that died is noticed by the next request alone, also under Ray;
 - ``unparsed``: thoughts and calls of tools stand in the answer, as with another model's parser;
 - ``speed``: parts of a stream a second, else at once;
 - ``dies_after``: seconds that it serves until it exits, with ``exit`` or 1;

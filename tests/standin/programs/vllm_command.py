@@ -138,7 +138,8 @@ class Serve:
         threading.Thread(target=endpoint.serve_forever, args=(0.1,), daemon=True).start()
         after = self._wrong.get("dies_after")
         began = time.monotonic()
-        while core.poll() is None and (self._died is None or self._executor == "mp"):
+        unaware = self._executor == "mp" or self._wrong.get("unaware", False)
+        while core.poll() is None and (self._died is None or unaware):
             if after is not None and time.monotonic() - began > after:
                 os._exit(self._wrong.get("exit", 1))
             endpoint.broken = self._died is not None

@@ -12,6 +12,7 @@ import pytest
 from sparkfleet.actions.deploy.render import explain_difference
 from sparkfleet.facts.machine import Listener
 from sparkfleet.launch.deployment.deployment import Deployment
+from sparkfleet.launch.endpoint.health import ClusterHealth, HealthState
 from sparkfleet.launch.host.survey import Survey, parse_survey
 from sparkfleet.launch.preflight.preflight import check_hosts
 from sparkfleet.model import Host, Value, Verdict
@@ -171,6 +172,27 @@ def test_what_runs_unchanged_on_every_host_is_left_alone() -> None:
         "spark-2": _survey(hash="h1", roles=WORKER),
     }
     assert explain_difference(_deployment(), surveys) == ""
+    serving = ClusterHealth(state=HealthState.SERVING, reason="2 ranks, /health answers")
+    assert explain_difference(_deployment(), surveys, serving) == ""
+
+
+@pytest.mark.parametrize(
+    ("state", "reason"),
+    [
+        (HealthState.WEDGED, "wedged: why"),
+        (HealthState.RANK_LOST, "rank lost: why"),
+        (HealthState.DEGRADED, ""),  # a start would not repair it
+        (HealthState.STARTING, ""),
+        (HealthState.UNKNOWN, ""),
+    ],
+)
+def test_what_serves_no_more_is_started_anew(state: HealthState, reason: str) -> None:
+    surveys = {
+        "spark-1": _survey(hash="h1", roles=HEAD),
+        "spark-2": _survey(hash="h1", roles=WORKER),
+    }
+    health = ClusterHealth(state=state, reason="why")
+    assert explain_difference(_deployment(), surveys, health) == reason
 
 
 def test_half_of_a_deployment_is_started_anew() -> None:

@@ -77,6 +77,16 @@ def _gone(pid: int) -> bool:
     return False
 
 
+def test_a_process_that_was_suspended_takes_its_sigterm(node: Node) -> None:
+    ended = node.root / "ended"
+    pid = node.start(
+        "serve", f"{LABEL}trap 'touch {ended}; exit' TERM\nwhile :; do sleep 0.1; done\n"
+    )
+    os.kill(pid, signal.SIGSTOP)
+    node.stop(grace=10.0)
+    assert ended.exists()
+
+
 def test_files_are_written_whole_with_their_modes_and_removed_by_null(node: Node) -> None:
     node.ask("write", contents={"nccl.env": "A=1\n", "serve.sh": "true\n", "sub/x.json": "[]"})
     modes = {path.name: path.stat().st_mode & 0o777 for path in node.folder.iterdir()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import threading
@@ -9,6 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from sparkfleet.errors import CommandError
+from sparkfleet.launch.endpoint import endpoint as endpoints
 from sparkfleet.launch.endpoint.endpoint import Endpoint
 from sparkfleet.launch.endpoint.replies import parse_reply
 from sparkfleet.model import Host
@@ -45,12 +48,39 @@ def _serve(listener: socket.socket, cut: bytes) -> None:
                 connection.sendall(cut)
 
 
+def _serve_frozen(listener: socket.socket) -> None:
+    """Answer the list of models, and nothing from then on."""
+    with contextlib.ExitStack() as held, contextlib.suppress(OSError):
+        while True:
+            connection = held.enter_context(listener.accept()[0])
+            if connection.recv(65536).startswith(b"GET /v1/models"):
+                length = b"Content-Length: %d\r\n\r\n" % len(MODELS)
+                connection.sendall(b"HTTP/1.1 200 OK\r\n" + length + MODELS)
+
+
 @pytest.fixture
 def listener() -> Iterator[socket.socket]:
     server = socket.create_server(("127.0.0.1", 0))
     yield server
-    server.shutdown(socket.SHUT_RDWR)
+    with contextlib.suppress(OSError):  # a test has done it
+        server.shutdown(socket.SHUT_RDWR)
     server.close()
+
+
+def test_a_request_to_a_frozen_engine_is_given_up(
+    listener: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoints, "SILENCE", 0.5)
+    server = threading.Thread(target=_serve_frozen, args=(listener,), daemon=True)
+    server.start()
+    endpoint = Endpoint(port=listener.getsockname()[1], served_name="m", folder="/nowhere")
+    with (
+        LocalConnection(Host(name="here")) as connection,
+        pytest.raises(CommandError, match="health has not answered for"),
+    ):
+        endpoint.post(connection, endpoint.body("Hi", tokens=8), timeout=600)
+    listener.shutdown(socket.SHUT_RDWR)
+    server.join()
 
 
 @pytest.mark.parametrize("stream", [True, False])

@@ -89,9 +89,11 @@ def _check_stopped(look: HealthLook) -> ClusterHealth | None:
         if seen.processes or seen.containers:
             reason = f"orphaned: {name} has processes of this cluster without a deployment record"
             fix = "stop them: {task:cluster.down}"
-            return ClusterHealth(state=HealthState.STOPPED, reason=reason, host=name, fix=fix)
+            return ClusterHealth(
+                state=HealthState.STOPPED, reason=reason, host=name, fix=fix, should_serve=False
+            )
     reason = "no deployment is recorded on any host"
-    return ClusterHealth(state=HealthState.STOPPED, reason=reason, fix=START)
+    return ClusterHealth(state=HealthState.STOPPED, reason=reason, fix=START, should_serve=False)
 
 
 def _check_ranks(look: HealthLook) -> ClusterHealth | None:
@@ -117,10 +119,8 @@ def _check_suspended(look: HealthLook) -> ClusterHealth | None:
         seen = look.hosts[name]
         for entry in seen.processes:
             if entry.suspended:
-                reason = (
-                    f"{_shorten_title(entry.title)} on {name} (pid {entry.pid}) was stopped by a "
-                    "signal, as by SIGSTOP or a debugger"
-                )
+                title = _shorten_title(entry.title)
+                reason = f"{title} on {name} (pid {entry.pid}) is stopped by a signal (SIGSTOP)"
                 return _build_wedged(reason, rank)
         for role, state in seen.containers.items():
             if state == "paused":

@@ -26,7 +26,7 @@ GAP = 1.0  # s between two readings of counters
 STALL = 20.0  # s without progress while requests run: a step over a long prompt takes several
 MARGIN = 15.0  # s for all else that a look reads
 HOST_LIMIT = 2 * PATIENCE + STALL + MARGIN  # s for one host; it takes 1 where all is well
-RAY_LIMIT = 15.0  # s for Ray to list its nodes, of which its import takes most
+RAY_LIMIT = 30.0  # s for Ray to list its nodes, of which its import takes most
 PROBE_LIMIT = 30.0  # s for the answer to a request of one token
 PROBE = "Hi"
 

@@ -48,7 +48,8 @@ class ClusterHealth:
 
     `host` and `rank` are None where the reason concerns the whole cluster. `since` is when a rank
     was lost, in s since 1970, None if unknown. `probed`: a request of one token decided it, since
-    nothing else could. A ``{task:cluster.up}`` in `fix` becomes the command that the user types.
+    nothing else could. `should_serve`: it was started, and not stopped. A ``{task:cluster.up}`` in
+    `fix` becomes the command that the user types.
     """
 
     state: HealthState
@@ -59,6 +60,7 @@ class ClusterHealth:
     since: float | None = None
     ranks: tuple[RankHealth, ...] = ()
     probed: bool = False
+    should_serve: bool = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "fix", expand_commands(self.fix))

@@ -1,0 +1,140 @@
+"""`cluster.status`, `serve.smoke` and `cluster.up` on a deployment that no longer serves.
+
+The engine is the stand-in of `tests/standin`; hosts, processes and signals are the lab's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from sparkfleet.lab import fleet
+from tests.commandline import Done, becomes
+from tests.standin import engine, faults
+from tests.standin.cluster import HOSTS, Cluster
+
+pytestmark = [
+    pytest.mark.fleet,
+    pytest.mark.skipif(os.geteuid() != 0, reason="the lab needs root"),
+    pytest.mark.timeout(240),
+]
+HEAD, WORKER = HOSTS
+RAY, MP = "ray", "mp"
+RANK = {RAY: "ray::RayWorkerProc", MP: "VLLM::Worker_TP"}
+API = "bin/vllm serve"
+KILL, FREEZE = "-KILL", "-STOP"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    folder = tmp_path_factory.mktemp("health")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(folder / "state"))
+        lab = fleet.start_fleet(2)
+        engine.install(*HOSTS)
+        engine.misbehave(HEAD, "serve", unaware=True)
+        yield Cluster(lab=lab, inventory=engine.inventory(lab, folder))
+        fleet.remove_fleet()
+
+
+def serve(cluster: Cluster, executor: str) -> None:
+    done = cluster.up("--executor", executor)
+    assert done.code == 0, done.output
+    assert verdict_of(cluster.run("cluster.status")) == "serving: 2 ranks, /health answers"
+
+
+def verdict_of(done: Done) -> str:
+    """Return the line after the first, which names the inventory."""
+    return done.output.splitlines()[1]
+
+
+def hit(cluster: Cluster, host: str, title: str, signal: str) -> None:
+    """Send a signal to the processes of a host with a title, and wait until it has arrived."""
+    pids = [pid for pid, words in cluster.look()[host].processes.items() if title in words]
+    assert pids, cluster.look()[host].processes
+    fleet.run_on(host, ["kill", signal, *map(str, pids)])
+    assert becomes(lambda: all(state(host, pid) in ("T", "Z", "") for pid in pids))
+
+
+def state(host: str, pid: int) -> str:
+    seen = fleet.run_on(host, ["cat", f"/proc/{pid}/stat"], check=False).stdout
+    return seen.rpartition(")")[2].split()[0] if seen else ""
+
+
+def judge(cluster: Cluster) -> tuple[int, dict[str, Any]]:
+    done = cluster.run("cluster.status", "--output", "json")
+    found = json.loads(done.output)
+    assert found["exit_code"] == done.code
+    health: dict[str, Any] = found["health"]
+    return done.code, health
+
+
+def heals(cluster: Cluster, executor: str, text: str) -> None:
+    """See to it that `cluster.up` replaces the deployment, says why, and changes nothing again."""
+    done = cluster.up("--executor", executor)
+    assert done.code == 0, done.output
+    assert text in done.output
+    assert "replaced-spark-01-serve.log" in done.output or done.recap(HEAD)["changed"] > 0
+    assert cluster.answers()
+    again = cluster.up("--executor", executor)
+    assert again.code == 0, again.output
+    assert [again.recap(host)["changed"] for host in HOSTS] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("executor", "host", "title", "signal", "verdict", "says"),
+    [
+        (RAY, WORKER, RANK[RAY], KILL, "rank lost", "the worker process of vLLM on spark-02"),
+        (RAY, HEAD, RANK[RAY], KILL, "rank lost", "the worker process of vLLM on spark-01"),
+        (RAY, WORKER, RANK[RAY], FREEZE, "wedged", "ray::RayWorkerProc on spark-02"),
+        (RAY, HEAD, API, FREEZE, "wedged", "vllm serve on spark-01"),
+        (RAY, HEAD, "VLLM::EngineCore", FREEZE, "wedged", "VLLM::EngineCore on spark-01"),
+        (MP, WORKER, RANK[MP], KILL, "rank lost", "serve died on spark-02"),
+        (MP, HEAD, RANK[MP], KILL, "rank lost", "the worker process of vLLM on spark-01"),
+        (MP, WORKER, RANK[MP], FREEZE, "wedged", "VLLM::Worker_TP1 on spark-02"),
+        (MP, HEAD, API, FREEZE, "wedged", "vllm serve on spark-01"),
+    ],
+)
+def test_what_serves_no_more_is_seen_and_replaced(
+    cluster: Cluster, executor: str, host: str, title: str, signal: str, verdict: str, says: str
+) -> None:
+    serve(cluster, executor)
+    hit(cluster, host, title, signal)
+    code, health = judge(cluster)
+    assert (code, health["state"]) == (2, verdict), health
+    assert says in health["reason"]
+    assert (health["host"], health["rank"]) == (host, HOSTS.index(host))
+    smoke = cluster.run("serve.smoke")
+    assert smoke.code == 2, smoke.output
+    assert f"{verdict}: " in smoke.output
+    heals(cluster, executor, f"{verdict}: ")
+
+
+def test_a_host_that_is_cut_off_is_unknown_and_then_serves(cluster: Cluster) -> None:
+    serve(cluster, MP)
+    fleet.run_on(WORKER, ["sh", "-ec", f"nft -f - <<'.'\n{faults.CUT}\n."])
+    code, health = judge(cluster)
+    faults.uncut(WORKER)()
+    assert (code, health["state"], health["host"]) == (4, "unknown", WORKER)
+    code, health = judge(cluster)
+    assert (code, health["state"]) == (0, "serving")
+
+
+def test_a_cable_that_is_pulled_degrades_what_serves(cluster: Cluster) -> None:
+    serve(cluster, MP)
+    fleet.set_fault(WORKER, "link-down")
+    code, health = judge(cluster)
+    fleet.set_fault(WORKER, "link-down", clear=True)
+    assert (code, health["state"]) == (2, "degraded"), health
+    assert "has no carrier" in health["reason"]
+
+
+def test_what_was_stopped_is_as_wanted(cluster: Cluster) -> None:
+    cluster.run("cluster.down")
+    done = cluster.run("cluster.status")
+    assert done.code == 0
+    assert verdict_of(done) == "stopped: no deployment is recorded on any host"

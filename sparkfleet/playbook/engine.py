@@ -15,8 +15,8 @@ from sparkfleet.actions.run_context import RunContext
 from sparkfleet.door import command_name
 from sparkfleet.errors import UnreachableError
 from sparkfleet.model import Host, Status
-from sparkfleet.playbook import context
 from sparkfleet.playbook.attempt import AppliedTurn
+from sparkfleet.playbook.initial_variables import build_variables
 from sparkfleet.playbook.syntax import AssignedPlay, Block, TaskOrBlock
 from sparkfleet.playbook.task_runner import TaskFailed, TaskRunner
 from sparkfleet.remote.connection import Connection
@@ -47,7 +47,7 @@ class PlaybookRunner:
     def run(self, plays: Sequence[AssignedPlay]) -> RunResult:
         """Run all plays; raises only for mistakes in files, never for failures of hosts."""
         interrupted = False
-        self._run_context.variables = context.build_variables(self._run_context, plays)
+        self._run_context.variables = build_variables(self._run_context, plays)
         try:
             for assigned in plays:
                 self._play(assigned)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 
 class Treatment(enum.StrEnum):
-    """How a keyword is treated."""
+    """The treatment of a keyword."""
 
     USED = "used"
     REFUSED = "refused"

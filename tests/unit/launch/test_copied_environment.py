@@ -50,7 +50,7 @@ def test_the_recorded_failure_is_named_by_its_line() -> None:
     assert told == ("vLLM overrides NCCL_SOCKET_IFNAME on the workers with the head's values")
 
 
-def test_the_recorded_cure_and_equal_names_are_well() -> None:
+def test_the_recorded_fix_and_equal_names_pass() -> None:
     crossed = _crossed()
     assert [line for line in GOOD if check_copied_environment(crossed, line)] == []
     same = replace(_crossed(), per_host=frozenset())

@@ -47,7 +47,7 @@ def test_a_native_engine_runs_the_words_as_they_are() -> None:
     assert native.inside("/a/b") == "/a/b"
 
 
-def test_a_container_is_in_the_foreground_and_goes_with_its_end() -> None:
+def test_a_container_runs_in_the_foreground_and_is_removed_at_its_end() -> None:
     run = words()
     assert run[:2] == ("docker", "run")
     assert {"--rm", "--init", "--pull=never", "--network=host", "--ipc=host"} <= set(run)

@@ -70,7 +70,7 @@ def test_a_container_that_cannot_be_removed_is_an_error(tmp_path: Path) -> None:
         _ask(tmp_path, "stop", _engine(tmp_path, script), removal=0.2)
 
 
-def test_one_that_vanishes_while_we_look_gives_no_error(tmp_path: Path) -> None:
+def test_a_container_that_vanishes_during_the_survey_is_not_an_error(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     script = f"""case $1 in
 ps) [ -e {gone} ] || echo c1 ;;

@@ -43,7 +43,7 @@ def test_auto_takes_what_every_host_has_and_says_why() -> None:
     assert "neither Ray on spark-2 nor vLLM with --nnodes on spark-2" in neither
 
 
-def test_auto_waits_for_a_look_into_the_image() -> None:
+def test_auto_waits_until_the_image_was_inspected() -> None:
     assert select_executor(settings(vllm_executor="auto"), _seen(PROBE, None), nodes=2) is None
     assert select_executor(settings(vllm_executor="mp"), _seen(PROBE, None), nodes=2) is not None
 
@@ -67,7 +67,7 @@ def _checks(executor: str, **found: Any) -> set[str]:
     return {one.check for one in check_hosts(facts, surveys, own, nodes=2) if one.refuses}
 
 
-def test_preflight_asks_each_executor_for_what_it_needs() -> None:
+def test_preflight_checks_what_each_executor_needs() -> None:
     assert _checks("mp") == set()
     assert _checks("ray") == {"engine.ray"}
     assert _checks("mp", nodes=False) == {"engine.nnodes"}

@@ -132,7 +132,7 @@ def test_a_port_refuses_unless_the_deployment_holds_it(pid: int | None, refuses:
     assert bool(refused) is refuses
 
 
-def test_what_runs_with_our_label_and_no_record_refuses() -> None:
+def test_a_labelled_process_without_a_record_refuses() -> None:
     orphan = _survey(processes=({"pid": 42, "began": 1, "command": "vllm"},))
     refused = _judge({"spark-1": orphan, "spark-2": _survey()})
     assert list(refused) == ["host.orphans spark-1"]
@@ -166,7 +166,7 @@ HEAD = {"ray": "ray-head.sh", "serve": "vllm-serve.sh"}
 WORKER = {"ray": "ray-worker.sh"}
 
 
-def test_what_runs_unchanged_on_every_host_is_left_alone() -> None:
+def test_an_unchanged_deployment_is_left_alone() -> None:
     surveys = {
         "spark-1": _survey(hash="h1", roles=HEAD),
         "spark-2": _survey(hash="h1", roles=WORKER),
@@ -186,7 +186,9 @@ def test_what_runs_unchanged_on_every_host_is_left_alone() -> None:
         (HealthState.UNKNOWN, ""),
     ],
 )
-def test_what_serves_no_more_is_started_anew(state: HealthState, reason: str) -> None:
+def test_a_deployment_that_stopped_serving_is_started_again(
+    state: HealthState, reason: str
+) -> None:
     surveys = {
         "spark-1": _survey(hash="h1", roles=HEAD),
         "spark-2": _survey(hash="h1", roles=WORKER),
@@ -195,7 +197,7 @@ def test_what_serves_no_more_is_started_anew(state: HealthState, reason: str) ->
     assert explain_difference(_deployment(), surveys, health) == reason
 
 
-def test_half_of_a_deployment_is_started_anew() -> None:
+def test_a_partial_deployment_is_started_again() -> None:
     surveys = dict.fromkeys(NAMES, _survey(hash="h1", roles=WORKER))
     assert explain_difference(_deployment(), surveys) == "serve is not running on spark-1"
 

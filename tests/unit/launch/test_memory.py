@@ -35,7 +35,7 @@ def _tool(folder: Path, name: str, script: str) -> None:
     path.chmod(0o755)
 
 
-def test_a_look_shows_available_memory_and_gpu_processes(
+def test_a_report_has_available_memory_and_gpu_processes(
     link: LocalConnection, tools: Path
 ) -> None:
     _tool(tools, "nvidia-smi", "echo '168864, 24420'; echo '169094, [N/A]'")
@@ -44,7 +44,7 @@ def test_a_look_shows_available_memory_and_gpu_processes(
     assert seen["available"] > seen["free"] // 2 > 0
 
 
-def test_a_gpu_with_memory_of_its_own_holds_none_of_the_hosts(
+def test_a_gpu_with_memory_of_its_own_uses_none_of_the_host(
     link: LocalConnection, tools: Path
 ) -> None:
     answers = "case $1 in *memory.total) echo 81559 ;; *) echo '488, 8710' ;; esac"

@@ -113,7 +113,7 @@ def test_the_share_that_vllm_asks_for(args: dict[str, Any], share: float | None)
         ("", "", "root", False),
     ],
 )
-def test_logind_takes_shared_memory_from_who_does_not_linger(
+def test_logind_removes_shared_memory_of_users_who_do_not_linger(
     configured: str, lingering: str, user: str, *, warned: bool
 ) -> None:
     spark = gb10.pair()[0].text(USERS, "1000").text(LOGIND, f"[Login]\n{configured}\n")

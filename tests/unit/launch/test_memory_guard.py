@@ -128,7 +128,7 @@ def test_the_limit_for_serving_counts_only_once_it_serves(node: Node) -> None:
     assert node.reason() == ""
 
 
-def test_one_low_sample_of_many_is_none(node: Node) -> None:
+def test_a_single_low_sample_does_not_count(node: Node) -> None:
     node.arm(serving=ALWAYS, samples=1000)
     rank = node.start()
     node.serves()
@@ -136,7 +136,7 @@ def test_one_low_sample_of_many_is_none(node: Node) -> None:
     assert _lives(rank)
 
 
-def test_what_the_guard_ended_shows_as_dead_not_as_stopped(node: Node) -> None:
+def test_a_rank_that_the_guard_killed_is_dead_and_not_stopped(node: Node) -> None:
     node.arm(serving=ALWAYS)
     node.start()
     node.serves()
@@ -167,7 +167,7 @@ def test_a_guard_does_not_count_as_a_process_of_the_deployment(node: Node) -> No
     assert node.link.run_program("deployment/processes", {**node.place, **more})["processes"] == []
 
 
-def test_nothing_is_armed_where_memory_is_too_short_to_begin_with(
+def test_the_guard_is_not_armed_where_memory_is_too_short_already(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(memory_guard, "PATIENCE", 0.3)
@@ -176,7 +176,7 @@ def test_nothing_is_armed_where_memory_is_too_short_to_begin_with(
     assert node.guard() is None
 
 
-def test_what_has_loaded_before_is_held_to_the_limit_for_serving(node: Node) -> None:
+def test_a_loaded_deployment_has_the_limit_for_serving(node: Node) -> None:
     memory_guard.arm_guard(node.link, node.place, node.settings(loading=ALWAYS), loads=False)
     assert _lives(node.pid())
 
@@ -187,7 +187,7 @@ def test_a_host_without_a_guard_is_left_to_the_kernel(node: Node) -> None:
     assert not node.folder.exists()
 
 
-def test_the_guard_that_is_wanted_is_the_one_that_was_armed(node: Node) -> None:
+def test_the_armed_guard_has_the_wanted_limits(node: Node) -> None:
     node.arm(serving=5, samples=7)
     assert node.guard() == memory_guard.plan_guard(node.settings(serving=5, samples=7))
     assert node.guard() != memory_guard.plan_guard(node.settings(serving=6, samples=7))
@@ -208,7 +208,7 @@ def test_a_reason_names_who_held_memory_of_the_gpu_where_that_is_known() -> None
 
 
 @pytest.mark.parametrize("text", [None, "", "{", "null"])
-def test_an_incomplete_file_gives_no_guard(text: str | None) -> None:
+def test_an_incomplete_file_means_no_guard(text: str | None) -> None:
     assert memory_guard.parse_guard(text) is None
 
 

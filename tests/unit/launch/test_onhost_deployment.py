@@ -53,7 +53,7 @@ def node(tmp_path: Path) -> Iterator[Node]:
     made.stop(0.1)
 
 
-def test_the_first_start_sets_aside_the_logs_of_roles_that_are_no_more(node: Node) -> None:
+def test_the_first_start_sets_aside_the_logs_of_former_roles(node: Node) -> None:
     node.start("ray", f"{LABEL}sleep 60\n")
     node.stop()
     logs = node.folder / "logs"
@@ -103,7 +103,7 @@ def test_a_file_that_cannot_be_written_leaves_nothing(node: Node) -> None:
     assert [path.name for path in node.folder.iterdir()] == ["serve.sh"]
 
 
-def test_a_child_that_left_session_and_label_is_stopped_with_its_parent(node: Node) -> None:
+def test_a_child_without_session_and_label_is_stopped_with_its_parent(node: Node) -> None:
     note = node.root / "child"
     child = node.root / "child.sh"
     child.write_text(f"echo $$ >{note}\n{STUBBORN}")

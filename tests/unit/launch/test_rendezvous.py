@@ -23,7 +23,7 @@ def _until(lines: list[str], mark: str) -> list[str]:
     return lines[: next(number for number, line in enumerate(lines) if mark in line)]
 
 
-def test_a_group_that_formed_has_nothing_wrong() -> None:
+def test_a_group_that_formed_has_no_verdict() -> None:
     made = _heard(("spark-2", WORKER, 10), ("spark-1", HEAD, 40))
     assert made.joined == {*HOSTS}
     assert [made.find_problem(host, 10_000) for host in HOSTS] == ["", ""]

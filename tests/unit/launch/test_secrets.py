@@ -56,7 +56,7 @@ def test_an_empty_key_is_refused_for_the_endpoint_would_be_open(value: Any) -> N
         check_engine_settings(settings(vllm_env={"VLLM_API_KEY": value}))
 
 
-def test_what_may_be_shown_has_the_others_and_not_the_secret(file: str) -> None:
+def test_the_shown_environment_has_all_but_the_secret(file: str) -> None:
     env = {
         "PLAIN": "v",
         "MINE": {"from_file": file},
@@ -98,7 +98,7 @@ def test_a_value_from_this_machines_environment_is_a_secret_whatever_its_name(
     assert "lookup('env', 'ODD_ONE')" in lines
 
 
-def test_a_complaint_about_an_environment_shows_no_secret() -> None:
+def test_an_error_about_an_environment_shows_no_secret() -> None:
     for data in ({"HF_TOKEN": "hf_1", "A": True}, {"HF_TOKEN": ["hf_1"]}):
         text = validate_value(VARIABLES["vllm_env"], data)
         assert text is not None

@@ -12,7 +12,7 @@ def test_a_host_with_everything_is_ready() -> None:
     assert format_time_to_ready("two", {"one": survey(), "two": survey()}, 0) == "ready"
 
 
-def test_what_has_to_be_moved_is_shown_with_its_time() -> None:
+def test_missing_files_are_shown_with_their_time() -> None:
     both = {"one": survey(), "two": survey(image=None)}
     assert format_time_to_ready("one", both, 0) == "ready"
     assert format_time_to_ready("two", both, 0) == "slow: 20 GB to move, about 1 min at 400 MB/s"

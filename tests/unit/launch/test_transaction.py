@@ -89,7 +89,7 @@ def test_the_good_deployment_is_the_one_before_an_interrupted_run() -> None:
     assert smoked.last_good.files == {"nccl.env": "export A=1\n"}
 
 
-def test_nothing_differs_from_itself_comments_aside() -> None:
+def test_a_deployment_does_not_differ_from_itself_except_in_comments() -> None:
     assert _summaries(_survey(), {"nccl.env": "# why\nexport A=1\n"}) == []
 
 

@@ -70,7 +70,7 @@ def test_recorded_counters_are_read(port: int, tmp_path: Path) -> None:
     }
 
 
-def test_engines_are_added_up_but_the_fullest_cache_counts(
+def test_engines_are_summed_and_the_fullest_cache_counts(
     port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = [

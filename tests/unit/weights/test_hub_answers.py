@@ -150,7 +150,7 @@ def test_a_revision_may_have_slashes(server: HubServer) -> None:
     assert layout.ref_path(manifest) == "hub/models--org--model/refs/refs/pr/1"
 
 
-def test_a_manifest_that_was_kept_is_read_no_less_strictly(server: HubServer) -> None:
+def test_a_cached_manifest_is_checked_as_strictly(server: HubServer) -> None:
     good = hub.resolve_manifest(NAME)
     (kept,) = (user_cache_folder() / "manifests").rglob("main")
     kept.write_text(dump_manifest(good).replace(str(good.commit), "../../../../.ssh"))
@@ -177,7 +177,7 @@ TEXTS = st.lists(PIECES, min_size=1, max_size=5).map("/".join) | st.text(max_siz
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(st.sampled_from(["commit", "path", "etag", "git_sha1"]), TEXTS)
-def test_whatever_is_answered_leads_nowhere_else(server: HubServer, field: str, value: str) -> None:
+def test_no_answer_leads_to_another_place(server: HubServer, field: str, value: str) -> None:
     server.add(NAME, files(100))
     change(server, kind="small" if field == "git_sha1" else "large", **{field: value})
     try:

@@ -34,7 +34,7 @@ def prune(spark: Sparks, name: str) -> model_store.RemovalResult:
 
 @pytest.mark.parametrize("content", [GGUF, MISTRAL])
 @pytest.mark.parametrize("name", ["gemma", "nvidia/gemma", "gemma--4-coder"])
-def test_a_model_without_a_config_is_listed_and_goes(
+def test_a_model_without_a_config_is_listed_and_removed(
     tmp_path: Path, content: dict[str, bytes], name: str
 ) -> None:
     source, spark = write(tmp_path / "m", content), one(tmp_path / "hosts")
@@ -64,7 +64,7 @@ def test_a_served_model_is_recognized_by_its_folder(
     assert model.is_named_in(script, ("/models", "/home/a b/vllm")) is named
 
 
-def test_two_owners_models_of_one_name_are_two(tmp_path: Path) -> None:
+def test_models_of_two_owners_with_one_name_are_distinguished(tmp_path: Path) -> None:
     source, spark = write(tmp_path / "m", files(1000)), one(tmp_path / "hosts")
     for name in ("nvidia/gemma", "google/gemma"):
         spark.stage(replace(manifest_from_folder(source), name=name), source)
@@ -72,7 +72,7 @@ def test_two_owners_models_of_one_name_are_two(tmp_path: Path) -> None:
     assert list(listed(spark)) == ["google/gemma"]
 
 
-def test_what_an_unfinished_download_left_goes_with_its_model(tmp_path: Path) -> None:
+def test_an_unfinished_download_is_removed_with_its_model(tmp_path: Path) -> None:
     source, spark = write(tmp_path / "m", files(1000)), one(tmp_path / "hosts")
     spark.stage(replace(manifest_from_folder(source), name="org/gemma", commit=COMMIT), source)
     blobs = spark.root("spark-01") / "hub/models--org--gemma/blobs"
@@ -82,7 +82,9 @@ def test_what_an_unfinished_download_left_goes_with_its_model(tmp_path: Path) ->
 
 # av/harbor#262, kharkevich-engineering-lab/spark-pulse#108: what the client writes of a commit.
 @pytest.mark.parametrize("revision", ["main", "refs/pr/1"])
-def test_the_clients_books_go_with_their_commit(tmp_path: Path, revision: str) -> None:
+def test_the_records_of_the_clients_are_removed_with_their_commit(
+    tmp_path: Path, revision: str
+) -> None:
     source, spark = write(tmp_path / "m", files(1000)), one(tmp_path / "hosts")
     manifest = replace(
         manifest_from_folder(source), name="org/gemma", commit=COMMIT, revision=revision
@@ -94,7 +96,7 @@ def test_the_clients_books_go_with_their_commit(tmp_path: Path, revision: str) -
     assert listed(spark) == {}
 
 
-def test_a_revision_that_somebody_else_downloaded_stays_as_it_was(tmp_path: Path) -> None:
+def test_a_revision_that_another_user_downloaded_is_not_touched(tmp_path: Path) -> None:
     source, spark = write(tmp_path / "m", files(1000)), one(tmp_path / "hosts")
     manifest, other = manifest_from_folder(source), "0" * 40
     theirs = replace(manifest, name="org/gemma", commit=other, files=manifest.files[1:])
@@ -113,7 +115,7 @@ def test_a_revision_that_somebody_else_downloaded_stays_as_it_was(tmp_path: Path
     assert spark.complete(theirs)
 
 
-def test_a_hash_of_another_kind_takes_nothing_from_what_was_brought(tmp_path: Path) -> None:
+def test_a_hash_of_another_kind_does_not_remove_staged_files(tmp_path: Path) -> None:
     source, spark = write(tmp_path / "m", files(1000)), one(tmp_path / "hosts")
     manifest = manifest_from_folder(source)
     spark.stage(manifest, source)
@@ -135,7 +137,7 @@ def test_a_model_that_is_staged_again_by_its_own_folder_is_linked_once(tmp_path:
     assert not list(spark.folder.rglob("*.incomplete"))
 
 
-def test_a_full_link_to_one_file_is_put_right_without_sending(tmp_path: Path) -> None:
+def test_a_link_to_a_complete_file_is_repaired_without_sending(tmp_path: Path) -> None:
     source, spark = write(tmp_path / "m", files(1000)), one(tmp_path / "hosts")
     manifest = replace(manifest_from_folder(source), name="org/gemma", commit=COMMIT)
     spark.stage(manifest, source)
@@ -149,7 +151,7 @@ def test_a_full_link_to_one_file_is_put_right_without_sending(tmp_path: Path) ->
     assert not path.readlink().is_absolute()
 
 
-def test_files_of_one_size_are_not_read_for_each_other_by_a_full_check(tmp_path: Path) -> None:
+def test_a_full_check_does_not_confuse_files_of_one_size(tmp_path: Path) -> None:
     shards = {f"model-{n}-of-9.safetensors": shard(1000, n) for n in range(9)}
     source, spark = write(tmp_path / "m", shards), one(tmp_path / "hosts")
     manifest, old = manifest_from_folder(source), write(spark.root("spark-01") / "old", shards)

@@ -133,7 +133,7 @@ def test_a_path_that_leads_elsewhere_is_refused_before_anything_is_made(
     ("name", "kind"),
     [("../x", "path"), ("/data/../x", "path"), ("../x", "have"), ("/../x", "have")],
 )
-def test_what_is_read_is_named_by_a_plain_path(
+def test_files_to_read_are_named_by_plain_paths(
     link: LocalConnection, tmp_path: Path, name: str, kind: str
 ) -> None:
     program = "weights/sender" if kind == "path" else "weights/place"
@@ -188,9 +188,7 @@ def test_a_text_replaces_a_link_and_does_not_follow_it(
     assert (victim.read_text(), (root / "refs" / "main").read_text()) == ("kept", "x")
 
 
-def test_a_record_of_a_model_elsewhere_counts_for_nothing(
-    link: LocalConnection, tmp_path: Path
-) -> None:
+def test_a_record_of_a_model_elsewhere_is_ignored(link: LocalConnection, tmp_path: Path) -> None:
     records = tmp_path / "root" / ".sparkfleet" / "manifests"
     records.mkdir(parents=True)
     (tmp_path / "victim").mkdir()

@@ -72,7 +72,7 @@ def test_a_model_of_the_hub_has_its_chosen_files(server: HubServer) -> None:
     assert "assistant/config.json" not in {file.path for file in found.manifest.files}
 
 
-def test_an_environment_that_forbids_the_hub_makes_it_no_source(
+def test_an_offline_environment_excludes_the_hub_as_a_source(
     server: HubServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.add("org/model", files(1000))
@@ -90,7 +90,7 @@ def test_a_model_in_a_folder_comes_from_there(tmp_path: Path) -> None:
     assert (found.manifest.name, found.manifest.commit) == ("gemma4-coder", None)
 
 
-def test_a_parser_plugin_of_the_hub_lands_right_in_the_weights_folder(
+def test_a_parser_plugin_of_the_hub_is_directly_in_the_weights_folder(
     server: HubServer, tmp_path: Path
 ) -> None:
     server.add("org/model", {**files(), "nano_v3_reasoning_parser.py": b"pass\n"})
@@ -107,7 +107,7 @@ def test_a_parser_plugin_of_the_hub_lands_right_in_the_weights_folder(
         (RequiredModel(name=".", folder=Path("/"), file="no-such-file.py"), InputError),
     ],
 )
-def test_a_source_that_is_not_there_is_named(want: RequiredModel, error: type[Exception]) -> None:
+def test_a_missing_source_is_named(want: RequiredModel, error: type[Exception]) -> None:
     with pytest.raises(error, match=r"no-such-file\.py|/no/such/folder"):
         resolve_model(want)
 
@@ -171,7 +171,7 @@ def test_patterns_choose_files_wherever_a_model_comes_from(
 
 
 # Neph0s/CoSER#3, Blaizzy/mlx-vlm#1827: an index names files that are not there, and need not be.
-def test_an_index_whose_shards_were_left_out_says_how_to_leave_it_out(
+def test_an_index_without_its_shards_is_refused_with_the_pattern_that_excludes_it(
     server: HubServer, tmp_path: Path
 ) -> None:
     server.add("org/model", {**files(1000), **MISTRAL})
@@ -187,7 +187,7 @@ def test_an_index_whose_shards_were_left_out_says_how_to_leave_it_out(
 
 # ray-project/ray#62047, Xilinx/mlir-air#1959: a template of its own that no pattern named.
 @pytest.mark.parametrize("at", ["a folder", "the Hub"])
-def test_what_the_engine_reads_comes_along_with_chosen_weights(
+def test_files_that_the_engine_reads_are_included_with_chosen_weights(
     server: HubServer, tmp_path: Path, at: str
 ) -> None:
     small = {"chat_template.jinja": b"x", "tokenizer.model": b"x", "modeling_x.py": b"x"}

@@ -59,7 +59,7 @@ def shared(sender: str, receiver: str) -> Ends:
     return Ends(sender=sender, receiver=receiver)
 
 
-def test_a_model_and_its_draft_need_room_together() -> None:
+def test_the_space_for_a_model_and_its_draft_is_added_up() -> None:
     stocks = (stock("model"), stock("draft"))
     model, draft = plan_transfers(
         stocks, {"spark-01": [lacking(one, "spark-01") for one in stocks]}, Strategy.FANOUT

@@ -88,19 +88,19 @@ def test_a_model_in_the_users_cache_is_linked_and_nothing_is_sent(
     assert not list(spark.folder.rglob("*.incomplete"))
 
 
-def test_no_caches_at_all_can_be_asked_for(tmp_path: Path, manifest: Manifest) -> None:
+def test_caches_can_be_disabled(tmp_path: Path, manifest: Manifest) -> None:
     spark = _with(one(tmp_path / "hosts"), weights_caches=[])
     assert spark.plan(manifest)["spark-01"].size == manifest.size
 
 
-def test_a_folder_of_anothers_tool_can_be_named(tmp_path: Path, manifest: Manifest) -> None:
+def test_a_folder_of_another_tool_can_be_named(tmp_path: Path, manifest: Manifest) -> None:
     models = tmp_path / "models"
     (tmp_path / "home" / ".cache").rename(models)
     spark = _with(one(tmp_path / "hosts"), weights_caches=["~/nothing", str(models)])
     assert spark.plan(manifest)["spark-01"].size == 0
 
 
-def test_what_is_rotten_in_a_cache_is_not_used(tmp_path: Path, manifest: Manifest) -> None:
+def test_damaged_files_of_a_cache_are_not_used(tmp_path: Path, manifest: Manifest) -> None:
     largest = max(layout.list_file_locations(manifest), key=lambda place: place.file.size)
     cached = tmp_path / "home" / CACHE / Path(largest.blob).name
     cached.write_bytes(cached.read_bytes()[:-1] + b"!")
@@ -130,7 +130,7 @@ def test_a_cache_that_is_the_weights_folder_under_another_name_is_not_searched(
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="mounts a filesystem")
-def test_room_is_needed_for_what_another_disk_holds(other_disk: Path, manifest: Manifest) -> None:
+def test_files_of_another_disk_need_space(other_disk: Path, manifest: Manifest) -> None:
     spark = one(other_disk.parents[2] / "hosts")
     (inspection,) = spark.inspect(manifest).values()
     plan = _plan(manifest, inspection, free=manifest.size)
@@ -164,7 +164,7 @@ def test_files_of_another_disk_are_copied_by_hash_with_progress(
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="mounts a filesystem")
-def test_what_changes_while_it_is_copied_is_not_put_in_place(
+def test_a_file_that_changes_while_it_is_copied_is_not_put_in_place(
     other_disk: Path, manifest: Manifest
 ) -> None:
     spark = one(other_disk.parents[2] / "hosts")

@@ -50,7 +50,7 @@ def test_of_eight_hosts_none_sends_more_than_one_copy(tmp_path: Path) -> None:
     )
 
 
-def test_a_host_that_joins_late_gets_it_from_a_host_and_not_from_outside(tmp_path: Path) -> None:
+def test_a_host_that_joins_late_gets_files_from_a_host_and_not_from_outside(tmp_path: Path) -> None:
     source, manifest = bundle(tmp_path)
     one(tmp_path / "hosts").stage(manifest, source)
     spark = Sparks(tmp_path / "hosts", ["spark-02", "spark-01"])
@@ -165,7 +165,7 @@ def test_after_staging_the_copied_files_are_out_of_memory(tmp_path: Path) -> Non
     assert resident(tmp_path / "probe") > 200
 
 
-def test_models_are_listed_with_what_they_take(tmp_path: Path) -> None:
+def test_models_are_listed_with_their_sizes(tmp_path: Path) -> None:
     source, manifest = bundle(tmp_path)
     spark = one(tmp_path / "hosts")
     spark.stage(manifest, source)
@@ -181,7 +181,7 @@ def test_models_are_listed_with_what_they_take(tmp_path: Path) -> None:
     assert [name for name, model in found.items() if not model.staged] == ["mine"]
 
 
-def test_pruning_takes_what_we_brought_and_leaves_the_rest(tmp_path: Path) -> None:
+def test_pruning_removes_only_what_was_staged(tmp_path: Path) -> None:
     source, manifest = bundle(tmp_path)
     spark = one(tmp_path / "hosts")
     spark.stage(manifest, source)
@@ -206,7 +206,7 @@ def test_a_pruned_hub_model_leaves_no_folder_and_no_broken_link(tmp_path: Path) 
     assert model_store.list_stored_models(link, str(root)) == ()
 
 
-def test_a_model_that_we_did_not_stage_is_not_pruned(tmp_path: Path) -> None:
+def test_a_model_that_was_not_staged_is_not_pruned(tmp_path: Path) -> None:
     spark = one(tmp_path / "hosts")
     root = write(spark.root("spark-01"), {"mine/config.json": b"{}"})
     (model,) = model_store.list_stored_models(spark.links["spark-01"], str(root))

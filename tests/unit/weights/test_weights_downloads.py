@@ -110,9 +110,7 @@ def test_a_mirror_without_ranges_goes_on_at_the_byte(server: HubServer, tmp_path
     assert spark.complete(manifest)
 
 
-def test_the_hubs_own_word_on_when_to_come_back_is_heeded(
-    server: HubServer, tmp_path: Path
-) -> None:
+def test_the_retry_time_of_the_hub_is_respected(server: HubServer, tmp_path: Path) -> None:
     spark, manifest, where = one(tmp_path / "hosts"), hub.resolve_manifest(NAME), source()
     server.troubles.append(Trouble(status=429, limit_ends=1))
     start = time.monotonic()
@@ -145,7 +143,7 @@ def test_a_body_that_goes_on_too_long_spoils_no_other_file(
 
 
 @pytest.mark.parametrize(("body", "status"), [(files()[FIRST][:-500], 416), (None, 404)])
-def test_a_file_that_is_not_there_is_no_matter_of_the_licence(
+def test_a_missing_file_is_not_reported_as_a_licence_problem(
     server: HubServer, tmp_path: Path, body: bytes | None, status: int
 ) -> None:
     spark, manifest, where = one(tmp_path / "hosts"), hub.resolve_manifest(NAME), source()

@@ -227,7 +227,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", disk], check=True)
 
 
-def test_too_little_room_is_refused_before_a_byte_moves(tmp_path: Path, small_disk: Path) -> None:
+def test_too_little_space_is_refused_before_a_byte_moves(tmp_path: Path, small_disk: Path) -> None:
     _, manifest = bundle(tmp_path, size=500_000)
     verdicts = one(small_disk).plan(manifest)["spark-01"].verdicts
     (verdict,) = [verdict for verdict in verdicts if verdict.refuses]
@@ -235,7 +235,7 @@ def test_too_little_room_is_refused_before_a_byte_moves(tmp_path: Path, small_di
     assert verdict.host == "spark-01"
 
 
-def test_what_a_host_holds_already_needs_no_room(tmp_path: Path, small_disk: Path) -> None:
+def test_files_that_a_host_has_need_no_space(tmp_path: Path, small_disk: Path) -> None:
     source, manifest = bundle(tmp_path, size=250_000)
     spark = one(small_disk)
     spark.stage(manifest, source)

@@ -67,7 +67,7 @@ def test_a_pinned_commit_is_asked_for_once(server: HubServer) -> None:
     assert len(server.requests) == asked
 
 
-def test_a_branch_is_asked_for_again_and_offline_stands_for_what_it_was(server: HubServer) -> None:
+def test_a_branch_is_resolved_again_and_offline_keeps_its_last_commit(server: HubServer) -> None:
     old = hub.resolve_manifest(NAME)
     server.add(NAME, files(300_000))
     assert hub.resolve_manifest(NAME, offline=True) == old
@@ -106,7 +106,7 @@ def test_refusals_are_distinguished(
     assert token is None or token not in str(caught.value)
 
 
-def test_a_token_that_may_is_let_through(server: HubServer) -> None:
+def test_a_token_with_access_is_accepted(server: HubServer) -> None:
     for name in ("meta/gated", "me/private", NAME):
         hub.check_access(source(hub.resolve_manifest(name, token=READER), READER), CONFIG)
 
@@ -121,7 +121,7 @@ def test_a_busy_hub_is_asked_again(server: HubServer) -> None:
     assert hub.resolve_manifest(NAME).files
 
 
-def test_a_limit_of_requests_is_waited_for(
+def test_the_end_of_a_rate_limit_is_waited_for(
     server: HubServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waited: list[float] = []
@@ -139,7 +139,7 @@ def test_a_rate_limit_that_lasts_too_long_is_reported_with_its_end(server: HubSe
     assert "try again in 250 s; with a token it allows more" in caught.value.hint
 
 
-def test_without_network_what_was_resolved_before_is_offered(
+def test_without_network_an_earlier_commit_is_suggested(
     server: HubServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hub.resolve_manifest(NAME)
@@ -280,7 +280,7 @@ def client(endpoint: str, *words: str, **env: str) -> str:
     return done.stdout.strip()
 
 
-def test_the_true_client_finds_what_we_staged_without_the_network(
+def test_the_real_client_finds_staged_files_without_the_network(
     server: HubServer, tmp_path: Path
 ) -> None:
     spark, manifest = one(tmp_path / "hosts"), hub.resolve_manifest(NAME)
@@ -291,7 +291,7 @@ def test_the_true_client_finds_what_we_staged_without_the_network(
 
 
 @pytest.mark.parametrize("place", [("cache_dir", "hub"), ("local_dir", "gemma4")])
-def test_what_the_true_client_downloaded_is_not_sent_again(
+def test_files_downloaded_by_the_real_client_are_not_sent_again(
     server: HubServer, tmp_path: Path, place: tuple[str, str]
 ) -> None:
     spark, manifest = one(tmp_path / "hosts"), hub.resolve_manifest(NAME)

@@ -62,7 +62,7 @@ def test_links_of_a_hub_cache_count_as_the_files_they_lead_to(tmp_path: Path) ->
     ]
 
 
-def test_the_books_of_a_local_dir_download_are_no_part_of_the_model(tmp_path: Path) -> None:
+def test_records_of_a_download_to_a_folder_are_not_part_of_the_model(tmp_path: Path) -> None:
     content = {"config.json": b"{}", ".cache/huggingface/download/config.json.metadata": b"x"}
     assert [file.path for file in manifest_from_folder(write(tmp_path, content)).files] == [
         "config.json"

@@ -140,7 +140,9 @@ def test_a_repository_that_moved_is_followed_with_the_token(
     assert spark.complete(manifest)
 
 
-def test_file_names_of_every_kind_come_and_go(server: HubServer, tmp_path: Path) -> None:
+def test_file_names_with_any_characters_are_listed_and_fetched(
+    server: HubServer, tmp_path: Path
+) -> None:
     names = ("a b/c ü 漢.json", "q'\"$x\\n.json", "100%.txt", "a#b?c.txt", "empty.txt", "+.json")
     server.add(NAME, {name: name.encode() if name != "empty.txt" else b"" for name in names})
     manifest, spark = hub.resolve_manifest(NAME), one(tmp_path / "hosts")
@@ -229,7 +231,7 @@ def test_a_token_file_that_cannot_be_read_is_named(
         hub.read_token()
 
 
-def test_a_token_of_signs_that_no_token_has_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_with_invalid_characters_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", "\u201chf_secret\u201d")
     with pytest.raises(HubError, match="signs that no token has") as caught:
         hub.read_token()

@@ -83,7 +83,7 @@ def test_the_holder_of_the_key_gets_the_rest_of_the_file(
     assert conversation.answer() == {"bytes": len(BODY) - 100}
 
 
-def test_another_key_gets_nothing_and_uses_nothing_up(sender: tuple[ProgramSession, int]) -> None:
+def test_another_key_is_refused_and_uses_nothing_up(sender: tuple[ProgramSession, int]) -> None:
     _, port = sender
     assert ask(port, "x" * 64) == b""
     assert ask(port, KEY) == BODY

@@ -144,7 +144,7 @@ def test_a_file_that_hf_download_has_not_ended_is_named(tmp_path: Path) -> None:
         "m-{}-of-3.gguf",
     ],
 )
-def test_shards_that_count_themselves_are_all_there(tmp_path: Path, name: str) -> None:
+def test_shards_whose_names_count_them_must_be_complete(tmp_path: Path, name: str) -> None:
     content = {name.format(n): shard(1000) for n in (1, 2)}
     folder = write(tmp_path / "m", {"config.json": b"{}", **content})
     assert "has 2 of 3 files" in str(refusal(folder))

@@ -131,7 +131,7 @@ def test_a_link_out_of_the_weights_folder_is_not_a_copy(scene: Scene, tmp_path: 
     assert scene.spark.complete(scene.manifest)
 
 
-def test_rot_that_keeps_size_and_time_is_found_by_full_only(scene: Scene) -> None:
+def test_damage_that_keeps_size_and_time_is_found_by_full_only(scene: Scene) -> None:
     found = scene.second.stat()
     _flip(scene.second)
     os.utime(scene.second, ns=(found.st_atime_ns, found.st_mtime_ns))
@@ -253,7 +253,7 @@ def test_a_loose_file_is_directly_in_the_weights_folder(tmp_path: Path) -> None:
     assert spark.complete(manifest)
 
 
-def test_a_root_that_cannot_be_made_is_an_error_with_its_cure(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_an_error_with_its_fix(tmp_path: Path) -> None:
     _, manifest = bundle(tmp_path)
     spark = one(tmp_path)
     spark.root("spark-01").write_bytes(b"a file where the folder should be")
@@ -263,7 +263,7 @@ def test_a_root_that_cannot_be_made_is_an_error_with_its_cure(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("strategy", [Strategy.SHARED, Strategy.PRESENT])
-def test_where_nothing_is_copied_what_lacks_is_an_error(scene: Scene, strategy: Strategy) -> None:
+def test_without_copying_a_missing_file_is_an_error(scene: Scene, strategy: Strategy) -> None:
     _delete(scene.second)
     plan = stage.plan_staging(scene.manifest, scene.spark.inspect(scene.manifest), strategy)[
         "spark-01"
@@ -293,7 +293,7 @@ def test_the_ledger_and_its_folder_are_private(scene: Scene) -> None:
     assert (folder / "ledger.jsonl").stat().st_mode & 0o777 == 0o600
 
 
-def test_half_a_line_in_the_ledger_costs_one_hash_and_no_more(scene: Scene) -> None:
+def test_a_partial_line_in_the_ledger_costs_one_hash_only(scene: Scene) -> None:
     ledger = scene.spark.root("spark-01") / ".sparkfleet" / "ledger.jsonl"
     lines = ledger.read_text().splitlines()
     ledger.write_text("\n".join(lines[:-1]) + "\n" + lines[-1][:20])

@@ -74,7 +74,7 @@ def give(root: Path, user: int = BOB) -> None:
     subprocess.run(["chown", "-hR", f"{user}:{user}", root], check=True)
 
 
-def test_what_another_user_staged_is_proven_though_their_books_are_closed(
+def test_files_of_another_user_are_verified_without_their_ledger(
     spark: tuple[Sparks, Manifest],
 ) -> None:
     staged, manifest = spark
@@ -87,7 +87,7 @@ def test_what_another_user_staged_is_proven_though_their_books_are_closed(
 
 
 @pytest.mark.parametrize("closed", ["blobs", f"snapshots/{COMMIT}", ""])
-def test_the_folder_that_a_container_left_closed_is_named(
+def test_an_unreadable_folder_of_a_container_is_named(
     spark: tuple[Sparks, Manifest], closed: str
 ) -> None:
     staged, manifest = spark
@@ -113,7 +113,7 @@ def test_the_folder_that_a_container_left_closed_is_named(
     "path",
     ["hub", ".sparkfleet", ".sparkfleet/manifests", ".sparkfleet/lock", ".sparkfleet/ledger.jsonl"],
 )
-def test_what_another_user_left_in_the_way_is_named_before_a_byte_moves(
+def test_an_obstacle_of_another_user_is_named_before_a_byte_moves(
     spark: tuple[Sparks, Manifest], path: str
 ) -> None:
     staged, manifest = spark
@@ -146,7 +146,7 @@ def test_an_unfinished_download_of_a_container_does_not_matter(
     assert stage.verify_weights(link, manifest, str(root))[-1].check == "weights.complete"
 
 
-def test_a_folder_that_may_be_listed_and_not_entered_stops_no_search(
+def test_a_folder_that_cannot_be_entered_does_not_stop_the_search(
     spark: tuple[Sparks, Manifest],
 ) -> None:
     staged, manifest = spark
@@ -236,7 +236,7 @@ def test_the_filesystem_of_a_disk_with_an_odd_name_is_reported(
     assert found.storage.filesystem == "ramfs"
 
 
-def test_what_another_disk_holds_is_copied_and_leaves_the_memory(
+def test_files_of_another_disk_are_copied_and_leave_the_page_cache(
     spark: tuple[Sparks, Manifest], tmp_path: Path
 ) -> None:
     staged, manifest = spark
@@ -258,7 +258,7 @@ def test_what_another_disk_holds_is_copied_and_leaves_the_memory(
         subprocess.run(["umount", disk], check=True)
 
 
-def test_what_a_container_of_root_left_in_the_cache_is_copied_not_linked(
+def test_files_of_root_in_the_cache_are_copied_and_not_linked(
     spark: tuple[Sparks, Manifest],
 ) -> None:
     cache, manifest = spark[0].root("spark-01"), spark[1]
@@ -277,7 +277,7 @@ def test_what_a_container_of_root_left_in_the_cache_is_copied_not_linked(
         assert Path(name, "vllm", largest.blob).stat().st_uid == BOB
 
 
-def test_a_file_that_was_proven_and_then_closed_is_unreadable_and_comes_anew(
+def test_a_verified_file_that_became_unreadable_is_sent_again(
     spark: tuple[Sparks, Manifest], tmp_path: Path
 ) -> None:
     staged, manifest = spark

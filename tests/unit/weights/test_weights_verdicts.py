@@ -53,7 +53,7 @@ def refusals(
     return checks(stage.plan_staging(MANIFEST, {"spark-01": inspection})["spark-01"].verdicts)
 
 
-def test_a_host_with_room_refuses_nothing() -> None:
+def test_a_host_with_enough_space_has_no_refusal() -> None:
     assert refusals(STORAGE) == []
 
 
@@ -74,14 +74,14 @@ def test_each_obstacle_has_its_verdict(change: dict[str, object], check: str) ->
     assert refusals(replace(STORAGE, **change)) == [check]  # type: ignore[arg-type]
 
 
-def test_only_the_bytes_that_are_still_to_come_need_room() -> None:
+def test_only_missing_bytes_need_space() -> None:
     tight = replace(STORAGE, free=41 * GIB)
     assert refusals(tight) == ["weights.space"]
     assert refusals(tight, lacking("b")) == []
     assert refusals(tight, lacking("a", "b", offset=20 * GIB)) == []
 
 
-def test_a_model_that_is_not_there_at_all_is_one_verdict() -> None:
+def test_a_missing_model_is_one_verdict() -> None:
     inspection = Inspection(host="spark-01", storage=STORAGE, findings=lacking("a", "b"))
     (verdict,) = verdicts.check_model_files(inspection, MANIFEST)
     assert (verdict.check, verdict.seen) == ("weights.missing", "none of them")
@@ -101,7 +101,7 @@ def test_a_complete_host_may_be_full_and_read_only() -> None:
     assert refusals(full, ()) == []
 
 
-def test_the_cure_names_root_and_user() -> None:
+def test_the_fix_names_root_and_user() -> None:
     inspection = Inspection(host="spark-01", storage=replace(STORAGE, writable=False))
     (verdict,) = verdicts.check_storage(inspection, RequiredSpace(sizes=(1,)))
     assert verdict.fix == "sudo mkdir -p /home/nvidia/vllm && sudo chown nvidia /home/nvidia/vllm"
@@ -114,7 +114,7 @@ def test_the_cure_names_root_and_user() -> None:
         ("/home/nvidia/vllm, a link to /mnt/nas", "mount the disk that it leads to"),
     ],
 )
-def test_the_cure_of_a_root_is_that_of_its_fault(base: str, cure: str) -> None:
+def test_the_fix_of_a_folder_is_that_of_its_fault(base: str, cure: str) -> None:
     storage = replace(STORAGE, writable=False, base=base)
     inspection = Inspection(host="spark-01", storage=storage)
     (verdict,) = verdicts.check_storage(inspection, RequiredSpace(sizes=(1,)))

@@ -50,7 +50,7 @@ def test_duplicate_weights_are_reported() -> None:
         {"assistant/model.safetensors": GB, "gemma-Q8_0.gguf": 2 * GB},
     ],
 )
-def test_a_model_that_is_read_whole_is_not_talked_of(sizes: dict[str, int]) -> None:
+def test_a_model_whose_files_are_all_read_has_no_warning(sizes: dict[str, int]) -> None:
     assert told(sizes) == ""
 
 

@@ -23,7 +23,7 @@ def format_netplan_fix(interfaces: Sequence[str], number: int) -> str:
         for rail, name in enumerate(ordered)
     ]
     lines = [
-        "give each rail a static address in a subnet of its own; on that host:",
+        "give each rail a static address in a subnet of its own: {task:links.apply}, or by hand:",
         f"sudo tee {FILE} <<'EOF'",
         "network:",
         "  version: 2",

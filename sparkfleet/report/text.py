@@ -105,7 +105,7 @@ class TextReporter:
         for change in outcome.changes:
             yield f"    {change.summary}", ""
             if self._diff:
-                yield from _format_diff(change)
+                yield from format_diff(change)
         for name in ("stdout_lines", "stderr_lines") if self._verbose else ():
             for line in outcome.data.get(name, ()):
                 yield f"    {name.removesuffix('_lines')}: {line}", ""
@@ -134,7 +134,8 @@ class TextReporter:
         self._screen.line(ending)
 
 
-def _format_diff(change: Change) -> Iterator[tuple[str, str]]:
+def format_diff(change: Change) -> Iterator[tuple[str, str]]:
+    """Yield the lines of the difference that a change makes to a text, with their colours."""
     if change.before is None and change.after is None:
         return
     path = change.path or change.summary

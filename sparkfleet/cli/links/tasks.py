@@ -3,8 +3,25 @@
 from __future__ import annotations
 
 from sparkfleet.cli.command import command
-from sparkfleet.cli.links.options import LinkBenchOptions, LinkMapOptions
-from sparkfleet.cli.options import DEGRADED, FORKS, HOSTS, OUTPUT, RECIPE, VERBOSE, Options
+from sparkfleet.cli.links.options import (
+    AddressApplyOptions,
+    AddressPlanOptions,
+    LinkBenchOptions,
+    LinkMapOptions,
+    RestoreOptions,
+)
+from sparkfleet.cli.options import (
+    BECOME,
+    CHECK,
+    DEGRADED,
+    DIFF,
+    FORKS,
+    HOSTS,
+    OUTPUT,
+    RECIPE,
+    VERBOSE,
+    Options,
+)
 
 
 @command("links.show", HOSTS, RECIPE, FORKS, OUTPUT)
@@ -45,3 +62,65 @@ def bench(options: LinkBenchOptions) -> int:
     from sparkfleet.cli.links.bench import bench_links  # noqa: PLC0415 - Fabric: not for --list
 
     return bench_links(options)
+
+
+@command("links.plan", HOSTS, FORKS, BECOME, OUTPUT)
+def plan(options: AddressPlanOptions) -> int:
+    """Show the addresses that the cabling asks for, and the files to write; changes nothing.
+
+    Each host pings all nodes on the wire of each rail, so a new pair needs no address. One subnet a
+    rail and MTU 9000; an address that fits stays. Reads files of netplan and NetworkManager as
+    root. Exits with 2 if the plan is refused, as for a subnet that a host uses for anything else.
+
+      {task:links.plan}
+      {task:links.plan} --subnet 10.100.0.0/24 --ask-become-pass
+    """
+    from sparkfleet.cli.links.addressing import plan_links  # noqa: PLC0415 - Fabric: not for --list
+
+    return plan_links(options)
+
+
+@command("links.apply", HOSTS, FORKS, BECOME, CHECK, DIFF, VERBOSE, OUTPUT)
+def apply(options: AddressApplyOptions) -> int:
+    """Show the plan of links.plan, ask, and apply it; each host reverts by itself unless proven.
+
+    The change is tried first: it is kept only when each host answers at the address by which it is
+    managed, and each peer on each rail with full-size frames. Otherwise, and where a host is lost,
+    a timer on the host restores what was before. The network by which the hosts are reached is
+    never changed. A second run changes nothing. Exits with 2 if the change was not kept.
+
+      {task:links.apply} --check
+      {task:links.apply} --ask-become-pass
+      {task:links.apply} --yes --revert-after 300
+    """
+    from sparkfleet.cli.links.apply import apply_links  # noqa: PLC0415 - Fabric: not for --list
+
+    return apply_links(options)
+
+
+@command("links.revert", HOSTS, FORKS, BECOME, CHECK)
+def revert(options: RestoreOptions) -> int:
+    """Restore files, addresses and MTUs of before the first links.apply; shown first, then asked.
+
+    {task:links.revert} --check
+    {task:links.revert} --yes
+    """
+    from sparkfleet.cli.links.restore import revert_links  # noqa: PLC0415 - Fabric: not for --list
+
+    return revert_links(options)
+
+
+@command("links.repair", HOSTS, FORKS, BECOME, CHECK)
+def repair(options: RestoreOptions) -> int:
+    """Repair GIDs that are missing or moved, by adding the address of their rail again.
+
+    The index of a GID depends on the history of its interface; a missing one shows as ibv_modify_qp
+    failing with "No data available". Shown first, then asked; the links stop for a moment, so not
+    while the cluster serves.
+
+      {task:links.repair} --check
+      {task:links.repair} --yes
+    """
+    from sparkfleet.cli.links.restore import repair_links  # noqa: PLC0415 - Fabric: not for --list
+
+    return repair_links(options)

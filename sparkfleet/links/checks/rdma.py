@@ -67,8 +67,7 @@ def check_gids(evidence: Evidence) -> Iterator[Verdict]:
                 expected=f"a RoCE v2 GID for {rail.ip}",
                 seen=", ".join(mapped) or "no IPv4 GID",
                 source=f"{RDMA}/{hca.name}/ports/{hca.port}/gids",
-                fix="make the kernel list the address again: "
-                f"sudo ip link set {rail.name} down && sudo ip link set {rail.name} up",
+                fix="make the kernel list the address again: {task:links.repair}",
             )
 
 

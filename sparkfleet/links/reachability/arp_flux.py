@@ -18,8 +18,9 @@ from sparkfleet.model import Verdict
 from sparkfleet.verdicts import warning
 
 CURE = (
-    "sudo sysctl -w net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2, and the same "
-    "two lines in /etc/sysctl.d/90-arp.conf; then on every host: sudo ip neigh flush all"
+    "{task:links.apply} --arp, or by hand: sudo sysctl -w net.ipv4.conf.all.arp_ignore=1 "
+    "net.ipv4.conf.all.arp_announce=2, and the same two lines in /etc/sysctl.d/90-arp.conf; then "
+    "on every host: sudo ip neigh flush all"
 )
 
 

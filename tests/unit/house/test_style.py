@@ -22,6 +22,7 @@ COMPOSING = {
     "actions/stage/stage_weights.py",
     "cli/cluster/status.py",
     "cli/hosts/check.py",
+    "cli/links/addressing.py",
     "cli/links/bench.py",
     "cli/links/show.py",
     "cli/recipes/show.py",

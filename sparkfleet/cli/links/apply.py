@@ -1,0 +1,80 @@
+"""`links.apply`: shows the plan, asks, and applies it with a timed way back on each host."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from sparkfleet.cli import prompt
+from sparkfleet.cli.context import open_pool
+from sparkfleet.cli.exit_codes import compute_exit_code
+from sparkfleet.cli.links.addressing import (
+    build_plan_document,
+    make_plan,
+    open_root_session,
+    print_plan,
+)
+from sparkfleet.cli.links.options import AddressApplyOptions
+from sparkfleet.cli.views.documents import print_document
+from sparkfleet.cli.views.screen import print_lines
+from sparkfleet.cli.views.tables import create_console
+from sparkfleet.cli.views.verdicts import print_verdicts
+from sparkfleet.door import command_name
+from sparkfleet.links.addressing.applying import ApplyResult, ApplyRun, apply_plan
+
+ONLY_SHOWN = "nothing was changed; to make these changes: --yes"
+
+
+def apply_links(options: AddressApplyOptions) -> int:
+    """Show the plan, apply it where it is agreed to, and return 0, or 2 if it was not kept."""
+    with open_root_session(options) as session:
+        inputs, plan = make_plan(options, session)
+    if not options.json:
+        print_plan(plan)
+    wanted = not plan.refusals and not plan.empty and not options.check
+    if not wanted or not _is_agreed(options):
+        if options.json:
+            print_document(**build_plan_document(plan), changed=False)
+        elif wanted:
+            print_lines(ONLY_SHOWN)
+        return compute_exit_code(refused=bool(plan.refusals))
+    run = ApplyRun(
+        inputs=inputs,
+        plan=plan,
+        open_pool=lambda: open_pool(options),
+        say=lambda line: None if options.json else print_lines(line),
+        seconds=options.revert_after,
+    )
+    result = apply_plan(run)
+    if options.json:
+        print_document(
+            **build_plan_document(plan),
+            changed=not result.problem,
+            problem=result.problem,
+            hosts=dict(result.hosts),
+            verdicts=[asdict(verdict) for verdict in result.verdicts],
+        )
+    else:
+        _print_result(result, verbose=options.verbose)
+    return compute_exit_code(refused=bool(result.problem))
+
+
+def _is_agreed(options: AddressApplyOptions) -> bool:
+    return options.yes or (not options.json and prompt.confirm("apply this?"))
+
+
+def _print_result(result: ApplyResult, *, verbose: bool) -> None:
+    if result.verdicts:
+        print_verdicts(create_console(), result.verdicts, verbose=verbose)
+    for host, state in result.hosts.items():
+        print_lines(f"{host}: {state}")
+    if result.problem:
+        print_lines(f"error: the change was not kept: {result.problem}")
+        if "kept" in result.hosts.values():
+            print_lines(f"some hosts kept it: run this again, or {command_name('links.revert')}")
+        return
+    print_lines(
+        f"each peer answers on each rail with full-size frames; {command_name('links.verify')} "
+        f"checks more, {command_name('links.revert')} restores what was before"
+    )
+    if any(verdict.check == "link.arp_flux" for verdict in result.verdicts):
+        print_lines(f"for link.arp_flux: {command_name('links.apply')} --arp")

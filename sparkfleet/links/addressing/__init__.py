@@ -1,0 +1,1 @@
+"""Plans the addresses of the fabric from its cabling, and applies the plan."""

@@ -1,0 +1,29 @@
+"""Find who is on the wire of each netdev, and the address by which this login came in; read-only.
+
+Request: ``{"netdevs": [NAME...]}``. Answer: ``{"ends": {NETDEV: [MAC...]}, "server": ADDRESS}``:
+the MAC addresses that answer a ping to all IPv6 nodes, and the address of this host in
+SSH_CONNECTION, "" where the login is not by SSH.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+from sparkfleet.onhost.fabric.reach import list_wire_addresses
+
+
+def main() -> None:
+    """Answer the request on standard input."""
+    netdevs = json.loads(sys.stdin.buffer.readline())["netdevs"]
+    with ThreadPoolExecutor(max(len(netdevs), 1)) as pool:
+        found = list(pool.map(list_wire_addresses, netdevs))
+    login = os.environ.get("SSH_CONNECTION", "").split()
+    server = login[2] if len(login) > 2 else ""
+    print(json.dumps({"ends": dict(zip(netdevs, found)), "server": server}))  # noqa: B905 - 3.8
+
+
+if __name__ == "__main__":
+    main()

@@ -15,6 +15,9 @@ MOST_POSITIONAL = 4
 MOST_IMPORTS = 20
 MOST_MODULES = 20  # of a folder
 MOST_PACKED = 8  # tuple assignments per 1000
+MOST_PRONOUNS = 15  # of 1000 parameters and variables
+MOST_ONE_WORD = 100  # of 1000 functions of modules
+PRONOUNS = {"one", "found", "seen", "told", "own", "known", "wanted", "asked", "said", "given"}
 
 # Modules above the bound on imports: each puts the parts of one command together.
 COMPOSING = {
@@ -159,3 +162,29 @@ def test_assignments_are_one_a_line() -> None:
         if isinstance(node.targets[0], ast.Tuple) and isinstance(node.value, ast.Tuple)
     ]
     assert 1000 * len(packed) / len(assignments) <= MOST_PACKED
+
+
+def test_functions_have_names_of_a_verb_and_a_noun() -> None:
+    names = [
+        node.name
+        for tree in parse_package().values()
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef)
+    ]
+    short = [name for name in names if "_" not in name.strip("_")]
+    assert 1000 * len(short) / len(names) <= MOST_ONE_WORD
+
+
+def test_variables_are_named_after_what_they_hold() -> None:
+    names = [name for tree in parse_package().values() for name in _list_variables(tree)]
+    pronouns = Counter(name for name in names if name in PRONOUNS)
+    assert 1000 * pronouns.total() / len(names) <= MOST_PRONOUNS, pronouns
+
+
+def _list_variables(tree: ast.Module) -> list[str]:
+    return [
+        node.arg if isinstance(node, ast.arg) else node.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.arg)
+        or (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+    ]

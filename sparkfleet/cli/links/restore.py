@@ -121,7 +121,8 @@ def _run_everywhere(
     def work(connection: Connection) -> dict[str, Any]:
         name = connection.host.name
         user = host_facts[name].system.user
-        return run_netconfig(connection, user, build_request(name), timeout=RESTORING)
+        request = {**build_request(name), "management": read_login_address(connection)}
+        return run_netconfig(connection, user, request, timeout=RESTORING)
 
     with open_pool(options) as pool:
         answers = pool.map(work, hosts)

@@ -162,8 +162,9 @@ def find_unapplied(
 ) -> Iterator[str]:
     """Yield what is not as planned: another management address, or a rail without its settings."""
     for name, network in inputs.networks.items():
-        if network.management and servers[name] != str(network.management):
-            yield f"{name} answers at {servers[name]}, not at {network.management}"
+        server = servers[name].partition("%")[0]
+        if network.management and server != str(network.management):
+            yield f"{name} answers at {server}, not at {network.management}"
         for rail in plan.rails[name]:
             netdev = facts[name].netdev(rail.name)
             addresses = netdev.addresses if netdev else ()

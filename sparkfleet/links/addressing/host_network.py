@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from ipaddress import IPv4Address, IPv4Network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, ip_address
 from typing import Any
 
 NETPLAN = "/etc/netplan/"
@@ -46,7 +46,7 @@ class HostNetwork:
     managed: Mapping[str, str] = field(default_factory=dict)
     used: tuple[UsedNetwork, ...] = ()
     default_netdevs: frozenset[str] = frozenset()
-    management: IPv4Address | None = None
+    management: IPv4Address | IPv6Address | None = None
     sysctls: Mapping[str, str] = field(default_factory=dict)
     pending: str = ""
     saved: SavedNetwork | None = None
@@ -66,7 +66,7 @@ def parse_host_network(host: str, answer: Mapping[str, Any], server: str) -> Hos
             for route in routes
             if route.get("dst") == "default" and "dev" in route
         ),
-        management=IPv4Address(server) if server and ":" not in server else None,
+        management=ip_address(server.partition("%")[0]) if server else None,
         sysctls=dict(answer["sysctls"]),
         pending=str(answer["pending"]),
         saved=SavedNetwork(**answer["saved"]) if answer["saved"] else None,

@@ -8,8 +8,8 @@ Request: ``{"do": ...}`` and what that deed needs:
   before after `seconds`, unless the change is confirmed by then; it needs no connection.
 - confirm (``id``): write the change to ``/etc``; it is an error if the timer was faster
 - undo (``id``): restore what was before at once
-- restore: restore what was before the first confirmed change
-- renew (``rails``): remove the IPv4 addresses of these netdevs and add them again, one at a time
+- restore (``management``): restore what was before the first confirmed change
+- renew (``rails``, ``management``): remove the IPv4 addresses of these netdevs, and add them again
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ DEVICES = ["nmcli", "-t", "-f", "DEVICE,STATE,CON-UUID", "device"]
 ARMING = 5.0  # s for the timer to start
 TICK = 0.1  # s between two looks of the timer
 MOST_DESCRIPTORS = 1024
+LOGIN_HINT = "set ansible_host to an address on Ethernet or Wi-Fi; nothing was changed"
 SCOPE = "sparkfleet-links-revert.scope"
 
 
@@ -156,15 +157,18 @@ def find_obstacle(request: dict[str, Any]) -> str:
     for file in request["files"]:
         if read_optional_text(Path(file["path"])) != file["before"]:
             return f"{file['path']} was changed since it was read"
-    state = read_rail_state(list(request["rails"]))
-    for netdev in request["rails"]:
-        own = state.get(netdev, {"addresses": [], "dynamic": []})
-        addresses = [text.partition("/")[0] for text in own["addresses"] + own["dynamic"]]
-        if request["management"] and request["management"] in addresses:
-            return f"{netdev} has {request['management']}, by which this host is reached"
+    return find_login_on_rails(list(request["rails"]), request["management"])
+
+
+def find_login_on_rails(rails: list[str], management: str) -> str:
+    """Return which rail carries the login or the default route, "" if none does."""
+    for link in json.loads(read_tool(["ip", "-j", "addr"]) or "[]"):
+        addresses = [entry.get("local") for entry in link.get("addr_info", ())]
+        if link.get("ifname") in rails and management and management in addresses:
+            return f"{link['ifname']} has {management}, by which this host is reached"
     routes = json.loads(read_tool(["ip", "-j", "route", "show", "default"]) or "[]")
     for route in routes:
-        if route.get("dev") in request["rails"]:
+        if route.get("dev") in rails:
             return f"the default route is on {route['dev']}"
     return ""
 
@@ -241,23 +245,30 @@ def answer_undo(request: dict[str, Any]) -> dict[str, Any]:
     return {"why": "", "left": []}
 
 
-def answer_restore(_request: dict[str, Any]) -> dict[str, Any]:
+def answer_restore(request: dict[str, Any]) -> dict[str, Any]:
     """Restore what was before the first change."""
     with hold_change_lock():
         pending = load_pending()
         if pending:
             return {"error": f"change {pending['id']} waits to be confirmed", "hint": "wait for it"}
         saved = load_json_object(read_optional_text(SAVED))
-        return {"left": restore_saved(saved) if saved else []}
+        if not saved:
+            return {"left": []}
+        problem = find_login_on_rails(list(saved["rails"]), request["management"])
+        if problem:
+            return {"error": problem, "hint": LOGIN_HINT}
+        return {"left": restore_saved(saved)}
 
 
 def answer_renew(request: dict[str, Any]) -> dict[str, Any]:
     """Remove and add the addresses of netdevs, so that the kernel makes their GIDs anew."""
     with hold_change_lock():
+        problem = find_login_on_rails(request["rails"], request["management"])
+        if problem:
+            return {"error": problem, "hint": LOGIN_HINT}
         state = read_rail_state(request["rails"])
         for netdev, own in state.items():
-            empty = {netdev: {**own, "addresses": []}}
-            set_rails(empty)
+            set_rails({netdev: {**own, "addresses": []}})
             set_rails({netdev: own})
         return {"left": find_differences(state)}
 

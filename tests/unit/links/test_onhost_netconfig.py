@@ -146,7 +146,7 @@ def test_a_confirmed_change_is_in_etc_and_is_reverted_byte_for_byte(room: Room) 
     assert room.run("ls", "/run/netplan") == ""
     assert "10.9.8.7" not in room.run("ip", "-br", "addr")
     assert room.ask(do="look")["saved"]["files"] == {FILE: OLD}
-    assert room.ask(do="restore") == {"left": []}
+    assert room.ask(do="restore", management="192.0.2.1") == {"left": []}
     assert room.state() == before
     assert room.ask(do="look")["saved"] is None
 
@@ -184,12 +184,23 @@ def test_a_change_is_refused_before_anything_is_touched(
 def test_only_one_change_is_tried_at_a_time(room: Room) -> None:
     room.ask(**_change())
     assert room.ask(**_change("other"))["error"] == "change 5fa1 waits to be confirmed"
-    assert "waits to be confirmed" in room.ask(do="restore")["error"]
+    assert "waits to be confirmed" in room.ask(do="restore", management="192.0.2.1")["error"]
 
 
 def test_addresses_are_renewed_in_their_order(room: Room) -> None:
     for address in ("10.1.1.1/24", "10.1.1.2/24"):
         room.run("ip", "addr", "add", address, "brd", "+", "dev", RAIL)
     before = room.state()
-    assert room.ask(do="renew", rails=[RAIL]) == {"left": []}
+    assert room.ask(do="renew", rails=[RAIL], management="192.0.2.1") == {"left": []}
+    assert room.state() == before
+
+
+def test_what_carries_the_login_is_not_restored_or_renewed(room: Room) -> None:
+    assert room.ask(**_change())["failed"] == ""
+    room.ask(do="confirm", id="5fa1")
+    before = room.state()
+    login = ADDRESS.partition("/")[0]
+    for request in ({"do": "restore"}, {"do": "renew", "rails": [RAIL]}):
+        refusal = room.ask(**request, management=login)["error"]
+        assert refusal == f"{RAIL} has {login}, by which this host is reached"
     assert room.state() == before

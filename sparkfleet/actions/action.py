@@ -104,6 +104,8 @@ class Action(Generic[A]):
     bare: ClassVar[Mapping[type, str]] = MappingProxyType({})
     rest: ClassVar[str] = ""  # the argument that takes all names written in the task
     once: ClassVar[bool] = False  # runs once for all hosts of the play
+    # `apply` changes nothing: it is done again where a connection breaks
+    repeatable: ClassVar[bool] = False
     # fields of RunState
     requires: ClassVar[tuple[str, ...]] = ()  # must be set before the action runs
     requires_in_group: ClassVar[tuple[str, ...]] = ()  # further ones for more than one node
@@ -133,7 +135,9 @@ class Action(Generic[A]):
         """Inspect every host, all at once; must not write."""
         if type(self).inspect is Action.inspect:
             return Answers(values={host.name: None for host in hosts}, errors={})
-        return run.pool.map(lambda connection: self.inspect(run, connection), hosts)
+        return run.pool.map(
+            lambda connection: self.inspect(run, connection), hosts, repeatable=True
+        )
 
     def inspect(self, run: RunContext, connection: Connection) -> Any:
         """Read what `plan` needs from one host; must not write."""
@@ -151,7 +155,9 @@ class Action(Generic[A]):
     ) -> Answers[Plan]:
         """Apply the plans of `hosts`, all at once by default."""
         return run.pool.map(
-            lambda connection: self.apply(run, connection, plans[connection.host.name]), hosts
+            lambda connection: self.apply(run, connection, plans[connection.host.name]),
+            hosts,
+            repeatable=self.repeatable,
         )
 
     def settle(self, run: RunContext, plans: Mapping[str, Plan]) -> RunState:

@@ -129,6 +129,7 @@ class PlaybookRunner:
 
     def _undo(self) -> None:
         """Save every log, then undo what was applied, newest first; continue after errors."""
+        self._regain_lost()
         for applied in reversed(self._runner.applied):
             self._note(
                 applied,
@@ -141,6 +142,12 @@ class PlaybookRunner:
             )
             self._note(applied, "undo", answers)
             self._report_rolled_back(applied, answers)
+
+    def _regain_lost(self) -> None:
+        """Connect again to lost hosts where something was applied: a link may be back by now."""
+        begun = {host.name: host for applied in self._runner.applied for host in applied.hosts}
+        lost = [host for name, host in begun.items() if name in self._runner.lost]
+        self._runner.lost -= set(self._run_context.pool.reconnect_lost(lost).values)
 
     def _left(self, applied: AppliedTurn) -> tuple[Host, ...]:
         return tuple(host for host in applied.hosts if host.name not in self._runner.lost)

@@ -17,6 +17,7 @@ from sparkfleet.remote.answers import parse_answer
 from sparkfleet.remote.channel import Channel, ChannelTimeoutError, Result
 from sparkfleet.remote.login_errors import (
     NOT_FOUND,
+    build_lost_error,
     build_no_python_error,
     build_not_started_error,
     build_silent_error,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 DEFAULT_TIMEOUT = 60.0  # s
 START_TIMEOUT = 15.0  # s, as for a channel
+REPEATS = 2  # times that work is done again after its connection broke
 TAIL_LINES = 5  # lines of stderr that a message quotes
 
 
@@ -43,6 +45,7 @@ class Connection(ABC):
         self._aborted = False
         self._multiplexer: MultiplexerClient | None = None
         self._starting = threading.Lock()
+        self._restorers: list[Callable[[Connection], None]] = []
 
     def open(self, command: Command, *, alone: bool = False) -> Channel:
         """Start `command`; its `stdin` is not sent yet. Raises UnreachableError, CommandError.
@@ -129,16 +132,51 @@ class Connection(ABC):
         if hold:
             channel.close()
         if self.is_lost():
-            raise UnreachableError(
-                "the connection was lost while a command ran",
-                host=self.host.name,
-                hint=f"is the machine up? try: ping {self.host.address}",
-            )
+            raise build_lost_error(self.host, "while a command ran")
         return result
 
     def is_lost(self) -> bool:
         """Return whether the connection broke after it was opened."""
         return False
+
+    def restore_with(self, restorer: Callable[[Connection], None]) -> None:
+        """Let `restorer` bring back after a reconnect what had ended, such as a lock."""
+        self._restorers.append(restorer)
+
+    def reconnect(self) -> None:
+        """Open the connection again; what ran over it has ended. Raises UnreachableError.
+
+        Also raises what a restorer raises: without the lock, a run must not go on.
+        """
+        if self._aborted:
+            raise build_lost_error(self.host)
+        self._discard()
+        self._open_again()
+        for restorer in self._restorers:
+            restorer(self)
+
+    def repeat_after_loss(self, work: Callable[[], T], *, times: int = REPEATS) -> T:
+        """Do `work`, and again over a new connection where it breaks, at most `times`.
+
+        For work that may be done twice: questions, and files that are written whole.
+        """
+        for _ in range(times):
+            try:
+                return work()
+            except UnreachableError:
+                if not self.is_lost():
+                    raise
+                self.reconnect()
+        return work()
+
+    def _open_again(self) -> None:
+        raise build_lost_error(self.host)
+
+    def _discard(self) -> None:
+        """Forget what ended with the connection."""
+        Connection.close(self)
+        self._kept.clear()
+        self._multiplexer = None
 
     def run_program(
         self,

@@ -16,6 +16,15 @@ REFUSED = "account is currently not available"  # nologin(8)
 SHOWN = 300  # characters of what the shell printed
 
 
+def build_lost_error(host: Host, when: str = "") -> UnreachableError:
+    """Return the error of a connection that broke; `when` says what went on."""
+    return UnreachableError(
+        f"the connection was lost {when}".strip(),
+        host=host.name,
+        hint=f"is the machine up? try: ping {host.address}",
+    )
+
+
 def build_no_python_error(host: Host) -> CommandError:
     """Return the error of a host without python3."""
     return CommandError(
@@ -28,11 +37,7 @@ def build_no_python_error(host: Host) -> CommandError:
 def build_not_started_error(host: Host, ended: NotStartedError, *, lost: bool) -> HostError:
     """Return the error of a login shell, or python3, that ended before a program ran."""
     if lost:
-        return UnreachableError(
-            "the connection was lost while a program started",
-            host=host.name,
-            hint=f"is the machine up? try: ping {host.address}",
-        )
+        return build_lost_error(host, "while a program started")
     said = _format_said(ended.noise + b"\n" + ended.stderr.encode())
     if REFUSED in said:
         return CommandError(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from sparkfleet.errors import SparkfleetError
+from sparkfleet.remote.connection import REPEATS
 
 if TYPE_CHECKING:
     from sparkfleet.model import Host
@@ -57,10 +58,21 @@ class ConnectionPool:
             self._connections[host.name] = self._open_connection(host)
         return self._connections[host.name]
 
-    def map(self, work: Callable[[Connection], T], hosts: Iterable[Host]) -> Answers[T]:
-        """Do `work` on all `hosts` at once and wait for all of them."""
+    def map(
+        self,
+        work: Callable[[Connection], T],
+        hosts: Iterable[Host],
+        *,
+        repeatable: bool = False,
+    ) -> Answers[T]:
+        """Do `work` on all `hosts` at once and wait for all of them.
+
+        A connection that broke before is opened again. `repeatable` work changes nothing on a host:
+        where its connection breaks, it is done again over a new one.
+        """
         futures: dict[str, Future[T]] = {
-            host.name: self._threads.submit(self._on, host, work) for host in hosts
+            host.name: self._threads.submit(self._on, host, work, REPEATS if repeatable else 0)
+            for host in hosts
         }
         self._busy = set(futures.values())
         values: dict[str, T] = {}
@@ -72,8 +84,17 @@ class ConnectionPool:
                 errors[name] = error
         return Answers(values=values, errors=errors)
 
-    def _on(self, host: Host, work: Callable[[Connection], T]) -> T:
-        return work(self.connect(host))
+    def _on(self, host: Host, work: Callable[[Connection], T], repeats: int) -> T:
+        connection = self.connect(host)
+        if connection.is_lost():
+            connection.reconnect()
+        return connection.repeat_after_loss(lambda: work(connection), times=repeats)
+
+    def reconnect_lost(self, hosts: Iterable[Host]) -> Answers[None]:
+        """Open the broken connections to `hosts` again; the others are in no answer."""
+        links = self._connections
+        broken = [host for host in hosts if host.name in links and links[host.name].is_lost()]
+        return self.map(lambda _: None, broken)
 
     def abort(self) -> None:
         """Drop every running command, and wait until no thread uses a link any more."""

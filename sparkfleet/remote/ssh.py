@@ -8,6 +8,7 @@ and notice a machine that lost power.
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import time
 from dataclasses import replace
@@ -42,6 +43,10 @@ if TYPE_CHECKING:
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
 KEEPALIVE = 5  # s between keepalive packets
+START_PATIENCE = 3.0  # s of attempts at the start of a run: sshd restarts, or has too many callers
+RECONNECT_PATIENCE = 8.0  # s of attempts in its middle, also where the host is not there
+FIRST_PAUSE = 0.1  # s; each further one is twice as long
+CONNECT_FAILED = 2  # what a jump host answers where the next machine refuses: RFC 4254, 5.1
 
 
 class SshConnection(Connection):
@@ -65,7 +70,12 @@ class SshConnection(Connection):
 
     def is_lost(self) -> bool:
         """Return whether the SSH connection broke."""
-        return not self._connection.transport.is_active()
+        transport = self._connection.transport
+        return transport is None or not transport.is_active()
+
+    def _open_again(self) -> None:
+        _close_hops(self._connection)
+        self._connection = _connect(self.host, patience=RECONNECT_PATIENCE, missing=True)
 
     def close(self) -> None:
         """Close the connection and those to its jump hosts."""
@@ -118,12 +128,18 @@ class SshChannel(Channel):
 def connect_ssh(host: Host) -> SshConnection:
     """Open the SSH connection that `host`'s variables, then ssh's configuration, describe.
 
-    Raises UnreachableError, or its HostKeyError and AuthenticationError; UsageError where the
-    configuration cannot be followed.
+    One that is refused or reset is tried again for `START_PATIENCE`. Raises UnreachableError, or
+    its HostKeyError and AuthenticationError; UsageError where the configuration cannot be followed.
     """
+    return SshConnection(host, _connect(host, patience=START_PATIENCE, missing=False))
+
+
+def _connect(host: Host, *, patience: float, missing: bool) -> fabric.Connection:
+    """Open the connection; with `missing` a host that is not there is waited for, too."""
+    deadline = time.monotonic() + patience
     options = complete_ssh_options(parse_ssh_options(host))
     config = fabric.Config(ssh_config=paramiko.SSHConfig())
-    connection = False
+    connection: Any = False
     way = options.jumps or ()
     password = any(host.get(name) for name in ("ansible_password", "ansible_ssh_pass"))
     for at, hop in enumerate((*way, options)):
@@ -134,11 +150,11 @@ def connect_ssh(host: Host) -> SshConnection:
             host=host.name, options=hop_options, jump=not last, password=last and password
         )
         try:
-            _open_hop(connection, target)
+            _open_hop(connection, target, deadline, missing=missing)
         except UnreachableError:
             _close_hops(connection)
             raise
-    return SshConnection(host, connection)
+    return connection
 
 
 def try_login(target: Target) -> None:
@@ -218,8 +234,52 @@ def _build_hop(
     return connection
 
 
-def _open_hop(connection: fabric.Connection, target: Target) -> None:
-    """Open the connection, those before it being open; raises UnreachableError."""
+def _open_hop(
+    connection: fabric.Connection,
+    target: Target,
+    deadline: float | None = None,
+    *,
+    missing: bool = False,
+) -> None:
+    """Open the connection, those before it being open; raises UnreachableError.
+
+    Without a `deadline` it is tried for `START_PATIENCE`.
+    """
+    if deadline is None:
+        deadline = time.monotonic() + START_PATIENCE
+    pause = FIRST_PAUSE
+    while True:
+        try:
+            return _open_hop_once(connection, target)
+        except UnreachableError as error:
+            passing = _is_passing(error.__cause__, missing=missing)
+            if not passing or time.monotonic() + pause > deadline:
+                raise
+        time.sleep(pause)
+        pause *= 2
+
+
+def _is_passing(reason: BaseException | None, *, missing: bool) -> bool:
+    """Return whether a connection that failed for `reason` may succeed a moment later.
+
+    An sshd that restarts refuses; one with too many callers (MaxStartups) hangs up before its
+    banner. With `missing`, a host that is not there may be back soon.
+    """
+    match reason:
+        case ConnectionRefusedError() | ConnectionResetError() | BrokenPipeError() | EOFError():
+            return True
+        case paramiko.ChannelException():
+            return bool(reason.code == CONNECT_FAILED)
+        case paramiko.SSHException():
+            return "protocol banner" in str(reason)  # paramiko's words
+        case TimeoutError():
+            return missing
+        case OSError():
+            return missing and reason.errno in (errno.EHOSTUNREACH, errno.ENETUNREACH)
+    return False
+
+
+def _open_hop_once(connection: fabric.Connection, target: Target) -> None:
     began = time.monotonic()
     try:
         connection.connect_kwargs |= _choose_keys(target.options)

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import urllib.request
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ from tests.commandline import (
     processes,
     type_command,
 )
-from tests.standin import engine
+from tests.standin import engine, faults
 
 pytestmark = [
     pytest.mark.fleet,
@@ -34,6 +35,7 @@ HOSTS = ("spark-01", "spark-02")
 FOLDER = Path("/home/nvidia/vllm/.sparkfleet/default")
 SECOND = ("--set", "vllm_env={STANDIN: second}")
 UP = ("cluster.up", "--tp", "2")
+BRIEF_CUT = partial(faults.cut_for, seconds=4)
 
 Run = Callable[..., Done]
 
@@ -241,6 +243,33 @@ def test_status_shows_roles_memory_ray_and_the_endpoint(run: Run, serving: str) 
     assert found["hosts"]["spark-02"]["roles"]["ray"]["alive"]
     assert found["hosts"]["spark-01"]["healthy"]
     assert found["hosts"]["spark-01"]["memory"]["available"] > 0
+
+
+@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("fault", [faults.end_sessions, BRIEF_CUT])
+def test_a_connection_that_drops_during_the_wait_does_not_undo_a_start(
+    run: Run, inventory: str, host: str, fault: Callable[[str], faults.Deed]
+) -> None:
+    run("cluster.down")
+    engine.misbehave("spark-01", "serve", pace=10)
+    drop = Event(mark="rank 1: loading", deed=fault(host))
+    done = type_command(*UP, "--inventory", inventory, events=[drop])
+    assert done.code == 0, done.output
+    assert "rolled back" not in done.output
+    assert all(on_host(name, "state.json") is None for name in HOSTS)
+    assert run(*UP).code == 0  # the lock was released
+
+
+def test_a_start_that_fails_after_a_drop_is_rolled_back_on_every_host(
+    run: Run, serving: str, inventory: str
+) -> None:
+    fatal = {"at": "Loading weights took", "exit": 1, "only": "second"}
+    engine.misbehave("spark-01", "serve", pace=10, **fatal)
+    drop = Event(mark="rank 1: loading", deed=faults.end_sessions("spark-02"))
+    done = type_command(*UP, *SECOND, "--inventory", inventory, events=[drop])
+    assert done.code == 2, done.output
+    assert "previous deployment is serving again" in done.output
+    assert all(deployment(name) == serving for name in HOSTS)
 
 
 def test_a_lost_host_is_unknown_until_it_answers(run: Run, serving: str, inventory: str) -> None:

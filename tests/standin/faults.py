@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Callable
 
 from sparkfleet.lab import fleet
@@ -101,6 +102,22 @@ def vacate(host: str, port: int) -> Callable[[], None]:
 def cut(host: str) -> Deed:
     """Return the deed that cuts the management link of a host; the fabric stays."""
     return shell(host, f"nft -f - <<'.'\n{CUT}\n.")
+
+
+def end_sessions(host: str) -> Deed:
+    """Return the deed that ends the SSH sessions of a host at once; its sshd goes on."""
+    return shell(host, "pgrep -f '^sshd(-session)?: nvidia' | xargs -r kill -9")
+
+
+def cut_for(host: str, seconds: float) -> Deed:
+    """Return the deed that cuts the management link of a host for some seconds."""
+
+    def deed(child: Child) -> None:
+        cut(host)(child)
+        time.sleep(seconds)  # what is tested is that time itself
+        uncut(host)()
+
+    return deed
 
 
 def uncut(host: str) -> Callable[[], None]:

@@ -87,7 +87,11 @@ class BaseCopy(HostAction[P]):
     def inspect_all(self, run: RunContext, hosts: tuple[Host, ...]) -> Answers[CopyWork]:
         """Build every host's content, then inspect the path."""
         contents = {host.name: self.content(run, host.name) for host in hosts}
-        return run.pool.map(lambda connection: self._inspect_host(run, connection, contents), hosts)
+        return run.pool.map(
+            lambda connection: self._inspect_host(run, connection, contents),
+            hosts,
+            repeatable=True,
+        )
 
     def _inspect_host(
         self, run: RunContext, connection: Connection, contents: dict[str, bytes]

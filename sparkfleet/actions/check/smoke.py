@@ -37,6 +37,7 @@ class Smoke(Action[NoArgs]):
 
     name = "smoke"
     requires = ("launch",)
+    repeatable = True
 
     def hosts(self, run: RunContext) -> Sequence[Host]:
         """Run on the head, so that it works behind any firewall."""

@@ -22,6 +22,7 @@ class Prewarm(Action[NoArgs]):
 
     name = "prewarm"
     requires = ("launch",)
+    repeatable = True
 
     def hosts(self, run: RunContext) -> Sequence[Host]:
         """Run on the head."""

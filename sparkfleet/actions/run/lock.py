@@ -23,6 +23,7 @@ from sparkfleet.remote.connection import Connection
 from sparkfleet.remote.pool import Answers, ConnectionPool
 
 NOTICED_WITHIN = 2.0  # s in which a host notices that a run died, unless its network was cut
+IDENTITY = ("machine", "pid", "since")  # fields of a holder that identify a run
 ANSWER_WITHIN = 15.0  # s, in addition to the requested wait
 
 
@@ -107,7 +108,7 @@ def acquire_each_lock(
     channels: dict[str, Channel] = {}
     errors: dict[str, SparkfleetError] = {}
     for settings in sorted(hosts, key=lambda target: target.host.name):
-        answers = _acquire_host_lock(pool, settings, request)
+        answers = _acquire_host_lock(pool, settings, request, channels)
         channels |= answers.values
         errors |= answers.errors
         for error in answers.errors.values():
@@ -144,7 +145,10 @@ def format_lock_holder(holder: Mapping[str, str]) -> str:
 
 
 def _acquire_host_lock(
-    pool: ConnectionPool, settings: Settings, request: Mapping[str, Any]
+    pool: ConnectionPool,
+    settings: Settings,
+    request: Mapping[str, Any],
+    channels: dict[str, Channel],
 ) -> Answers[Channel]:
     holder = {**request["holder"], "host": settings.host.name}
     host_request = {**request, "folders": _list_lock_folders(settings), "holder": holder}
@@ -158,9 +162,32 @@ def _acquire_host_lock(
         if channel is None:
             raise _lock_held_error(request["cluster"], settings.host, held_by or {})
         connection.keep(channel)  # an interrupted run is rolled back under the lock
+        connection.restore_with(restore)
         return channel
 
+    def restore(connection: Connection) -> None:
+        channels[settings.host.name] = _acquire_again(connection, settings, host_request)
+
     return pool.map(work, [settings.host])
+
+
+def _acquire_again(
+    connection: Connection, settings: Settings, request: Mapping[str, Any]
+) -> Channel:
+    """Hold the lock over a new connection; raises LockHeldError if another run had it meanwhile.
+
+    The former session of this run may still be open on the host; it is ended.
+    """
+    cluster = request["cluster"]
+    held_by = fetch_lock_holder(connection, settings, cluster)
+    if held_by and all(held_by.get(name) == request["holder"][name] for name in IDENTITY):
+        release_stale_lock(connection, settings, cluster)
+    again = {**request, "wait": NOTICED_WITHIN, "again": True}
+    channel, other = _open_lock_channel(connection, again)
+    if channel is None:
+        raise _lock_held_error(cluster, settings.host, other or {})
+    connection.keep(channel)
+    return channel
 
 
 def _list_lock_folders(settings: Settings) -> list[str]:

@@ -55,7 +55,9 @@ class StageWeights(Action[NoArgs]):
             run.settings(run.cluster.head),
             lambda done, size: run.report(build_hash_progress(HERE, done, size)),
         )
-        return run.pool.map(lambda connection: _inspect_models(run, connection, models), hosts)
+        return run.pool.map(
+            lambda connection: _inspect_models(run, connection, models), hosts, repeatable=True
+        )
 
     def plan(self, run: RunContext, inspected: Mapping[str, WeightsInspection]) -> Planned:
         """Plan the transfers of each model to each host; raises GateError for a missing source."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from sparkfleet.errors import CommandError, LaunchError
+from sparkfleet.errors import CommandError, LaunchError, UnreachableError
 from sparkfleet.launch.host.deployment_record import DeploymentMetadata
 from sparkfleet.launch.host.engine_kind import NATIVE, read_engine_kind
 from sparkfleet.recipes.settings import Settings
@@ -27,10 +27,9 @@ NO_METADATA = DeploymentMetadata()
 def write_files(
     connection: Connection, location: Mapping[str, str], contents: Mapping[str, str | None]
 ) -> None:
-    """Write files to the cluster's folder on the host; null removes one."""
-    connection.run_program(
-        "deployment/processes", {**location, "do": "write", "contents": dict(contents)}
-    )
+    """Write files to the cluster's folder on the host, each whole; null removes one."""
+    request = {**location, "do": "write", "contents": dict(contents)}
+    connection.repeat_after_loss(lambda: connection.run_program("deployment/processes", request))
 
 
 def read_file(connection: Connection, location: Mapping[str, str], name: str) -> str | None:
@@ -51,14 +50,13 @@ def start_process(
 ) -> int:
     """Start a rendered script of a deployment and return its PID.
 
-    Raises LaunchError, with the end of its log, if it exits at once.
+    Where the connection breaks meanwhile, the host is asked whether the script runs; it is not
+    started again. Raises LaunchError, with the end of its log, if it exits at once.
     """
     record = {"hash": hash_, "about": about.data()}
     request = {**location, "do": "start", "role": role, "script": script, **record}
     try:
-        pid = connection.query(
-            "deployment/processes", {**request, "settle": SETTLE}, lambda answer: int(answer["pid"])
-        )
+        pid = _start_once(connection, location, {**request, "settle": SETTLE})
         if "cli" in location:
             wait = {**location, "do": "settle", "role": role, "stay": SETTLE}
             connection.run_program("deployment/containers", wait, timeout=CONTAINER_START)
@@ -68,6 +66,33 @@ def start_process(
             error.message, host=connection.host.name, hint=end or error.hint
         ) from error
     return pid
+
+
+def _start_once(
+    connection: Connection, location: Mapping[str, str], request: Mapping[str, Any]
+) -> int:
+    try:
+        return connection.query("deployment/processes", request, lambda answer: int(answer["pid"]))
+    except UnreachableError:
+        if not connection.is_lost():
+            raise
+        connection.reconnect()
+        pid = _find_started(connection, location, request)
+        if pid is None:
+            raise
+        return pid
+
+
+def _find_started(
+    connection: Connection, location: Mapping[str, str], request: Mapping[str, Any]
+) -> int | None:
+    """Return the PID of the role that `request` would start, if it runs with the same hash."""
+    look = {**location, "do": "started", "role": request["role"], "hash": request["hash"]}
+    return connection.query(
+        "deployment/processes",
+        look,
+        lambda answer: None if answer["pid"] is None else int(answer["pid"]),
+    )
 
 
 def stop_processes(

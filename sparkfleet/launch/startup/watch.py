@@ -20,7 +20,10 @@ from sparkfleet.remote import ping
 from sparkfleet.remote.channel import Channel, ChannelTimeoutError
 from sparkfleet.remote.connection import Connection
 
-SILENCE = 5.0  # s without a report until a host counts as lost; it reports twice per second
+# s without a report, of which there are two per second, until the host is connected to anew: TCP
+# itself survives a link that fails for half of that
+SILENCE = 12.0
+RECONNECTIONS = 3  # of one host during one wait
 
 LOADING_HINT = "a cold start can take longer: raise vllm_ready_timeout in the recipe"
 
@@ -46,8 +49,8 @@ class Watch:
     """One wait on several hosts: the first that is ready, or fails, ends it on all of them.
 
     A silent log does not count as a failure, since a cold start compiles for minutes. A dead
-    process, a host that stops answering, and the time limit do. `on_update` gets the milestones of
-    ranks; an error quotes the last ones. `rendezvous` limits the time for ranks without Ray to
+    process, a host that does not come back, and the time limit do. `on_update` gets the milestones
+    of ranks; an error quotes the last ones. `rendezvous` limits the time for ranks without Ray to
     connect; `check_line` returns the problem in a log line and its fix, or None.
     """
 
@@ -80,7 +83,7 @@ class Watch:
         """
         began = time.monotonic()
         try:
-            for report in self._reports(connection, target):
+            for report in self._follow_reports(connection, target):
                 self._handle_lines(connection.host.name, report["lines"])
                 self._check_report(connection, target, report, time.monotonic() - began)
                 if report["health"] or done():
@@ -92,6 +95,23 @@ class Watch:
             for channel in tuple(self._channels):
                 channel.close()
         return None
+
+    def _follow_reports(
+        self, connection: Connection, target: WatchTarget
+    ) -> Iterator[dict[str, Any]]:
+        """Yield the reports of a host; it is connected to anew where they end or do not come."""
+        for _ in range(RECONNECTIONS):
+            try:
+                yield from self._reports(connection, target)
+            except SilentHostError as error:
+                _connect_anew(connection, error)
+            except UnreachableError as error:
+                if self._over.is_set() or not connection.is_lost():
+                    raise
+                _connect_anew(connection, error)
+            else:
+                return
+        yield from self._reports(connection, target)
 
     def _reports(self, connection: Connection, target: WatchTarget) -> Iterator[dict[str, Any]]:
         health = None if target.port is None else f"http://127.0.0.1:{target.port}/health"
@@ -159,12 +179,24 @@ def create_rendezvous(about: DeploymentMetadata) -> Rendezvous | None:
     return Rendezvous(hosts=about.hosts, limit=about.join_timeout)
 
 
+class SilentHostError(UnreachableError):
+    """A host that sends no reports any more."""
+
+
+def _connect_anew(connection: Connection, error: UnreachableError) -> None:
+    """Connect to a host whose reports ended; raises `error` where it does not come back."""
+    try:
+        connection.reconnect()
+    except UnreachableError:
+        raise error from None
+
+
 def _read_reports(connection: Connection, channel: Channel) -> Iterator[dict[str, Any]]:
     try:
         for line in channel.lines(silence=SILENCE):
             yield json.loads(line)
     except ChannelTimeoutError as error:
-        raise UnreachableError(
+        raise SilentHostError(
             f"the host stopped answering ({SILENCE:.0f} s without a report)",
             host=connection.host.name,
             hint=ping.suggest_recovery(connection.host.address),

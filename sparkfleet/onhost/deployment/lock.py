@@ -1,6 +1,7 @@
 """Hold the lock of a cluster on this host until standard input ends.
 
-Request: ``{"folders": [...], "cluster": ..., "holder": {...}, "wait": s}``. Answers
+Request: ``{"folders": [...], "cluster": ..., "holder": {...}, "wait": s}``, with ``"again": true``
+to hold it again after a broken connection: then only if no other run has held it since. Answers
 ``{"held": true}``, or ``{"held": false, "folder": ..., "holder": {...}, "shared": bool}`` and ends;
 it is shared where the holder is the same run by another ``host``, which has the same folder. The
 kernel frees the lock when this process ends; sshd ends it when the client's connection closes. The
@@ -15,15 +16,17 @@ import json
 import os
 import sys
 import time
+from pathlib import Path
 from typing import Any, TextIO
 
 from sparkfleet.onhost.shared.os_errors import NO_SPACE, build_os_error_answer
 from sparkfleet.onhost.shared.paths import RefusedError, cluster_folder
-from sparkfleet.onhost.shared.reading import load_json_object
+from sparkfleet.onhost.shared.reading import load_json_object, read_optional_text
 from sparkfleet.onhost.shared.writing import make_own_folder
 
 TICK = 0.2  # s
 MOST_TEXT = 1 << 16  # characters of a holder that are read
+LAST_HOLDER = "lock-last"  # file with the last holder
 RUN = ("machine", "pid", "since")  # fields that identify a run
 
 
@@ -64,6 +67,15 @@ def hold_folder_lock(
                 "holder": read_lock_holder(file),
                 "shared": shared,
             }
+        last = path.with_name(LAST_HOLDER)
+        if request.get("again") and not is_same_run(load_last_holder(last), request["holder"]):
+            return {
+                "held": False,
+                "folder": folder,
+                "holder": load_last_holder(last),
+                "shared": False,
+            }
+        record_last_holder(last, request["holder"])
         files.callback(os.ftruncate, file.fileno(), 0)
         write_lock_holder(file.fileno(), {**request["holder"], "process": os.getpid()})
     except RefusedError as refusal:
@@ -87,8 +99,27 @@ def write_lock_holder(file: int, holder: dict[str, Any]) -> None:
 
 def is_held_by_same_run(holder: dict[str, str], requester: dict[str, str]) -> bool:
     """Return whether the same run holds the lock through another host."""
-    same = all(holder.get(name) == requester[name] for name in RUN)
+    same = is_same_run(holder, requester)
     return same and holder.get("host", requester["host"]) != requester["host"]
+
+
+def is_same_run(holder: dict[str, str], requester: dict[str, str]) -> bool:
+    """Return whether both are the same run."""
+    return all(holder.get(name) == requester[name] for name in RUN)
+
+
+def load_last_holder(path: Path) -> dict[str, str]:
+    """Return who took the lock last, also after its end; nothing where that is unknown."""
+    return load_json_object(read_optional_text(path))
+
+
+def record_last_holder(path: Path, holder: dict[str, str]) -> None:
+    """Write who took the lock last; on a full disk that stays unknown."""
+    try:
+        path.write_text(json.dumps(holder))
+    except OSError as error:
+        if error.errno not in NO_SPACE:
+            raise
 
 
 def wait_for_flock(file: TextIO, wait: float) -> bool:

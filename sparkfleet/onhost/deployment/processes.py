@@ -1,6 +1,7 @@
 """Look at, start and stop the processes of one cluster's deployment on this host.
 
-Request: ``do`` (survey, write, start, stop), ``cluster_dir``, ``cluster``, what that deed needs.
+Request: ``do`` (survey, write, start, started, stop), ``cluster_dir``, ``cluster``, what that deed
+needs.
 
 Processes of a cluster are found as `shared/cluster_processes.py` says. No other process gets a
 signal.
@@ -33,7 +34,7 @@ from sparkfleet.onhost.shared.deployment_record import (
 from sparkfleet.onhost.shared.labels import DEPLOYMENT_RECORD, GUARD_RECORD
 from sparkfleet.onhost.shared.os_errors import build_os_error_answer
 from sparkfleet.onhost.shared.paths import RefusedError, cluster_folder, join_relative_path
-from sparkfleet.onhost.shared.reading import read_optional_text
+from sparkfleet.onhost.shared.reading import is_same_process, read_optional_text
 from sparkfleet.onhost.shared.writing import make_own_folder, replace_file
 
 TICK = 0.05  # s between looks at a process
@@ -48,6 +49,7 @@ def main() -> None:
         "survey": survey_processes,
         "write": write_deployment_files,
         "start": start_role_script,
+        "started": find_started_role,
         "stop": stop_cluster_processes,
     }
     try:
@@ -87,6 +89,19 @@ def write_deployment_files(request: dict[str, Any]) -> dict[str, Any]:
         mode = 0o700 if name.endswith(".sh") else 0o600
         replace_file(path, content, mode)
     return {"written": sorted(request["contents"])}
+
+
+def find_started_role(request: dict[str, Any]) -> dict[str, Any]:
+    """Return the PID of a role that was started with a hash and still runs, else null."""
+    record = read_deployment_record(request["folder"])
+    role = list_boot_roles(record).get(request["role"])
+    runs = (
+        record is not None
+        and role is not None
+        and record["hash"] == request["hash"]
+        and is_same_process(role["pid"], role["began"])
+    )
+    return {"pid": role["pid"] if role and runs else None}
 
 
 def start_role_script(request: dict[str, Any]) -> dict[str, Any]:

@@ -34,6 +34,7 @@ from sparkfleet.onhost.shared.handshake import (
     open_pieces,
     seal_piece,
 )
+from sparkfleet.onhost.shared.os_errors import build_os_error_answer
 
 PIECE = 1 << 20  # bytes moved at once
 PATIENCE = 60  # s for the other side to connect
@@ -119,7 +120,7 @@ def main() -> None:
         hint = next((hint for mark, hint in HINTS if re.search(mark, text, re.IGNORECASE)), None)
         answer = {"error": f"{request['cli']} cannot {request['do']}: {text}", "hint": hint}
     except OSError as error:
-        answer = {"error": f"{error.filename or request['do']}: {error.strerror or error}"}
+        answer = build_os_error_answer(error, request["do"])
     print(json.dumps(answer))
 
 

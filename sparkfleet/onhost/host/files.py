@@ -28,6 +28,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from sparkfleet.onhost.shared.os_errors import build_os_error_answer
+
 MOST_KEPT = 16 * 1024 * 1024  # bytes of a file that is replaced; undo puts them back
 PIECE = 1024 * 1024  # bytes a read
 KINDS = ((stat.S_ISREG, "file"), (stat.S_ISDIR, "directory"), (stat.S_ISLNK, "link"))
@@ -49,7 +51,7 @@ def main() -> None:
     try:
         answer = handlers[request["do"]](path, request)
     except OSError as error:
-        answer = {"error": f"{error.filename or path}: {error.strerror}"}
+        answer = build_os_error_answer(error, path)
         if isinstance(error, PermissionError):
             answer["hint"] = "to do it as root, write become: true"
     print(json.dumps(answer))

@@ -15,6 +15,8 @@ import subprocess
 import sys
 from typing import Any
 
+from sparkfleet.onhost.shared.os_errors import build_os_error_answer
+
 SYSTEM = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"
 
 
@@ -69,7 +71,7 @@ def run_account_tool(*argv: str) -> dict[str, Any]:
             check=False,
         )
     except OSError as error:
-        return {"error": f"{argv[0]}: {error.strerror}"}
+        return build_os_error_answer(error, argv[0])
     if done.returncode == 0:
         return {}
     return {"error": done.stderr.strip(), "hint": "to do it as root, write become: true"}

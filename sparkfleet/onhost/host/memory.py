@@ -14,6 +14,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from sparkfleet.onhost.shared.os_errors import build_os_error_answer
+
 DROP = ("sudo", "-n", "sh", "-c", "sync; echo 3 > /proc/sys/vm/drop_caches")
 PLAIN = "--format=csv,noheader,nounits"
 HOLDERS = ("nvidia-smi", "--query-compute-apps=pid,used_memory", PLAIN)
@@ -30,7 +32,9 @@ def main() -> None:
     handlers = {"look": query_memory, "drop": empty_page_cache, "settle": wait_for_freed_memory}
     try:
         answer = handlers[request["do"]](request)
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except OSError as error:
+        answer = build_os_error_answer(error, "/proc/meminfo")
+    except subprocess.TimeoutExpired as error:
         answer = {"error": str(error)}
     print(json.dumps(answer))
 

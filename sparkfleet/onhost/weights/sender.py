@@ -27,6 +27,7 @@ from typing import Any, BinaryIO
 from sparkfleet.onhost.shared.downloads import DownloadError, HubFiles, prefer_ipv4
 from sparkfleet.onhost.shared.handshake import KeyedListener, Peer
 from sparkfleet.onhost.shared.labels import PARTIAL
+from sparkfleet.onhost.shared.os_errors import build_os_error_answer
 from sparkfleet.onhost.shared.paths import RefusedError, join_contained_path, resolve_source_file
 
 PIECE = 1 << 20  # bytes read at once from the hub; more of a file is dropped from the page cache
@@ -140,7 +141,7 @@ def main() -> dict[str, Any]:
     except (DownloadError, RefusedError) as refusal:
         return {"error": refusal.args[0], "hint": refusal.args[1]}
     except OSError as error:
-        return {"error": f"{error.filename or request['address']}: {error.strerror}"}
+        return build_os_error_answer(error, request["address"])
     return {"bytes": sum(service.sent)}
 
 

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from sparkfleet.onhost.shared.labels import PARTIAL, STATE_FOLDER
+from sparkfleet.onhost.shared.os_errors import build_os_error_answer
 from sparkfleet.onhost.shared.paths import RefusedError, join_relative_path
 from sparkfleet.onhost.shared.safetensors import index_problem
 
@@ -225,10 +226,7 @@ if __name__ == "__main__":
         if busy:
             answer = {"error": f"hf download is writing {busy}", "hint": "wait for it"}
     except OSError as error:
-        answer = {
-            "error": f"{error.filename or query['root']}: {error.strerror}",
-            "hint": "look at it there",
-        }
+        answer = build_os_error_answer(error, query["root"], "look at it there")
     except RefusedError as refusal:
         answer = refusal.answer()
     except RuntimeError:  # of expanduser

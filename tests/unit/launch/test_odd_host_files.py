@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import errno
 import json
 import os
@@ -49,6 +50,15 @@ os.{name} = refuse
 from sparkfleet.onhost.deployment import lock
 lock.main()
 """
+# The program that looks at the weights, in which a system call fails.
+WEIGHTS = """
+import os, runpy, shutil
+def refuse(*_, **__):
+    raise OSError({number}, os.strerror({number}))
+shutil.disk_usage = os.statvfs = refuse
+runpy.run_module("sparkfleet.onhost.weights.storage", run_name="__main__")
+"""
+ONHOST = Path(os_errors.__file__).parents[1]
 
 
 def _ask(root: Path, program: str, do: str, **more: Any) -> dict[str, Any]:
@@ -151,6 +161,40 @@ def test_the_errno_decides_what_the_lock_advises(tmp_path: Path, number: int, to
     answer = _hold(tmp_path, FAILING.format(number=number, name="mkdir"))
     assert os.strerror(number) in answer["error"]
     assert str(tmp_path) in answer["error"]
+    assert told in answer["hint"]
+
+
+def test_the_errno_decides_in_every_program() -> None:
+    """No program answers an OSError with words of its own."""
+    alike = [
+        f"{path.relative_to(ONHOST)}:{node.lineno}"
+        for path in ONHOST.rglob("*.py")
+        if path.stem != "ray_nodes"  # it asks an address, and no file
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ExceptHandler)
+        and "OSError" in ast.unparse(node.type or ast.Constant(""))
+        and any(_is_error_answer(inner) for inner in ast.walk(node))
+    ]
+    assert alike == []
+
+
+def _is_error_answer(node: ast.AST) -> bool:
+    names = node.keys if isinstance(node, ast.Dict) else []
+    return any(isinstance(name, ast.Constant) and name.value == "error" for name in names)
+
+
+@pytest.mark.parametrize(
+    ("number", "told"), [(errno.ENOSPC, "free space"), (errno.EROFS, "read-only")]
+)
+def test_the_errno_decides_what_the_look_at_the_weights_advises(
+    tmp_path: Path, number: int, told: str
+) -> None:
+    code = WEIGHTS.format(number=number)
+    words = [sys.executable, "-c", code]
+    query = {"root": str(tmp_path), "expected": [], "keep": []}
+    done = subprocess.run(words, input=json.dumps(query), text=True, stdout=-1, check=True)
+    answer = json.loads(done.stdout)
+    assert os.strerror(number) in answer["error"]
     assert told in answer["hint"]
 
 

@@ -55,6 +55,26 @@ def _escape_comment(value: Any) -> str:
     return escape_line(str(value))
 
 
+def _escape_unit_text(value: Any) -> str:
+    """Return a value of a systemd unit: without its specifiers; raises TemplateError."""
+    text = str(value)
+    if escape_line(text) != text or text != text.strip() or text.endswith("\\"):
+        raise TemplateError(f"{text!r} cannot be written into a systemd unit")
+    return text.replace("%", "%%")
+
+
+def _quote_unit_word(value: Any, *, expands: bool = True) -> str:
+    """Return a word of a systemd unit in quotes; where a line `expands` variables, none is left.
+
+    https://www.freedesktop.org/software/systemd/man/latest/systemd.syntax.html
+    """
+    text = str(value)
+    if escape_line(text) != text:
+        raise TemplateError(f"{text!r} cannot be written into a systemd unit")
+    text = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
+    return f'"{text.replace("$", "$$") if expands else text}"'
+
+
 def _check_variable_name(name: Any) -> str:
     """Return the name of a variable for an assignment in a script; raises TemplateError."""
     if not is_variable_name(name):
@@ -97,6 +117,8 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "regex_replace": _regex_replace,
     "ternary": _ternary,
     "to_json": json.dumps,
+    "unit_text": _escape_unit_text,
+    "unit_word": _quote_unit_word,
     "variable": _check_variable_name,
     "word": _quote_word,
 }

@@ -33,6 +33,7 @@ from sparkfleet.cli.options import (
     Options,
 )
 
+REFUSED = 2
 START = (RUN, SIZE, CONFIRM, EXECUTOR, CHECK, DIFF, LOCK, BECOME, DEGRADED)
 
 
@@ -100,13 +101,19 @@ def switch(options: SwitchOptions) -> int:
 def drift(options: Options) -> int:
     """Show drift between the running deployment and the inventory; writes nothing.
 
-    Exit code 2 if there is any. Give it the options that `cluster.up` was given; without --tp, --pp
-    or --solo it uses every Spark of the cluster. --diff shows the differences of files.
+    Exit code 2 if there is any, also in the unit of `cluster.enable` on this machine. Give it the
+    options that `cluster.up` was given; without --tp, --pp or --solo it uses every Spark of the
+    cluster. --diff shows the differences of files.
     """
     from sparkfleet.cli.run_playbook import run_playbook  # noqa: PLC0415 - Jinja, Fabric: not for --list
 
     reason = "cluster.drift is read-only"
-    return run_playbook("cluster-drift", replace(options, check=True, allow_degraded=reason))
+    code = run_playbook("cluster-drift", replace(options, check=True, allow_degraded=reason))
+    if code or options.json:
+        return code
+    from sparkfleet.cli.cluster.enable import has_unit_drift  # noqa: PLC0415 - Jinja: not for --list
+
+    return REFUSED if has_unit_drift(options) else 0
 
 
 @command("cluster.lock", CLUSTER, LOCK)
@@ -190,3 +197,31 @@ def watch(options: ClusterWatchOptions) -> int:
     from sparkfleet.cli.cluster.watch import watch_cluster  # noqa: PLC0415 - Fabric: not for --list
 
     return watch_cluster(options)
+
+
+@command("cluster.enable", CLUSTER, CHECK, DIFF)
+def enable(options: Options) -> int:
+    """Watch the cluster from this machine as a systemd service, so that it survives reboots.
+
+    Type it on the head, or on a control machine that is always on: the service runs
+    `cluster.watch` there, with this inventory and this folder, and after a boot it waits until all
+    hosts answer. With sudo, or as root, it is a unit of the system; else one of the user, who
+    lingers from then on. A second run changes nothing.
+
+      {task:cluster.enable} --check --diff      the unit file, and the commands
+      {task:cluster.enable}
+    """
+    from sparkfleet.cli.cluster.enable import enable_watch  # noqa: PLC0415 - Jinja: not for --list
+
+    return enable_watch(options)
+
+
+@command("cluster.disable", CLUSTER, CHECK, DIFF)
+def disable(options: Options) -> int:
+    """Stop watching the cluster from this machine: remove the service of `cluster.enable`.
+
+    What the cluster serves goes on.
+    """
+    from sparkfleet.cli.cluster.enable import disable_watch  # noqa: PLC0415 - Jinja: not for --list
+
+    return disable_watch(options)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -16,6 +18,9 @@ from typing import Any
 import pytest
 import yaml
 
+from sparkfleet.cli.cluster import enable as enabling
+from sparkfleet.cli.options import Options
+from sparkfleet.launch.watching import unit
 from tests.commandline import Done, becomes, command_line
 from tests.standin import engine
 
@@ -177,3 +182,72 @@ def test_sigterm_ends_the_watch_cleanly(machine: Machine) -> None:
         rest = child.stdout.read()
         assert child.wait() == 0
     assert "Traceback" not in line + rest
+
+
+def read_unit(path: Path) -> tuple[list[str], dict[str, str], str]:
+    """Return command, environment and folder of a unit, as systemd would use them."""
+    lines = [line.partition("=") for line in path.read_text().splitlines()]
+    values = {key: value.replace("%%", "%") for key, _, value in lines}
+    words = shlex.split(values["ExecStart"].replace("$$", "$"))
+    variables = [shlex.split(value)[0] for key, _, value in lines if key == "Environment"]
+    return words, dict(item.split("=", 1) for item in variables), values["WorkingDirectory"]
+
+
+def enable(machine: Machine, monkeypatch: pytest.MonkeyPatch, *, on: bool = True) -> Path:
+    """Enable or disable the unit in a folder of the test; systemctl only takes notes."""
+    units = machine.folder / "units"
+    units.mkdir(exist_ok=True)
+    notes = machine.folder / "systemctl"
+    program = machine.folder / "bin" / "systemctl"
+    program.write_text(f'#!/bin/sh\necho "$@" >>{notes}\n')
+    program.chmod(0o755)
+    for name, value in machine.env.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(unit, "SYSTEM_FOLDER", units)
+    monkeypatch.setattr(enabling, "RUNNING", units)
+    root = unit.WatchMachine(user="root", uid=0, home=machine.folder, sudo=False, lingers=False)
+    monkeypatch.setattr(enabling, "read_machine", lambda: root)
+    monkeypatch.setattr(enabling, "_run", functools.partial(run_plainly, program))
+    deed = enabling.enable_watch if on else enabling.disable_watch
+    assert deed(Options(task="cluster.enable", inventory=(str(machine.inventory),))) == 0
+    return units / f"sparkfleet-watch-{CLUSTER}.service"
+
+
+def run_plainly(systemctl: Path, command: tuple[str, ...], **_: object) -> None:
+    words = [str(systemctl), *command[1:]] if command[0] == "systemctl" else list(command)
+    subprocess.run(words, check=True)
+
+
+def test_the_unit_is_written_kept_and_removed(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = enable(machine, monkeypatch)
+    text = path.read_text()
+    assert enable(machine, monkeypatch).read_text() == text
+    enable(machine, monkeypatch, on=False)
+    assert not path.exists()
+    notes = (machine.folder / "systemctl").read_text().splitlines()
+    name = path.name
+    begin = ["daemon-reload", f"enable {name}", f"restart {name}"]
+    end = [f"disable --now {name}", "daemon-reload"]
+    assert notes == [*begin, f"enable --now {name}", *end]
+
+
+def test_after_a_reboot_the_unit_brings_the_cluster_up(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine.up()
+    words, variables, folder = read_unit(enable(machine, monkeypatch))
+    machine.kill_server()
+    record = machine.folder / "state" / CLUSTER / "deployment.json"
+    content = json.loads(record.read_text())
+    record.write_text(json.dumps({**content, "boot": "of an earlier boot"}))
+    command = [*words, "--every", "1"]
+    env = {**machine.env, **variables}
+    with subprocess.Popen(command, env=env, cwd=folder, stdout=subprocess.DEVNULL) as init:
+        assert becomes(lambda: machine.list_kinds()[-1] == "verdict" and "relaunched" in
+                       machine.list_kinds())  # fmt: skip
+        init.terminate()
+        assert init.wait() == 0
+    assert Path(f"/proc/{machine.find_server()}").exists()
+    assert machine.run("cluster.watch", "--once").code == 0

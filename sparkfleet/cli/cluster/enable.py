@@ -1,0 +1,176 @@
+"""`cluster.enable` and `cluster.disable`: the systemd unit of `cluster.watch` on this machine."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from sparkfleet.cli.context import CommandContext, print_run_started, resolve_context
+from sparkfleet.cli.options import Options
+from sparkfleet.cli.views.screen import print_lines
+from sparkfleet.commands import quote
+from sparkfleet.door import command_name
+from sparkfleet.errors import UsageError
+from sparkfleet.launch.watching.unit import WatchMachine, WatchUnit, build_watch_unit
+from sparkfleet.model import Change
+from sparkfleet.report.text import format_diff
+
+LIMIT = 60.0  # s for a command; a restart waits for nothing
+LINGER = Path("/var/lib/systemd/linger")
+KEPT = ("XDG_STATE_HOME", "PYTHONPATH")  # variables that decide what the watcher runs and reads
+RUNNING = Path("/run/systemd/system")  # exists where systemd is PID 1: sd_booted(3)
+
+
+def enable_watch(options: Options) -> int:
+    """Write and start the unit of this machine, or show it with --check; return 0."""
+    context = resolve_context(options, needs_recipe=False)
+    print_run_started(options, context)
+    unit = describe_watch_unit(context)
+    before = read_unit_text(unit)
+    _print_unit_change(unit, before, unit.text, options)
+    commands = unit.keep if before == unit.text else unit.enable
+    _print_commands(commands, unit)
+    if options.check:
+        return 0
+    _check_systemd()
+    if before != unit.text:
+        _write_unit(unit)
+    for command in commands:
+        _run(command, sudo=unit.sudo)
+    print_lines(
+        f"cluster {context.cluster.name} is watched on this machine, also after a reboot",
+        f"see what it does: {command_name('cluster.events')}, and the journal of {unit.name}",
+        f"undo: {command_name('cluster.disable')}",
+    )
+    return 0
+
+
+def disable_watch(options: Options) -> int:
+    """Stop and remove the unit of this machine, or show what would be; return 0."""
+    context = resolve_context(options, needs_recipe=False)
+    print_run_started(options, context)
+    unit = describe_watch_unit(context)
+    before = read_unit_text(unit)
+    if before is None:
+        print_lines(f"{unit.path} does not exist: the watcher is not enabled on this machine")
+        return 0
+    _print_unit_change(unit, before, None, options)
+    remove = ("rm", "--", str(unit.path))
+    reload = (*unit.disable[0][: unit.disable[0].index("disable")], "daemon-reload")
+    commands = (*unit.disable, remove, reload)
+    _print_commands(commands, unit)
+    if options.check:
+        return 0
+    _check_systemd()
+    for command in commands:
+        _run(command, sudo=unit.sudo)
+    return 0
+
+
+def has_unit_drift(options: Options) -> bool:
+    """Return whether the unit of this machine differs from what `enable_watch` would write."""
+    unit = describe_watch_unit(resolve_context(options, needs_recipe=False))
+    before = read_unit_text(unit)
+    if before is None or before == unit.text:
+        return False
+    print_lines(
+        f"{unit.path} differs from the inventory: {command_name('cluster.enable')} --check --diff"
+    )
+    return True
+
+
+def describe_watch_unit(context: CommandContext) -> WatchUnit:
+    """Return the unit that would watch the cluster from this machine, in this folder."""
+    files = [word for file in context.files for word in ("--inventory", str(Path(file).absolute()))]
+    name = context.cluster.name
+    argv = (sys.executable, "-m", "sparkfleet", "cluster.watch", *files, "--cluster", name)
+    return build_watch_unit(
+        name,
+        read_machine(),
+        argv=argv,
+        folder=Path.cwd(),
+        environment={key: os.environ[key] for key in KEPT if os.environ.get(key)},
+    )
+
+
+def read_machine() -> WatchMachine:
+    """Return who we are here; asks sudo without a password."""
+    user = getpass.getuser()
+    return WatchMachine(
+        user=user,
+        uid=os.getuid(),
+        home=Path.home(),
+        sudo=not _is_root() and _ends_well(("sudo", "-n", "true")),
+        lingers=(LINGER / user).exists(),
+    )
+
+
+def read_unit_text(unit: WatchUnit) -> str | None:
+    """Return the unit file of this machine, None if it does not exist."""
+    try:
+        return unit.path.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return None
+
+
+def _print_unit_change(
+    unit: WatchUnit, before: str | None, after: str | None, options: Options
+) -> None:
+    verb = "remove" if after is None else "unchanged:" if before == after else "write"
+    print_lines(f"{verb} {unit.path}")
+    if options.diff:
+        change = Change(summary=verb, path=str(unit.path), before=before, after=after)
+        print_lines(*(line for line, _ in format_diff(change)))
+
+
+def _print_commands(commands: Sequence[Sequence[str]], unit: WatchUnit) -> None:
+    sudo = ("sudo",) if unit.sudo else ()
+    print_lines(*(f"run {quote([*sudo, *command])}" for command in commands))
+
+
+def _write_unit(unit: WatchUnit) -> None:
+    if unit.sudo:
+        _run(("install", "-m", "0644", "/dev/stdin", str(unit.path)), sudo=True, text=unit.text)
+        return
+    unit.path.parent.mkdir(parents=True, exist_ok=True)
+    unit.path.write_text(unit.text, encoding="utf-8")
+
+
+def _run(command: Sequence[str], *, sudo: bool, text: str = "") -> None:
+    """Run a command; raises UsageError with what it printed."""
+    argv = ["sudo", "-n", *command] if sudo else list(command)
+    try:
+        done = subprocess.run(
+            argv, input=text, capture_output=True, text=True, timeout=LIMIT, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise UsageError(f"{quote(argv)} could not be run: {error}") from error
+    if done.returncode:
+        raise UsageError(
+            f"{quote(argv)} ended with status {done.returncode}: {done.stderr.strip()}",
+            hint=f"undo what was done: {command_name('cluster.disable')}",
+        )
+
+
+def _check_systemd() -> None:
+    if not RUNNING.exists():
+        raise UsageError(
+            "systemd does not run on this machine",
+            hint=f"let another supervisor run: {command_name('cluster.watch')}",
+        )
+
+
+def _ends_well(argv: Sequence[str]) -> bool:
+    try:
+        done = subprocess.run(argv, capture_output=True, timeout=LIMIT, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
+
+
+def _is_root() -> bool:
+    return os.getuid() == 0

@@ -11,10 +11,27 @@ FEW = 8
 
 def did_you_mean(name: str, candidates: Iterable[str], *, ratio: float = NEAR) -> str | None:
     """Return a question with the one of `known` that is most alike, or None if none is near."""
+    match = find_similar(name, candidates, ratio=ratio)
+    return f"did you mean {match!r}?" if match else None
+
+
+def find_similar(name: str, candidates: Iterable[str], *, ratio: float = NEAR) -> str | None:
+    """Return the candidate that is most alike, or None if none is near."""
     from difflib import get_close_matches  # noqa: PLC0415 - only where something is wrong
 
-    matches = get_close_matches(name, list(candidates), 1, ratio)
-    return f"did you mean {matches[0]!r}?" if matches else None
+    return next(iter(get_close_matches(name, list(candidates), 1, ratio)), None)
+
+
+def is_typing_slip(name: str, meant: str) -> bool:
+    """Return whether one letter is missing, added, wrong, or swapped with the next."""
+    at = 0
+    while name[at : at + 1] == meant[at : at + 1] != "":
+        at += 1
+    rest, expected = name[at:], meant[at:]
+    while rest and expected and rest[-1] == expected[-1]:
+        rest, expected = rest[:-1], expected[:-1]
+    swapped = len(rest) == len(expected) == 2 and rest == expected[::-1]
+    return swapped or (len(rest) <= 1 and len(expected) <= 1)
 
 
 def suggest_similar(name: str, candidates: Iterable[str], *, lister: str = "") -> str:

@@ -12,7 +12,13 @@ from sparkfleet.inventory.connections import check_connection_variables
 from sparkfleet.inventory.kinds import validate_value
 from sparkfleet.inventory.membership import list_group_hosts
 from sparkfleet.model import Group, Host, Inventory, Value
-from sparkfleet.spelling import NEAR, NEARER, did_you_mean
+from sparkfleet.spelling import (
+    NEAR,
+    NEARER,
+    did_you_mean,
+    find_similar,
+    is_typing_slip,
+)
 from sparkfleet.templating import holds_template
 from sparkfleet.variables import FAMILIES, VARIABLES, Kind, Variable
 from sparkfleet.variables.names import list_invalid_names
@@ -38,11 +44,27 @@ def _check_set_variables(inventory: Inventory) -> Iterator[Problem]:
             for candidate in (value, *value.shadowed):
                 if id(candidate) not in checked:
                     checked.add(id(candidate))
-                    yield from check_variable(name, candidate)
+                    if name in VARIABLES or _may_be_misspelt(name, candidate.data, entity.vars):
+                        yield from check_variable(name, candidate)
+
+
+def _may_be_misspelt(name: str, data: Any, others: Mapping[str, Value]) -> bool:
+    """Return whether a name that is not in the table may be misspelt, in files that others share.
+
+    Other projects have similar names (k3s-ansible's `cluster_cidr`). A name that differs in one
+    letter is misspelt, unless the right one is set as well or never is a list or a mapping; one
+    that differs in more is misspelt only if its value fits the right one.
+    """
+    meant = find_similar(name, VARIABLES, ratio=NEARER) if FAMILIES.match(name) else None
+    if meant is None or meant in others:
+        return False
+    valid = isinstance(data, str) and holds_template(data)
+    valid = valid or validate_value(VARIABLES[meant], data, None) is None
+    return valid or (is_typing_slip(name, meant) and not isinstance(data, list | dict))
 
 
 def check_variable(name: str, value: Value) -> Iterator[Problem]:
-    """Yield the problems of variable `name`, if it is a variable of sparkfleet."""
+    """Yield the problems of variable `name`, if it is, or looks like, a variable of sparkfleet."""
     row = VARIABLES.get(name)
     if row is None:
         if FAMILIES.match(name):
@@ -78,8 +100,7 @@ def _check_nested_variables(
 def _check_spelling(name: str, value: Value) -> Iterator[Problem]:
     """Yield the problem of a name that looks like a variable of sparkfleet.
 
-    Others use names with `cluster` too (k3s-ansible's `cluster_context`): there only a near miss
-    is one.
+    Others use names with `cluster` too: there only a near miss is one.
     """
     family = name.partition("_")[0]
     shared = family == "cluster"

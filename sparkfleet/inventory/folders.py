@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
-from sparkfleet.errors import InventoryError, Where
+from sparkfleet.errors import InventoryError, Problem, Where
 from sparkfleet.inventory.tree import InventoryTree, Variables, overlay_variables
 from sparkfleet.inventory.yaml_file import PRIORITY, read_variables
 from sparkfleet.yaml import positions, source
+from sparkfleet.yaml.encryption import ENCRYPTED, find_encryption
+from sparkfleet.yaml.source import MAX_BYTES
 
 EXTENSIONS = (".yml", ".yaml", ".json")
-VAULT = "ansible-vault"  # in every message about what is encrypted
+VAULT = "ansible-vault"  # in every message about a value that is encrypted
 
 
 class VariableFolder:
@@ -59,9 +61,7 @@ class VariableFolder:
             return False
         if name not in self._needed:
             return True
-        has_plain_siblings = path.parent != self._path and path.read_bytes().startswith(
-            b"$ANSIBLE_VAULT;"
-        )
+        has_plain_siblings = path.parent != self._path and _is_encrypted(path)
         if has_plain_siblings:
             self._tree.encrypted.append(str(path))
         return has_plain_siblings
@@ -72,7 +72,7 @@ class VariableFolder:
                 source.read_source_file(path, error=InventoryError), error=InventoryError
             )
         except InventoryError as failure:
-            if not (passes_over and all(VAULT in each.message for each in failure.problems)):
+            if not (passes_over and all(map(_tells_encryption, failure.problems))):
                 self._tree.problems += failure.problems
             return {}
         variables = read_variables(node, self._tree)
@@ -83,6 +83,14 @@ class VariableFolder:
                 "set it among the group's vars in the inventory file",
             )
         return variables
+
+
+def _is_encrypted(path: Path) -> bool:
+    return find_encryption(path.read_bytes()[:MAX_BYTES]) is not None
+
+
+def _tells_encryption(problem: Problem) -> bool:
+    return VAULT in problem.message or ENCRYPTED in problem.message
 
 
 def _list_variable_files(path: Path) -> list[Path]:

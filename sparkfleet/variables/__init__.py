@@ -1,8 +1,8 @@
 """The variables of sparkfleet: type, default, meaning; one table for checks, help and docs.
 
 A name in one of its families (`link_*`, `nccl_*`, `ray_*`, `vllm_*`, `weights_*`, `engine*`,
-`cluster*`, `guard*`) that is not in the table is an error with a suggestion; any other name is
-the user's and passes through.
+`cluster*`, `guard*`) that is not in the table is an error with a suggestion, in an inventory only
+where it may be misspelt; any other name is the user's and passes through.
 """
 
 from __future__ import annotations

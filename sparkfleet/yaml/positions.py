@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 
 from sparkfleet.errors import InputError, Problem, Where
+from sparkfleet.yaml.encryption import ELSEWHERE
 from sparkfleet.yaml.nodes import Entry, List, Map, Node, Scalar, Unsafe
 from sparkfleet.yaml.source import Source, decode_source
 
@@ -30,9 +31,6 @@ TAGS: Mapping[type[yaml.Node], frozenset[str]] = {
     yaml.SequenceNode: frozenset([TAG + "seq"]),
     yaml.MappingNode: frozenset([TAG + "map"]),
 }
-VAULT_HINT = (
-    "keep the secret out of the file: {from_file: PATH}, or \"{{ lookup('env', 'NAME') }}\""
-)
 ALIAS_HINT = 'in YAML, quote what begins with *: "*.safetensors"'
 QUOTE_HINT = 'a value with {{ }}, ": " or " #" in it needs quotes: key: "{{ value }}"'
 
@@ -49,8 +47,6 @@ def load_yaml(text: str | bytes, *, file: str, error: type[InputError] = InputEr
 
 def parse_yaml(source: Source, *, error: type[InputError] = InputError) -> Node:
     """Return the one document in `source`, as `load` does."""
-    if source.text.startswith("$ANSIBLE_VAULT;"):
-        raise error("is encrypted with ansible-vault", where=source.where(1, 1), hint=VAULT_HINT)
     try:
         tree = yaml.compose(source.text, Loader=yaml.CSafeLoader)
     except yaml.YAMLError as failure:
@@ -141,7 +137,7 @@ class _Builder:
         if tag == "!unsafe" or tag in TAGS[kind]:
             return None
         if tag.startswith("!vault"):
-            return f"ansible-vault encryption ({tag}) is not supported", VAULT_HINT
+            return f"ansible-vault encryption ({tag}) is not supported", ELSEWHERE
         return f"the tag {tag.replace(TAG, '!!')} is not supported", "write no tag"
 
     def _refuse(self, tree: yaml.Node, message: str, hint: str | None = None) -> Scalar:

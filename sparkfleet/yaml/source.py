@@ -9,6 +9,7 @@ from pathlib import Path
 from yaml.reader import Reader
 
 from sparkfleet.errors import InputError, Where
+from sparkfleet.yaml.encryption import find_encryption
 
 MAX_BYTES = 5_000_000
 MAX_EXCERPT = 120  # characters of a line that a message shows
@@ -49,6 +50,9 @@ def decode_source(
     """Return `content` as a source; raises `error` if it is binary, not UTF-8 or above 5 MB."""
     if len(content) > MAX_BYTES:
         raise error(f"is larger than {MAX_BYTES // 1_000_000} MB", where=Where(file=file))
+    encryption = find_encryption(content.encode() if isinstance(content, str) else content)
+    if encryption is not None:
+        raise error(encryption.problem, where=Where(file=file, line=1, col=1), hint=encryption.cure)
     text = content if isinstance(content, str) else _decode_utf8(content, file, error)
     text = text.removeprefix("\ufeff")
     source = Source(file=file, text=text, lines=tuple(LINE_END.split(text)))

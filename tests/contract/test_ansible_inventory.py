@@ -159,7 +159,6 @@ STRICTER = {
     "a value set twice on one line": ("duplicate-key.ini", "duplicate key 'rack'"),
     "a group value set twice in INI": ("duplicate-group-var.ini", "duplicate key 'rack'"),
     "a misspelt name of ours": ("misspelt-variable.yml", "did you mean 'link_mtu'?"),
-    "a foreign name in our families": ("foreign-name-in-our-family.yml", "rename yours"),
     "text where we need an integer": ("wrong-type.yml", "link_mtu: expected an integer"),
     "a port beyond the last": (
         "out-of-range.yml",

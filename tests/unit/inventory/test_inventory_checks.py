@@ -10,6 +10,7 @@ import pytest
 
 from sparkfleet import inventory
 from sparkfleet.errors import InventoryError
+from sparkfleet.spelling import is_typing_slip
 from sparkfleet.variables import VARIABLES
 
 
@@ -167,7 +168,10 @@ def test_the_defaults_of_the_table_pass_their_own_check(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["k3s_version", "cluster_context", "cluster_bond", "linked", "rayon", "ports", "my_vllm_port"],
+    [
+        *("k3s_version", "cluster_context", "cluster_bond", "linked", "rayon", "ports"),
+        *("my_vllm_port", "nccl_home", "vllm_image_of_mine", "ray_head_node", "weights_url"),
+    ],
 )
 def test_a_foreign_variable_passes_through(name: str, tmp_path: Path) -> None:
     assert _problems(tmp_path, {name: {"anything": [1]}}) == []
@@ -178,8 +182,6 @@ def test_a_foreign_variable_passes_through(name: str, tmp_path: Path) -> None:
     [
         ("link_mut", "did you mean 'link_mtu'?"),
         ("cluster_nmae", "did you mean 'cluster_name'?"),
-        ("nccl_home", "names that start with nccl_ are sparkfleet's; rename yours"),
-        ("vllm_image_of_mine", "names that start with vllm_ are sparkfleet's; rename yours"),
     ],
 )
 def test_an_unknown_name_in_our_families_is_refused_with_a_suggestion(
@@ -267,3 +269,53 @@ def test_two_sparks_with_one_address_are_refused_unless_the_way_there_differs(
         "d ansible_host=h ansible_connection=local\n"
     )
     assert len(inventory.load_inventory([str(path)]).hosts) == 4
+
+
+@pytest.mark.parametrize(
+    ("variables", "told"),
+    [
+        ({"cluster_cidr": "10.42.0.0/16"}, None),  # k3s-ansible; cluster_dir is a path
+        ({"cluster_dri": "/srv/sparkfleet"}, "unknown variable cluster_dri"),
+        ({"cluster_dr": "~/sparkfleet"}, "unknown variable cluster_dr"),
+        ({"cluster_dirs": ["/a", "/b"]}, None),  # cluster_dir is never a list
+        ({"vllm_ports": [8000, 8001], "vllm_port": 8000}, None),
+        ({"vllm_prot": 8000, "vllm_port": 8000}, None),  # the right one is set
+        ({"vllm_prot": 8000}, "unknown variable vllm_prot"),
+        ({"vllm_prot": "{{ port }}", "port": 8000}, "unknown variable vllm_prot"),
+        ({"service_cidr": "10.43.0.0/16", "cluster_dns": "10.43.0.10"}, None),
+    ],
+)
+def test_a_similar_name_is_refused_only_where_it_may_be_misspelt(
+    variables: dict[str, Any], told: str | None, tmp_path: Path
+) -> None:
+    found = _problems(tmp_path, variables)
+    assert bool(found) is (told is not None)
+    if told:
+        assert told in str(found)
+
+
+def test_names_in_a_cluster_definition_are_not_shared_with_other_projects(tmp_path: Path) -> None:
+    path = tmp_path / "hosts.yml"
+    path.write_text(
+        "sparks: {hosts: {spark1: {}}, vars: {clusters: {a: {hosts: sparks, "
+        "vars: {nccl_home: /opt}}}}}\n"
+    )
+    with pytest.raises(InventoryError, match="names that start with nccl_"):
+        inventory.load_inventory([str(path)])
+
+
+@pytest.mark.parametrize(
+    ("name", "meant", "slip"),
+    [
+        ("link_mut", "link_mtu", True),
+        ("link_mt", "link_mtu", True),
+        ("link_mtuu", "link_mtu", True),
+        ("link_mtx", "link_mtu", True),
+        ("cluster_cidr", "cluster_dir", False),
+        ("link_mtu", "link_mtu", True),
+        ("", "a", True),
+        ("ab", "", False),
+    ],
+)
+def test_a_typing_slip_is_one_letter(name: str, meant: str, *, slip: bool) -> None:
+    assert is_typing_slip(name, meant) is slip

@@ -275,3 +275,59 @@ def test_encrypted_variables_of_sparks_are_refused(tmp_path: Path) -> None:
 def test_other_mistakes_in_variables_of_other_groups_are_still_reported(tmp_path: Path) -> None:
     hosts = _write_estate(tmp_path, {"group_vars/web.yml": "a: ["})
     assert "did not find expected node content" in _refused(hosts)[0]
+
+
+SOPS = "token: ENC[AES256_GCM,data:qk,iv:a=,tag:b=,type:str]\nsops:\n  version: 3.9.0\n"
+TOOLS = [
+    (b"$ANSIBLE_VAULT;1.1;AES256\n61\n", "ansible-vault", "from_file"),
+    (b"\0GITCRYPT\0\x9a\xff\0", "git-crypt", "git-crypt unlock"),
+    (SOPS.encode(), "sops", "sops decrypt"),
+    (b'{"a": "ENC[AES256_GCM,data:x]",\n "sops": {"mac": "y"}}', "sops", "sops decrypt"),
+    (b"age-encryption.org/v1\n-> X25519 a\n\xff", "age", "age --decrypt"),
+    (b"-----BEGIN AGE ENCRYPTED FILE-----\nYWdl\n", "age", "age --decrypt"),
+    (b"-----BEGIN PGP MESSAGE-----\n\nhQ\n", "GnuPG", "gpg "),
+]
+
+
+@pytest.mark.parametrize(("content", "tool", "cure"), TOOLS)
+def test_an_encrypted_file_is_named_as_that_with_its_cure(
+    tmp_path: Path, content: bytes, tool: str, cure: str
+) -> None:
+    hosts = _write_estate(tmp_path, {})
+    path = tmp_path / "group_vars/sparks.yml"
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(content)
+    with pytest.raises(InventoryError, match=f"is encrypted with {tool}") as refusal:
+        inventory.load_inventory([str(hosts)])
+    (problem,) = refusal.value.problems
+    assert cure in str(problem.hint)
+    hosts.write_bytes(content)
+    with pytest.raises(InventoryError, match=f"is encrypted with {tool}"):
+        inventory.load_inventory([str(hosts)])
+
+
+@pytest.mark.parametrize(("content", "tool", "cure"), TOOLS)
+def test_an_encrypted_file_that_no_spark_needs_stops_nothing(
+    tmp_path: Path, content: bytes, tool: str, cure: str
+) -> None:
+    del tool, cure
+    files = {"group_vars/all/vars.yml": "vllm_port: 8001\n", "group_vars/web.yml": "a: 1\n"}
+    hosts = _write_estate(tmp_path, files)
+    (tmp_path / "group_vars/all/secrets.yml").write_bytes(content)
+    (tmp_path / "group_vars/web.yml").write_bytes(content)
+    loaded = inventory.load_inventory([str(hosts)])
+    assert loaded.hosts["spark1"].get("vllm_port") == 8001
+    assert loaded.encrypted == (str(tmp_path / "group_vars/all/secrets.yml"),)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "note: 'sops: ENC[AES256_GCM,data:x]'\n",
+        "a: 'ENC[AES256_GCM,data:x]'\n",
+        "sops: {kms: []}\n",
+    ],
+)
+def test_a_file_that_only_mentions_encryption_is_read(tmp_path: Path, text: str) -> None:
+    hosts = _write_estate(tmp_path, {"group_vars/sparks.yml": text})
+    assert inventory.load_inventory([str(hosts)]).encrypted == ()

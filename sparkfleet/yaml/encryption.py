@@ -1,0 +1,54 @@
+"""Files that a tool has encrypted: by their first bytes, or as YAML whose values are."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+ENCRYPTED = "is encrypted with"  # in every message about such a file
+ELSEWHERE = "keep the secret out of the file: {from_file: PATH}, or \"{{ lookup('env', 'NAME') }}\""
+SOPS_VALUE = re.compile(rb"ENC\[AES256_GCM,data:")
+SOPS_SECTION = re.compile(rb'^(?:\s*"sops"\s*:|sops:|\[sops\]|sops_)', re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Encryption:
+    """A tool that encrypts files, and the cure."""
+
+    tool: str
+    cure: str
+
+    @property
+    def problem(self) -> str:
+        """The message about a file."""
+        return f"{ENCRYPTED} {self.tool}"
+
+
+VAULT = Encryption(tool="ansible-vault", cure=ELSEWHERE)
+SOPS = Encryption(
+    tool="sops", cure=f"decrypt it on this machine: sops decrypt -i FILE; or {ELSEWHERE}"
+)
+GIT_CRYPT = Encryption(tool="git-crypt", cure="unlock the repository: git-crypt unlock")
+AGE = Encryption(
+    tool="age",
+    cure=f"decrypt it on this machine: age --decrypt -i KEY -o PLAIN FILE; or {ELSEWHERE}",
+)
+GNUPG = Encryption(
+    tool="GnuPG",
+    cure=f"decrypt it on this machine: gpg --output PLAIN --decrypt FILE; or {ELSEWHERE}",
+)
+BEGINS = (
+    (b"$ANSIBLE_VAULT;", VAULT),
+    (b"\0GITCRYPT\0", GIT_CRYPT),
+    (b"age-encryption.org/", AGE),
+    (b"-----BEGIN AGE ENCRYPTED FILE-----", AGE),
+    (b"-----BEGIN PGP MESSAGE-----", GNUPG),
+)
+
+
+def find_encryption(content: bytes) -> Encryption | None:
+    """Return what encrypted a file of this content, or None."""
+    for begin, tool in BEGINS:
+        if content.startswith(begin):
+            return tool
+    return SOPS if SOPS_VALUE.search(content) and SOPS_SECTION.search(content) else None

@@ -18,8 +18,15 @@ import time
 from typing import Any
 
 PRELOADED = ("fabric", "httpx", "jinja2", "rich.progress", "rich.table")
-# The task `doctor` reads the words when it is defined; the others import it.
-LATE = {f"sparkfleet.cli.{name}" for name in ("doctor.tasks", "program", "suggestions", "tasks")}
+# The tasks `doctor` and `init` read the words when they are defined; the others import them.
+LATE = {
+    f"sparkfleet.cli.{name}"
+    for name in (
+        *("completion", "doctor.tasks", "program", "suggestions", "tasks"),
+        *("init.access", "init.answers", "init.files", "init.options", "init.project"),
+        "init.tasks",
+    )
+}
 LARGEST = 1 << 20  # bytes of a request
 
 

@@ -15,7 +15,8 @@ class UpOptions(Options):
 
     hosts: int = option("how many Sparks", number(), default=2)
     cables: str | None = option(
-        "crossed (a pair whose cages differ), straight, both, switch or ring"
+        "crossed (a pair whose cages differ), straight, both, switch or ring",
+        value="crossed|straight|both|switch|ring",
     )
     wires: str = option(
         "shared (both rails of a cage on one, as on a Spark) or separate",
@@ -28,8 +29,8 @@ class UpOptions(Options):
 class FaultOptions(Options):
     """Options of `lab.fault`."""
 
-    host: str = option("a lab host", default="", positional=True)
-    kind: str = option("what to break", default="", positional=True)
+    host: str = option("a lab host", default="", positional=True, value="LAB_HOST")
+    kind: str = option("what to break", default="", positional=True, value="FAULT")
     clear: bool = flag("repair it")
 
 
@@ -37,8 +38,8 @@ class FaultOptions(Options):
 class EngineOptions(Options):
     """Options of `lab.engine`."""
 
-    index: str | None = option("package index that has CPU builds of torch")
-    wheels: str | None = option("folder with wheels")
+    index: str | None = option("package index that has CPU builds of torch", value="URL")
+    wheels: str | None = option("folder with wheels", value="FOLDER")
 
 
 @command("lab.up")

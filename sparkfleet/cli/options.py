@@ -29,7 +29,11 @@ Parse = Callable[[str, Any], Any]  # of the option's name and what was typed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """An option as it is typed; `kind` is str, bool, or list where it may be repeated."""
+    """An option as it is typed; `kind` is str, bool, or list where it may be repeated.
+
+    `value` is the kind of its value, as help shows it: FILE, N, or ``text|json``. `usual` is the
+    value where none is typed. An `optional` one may stand without its name.
+    """
 
     field: str
     help: str
@@ -39,11 +43,26 @@ class Option:
     name: str
     letter: str
     positional: bool
+    value: str
+    usual: Any = None
+    optional: bool = False
 
     @property
     def attribute(self) -> str:
         """The key under which invoke hands over what was typed."""
         return self.name.replace("-", "_")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValueParser:
+    """Parses a value; `value` is as in Option."""
+
+    parse: Parse
+    value: str
+
+    def __call__(self, name: str, typed: Any) -> Any:
+        """Return what was typed as a value; raises UsageError."""
+        return self.parse(name, typed)
 
 
 def _take_value(_name: str, value: Any) -> Any:
@@ -59,8 +78,12 @@ def option(
     name: str = "",
     letter: str = "",
     positional: bool = False,
+    value: str = "",
 ) -> Any:
-    """Declare a field that is an option with a value; `parse` is not called for an absent one."""
+    """Declare a field that is an option with a value; `parse` is not called for an absent one.
+
+    `value` is as in Option, in brackets for an optional one.
+    """
     settings = {
         "help": help,
         "parse": parse,
@@ -69,6 +92,8 @@ def option(
         "name": name,
         "letter": letter,
         "positional": positional,
+        "optional": value.startswith("["),
+        "value": value.strip("[]") or (parse.value if isinstance(parse, ValueParser) else "TEXT"),
     }
     metadata = {METADATA_KEY: settings}
     if isinstance(default, Mapping):
@@ -88,24 +113,29 @@ def repeated(
     default: Any = (),
     name: str = "",
     letter: str = "",
+    value: str = "",
 ) -> Any:
     """Declare a field that is an option which may be given more than once."""
-    return option(help, parse, default=default, kind=list, name=name, letter=letter)
+    return option(help, parse, default=default, kind=list, name=name, letter=letter, value=value)
 
 
 def number(*, most: int = MOST) -> Parse:
     """Return a parser of integers from 1 to `most`."""
-    return lambda name, text: parse_number(name, text, most=most)
+    return ValueParser(parse=lambda name, text: parse_number(name, text, most=most), value="N")
 
 
 def duration(*, least: float = 0.0) -> Parse:
     """Return a parser of durations in seconds, `least` or more."""
-    return lambda name, text: parse_duration(name, text, least=least)
+    return ValueParser(
+        parse=lambda name, text: parse_duration(name, text, least=least), value="DURATION"
+    )
 
 
 def choice(choices: Collection[str]) -> Parse:
     """Return a parser of one of `choices`."""
-    return lambda name, text: _parse_choice(name, text, choices)
+    return ValueParser(
+        parse=lambda name, text: _parse_choice(name, text, choices), value="|".join(choices)
+    )
 
 
 def parse_path(_name: str, text: str) -> Path:
@@ -127,14 +157,6 @@ def parse_duration(name: str, text: str, *, least: float = 0.0) -> float:
         return convert_duration(text, minimum=least)
     except ValueError as error:
         raise UsageError(f"--{name}: {error}", hint=f"type: --{name} 10m") from error
-
-
-def _parse_executor(name: str, text: str) -> str:
-    return _parse_choice(name, text, VARIABLES["vllm_executor"].choices)
-
-
-def _parse_output(name: str, text: str) -> str:
-    return _parse_choice(name, text, OUTPUTS)
 
 
 def _parse_choice(name: str, text: str, choices: Collection[str]) -> str:
@@ -181,9 +203,11 @@ class Options:
         "inventory file or folder; may be given more than once",
         lambda _name, paths: tuple(paths),
         letter="i",
+        value="FILE",
     )
     recipe: str | None = option(
-        "what to serve: a name from recipes.list, a file, or a model of the Hub, ORG/MODEL"
+        "what to serve: a name from recipes.list, a file, or a model of the Hub, ORG/MODEL",
+        value="RECIPE",
     )
     tp: int = option(
         "tensor-parallel size: how many Sparks share each layer; without a size, "
@@ -194,15 +218,20 @@ class Options:
     pp: int = option(
         "pipeline-parallel size; the group has tp x pp Sparks", number(most=MOST_RANKS), default=1
     )
-    executor: str | None = option("ray, mp or auto: what joins several hosts", _parse_executor)
+    executor: str | None = option(
+        "what joins several hosts", choice(VARIABLES["vllm_executor"].choices)
+    )
     solo: bool = flag("one Spark: no fabric, no Ray")
     yes: bool = flag("also when the size of what is serving would change; asked for on a terminal")
-    cluster: str | None = option("which one, where the inventory names several in `clusters`")
+    cluster: str | None = option(
+        "which one, where the inventory names several in `clusters`", value="CLUSTER"
+    )
     limit: str | None = repeated(
         "only these hosts, as an Ansible pattern: spark-01, sparks[0:1], all:!spark-03",
         join_limits,
         default=None,
         letter="l",
+        value="HOSTS",
     )
     check: bool = flag("show what would change, and change nothing", letter="C")
     diff: bool = flag("show the difference of every rendered file", letter="D")
@@ -213,6 +242,7 @@ class Options:
         default=EMPTY,
         name="set",
         letter="e",
+        value="NAME=VALUE",
     )
     forks: int = option(
         "hosts that are worked on at the same time", number(), default=DEFAULT_FORKS, letter="f"
@@ -224,6 +254,7 @@ class Options:
         "start over links that the gate refuses; the reason goes into the receipt",
         _parse_degraded_reason,
         default="",
+        value="REASON",
     )
     verbose: bool = flag(
         "show every check and all output, not only what found or changed something", letter="v"
@@ -233,11 +264,12 @@ class Options:
         split_words,
         default=frozenset(),
         letter="t",
+        value="TAG",
     )
     skip_tags: frozenset[str] = repeated(
-        "no tasks with one of these tags", split_words, default=frozenset()
+        "no tasks with one of these tags", split_words, default=frozenset(), value="TAG"
     )
-    start_at: str = option("begin with the task of this name; a glob", default="")
+    start_at: str = option("begin with the task of this name; a glob", default="", value="NAME")
     list_tasks: bool = flag("show the tasks, and touch no host")
     list_hosts: bool = flag("show the hosts of each play, and touch none")
     ask_become_pass: bool = flag(
@@ -245,11 +277,11 @@ class Options:
     )
     output: str = option(
         "text, or json: one document on standard output when the run has ended",
-        _parse_output,
+        choice(OUTPUTS),
         default="text",
     )
     junit: Path | None = option(  # noqa: RUF009 - it is a dataclass field
-        "write a JUnit report to this file", lambda _name, text: Path(text)
+        "write a JUnit report to this file", lambda _name, text: Path(text), value="FILE"
     )
 
     @property
@@ -314,6 +346,7 @@ def _iterate_declared(kind: type[Options]) -> Iterator[Option]:
         if METADATA_KEY in entry.metadata:
             settings = dict(entry.metadata[METADATA_KEY])
             settings["name"] = settings["name"] or entry.name.replace("_", "-")
+            settings["usual"] = entry.default
             yield Option(field=entry.name, **settings)
 
 

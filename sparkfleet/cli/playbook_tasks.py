@@ -29,14 +29,14 @@ from sparkfleet.errors import UsageError
 class PlaybookOptions(Options):
     """Options of `playbook.run`."""
 
-    file: str = option("the playbook", default="", positional=True)
+    file: str = option("the playbook", default="", positional=True, value="PLAYBOOK")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionsOptions(Options):
     """Options of `playbook.actions`."""
 
-    only: str | None = option("one action, instead of all")
+    only: str | None = option("one action, instead of all", value="ACTION")
     markdown: bool = flag("as in docs/playbooks.md")
 
 

@@ -12,9 +12,12 @@ from invoke.parser.argument import Argument
 from invoke.program import Program
 
 from sparkfleet import __version__
+from sparkfleet.cli import completion
 from sparkfleet.cli.suggestions import explain_parse_error
+from sparkfleet.cli.task_help import format_usage, list_option_rows, list_options_of
 from sparkfleet.cli.tasks import namespace
 from sparkfleet.door import expand_commands
+from sparkfleet.errors import UsageError
 from sparkfleet.report import screens
 
 USAGE = 5  # the exit code of anything wrong before the first host is touched
@@ -41,6 +44,8 @@ class SparkfleetProgram(Program):
 
     def run(self, argv: Any = None, exit: bool = True) -> None:  # noqa: A002, ARG002, FBT001, FBT002 - invoke's
         """Parse, then run the tasks."""
+        if self._print_completion(list(argv or sys.argv)):
+            return
         try:
             self.config = Config(lazy=True)  # do not read invoke's own settings files
             self.parse_core(_move_help_first(argv or sys.argv))
@@ -54,6 +59,22 @@ class SparkfleetProgram(Program):
                 self._refuse(end.message)
         else:
             self.execute()
+
+    def _print_completion(self, argv: list[str]) -> bool:
+        """Print candidates, or the script of a shell, where that is asked for."""
+        if argv[1:3] == [completion.COMMAND, "--"]:
+            lines = completion.list_candidates(argv[3:])
+            screens.write_escaped(sys.stdout, "".join(f"{line}\n" for line in lines))
+            return True
+        if argv[1:2] != ["--print-completion-script"]:
+            return False
+        try:
+            script = completion.format_script("".join(argv[2:3]), self.binary_names[0])
+        except UsageError as error:
+            screens.write_escaped(sys.stderr, f"{error}\n")
+            sys.exit(USAGE)
+        screens.write_escaped(sys.stdout, script)
+        return True
 
     def core_args(self) -> list[Argument]:
         """Return the options that may stand before a task."""
@@ -86,23 +107,13 @@ class SparkfleetProgram(Program):
 
     def print_task_help(self, name: str) -> None:
         """Print how a task is typed, what it does, and its options."""
-        context = self.parser.contexts[name]
-        needed = [argument.name.upper() for argument in context.positional_args]
-        lists = {
-            f"--{argument.names[0].replace('_', '-')}"
-            for argument in context.args.values()
-            if argument.kind is list
-        }
-        options = [
-            (f"{flags}=STRING" if flags.split()[-1] in lists else flags, expand_commands(text))
-            for flags, text in context.help_tuples()
-        ]
-        usage = [self.binary, name, *needed, *(["[--options]"] if options else ())]
+        options = list_options_of(namespace[name])
         about = expand_commands(inspect.getdoc(namespace[name]) or "")
-        screens.write_escaped(sys.stdout, f"Usage: {' '.join(usage)}\n\n{about}\n\n")
+        usage = format_usage(self.binary, name, options)
+        screens.write_escaped(sys.stdout, f"Usage: {usage}\n\n{about}\n\n")
         if options:
             screens.write_escaped(sys.stdout, "Options:\n\n")
-            self.print_columns(options)
+            self.print_columns(list(list_option_rows(options)))
 
     def task_list_opener(self, extra: str = "") -> str:
         """Return the heading of the list of tasks, that of `invoke`."""

@@ -11,7 +11,9 @@ from sparkfleet.cli.options import Options, duration, flag, number, option
 class RenderOptions(Options):
     """Options of `cluster.render`."""
 
-    out: str | None = option("a folder that is new, empty, or written by an earlier render")
+    out: str | None = option(
+        "a folder that is new, empty, or written by an earlier render", value="FOLDER"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +41,7 @@ class StatusOptions(Options):
 class LogsOptions(Options):
     """Options of `cluster.logs`."""
 
-    lines: int = option("how many lines of each log; 40 by default", number(), default=40)
+    lines: int = option("how many lines of each log", number(), default=40)
     follow: bool = flag("then show every new line of every host, until Ctrl-C")
 
 
@@ -47,7 +49,7 @@ class LogsOptions(Options):
 class EventsOptions(Options):
     """Options of `cluster.events`."""
 
-    lines: int = option("how many events; 40 by default", number(), default=40)
+    lines: int = option("how many events", number(), default=40)
     follow: bool = flag("then show every new event, until Ctrl-C; with --output json a line each")
 
 
@@ -65,4 +67,4 @@ class ClusterWatchOptions(Options):
 class SwitchOptions(Options):
     """Options of `cluster.switch`."""
 
-    recipe: str = option("what to serve instead", default="", positional=True)
+    recipe: str = option("what to serve instead", default="", positional=True, value="RECIPE")

@@ -29,6 +29,7 @@ class DoctorOptions(Options):
     log: str | None = option(
         "a log, a folder of logs, or - for standard input; by default the newest failed run",
         positional=has_log_argument(sys.argv),
+        value="[FILE]",
     )
 
 

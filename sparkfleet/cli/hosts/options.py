@@ -28,7 +28,7 @@ def parse_fingerprints(_name: str, items: Iterable[str]) -> frozenset[str]:
 class HostOptions(Options):
     """Options of the tasks that take --host as well as --limit."""
 
-    host: str | None = repeated("the same as --limit", join_limits, default=None)
+    host: str | None = repeated("the same as --limit", join_limits, default=None, value="HOSTS")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +46,7 @@ class TrustOptions(HostOptions):
         "add keys with this fingerprint without a question; may be given more than once",
         parse_fingerprints,
         default=frozenset(),
+        value="FINGERPRINT",
     )
 
 
@@ -54,5 +55,7 @@ class AuthorizeOptions(HostOptions):
     """Options of `hosts.authorize`."""
 
     key: Path | None = option(  # noqa: RUF009 - it is a dataclass field
-        "the key to copy; by default the inventory's, else the one in ~/.ssh", parse_path
+        "the key to copy; by default the inventory's, else the one in ~/.ssh",
+        parse_path,
+        value="FILE",
     )

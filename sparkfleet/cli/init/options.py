@@ -68,17 +68,20 @@ class InitOptions(Options):
         "the folder of the project; by default this one",
         parse_path,
         positional=has_folder_argument(sys.argv),
+        value="[FOLDER]",
     )
     host: tuple[Machine, ...] = repeated(
         "a Spark: [NAME=][USER@]ADDRESS[:PORT], or local; the first is the head; may be given more "
         "than once",
         parse_machines,
+        value="MACHINE",
     )
     fingerprint: frozenset[str] = repeated(
         "add host keys with this fingerprint to known_hosts without a question; may be given more "
         "than once",
         parse_fingerprints,
         default=frozenset(),
+        value="FINGERPRINT",
     )
     yes: bool = flag("ask nothing: take everything from the options")
     replace: bool = flag("replace an inventory that exists; it is kept as local.yml.old")

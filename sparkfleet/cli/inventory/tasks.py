@@ -21,8 +21,8 @@ from sparkfleet.report import screens
 class InventoryHostOptions(Options):
     """Options of `inventory.host`."""
 
-    name: str = option("a host of the inventory", default="", positional=True)
-    explain: str | None = option("show which line set this variable")
+    name: str = option("a host of the inventory", default="", positional=True, value="HOST")
+    explain: str | None = option("show which line set this variable", value="VARIABLE")
 
 
 @command("inventory.list", INVENTORY)

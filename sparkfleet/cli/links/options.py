@@ -16,7 +16,7 @@ REVERT_AFTER = 120.0  # s
 class LinkMapOptions(Options):
     """Options of `links.show`."""
 
-    svg: str | None = option("write a drawing of the cables to this file")
+    svg: str | None = option("write a drawing of the cables to this file", value="FILE")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ class LinkBenchOptions(Options):
     collective: bool = flag(
         "also time all_gather and all_reduce in the engine's environment", default=True
     )
-    svg: str | None = option("write a plot of the rates to this file")
+    svg: str | None = option("write a plot of the rates to this file", value="FILE")
 
 
 def parse_subnet(name: str, text: str) -> IPv4Network:
@@ -54,6 +54,7 @@ class AddressPlanOptions(Options):
         "subnet of the first rail that has none; the next rails get the next subnets of its size "
         "(default 192.168.100.0/24)",
         parse_subnet,
+        value="SUBNET",
     )
     arp: bool = flag("let each rail answer ARP for its own address only (link.arp_flux)")
 
@@ -64,8 +65,7 @@ class AddressApplyOptions(AddressPlanOptions):
 
     yes: bool = flag("make the changes without asking; without a terminal they are only shown")
     revert_after: float = option(
-        "seconds after which each host restores what was before, unless the links are proven "
-        "(default 120)",
+        "seconds after which each host restores what was before, unless the links are proven",
         duration(least=10.0),
         default=REVERT_AFTER,
     )

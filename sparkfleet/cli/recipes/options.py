@@ -43,6 +43,7 @@ class RecipeOptions(Options):
         default="",
         name="name",
         positional=True,
+        value="RECIPE",
     )
 
 
@@ -54,9 +55,12 @@ class ValidateOptions(Options):
         "recipes, files or folders, with commas; `all` is the whole catalogue",
         default="",
         positional=True,
+        value="RECIPE",
     )
     vllm: str = option(
-        "the version that will run; by default the one that the image is known for", default=""
+        "the version that will run; by default the one that the image is known for",
+        default="",
+        value="VERSION",
     )
 
 
@@ -64,12 +68,14 @@ class ValidateOptions(Options):
 class NewOptions(Options):
     """Options of `recipes.new`."""
 
-    model: str = option("a model of the Hub: ORG/MODEL", default="", positional=True)
+    model: str = option(
+        "a model of the Hub: ORG/MODEL", default="", positional=True, value="ORG/MODEL"
+    )
     out: Path | None = option(  # noqa: RUF009 - it is a dataclass field
-        "the file to write; by default playbooks/recipes/MODEL.yml", parse_path
+        "the file to write; by default playbooks/recipes/MODEL.yml", parse_path, value="FILE"
     )
     folder: Path | None = option(  # noqa: RUF009 - the same
-        "read the model in this folder of this machine, and not the Hub", parse_path
+        "read the model in this folder of this machine, and not the Hub", parse_path, value="FOLDER"
     )
 
 
@@ -81,21 +87,23 @@ class FitOptions(Options):
         "what to serve: a name from recipes.list, a file, or a model, ORG/MODEL",
         default="",
         positional=True,
+        value="RECIPE",
     )
     max_model_len: int | str | None = option(
-        "longest sequence, tokens: 65536, 64K, auto", parse_longest
+        "longest sequence, tokens: 65536, 64K, auto", parse_longest, value="TOKENS"
     )
     max_num_seqs: int | None = option("sequences at once", number())
     util: float | None = option(
         "fraction of each node's memory: gpu-memory-utilization",
         lambda name, text: parse_memory_fraction(f"--{name}", text),
+        value="FRACTION",
     )
     requests: int = option("concurrent answers to estimate the speed for", number(), default=1)
     context: int | None = option(
-        "tokens in the cache of each to estimate the speed for", parse_tokens
+        "tokens in the cache of each to estimate the speed for", parse_tokens, value="TOKENS"
     )
     folder: Path | None = option(  # noqa: RUF009 - it is a dataclass field
-        "read the model in this folder of this machine", parse_path
+        "read the model in this folder of this machine", parse_path, value="FOLDER"
     )
     staged: bool = flag("read the model that is staged on the head, and the memory of every host")
     hub: bool = flag("read config.json and headers of the tensors from the Hub")
@@ -109,15 +117,18 @@ class ImportOptions(Options):
         "a recipe of eugr, sparkrun, spark-pulse or NVIDIA, or a folder of them",
         default="",
         positional=True,
+        value="FILE",
     )
-    name: str = option("name of the recipe; by default that of the file", default="")
+    name: str = option("name of the recipe; by default that of the file", default="", value="NAME")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportOptions(Options):
     """Options of `recipes.export`."""
 
-    recipe: str = option("a recipe of recipes.list, or a file", default="", positional=True)
+    recipe: str = option(
+        "a recipe of recipes.list, or a file", default="", positional=True, value="RECIPE"
+    )
     to: str = option("eugr or sparkrun", choice(EXPORT_TARGETS), default="eugr")
 
 

@@ -25,6 +25,8 @@ class ServeBenchOptions(Options):
     requests: int | None = option(
         "how many at once, after one alone; 4 unless it serves fewer", number(most=MOST_REQUESTS)
     )
-    context: int | None = option("tokens of a prompt, such as 2048 or 16K", parse_tokens)
+    context: int | None = option(
+        "tokens of a prompt, such as 2048 or 16K", parse_tokens, value="TOKENS"
+    )
     answer: int = option("tokens of an answer", number(), default=128)
     rounds: int = option("how often each is measured; the median counts", number(), default=3)

@@ -18,5 +18,7 @@ class VerifyOptions(Options):
 class PruneOptions(Options):
     """Options of `weights.prune`."""
 
-    name: str = option("a model as weights.list shows it", default="", positional=True)
+    name: str = option(
+        "a model as weights.list shows it", default="", positional=True, value="MODEL"
+    )
     yes: bool = flag("remove it; without it the files are only shown")

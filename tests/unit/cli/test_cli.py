@@ -193,7 +193,10 @@ def test_a_command_line_that_cannot_be_is_explained(
 
 
 def test_tasks_and_options_are_completed(call: Call) -> None:
-    assert "complete -F _complete_sparkfleet" in call("--print-completion-script", "bash").stdout
+    assert (
+        "complete -F _complete_sparkfleet sparkfleet"
+        in call("--print-completion-script", "bash").stdout
+    )
     assert "cluster.up" in call("--complete", "--", "sparkfleet clu").stdout.split()
     for binary, program in (("sparkfleet", ()), ("invoke", INVOKE), ("inv", INVOKE)):
         words = ["--complete", "--", f"{binary} cluster.up --t"]
@@ -544,7 +547,7 @@ def test_both_doors_print_the_same_inventory(call: Call, task: str) -> None:
 def test_every_task_explains_itself(call: Call, task: str) -> None:
     done = call(task, "--help")
     assert done.returncode == 0, done.stderr
-    assert "-i, --inventory=STRING " in done.stdout
+    assert "-i FILE, --inventory=FILE " in done.stdout
     needed = {"inventory.host": " NAME", "playbook.run": " FILE", "weights.prune": " NAME"}
     assert done.stdout.startswith(f"Usage: sparkfleet {task}{needed.get(task, '')} [--options]\n")
 

@@ -1,0 +1,136 @@
+"""Completion of tasks, options and values, and the help that has the kinds of values."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sparkfleet.cli.completion import (
+    FILES,
+    FOLDERS,
+    SHELLS,
+    SOURCES,
+    format_script,
+    list_candidates,
+)
+from sparkfleet.cli.task_help import format_usage, format_usual, list_option_rows, list_options_of
+from sparkfleet.cli.tasks import namespace
+from sparkfleet.errors import UsageError
+
+PAIR = str(Path(__file__).parents[3] / "inventories" / "pair.yml")
+UNLISTED = {  # kinds without a list of values
+    *("TEXT", "N", "DURATION", "REASON", "TAG", "NAME", "VERSION", "TOKENS", "FRACTION", "MODEL"),
+    *("MACHINE", "FINGERPRINT", "ORG/MODEL", "URL", "SUBNET"),
+}
+BASH_TEST = """
+sparkfleet() {{ {python} -m sparkfleet "$@"; }}
+eval "$(sparkfleet --print-completion-script bash)"
+COMP_WORDBREAKS=$' \\t\\n"\\'@><=;|&(:'
+COMP_LINE={line!r}; COMP_POINT=${{#COMP_LINE}}
+_complete_sparkfleet
+printf '%s\\n' "${{COMPREPLY[@]}}"
+"""
+
+
+def _complete(*words: str) -> list[str]:
+    return list(list_candidates(words))
+
+
+@pytest.mark.parametrize(
+    ("words", "candidates"),
+    [
+        (("cluster.u",), ["cluster.unlock", "cluster.up"]),
+        (("help", "hosts.t"), ["hosts.trust"]),
+        (("--print-completion-script", ""), list(SHELLS)),
+        (("cluster.up", "--rec"), ["--recipe"]),
+        (("cluster.up", "--recipe", "gpt-oss-2"), ["gpt-oss-20b", FILES]),
+        (("cluster.up", "--recipe=gpt-oss-2"), ["--recipe=gpt-oss-20b", FILES]),
+        (("cluster.up", "--output=j"), ["--output=json"]),
+        (("cluster.up", "--executor", ""), ["ray", "mp", "auto"]),
+        (("cluster.up", "-i", "inv"), [FILES]),
+        (("cluster.render", "--out", ""), [FOLDERS]),
+        (("cluster.up", "-i", PAIR, "--limit", "spark2"), ["spark2"]),
+        (("cluster.up", f"--inventory={PAIR}", "-l", "sparks"), ["sparks"]),
+        (("cluster.up", "-i", PAIR, "--cluster", ""), ["default"]),
+        (("cluster.up", "--set", "vllm_por"), ["vllm_port="]),
+        (("inventory.host", "-i", PAIR, ""), ["spark1", "spark2"]),
+        (("recipes.show", "gpt-oss-2"), ["gpt-oss-20b", FILES]),
+        (("recipes.show", "gpt-oss-20b", ""), []),
+        (("cluster.switch", "--yes", "gpt-oss-2"), ["gpt-oss-20b", FILES]),
+        (("lab.fault", "spark-01", "link-d"), ["link-down"]),
+        (("playbook.actions", "--only", "debu"), ["debug"]),
+        (("playbook.run", "chat"), ["chat-template", FILES]),
+        (("doctor", ""), [FILES]),
+        (("init", ""), [FOLDERS]),
+        (("cluster.up", "--yes", ""), []),
+    ],
+)
+def test_the_last_word_is_completed(words: tuple[str, ...], candidates: list[str]) -> None:
+    assert _complete(*words) == candidates
+
+
+def test_nothing_is_said_where_the_inventory_cannot_be_read() -> None:
+    assert _complete("cluster.up", "-i", "nowhere.yml", "--limit", "s") == []
+
+
+@pytest.mark.parametrize("task", sorted(namespace.task_names))
+def test_every_kind_of_value_is_listed_or_known_to_be_free(task: str) -> None:
+    for option in list_options_of(namespace[task]):
+        assert option.value in SOURCES or "|" in option.value or option.value in UNLISTED, (
+            option.name
+        )
+
+
+def test_help_shows_kinds_and_defaults() -> None:
+    rows = dict(list_option_rows(list_options_of(namespace["cluster.up"])))
+    assert "-f N, --forks=N" in rows
+    assert rows["-f N, --forks=N"].endswith("(default: 32)")
+    assert "--output=text|json" in rows
+    assert not rows["--tp=N"].endswith(")")
+    every = next(each for each in list_options_of(namespace["serve.watch"]) if each.name == "every")
+    assert format_usual(every) == " (default: 2)"
+
+
+def test_arguments_that_may_be_left_out_are_in_the_usage() -> None:
+    for task, usage in (("init", "x init [DIR] [--options]"), ("lab.fault", "x lab.fault HOST")):
+        assert format_usage("x", task, list_options_of(namespace[task])).startswith(usage)
+
+
+@pytest.mark.parametrize(
+    ("line", "replies"),
+    [
+        ("sparkfleet cluster.u", ["cluster.unlock", "cluster.up"]),
+        ("sparkfleet cluster.up --recipe gpt-oss-2", ["gpt-oss-20b"]),
+        ("sparkfleet cluster.up --recipe=gpt-oss-2", ["gpt-oss-20b"]),
+        ("sparkfleet cluster.up -i invent", ["inventories"]),
+        ("sparkfleet cluster.up --inventory=inventories/p", ["inventories/pair.yml"]),
+    ],
+)
+def test_bash_completes_what_is_typed(line: str, replies: list[str], tmp_path: Path) -> None:
+    (tmp_path / "inventories").mkdir()
+    (tmp_path / "inventories/pair.yml").write_text("")
+    script = BASH_TEST.format(python=sys.executable, line=line)
+    done = subprocess.run(
+        ["bash", "-c", script], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    assert done.stdout.split() == replies
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_the_script_of_a_shell_is_valid(shell: str, tmp_path: Path) -> None:
+    script = format_script(shell, "sparkfleet")
+    assert "--complete-words" in script
+    assert "BINARY" not in script
+    if program := shutil.which(shell):
+        path = tmp_path / "script"
+        path.write_text(script)
+        subprocess.run([program, "-n", str(path)], check=True)
+
+
+def test_another_shell_is_refused() -> None:
+    with pytest.raises(UsageError, match="no completion for shell 'tcsh'"):
+        format_script("tcsh", "sparkfleet")

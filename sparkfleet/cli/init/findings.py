@@ -57,8 +57,8 @@ def _describe_fabric(fabric: Fabric) -> Iterator[str]:
     for cable in fabric.cables:
         yield f"cable: {cable.ends[0]} to {cable.ends[1]}"
     if not fabric.cables:
-        yield "no two hosts share a subnet on their rails; what to set, for each host:"
-        yield f"  {command_name('links.verify')}"
+        yield "no two hosts share a subnet on their rails; to give the rails addresses:"
+        yield f"  {command_name('links.plan')}, then {command_name('links.apply')}"
 
 
 def _choose_common(fabric: Fabric) -> dict[str, Any]:

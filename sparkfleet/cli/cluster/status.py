@@ -294,6 +294,7 @@ def _serialize_host_status(host: Host, scan: ClusterStatus) -> dict[str, Any]:
         },
         "containers": [dict(entry) for entry in survey.containers],
         "memory": asdict(vitals.memory) if vitals.memory else None,
+        "gpu": asdict(vitals.gpu_state) if vitals.gpu_state else None,
         "gpu_processes": [asdict(entry) for entry in vitals.gpu],
         "healthy": status.healthy,
         "load": asdict(status.load) if status.load else None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sparkfleet.cli.options import Options, duration, number, option
+from sparkfleet.cli.options import Options, duration, flag, number, option
 from sparkfleet.cli.recipes.options import parse_tokens
 
 MOST_REQUESTS = 1024
@@ -16,6 +16,7 @@ class WatchOptions(Options):
 
     every: float = option("seconds between two samples", duration(least=0.1), default=2.0)
     count: int | None = option("stop after this many samples", number())
+    once: bool = flag("one sample, as --count 1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,12 +31,14 @@ def smoke(options: Options) -> int:
     help={"output": "text, or json: a document on a line for each sample"},
 )
 def watch(options: WatchOptions) -> int:
-    """Watch what is served until Ctrl-C: tokens a second, requests, KV cache, memory of each host.
+    """Watch what is served until Ctrl-C: tokens a second, requests, KV cache, health, each host.
 
-    Rates and times are those since the last sample, from vLLM's own counters. On a terminal the
-    picture is updated in place; in a file or a pipe each sample is a line.
+    Rates and times are those since the last sample, from vLLM's own counters. Of each host: memory,
+    power, temperature and clock of the GPU and what slows it, and the rate of the ranks' links. On
+    a terminal the picture is updated in place; in a file or a pipe each sample is a line.
 
       {task:serve.watch}
+      {task:serve.watch} --once
       {task:serve.watch} --every 10s --count 6 > minute.log
     """
     from sparkfleet.cli.serve.watch import watch_load  # noqa: PLC0415 - Fabric: not for --list

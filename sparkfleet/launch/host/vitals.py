@@ -6,13 +6,35 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sparkfleet.facts.gpu_state import GpuState, parse_gpu_state
 from sparkfleet.facts.machine import GpuProcess, Memory, parse_gpu_processes, parse_memory
 from sparkfleet.facts.readings import Readings
 from sparkfleet.remote.connection import Connection
 from sparkfleet.vllm.metrics import Sample, ServerLoad, compute_load
 
+BITS = 8 / 1e9  # Gb of a byte
 GAP = 1.0  # s between two samples of the endpoint's counters
 TIMEOUT = 30.0  # s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrafficSample:
+    """Bytes that the ranks' interfaces had received and sent `at` a time, in s of its host."""
+
+    at: float
+    received: int
+    sent: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkRate:
+    """Rates of the ranks' interfaces of a host together, in Gb/s."""
+
+    received: float
+    sent: float
+
+    def __str__(self) -> str:
+        return f"links {self.received:.2f} Gb/s in, {self.sent:.2f} out"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +43,7 @@ class Vitals:
 
     `ages` are seconds by PID. `health` is None if the endpoint is on another host. `labels` are
     all clusters with processes or containers on the host. `busy`: a run holds the cluster's lock.
+    `traffic` are counters of the ranks' interfaces, oldest first.
     """
 
     memory: Memory | None
@@ -30,11 +53,30 @@ class Vitals:
     labels: tuple[str, ...]
     health: bool | None = None
     samples: tuple[Sample, ...] = ()
+    gpu_state: GpuState | None = None
+    traffic: tuple[TrafficSample, ...] = ()
 
     @property
     def load(self) -> ServerLoad | None:
         """Load of the endpoint between the first and the last sample of its counters."""
         return compute_load(self.samples[0], self.samples[-1]) if len(self.samples) > 1 else None
+
+
+def compute_link_rate(samples: Sequence[TrafficSample]) -> LinkRate | None:
+    """Return the rates from the first sample to the last.
+
+    None for one sample, where a count fell, and where the ranks use no interface: nothing was sent.
+    """
+    if len(samples) < 2 or not samples[-1].sent + samples[-1].received:
+        return None
+    first = samples[0]
+    last = samples[-1]
+    seconds = last.at - first.at
+    received = last.received - first.received
+    sent = last.sent - first.sent
+    if seconds <= 0 or min(received, sent) < 0:  # the host was restarted
+        return None
+    return LinkRate(received=received * BITS / seconds, sent=sent * BITS / seconds)
 
 
 def query_vitals(
@@ -43,9 +85,9 @@ def query_vitals(
     *,
     port: int | None,
     pids: Sequence[int] = (),
-    samples: int = 2,
+    samples: int = 1,
 ) -> Vitals:
-    """Return the vitals of one host; each sample of its endpoint after the first takes 1 s."""
+    """Return the vitals of one host; each sample of its counters after the first takes 1 s."""
     options = {"port": port, "pids": list(pids), "looks": samples, "gap": GAP}
     request = {**location, "cli": location.get("cli"), **options}
     return connection.query("deployment/vitals", request, parse_vitals, timeout=TIMEOUT)
@@ -61,4 +103,11 @@ def parse_vitals(answer: Mapping[str, Any]) -> Vitals:
         labels=tuple(map(str, answer["labels"])),
         health=answer["health"],
         samples=tuple(answer["samples"]),
+        gpu_state=parse_gpu_state(answer["gpu_state"], answer["gpu_reasons"]),
+        traffic=tuple(
+            TrafficSample(
+                at=float(sample["at"]), received=int(sample["received"]), sent=int(sample["sent"])
+            )
+            for sample in answer["traffic"]
+        ),
     )

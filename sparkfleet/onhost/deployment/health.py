@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 import sys
 import time
 from collections.abc import Iterator
@@ -37,6 +36,7 @@ from sparkfleet.onhost.shared.labels import (
 )
 from sparkfleet.onhost.shared.os_errors import build_os_error_answer
 from sparkfleet.onhost.shared.paths import RefusedError, cluster_folder
+from sparkfleet.onhost.shared.rails import read_carriers
 from sparkfleet.onhost.shared.reading import (
     is_same_process,
     read_optional_text,
@@ -56,12 +56,6 @@ MOST_LINES = 100  # of a log
 MOST_LINE = 300  # characters
 MOST_TITLE = 120  # characters
 MOST_PROCESSES = 1000
-NET = Path("/sys/class/net")
-HCAS = Path("/sys/class/infiniband")
-INTERFACES = re.compile(
-    r"^export (?:NCCL|GLOO|TP)_SOCKET_IFNAME=(?!\^)=?'?([\w.,:-]+)", re.MULTILINE
-)
-ADAPTERS = re.compile(r"^export NCCL_IB_HCA=(?!\^)=?'?([\w.,:-]+)", re.MULTILINE)
 COMPILERS = {"nvcc", "cicc", "ptxas", "nvlink", "fatbinary", "cudafe++", "ninja", "cc1plus"}
 
 
@@ -197,28 +191,6 @@ def sample_until_progress(request: dict[str, Any], port: int) -> Iterator[dict[s
                 return
         first = first or values
         time.sleep(request["gap"])
-
-
-def read_carriers(environment: str) -> dict[str, bool]:
-    """Return whether each interface has a carrier that the ranks' environment names."""
-    adapters = split_names(ADAPTERS.findall(environment))
-    names = split_names(INTERFACES.findall(environment))
-    for adapter in adapters:
-        names |= {path.name for path in (HCAS / adapter / "device" / "net").glob("*")}
-    return {name: read_carrier(NET / name) for name in sorted(names) if (NET / name).exists()}
-
-
-def split_names(values: list[str]) -> set[str]:
-    """Return the names in lists of NCCL, without the port of an adapter."""
-    return {name.partition(":")[0] for value in values for name in value.split(",")} - {""}
-
-
-def read_carrier(interface: Path) -> bool:
-    """Return whether an interface has a carrier; reading fails for one that is down."""
-    try:
-        return (interface / "carrier").read_text().strip() == "1"
-    except OSError:
-        return False
 
 
 def read_log_end(path: Path) -> dict[str, Any]:

@@ -6,8 +6,10 @@ seconds between two of them.
 
 Answer: ``meminfo`` and ``apps`` as text, ``ages`` in seconds by PID, ``busy`` (a run holds the
 lock), ``labels`` (clusters that have processes or containers here), ``health`` (null where
-not asked) and ``samples``: vLLM's counters at each look, by name, with its ``at``; none with
-``--disable-log-stats``.
+not asked), ``samples`` (vLLM's counters at each look, by name, with its ``at``; none with
+``--disable-log-stats``), ``traffic`` (bytes ``received`` and ``sent`` by the ranks' interfaces at
+each look, with ``at``), and ``gpu_state`` and ``gpu_reasons``, the power, temperature, clock and
+clock limits of the GPU as CSV ("" where nvidia-smi does not have them).
 """
 
 from __future__ import annotations
@@ -19,11 +21,14 @@ import time
 from pathlib import Path
 
 from sparkfleet.onhost.shared.counters import parse_counters
-from sparkfleet.onhost.shared.labels import CLUSTER_LABEL, CLUSTER_VARIABLE
+from sparkfleet.onhost.shared.labels import CLUSTER_LABEL, CLUSTER_VARIABLE, ENVIRONMENT_FILE
 from sparkfleet.onhost.shared.paths import RefusedError, cluster_folder
-from sparkfleet.onhost.shared.reading import read_process_age
+from sparkfleet.onhost.shared.rails import read_traffic
+from sparkfleet.onhost.shared.reading import read_optional_text, read_process_age
 from sparkfleet.onhost.shared.vitals import (
     APPS,
+    GPU_REASONS,
+    GPU_STATE,
     ask_endpoint,
     is_lock_held,
     run_tool,
@@ -52,23 +57,30 @@ def main() -> None:
             set(list_process_clusters()) | set(list_container_clusters(request["cli"]))
         ),
         "health": healthy,
-        "samples": [],
+        "gpu_state": run_tool(*GPU_STATE).text or "",
+        "gpu_reasons": run_tool(*GPU_REASONS).text or "",
     }
-    if healthy:
-        answer["samples"] = sample_counters(request["port"], request["looks"], request["gap"])
+    port = request["port"] if healthy else None
+    environment = read_optional_text(folder / ENVIRONMENT_FILE) or ""
+    answer |= take_samples(port, environment, request["looks"], request["gap"])
     print(json.dumps(answer))
 
 
-def sample_counters(port: int, count: int, gap: float) -> list[dict[str, float]]:
-    """Return samples of the counters, each over all engines."""
-    results: list[dict[str, float]] = []
+def take_samples(
+    port: int | None, environment: str, count: int, gap: float
+) -> dict[str, list[dict[str, float]]]:
+    """Return samples of the endpoint's counters, over all engines, and of the ranks' traffic."""
+    samples: list[dict[str, float]] = []
+    traffic: list[dict[str, float]] = []
     for index in range(count):
         if index:
             time.sleep(gap)
-        at = time.monotonic()
-        values = parse_counters(ask_endpoint(port, "/metrics").text)
-        results += [{"at": at, **values}] if values else []
-    return results
+        traffic.append({"at": time.monotonic(), **read_traffic(environment)})
+        if port is not None:
+            at = time.monotonic()
+            values = parse_counters(ask_endpoint(port, "/metrics").text)
+            samples += [{"at": at, **values}] if values else []
+    return {"samples": samples, "traffic": traffic}
 
 
 def list_process_clusters() -> list[str]:

@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 PATIENCE = 5  # s for a tool or the endpoint
 APPS = ("nvidia-smi", "--query-compute-apps=pid,process_name,used_memory", "--format=csv")
+GPU_STATE = ("nvidia-smi", "--query-gpu=power.draw,temperature.gpu,clocks.sm", "--format=csv")
+GPU_REASONS = ("nvidia-smi", "--query-gpu=clocks_event_reasons.active", "--format=csv")
 
 
 class ToolOutput(NamedTuple):

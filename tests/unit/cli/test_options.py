@@ -91,7 +91,7 @@ OFFERED = {
     "recipes.validate": "NAMES output tp vllm",
     "serve.bench": "answer cluster context inventory* output recipe requests rounds set*",
     "serve.smoke": "cluster inventory* output recipe set*",
-    "serve.watch": "cluster count every inventory* output set*",
+    "serve.watch": "cluster count every inventory* once! output set*",
     "weights.list": "cluster inventory* limit* output set*",
     "weights.plan": "cluster inventory* limit* output recipe set*",
     "weights.prune": "NAME cluster inventory* limit* set* yes!",

@@ -10,7 +10,13 @@ from typing import Any
 
 import pytest
 
-from sparkfleet.launch.host.vitals import Vitals, query_vitals
+from sparkfleet.launch.host.vitals import (
+    LinkRate,
+    TrafficSample,
+    Vitals,
+    compute_link_rate,
+    query_vitals,
+)
 from sparkfleet.model import Host
 from sparkfleet.remote.local import LocalConnection
 from sparkfleet.vllm.metrics import compute_load, count_cached_tokens
@@ -121,3 +127,32 @@ def test_means_are_those_of_what_came_between_two_looks() -> None:
     )
     idle = compute_load(last, {**last, "at": 14.0})
     assert (idle.generated, idle.ttft, idle.gap) == (0.0, None, None)
+
+
+def test_links_have_the_rate_between_two_samples() -> None:
+    first = TrafficSample(at=10.0, received=1_000, sent=0)
+    last = TrafficSample(at=12.0, received=1_000 + 2_500_000_000, sent=250_000_000)
+    rate = compute_link_rate((first, last))
+    assert rate == LinkRate(received=10.0, sent=1.0)
+    assert str(rate) == "links 10.00 Gb/s in, 1.00 out"
+
+
+def test_links_have_no_rate_from_one_sample_or_across_a_restart() -> None:
+    first = TrafficSample(at=10.0, received=1_000, sent=0)
+    assert compute_link_rate(()) is None
+    assert compute_link_rate((first,)) is None
+    unused = TrafficSample(at=10.0, received=0, sent=0)
+    assert compute_link_rate((unused, unused)) is None
+    assert compute_link_rate((first, TrafficSample(at=12.0, received=0, sent=0))) is None
+
+
+def test_the_traffic_of_the_ranks_interfaces_is_read(tmp_path: Path) -> None:
+    folder = tmp_path / "c"
+    folder.mkdir()
+    (folder / "nccl.env").write_text("export NCCL_SOCKET_IFNAME=lo\n")
+    place = {"cluster_dir": str(tmp_path), "cluster": "c"}
+    with LocalConnection(Host(name="here")) as connection:
+        seen = query_vitals(connection, place, port=None, samples=2)
+    before, after = seen.traffic
+    assert 0 < before.received <= after.received
+    assert before.at < after.at

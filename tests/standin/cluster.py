@@ -21,6 +21,7 @@ HOSTS = ("spark-01", "spark-02")
 FOLDER = "/home/nvidia/vllm/.sparkfleet/default"
 PASSING = (
     "lock",
+    "lock-last",
     "links.json",
     "guard.json",
     "guard.serving",

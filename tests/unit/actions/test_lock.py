@@ -122,8 +122,12 @@ def test_a_run_knows_whether_another_on_this_machine_still_exists(dead: dict[str
 
 
 def test_a_stale_lock_is_reported_and_not_taken(
-    pool: ConnectionPool, settings: list[Settings], dead: dict[str, str]
+    pool: ConnectionPool,
+    settings: list[Settings],
+    dead: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(lock, "NOTICED_WITHIN", 0.2)
     with ConnectionPool(LocalConnection) as cut_off:
         held = lock.acquire_locks(
             cut_off, settings, {**lock.build_lock_request("c", "it", 0), "holder": dead}

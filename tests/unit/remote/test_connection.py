@@ -17,7 +17,7 @@ import pytest
 from sparkfleet.commands import Command
 from sparkfleet.errors import CommandError
 from sparkfleet.model import Host
-from sparkfleet.remote import connection
+from sparkfleet.remote import connection, local
 from sparkfleet.remote.channel import ChannelTimeoutError
 from sparkfleet.remote.connection import Connection
 from sparkfleet.remote.local import LocalConnection
@@ -60,7 +60,10 @@ def test_unread_input_is_not_an_error(link: Connection) -> None:
     assert result.returncode == 0
 
 
-def test_a_command_that_runs_out_of_time_ends_with_124(link: Connection) -> None:
+def test_a_command_that_runs_out_of_time_ends_with_124(
+    link: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "PATIENCE", 0.1)
     began = time.monotonic()
     result = link.run(Command(argv=("sleep", "20")), timeout=0.2)
     assert result.returncode == 124
@@ -72,7 +75,10 @@ def test_a_missing_program_is_a_command_error(link: Connection) -> None:
         link.run(Command(argv=("no-such-program",)))
 
 
-def test_silence_is_distinguished_from_the_end(link: Connection) -> None:
+def test_silence_is_distinguished_from_the_end(
+    link: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "PATIENCE", 0.1)
     channel = link.open(Command(argv=("sh", "-c", "echo one; sleep 20")))
     lines = channel.lines(silence=0.3)
     assert next(lines) == b"one"

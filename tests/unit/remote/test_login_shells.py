@@ -10,7 +10,7 @@ import pytest
 from sparkfleet.commands import Command
 from sparkfleet.errors import CommandError, UnreachableError
 from sparkfleet.model import Host
-from sparkfleet.remote import channel, connection, multiplexer
+from sparkfleet.remote import channel, connection, local, multiplexer
 from sparkfleet.remote.channel import Channel
 from sparkfleet.remote.local import LocalConnection
 from tests.onhost import pack_program
@@ -71,6 +71,8 @@ def test_a_shell_that_ends_at_once_is_one_error(before: str, told: str) -> None:
 
 def test_a_shell_that_asks_is_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "START_TIMEOUT", 0.5)
+    monkeypatch.setattr(multiplexer, "GRACE", 0.1)
+    monkeypatch.setattr(local, "PATIENCE", 0.1)
     with pytest.raises(UnreachableError, match=r"it printed: Continue\? \[y/N\]"):
         _ask("echo 'Continue? [y/N]'; sleep 5")
 

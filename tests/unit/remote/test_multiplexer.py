@@ -152,7 +152,7 @@ CHATTER = "while True: print('x' * 100, flush=True)"
 
 
 def test_one_that_is_dropped_while_it_talks_disturbs_no_other(link: CountedLink) -> None:
-    for _ in range(60):
+    for _ in range(25):
         noisy = link.open(pack_program(CHATTER))
         noisy.receive(time.monotonic() + 5)
         noisy.close()

@@ -23,6 +23,7 @@ class UpOptions(Options):
         choice(("separate", "shared")),
         default="separate",
     )
+    bare: bool = flag("hosts as they come from the box: no addresses on the rails, MTU 1500")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +53,10 @@ def up(options: UpOptions) -> int:
 
     shape = options.cables or ("crossed" if options.hosts == 2 else "switch")
     booted = fleet.start_fleet(
-        options.hosts, cables=shape, separate_wires=options.wires == "separate"
+        options.hosts,
+        cables=shape,
+        separate_wires=options.wires == "separate" and not options.bare,
+        bare=options.bare,
     )
     print_lines(f"{options.hosts} hosts are up; inventory {booted.inventory}")
     return 0

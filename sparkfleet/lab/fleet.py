@@ -19,7 +19,7 @@ from sparkfleet.lab.engine import install, model, requirements
 from sparkfleet.lab.faults import catalogue
 from sparkfleet.lab.faults.settle import wait_until_settled
 from sparkfleet.lab.faults.steps import StepTarget, run_in_host, run_steps
-from sparkfleet.lab.host import build, teardown
+from sparkfleet.lab.host import build, network, teardown
 from sparkfleet.lab.paths import INVENTORY, KEY, KNOWN_HOSTS, RUN
 from sparkfleet.lab.plan import FleetPlan, HostPlan, plan_fleet
 from sparkfleet.lab.state import LabState, hold_lab_lock, load_lab_state, remove_lock
@@ -64,15 +64,15 @@ class LabFleet:
 
 
 def start_fleet(
-    hosts: int = 2, *, cables: str = "crossed", separate_wires: bool = True
+    hosts: int = 2, *, cables: str = "crossed", separate_wires: bool = True, bare: bool = False
 ) -> LabFleet:
     """Boot `hosts` Sparks cabled in shape `cables` (see `plan.SHAPES`) and return the fleet.
 
-    The two rails of a cage share one wire, unless `separate_wires` is set. A fleet of that size
-    and shape that runs is returned as it is, faults and all; another one is replaced. Raises
-    UsageError.
+    The two rails of a cage share one wire, unless `separate_wires` is set. `bare` hosts have no
+    addresses on their rails, as they come from the box. A fleet of that size and shape that runs
+    is returned as it is, faults and all; another one is replaced. Raises UsageError.
     """
-    target = plan_fleet(hosts, cables, separate=separate_wires)
+    target = plan_fleet(hosts, cables, separate=separate_wires, bare=bare)
     if state := _find_running_fleet(target):
         return _build_lab_fleet(state)
     requirements.check_requirements()
@@ -138,6 +138,8 @@ def _has_fault(state: LabState, host: str, kind: str) -> bool:
 def _reboot_host(state: LabState, host: HostPlan, lock: int) -> LabState:
     """Boot a host whose disk and wires are there; faults that live in memory come back."""
     build.renew_sys(host)
+    if state.plan.bare and "nic-gone" not in state.faults.get(host.name, ()):
+        network.run_ip(network.build_reset_commands(host), host.namespace)
     state = boot_hosts(state, (host,), lock)
     for kind in state.faults.get(host.name, ()):
         run_steps(catalogue.FAULTS[kind].inject, StepTarget.of(state, host), lost_at_boot=True)
@@ -173,7 +175,8 @@ def boot_hosts(state: LabState, hosts: Sequence[HostPlan], lock: int) -> LabStat
 def _run_boot_program(state: LabState, names: Sequence[str], lock: int) -> dict[str, int]:
     """Run `sparkfleet.lab.host.boot` and return the PID of each host's PID 1."""
     wires = "separate" if state.plan.separate else "shared"
-    fleet = (str(len(state.plan.hosts)), state.plan.cables, wires)
+    kind = "bare" if state.plan.bare else "configured"
+    fleet = (str(len(state.plan.hosts)), state.plan.cables, wires, kind)
     done = subprocess.run(
         [sys.executable, "-m", "sparkfleet.lab.host.boot", *fleet, *names],
         stdin=lock,

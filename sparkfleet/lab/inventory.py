@@ -61,5 +61,5 @@ def format_known_hosts(plan: FleetPlan, keys: Mapping[str, str]) -> str:
 
 def _format_inventory_host(host: HostPlan) -> str:
     text = HOST.format(name=host.name, address=host.address)
-    rails = ", ".join(port.netdev for port in host.rails)
+    rails = ", ".join(port.netdev for port in host.rails if port.address)
     return text + (RAILS.format(rails=rails) if rails else "")

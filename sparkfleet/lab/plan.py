@@ -18,6 +18,7 @@ CONTROL = f"{NETWORK}.0.254"  # this machine, in the management network
 GATEWAY = f"{NETWORK}.0.253"  # answers "unreachable" for everything else
 WIFI_GATEWAY = f"{NETWORK}.{WIFI_NET}.253"
 FABRIC_MTU = 9000
+DEFAULT_MTU = 1500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +38,7 @@ class Wire:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Port:
-    """A function of a host's ConnectX-7; one without a wire has no cable and no address."""
+    """A function of a host's ConnectX-7; without a wire, or on a bare host, it has no address."""
 
     function: NicFunction
     mac: str
@@ -51,8 +52,13 @@ class Port:
 
     @property
     def mtu(self) -> int:
-        """The MTU in bytes."""
-        return FABRIC_MTU if self.wire else 1500
+        """The MTU in bytes; the kernel's default where it has no address."""
+        return FABRIC_MTU if self.address else DEFAULT_MTU
+
+    @property
+    def wire_mtu(self) -> int:
+        """The MTU of the switch's end, in bytes."""
+        return FABRIC_MTU if self.wire else DEFAULT_MTU
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +94,11 @@ class HostPlan:
         return f"1981{self.number:09d}"
 
     @property
+    def bare(self) -> bool:
+        """Whether its rails are cabled and have no addresses."""
+        return any(port.wire and not port.address for port in self.ports)
+
+    @property
     def rails(self) -> tuple[Port, ...]:
         """The ports that have a cable: both functions of each cabled cage."""
         return tuple(port for port in self.ports if port.wire)
@@ -101,11 +112,13 @@ class HostPlan:
 class FleetPlan:
     """All hosts and wires of a fleet, and the shape that they were planned from.
 
-    `separate`: the two rails of a cage have a wire each, which no Spark has.
+    `separate`: the two rails of a cage have a wire each, which no Spark has. `bare`: the hosts are
+    as they come, without addresses on the rails.
     """
 
     cables: str
     separate: bool = False
+    bare: bool = False
     hosts: tuple[HostPlan, ...]
     wires: tuple[Wire, ...]
 
@@ -144,12 +157,14 @@ def format_address(net: int, host: int) -> str:
     return f"{NETWORK}.{net}.{host}"
 
 
-def plan_fleet(hosts: int, cables: str = "crossed", *, separate: bool = False) -> FleetPlan:
+def plan_fleet(
+    hosts: int, cables: str = "crossed", *, separate: bool = False, bare: bool = False
+) -> FleetPlan:
     """Return the plan of a fleet of `hosts` Sparks, cabled in the shape `cables` (see `SHAPES`).
 
     More than two hosts cannot share one cable, so `crossed`, the default, becomes `switch`;
-    a single host has no peer and so no cable. `separate` gives each rail a wire of its own.
-    Raises UsageError.
+    a single host has no peer and so no cable. `separate` gives each rail a wire of its own,
+    `bare` no rail an address. Raises UsageError.
     """
     if not 1 <= hosts <= MAX_HOSTS:
         raise UsageError(
@@ -167,8 +182,8 @@ def plan_fleet(hosts: int, cables: str = "crossed", *, separate: bool = False) -
             hint="choose another --hosts or --cables",
         )
     wires = tuple(_plan_wires(SHAPES[cables].cables(hosts), separate=separate))
-    members = tuple(_plan_host(number, wires) for number in range(1, hosts + 1))
-    return FleetPlan(cables=cables, separate=separate, hosts=members, wires=wires)
+    members = tuple(_plan_host(number, wires, bare=bare) for number in range(1, hosts + 1))
+    return FleetPlan(cables=cables, separate=separate, bare=bare, hosts=members, wires=wires)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,20 +238,21 @@ def _plan_wires(cables: Iterable[CablePlan], *, separate: bool) -> Iterator[Wire
             yield Wire(net=net, direct=cable.direct, ends=ends, bridge=bridge)
 
 
-def _plan_host(number: int, wires: Iterable[Wire]) -> HostPlan:
+def _plan_host(number: int, wires: Iterable[Wire], *, bare: bool) -> HostPlan:
     plugged = {index: wire for wire in wires for end, index in wire.ends if end == number}
     return HostPlan(
         number=number,
         ports=tuple(
-            _plan_port(number, index, plugged.get(index)) for index in range(len(FUNCTIONS))
+            _plan_port(number, index, plugged.get(index), bare=bare)
+            for index in range(len(FUNCTIONS))
         ),
     )
 
 
-def _plan_port(number: int, index: int, wire: Wire | None) -> Port:
+def _plan_port(number: int, index: int, wire: Wire | None, *, bare: bool) -> Port:
     return Port(
         function=FUNCTIONS[index],
         mac=hardware.format_mac(number, FUNCTIONS[index].mac_offset),
         wire=wire,
-        address=format_address(wire.net, number) if wire else None,
+        address=format_address(wire.net, number) if wire and not bare else None,
     )

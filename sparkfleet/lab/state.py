@@ -57,6 +57,7 @@ class LabState:
             "hosts": len(self.plan.hosts),
             "cables": self.plan.cables,
             "separate": self.plan.separate,
+            "bare": self.plan.bare,
             "running": {
                 name: [process.pid, process.started] for name, process in self.running.items()
             },
@@ -73,7 +74,9 @@ def load_lab_state() -> LabState | None:
         data = json.loads(STATE.read_text())
         running = {name: InitProcess(pid=p, started=s) for name, (p, s) in data["running"].items()}
         return LabState(
-            plan=plan_fleet(data["hosts"], data["cables"], separate=data["separate"]),
+            plan=plan_fleet(
+                data["hosts"], data["cables"], separate=data["separate"], bare=data["bare"]
+            ),
             running=running,
             faults={name: tuple(kinds) for name, kinds in data["faults"].items()},
         )

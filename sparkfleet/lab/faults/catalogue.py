@@ -153,6 +153,11 @@ FAULTS: Mapping[str, Fault] = {
         inject=effects.in_host(f"route delete default dev {hardware.MANAGEMENT}"),
         repair=effects.in_host(DEFAULT_ROUTE),
     ),
+    "management-lost": Fault(
+        what="the management network does not reach the host any more; it runs on",
+        inject=effects.set_management("down"),
+        repair=effects.set_management("up"),
+    ),
     "ssh-dead": Fault(
         what="sshd does not run; the host answers pings, sessions that exist go on",
         inject=same_steps(HostScript(script="kill $(cat /run/sshd.pid)")),

@@ -72,6 +72,11 @@ def on_switch_port(line: str) -> Steps:
     return lambda _, host: [_in_switch(line.format(port=host.peer_port(host.rails[0].netdev)))]
 
 
+def set_management(state: str) -> Steps:
+    """Return steps that plug the cable of the management port in (`up`) or pull it (`down`)."""
+    return lambda _, host: [_in_switch(f"link set {host.peer_port(hardware.MANAGEMENT)} {state}")]
+
+
 def in_host(*lines: str) -> Steps:
     """Return steps of `ip` lines in the host's namespace."""
     return lambda _, host: [_in_host(host, *lines)]

@@ -1,6 +1,6 @@
 """The program that boots hosts: each in namespaces of its own, on an overlay of this machine.
 
-``python -m sparkfleet.lab.host.boot HOSTS CABLES NAME...`` prints one line of JSON: the
+``python -m sparkfleet.lab.host.boot HOSTS CABLES WIRES STATE NAME...`` prints one line of JSON: the
 process id of each host's PID 1 by name, or ``{"error": ...}``. It runs apart from the caller
 because it forks.
 Its standard input is the lab's lock: a caller that waits for it never sees a half-booted host.
@@ -67,8 +67,8 @@ LIMITS = ((resource.RLIMIT_MEMLOCK, UNLIMITED), (resource.RLIMIT_NOFILE, 1048576
 def main() -> None:
     """Boot the hosts that the command line names, all at once, and say how it went."""
     os.umask(0o022)
-    hosts, cables, wires, *names = sys.argv[1:]
-    fleet = plan_fleet(int(hosts), cables, separate=wires == "separate")
+    hosts, cables, wires, state, *names = sys.argv[1:]
+    fleet = plan_fleet(int(hosts), cables, separate=wires == "separate", bare=state == "bare")
     gc.freeze()  # what the forks share stays shared
     started = {name: _fork_host(fleet.host(name)) for name in names}
     answer: dict[str, object] = {}

@@ -11,6 +11,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from sparkfleet.lab.host.tree import FileTree
 from sparkfleet.lab.paths import CGROUP, HOME, USER
 from sparkfleet.lab.plan import FleetPlan, HostPlan
@@ -21,6 +23,15 @@ KERNEL_VERSION = "#21-Ubuntu SMP PREEMPT_DYNAMIC Wed May 27 19:14:05 UTC 2026"
 STAND_INS = ("ethtool", "ibdev2netdev", "ibstat", "ibv_devinfo", "lab-docker",
              "nvidia-container-runtime", "nvidia-container-runtime-hook", "nvidia-smi", "rdma",
              "show_gids", "uname")  # fmt: skip
+NETPLAN = "usr/sbin/netplan"
+NETPLAN_LIBRARY = "usr/lib/sparkfleet-lab"  # where the stand-in of netplan finds PyYAML
+# As Ubuntu Desktop installs it; no recorded file of a Spark.
+NETPLAN_DEFAULT = """\
+# Let NetworkManager manage all devices on this system
+network:
+  version: 2
+  renderer: NetworkManager
+"""
 
 CMA_IDLE = "CmaTotal:         131072 kB\nCmaFree:          120320 kB\n"
 CMA_ZERO = "CmaTotal:              0 kB\nCmaFree:          220924 kB\n"  # kernel 7.0.0-1019-nvidia
@@ -95,12 +106,20 @@ def build_common_layer(accounts: Path = Path("/etc")) -> FileTree:
         "etc/resolv.conf": "# a lab host has no name server\n",
         "etc/ssh/sshd_config": SSHD_CONFIG,
     }
-    modes = dict.fromkeys(names.values(), 0o755) | {"etc/shadow": 0o640}
+    files[NETPLAN] = (programs / "netplan").read_text()
+    files |= _read_yaml_library()
+    modes = dict.fromkeys((*names.values(), NETPLAN), 0o755) | {"etc/shadow": 0o640}
     if shutil.which("sudo"):
         files[f"etc/sudoers.d/90-{USER}"] = f"{USER} ALL=(ALL) NOPASSWD:ALL\n"
         modes[f"etc/sudoers.d/90-{USER}"] = 0o440
     links = {} if Path("/usr/bin/python3").exists() else {"usr/bin/python3": _interpreter_path()}
     return FileTree(files=files, links=links, modes=modes)
+
+
+def _read_yaml_library() -> dict[str, str]:
+    """Return PyYAML, which is pure Python, for the stand-in of netplan."""
+    folder = Path(yaml.__file__).parent
+    return {f"{NETPLAN_LIBRARY}/yaml/{path.name}": path.read_text() for path in folder.glob("*.py")}
 
 
 def read_user_id(common: FileTree) -> int:
@@ -110,14 +129,18 @@ def read_user_id(common: FileTree) -> int:
 
 def build_host_layer(plan: FleetPlan, host: HostPlan) -> FileTree:
     """Return what differs from host to host; the SSH host key is added later."""
+    bare = {"etc/netplan/01-network-manager-all.yaml": NETPLAN_DEFAULT} if plan.bare else {}
     return FileTree(
         files={
+            **bare,
             "etc/hostname": f"{host.name}\n",
             "etc/hosts": format_hosts_file(plan, host),
             "etc/machine-id": f"{host.machine_id}\n",
             "etc/dgx-release": DGX_RELEASE.format(serial=host.serial),
             "etc/docker/daemon.json": json.dumps(build_docker_config(host), indent=1) + "\n",
-        }
+        },
+        modes=dict.fromkeys(bare, 0o600),
+        opaque=("etc/netplan",) if bare else (),
     )
 
 

@@ -10,6 +10,7 @@ import os
 import select
 import signal
 import socket
+import subprocess
 import sys
 import traceback
 from pathlib import Path
@@ -28,6 +29,7 @@ from sparkfleet.lab.paths import (
 from sparkfleet.lab.plan import HostPlan
 
 SSHD = ("/usr/sbin/sshd", "-D", "-E", "/run/sshd.log")
+NETPLAN = ("/usr/sbin/netplan", "apply")
 DOCKER = ("/usr/bin/lab-docker",)
 ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -45,6 +47,8 @@ def run_init(host: HostPlan, *, ready: int) -> None:
     os.environ.clear()
     os.environ.update(ENVIRONMENT)
     Path("/run/sshd").mkdir(mode=0o755)
+    if host.bare:  # else the lab has set the addresses
+        subprocess.run(NETPLAN, stdin=subprocess.DEVNULL, check=False)
     os.posix_spawn(SSHD[0], SSHD, os.environ)
     if DOCKER_ENABLED.exists():
         os.posix_spawn(DOCKER[0], DOCKER, os.environ)

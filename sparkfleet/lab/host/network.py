@@ -92,12 +92,34 @@ def port_up(port: Port) -> list[str]:
     return lines
 
 
+def build_reset_commands(host: HostPlan) -> list[str]:
+    """Return the lines that make a host's rails as they are before anything configures them.
+
+    Its network namespace outlives its processes; the state of a NIC does not outlive a loss of
+    power.
+    """
+    lines = []
+    for port in host.ports:
+        lines += [
+            f"address flush dev {port.netdev} scope global",
+            f"link set {port.netdev} mtu {port.mtu}",
+            *port_up(port),
+        ]
+    return lines
+
+
 def port_links(host: HostPlan) -> list[str]:
     """Return the switch's lines that make the four functions of a host and plug in its cables."""
     lines = []
     for position, port in enumerate(host.ports):
         lines.append(
-            _veth_command(host, port.netdev, FIRST_PORT_INDEX + position, port.mac, mtu=port.mtu)
+            _veth_command(
+                host,
+                port.netdev,
+                FIRST_PORT_INDEX + position,
+                port.mac,
+                mtu=(port.wire_mtu, port.mtu),
+            )
         )
         if port.wire:
             lines.append(f"link set {host.peer_port(port.netdev)} master {port.wire.bridge} up")
@@ -118,11 +140,14 @@ def _host_links(host: HostPlan) -> list[str]:
     ]
 
 
-def _veth_command(host: HostPlan, netdev: str, index: int, mac: str, *, mtu: int = 1500) -> str:
+def _veth_command(
+    host: HostPlan, netdev: str, index: int, mac: str, *, mtu: tuple[int, int] = (1500, 1500)
+) -> str:
+    """Return the line for a veth; `mtu` is that of the switch's end and of the host's."""
     far = SWITCH_INDEX + INDEXES_PER_HOST * host.number + index
     return (
-        f"link add {host.peer_port(netdev)} index {far} mtu {mtu} type veth"
-        f" peer name {netdev} index {index} mtu {mtu} address {mac} netns {host.namespace}"
+        f"link add {host.peer_port(netdev)} index {far} mtu {mtu[0]} type veth"
+        f" peer name {netdev} index {index} mtu {mtu[1]} address {mac} netns {host.namespace}"
     )
 
 

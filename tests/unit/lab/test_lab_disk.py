@@ -17,6 +17,8 @@ from sparkfleet.lab.host.disk import (
 )
 from sparkfleet.lab.plan import plan_fleet
 
+NETPLAN_FILE = "etc/netplan/01-network-manager-all.yaml"
+
 OUTPUTS = Path(__file__).parents[2] / "outputs"
 
 
@@ -67,6 +69,18 @@ def test_stand_ins_can_be_executed(accounts: Path) -> None:
     tree = build_common_layer(accounts)
     assert tree.modes["usr/bin/nvidia-smi"] == 0o755
     assert tree.files["usr/bin/nvidia-smi"].startswith("#!/bin/bash\n")
+
+
+def test_only_bare_hosts_have_netplan_files(accounts: Path) -> None:
+    bare = plan_fleet(2, bare=True)
+    layer = build_host_layer(bare, bare.hosts[0])
+    assert NETPLAN_FILE in layer.files
+    assert layer.modes[NETPLAN_FILE] == 0o600
+    configured = plan_fleet(2)
+    assert NETPLAN_FILE not in build_host_layer(configured, configured.hosts[0]).files
+    common = build_common_layer(accounts)
+    assert common.modes["usr/sbin/netplan"] == 0o755
+    assert "usr/lib/sparkfleet-lab/yaml/__init__.py" in common.files
 
 
 def test_a_host_finds_itself_on_loopback_and_its_peers_on_management() -> None:

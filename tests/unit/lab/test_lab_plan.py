@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from sparkfleet.errors import UsageError
+from sparkfleet.lab.inventory import format_lab_inventory
 from sparkfleet.lab.plan import SHAPES, FleetPlan, plan_fleet
 
 
@@ -99,6 +102,14 @@ def test_rails_have_a_wire_each_where_that_is_chosen() -> None:
     fleet = plan_fleet(2, "both", separate=True)
     assert [wire.bridge for wire in fleet.wires] == ["wire1", "wire2", "wire3", "wire4"]
     assert _cabled(fleet) == _cabled(plan_fleet(2, "both"))
+
+
+def test_rails_of_bare_hosts_have_a_wire_and_no_address() -> None:
+    fleet = plan_fleet(2, bare=True)
+    rails = [rail for host in fleet.hosts for rail in host.rails]
+    assert len(rails) == 4
+    assert {(rail.address, rail.mtu, rail.wire_mtu) for rail in rails} == {(None, 1500, 9000)}
+    assert "link_interfaces" not in format_lab_inventory(fleet, Path("/venv"), Path("/model"))
 
 
 def test_a_single_host_and_uncabled_ports_have_no_address() -> None:

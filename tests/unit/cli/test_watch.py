@@ -140,6 +140,17 @@ def test_a_dead_engine_is_relaunched_when_two_looks_agree(machine: Machine) -> N
     assert [name for name in kinds if f'"kind": "{name}"' in sent] == kinds[1:]
 
 
+def test_a_frozen_engine_is_relaunched(machine: Machine) -> None:
+    machine.up()
+    frozen = machine.find_server()
+    os.kill(frozen, signal.SIGSTOP)
+    first = machine.run("cluster.watch", "--once")
+    assert "seen once, the next look decides: wedged" in first.output
+    second = machine.run("cluster.watch", "--once")
+    assert second.code == 0, second.output
+    assert machine.find_server() != frozen
+
+
 def test_what_a_person_stopped_stays_stopped(machine: Machine) -> None:
     machine.up()
     assert machine.run("cluster.down").code == 0

@@ -33,7 +33,8 @@ def _report_mtu(say: Callable[..., Verdict], rail: Rail, expected: int, why: str
         expected=f"MTU {expected}",
         seen=f"MTU {rail.netdev.mtu}",
         source=f"/sys/class/net/{rail.name}/mtu",
-        fix=f"{why}: mtu: {expected} in /etc/netplan/40-cx7.yaml, then: sudo netplan apply",
+        fix=f"{why}: {{task:links.apply}}; or by hand: mtu: {expected} in "
+        "/etc/netplan/40-cx7.yaml, then: sudo netplan apply",
     )
 
 

@@ -162,7 +162,7 @@ def _report_no_address(say: Callable[..., Verdict], rail: Rail, expected: str) -
         expected=expected,
         seen=str(rail.address or "no IPv4 address, so no RoCE v2 GID either"),
         source="ip -j addr",
-        fix="give it a static address in the subnet of the other end (/etc/netplan/40-cx7.yaml); "
+        fix="give it a static address in the subnet of the other end: {task:links.apply}; "
         "to use one rail only, set link_interfaces",
     )
 

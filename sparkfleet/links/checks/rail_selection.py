@@ -117,10 +117,13 @@ def _explain_addresses(evidence: Evidence, host: str, up: list[Rail]) -> str:
         if rail.address
     ]
     if taken:
-        return f"give each rail an address in the subnet of its peer ({', '.join(taken)}) in {FILE}"
+        return (
+            "give each rail an address in the subnet of its peer: {task:links.apply}, or in "
+            f"{FILE} by hand ({', '.join(taken)})"
+        )
     if len({rail.port for rail in up}) == 1:
         return format_netplan_fix([rail.name for rail in up], list(evidence.hosts).index(host))
-    return f"give each rail a static address in a subnet of its own ({FILE}); see docs/links.md"
+    return "give each rail a static address in a subnet of its own: {task:links.apply}"
 
 
 def _report_no_peer(evidence: Evidence, rail: Rail) -> Verdict:

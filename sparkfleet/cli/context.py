@@ -165,6 +165,8 @@ def build_run_started(options: Options, context: CommandContext) -> RunStarted:
         sources["encrypted, not read:"] = " ".join(map(format_path, context.inventory.encrypted))
     if context.recipe.name:
         sources["recipe"] = _format_recipe(context.recipe)
+    if context.recipe.shelf:
+        sources["from"] = context.recipe.shelf
     return RunStarted(task=options.task, sources=sources, check=options.check)
 
 

@@ -11,7 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from sparkfleet.errors import RecipeError, Where, quote_value
-from sparkfleet.recipes.foreign.conversion import convert_recipe
+from sparkfleet.recipes.foreign.conversion import convert_recipe, resolve_own_mods
+from sparkfleet.recipes.shelves.record import find_shelf, find_shelf_recipe
 from sparkfleet.resources import find_data_file, format_path, list_data_files
 from sparkfleet.spelling import suggest_similar
 from sparkfleet.yaml import positions, source
@@ -24,12 +25,14 @@ EXPLAINED = ("vllm_args", "vllm_env")  # whose keys `why` explains
 
 
 def locate_recipe(name: str, *, folder: Path | None = None, where: Where | None = None) -> Path:
-    """Return the file of recipe `name`: one of the catalogue, or a path, from `folder` if given.
+    """Return the file of recipe `name`: of the catalogue, of a shelf, or a path, from `folder`.
 
     Raises RecipeError where there is none.
     """
     is_path = name.endswith(SUFFIXES)
-    path = (folder or Path()) / name if is_path else find_data_file(FOLDER, f"{name}.yml")
+    path: Path | None = (folder or Path()) / name
+    if not is_path:
+        path = find_shelf_recipe(name) or find_data_file(FOLDER, f"{name}.yml")
     if path is None or not path.is_file():
         hint = suggest_similar(
             Path(name).stem, list_data_files(FOLDER, ".yml"), lister="recipes.list"
@@ -77,7 +80,8 @@ def read_recipe_tree(path: Path) -> Map:
         if tree.data is not None:
             message = f"expected a mapping (got {quote_value(tree.data)})"
         raise RecipeError(message, where=tree.where, hint="start with: vllm_model: OWNER/MODEL")
-    return convert_recipe(tree, path)
+    converted = convert_recipe(tree, path)
+    return converted if find_shelf(path) is None else resolve_own_mods(converted, path)
 
 
 def merge_chain(trees: Sequence[Map]) -> Map:

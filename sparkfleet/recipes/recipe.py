@@ -26,6 +26,7 @@ from sparkfleet.recipes.extends import (
 from sparkfleet.recipes.foreign.draft import ConvertedMap
 from sparkfleet.recipes.metadata import Checkpoint, LogLines, SmokePrompt, Speed
 from sparkfleet.recipes.reader import RecipeReader
+from sparkfleet.recipes.shelves.record import find_shelf, find_shelf_recipe, name_recipe
 from sparkfleet.recipes.unwritten import build_model_variables, is_model_name
 from sparkfleet.yaml.nodes import List, Map, Node
 
@@ -40,9 +41,10 @@ class Recipe:
     smallest number of Sparks that hold it. `gated` is None where the source does not say. `why`
     gives reasons by the name of an option, an environment variable or a variable. `extends`
     names the recipes that it is laid over, the nearest first. `format` is the tool whose file it
-    or a recipe below it is, "" where all are sparkfleet's own. `places` is the position of each
-    key, as ``checkpoint``, ``checkpoint.format``, ``speeds.0``. A model that was named instead of
-    a recipe has none that is `written`; name and path are those of the model.
+    or a recipe below it is, "" where all are sparkfleet's own; `shelf` is the shelf that it is
+    from, "" for none. `places` is the position of each key, as ``checkpoint``,
+    ``checkpoint.format``, ``speeds.0``. A model that was named instead of a recipe has none that is
+    `written`; name and path are those of the model.
     """
 
     name: str
@@ -64,6 +66,7 @@ class Recipe:
     tp_max: int | None = None
     extends: tuple[str, ...] = ()
     format: str = ""
+    shelf: str = ""
     places: Mapping[str, Where] = field(default_factory=lambda: EMPTY)
     written: bool = True
 
@@ -76,7 +79,12 @@ class Recipe:
     def foreign_mods(self) -> tuple[str, ...]:
         """Mods that came with a recipe of others and are run where it is used, not imported."""
         value = self.vars.get("engine_mods")
-        return tuple(value.data or ()) if value is not None and self.format else ()
+        return tuple(value.data or ()) if value is not None and self.is_foreign else ()
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether it is used as others wrote it: a file of another tool, or one of a shelf."""
+        return bool(self.format or self.shelf)
 
     @property
     def fastest(self) -> Speed | None:
@@ -90,7 +98,8 @@ def load_recipe(name: str) -> Recipe:
 
     Raises RecipeError with everything that is wrong in it and in what it extends.
     """
-    if not name.endswith(SUFFIXES) and is_model_name(name):
+    is_path = name.endswith(SUFFIXES)
+    if not is_path and is_model_name(name) and find_shelf_recipe(name) is None:
         return Recipe(
             name=name,
             path=Path(name),
@@ -109,14 +118,20 @@ def load_recipe(name: str) -> Recipe:
         raise RecipeError.of(reader.problems)
     names = tuple(Path(base.source.file).stem for base in trees[1:])
     return Recipe(
-        name=path.stem,
+        name=name_recipe(path),
         path=path,
+        shelf=_describe_shelf(path),
         vars=variables,
         extends=names,
         format=next((str(each.format) for each in trees if isinstance(each, ConvertedMap)), ""),
         places=_index_places(tree),
         **metadata,
     )
+
+
+def _describe_shelf(path: Path) -> str:
+    shelf = find_shelf(path)
+    return "" if shelf is None else shelf.origin
 
 
 def _index_places(tree: Map) -> Mapping[str, Where]:

@@ -165,6 +165,7 @@ def _build_receipt(run: RunContext, launch: LaunchState, ranks: list[str]) -> di
         **build_start_request(run).data(),
         "at": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "cluster": run.cluster.name,
+        "shelf": run.recipe.shelf,
         "inventory": list(run.inventory.sources),
         "executor": launch.deployment.executor,
         "deployment": launch.deployment.hash,

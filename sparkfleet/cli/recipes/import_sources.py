@@ -10,7 +10,7 @@ from sparkfleet.door import command_name
 from sparkfleet.errors import Problem, RecipeError, UsageError, Where
 from sparkfleet.recipes.extends import FOLDER, SUFFIXES, read_recipe_tree
 from sparkfleet.recipes.foreign.draft import ConvertedMap
-from sparkfleet.recipes.foreign.formats import Format
+from sparkfleet.recipes.foreign.naming import name_recipe_file
 from sparkfleet.recipes.recipe import Recipe, load_recipe
 from sparkfleet.resources import format_path
 from sparkfleet.safe_paths import is_name
@@ -88,7 +88,7 @@ def _convert_file(path: Path, options: ImportOptions) -> ImportedRecipe | None:
             )
         return None
     recipe = load_recipe(str(path))
-    name = options.name or _choose_name(path, tree)
+    name = options.name or name_recipe_file(path)
     if not is_name(name):
         raise RecipeError(
             f"{name!r} is not a name for a file", where=tree.where, hint="add --name NAME"
@@ -120,21 +120,6 @@ def _locate_mod(name: str, tree: ConvertedMap) -> Path:
         where=None if place is None else place.where,
         hint="import from a clone of its repository, which has the mods",
     )
-
-
-def _choose_name(path: Path, tree: ConvertedMap) -> str:
-    """Return the file's name; NVIDIA's are all called recipe.yaml, below model and hardware."""
-    if tree.format is Format.NVIDIA and path.stem == "recipe":
-        return "-".join(_list_nvidia_parts(path))
-    return path.stem
-
-
-def _list_nvidia_parts(path: Path) -> list[str]:
-    parts = path.resolve().parent.parts
-    if "models" not in parts:
-        return list(parts[-1:])
-    below = parts[len(parts) - parts[::-1].index("models") :]
-    return [part for part in below[1:] if part not in ("linux", "vllm")]
 
 
 def _refuse(path: Path, message: str) -> Problem:

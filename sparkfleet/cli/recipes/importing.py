@@ -10,7 +10,7 @@ from typing import Any
 
 from sparkfleet.cli.recipes.import_sources import ImportedRecipe, convert_sources
 from sparkfleet.cli.recipes.options import ImportOptions
-from sparkfleet.cli.recipes.review import confirm_mods, list_mod_files, show_mods
+from sparkfleet.cli.recipes.review import confirm_code, list_mod_files, show_mods
 from sparkfleet.cli.views.documents import print_document
 from sparkfleet.cli.views.screen import create_screen
 from sparkfleet.door import command_name
@@ -31,7 +31,7 @@ def import_recipe_files(options: ImportOptions) -> int:
     if not imported:
         raise RecipeError.of(problems or [Problem(message=f"no recipes in {options.source}")])
     mods = [mod for each in imported for mod in each.mods]
-    confirm_mods([format_path(mod) for mod in mods], options, action="import")
+    confirm_code([format_path(mod) for mod in mods], options, action="import")
     if not options.check:
         for each in imported:
             _write_import(each)

@@ -15,6 +15,7 @@ from sparkfleet.cli.views.documents import print_document
 from sparkfleet.cli.views.screen import print_lines
 from sparkfleet.quantities import format_size
 from sparkfleet.recipes.recipe import FOLDER, Recipe, load_recipe
+from sparkfleet.recipes.shelves.record import list_shelf_recipes
 from sparkfleet.resources import format_path, list_data_files
 
 DECODE = "best published decode"
@@ -41,7 +42,7 @@ FAMILIES = {  # text in a model's name
 
 def show_recipes(options: ListOptions) -> int:
     """Print every recipe, or those that hold the text that is searched and may fit."""
-    names = sorted(list_data_files(FOLDER, ".yml"))
+    names = [*sorted(list_data_files(FOLDER, ".yml")), *list_shelf_recipes()]
     recipes = [
         recipe for recipe in map(load_recipe, names) if _matches(recipe, options.search.lower())
     ]
@@ -211,6 +212,7 @@ def serialize_recipe(recipe: Recipe) -> dict[str, Any]:
         "model": format_model(recipe),
         "description": recipe.description,
         "source": recipe.source,
+        "shelf": recipe.shelf or None,
         "date": recipe.date or None,
         "licence": recipe.licence or None,
         "gated": recipe.gated,

@@ -144,3 +144,29 @@ class SuggestOptions(Options):
     )
     most: int = option("how many candidates to show", number(), default=8)
     measured: bool = flag("also read from the head what serve.bench measured there")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddOptions(Options):
+    """Options of `recipes.add`."""
+
+    source: str = option(
+        "a git repository (address or path), or a folder with recipes", default="", positional=True
+    )
+    name: str = option("name of the shelf; by default the last part of the source", default="")
+    revision: str = option("branch, tag or commit; by default the default branch", default="")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateOptions(Options):
+    """Options of `recipes.update`."""
+
+    name: str = option("the shelf", default="", positional=True)
+    revision: str = option("branch, tag or commit; by default that of recipes.add", default="")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveOptions(Options):
+    """Options of `recipes.remove`."""
+
+    name: str = option("the shelf", default="", positional=True)

@@ -13,6 +13,10 @@ from sparkfleet.errors import UsageError
 from sparkfleet.recipes.recipe import Recipe
 from sparkfleet.resources import format_path
 
+RIGHTS = (  # variables with which a recipe can run code, or reach out of its containers
+    *("engine_pip", "engine_args", "engine_mounts", "engine_privileged", "engine_program"),
+)
+
 
 def list_mod_files(mod: Path) -> tuple[Path, ...]:
     """Return the regular files of a mod, its run.sh first; links are left out."""
@@ -38,23 +42,34 @@ def _format_mod(mod: Path) -> Iterator[str]:
             yield f"(cannot be shown: {error})"
 
 
-def confirm_mods(names: Sequence[str], options: Options, *, action: str) -> None:
-    """Ask on the terminal whether to go on with mods that were shown; raises UsageError if not."""
-    if options.yes or options.check or not names:
+def confirm_code(texts: Sequence[str], options: Options, *, action: str) -> None:
+    """Ask on the terminal whether to go on with code that was shown; raises UsageError if not."""
+    if options.yes or options.check or not texts:
         return
-    listed = ", ".join(names)
-    if options.json or not confirm(f"{action} with these mods: {listed}?"):
+    listed = ", ".join(texts)
+    if options.json or not confirm(f"{action} with this code of others: {listed}?"):
         raise UsageError(
-            f"not confirmed: mods run as root in the image: {listed}",
-            hint="read them with --check, then add --yes",
+            f"not confirmed: code of others runs as root in the image: {listed}",
+            hint="read it with --check, then add --yes",
         )
 
 
 def review_recipe(recipe: Recipe, options: Options) -> None:
-    """Show the mods of a recipe of others that is used as it is, and ask before they are run."""
-    mods = recipe.foreign_mods
-    if not mods:
+    """Show what a recipe of others runs or may do where it is used as it is; ask before a start.
+
+    That are its mods, the packages that it installs, and rights and mounts of its containers.
+    """
+    if not recipe.is_foreign:
         return
+    mods = recipe.foreign_mods
+    rights = [f"{name}: {recipe.vars[name].data}" for name in RIGHTS if _is_set(recipe, name)]
     if not options.json:
         show_mods([Path(mod) for mod in mods])
-    confirm_mods(mods, options, action="start")
+        for text in rights:
+            create_screen(sys.stdout).line(f"{text} ({recipe.vars[text.partition(':')[0]].where})")
+    confirm_code([*mods, *rights], options, action="start")
+
+
+def _is_set(recipe: Recipe, name: str) -> bool:
+    value = recipe.vars.get(name)
+    return value is not None and bool(value.data) and value.data != "vllm"

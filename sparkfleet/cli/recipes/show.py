@@ -95,7 +95,7 @@ def _format_recipe(
     yield from _format_bullets("Stop if the log has", recipe.log.forbid)
     shipped = list_data_files("playbooks/recipes", ".yml").get(recipe.name)
     is_shipped = shipped is not None and shipped.resolve() == recipe.path.resolve()
-    given = recipe.name if is_shipped else quote([format_path(recipe.path)])
+    given = recipe.name if is_shipped or recipe.shelf else quote([format_path(recipe.path)])
     size_option = f"--tp {recipe.tp_min}" if recipe.tp_min else "--solo"
     yield "Whether it fits, and how fast it will be"
     yield f"  {command_name('recipes.fit')} {given}" + (f" {size_option}" if recipe.tp_min else "")
@@ -130,6 +130,7 @@ def _format_about(recipe: Recipe) -> Lines:
     if not recipe.written:
         files = [f"none; to write one: {command_name('recipes.new')} {recipe.name}"]
     yield from _format_field("file", ", ".join(files))
+    yield from _format_field("shelf", recipe.shelf)
 
 
 def _format_requirements(recipe: Recipe) -> Lines:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from sparkfleet.cli.command import command
 from sparkfleet.cli.options import CHECK, CLUSTER, CONFIRM, HOSTS, OUTPUT
 from sparkfleet.cli.recipes.options import (
+    AddOptions,
     ExportOptions,
     FitOptions,
     ImportOptions,
     ListOptions,
     NewOptions,
     RecipeOptions,
+    RemoveOptions,
     SuggestOptions,
+    UpdateOptions,
     ValidateOptions,
 )
 
@@ -148,3 +151,55 @@ def export(options: ExportOptions) -> int:
     from sparkfleet.cli.recipes.exporting import show_export  # noqa: PLC0415 - not for --list
 
     return show_export(options)
+
+
+@command(
+    "recipes.add",
+    CHECK,
+    OUTPUT,
+    help={"check": "show what would be added, and write nothing"},
+)
+def add(options: AddOptions) -> int:
+    """Add a shelf: the recipes of a git repository or a folder, kept here at one commit.
+
+    They are listed as NAME/RECIPE and change only with recipes.update. Recipes of eugr, sparkrun,
+    spark-pulse and NVIDIA count too. Nothing of a shelf is run here; what a recipe of it runs on
+    the hosts is shown before a start. The network is used only now, by the system's git.
+
+      {task:recipes.add} ../spark-vllm-docker
+      {task:recipes.add} ~/team-recipes --name team --revision main
+    """
+    from sparkfleet.cli.recipes.shelves import add_shelf  # noqa: PLC0415 - not for --list
+
+    return add_shelf(options)
+
+
+@command(
+    "recipes.update",
+    CHECK,
+    CONFIRM,
+    OUTPUT,
+    help={
+        "check": "show the difference, and change nothing",
+        "yes": "take the changes without a question",
+    },
+)
+def update(options: UpdateOptions) -> int:
+    """Show what changed at the source of a shelf, and take it after a yes.
+
+    {task:recipes.update} team --check
+    """
+    from sparkfleet.cli.recipes.shelves import update_shelf  # noqa: PLC0415 - not for --list
+
+    return update_shelf(options)
+
+
+@command("recipes.remove")
+def remove(options: RemoveOptions) -> int:
+    """Remove a shelf from the project.
+
+    {task:recipes.remove} team
+    """
+    from sparkfleet.cli.recipes.shelves import drop_shelf  # noqa: PLC0415 - not for --list
+
+    return drop_shelf(options)

@@ -40,6 +40,21 @@ def convert_recipe(tree: Map, path: Path) -> Map:
     return draft.build()
 
 
+def resolve_own_mods(tree: Map, path: Path) -> Map:
+    """Return a recipe of sparkfleet with its mods as found next to the file, where they are."""
+    entry = tree.entries.get("engine_mods")
+    if isinstance(tree, ConvertedMap) or entry is None or not isinstance(entry[1], List):
+        return tree
+    items = tuple(
+        node
+        if (found := find_mod(str(node.data), path)) is None
+        else build_node(format_path(found), node)
+        for node in entry[1].items
+    )
+    entries = {**tree.entries, "engine_mods": (entry[0], replace(entry[1], items=items))}
+    return replace(tree, entries=entries)
+
+
 def _resolve_mods(draft: RecipeDraft, path: Path) -> None:
     """Replace the names of mods by their folders, where those are found next to the recipe."""
     entry = draft.entries.get("engine_mods")

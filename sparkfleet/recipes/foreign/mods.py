@@ -6,6 +6,7 @@ from pathlib import Path
 
 PROGRAM = "run.sh"
 FOLDERS = ("", "mods", "official-mods", "experimental-mods")  # of repositories seen
+SHELF = "shelf.json"  # above it is the user's own project
 HIGHEST = 6  # folders above the recipe in which a repository's mods are looked for
 
 
@@ -19,6 +20,8 @@ def find_mod(name: str, recipe: Path) -> Path | None:
     if not bare or bare.startswith("/") or ".." in Path(bare).parts:
         return None
     for above in list(recipe.resolve().parents)[:HIGHEST]:
+        if (above / SHELF).exists():
+            return None
         for folder in FOLDERS:
             found = above / folder / bare
             if (found / PROGRAM).is_file():

@@ -82,6 +82,9 @@ OFFERED = {
         "RECIPE cluster context folder hub! inventory* limit* max-model-len max-num-seqs "
         " output pp requests set* staged! tp util"
     ),
+    "recipes.add": "SOURCE check! name output revision",
+    "recipes.remove": "NAME",
+    "recipes.update": "NAME check! output revision yes!",
     "recipes.export": "RECIPE output to",
     "recipes.import": "SOURCE check! name output yes!",
     "recipes.list": "cluster fits! group inventory* output search set*",

@@ -1,0 +1,1 @@
+"""Shelves: recipes of a git repository or a folder, pinned and kept in the project."""

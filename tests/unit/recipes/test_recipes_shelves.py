@@ -1,0 +1,235 @@
+"""Shelves: recipes of a git repository or a folder, pinned in the project."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sparkfleet.recipes.shelves.snapshot import take_snapshot
+from tests.commandline import run_command
+
+Call = Callable[..., str]
+EUGR = """\
+recipe_version: "1"
+name: small
+container: vllm-node
+mods: [mods/fix]
+defaults: {port: 8000, max_model_len: 4096}
+command: |
+  vllm serve org/Small --port {port} --max-model-len {max_model_len}
+"""
+OWN = "description: A team's own\nvllm_model: org/Own\nengine_mods: [mods/fix]\n"
+INVENTORY = "sparks: {hosts: {one: {ansible_host: 127.0.0.1, ansible_port: 9}}}\n"
+WHO = ("-c", "user.name=tester", "-c", "user.email=tester@example.invalid")
+
+
+def _git(folder: Path, *words: str) -> str:
+    done = subprocess.run(
+        ["git", *WHO, "-C", str(folder), *words], capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def call(tmp_path: Path) -> Call:
+    """Type a task in the folder of a project and return what it prints."""
+    project = tmp_path / "project"
+    project.mkdir()
+
+    def type_it(*words: str, code: int = 0) -> str:
+        done = run_command(*words, cwd=project)
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout + (done.stderr if code else "")
+
+    return type_it
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    """Write a work tree with recipes and a mod, and a bare repository `team.git` next to it."""
+    folder = tmp_path / "work"
+    (folder / "recipes").mkdir(parents=True)
+    (folder / "recipes" / "small.yaml").write_text(EUGR)
+    (folder / "recipes" / "own.yml").write_text(OWN)
+    (folder / "recipes" / "bad.yaml").write_text(EUGR.replace("name: small\n", ""))
+    (folder / "recipes" / "link.yaml").symlink_to("/etc/hostname")
+    (folder / "mods" / "fix").mkdir(parents=True)
+    (folder / "mods" / "fix" / "run.sh").write_text("echo patched\n")
+    (folder / "README.md").write_text("not taken\n")
+    _git(tmp_path, "init", "-q", "-b", "main", str(folder))
+    _git(folder, "add", ".")
+    _git(folder, "commit", "-q", "-m", "first")
+    _git(tmp_path, "clone", "-q", "--bare", str(folder), "team.git")
+    _git(folder, "remote", "add", "origin", str(tmp_path / "team.git"))
+    return folder
+
+
+def _publish(work: Path, text: str) -> str:
+    (work / "recipes" / "small.yaml").write_text(text)
+    _git(work, "commit", "-q", "-a", "-m", "next")
+    _git(work, "push", "-q", "origin", "main")
+    return _git(work, "rev-parse", "HEAD")
+
+
+def test_a_shelf_is_listed_with_its_name_as_prefix(call: Call, work: Path) -> None:
+    commit = _git(work, "rev-parse", "HEAD")
+    text = call("recipes.add", "../team.git")
+    assert f"added: shelf team at {commit[:12]} of ../team.git, 2 recipes" in text
+    assert "not usable: recipes/bad.yaml:1:1: missing name" in text
+    assert "  mods/fix" in text
+    listed = call("recipes.list", "--search", "team/")
+    assert "team/small" in listed
+    assert "team/own" in listed
+    document = json.loads(call("recipes.list", "--search", "team/small", "--output", "json"))
+    assert document["recipes"][0]["shelf"] == f"shelf team at {commit[:12]} of ../team.git"
+
+
+def test_a_shelf_holds_recipes_and_mods_and_no_links(
+    call: Call, work: Path, tmp_path: Path
+) -> None:
+    call("recipes.add", "../team.git")
+    files = tmp_path / "project/playbooks/shelves/team/files"
+    found = sorted(str(path.relative_to(files)) for path in files.rglob("*") if path.is_file())
+    assert found == ["mods/fix/run.sh", "recipes/bad.yaml", "recipes/own.yml", "recipes/small.yaml"]
+
+
+def test_a_recipe_of_a_shelf_says_so(call: Call, work: Path, tmp_path: Path) -> None:
+    commit = _git(work, "rev-parse", "HEAD")[:12]
+    call("recipes.add", "../team.git")
+    text = " ".join(call("recipes.show", "team/own").split())
+    assert f"shelf team at {commit} of ../team.git" in text
+    assert 'engine_mods: ["playbooks/shelves/team/files/mods/fix"]' in text
+    assert "--recipe team/own" in text
+    (tmp_path / "project" / "hosts.yml").write_text(INVENTORY)
+    words = ["cluster.up", "--solo", "-i", "hosts.yml", "--recipe", "team/small"]
+    text = call(*words, "--check", code=4)  # nothing answers there
+    assert f"from shelf team at {commit} of ../team.git" in text
+    assert "echo patched" in text
+
+
+def test_code_of_a_shelf_is_not_started_without_a_yes(
+    call: Call, work: Path, tmp_path: Path
+) -> None:
+    (work / "recipes" / "own.yml").write_text(OWN + "engine_args: [--privileged]\n")
+    _publish(work, EUGR)
+    call("recipes.add", "../team.git")
+    (tmp_path / "project" / "hosts.yml").write_text(INVENTORY)
+    text = call("cluster.up", "--solo", "-i", "hosts.yml", "--recipe", "team/own", code=5)
+    assert "echo patched" in text
+    assert "not confirmed: code of others runs as root in the image" in text
+    assert "engine_args: ['--privileged']" in text
+
+
+def test_a_shelf_stays_at_its_commit_until_it_is_updated(call: Call, work: Path) -> None:
+    call("recipes.add", "../team.git")
+    commit = _publish(work, EUGR.replace("4096", "8192"))
+    assert "--max-model-len: 4096" in call("recipes.show", "team/small")
+    text = call("recipes.update", "team", "--check")
+    assert "-defaults: {port: 8000, max_model_len: 4096}" in text
+    assert "+defaults: {port: 8000, max_model_len: 8192}" in text
+    assert "--max-model-len: 4096" in call("recipes.show", "team/small")
+    text = call("recipes.update", "team", code=5)
+    assert "not confirmed: 1 files of shelf team changed" in text
+    assert "--max-model-len: 4096" in call("recipes.show", "team/small")
+    call("recipes.update", "team", "--yes")
+    text = call("recipes.show", "team/small")
+    assert "--max-model-len: 8192" in text
+    assert commit[:12] in text
+    assert "nothing changed" in call("recipes.update", "team")
+
+
+def test_a_revision_pins_a_shelf(call: Call, work: Path) -> None:
+    first = _git(work, "rev-parse", "HEAD")
+    _publish(work, EUGR.replace("4096", "8192"))
+    call("recipes.add", "../team.git", "--name", "old", "--revision", first)
+    assert "--max-model-len: 4096" in call("recipes.show", "old/small")
+    text = call("recipes.add", "../team.git", "--revision", "none", code=5)
+    assert "revision 'none' not found" in text
+
+
+def test_a_shelf_needs_its_source_only_for_an_update(
+    call: Call, work: Path, tmp_path: Path
+) -> None:
+    call("recipes.add", "../team.git")
+    (tmp_path / "team.git").rename(tmp_path / "elsewhere.git")
+    assert "org/Small" in call("recipes.show", "team/small")
+    assert "git: " in call("recipes.update", "team", code=5)
+
+
+def test_a_shelf_is_removed_by_name(call: Call, work: Path, tmp_path: Path) -> None:
+    call("recipes.add", "../team.git")
+    assert "removed: shelf team" in call("recipes.remove", "team")
+    assert not (tmp_path / "project/playbooks/shelves/team").exists()
+    assert "shelf 'team' not found" in call("recipes.remove", "team", code=5)
+
+
+def test_a_folder_is_a_shelf_too(call: Call, work: Path, tmp_path: Path) -> None:
+    plain = tmp_path / "plain"
+    (plain / "a").mkdir(parents=True)
+    (plain / "b").mkdir()
+    for name in ("a", "b"):
+        (plain / name / "same.yaml").write_text(EUGR.replace("mods: [mods/fix]\n", ""))
+    call("recipes.add", "../plain")
+    assert "org/Small" in call("recipes.show", "plain/a/same")
+    commit = take_snapshot(str(plain)).commit
+    (plain / "a" / "same.yaml").write_text(EUGR)
+    assert take_snapshot(str(plain)).commit != commit
+    assert "a folder" not in call("recipes.update", "plain", "--check")
+
+
+def test_no_hook_and_no_command_of_a_source_is_run(
+    call: Call, work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mark = tmp_path / "mark"
+    hooks = tmp_path / "hooks"
+    hooks.mkdir()
+    (hooks / "post-checkout").write_text(f"#!/bin/sh\ntouch {mark}\n")
+    (hooks / "post-checkout").chmod(0o755)
+    config = tmp_path / "gitconfig"
+    config.write_text(f"[core]\n\thooksPath = {hooks}\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(config))
+    take_snapshot(str(tmp_path / "team.git"))
+    text = call("recipes.add", f"ext::sh -c touch% {mark}", "--name", "bad", code=5)
+    assert "git: " in text
+    assert "--upload-pack" not in call("recipes.add", "--name", "x", "../none", code=5)
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (["recipes.add", "../none"], "git: "),
+        (["recipes.add", "../empty"], "../empty has no recipes"),
+        (["recipes.add", "../team.git", "--name", "a/b"], "'a/b' is not a name for a shelf"),
+        (["recipes.add", "../empty", "--revision", "main"], "is not a git repository"),
+        (["recipes.update", "none"], "shelf 'none' not found"),
+    ],
+)
+def test_a_wrong_call_is_refused(
+    call: Call, work: Path, tmp_path: Path, words: list[str], part: str
+) -> None:
+    (tmp_path / "empty").mkdir()
+    assert part in call(*words, code=5)
+
+
+def test_a_name_is_added_once(call: Call, work: Path) -> None:
+    call("recipes.add", "../team.git")
+    assert "shelf team exists" in call("recipes.add", "../team.git", code=5)
+
+
+def test_a_damaged_record_cannot_lead_out_of_its_shelf(
+    call: Call, work: Path, tmp_path: Path
+) -> None:
+    call("recipes.add", "../team.git")
+    record = tmp_path / "project/playbooks/shelves/team/shelf.json"
+    content = json.loads(record.read_text())
+    content["recipes"]["small"] = "../../../../work/recipes/small.yaml"
+    record.write_text(json.dumps(content))
+    text = call("recipes.show", "team/small", code=5)
+    assert "shelf.json: is not the record of a shelf" in text
+    assert os.fspath(tmp_path) not in text

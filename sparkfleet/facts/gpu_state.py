@@ -16,6 +16,7 @@ REASONS: Mapping[int, str] = {
     0x40: "hardware thermal limit",
     0x80: "power brake",
 }
+HALVED = (0x08, 0x40, 0x80)  # at these the core clock is half of what it was, or less
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +30,11 @@ class GpuState:
     temperature: float | None = None
     clock: float | None = None
     slowed: tuple[str, ...] = ()
+
+    @property
+    def halved(self) -> tuple[str, ...]:
+        """The reasons among `slowed` that halve the clock, by NVML's words for them."""
+        return tuple(text for bit, text in REASONS.items() if bit in HALVED and text in self.slowed)
 
     def __str__(self) -> str:
         parts = [

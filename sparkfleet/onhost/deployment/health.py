@@ -7,11 +7,11 @@ requests may run without progress before the look ends).
 Answer: ``folder`` of the cluster, ``record`` of the last start (null: none), ``rebooted`` since,
 its ``roles`` with ``pid`` and ``age`` in seconds (null: ended), ``processes`` with ``pid``,
 ``state`` and ``title``, ``containers`` (state by role), ``apps`` of nvidia-smi (null, with
-``apps_error``, where it lists none), ``rails`` (interface: whether it has a carrier),
-``compilers`` that run, ``logs`` (by role: the last ``lines``, ``at`` when the last was written),
-``endpoint`` (null on other hosts than the head: ``status``, ``error``, ``limit``, ``stall``,
-``samples`` of vLLM's counters), the texts of ``guard`` and ``state``, and ``busy`` (a run holds the
-lock).
+``apps_error``, where it lists none), ``gpu_state`` and ``gpu_reasons`` as CSV of nvidia-smi,
+``rails`` (interface: whether it has a carrier), ``compilers`` that run, ``logs`` (by role: the last
+``lines``, ``at`` when the last was written), ``endpoint`` (null on other hosts than the head:
+``status``, ``error``, ``limit``, ``stall``, ``samples`` of vLLM's counters), the texts of ``guard``
+and ``state``, and ``busy`` (a run holds the lock).
 """
 
 from __future__ import annotations
@@ -44,6 +44,8 @@ from sparkfleet.onhost.shared.reading import (
 )
 from sparkfleet.onhost.shared.vitals import (
     APPS,
+    GPU_REASONS,
+    GPU_STATE,
     ask_endpoint,
     is_lock_held,
     run_tool,
@@ -76,8 +78,10 @@ def main() -> None:
 def read_health(request: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Return the answer; what can be slow is read at the same time."""
     record = read_deployment_record(folder)
-    with ThreadPoolExecutor(3) as threads:
+    with ThreadPoolExecutor(5) as threads:
         apps = threads.submit(run_tool, *APPS, patience=request["patience"])
+        state = threads.submit(run_tool, *GPU_STATE, patience=request["patience"])
+        reasons = threads.submit(run_tool, *GPU_REASONS, patience=request["patience"])
         endpoint = threads.submit(look_at_endpoint, request, find_port(record, request["host"]))
         containers = threads.submit(list_containers, request, (record or {}).get("cli"))
     found = containers.result()
@@ -94,6 +98,8 @@ def read_health(request: dict[str, Any], folder: Path) -> dict[str, Any]:
         "containers": {container["role"]: container["state"] for container in found},
         "apps": apps.result().text,
         "apps_error": apps.result().error,
+        "gpu_state": state.result().text or "",
+        "gpu_reasons": reasons.result().text or "",
         "rails": read_carriers(read_optional_text(folder / ENVIRONMENT_FILE) or ""),
         "compilers": sorted(COMPILERS.intersection(read_name(entry.pid) for entry in processes)),
         "logs": {name: read_log_end(logs / f"{name}.log") for name, _ in list_roles(record)},

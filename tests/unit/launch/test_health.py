@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from sparkfleet.facts.gpu_state import GpuState
 from sparkfleet.facts.machine import GpuProcess
 from sparkfleet.launch.endpoint.health import HealthLook, HealthState, HostLook, judge_health
 from sparkfleet.launch.endpoint.health.look import (
@@ -411,6 +412,30 @@ def test_a_gpu_that_does_not_answer_degrades() -> None:
     assert "nvidia-smi on spark-02" in health.reason
     absent = judge_health(look(MP, {1: {"gpu": None}}))  # no such program: another machine
     assert absent.state is HealthState.SERVING
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_gpu_that_its_hardware_slows_degrades(rank: int) -> None:
+    hot = GpuState(power=90.0, temperature=95.0, clock=900.0, slowed=("hardware thermal limit",))
+    health = judge_health(look(MP, {rank: {"gpu_state": hot}}))
+    assert health.state is HealthState.DEGRADED
+    assert f"the GPU of {NAMES[rank]} is slowed by hardware thermal limit (90 W" in health.reason
+    capped = replace(hot, slowed=("power cap",))  # as it is at full load
+    assert judge_health(look(MP, {rank: {"gpu_state": capped}})).state is HealthState.SERVING
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_low_clock_degrades_under_load_alone(rank: int) -> None:
+    low = GpuState(power=14.0, temperature=50.0, clock=507.0)
+    loaded = replace(
+        HEALTHY, samples=(sample(0.0, BUSY), sample(1.0, BUSY, generation_tokens_total=90.0))
+    )
+    changed: dict[int, dict[str, Any]] = {0: {"endpoint": loaded}, 1: {}}
+    changed[rank]["gpu_state"] = low
+    health = judge_health(look(MP, changed))
+    assert health.state is HealthState.DEGRADED
+    assert f"the GPU of {NAMES[rank]} runs at 507 MHz while requests run" in health.reason
+    assert judge_health(look(MP, {rank: {"gpu_state": low}})).state is HealthState.SERVING
 
 
 def test_under_ray_the_head_has_the_last_line_of_every_rank() -> None:

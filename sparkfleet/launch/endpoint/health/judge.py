@@ -13,6 +13,7 @@ from sparkfleet.launch.endpoint.health.look import HealthLook, HostLook
 from sparkfleet.launch.endpoint.health.ranks import format_since, judge_ranks
 from sparkfleet.launch.endpoint.health.state import ClusterHealth, HealthState
 from sparkfleet.launch.host import memory_guard
+from sparkfleet.launch.preflight.gpu_clock import MIN_CLOCK
 from sparkfleet.onhost.shared.counters import count_requests, has_progressed
 from sparkfleet.vllm.metrics import Sample
 
@@ -209,9 +210,27 @@ def _find_degradations(look: HealthLook, name: str) -> Iterator[tuple[str, str]]
     if seen.gpu is None and seen.gpu_error:
         text = f"nvidia-smi on {name} does not list the processes on the GPU: {seen.gpu_error}"
         yield text, f"on {name}: nvidia-smi; look for Xid in its kernel log: journalctl -k"
+    yield from _find_slow_gpu(look, name, seen)
     if seen.compilers and (_find_stall(look) or (look.probe and look.probe.status != OK)):
         text = f"requests wait while {', '.join(seen.compilers)} compiles kernels on {name}"
         yield text, WAIT
+
+
+def _find_slow_gpu(look: HealthLook, name: str, seen: HostLook) -> Iterator[tuple[str, str]]:
+    """Yield that the GPU of a host is slowed by its hardware, or has a low clock under load."""
+    gpu = seen.gpu_state
+    if gpu and gpu.halved:
+        text = f"the GPU of {name} is slowed by {' and '.join(gpu.halved)} ({gpu})"
+        yield text, f"check the cooling and the power supply of {name}: {{task:serve.watch}}"
+    endpoint = look.hosts[look.ranks[0]].endpoint
+    samples = endpoint.samples if endpoint else ()
+    is_loaded = len(samples) > 1 and has_progressed(samples[0], samples[-1])
+    if gpu and gpu.clock and gpu.clock < MIN_CLOCK and is_loaded and count_requests(samples[-1]):
+        text = f"the GPU of {name} runs at {gpu.clock:.0f} MHz while requests run"
+        yield (
+            text,
+            f"expected >= {MIN_CLOCK} MHz: shut down {name}, unplug it for a minute, boot it",
+        )
 
 
 def _build_wedged(reason: str, rank: int) -> ClusterHealth:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from sparkfleet.facts.gpu_state import GpuState, parse_gpu_state
 from sparkfleet.facts.machine import GpuProcess, parse_gpu_processes
 from sparkfleet.launch.host.deployment_record import (
     DeploymentMetadata,
@@ -91,6 +92,7 @@ class HostLook:
     containers: Mapping[str, str] = field(default_factory=lambda: EMPTY)  # role -> state
     gpu: tuple[GpuProcess, ...] | None = None
     gpu_error: str = ""
+    gpu_state: GpuState | None = None
     rails: Mapping[str, bool] = field(default_factory=lambda: EMPTY)
     compilers: tuple[str, ...] = ()
     logs: Mapping[str, LogEnd] = field(default_factory=lambda: EMPTY)  # by role
@@ -182,6 +184,7 @@ def parse_host_look(answer: Mapping[str, Any]) -> HostLook:
         containers={str(role): str(state) for role, state in answer["containers"].items()},
         gpu=None if apps is None else parse_gpu_processes(apps),
         gpu_error=str(answer["apps_error"]),
+        gpu_state=parse_gpu_state(answer["gpu_state"], answer["gpu_reasons"]),
         rails={str(name): bool(carrier) for name, carrier in answer["rails"].items()},
         compilers=tuple(map(str, answer["compilers"])),
         logs={

@@ -69,6 +69,7 @@ class Architecture:
     RoPE scaling may stretch `context` by the factor `stretch`, unless it is counted in already.
     `layer_types` has one word for each layer (see `fit.layers`), or None where the file does not
     say. `global_*` are those of full-attention layers that differ from the sliding ones.
+    `sparse` names the fields of a sparse attention, which keeps an index or a compressed cache.
     `shared_kv_layers` are the last ones, which keep no cache of their own. `code` names other
     repositories whose Python the model needs.
     """
@@ -91,6 +92,7 @@ class Architecture:
     keys_are_values: bool = False
     gated_attention: bool = False
     window: int | None = None
+    sparse: tuple[str, ...] = ()
     shared_kv_layers: int = 0
     latent: Latent | None = None
     mamba: Recurrent | None = None

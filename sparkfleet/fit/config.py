@@ -103,6 +103,7 @@ def build_architecture(fields: ConfigFields) -> Architecture:
         dtype=_normalize_dtype(value("dtype", "torch_dtype")),
         layers=count,
         layer_types=layers.read_layer_types(fields.text, count),
+        sparse=layers.find_sparse_fields(fields.text),
         intermediate=number("intermediate_size", "n_inner"),
         vocab=number("vocab_size"),
         context=number("max_position_embeddings", "model_max_length"),

@@ -27,6 +27,7 @@ BYTES = {  # of one element
     "int8": 1.0,
     "nvfp4": 0.5625,  # four bits, and a scale of eight for every sixteen
 }
+PACKED = "_ds_mla"  # fp8_ds_mla, nvfp4_ds_mla
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +82,11 @@ def element_bytes(shape: Architecture, dtype: str) -> float:
     name = dtype.removeprefix("torch.").lower()
     if name == "auto":
         name = _find_checkpoint_dtype(shape) or (shape.dtype or "").lower()
+    if name.endswith(PACKED):
+        raise UnknownFigureError(
+            f"unknown size of a KV cache in {name}: it packs the latent of sparse attention",
+            hint="start it once: vLLM's log shows the size of its KV cache",
+        )
     if name not in BYTES:
         raise UnknownFigureError(
             f"unknown size of a KV cache element: {name or 'no dtype'!r}",
@@ -98,8 +104,14 @@ def _find_checkpoint_dtype(shape: Architecture) -> str | None:
 
 
 def _require_layer_types(shape: Architecture) -> tuple[str, ...]:
+    family = shape.model_type or shape.name or "this model"
+    if shape.sparse:
+        raise UnknownFigureError(
+            f"unknown KV cache of {family}: sparse attention keeps an index or a compressed cache "
+            f"({', '.join(shape.sparse)})",
+            hint="start it once: vLLM's log shows the size of its KV cache",
+        )
     if shape.layer_types is None:
-        family = shape.model_type or shape.name or "this model"
         raise UnknownFigureError(
             f"unknown layer types of {family}: config.json does not list them",
             hint="start it once: vLLM's log shows the size of its KV cache",

@@ -42,6 +42,7 @@ ONE_KIND = (  # families whose layers are all alike where no list of types is wr
     "minimax_m2",
     "starcoder2",
 )
+SPARSE = ("index_", "indexer_", "compress_ratio")
 LATENT_FAMILIES = (
     "deepseek_v2",
     "deepseek_v3",
@@ -50,6 +51,15 @@ LATENT_FAMILIES = (
     "glm4_moe_lite",
     "mistral4",
 )
+
+
+def find_sparse_fields(fields: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the names of the fields that say how sparse attention keeps its cache.
+
+    Its index (``index_head_dim`` of DeepSeek V3.2) and its compression (``compress_ratios`` of
+    DeepSeek V4) take memory that the layer types do not show.
+    """
+    return tuple(sorted(name for name in fields if name.startswith(SPARSE) and fields[name]))
 
 
 def read_layer_types(fields: Mapping[str, Any], count: int | None) -> tuple[str, ...] | None:

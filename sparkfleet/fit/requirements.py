@@ -18,6 +18,8 @@ RUNNING = Interval.of(4 * GIB, 8 * GIB)
 One published start names all parts: 0.85 x 121.6 - 15.76 - 81.8 = 5.8 GiB (52-toks document).
 """
 RUNNING_EAGER = Interval.of(2 * GIB, 6 * GIB)  # without CUDA graphs
+LOOKUPS = ("ngram", "suffix")  # drafts out of the text itself, without a model
+BLOCK_DRAFTS = ("dspark", "dflash")  # whose layers are not those of an MTP head
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,16 +95,30 @@ def _estimate_rank_weights(model: ModelProfile, options: ServeOptions) -> Interv
         return None
     whole = model.weights.resident
     drafts = model.weights.drafts
-    if options.speculation is None or options.speculation.model is not None:
+    if not _uses_built_in_draft(options):
         whole = Interval.of(whole.low - drafts.low, whole.high - drafts.high)
     return whole.times(1 / options.nodes)
+
+
+def _uses_built_in_draft(options: ServeOptions) -> bool:
+    """Return whether drafts come from layers of the checkpoint; n-grams need none."""
+    speculation = options.speculation
+    return (
+        speculation is not None
+        and speculation.model is None
+        and not speculation.method.startswith(LOOKUPS)
+    )
 
 
 def _estimate_block_pool(model: ModelProfile, options: ServeOptions) -> BlockPool:
     if model.shape is None:
         raise UnknownFigureError("unknown KV cache: config.json not found")
     speculation = options.speculation
-    built_in = speculation is not None and speculation.model is None
+    built_in = _uses_built_in_draft(options)
+    if speculation is not None and built_in and speculation.method in BLOCK_DRAFTS:
+        raise UnknownFigureError(
+            f"unknown KV cache of the {speculation.method} draft in the checkpoint"
+        )
     drafts = model.shape.draft_layers if built_in else 0
     rows = list_layer_caches(
         model.shape, options.kv_dtype, tp=options.tp, pp=options.pp, drafts=drafts

@@ -1,4 +1,4 @@
-"""`doctor`: the cause and the fix of a failed start; offline."""
+"""`doctor`: the cause and the fix of a failed start; offline, but for its bundle."""
 
 from __future__ import annotations
 
@@ -6,9 +6,14 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 
 from sparkfleet.cli.command import command
-from sparkfleet.cli.options import OUTPUT, Options, option
+from sparkfleet.cli.options import CLUSTER, OUTPUT, Options, option, parse_path
+
+WITH_VALUE = frozenset(
+    {"--output", "--log", "--bundle", "--inventory", "-i", "--set", "-e", "--cluster"}
+)
 
 
 def has_log_argument(argv: Sequence[str]) -> bool:
@@ -17,7 +22,7 @@ def has_log_argument(argv: Sequence[str]) -> bool:
     return any(
         word == "-" or not word.startswith("-")
         for before, word in pairwise(after)
-        if before not in {"--output", "--log"}
+        if before not in WITH_VALUE
     )
 
 
@@ -31,11 +36,17 @@ class DoctorOptions(Options):
         positional=has_log_argument(sys.argv),
         value="[FILE]",
     )
+    bundle: Path | None = option(  # noqa: RUF009 - it is a dataclass field
+        "write logs, facts, rendered files, versions and events into this .tar.gz, redacted, for a "
+        "report; with --inventory also from the hosts",
+        parse_path,
+        value="FILE",
+    )
 
 
-@command("doctor", OUTPUT)
+@command("doctor", OUTPUT, CLUSTER, help={"inventory": "only for --bundle: also ask these hosts"})
 def doctor(options: DoctorOptions) -> int:
-    """Diagnose a failed start from its logs; connects to no host.
+    """Diagnose a failed start from its logs; only --bundle connects to hosts.
 
     Reads what `cluster.up` saved of your newest run that failed, or a LOG of your own: a file, a
     folder with those of several hosts, or - for standard input. Every cause comes with its host,
@@ -46,7 +57,12 @@ def doctor(options: DoctorOptions) -> int:
       {task:doctor}
       {task:doctor} ~/.local/state/sparkfleet/runs/20261128-054105-32029
       docker logs vllm 2>&1 | {task:doctor} -
+      {task:doctor} --bundle report.tar.gz --inventory inventories/pair.yml
     """
+    if options.bundle is not None:
+        from sparkfleet.cli.doctor.bundle import write_bundle  # noqa: PLC0415 - Fabric: not for --list
+
+        return write_bundle(options.bundle, options.log, options)
     from sparkfleet.cli.doctor.view import show_diagnosis  # noqa: PLC0415 - not for --list
 
     return show_diagnosis(options.log, options)

@@ -28,7 +28,7 @@ def show_facts(options: Options) -> int:
         answers = session.pool.map(_fetch_facts, session.context.cluster.hosts)
     code = compute_exit_code(answers.errors.values())
     if options.json:
-        hosts = {name: _serialize_facts(host_facts) for name, host_facts in answers.values.items()}
+        hosts = {name: serialize_facts(host_facts) for name, host_facts in answers.values.items()}
         errors = serialize_host_errors(answers.errors)
         print_document(hosts=hosts, errors=errors, exit_code=code)
         return code
@@ -46,7 +46,7 @@ def _fetch_facts(connection: Connection) -> HostFacts:
     )
 
 
-def _serialize_facts(host_facts: HostFacts) -> dict[str, Any]:
+def serialize_facts(host_facts: HostFacts) -> dict[str, Any]:
     """Return all facts of a host, without the raw text they were parsed from."""
     return {name: value for name, value in asdict(host_facts).items() if name != "readings"}
 

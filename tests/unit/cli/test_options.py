@@ -40,7 +40,7 @@ OFFERED = {
         "inventory* junit limit* lock-wait output pp recipe set* solo! tp verbose! yes!"
     ),
     "cluster.watch": "cluster every forks inventory* once! set*",
-    "doctor": "log output",
+    "doctor": "bundle cluster inventory* log output set*",
     "hosts.check": "cluster forks host* inventory* limit* output recipe set*",
     "hosts.authorize": "cluster host* inventory* key limit* set*",
     "hosts.facts": "cluster forks host* inventory* limit* output set*",

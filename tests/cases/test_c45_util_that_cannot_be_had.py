@@ -156,8 +156,9 @@ def test_managed_containers_refuse_nothing(tmp_path: Path) -> None:
 
 
 def test_a_context_that_the_cache_cannot_hold_is_refused(tmp_path: Path) -> None:
+    longer = {"vllm_env": {"VLLM_ALLOW_LONG_MAX_MODEL_LEN": "1"}}  # than the model's positions
     wanted = args(0.3, **{"max-model-len": 16_000_000})
-    with cluster(tmp_path, {"spark-01": 117.0}, vllm_args=wanted) as made:
+    with cluster(tmp_path, {"spark-01": 117.0}, vllm_args=wanted, **longer) as made:
         (verdict,) = plans(made)["spark-01"].verdicts
     assert verdict.refuses
     assert "one sequence of 16000000 tokens" in verdict.seen

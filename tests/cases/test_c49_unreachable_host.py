@@ -19,7 +19,7 @@ sparks:
     spark-1: {{ansible_connection: local, weights_dir: {folder}}}
     spark-2: {{ansible_host: 127.0.0.1, ansible_port: {silent}}}
     spark-3: {{ansible_host: 127.0.0.1, ansible_port: {closed}}}
-  vars: {{engine_venv: /opt/venv, ansible_user: nobody}}
+  vars: {{engine_venv: /opt/venv, ansible_user: nobody, cluster_name: c49}}
 """
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -73,6 +74,8 @@ class RunContext:
     hosts: tuple[Host, ...] = ()  # of the current play
     summary: list[str] = field(default_factory=list)  # lines for the end of the run
     state: RunState = NOTHING
+    # What each Ray that this run starts asks of those that connect; one for all hosts.
+    ray_token: str = field(default_factory=lambda: secrets.token_hex(32), repr=False)
 
     def settings(self, host: Host) -> Settings:
         """Return sparkfleet's variables of `host`: recipe, inventory, play and --set combined."""

@@ -63,6 +63,26 @@ def test_every_rank_keeps_its_own_hosts_interfaces(lab: LabFleet) -> None:
         assert seen["NCCL_IB_HCA"].lstrip("=").split(",")[0].startswith(rail.hca)
 
 
+def test_ray_lets_in_only_those_that_have_the_token_of_the_deployment(lab: LabFleet) -> None:
+    engine = next(
+        path.removesuffix("/bin/python")
+        for path in re.findall(r"/\S+/bin/python", str(processes("spark-01")))
+    )
+    address = f"{lab.hosts[0].rails[0].address}:6379"
+    query = (
+        "from ray._raylet import GcsClient; "
+        f"print(GcsClient(address='{address}').internal_kv_keys(b'', timeout=20))"
+    )
+    script = f'exec {engine}/bin/python -c "$1"'
+    argv = ["bash", "-c", script, "stranger", query]
+    stranger = fleet.run_on("spark-02", argv, check=False)
+    assert stranger.returncode != 0
+    assert "token" in stranger.stderr.lower()
+    folder = "/home/nvidia/vllm/.sparkfleet/default"
+    member = ["bash", "-c", f". {folder}/nccl.env; {script}", "member", query]
+    assert fleet.run_on("spark-02", member).stdout.startswith("[")
+
+
 def test_a_second_up_changes_nothing_and_restarts_nothing(run: Type) -> None:
     before = {host: set(processes(host)) for host in HOSTS}
     done = run("cluster.up", "--tp", "2")

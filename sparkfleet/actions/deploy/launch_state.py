@@ -13,8 +13,9 @@ from sparkfleet.actions.run_state import Replacement
 from sparkfleet.launch.endpoint.endpoint import Endpoint
 from sparkfleet.launch.host import processes
 from sparkfleet.launch.host.deployment_record import STATE, RunProgress, RunStep
+from sparkfleet.launch.host.file_names import RAY_TOKEN
 from sparkfleet.launch.host.survey import Survey
-from sparkfleet.model import Host
+from sparkfleet.model import EMPTY, Host
 from sparkfleet.remote.connection import Connection
 
 A = TypeVar("A")
@@ -48,6 +49,7 @@ def start_deployment_role(run: RunContext, connection: Connection, role: str, sc
         script,
         hash_=launch.deployment.hash,
         about=launch.about[connection.host.name],
+        files={RAY_TOKEN: run.ray_token} if role == "ray" else EMPTY,
     )
 
 

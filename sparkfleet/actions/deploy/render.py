@@ -10,7 +10,7 @@ from sparkfleet.actions.action import Action, NoArgs, Plan, Planned
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.actions.run_state import LaunchState, RunState
 from sparkfleet.errors import PlaybookError
-from sparkfleet.launch.deployment.deployment import Deployment, render_deployment
+from sparkfleet.launch.deployment.deployment import Deployment, locate_ray_token, render_deployment
 from sparkfleet.launch.deployment.environment import build_rank_environment
 from sparkfleet.launch.deployment.executor import Executor, ExecutorChoice, select_executor
 from sparkfleet.launch.deployment.node import DeploymentNode
@@ -150,6 +150,7 @@ def _describe_deployment(
         ready_timeout=head.settings.seconds("vllm_ready_timeout"),
         ray_address=f"{head.address}:{head.settings.integer('ray_port')}" if ray else "",
         ray_nodes={node.settings.host.name: str(node.address) for node in nodes} if ray else {},
+        ray_token_file=locate_ray_token(head) if ray else "",
         join_timeout=head.settings.seconds(limit),
         python=head.engine.python("ray"),
         weights=run.weights.commit,

@@ -12,6 +12,7 @@ from sparkfleet.door import command_name
 from sparkfleet.errors import LaunchError, SparkfleetError, UnreachableError
 from sparkfleet.launch.host import memory_guard, processes
 from sparkfleet.launch.host.deployment_record import PreviousDeployment
+from sparkfleet.launch.host.file_names import RAY_TOKEN
 from sparkfleet.launch.startup.join import check_ray_nodes, wait_for_ray_nodes
 from sparkfleet.launch.startup.ranks import RankUpdate
 from sparkfleet.launch.startup.watch import (
@@ -20,7 +21,7 @@ from sparkfleet.launch.startup.watch import (
     create_rank_tracker,
     create_rendezvous,
 )
-from sparkfleet.model import Host
+from sparkfleet.model import EMPTY, Host
 from sparkfleet.remote.connection import Connection
 from sparkfleet.remote.pool import Answers
 from sparkfleet.report.events import Note, Progress
@@ -140,7 +141,13 @@ def _start_roles(
     for role, script in target.roles.items():
         if (is_head and role == LAST) is last:
             processes.start_process(
-                connection, where, role, script, hash_=target.hash or "", about=target.about
+                connection,
+                where,
+                role,
+                script,
+                hash_=target.hash or "",
+                about=target.about,
+                files={RAY_TOKEN: run.ray_token} if role == "ray" else EMPTY,
             )
 
 

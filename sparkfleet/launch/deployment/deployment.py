@@ -25,11 +25,15 @@ from sparkfleet.launch.host.file_names import (
     ENVIRONMENT,
     NO_CARRY,
     RAY_HEAD_SCRIPT,
+    RAY_TOKEN,
     RAY_WORKER_SCRIPT,
     SERVE_SCRIPT,
     START_SCRIPT,
 )
 from sparkfleet.templating import render_template
+
+# Variables of the server that must not reach Ray's workers, as those of each rank must not.
+NEVER_CARRIED = ("VLLM_CONFIG_ROOT", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +139,7 @@ def _render_node_files(
         **node.engine.context,
         "ray_address": head.address if ray else None,
         "ray_port": read_ray_port(head),
+        "ray_token_file": locate_ray_token(node) if ray else "",
         "environment": node.environment,
         "served_name": find_served_name(head.settings),
     }
@@ -166,6 +171,17 @@ def _build_commands(
     return commands
 
 
+def locate_ray_token(node: DeploymentNode) -> str:
+    """Return the path of Ray's token as the node's ranks see it, "" if the user sets `RAY_AUTH_*`.
+
+    Ray lets in only those that have it (https://docs.ray.io/en/latest/ray-security/token-auth.html,
+    since Ray 2.52; earlier ones ignore it).
+    """
+    if any(variable.name.startswith("RAY_AUTH_") for variable in node.environment):
+        return ""
+    return node.engine.inside(f"{node.folder}/{RAY_TOKEN}")
+
+
 def _build_ray_variables(head: DeploymentNode) -> dict[str, str]:
     """Return the variables of the server: Ray's address, and the list of variables to keep."""
     config = f"{head.folder}/{NO_CARRY.partition('/')[0]}"
@@ -181,4 +197,4 @@ def _list_non_carried_variables(node: DeploymentNode) -> list[str]:
     Without this list the head's NCCL_SOCKET_IFNAME replaces that of the workers
     (spark-arena/sparkrun#135).
     """
-    return sorted({"VLLM_CONFIG_ROOT", *(variable.name for variable in node.environment)})
+    return sorted({*NEVER_CARRIED, *(variable.name for variable in node.environment)})

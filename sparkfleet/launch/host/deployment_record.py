@@ -49,6 +49,7 @@ class DeploymentMetadata:
     ready_timeout: float = 0.0
     ray_address: str = ""
     ray_nodes: Mapping[str, str] = field(default_factory=lambda: EMPTY)
+    ray_token_file: str = ""  # as the engine's Python sees it
     join_timeout: float = 0.0
     python: tuple[str, ...] = ()
     weights: str = ""

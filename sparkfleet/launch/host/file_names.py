@@ -5,6 +5,7 @@ from __future__ import annotations
 from sparkfleet.onhost.shared import labels
 
 ENVIRONMENT = labels.ENVIRONMENT_FILE
+RAY_TOKEN = labels.RAY_TOKEN_FILE
 START_SCRIPT = "container.sh"
 RAY_HEAD_SCRIPT = "ray-head.sh"
 RAY_WORKER_SCRIPT = "ray-worker.sh"

@@ -9,6 +9,7 @@ from typing import Any
 from sparkfleet.errors import CommandError, LaunchError, UnreachableError
 from sparkfleet.launch.host.deployment_record import DeploymentMetadata
 from sparkfleet.launch.host.engine_kind import NATIVE, read_engine_kind
+from sparkfleet.model import EMPTY
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.connection import Connection
 from sparkfleet.report import output_streams
@@ -47,14 +48,17 @@ def start_process(
     *,
     hash_: str,
     about: DeploymentMetadata = NO_METADATA,
+    files: Mapping[str, str] = EMPTY,
 ) -> int:
     """Start a rendered script of a deployment and return its PID.
 
-    Where the connection breaks meanwhile, the host is asked whether the script runs; it is not
-    started again. Raises LaunchError, with the end of its log, if it exits at once.
+    `files` are written to the deployment's folder first. Where the connection breaks meanwhile, the
+    host is asked whether the script runs; it is not started again. Raises LaunchError, with the end
+    of its log, if it exits at once.
     """
     record = {"hash": hash_, "about": about.data()}
     request = {**location, "do": "start", "role": role, "script": script, **record}
+    request["contents"] = dict(files)
     try:
         pid = _start_once(connection, location, {**request, "settle": SETTLE})
         if "cli" in location:

@@ -85,6 +85,7 @@ class RayNodesQuery:
 def _build_nodes_request(about: DeploymentMetadata, timeout: float) -> dict[str, Any]:
     return {
         "address": about.ray_address,
+        "token_file": about.ray_token_file,
         "nodes": list(about.ray_nodes.values()),
         "timeout": timeout,
     }

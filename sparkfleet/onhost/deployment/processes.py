@@ -105,9 +105,11 @@ def find_started_role(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def start_role_script(request: dict[str, Any]) -> dict[str, Any]:
-    """Start a rendered script in a session of its own, and make sure that it stays."""
+    """Write ``contents``, start a rendered script in its own session, and check that it stays."""
     folder = request["folder"]
     role = request["role"]
+    if request.get("contents"):
+        write_deployment_files(request)
     path = folder / "logs" / f"{role}.log"
     path.parent.mkdir(mode=0o700, exist_ok=True)
     for old in (

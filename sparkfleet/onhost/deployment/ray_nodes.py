@@ -1,9 +1,9 @@
 """Wait until Ray has the nodes that it should; runs with the engine's own Python, on the head.
 
-Request: ``{"address": "ip:port", "nodes": [addresses], "timeout": s}``. Answer: ``{"nodes":
-{address: GPUs}}``, after empty lines while it waits: a closed output stops the
-program, also within Ray. Read from Ray's own table of nodes: `ray status` counts nodes without
-naming them, and `ray list nodes` needs the dashboard.
+Request: ``{"address": "ip:port", "token_file": path, "nodes": [addresses], "timeout": s}``. Answer:
+``{"nodes": {address: GPUs}}``, after empty lines while it waits: a closed output stops the program,
+also within Ray. Read from Ray's own table of nodes: `ray status` counts nodes without naming them,
+and `ray list nodes` needs the dashboard.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ TICK = 0.5  # s
 
 def main() -> None:
     """Answer the request on standard input."""
-    import ray  # noqa: PLC0415 - not before the request is read: it takes seconds
-
     request = json.loads(sys.stdin.readline())
+    if request["token_file"]:  # Ray reads these when it is imported
+        os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN_PATH=request["token_file"])
+    import ray  # noqa: PLC0415 - takes seconds, and needs the variables
+
     threading.Thread(target=exit_with_output, daemon=True).start()
     deadline = time.monotonic() + request["timeout"]
     try:

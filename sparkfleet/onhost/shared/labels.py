@@ -11,6 +11,7 @@ GUARD_RECORD = "guard.json"
 GUARD_SERVING = "guard.serving"  # exists once the ranks serve
 EVENT_LOG = "events.jsonl"
 ENVIRONMENT_FILE = "nccl.env"
+RAY_TOKEN_FILE = "ray-token"  # noqa: S105 - a file name; a new token at each start of Ray
 
 # How processes and containers of a cluster are found.
 CLUSTER_VARIABLE = "SPARKFLEET_CLUSTER"

@@ -64,6 +64,14 @@ def test_the_first_start_sets_aside_the_logs_of_former_roles(node: Node) -> None
     assert names == ["guard.log", "more.log", "ray.log.1", "serve.log"]
 
 
+def test_a_start_writes_its_files_before_the_script_runs(node: Node) -> None:
+    node.ask("write", contents={"ray.sh": f'{LABEL}cat "{node.folder}/ray-token"\nsleep 60\n'})
+    start = {"role": "ray", "script": "ray.sh", "hash": "h1", "settle": 0.3}
+    node.ask("start", **start, contents={"ray-token": "secret-1"})
+    assert (node.folder / "logs/ray.log").read_text() == "secret-1"
+    assert (node.folder / "ray-token").stat().st_mode & 0o777 == 0o600
+
+
 def _gone(pid: int) -> bool:
     deadline = time.monotonic() + 5
     while time.monotonic() < deadline:

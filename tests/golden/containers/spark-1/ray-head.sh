@@ -9,7 +9,7 @@ exec docker run \
     --name=sparkfleet-default-ray \
     --label=sparkfleet.cluster=default \
     --label=sparkfleet.role=ray \
-    --label=sparkfleet.deployment=f7196be156aeab7d \
+    --label=sparkfleet.deployment=49e24ae74df2c861 \
     --network=host \
     --init \
     --ipc=host \

@@ -9,7 +9,7 @@ exec docker run \
     --name=sparkfleet-default-serve \
     --label=sparkfleet.cluster=default \
     --label=sparkfleet.role=serve \
-    --label=sparkfleet.deployment=f7196be156aeab7d \
+    --label=sparkfleet.deployment=49e24ae74df2c861 \
     --network=host \
     --pid=container:sparkfleet-default-ray \
     --ipc=host \

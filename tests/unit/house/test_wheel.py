@@ -1,0 +1,44 @@
+"""The wheel holds the package and its data, and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path, PurePosixPath
+
+import pytest
+from hatchling.builders.wheel import WheelBuilder
+
+ROOT = Path(__file__).parents[3]
+DATA = ("inventories", "templates", "playbooks")
+SUFFIXES = {".py", ".typed", ".yml", ".j2", ".jinja", ".txt", ".sh"}
+PROGRAMS = "sparkfleet/lab/host/programs/"  # what lab hosts run has no suffix
+
+
+@pytest.fixture(scope="module")
+def content() -> set[str]:
+    builder = WheelBuilder(str(ROOT))
+    return {file.distribution_path for file in builder.recurse_included_files()}
+
+
+def test_it_has_every_module_and_every_file_of_data(content: set[str]) -> None:
+    modules = {str(path.relative_to(ROOT)) for path in (ROOT / "sparkfleet").rglob("*.py")}
+    data = {
+        f"sparkfleet/_data/{path.relative_to(ROOT)}"
+        for folder in DATA
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file()
+    }
+    assert modules | data <= content
+
+
+def test_it_has_nothing_but_the_package(content: set[str]) -> None:
+    assert {PurePosixPath(name).parts[0] for name in content} == {"sparkfleet"}
+
+
+def test_it_has_no_file_of_another_kind(content: set[str]) -> None:
+    other = {name for name in content if PurePosixPath(name).suffix not in SUFFIXES}
+    assert {name for name in other if not name.startswith(PROGRAMS)} == set()
+
+
+def test_it_has_no_test_double_and_no_key(content: set[str]) -> None:
+    words = ("tests/", "doubles", "hub_server", "id_ed25519", ".pem", "ray-token")
+    assert {name for name in content for word in words if word in name} == set()

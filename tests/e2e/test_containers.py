@@ -126,6 +126,7 @@ def test_a_dead_container_is_reported_and_down_removes_only_managed_ones(run: Ty
     docker("spark-02", "rm", "-f", FOREIGN)
 
 
+@pytest.mark.thorough  # tests/fleet has the same with an engine that starts faster
 def test_solo_needs_no_ray_and_no_fabric(run: Type, lab: LabFleet) -> None:
     done = run("cluster.up", "--solo", "--set", "engine_user=host")
     assert done.code == 0, done.output

@@ -133,6 +133,7 @@ def test_down_leaves_no_process(run: Type) -> None:
     assert run("cluster.down").recap("spark-01")["changed"] == 0
 
 
+@pytest.mark.thorough  # tests/fleet has the same with an engine that starts faster
 def test_a_host_that_dies_during_up_is_named_and_the_other_is_cleaned(lab: LabFleet) -> None:
     loss = Event(mark="resolving model", deed=lambda _: fleet.set_fault("spark-02", "power-off"))
     done = type_command(*UP, "--inventory", str(lab.inventory), events=[loss])
@@ -142,6 +143,7 @@ def test_a_host_that_dies_during_up_is_named_and_the_other_is_cleaned(lab: LabFl
     fleet.set_fault("spark-02", "power-off", clear=True)
 
 
+@pytest.mark.thorough  # tests/fleet has the same with an engine that starts faster
 def test_ctrl_c_during_up_undoes_it(lab: LabFleet) -> None:
     interrupt = Event(mark="TASK [Wait until", deed=lambda child: child.send_signal(signal.SIGINT))
     done = type_command(*UP, "--inventory", str(lab.inventory), events=[interrupt])

@@ -58,6 +58,8 @@ FACTS, LINKS, WEIGHTS, RENDER = (
     for name in ("Gather facts", "Links gate", "Stage the weights", "Render and compare")
 )
 
+THOROUGH = pytest.mark.thorough
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
@@ -185,13 +187,18 @@ def check_left(cluster: Cluster, before: dict[str, Seen]) -> None:
 
 
 def rows(cases: Sequence[Case]) -> list[Any]:
-    """Return the cases as parameters, each once for every ground that it is tried on."""
+    """Return the cases as parameters, each once for every ground that it is tried on.
+
+    All but the first case of a phase of the start, on its first ground, are thorough.
+    """
+    first = {case.name.partition(":")[0]: case for case in reversed(cases)}
+    quick = [(case, case.grounds[0]) for case in first.values()]
     return [
         pytest.param(
             case,
             ground,
             id=f"{case.name}, {ground}",
-            marks=[pytest.mark.thorough] if ground != case.grounds[0] else [],
+            marks=[] if (case, ground) in quick else [THOROUGH],
         )
         for case in cases
         for ground in case.grounds
@@ -716,7 +723,10 @@ def test_a_terminal_that_is_closed_rolls_the_run_back(cluster: Cluster) -> None:
     check_left(cluster, before)
 
 
-@pytest.mark.parametrize("point", [WEIGHTS, REPLACE, JOIN, READY, RECEIPT])
+@pytest.mark.parametrize(
+    "point",
+    [READY, *(pytest.param(x, marks=THOROUGH) for x in (WEIGHTS, REPLACE, JOIN, RECEIPT))],
+)
 def test_a_run_that_was_killed_is_rolled_back_by_the_next(cluster: Cluster, point: str) -> None:
     before = cluster.serve()
     killed(cluster, point)
@@ -724,7 +734,7 @@ def test_a_run_that_was_killed_is_rolled_back_by_the_next(cluster: Cluster, poin
     check_healed(cluster, before)
 
 
-@pytest.mark.parametrize("point", [JOIN, READY])
+@pytest.mark.parametrize("point", [READY, pytest.param(JOIN, marks=THOROUGH)])
 def test_a_run_that_was_killed_leaves_nothing_after_down(cluster: Cluster, point: str) -> None:
     before = cluster.clear()
     killed(cluster, point)

@@ -31,8 +31,8 @@ from sparkfleet.onhost.shared.handshake import (
     HandshakeError,
     KeyedListener,
     greet_sender,
-    open_pieces,
-    seal_piece,
+    receive_pieces,
+    send_piece,
 )
 from sparkfleet.onhost.shared.os_errors import build_os_error_answer
 
@@ -165,12 +165,12 @@ def save_to_peer(request: dict[str, Any]) -> dict[str, Any]:
         number = count = 0
         output = require_pipe(work.child.stdout).fileno()
         while piece := os.read(output, PIECE):
-            wire.sendall(seal_piece(peer.session_key, number, piece))
+            send_piece(wire, peer.session_key, number, piece)
             number += 1
             count += len(piece)
             work.progress = {"bytes": count}
         work.end()
-        wire.sendall(seal_piece(peer.session_key, number, b""))
+        send_piece(wire, peer.session_key, number, b"")
     return {"bytes": count}
 
 
@@ -183,7 +183,7 @@ def load_from_peer(request: dict[str, Any]) -> dict[str, Any]:
         count = 0
         try:
             with require_pipe(work.child.stdin) as stdin:
-                for piece in open_pieces(wire, session_key):
+                for piece in receive_pieces(wire, session_key):
                     stdin.write(piece)
                     count += len(piece)
                     work.progress = {"bytes": count}

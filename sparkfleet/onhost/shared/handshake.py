@@ -3,7 +3,7 @@
 The receiver connects. Both sides send 32 random bytes and then an HMAC-SHA256 by the key of both
 sides' bytes and of the request, each under a label of its own, so that neither proof can be sent
 back as the other. A connection that proves nothing holds up no other one and ends after 15 s.
-`seal_piece` and `open_pieces` protect a stream whose content is not known by a hash.
+`send_piece` and `receive_pieces` protect a stream whose content is not known by a hash.
 """
 
 from __future__ import annotations
@@ -42,25 +42,29 @@ class Peer(NamedTuple):
     """A proven connection, what the other end requested, and the key of this connection."""
 
     wire: socket.socket
-    request: bytes
+    request: bytes | bytearray
     session_key: bytes
 
 
-def create_proof(key: bytes, *parts: bytes) -> bytes:
+def create_proof(key: bytes, *parts: bytes | bytearray) -> bytes:
     """Return the HMAC-SHA256 of `parts`, each with its length."""
-    text = b"".join(LENGTH.pack(len(part)) + part for part in parts)
-    return hmac.new(key, text, "sha256").digest()
+    state = hmac.new(key, digestmod="sha256")
+    for part in parts:
+        state.update(LENGTH.pack(len(part)))
+        state.update(part)
+    return state.digest()
 
 
-def receive_exactly(wire: socket.socket, count: int) -> bytes:
+def receive_exactly(wire: socket.socket, count: int) -> bytearray:
     """Return the next `count` bytes; raise HandshakeError if the connection ends first."""
-    data = bytearray()
-    while len(data) < count:
-        piece = wire.recv(count - len(data))
-        if not piece:
+    data = bytearray(count)
+    rest = memoryview(data)
+    while rest:
+        arrived = wire.recv_into(rest)
+        if not arrived:
             raise HandshakeError("the connection ended too early")
-        data += piece
-    return bytes(data)
+        rest = rest[arrived:]
+    return data
 
 
 class KeyedListener:
@@ -180,12 +184,13 @@ def greet_sender(wire: socket.socket, key: str, request: bytes = b"") -> bytes:
     return create_proof(secret, STREAM, nonces)
 
 
-def seal_piece(session_key: bytes, number: int, piece: bytes) -> bytes:
-    """Return `piece`, the `number`-th of a stream, with its length and proof; empty ends it."""
-    return LENGTH.pack(len(piece)) + create_proof(session_key, b"%d" % number, piece) + piece
+def send_piece(wire: socket.socket, session_key: bytes, number: int, piece: bytes) -> None:
+    """Send `piece`, the `number`-th of a stream, with its proof; an empty one is the end."""
+    wire.sendall(LENGTH.pack(len(piece)) + create_proof(session_key, b"%d" % number, piece))
+    wire.sendall(piece)
 
 
-def open_pieces(wire: socket.socket, session_key: bytes) -> Iterator[bytes]:
+def receive_pieces(wire: socket.socket, session_key: bytes) -> Iterator[bytearray]:
     """Yield the pieces of a sealed stream, each once it is proven, up to its sealed end.
 
     Raises HandshakeError for a piece that was changed, left out or sent twice, and for a stream

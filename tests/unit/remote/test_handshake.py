@@ -15,8 +15,8 @@ from sparkfleet.onhost.shared.handshake import (
     HandshakeError,
     KeyedListener,
     greet_sender,
-    open_pieces,
-    seal_piece,
+    receive_pieces,
+    send_piece,
 )
 
 KEY = "k" * 64
@@ -118,19 +118,24 @@ def test_another_address_is_turned_away() -> None:
         greet_sender(wire, KEY)
 
 
+def seal(number: int, piece: bytes) -> bytes:
+    """Return what is sent for a piece."""
+    one, two = socket.socketpair()
+    with one, two:
+        send_piece(one, SESSION, number, piece)
+        one.shutdown(socket.SHUT_WR)
+        return two.recv(1 << 16, socket.MSG_WAITALL)
+
+
 def read_stream(data: bytes) -> list[bytes]:
     one, two = socket.socketpair()
     with one, two:
         one.sendall(data)
         one.shutdown(socket.SHUT_WR)
-        return list(open_pieces(two, SESSION))
+        return [bytes(piece) for piece in receive_pieces(two, SESSION)]
 
 
-PIECES = [
-    seal_piece(SESSION, 0, b"one"),
-    seal_piece(SESSION, 1, b"two"),
-    seal_piece(SESSION, 2, b""),
-]
+PIECES = [seal(number, piece) for number, piece in enumerate((b"one", b"two", b""))]
 
 
 def test_a_sealed_stream_is_read_to_its_end() -> None:

@@ -13,10 +13,10 @@ SOPS_SECTION = re.compile(rb'^(?:\s*"sops"\s*:|sops:|\[sops\]|sops_)', re.MULTIL
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Encryption:
-    """A tool that encrypts files, and the cure."""
+    """A tool that encrypts files, and the fix."""
 
     tool: str
-    cure: str
+    fix: str
 
     @property
     def problem(self) -> str:
@@ -24,18 +24,18 @@ class Encryption:
         return f"{ENCRYPTED} {self.tool}"
 
 
-VAULT = Encryption(tool="ansible-vault", cure=ELSEWHERE)
+VAULT = Encryption(tool="ansible-vault", fix=ELSEWHERE)
 SOPS = Encryption(
-    tool="sops", cure=f"decrypt it on this machine: sops decrypt -i FILE; or {ELSEWHERE}"
+    tool="sops", fix=f"decrypt it on this machine: sops decrypt -i FILE; or {ELSEWHERE}"
 )
-GIT_CRYPT = Encryption(tool="git-crypt", cure="unlock the repository: git-crypt unlock")
+GIT_CRYPT = Encryption(tool="git-crypt", fix="unlock the repository: git-crypt unlock")
 AGE = Encryption(
     tool="age",
-    cure=f"decrypt it on this machine: age --decrypt -i KEY -o PLAIN FILE; or {ELSEWHERE}",
+    fix=f"decrypt it on this machine: age --decrypt -i KEY -o PLAIN FILE; or {ELSEWHERE}",
 )
 GNUPG = Encryption(
     tool="GnuPG",
-    cure=f"decrypt it on this machine: gpg --output PLAIN --decrypt FILE; or {ELSEWHERE}",
+    fix=f"decrypt it on this machine: gpg --output PLAIN --decrypt FILE; or {ELSEWHERE}",
 )
 BEGINS = (
     (b"$ANSIBLE_VAULT;", VAULT),

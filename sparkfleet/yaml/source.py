@@ -52,7 +52,7 @@ def decode_source(
         raise error(f"is larger than {MAX_BYTES // 1_000_000} MB", where=Where(file=file))
     encryption = find_encryption(content.encode() if isinstance(content, str) else content)
     if encryption is not None:
-        raise error(encryption.problem, where=Where(file=file, line=1, col=1), hint=encryption.cure)
+        raise error(encryption.problem, where=Where(file=file, line=1, col=1), hint=encryption.fix)
     text = content if isinstance(content, str) else _decode_utf8(content, file, error)
     text = text.removeprefix("\ufeff")
     source = Source(file=file, text=text, lines=tuple(LINE_END.split(text)))

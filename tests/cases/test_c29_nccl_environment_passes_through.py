@@ -1,4 +1,4 @@
-"""C29: what cures hangs is not settled; any NCCL variable must pass unchanged and be seen first."""
+"""C29: which setting stops hangs is unknown; any NCCL variable must pass unchanged and be shown."""
 
 from __future__ import annotations
 

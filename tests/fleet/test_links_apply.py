@@ -118,7 +118,7 @@ def test_a_bare_pair_is_configured_and_reverted_byte_for_byte(pair: LabFleet) ->
     assert "no host has anything to restore" in _type("links.revert").stdout
 
 
-def test_the_cure_of_arp_flux_is_applied_and_reverted(pair: LabFleet) -> None:
+def test_the_fix_of_arp_flux_is_applied_and_reverted(pair: LabFleet) -> None:
     before = _states()
     assert _type("links.apply", "--yes", "--arp").returncode == 0
     assert _run_on("spark-01", "cat", "/proc/sys/net/ipv4/conf/all/arp_ignore") == "1\n"

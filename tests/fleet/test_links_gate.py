@@ -343,7 +343,7 @@ def test_a_healthy_fabric_passes_whichever_rail_answers_arp(
         fleet.remove_fleet()
 
 
-def test_a_twin_that_always_answers_is_a_warning_with_its_cure() -> None:
+def test_a_twin_that_always_answers_is_a_warning_with_its_fix() -> None:
     try:
         lab = _start(2)
         _configure(lab, "all.rp_filter=2")

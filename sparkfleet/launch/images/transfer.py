@@ -66,7 +66,7 @@ def inspect_images(host: ImageHost) -> Survey:
 
 
 def pull_image(host: ImageHost, report: ImageProgressCallback) -> None:
-    """Pull the image; raises CommandError with the engine's message, and a cure for a known one."""
+    """Pull the image; raises CommandError with the engine's message, and a fix for a known one."""
     request = {"do": "pull", "cli": host.cli, "image": host.settings.needed("engine_image")}
 
     def report_layers(progress: Any) -> None:

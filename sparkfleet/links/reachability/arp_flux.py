@@ -17,7 +17,7 @@ from sparkfleet.links.reachability.plan import ReachReport
 from sparkfleet.model import Verdict
 from sparkfleet.verdicts import warning
 
-CURE = (
+FIX = (
     "{task:links.apply} --arp, or by hand: sudo sysctl -w net.ipv4.conf.all.arp_ignore=1 "
     "net.ipv4.conf.all.arp_announce=2, and the same two lines in /etc/sysctl.d/90-arp.conf; then "
     "on every host: sudo ip neigh flush all"
@@ -83,5 +83,5 @@ def judge_arp_flux(
             seen=f"both rails answer on one wire (ARP flux): {first.host} sends packets for "
             f"{first.to.ip} ({first.to.name}) to {first.by.name}",
             source=f"/proc/net/arp of {first.host}",
-            fix=CURE,
+            fix=FIX,
         )

@@ -241,13 +241,13 @@ class Delivery:
         landed = arrival.wait_for_receiver(receiver, plan, self.on_progress)
         for blob, actual in landed.wrong.items():
             sender = self._find_sender(name, blob)
-            cure = f"{sender} has it damaged: {{task:weights.verify}} --full"
+            fix = f"{sender} has it damaged: {{task:weights.verify}} --full"
             if sender == HUB:
-                cure = "the mirror at HF_ENDPOINT, or a proxy on the way, changes it"
+                fix = "the mirror at HF_ENDPOINT, or a proxy on the way, changes it"
             raise GateError(
                 f"{blob} arrived from {sender} with hash {actual}; it was not put in place",
                 host=name,
-                hint=f"run again; if that recurs, {cure}",
+                hint=f"run again; if that recurs, {fix}",
             )
         return landed
 

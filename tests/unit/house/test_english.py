@@ -31,6 +31,7 @@ BANNED = (
     (r"\b(?:take|takes|taking|taken|took)(?: (?:it|this|that|them|all|what))* back\b", "roll back"),
     (r"\b(?:mend|mends|mended|mending)\b", "fix"),
     (r"\bgone\b", "no longer exists"),
+    (r"\bcures?\b", "fix"),
     (r"(?<!there )\bis no (?!longer\b|more\b|match\b|\w+er than\b)\w", "is not a; not found"),
     (
         r"\bthere is no (?:recipe|host|group|task|setting|inventory|variable|file|folder)\b",

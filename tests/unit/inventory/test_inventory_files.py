@@ -289,9 +289,9 @@ TOOLS = [
 ]
 
 
-@pytest.mark.parametrize(("content", "tool", "cure"), TOOLS)
-def test_an_encrypted_file_is_named_as_that_with_its_cure(
-    tmp_path: Path, content: bytes, tool: str, cure: str
+@pytest.mark.parametrize(("content", "tool", "fix"), TOOLS)
+def test_an_encrypted_file_is_named_as_that_with_its_fix(
+    tmp_path: Path, content: bytes, tool: str, fix: str
 ) -> None:
     hosts = _write_estate(tmp_path, {})
     path = tmp_path / "group_vars/sparks.yml"
@@ -300,17 +300,17 @@ def test_an_encrypted_file_is_named_as_that_with_its_cure(
     with pytest.raises(InventoryError, match=f"is encrypted with {tool}") as refusal:
         inventory.load_inventory([str(hosts)])
     (problem,) = refusal.value.problems
-    assert cure in str(problem.hint)
+    assert fix in str(problem.hint)
     hosts.write_bytes(content)
     with pytest.raises(InventoryError, match=f"is encrypted with {tool}"):
         inventory.load_inventory([str(hosts)])
 
 
-@pytest.mark.parametrize(("content", "tool", "cure"), TOOLS)
+@pytest.mark.parametrize(("content", "tool", "fix"), TOOLS)
 def test_an_encrypted_file_that_no_spark_needs_stops_nothing(
-    tmp_path: Path, content: bytes, tool: str, cure: str
+    tmp_path: Path, content: bytes, tool: str, fix: str
 ) -> None:
-    del tool, cure
+    del tool, fix
     files = {"group_vars/all/vars.yml": "vllm_port: 8001\n", "group_vars/web.yml": "a: 1\n"}
     hosts = _write_estate(tmp_path, files)
     (tmp_path / "group_vars/all/secrets.yml").write_bytes(content)

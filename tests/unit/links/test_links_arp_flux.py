@@ -46,7 +46,7 @@ def test_a_rail_that_answers_with_its_own_mac_address_passes(cluster: Cluster) -
     assert _judge(cluster, neighbours={(F1, "192.168.100.2"): _mac(cluster, "spark-2", F1)}) == []
 
 
-def test_a_twin_that_answers_gives_one_warning_with_its_cure(cluster: Cluster) -> None:
+def test_a_twin_that_answers_gives_one_warning_with_its_fix(cluster: Cluster) -> None:
     twin = {
         (F1, "192.168.100.2"): _mac(cluster, "spark-2", P2F1),
         (P2F1, "192.168.101.2"): _mac(cluster, "spark-2", F1),

@@ -351,7 +351,7 @@ def test_each_interface_has_its_own_owner() -> None:
     assert set(entries) == {P2F1}
 
 
-def test_the_cure_of_arp_flux_is_a_file_and_two_values() -> None:
+def test_the_fix_of_arp_flux_is_a_file_and_two_values() -> None:
     sparks, networks = _configured_pair()
     plan = plan_fabric(_inputs(sparks, ONE_CABLE, networks), arp=True)
     change = plan.changes["spark-1"]

@@ -126,7 +126,7 @@ def test_good_rates_get_one_verdict_for_each_host() -> None:
     assert found[0].seen == "190 Gb/s and more over a cable to spark-2"
 
 
-def test_a_wedged_nic_is_named_with_its_cure() -> None:
+def test_a_wedged_nic_is_named_with_its_fix() -> None:
     cluster = Cluster(*pair())
     found = judged(cluster, *rates(cluster, whole=13, alone=13))
     assert {x.seen for x in found} == {"13 Gb/s: degraded NIC"}

@@ -45,7 +45,7 @@ def answer(program: str, request: dict[str, Any], name: str, number: int) -> dic
 
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP])
 @pytest.mark.parametrize(
-    ("program", "cure"),
+    ("program", "fix"),
     [
         ("deployment/lock", "set cluster_dir"),
         ("weights/receiver", "set weights_dir"),
@@ -53,14 +53,14 @@ def answer(program: str, request: dict[str, Any], name: str, number: int) -> dic
     ],
 )
 def test_a_folder_without_locks_is_reported_with_its_fix(
-    tmp_path: Path, number: int, program: str, cure: str
+    tmp_path: Path, number: int, program: str, fix: str
 ) -> None:
     holder = {"host": "a", "machine": "m", "pid": "1", "since": "s"}
     request: dict[str, Any] = {"root": str(tmp_path), "streams": [], "items": [], "texts": {}}
     request |= {"folders": [str(tmp_path)], "cluster": "default", "wait": 0, "holder": holder}
     found = answer(program, request, "fcntl.flock", number)
     assert os.strerror(number) in found["error"]
-    assert cure in found["hint"]
+    assert fix in found["hint"]
 
 
 @pytest.mark.parametrize("number", [errno.EPERM, errno.ENOTSUP])

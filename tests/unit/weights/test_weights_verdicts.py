@@ -108,17 +108,17 @@ def test_the_fix_names_root_and_user() -> None:
 
 
 @pytest.mark.parametrize(
-    ("base", "cure"),
+    ("base", "fix"),
     [
         ("/mnt/nas, mounted read-only", "findmnt --target /home/nvidia/vllm"),
         ("/home/nvidia/vllm, a link to /mnt/nas", "mount the disk that it leads to"),
     ],
 )
-def test_the_fix_of_a_folder_is_that_of_its_fault(base: str, cure: str) -> None:
+def test_the_fix_of_a_folder_is_that_of_its_fault(base: str, fix: str) -> None:
     storage = replace(STORAGE, writable=False, base=base)
     inspection = Inspection(host="spark-01", storage=storage)
     (verdict,) = verdicts.check_storage(inspection, RequiredSpace(sizes=(1,)))
-    assert cure in verdict.fix
+    assert fix in verdict.fix
     assert "mkdir" not in verdict.fix
 
 

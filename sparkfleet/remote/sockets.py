@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import socket
 
 CONNECT_TIMEOUT = 15  # s
+NO_ROUTE = (errno.EHOSTUNREACH, errno.ENETUNREACH)  # of a machine that is not there
 DEAD_AFTER = 15  # s without an acknowledgement from the host's kernel
 
 

@@ -8,7 +8,6 @@ and notice a machine that lost power.
 from __future__ import annotations
 
 import contextlib
-import errno
 import logging
 import time
 from dataclasses import replace
@@ -31,7 +30,7 @@ from sparkfleet.remote.host_keys import (
 )
 from sparkfleet.remote.identities import SecurityKeyError, choose_identity
 from sparkfleet.remote.known_hosts import KnownKeys
-from sparkfleet.remote.sockets import CONNECT_TIMEOUT, dial_tcp
+from sparkfleet.remote.sockets import CONNECT_TIMEOUT, NO_ROUTE, dial_tcp
 from sparkfleet.remote.ssh_config import complete_ssh_options
 from sparkfleet.remote.ssh_options import SshOptions, parse_ssh_options
 
@@ -275,7 +274,7 @@ def _is_passing(reason: BaseException | None, *, missing: bool) -> bool:
         case TimeoutError():
             return missing
         case OSError():
-            return missing and reason.errno in (errno.EHOSTUNREACH, errno.ENETUNREACH)
+            return missing and reason.errno in NO_ROUTE
     return False
 
 

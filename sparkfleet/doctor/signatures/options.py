@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from sparkfleet.doctor.signatures.row import FailureRole, Signature
 
+# argparse prints every spelling of an option: --tensor-parallel-size/-tp
+_OPTION = r"(?P<option>--?[a-zA-Z][\w/, -]{0,120})"
+
 ROWS = (
     Signature(
         id="option-quoted-twice",
-        pattern=r"argument (?P<option>--[\w-]+): Value (?P<value>.{0,300}) cannot be converted",
+        pattern=rf"argument {_OPTION}: Value (?P<value>.{{0,300}}) cannot be converted",
         cause="{option} arrived as {value}: a shell on the way quoted it twice.",
         fix="Set it in vllm_args as a YAML mapping; `{task:cluster.render}` shows the result.",
         source="eugr/spark-vllm-docker#111",
@@ -38,15 +41,26 @@ ROWS = (
     ),
     Signature(
         id="option-value-unknown",
-        pattern=(
-            r"error: argument (?P<option>--[\w/, -]{1,120}): invalid choice: (?P<value>\S{1,80})"
-        ),
+        pattern=(rf"error: argument {_OPTION}: invalid choice: (?P<value>\S{{1,80}})"),
         cause="This vLLM has no value {value} for {option}.",
         fix="Use a value from the list in this line, or an image whose vLLM has it.",
         source="Python's argparse; vllm-project/vllm#9312",
         leads_to=("vllm-usage-error",),
         sample="vllm serve: error: argument --dtype: invalid choice: 'fp7' (choose from 'auto')",
         near_miss="error: argument --dtype: expected one argument",
+    ),
+    Signature(
+        id="option-value-type",
+        pattern=(
+            rf"error: argument {_OPTION}: (?:invalid \w{{1,60}} value: (?P<value>.{{1,80}})"
+            r"|expected (?:one|at least one) argument)"
+        ),
+        cause="The value of {option} has another type than this vLLM expects.",
+        fix="Correct the value in vllm_args; `{task:recipes.validate} all` finds such values.",
+        source="Python's argparse",
+        leads_to=("vllm-usage-error",),
+        sample="vllm serve: error: argument --max-num-seqs: invalid int value: 'many'",
+        near_miss="error: argument --dtype: invalid choice: 'fp7' (choose from 'auto')",
     ),
     Signature(
         id="attention-backend-unknown",

@@ -17,6 +17,7 @@ from sparkfleet.recipes.rules import (
     quantization,
     secrets,
     tags,
+    typed,
     values,
     versions,
     vocabulary,
@@ -37,6 +38,7 @@ TOPICS = (
     parsers,
     options,
     values,
+    typed,
     secrets,
 )
 ACCEPT = "vllm_accept"

@@ -7,6 +7,7 @@ import json
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import paramiko
@@ -194,13 +195,13 @@ def _open(
 ) -> Callable[[], None]:
     """Return how to open a hop whose attempts fail so, which takes each off the list."""
 
-    def open_transport(_: object) -> None:
+    def open_transport(*_: object) -> None:
         if failures:
             raise failures.pop(0)
 
     monkeypatch.setattr(ssh, "time", clock)
     monkeypatch.setattr(ssh, "_open_transport", open_transport)
-    hop: Any = None
+    hop: Any = SimpleNamespace(connect_kwargs={}, gateway=False, host="10.0.0.1")
     return lambda: ssh._open_hop(hop, TARGET, ssh.START_PATIENCE, missing=False)
 
 

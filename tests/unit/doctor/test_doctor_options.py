@@ -1,0 +1,57 @@
+"""Errors of options in every spelling that argparse prints."""
+
+from __future__ import annotations
+
+import argparse
+
+import pytest
+
+from sparkfleet.doctor.matcher import find_known_failures
+
+SPELLINGS = (
+    ("--max-num-seqs",),
+    ("--tensor-parallel-size", "-tp"),
+    ("-tp", "--tensor-parallel-size"),
+    ("--compilation-config", "-cc"),
+)
+
+
+def _refuse(names: tuple[str, ...], *words: str, capsys: pytest.CaptureFixture[str]) -> str:
+    """Return what argparse itself prints about an option."""
+    parser = argparse.ArgumentParser(prog="vllm serve")
+    parser.add_argument(*names, type=int, choices=(1, 2))
+    with pytest.raises(SystemExit):
+        parser.parse_args([names[0], *words])
+    return capsys.readouterr().err
+
+
+def _find(log: str) -> set[str]:
+    return {finding.id for finding in find_known_failures({"spark-01": log})}
+
+
+@pytest.mark.parametrize("names", SPELLINGS)
+@pytest.mark.parametrize(
+    ("words", "id_"),
+    [
+        (("many",), "option-value-type"),
+        ((), "option-value-type"),
+        (("3",), "option-value-unknown"),
+    ],
+)
+def test_each_spelling_of_an_option_is_known(
+    names: tuple[str, ...],
+    words: tuple[str, ...],
+    id_: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert id_ in _find(_refuse(names, *words, capsys=capsys))
+
+
+@pytest.mark.parametrize("names", SPELLINGS)
+def test_each_spelling_of_json_that_was_quoted_twice_is_known(names: tuple[str, ...]) -> None:
+    line = f"vllm serve: error: argument {'/'.join(names)}: Value {{a}} cannot be converted to x"
+    assert "option-quoted-twice" in _find(line)
+
+
+def test_an_option_that_was_read_is_not_a_failure() -> None:
+    assert _find("non-default args: {'tensor_parallel_size': 2, 'max_num_seqs': 16}") == set()

@@ -58,6 +58,8 @@ MOST_LINES = 100  # of a log
 MOST_LINE = 300  # characters
 MOST_TITLE = 120  # characters
 MOST_PROCESSES = 1000
+SUSPENDED = ("T", "t")  # states of /proc/PID/stat: by a signal, by a debugger
+SLEEPING = "S"
 COMPILERS = {"nvcc", "cicc", "ptxas", "nvlink", "fatbinary", "cudafe++", "ninja", "cc1plus"}
 
 
@@ -89,6 +91,10 @@ def read_health(request: dict[str, Any], folder: Path) -> dict[str, Any]:
     logs = folder / "logs"
     pids = [container["pid"] for container in found if container["pid"]]
     processes = list_cluster_processes(folder, request["cluster"], containers=pids)
+    if any(process.state in SUSPENDED for process in processes):
+        time.sleep(request["gap"])  # a profiler stops a process for a moment only
+        later = list_cluster_processes(folder, request["cluster"], containers=pids)
+        processes = confirm_suspended(processes, later)
     return {
         "folder": str(folder),
         "record": record,
@@ -128,6 +134,17 @@ def describe_role(role: dict[str, Any], *, current: bool) -> dict[str, Any]:
     """Return the process of a role, and its age if it still runs."""
     alive = current and is_same_process(role["pid"], role["began"])
     return {"pid": role["pid"], "age": read_process_age(role["pid"]) if alive else None}
+
+
+def confirm_suspended(first: list[HostProcess], later: list[HostProcess]) -> list[HostProcess]:
+    """Return the later processes; suspended are those that were so at the first look too."""
+    suspended = {process.pid for process in first if process.state in SUSPENDED}
+    return [
+        process._replace(state=SLEEPING)
+        if process.state in SUSPENDED and process.pid not in suspended
+        else process
+        for process in later
+    ]
 
 
 def summarize_process(process: HostProcess) -> dict[str, Any]:

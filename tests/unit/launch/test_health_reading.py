@@ -24,6 +24,8 @@ from sparkfleet.launch.endpoint.health.reading import (
     look_at_cluster,
 )
 from sparkfleet.model import Cluster, Host, Value
+from sparkfleet.onhost.deployment.health import confirm_suspended
+from sparkfleet.onhost.shared.cluster_processes import HostProcess
 from sparkfleet.remote.local import LocalConnection
 from sparkfleet.remote.pool import ConnectionPool
 from tests.commandline import becomes
@@ -187,6 +189,15 @@ def test_a_suspended_process_is_seen(node: Node) -> None:
     os.kill(pid, signal.SIGSTOP)
     assert becomes(lambda: any(entry.suspended for entry in node.look().processes))
     assert judged(node.look()) is HealthState.WEDGED
+
+
+def test_a_process_that_was_suspended_for_a_moment_is_not() -> None:
+    def process(pid: int, state: str) -> HostProcess:
+        return HostProcess(pid=pid, parent=1, session=1, began=0, state=state)
+
+    first = [process(1, "T"), process(2, "S"), process(3, "T")]
+    later = [process(1, "T"), process(2, "T"), process(3, "R")]
+    assert [entry.state for entry in confirm_suspended(first, later)] == ["T", "S", "R"]
 
 
 def test_a_role_that_ended_is_seen_with_the_end_of_its_log(node: Node) -> None:

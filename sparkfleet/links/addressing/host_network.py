@@ -83,10 +83,12 @@ def _parse_devices(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _parse_routes(routes: list[dict[str, Any]]) -> Iterator[UsedNetwork]:
-    """Yield the routes of all tables that lead somewhere, without the default and local ones."""
+    """Yield the IPv4 routes of all tables that lead somewhere, but the default and local ones."""
     for route in routes:
         to = str(route.get("dst", "default"))
-        if to != "default" and "dev" in route and route.get("type", "unicast") == "unicast":
+        if to == "default" or ":" in to:
+            continue
+        if "dev" in route and route.get("type", "unicast") == "unicast":
             yield UsedNetwork(network=IPv4Network(to), netdev=str(route["dev"]))
 
 

@@ -402,6 +402,7 @@ def test_routes_of_every_table_and_addresses_count_as_used() -> None:
         "routes": '[{"dst": "default", "gateway": "192.168.1.254", "dev": "enP7s7"},'
         '{"dst": "100.64.0.0/10", "dev": "tailscale0", "table": "52"},'
         '{"type": "local", "dst": "192.168.1.1", "dev": "enP7s7", "table": "local"},'
+        '{"dst": "fe80::/64", "dev": "enP7s7", "protocol": "kernel", "metric": 256},'
         '{"type": "unreachable", "dst": "10.0.0.0/8", "dev": "lo"}]',
         "addresses": '[{"ifname": "docker0", "addr_info": [{"family": "inet", '
         '"local": "172.17.0.1", "prefixlen": 16}]}]',

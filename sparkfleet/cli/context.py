@@ -10,6 +10,7 @@ from pathlib import Path
 from sparkfleet.cli import defaults
 from sparkfleet.cli.connection_checks import check_ssh_options
 from sparkfleet.cli.options import Options
+from sparkfleet.cli.views.connecting import create_pool
 from sparkfleet.cli.views.screen import create_screen
 from sparkfleet.errors import UsageError
 from sparkfleet.inventory.clusters import choose_cluster, read_cluster_definitions
@@ -18,7 +19,6 @@ from sparkfleet.inventory.patterns import select_hosts
 from sparkfleet.model import Cluster, Host, Inventory
 from sparkfleet.recipes.recipe import Recipe, load_recipe
 from sparkfleet.recipes.settings import overlay_recipe
-from sparkfleet.remote.open import open_connection
 from sparkfleet.remote.pool import ConnectionPool
 from sparkfleet.report.events import RunStarted
 from sparkfleet.report.text import TextReporter
@@ -61,7 +61,7 @@ def open_cluster(
 
 def open_pool(options: Options) -> ConnectionPool:
     """Return a pool of connections, which are opened when they are first used."""
-    return ConnectionPool(open_connection, forks=options.forks)
+    return create_pool(options)
 
 
 def resolve_context(

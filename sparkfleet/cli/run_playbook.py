@@ -24,6 +24,7 @@ from sparkfleet.cli.context import (
 from sparkfleet.cli.options import Options, format_command_line
 from sparkfleet.cli.recipes.review import review_recipe
 from sparkfleet.cli.run_events import record_run_event
+from sparkfleet.cli.views.connecting import report_connections
 from sparkfleet.cli.views.documents import print_document
 from sparkfleet.cli.views.screen import create_screen, print_lines
 from sparkfleet.errors import PlaybookError, SparkfleetError
@@ -45,6 +46,7 @@ from sparkfleet.report import json
 from sparkfleet.report.events import Note, Reporter, Reporters, RunEnded, RunStopped
 from sparkfleet.report.log import LogReporter, create_log_folder
 from sparkfleet.report.text import TextReporter
+from sparkfleet.report.usual import read_usual, record_durations
 from sparkfleet.resources import find_data_file, format_path, list_data_files
 from sparkfleet.spelling import suggest_similar
 
@@ -173,15 +175,17 @@ def _execute_run(
             log_dir=folder,
             run_id=run_id,
         )
-        run.report(build_run_started(options, context))
+        report_connections(pool, run.report)
+        kind = f"{options.task} {context.recipe.name} {len(context.cluster.hosts)}"
+        run.report(replace(build_run_started(options, context), usual=read_usual(kind)))
         try:
-            return _run_plays(run, assigned, task=options.task)
+            return _run_plays(run, assigned, task=options.task, kind=kind)
         except SparkfleetError as error:
             log.handle(_build_run_stopped(error))
             raise
 
 
-def _run_plays(run: RunContext, assigned: Sequence[AssignedPlay], *, task: str) -> int:
+def _run_plays(run: RunContext, assigned: Sequence[AssignedPlay], *, task: str, kind: str) -> int:
     began = time.monotonic()
     plays = [assignment.play for assignment in assigned]
     works = uses_cluster(plays)
@@ -195,6 +199,8 @@ def _run_plays(run: RunContext, assigned: Sequence[AssignedPlay], *, task: str) 
         from sparkfleet.cli.doctor.after_failure import report_causes  # noqa: PLC0415 - the doctor, for failures
 
         cause = report_causes(run)
+    elif not run.options.check:
+        record_durations(kind, ended.phases)
     record_run_event(run, plays, ended, task=task, cause=cause)
     run.report(
         RunEnded(

@@ -55,12 +55,17 @@ def check_host_keys(connection: fabric.Connection, options: SshOptions) -> None:
     connection.connect_kwargs["transport_factory"] = partial(_build_transport, known)
 
 
-def read_offered_key(sock: Any, known: KnownKeys) -> OfferedKey:
-    """Return the key that the machine behind `sock` shows, of a known type if it has one.
+def read_target_keys(target: Target) -> KnownKeys:
+    """Return what known_hosts has for a machine."""
+    return read_known_keys(list_known_hosts_files(target.options), target.name)
+
+
+def read_offered_key(sock: Any, target: Target) -> OfferedKey:
+    """Return the key that `target`, behind `sock`, shows, of a known type if it has one.
 
     It does not log in. Raises SSHException, EOFError and OSError.
     """
-    transport = _build_transport(known, sock)
+    transport = _build_transport(read_target_keys(target), sock)
     try:
         transport.banner_timeout = CONNECT_TIMEOUT
         transport.start_client(timeout=CONNECT_TIMEOUT)

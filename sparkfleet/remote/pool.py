@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
@@ -35,6 +36,10 @@ class Answers(Generic[T]):
         return self.values
 
 
+def _say_nothing(_host: Host) -> AbstractContextManager[None]:
+    return nullcontext()
+
+
 class ConnectionPool:
     """Links to hosts, opened when first needed and kept for the whole run."""
 
@@ -45,6 +50,7 @@ class ConnectionPool:
         self._threads = ThreadPoolExecutor(forks, thread_name_prefix="host")
         self._connections: dict[str, Connection] = {}
         self._busy: set[Future[Any]] = set()
+        self.on_connect: Callable[[Host], AbstractContextManager[None]] = _say_nothing
 
     def __enter__(self) -> Self:
         return self
@@ -53,9 +59,13 @@ class ConnectionPool:
         self.close()
 
     def connect(self, host: Host) -> Connection:
-        """Return the link to `host`, opening it the first time; raises UnreachableError."""
+        """Return the link to `host`, opening it the first time; raises UnreachableError.
+
+        It is opened in the context that `on_connect` returns for the host.
+        """
         if host.name not in self._connections:
-            self._connections[host.name] = self._open_connection(host)
+            with self.on_connect(host):
+                self._connections[host.name] = self._open_connection(host)
         return self._connections[host.name]
 
     def map(

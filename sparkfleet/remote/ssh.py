@@ -29,7 +29,6 @@ from sparkfleet.remote.host_keys import (
     read_offered_key,
 )
 from sparkfleet.remote.identities import SecurityKeyError, choose_identity
-from sparkfleet.remote.known_hosts import KnownKeys
 from sparkfleet.remote.sockets import CONNECT_TIMEOUT, NO_ROUTE, dial_tcp
 from sparkfleet.remote.ssh_config import complete_ssh_options
 from sparkfleet.remote.ssh_options import SshOptions, parse_ssh_options
@@ -172,7 +171,7 @@ def try_login(target: Target) -> None:
         _close_hops(connection)
 
 
-def fetch_host_key(target: Target, known: KnownKeys) -> OfferedKey:
+def fetch_host_key(target: Target) -> OfferedKey:
     """Return the key that the machine shows; logs in to the jump hosts on the way, not to it.
 
     Raises UnreachableError, for a jump host too.
@@ -185,7 +184,7 @@ def fetch_host_key(target: Target, known: KnownKeys) -> OfferedKey:
             connection = _build_hop(hop, config, connection)
             hop_options = replace(hop, jumps=way[:at])
             _open_hop(connection, Target(host=target.host, options=hop_options, jump=True))
-        return read_offered_key(_dial(target.options, connection), known)
+        return read_offered_key(_dial(target.options, connection), target)
     except UnreachableError:
         raise
     except Exception as error:  # as in _open_hop

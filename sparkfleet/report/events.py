@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from sparkfleet.errors import Problem
@@ -12,11 +12,15 @@ from sparkfleet.model import Outcome, Status
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStarted:
-    """The first line of output: which files were taken. `sources` is label -> file."""
+    """The first line of output: which files were taken. `sources` is label -> file.
+
+    `usual` are the seconds that tasks took in earlier runs, by their names.
+    """
 
     task: str
     sources: Mapping[str, str]
     check: bool = False
+    usual: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +52,14 @@ class Progress:
     done: int | None = None
     total: int | None = None
     bytes: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """A wait on a host, which terminals show if it takes long; an empty `text` ends it."""
+
+    host: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +101,17 @@ class RunStopped:
     exit_code: int
 
 
-Event = RunStarted | PlayStarted | TaskStarted | Progress | HostEnded | Note | RunEnded | RunStopped
+Event = (
+    RunStarted
+    | PlayStarted
+    | TaskStarted
+    | Progress
+    | Waiting
+    | HostEnded
+    | Note
+    | RunEnded
+    | RunStopped
+)
 
 
 class Reporter(Protocol):

@@ -26,8 +26,11 @@ class Screen(Protocol):
     def progress(self, event: events.Progress) -> None:
         """Show what a host does now."""
 
+    def wait(self, host: str, text: str) -> None:
+        """Show, if it takes long, what is waited for on a host; "" ends it."""
+
     def clear(self) -> None:
-        """Take away what `progress` has left."""
+        """Take away what `progress` and `wait` have left."""
 
 
 class PlainScreen:
@@ -57,6 +60,9 @@ class PlainScreen:
         if self._last.get(event.host) != event.text:
             self._last[event.host] = event.text
             self.line(f"  ... [{event.host}] {escape_line(event.text)}")
+
+    def wait(self, host: str, text: str) -> None:
+        """Print nothing: what is waited for says so by its progress, or is over soon."""
 
     def clear(self) -> None:
         """Forget; lines stay."""

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterable
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
-from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    SpinnerColumn,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.segment import Segment
 
 from sparkfleet.report import events
 from sparkfleet.report.visible import escape_control, escape_line
+
+PATIENCE = 1.0  # s until a wait is worth a row
 
 
 class VisibleConsole(Console):
@@ -36,12 +47,15 @@ class VisibleConsole(Console):
 
 
 class TerminalScreen:
-    """Prints with Rich."""
+    """Prints with Rich. Rows of hosts move, with the time since their task began."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._bars: Progress | None = None
         self._rows: dict[str, TaskID] = {}
+        self._waits: dict[str, tuple[str, float]] = {}  # text and beginning, by host
+        self._timer: threading.Timer | None = None
+        self._lock = threading.RLock()
 
     @property
     def width(self) -> int:
@@ -61,25 +75,70 @@ class TerminalScreen:
 
     def progress(self, event: events.Progress) -> None:
         """Move the line of one host."""
+        with self._lock:
+            bars = self._show_row(event.host, event.text)
+            bars.update(
+                self._rows[event.host],
+                completed=event.done or 0,
+                total=event.total,
+                count=f"{event.done}/{event.total}" if event.total and not event.bytes else "",
+            )
+
+    def wait(self, host: str, text: str) -> None:
+        """Show from `PATIENCE` s on what is waited for on a host; "" takes its row away."""
+        with self._lock:
+            if not text:
+                self._waits.pop(host, None)
+                self._remove_row(host)
+                return
+            _, began = self._waits.get(host, ("", time.monotonic()))
+            self._waits[host] = (text, began)
+            if host in self._rows:
+                self._show_row(host, text)
+            elif self._timer is None:
+                self._timer = threading.Timer(PATIENCE, self._show_waits)
+                self._timer.daemon = True
+                self._timer.start()
+
+    def _show_waits(self) -> None:
+        with self._lock:
+            self._timer = None
+            for host, (text, _) in self._waits.items():
+                if host not in self._rows:
+                    self._show_row(host, text)
+
+    def _show_row(self, host: str, text: str) -> Progress:
         if self._bars is None:
             self._bars = _create_progress_bars(self._console)
             self._bars.start()
-        if event.host not in self._rows:
-            self._rows[event.host] = self._bars.add_task("", host=event.host, total=None, count="")
-        self._bars.update(
-            self._rows[event.host],
-            description=escape_line(event.text),
-            completed=event.done or 0,
-            total=event.total,
-            count=f"{event.done}/{event.total}" if event.total and not event.bytes else "",
-        )
+        if host not in self._rows:
+            _, began = self._waits.get(host, ("", time.monotonic()))
+            self._rows[host] = self._bars.add_task("", host=host, total=None, count="")
+            self._bars.tasks[-1].start_time = began  # of the wait, not of its row
+        self._bars.update(self._rows[host], description=escape_line(text))
+        return self._bars
+
+    def _remove_row(self, host: str) -> None:
+        if self._bars is None or host not in self._rows:
+            return
+        row = self._rows.pop(host)
+        if self._rows:
+            self._bars.remove_task(row)
+        else:
+            self._bars.stop()
+            self._bars = None
 
     def clear(self) -> None:
         """Take the moving lines away."""
-        if self._bars is not None:
-            self._bars.stop()
-        self._bars = None
-        self._rows.clear()
+        with self._lock:
+            if self._timer is not None:
+                self._timer.cancel()
+            if self._bars is not None:
+                self._bars.stop()
+            self._timer = None
+            self._bars = None
+            self._rows.clear()
+            self._waits.clear()
 
 
 def _create_progress_bars(console: Console) -> Progress:
@@ -89,6 +148,7 @@ def _create_progress_bars(console: Console) -> Progress:
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=20),
         TextColumn("{task.fields[count]}"),
+        TimeElapsedColumn(),
         console=console,
         transient=True,
     )

@@ -8,10 +8,11 @@ from __future__ import annotations
 import difflib
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from sparkfleet.model import Change, Outcome, Severity, Status, Verdict
+from sparkfleet.quantities import format_seconds
 from sparkfleet.report import events
 from sparkfleet.report.pace import RateTracker
 from sparkfleet.report.recap import count_recap
@@ -44,6 +45,7 @@ class TextReporter:
         self._lock = threading.Lock()
         self._rates = RateTracker(time.monotonic)
         self._warnings: dict[Verdict, list[str]] = {}  # of the current task, with their hosts
+        self._usual: Mapping[str, float] = {}  # seconds of each task in earlier runs
 
     def handle(self, event: events.Event) -> None:
         """Print one event."""
@@ -52,6 +54,8 @@ class TextReporter:
                 self._ended(event)
             elif isinstance(event, events.Progress):
                 self._screen.progress(self._rates.annotate(event))
+            elif isinstance(event, events.Waiting):
+                self._screen.wait(event.host, event.text)
             elif isinstance(event, events.Note):
                 self._screen.line(event.text, NOTES[event.level])
             else:
@@ -66,20 +70,24 @@ class TextReporter:
             case events.PlayStarted():
                 self._heading(f"PLAY [{event.name}]", " ".join(event.hosts))
             case events.TaskStarted() if event.hosts:
-                self._heading(f"TASK [{event.name}]")
+                self._heading(f"TASK [{event.name}]", usual=self._usual.get(event.name, 0.0))
+                for host in event.hosts:
+                    self._screen.wait(host, "working")
             case events.RunEnded():
                 self._recap(event)
 
     def _started(self, event: events.RunStarted) -> None:
+        self._usual = event.usual
         sources = "  ".join(f"{label} {value}" for label, value in event.sources.items())
         mode = "  (check: nothing is changed)" if event.check else ""
         self._screen.line(f"{event.task}  {sources}{mode}", "bold")
 
-    def _heading(self, title: str, tail: str = "") -> None:
+    def _heading(self, title: str, tail: str = "", *, usual: float = 0.0) -> None:
         self._screen.clear()
         self._rates.clear()
-        stars = "*" * max(self._screen.width - len(title) - 2, 3)
-        self._screen.line(f"\n{title} {stars}")
+        ending = f" usually {format_seconds(usual)}" if usual else ""
+        stars = "*" * max(self._screen.width - len(title) - len(ending) - 2, 3)
+        self._screen.line(f"\n{title} {stars}{ending}")
         if tail:
             self._screen.line(tail)
 
@@ -90,6 +98,7 @@ class TextReporter:
         )
         tail = f" {outcome.status.upper()}!" if status == "fatal" else ""
         message = f" => {outcome.message}" if outcome.message else ""
+        self._screen.wait(outcome.host, "")
         self._screen.line(f"{status}: [{outcome.host}]{tail}{message}", COLOURS[outcome.status])
         for line in (outcome.hint or "").splitlines():
             self._screen.line(f"    {line}", COLOURS[outcome.status])

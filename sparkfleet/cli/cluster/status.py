@@ -178,10 +178,20 @@ def _format_status_notes(context: CommandContext, answers: Answers[HostStatus]) 
             yield f"  stop it with {command_name('cluster.down')} --orphans"
 
 
+def _begin_frame() -> None:
+    """Begin a look of --watch: with its time, on a terminal in place of the one before."""
+    console = create_console()
+    if console.is_terminal:
+        console.clear()
+    print_lines(f"{time.strftime('%H:%M:%S')}  every {EVERY:g} s; Ctrl-C ends it")
+
+
 def _print_status(context: CommandContext, scan: ClusterStatus, options: StatusOptions) -> None:
     if options.json:
         print_document(in_line=options.watch, **_build_status_document(context, scan))
         return
+    if options.watch:
+        _begin_frame()
     print_health(scan.health)
     grid = create_table("host", "state", "roles", "memory", "GPU", "deployment")
     for host in context.cluster.hosts:

@@ -7,8 +7,6 @@ from dataclasses import replace
 
 from sparkfleet.model import Host
 from sparkfleet.remote.errors import Target
-from sparkfleet.remote.host_keys import list_known_hosts_files
-from sparkfleet.remote.known_hosts import KnownKeys, read_known_keys
 from sparkfleet.remote.ssh_config import complete_ssh_options
 from sparkfleet.remote.ssh_options import parse_ssh_options
 
@@ -24,11 +22,6 @@ def list_machines(hosts: Iterable[Host]) -> list[Target]:
             for target in _list_way(host):
                 found.setdefault((target.name, target.login), target)
     return sorted(found.values(), key=lambda target: (not target.jump, len(_way(target))))
-
-
-def read_target_keys(target: Target) -> KnownKeys:
-    """Return what known_hosts has for the machine."""
-    return read_known_keys(list_known_hosts_files(target.options), target.name)
 
 
 def _list_way(host: Host) -> Iterator[Target]:

@@ -11,14 +11,19 @@ from itertools import groupby
 from sparkfleet.cli import prompt
 from sparkfleet.cli.context import resolve_context
 from sparkfleet.cli.exit_codes import compute_exit_code
-from sparkfleet.cli.hosts.machines import list_machines, read_target_keys
+from sparkfleet.cli.hosts.machines import list_machines
 from sparkfleet.cli.hosts.options import TrustOptions
 from sparkfleet.cli.views.documents import print_document, serialize_host_errors
 from sparkfleet.cli.views.screen import print_host_errors, print_lines
 from sparkfleet.errors import SparkfleetError, UnreachableError
 from sparkfleet.remote import errors
 from sparkfleet.remote.errors import Target
-from sparkfleet.remote.host_keys import OfferedKey, add_known_key, list_known_hosts_files
+from sparkfleet.remote.host_keys import (
+    OfferedKey,
+    add_known_key,
+    list_known_hosts_files,
+    read_target_keys,
+)
 from sparkfleet.remote.known_hosts import KeyVerdict, KnownKeys
 from sparkfleet.remote.ssh import fetch_host_key
 
@@ -114,7 +119,7 @@ def _fetch_keys(
 def _fetch_key(target: Target) -> MachineKey | SparkfleetError:
     known = read_target_keys(target)
     try:
-        offered = fetch_host_key(target, known)
+        offered = fetch_host_key(target)
     except UnreachableError as error:
         return error
     verdict = judge_key(known, offered)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -12,16 +14,44 @@ from sparkfleet.report.terminal import VisibleConsole
 from sparkfleet.report.visible import escape_control
 
 WIDTH = 200  # of a file or a pipe
+UNBOUNDED = 10_000  # columns
 
 
 class _Table(Table):
-    """A table whose cells are text; one with a style is made by `cell`."""
+    """A table whose cells are text; one with a style is made by `create_cell`.
+
+    Where it is wider than the terminal, each row is a list of lines: a folded table breaks names.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._listed: list[tuple[Text, ...]] = []
 
     def add_row(self, *cells: Any, **options: Any) -> None:
         """Add a row; what a terminal would obey is shown."""
-        super().add_row(
-            *(create_cell(item) if isinstance(item, str) else item for item in cells), **options
-        )
+        texts = tuple(create_cell(item) if isinstance(item, str) else item for item in cells)
+        self._listed.append(texts)
+        super().add_row(*texts, **options)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the table, or its rows as lists where it does not fit."""
+        unbounded = options.update(width=UNBOUNDED)
+        if self.__rich_measure__(console, unbounded).maximum <= options.max_width:
+            yield from super().__rich_console__(console, options)
+        else:
+            yield from self._list_rows()
+
+    def _list_rows(self) -> Iterator[RenderableType]:
+        """Yield each row as its first cell, and a line for each of the others that is not empty."""
+        if self.title:
+            yield create_cell(str(self.title), "italic")
+        heads = [str(column.header) for column in self.columns]
+        for row in self._listed:
+            filled = [(head, cell) for head, cell in zip(heads, row, strict=False) if cell.plain]
+            for at, (head, cell) in enumerate(filled):
+                label = f"{head}: " if head else ""
+                text = Text.assemble((label, "dim" if at else "bold"), cell)
+                yield Padding(text, (0, 0, 0, 2 if at else 0))
 
 
 def create_console() -> Console:

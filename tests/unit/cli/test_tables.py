@@ -29,3 +29,26 @@ def test_brackets_are_text(capsys: pytest.CaptureFixture[str]) -> None:
     table.add_row(CELLS[-1])
     tables.create_console().print(table)
     assert CELLS[-1] in capsys.readouterr().out
+
+
+def _print_row(width: int) -> list[str]:
+    stream = io.StringIO()
+    table = tables.create_table("host", "netdev", "address", "seen", "fix")
+    table.add_row(*CELLS, "")
+    Console(file=stream, width=width, markup=False).print(table)
+    return [line.rstrip() for line in stream.getvalue().splitlines()]
+
+
+def test_a_table_that_is_too_wide_is_a_list_of_lines() -> None:
+    assert _print_row(60) == [
+        "host: spark-01",
+        "  netdev: enP2p1s0f1np1",
+        "  address: 10.78.1.1/24",
+        "  seen: [red]no markup[/nor this]",
+    ]
+
+
+def test_a_table_that_fits_is_a_table() -> None:
+    head, row = _print_row(120)
+    assert head.split() == ["host", "netdev", "address", "seen", "fix"]
+    assert row.split()[:2] == ["spark-01", "enP2p1s0f1np1"]

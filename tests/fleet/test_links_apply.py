@@ -66,6 +66,13 @@ def _is_pending(host: str) -> bool:
     return "pending.json" in _run_on(host, "ls", "/run/sparkfleet-links")
 
 
+def _list_gids(hca: str) -> list[str]:
+    """Return the ends of the RoCE v2 GIDs of IPv4 addresses, in the order of the table."""
+    folder = f"/sys/class/infiniband/{hca}/ports/1/gids"
+    text = _run_on("spark-01", "sh", "-c", f"for at in 3 5 7 9; do cat {folder}/$at; done")
+    return [line[-9:] for line in text.split() if ":ffff:" in line]
+
+
 def _apply_with(deed: Callable[[Child], object]) -> tuple[int, str]:
     """Apply, do `deed` once the change is tried on all hosts, and return exit code and output."""
     lines = []
@@ -76,7 +83,11 @@ def _apply_with(deed: Callable[[Child], object]) -> tuple[int, str]:
             if TRIED in line:
                 os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
                 assert all(_is_pending(host) for host in PAIR)
-                deed(child)
+                try:
+                    deed(child)
+                except BaseException:
+                    child.kill()  # it may be stopped
+                    raise
         return child.wait(), "".join(lines)
 
 
@@ -184,11 +195,21 @@ def test_a_moved_gid_is_repaired(pair: LabFleet) -> None:
     assert _type("links.apply", "--yes").returncode == 0
     rail = "enp1s0f1np1"
     address = "192.168.100.10/24"
-    for words in (f"add 10.9.9.9/32 dev {rail}", f"del {address} dev {rail}",
-                  f"add {address} brd + dev {rail}", f"del 10.9.9.9/32 dev {rail}"):  # fmt: skip
-        fleet.run_on("spark-01", ["ip", "addr", *words.split()])
+    first = "0a09:0908"  # of the table of GIDs
+    second = "0a09:0909"
+    own = "c0a8:640a"
+    for words, listed in (
+        ("add 10.9.9.8/32", [own, first]),
+        (f"del {address}", [first]),
+        ("add 10.9.9.9/32", [second, first]),
+        (f"add {address} brd +", [second, first, own]),
+        ("del 10.9.9.8/32", [second, own]),
+        ("del 10.9.9.9/32", [own]),
+    ):
+        fleet.run_on("spark-01", ["ip", "addr", *words.split(), "dev", rail])
+        assert becomes(lambda listed=listed: _list_gids("rocep1s0f1") == listed)  # type: ignore[misc]
     shown = _type("links.repair")
-    assert f"spark-01 {rail} (rocep1s0f1): RoCE v2 GID at index 5" in shown.stdout
+    assert f"spark-01 {rail} (rocep1s0f1): RoCE v2 GID at index 7" in shown.stdout
     repaired = _type("links.repair", "--yes")
     assert repaired.returncode == 0, repaired.stdout + repaired.stderr
     assert "nothing to repair" in _type("links.repair").stdout

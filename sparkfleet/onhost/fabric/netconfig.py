@@ -14,10 +14,12 @@ Request: ``{"do": ...}`` and what that deed needs:
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -56,6 +58,7 @@ PATTERNS = (
 SYSCTLS = ("net.ipv4.conf.all.arp_ignore", "net.ipv4.conf.all.arp_announce")
 DEVICES = ["nmcli", "-t", "-f", "DEVICE,STATE,CON-UUID", "device"]
 ARMING = 5.0  # s for the timer to start
+FORGETTING = 3.0  # s for GIDs to follow an address
 TICK = 0.1  # s between two looks of the timer
 MOST_DESCRIPTORS = 1024
 LOGIN_HINT = "set ansible_host to an address on Ethernet or Wi-Fi; nothing was changed"
@@ -260,6 +263,26 @@ def answer_restore(request: dict[str, Any]) -> dict[str, Any]:
         return {"left": restore_saved(saved)}
 
 
+def wait_without_gids(addresses: list[str]) -> None:
+    """Wait until no table of GIDs has an address, for a moment: the driver follows the kernel."""
+    octets = [socket.inet_aton(address.partition("/")[0]).hex() for address in addresses]
+    ends = tuple(f"ffff:{text[:4]}:{text[4:]}" for text in octets)
+    deadline = time.monotonic() + FORGETTING
+    while time.monotonic() < deadline:
+        if not any(gid.endswith(ends) for gid in list_gids()):
+            return
+        time.sleep(TICK)
+
+
+def list_gids() -> list[str]:
+    """Return the GIDs of all ports."""
+    gids = []
+    for file in Path("/sys/class/infiniband").glob("*/ports/*/gids/*"):
+        with contextlib.suppress(OSError):
+            gids.append(file.read_text().strip())
+    return gids
+
+
 def answer_renew(request: dict[str, Any]) -> dict[str, Any]:
     """Remove and add the addresses of netdevs, so that the kernel makes their GIDs anew."""
     with hold_change_lock():
@@ -269,6 +292,7 @@ def answer_renew(request: dict[str, Any]) -> dict[str, Any]:
         state = read_rail_state(request["rails"])
         for netdev, own in state.items():
             set_rails({netdev: {**own, "addresses": []}})
+            wait_without_gids(own["addresses"])
             set_rails({netdev: own})
         return {"left": find_differences(state)}
 

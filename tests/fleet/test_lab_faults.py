@@ -81,7 +81,7 @@ SIGNS = {
     ),
     "shape": Sign(
         command=f"tc qdisc show dev {RAIL}; cat /sys/class/net/{RAIL}/speed",
-        broken=r"rate 10Gbit (.|\n)*200000",
+        broken=r"rate 1Gbit (.|\n)*200000",
         whole=r"noqueue(.|\n)*200000",
     ),
     "no-rdma": Sign(

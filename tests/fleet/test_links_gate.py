@@ -17,7 +17,7 @@ from sparkfleet.lab import fleet
 from sparkfleet.lab.fleet import LabFleet, LabRail
 from sparkfleet.links import Fabric, Samples, Topology
 from sparkfleet.links.bandwidth.rates import schedule_steps
-from sparkfleet.links.bandwidth.verdicts import NO_IDLE
+from sparkfleet.links.bandwidth.verdicts import BUSY, CROWDED, NO_IDLE
 from sparkfleet.links.environment import SOCKETS
 from sparkfleet.model import Host, Severity, Value, Verdict
 from sparkfleet.remote.channel import Channel
@@ -37,6 +37,8 @@ PEER_TWIN = "enP2p1s0f0np0"
 ARP_FLUX = "link.arp_flux"
 STRICT = 1  # rp_filter
 LOOSE = 2
+SHAPED_GBPS = 1.0  # what the fault `shape` leaves
+TRIES = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -274,8 +276,8 @@ def test_swapped_cages_are_known_by_what_the_inventory_says_of_cables(lab: LabFl
     assert found.seen == f"spark-02:{PEER_RAIL}"
 
 
-def _rates(lab: LabFleet) -> tuple[Samples, tuple[Verdict, ...]]:
-    hosts = _hosts(lab)
+def _rates(lab: LabFleet, **variables: Any) -> tuple[Samples, tuple[Verdict, ...]]:
+    hosts = _hosts(lab, **variables)
     with ConnectionPool(connect_ssh) as pool:
         seen = pool.map(facts.gather_facts, hosts).all()
         samples = links.sample_rates(pool, links.select_fabric(seen, hosts), hosts)
@@ -294,19 +296,28 @@ def test_a_shaped_rail_is_distinguished_from_its_twin(lab: LabFleet) -> None:
     _configure(lab, "all.arp_ignore=1", "all.arp_announce=2")
     fleet.set_fault("spark-01", "shape")
     try:
-        samples, verdicts = _rates(lab)
+        for _ in range(TRIES):
+            samples, verdicts = _rates(lab, link_expected_gbps=SHAPED_GBPS / 4)
+            if not _lacked_cpu(samples):
+                break
     finally:
         fleet.set_fault("spark-01", "shape", clear=True)
         _configure(lab, "all.arp_ignore=0", "all.arp_announce=0")
-    refused = {(x.check, x.host, x.subject) for x in verdicts if x.refuses}
-    expected = {
+    if _lacked_cpu(samples):
+        pytest.skip("the streams themselves had to wait for a CPU: their rates prove nothing")
+    assert {(x.check, x.host, x.subject) for x in verdicts if x.refuses} == {
         ("link.uneven", "spark-01", f"{RAIL} to spark-02"),
         ("link.uneven", "spark-02", f"{PEER_RAIL} to spark-01"),
     }
-    crowded = any(rate.idle < NO_IDLE for rate in samples.rates if rate.gbps < 11)
-    if refused != expected and crowded:
-        pytest.skip("this machine has no CPU to spare: the rate of a rail proves nothing")
-    assert refused == expected
+
+
+def _lacked_cpu(samples: Samples) -> bool:
+    """Whether CPUs bound the shaped rail, or a twin so much that it carried hardly more.
+
+    A twin that is slow while its streams had CPUs to spare is a failure, and not such a case.
+    """
+    bound = [x for x in samples.rates if x.need >= (CROWDED if x.idle < NO_IDLE else BUSY)]
+    return any(x.rails in ((RAIL,), (PEER_RAIL,)) or x.gbps < 2 * SHAPED_GBPS for x in bound)
 
 
 def _configure(lab: LabFleet, *settings: str) -> None:

@@ -83,7 +83,7 @@ FAULTS: Mapping[str, Fault] = {
         needs=("nft",),
     ),
     "shape": Fault(
-        what="the first rail carries 10 Gb/s at most, though its link reads 200 Gb/s",
+        what="the first rail carries 1 Gb/s at most, though its link reads 200 Gb/s",
         inject=traffic.limit_rate,
         repair=traffic.lift_rate_limit,
         rails=1,

@@ -25,9 +25,6 @@ from sparkfleet.lab.plan import (
 Steps = Callable[[FleetPlan, HostPlan], Iterable[FaultStep]]
 Ends = Sequence[tuple[HostPlan, Port]]
 
-BLOCKED_PORTS = "1024-65535"
-SLOW_RATE = "10gbit"
-
 
 def same_steps(*steps: FaultStep) -> Steps:
     """Return steps that are the same for every host."""

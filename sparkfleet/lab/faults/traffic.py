@@ -10,7 +10,7 @@ from sparkfleet.lab.paths import LOSSY, SWITCH
 from sparkfleet.lab.plan import FleetPlan, HostPlan
 
 BLOCKED_PORTS = "1024-65535"
-SLOW_RATE = "10gbit"
+SLOW_RATE = "1gbit"  # far below what busy CPUs move, so that it shows on any machine
 
 
 def inject_loss(_: FleetPlan, host: HostPlan) -> list[FaultStep]:
@@ -69,7 +69,7 @@ def _nft_step(namespace: str, script: str) -> NetnsProgram:
 def _shape_step(namespace: str, netdev: str) -> NetnsProgram:
     """Return the step that shapes what leaves an interface: by tbf, else by htb."""
     root = f"tc qdisc replace dev {netdev} root"
-    tbf = f"{root} tbf rate {SLOW_RATE} burst 8mb latency 50ms"
+    tbf = f"{root} tbf rate {SLOW_RATE} burst 1mb latency 50ms"
     only_class = f"tc class replace dev {netdev} parent 1: classid 1:1 htb rate {SLOW_RATE}"
     htb = ("sh", "-ec", f"{root} handle 1: htb default 1; {only_class}")
     return NetnsProgram(namespace=namespace, argvs=(tuple(tbf.split()), htb))

@@ -21,7 +21,7 @@ class UpOptions(Options):
     wires: str = option(
         "shared (both rails of a cage on one, as on a Spark) or separate",
         choice(("separate", "shared")),
-        default="separate",
+        default="shared",
     )
     bare: bool = flag("hosts as they come from the box: no addresses on the rails, MTU 1500")
 

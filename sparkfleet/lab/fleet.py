@@ -64,7 +64,7 @@ class LabFleet:
 
 
 def start_fleet(
-    hosts: int = 2, *, cables: str = "crossed", separate_wires: bool = True, bare: bool = False
+    hosts: int = 2, *, cables: str = "crossed", separate_wires: bool = False, bare: bool = False
 ) -> LabFleet:
     """Boot `hosts` Sparks cabled in shape `cables` (see `plan.SHAPES`) and return the fleet.
 

@@ -163,7 +163,7 @@ BY_HAND = {"ssh-dead", "power-off"}
 
 @pytest.fixture(scope="module", autouse=True)
 def pair() -> Iterator[fleet.LabFleet]:
-    yield fleet.start_fleet(separate_wires=False)
+    yield fleet.start_fleet()
     fleet.remove_fleet()
 
 

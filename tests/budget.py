@@ -8,6 +8,7 @@ from hypothesis import settings
 
 FACTOR = "SPARKFLEET_EXAMPLES"  # an environment variable: workers of xdist inherit it
 THOROUGH = 5
+MANY = 20_000  # examples of inputs from outside, with --thorough
 
 
 def configure_examples(*, thorough: bool) -> None:
@@ -21,6 +22,7 @@ def configure_examples(*, thorough: bool) -> None:
     settings.load_profile("thorough" if thorough else "quick")
 
 
-def scale_examples(count: int) -> int:
-    """Return how many examples to try where the default run tries `count`."""
-    return int(count * float(os.environ.get(FACTOR, "1")))
+def scale_examples(count: int, *, thorough: int | None = None) -> int:
+    """Return how many examples to try: `count` by default, `thorough` of them with --thorough."""
+    factor = float(os.environ.get(FACTOR, "1"))
+    return thorough if thorough and factor >= THOROUGH else int(count * factor)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 from collections.abc import Iterator, Sequence
@@ -11,6 +12,7 @@ from sparkfleet.vllm import milestones
 from sparkfleet.vllm.milestones import LogLine
 
 UNKNOWN_TIME = "~"  # after all times
+_FEW_LOGS = 16  # those of eight hosts
 LONGEST_LINE = 4096  # characters that patterns see at once
 _OVERLAP = 512  # characters by which the pieces of a longer line overlap
 _PREFIX = 200  # characters in which a line's time is searched
@@ -38,9 +40,10 @@ class SearchText:
         return self.text[self.starts[number] : self.starts[number + 1] - 1]
 
 
-def read_entries(log: str) -> list[LogLine]:
+@functools.lru_cache(maxsize=_FEW_LOGS)  # a diagnosis reads each log several times
+def read_entries(log: str) -> Sequence[LogLine]:
     """Return the lines of `log` without prefixes."""
-    return list(milestones.parse_log_lines(log))
+    return tuple(milestones.parse_log_lines(log))
 
 
 def join_entries(entries: Sequence[LogLine]) -> SearchText:

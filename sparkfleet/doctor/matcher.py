@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -120,7 +121,7 @@ def _find_failures(
         address = find_subject(_read_message(entries, index), clues.nodes)
         address = address or entries[index].address or _find_task_address(entries, index)
         if "rank" in signature.groups:
-            address = _find_rank_address(log, match["rank"])
+            address = _map_rank_addresses(log).get(match["rank"])
         if (signature.id, address) in seen:
             continue
         seen.add((signature.id, address))
@@ -187,11 +188,10 @@ def _match_signatures(text: str, clues: Clues) -> Iterator[tuple[Signature, re.M
                 yield signature, match
 
 
-def _find_rank_address(log: str, rank: str) -> str | None:
-    """Return the address of `rank`, None for the host of the log or an unknown one."""
-    return next(
-        (at.address for at in milestones.find_rank_placements(log) if str(at.rank) == rank), None
-    )
+@functools.lru_cache(maxsize=1)  # a log that names a rank often names it thousands of times
+def _map_rank_addresses(log: str) -> Mapping[str, str | None]:
+    """Return the address of each rank, None for the host of the log."""
+    return {str(seat.rank): seat.address for seat in milestones.place_ranks(read_entries(log))}
 
 
 def _collect_clues(logs: Mapping[str, str]) -> Clues:

@@ -10,6 +10,7 @@ from sparkfleet.commands import quote
 from sparkfleet.door import command_name
 from sparkfleet.errors import AuthenticationError, HostKeyError, InputError, UnreachableError
 from sparkfleet.model import Host
+from sparkfleet.remote.ping import STARVED, answers_ping
 from sparkfleet.remote.ssh_config import USER_KNOWN_HOSTS, complete_ssh_options
 from sparkfleet.remote.ssh_options import SshOptions, parse_ssh_options
 
@@ -224,10 +225,12 @@ def build_no_key_error(target: Target) -> UnreachableError:
     )
 
 
-def build_starved_error(target: Target, hint: str) -> UnreachableError:
-    """Return the error for a machine that answers a ping but not SSH."""
+def find_starved(target: Target) -> UnreachableError | None:
+    """Return the error for a machine that answers a ping but not SSH; None for another one."""
+    if not answers_ping(target.options.address):
+        return None
     return UnreachableError(
         f"SSH to {target} is silent, though the machine answers a ping",
         host=target.host,
-        hint=hint,
+        hint=STARVED,
     )

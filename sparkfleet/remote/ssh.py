@@ -17,7 +17,7 @@ import fabric
 import paramiko
 
 from sparkfleet.errors import UnreachableError
-from sparkfleet.remote import errors, ping
+from sparkfleet.remote import errors
 from sparkfleet.remote.channel import PIECE, Channel, ChannelTimeoutError, translate_eof
 from sparkfleet.remote.connection import Connection
 from sparkfleet.remote.errors import Target
@@ -286,8 +286,8 @@ def _open_hop_once(connection: fabric.Connection, target: Target) -> None:
         raise
     except Exception as error:  # Paramiko and its libraries raise a dozen kinds
         waited_out = time.monotonic() - began > CONNECT_TIMEOUT * 0.9  # Paramiko names it variously
-        if waited_out and connection.gateway is False and ping.answers_ping(connection.host):
-            raise errors.build_starved_error(target, ping.STARVED) from error
+        if waited_out and connection.gateway is False and (silent := errors.find_starved(target)):
+            raise silent from error
         raise _translate_error(target, error) from error
 
 

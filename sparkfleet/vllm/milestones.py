@@ -11,7 +11,7 @@ import dataclasses
 import enum
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypedDict
 
@@ -246,10 +246,15 @@ def find_rank_placements(log: str) -> tuple[RankPlacement, ...]:
     Ray shows a line that several workers write only once, so that a rank's own lines can be
     missing: the only worker process without a rank then holds the only rank without a process.
     """
+    return place_ranks(parse_log_lines(log))
+
+
+def place_ranks(entries: Iterable[LogLine]) -> tuple[RankPlacement, ...]:
+    """Return what `find_rank_placements` does, for lines that were read before."""
     seats: dict[int, tuple[str | None, int]] = {}
     workers: set[tuple[str | None, int]] = set()
     size = 0
-    for entry in parse_log_lines(log):
+    for entry in entries:
         if entry.pid is None:
             continue
         if entry.process and "Worker" in entry.process:

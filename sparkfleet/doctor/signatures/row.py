@@ -6,12 +6,13 @@ import enum
 import functools
 import importlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from sparkfleet.model import Severity
 
+_WITH_BREAKS = ("CATEGORY_SPACE", "CATEGORY_NOT_DIGIT", "CATEGORY_NOT_WORD")
 _SHORTEST_NEEDLE = 4  # characters
 
 
@@ -93,9 +94,13 @@ class Signature:
         """
         needles = find_needles(self.pattern)
         lowered = text.lower() if lowered is None else lowered
-        if needles and not any(needle in lowered for needle in needles):
+        present = [needle for needle in needles if needle in lowered]
+        if needles and not present:
             return iter(())
-        return re.finditer(self.pattern, text, re.MULTILINE)
+        pattern = re.compile(self.pattern, re.MULTILINE)
+        if not needles or len(lowered) != len(text) or not stays_on_a_line(self.pattern):
+            return pattern.finditer(text)
+        return _search_lines(pattern, text, _list_lines_with(present, lowered))
 
 
 @functools.cache
@@ -109,6 +114,80 @@ def find_needles(pattern: str) -> frozenset[str]:
         return _find_required(parser.parse(pattern, re.MULTILINE)) or frozenset()
     except (ImportError, AttributeError):
         return frozenset()
+
+
+def _list_lines_with(needles: Iterable[str], lowered: str) -> list[tuple[int, int]]:
+    """Return the begin and the end of each line that has one of `needles`, in their order."""
+    lines: dict[int, int] = {}
+    for needle in needles:
+        at = lowered.find(needle)
+        while at >= 0:
+            end = lowered.find("\n", at)
+            end = len(lowered) if end < 0 else end
+            lines[lowered.rfind("\n", 0, at) + 1] = end
+            at = lowered.find(needle, end)
+    return sorted(lines.items())
+
+
+def _search_lines(
+    pattern: re.Pattern[str], text: str, lines: Iterable[tuple[int, int]]
+) -> Iterator[re.Match[str]]:
+    """Yield the matches in some lines; a line that did not match is not searched again."""
+    without: set[str] = set()
+    for begin, end in lines:
+        line = text[begin:end]
+        if line in without:
+            continue
+        found = False
+        for match in pattern.finditer(text, begin, end):
+            found = True
+            yield match
+        if not found:
+            without.add(line)
+
+
+@functools.cache
+def stays_on_a_line(pattern: str) -> bool:
+    """Return whether no match of `pattern` has a line break or looks beyond its line."""
+    try:
+        parser: Any = importlib.import_module("re._parser")  # as in find_needles
+        return not _may_break(parser.parse(pattern, re.MULTILINE))
+    except (ImportError, AttributeError):
+        return False
+
+
+def _may_break(tokens: Iterable[Any]) -> bool:
+    """Return whether any of `tokens` may be a line break; what is not known may be."""
+    return any(_may_token_break(str(name), value) for name, value in tokens)
+
+
+def _may_token_break(kind: str, value: Any) -> bool:
+    if kind == "LITERAL":
+        return bool(value == ord("\n"))
+    if kind in ("ANY", "AT"):
+        return False
+    if kind == "IN":
+        return _may_set_break(value)
+    if kind == "SUBPATTERN":
+        return _may_break(value[-1])
+    if kind in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
+        return _may_break(value[2])
+    if kind == "BRANCH":
+        return any(map(_may_break, value[1]))
+    return kind not in ("ASSERT", "ASSERT_NOT") or _may_break(value[1])
+
+
+def _may_set_break(items: Sequence[Any]) -> bool:
+    has_break = any(_is_break(str(name), value) for name, value in items)
+    return not has_break if str(items[0][0]) == "NEGATE" else has_break
+
+
+def _is_break(kind: str, value: Any) -> bool:
+    if kind == "LITERAL":
+        return bool(value == ord("\n"))
+    if kind == "RANGE":
+        return bool(value[0] <= ord("\n") <= value[1])
+    return kind == "CATEGORY" and str(value) in _WITH_BREAKS
 
 
 def _find_required(tokens: Iterable[Any]) -> frozenset[str]:

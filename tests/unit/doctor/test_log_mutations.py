@@ -1,0 +1,128 @@
+"""Any log is diagnosed: no traceback, no wrong exit code, no time that explodes."""
+
+from __future__ import annotations
+
+import time
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sparkfleet.cli.doctor.view import show_diagnosis
+from sparkfleet.cli.options import Options
+from sparkfleet.doctor.diagnosis import Diagnosis, diagnose_logs
+from sparkfleet.doctor.logs import LogBundle, LogFile
+from sparkfleet.doctor.signatures import SIGNATURES
+from tests.budget import MANY, scale_examples
+from tests.gb10 import OUTPUTS
+
+MOST = 64_000  # characters of a log that is mutated
+SECONDS = 5.0  # CPU, for a log that takes a hundredth of one
+LINES = [row.sample for row in SIGNATURES if row.sample]
+TOKENS = st.sampled_from(
+    [
+        *(
+            "\x1b[36m",
+            "\r",
+            "\0",
+            "\u2028",
+            "\ufeff",
+            "\ud800",
+            "İ",
+            "\t",
+            "\n\n",
+            "{",
+            '{"log": "',
+        ),
+        *("(Worker pid=1, ip=10.0.0.1) ", "[rank1]: ", "2026-11-28T10:00:00Z ", "[0]:", " | "),
+        *("Traceback (most recent call last):\n", "    raise X\n", "1 validation error for A\n"),
+        *("ERROR 11-28 10:00:00 [a.py:1] ", "RuntimeError: ", "NCCL WARN ", "(", ")" * 40, "%s{0}"),
+        *("a" * 9000, "Error: " * 700, " " * 5000, "[repeated 5x across cluster]", "rank 1 "),
+        *LINES,
+    ]
+)
+
+
+@cache
+def _read_seeds() -> tuple[str, ...]:
+    files = sorted([*Path(OUTPUTS).glob("*.log"), *Path(OUTPUTS).glob("T2-*.txt")])
+    return tuple(path.read_text(errors="replace")[:MOST] for path in files)
+
+
+@st.composite
+def mutated_logs(draw: st.DrawFn) -> str:
+    """Return a recorded log after some cuts, repeats and insertions."""
+    text = draw(st.sampled_from(_read_seeds()))
+    for _ in range(draw(st.integers(1, 6))):
+        begin = draw(st.integers(0, len(text)))
+        end = draw(st.integers(begin, min(begin + 400, len(text))))
+        middle = draw(st.one_of(TOKENS, st.text(max_size=20), st.just(text[begin:end] * 3)))
+        text = text[:begin] + middle + text[end:]
+    return text
+
+
+def _diagnose(*texts: str) -> Diagnosis:
+    files = tuple(
+        LogFile(name=f"{at}.log", host=f"spark-{at}", text=text) for at, text in enumerate(texts)
+    )
+    return diagnose_logs(LogBundle(logs=files, account=texts[0]))
+
+
+def _check_diagnosis(found: Diagnosis, text: str) -> None:
+    lines = text.count("\n") + 1
+    for finding in (*found.causes, *found.warnings):
+        assert 1 <= finding.line <= lines
+        assert finding.cause
+        assert "{task:" not in finding.fix
+    for error in found.errors:
+        assert 1 <= error.line <= lines
+
+
+@given(mutated_logs())
+@settings(
+    max_examples=scale_examples(20, thorough=MANY),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+def test_a_changed_log_is_diagnosed(text: str) -> None:
+    began = time.process_time()
+    found = _diagnose(text)
+    assert time.process_time() - began < SECONDS
+    _check_diagnosis(found, text)
+
+
+@given(mutated_logs())
+@settings(
+    max_examples=scale_examples(10),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+def test_a_changed_log_is_printed_with_exit_code_0(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str
+) -> None:
+    path = tmp_path / "serve.log"
+    path.write_text(text, errors="surrogateescape" if "\ud800" not in text else "replace")
+    for output in ("text", "json"):
+        assert show_diagnosis(str(path), Options(task="doctor", output=output)) == 0
+    assert capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "\n",
+        "\0",
+        "\r\r\r",
+        "{}",
+        "{" * 5000,
+        "(" * 5000,
+        "a" * 100_000,
+        "[0]:" * 20_000,
+        "\ufeff",
+    ],
+)
+def test_a_strange_log_is_diagnosed(text: str) -> None:
+    _check_diagnosis(_diagnose(text, text), text)

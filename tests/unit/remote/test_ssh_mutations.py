@@ -1,0 +1,127 @@
+"""Any known_hosts, ssh_config and SSH arguments are read or refused; never a traceback."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from sparkfleet.errors import InputError, InventoryError
+from sparkfleet.model import Host, Value
+from sparkfleet.remote.known_hosts import KeyVerdict, read_known_keys
+from sparkfleet.remote.ssh_config import complete_ssh_options
+from sparkfleet.remote.ssh_keywords import KEYWORDS
+from sparkfleet.remote.ssh_options import parse_ssh_options
+from tests.budget import MANY, scale_examples
+
+KEY = "AAAAC3NzaC1lZDI1NTE5AAAAIFLzK16ChUFquoMrhQrxY3c1l6A00NpdPHhtP3R73ZMp"
+KNOWN = f"""\
+@cert-authority 192.168.1.* ssh-ed25519 {KEY} site-ca
+@revoked spark-09 ssh-ed25519 {KEY}
+spark-*,192.168.1.2?,!spark-07 ssh-ed25519 {KEY} a comment
+|1|F1E1KeoE/eEWhi10WpGv4OdiO6Y=|3988QV0VE8wmZL7suNrYQLITLCg= ssh-ed25519 {KEY}
+[192.168.1.40]:2222 ssh-ed25519 {KEY}
+"""
+CONFIG = """\
+Include /dev/null
+Host spark-* !spark-07
+  HostName 10.0.0.5
+  User nvidia
+  ProxyJump gate:2200
+Match host 10.0.0.5
+  IdentityFile ~/.ssh/spark
+  UserKnownHostsFile /keys/a "/keys/b c"
+"""
+TOKENS = st.sampled_from(
+    [
+        *("@revoked ", "@cert-authority", "@", "|1|", "|", "*", "?", "!", "[", "]", ",", "=", '"'),
+        *("\0", "\t", "\r", "\n", "\ufeff", " " * 300, "A" * 3000, "%h", "%", "~", "$HOME", "#"),
+        *(f"{name} yes\n" for name in KEYWORDS),
+        *("none", "-1", "99999", "ssh-rsa AAAA", "Match exec false\n", "Host\n", "Port x\n"),
+    ]
+)
+NAMES = st.sampled_from(["spark-01", "spark-07", "spark-09", "192.168.1.21", "[192.168.1.40]:2222"])
+SETTINGS = settings(
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+
+@st.composite
+def mutated(draw: st.DrawFn, seed: str) -> str:
+    """Return `seed` after a few cuts and insertions."""
+    text = seed
+    for _ in range(draw(st.integers(1, 5))):
+        begin = draw(st.integers(0, len(text)))
+        end = draw(st.integers(begin, min(begin + 20, len(text))))
+        middle = draw(st.one_of(TOKENS, st.text(max_size=8)))
+        text = text[:begin] + middle + text[end:]
+    return text
+
+
+@given(text=mutated(KNOWN), name=NAMES)
+@settings(SETTINGS, max_examples=scale_examples(100, thorough=MANY))
+def test_changed_known_hosts_are_read(tmp_path: Path, text: str, name: str) -> None:
+    path = tmp_path / "known_hosts"
+    path.write_text(text, encoding="utf-8", errors="surrogatepass")
+    known = read_known_keys([path], name)
+    assert known.judge("ssh-ed25519", b"x") in (KeyVerdict.UNKNOWN, KeyVerdict.CHANGED)
+    assert all(remark.startswith(f"{path}:") for remark in known.remarks)
+
+
+@given(text=mutated(KNOWN))
+@settings(SETTINGS, max_examples=scale_examples(50))
+def test_a_revoked_line_at_the_end_always_counts(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "known_hosts"
+    line = f"\n@revoked * ssh-ed25519 {KEY}\n"
+    path.write_text(text + line, encoding="utf-8", errors="surrogatepass")
+    known = read_known_keys([path], "spark-01")
+    assert {known.judge(kind, key) for kind, key in known.revoked} == {KeyVerdict.REVOKED}
+
+
+@given(text=mutated(CONFIG))
+@settings(SETTINGS, max_examples=scale_examples(10))
+def test_a_changed_configuration_is_used_or_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "config"
+    path.write_text(text.replace("exec", "user"), encoding="utf-8", errors="surrogatepass")
+    words = Value(data=f"-F {path}")
+    host = Host(name="spark-01", vars={"ansible_ssh_common_args": words})
+    with contextlib.suppress(InputError):
+        options = complete_ssh_options(parse_ssh_options(host))
+        assert options.address
+        assert options.port
+
+
+WORDS = st.one_of(
+    st.sampled_from(
+        ["-o", "-J", "-i", "-p", "-C", "-F", "-4", "-tt", "-W", "--", "-", "=", "none"]
+    ),
+    st.sampled_from([f"-o{row.name}=x" for row in KEYWORDS.values()]),
+    st.text("abc=-,@:0 '", max_size=8),
+)
+
+
+@given(st.lists(WORDS, max_size=5))
+@settings(SETTINGS, max_examples=scale_examples(100, thorough=MANY))
+def test_any_arguments_are_read_or_refused(words: list[str]) -> None:
+    text = " ".join(words)
+    assume(text.count("'") % 2 == 0)  # the inventory refuses quotes that are not closed
+    host = Host(name="spark-01", vars={"ansible_ssh_common_args": Value(data=text)})
+    with contextlib.suppress(InventoryError):
+        assert parse_ssh_options(host).address == "spark-01"
+
+
+def test_the_seeds_are_valid(tmp_path: Path) -> None:
+    path = tmp_path / "known_hosts"
+    path.write_text(KNOWN)
+    assert len(read_known_keys([path], "spark-01").accepted) == 1
+    assert read_known_keys([path], "spark-09").revoked
+    with pytest.raises(InputError):
+        complete_ssh_options(
+            parse_ssh_options(
+                Host(name="a", vars={"ansible_ssh_common_args": Value(data="-o Nonsense=1")})
+            )
+        )

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from sparkfleet.cli.cluster.service import LIMIT, run_system_command
 from sparkfleet.cli.context import CommandContext, print_run_started, resolve_context
 from sparkfleet.cli.options import Options
 from sparkfleet.cli.views.screen import print_lines
@@ -19,7 +20,6 @@ from sparkfleet.launch.watching.unit import WatchMachine, WatchUnit, build_watch
 from sparkfleet.model import Change
 from sparkfleet.report.text import format_diff
 
-LIMIT = 60.0  # s for a command; a restart waits for nothing
 LINGER = Path("/var/lib/systemd/linger")
 KEPT = ("XDG_STATE_HOME", "PYTHONPATH")  # variables that decide what the watcher runs and reads
 RUNNING = Path("/run/systemd/system")  # exists where systemd is PID 1: sd_booted(3)
@@ -40,7 +40,7 @@ def enable_watch(options: Options) -> int:
     if before != unit.text:
         _write_unit(unit)
     for command in commands:
-        _run(command, sudo=unit.sudo)
+        run_system_command(command, sudo=unit.sudo)
     print_lines(
         f"cluster {context.cluster.name} is watched on this machine, also after a reboot",
         f"see what it does: {command_name('cluster.events')}, and the journal of {unit.name}",
@@ -67,7 +67,7 @@ def disable_watch(options: Options) -> int:
         return 0
     _check_systemd()
     for command in commands:
-        _run(command, sudo=unit.sudo)
+        run_system_command(command, sudo=unit.sudo)
     return 0
 
 
@@ -134,26 +134,12 @@ def _print_commands(commands: Sequence[Sequence[str]], unit: WatchUnit) -> None:
 
 def _write_unit(unit: WatchUnit) -> None:
     if unit.sudo:
-        _run(("install", "-m", "0644", "/dev/stdin", str(unit.path)), sudo=True, text=unit.text)
+        run_system_command(
+            ("install", "-m", "0644", "/dev/stdin", str(unit.path)), sudo=True, text=unit.text
+        )
         return
     unit.path.parent.mkdir(parents=True, exist_ok=True)
     unit.path.write_text(unit.text, encoding="utf-8")
-
-
-def _run(command: Sequence[str], *, sudo: bool, text: str = "") -> None:
-    """Run a command; raises UsageError with what it printed."""
-    argv = ["sudo", "-n", *command] if sudo else list(command)
-    try:
-        done = subprocess.run(
-            argv, input=text, capture_output=True, text=True, timeout=LIMIT, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise UsageError(f"{quote(argv)} could not be run: {error}") from error
-    if done.returncode:
-        raise UsageError(
-            f"{quote(argv)} ended with status {done.returncode}: {done.stderr.strip()}",
-            hint=f"undo what was done: {command_name('cluster.disable')}",
-        )
 
 
 def _check_systemd() -> None:

@@ -53,9 +53,7 @@ def up(options: Options) -> int:
       {task:cluster.up} --solo                   one Spark, no fabric, no Ray
       {task:cluster.up} --tp 2 --check --diff    what would change
     """
-    from sparkfleet.cli.run_playbook import run_playbook  # noqa: PLC0415 - Jinja, Fabric: not for --list
-
-    return run_playbook("cluster-up", options)
+    return _start(options)
 
 
 @command("cluster.render", HOSTS, SIZE, EXECUTOR, RECIPE, FORKS, whole_cluster=True)
@@ -76,10 +74,13 @@ def down(options: DownOptions) -> int:
     """Stop what the cluster serves on every host, and verify it; only what carries its label.
 
     Stops all hosts of the inventory, also those that `cluster.up --tp N` left out. With --orphans
-    also clusters managed by sparkfleet on these hosts that the inventory does not define.
+    also clusters managed by sparkfleet on these hosts that the inventory does not define. A service
+    of `cluster.enable` on this machine is stopped first; the next start of the cluster starts it.
     """
+    from sparkfleet.cli.cluster.service import set_watch_service  # noqa: PLC0415 - not for --list
     from sparkfleet.cli.run_playbook import run_playbook  # noqa: PLC0415 - Jinja, Fabric: not for --list
 
+    set_watch_service(options, "stop")
     return run_playbook("cluster-down", options, orphans=options.orphans)
 
 
@@ -92,9 +93,18 @@ def switch(options: SwitchOptions) -> int:
 
       {task:cluster.switch} qwen3.6-27b-nvfp4
     """
+    return _start(options)
+
+
+def _start(options: Options) -> int:
+    """Run the playbook of a start, then let the service of `cluster.enable` run again."""
+    from sparkfleet.cli.cluster.service import set_watch_service  # noqa: PLC0415 - not for --list
     from sparkfleet.cli.run_playbook import run_playbook  # noqa: PLC0415 - Jinja, Fabric: not for --list
 
-    return run_playbook("cluster-up", options)
+    code = run_playbook("cluster-up", options)
+    if code == 0:
+        set_watch_service(options, "start")
+    return code
 
 
 @command("cluster.drift", RUN, SIZE, EXECUTOR, RECIPE, DIFF, whole_cluster=True)

@@ -53,7 +53,7 @@ def build_watch_unit(
     environment: Mapping[str, str],
 ) -> WatchUnit:
     """Return the unit that runs `argv` in `folder`; raises TemplateError for odd characters."""
-    name = f"sparkfleet-watch-{cluster}.service"
+    name = name_watch_unit(cluster)
     text = render_template(
         TEMPLATE,
         {
@@ -77,6 +77,11 @@ def build_watch_unit(
         disable=((*_systemctl(machine), "disable", "--now", name),),
         sudo=machine.system and machine.uid != ROOT,
     )
+
+
+def name_watch_unit(cluster: str) -> str:
+    """Return the name of the unit that watches `cluster`."""
+    return f"sparkfleet-watch-{cluster}.service"
 
 
 def _systemctl(machine: WatchMachine) -> tuple[str, ...]:

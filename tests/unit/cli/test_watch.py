@@ -11,7 +11,7 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ import pytest
 import yaml
 
 from sparkfleet.cli.cluster import enable as enabling
+from sparkfleet.cli.cluster import service
 from sparkfleet.cli.options import Options
 from sparkfleet.launch.watching import unit
 from tests.commandline import Done, becomes, command_line
@@ -218,7 +219,8 @@ def enable(machine: Machine, monkeypatch: pytest.MonkeyPatch, *, on: bool = True
     monkeypatch.setattr(enabling, "RUNNING", units)
     root = unit.WatchMachine(user="root", uid=0, home=machine.folder, sudo=False, lingers=False)
     monkeypatch.setattr(enabling, "read_machine", lambda: root)
-    monkeypatch.setattr(enabling, "_run", functools.partial(run_plainly, program))
+    monkeypatch.setattr(enabling, "run_system_command", functools.partial(run_plainly, program))
+    monkeypatch.setattr(service, "run_system_command", functools.partial(run_plainly, program))
     deed = enabling.enable_watch if on else enabling.disable_watch
     assert deed(Options(task="cluster.enable", inventory=(str(machine.inventory),))) == 0
     return units / f"sparkfleet-watch-{CLUSTER}.service"
@@ -235,13 +237,18 @@ def test_the_unit_is_written_kept_and_removed(
     path = enable(machine, monkeypatch)
     text = path.read_text()
     assert enable(machine, monkeypatch).read_text() == text
+    options = Options(task="cluster.down", inventory=(str(machine.inventory),))
+    for verb in ("stop", "start"):
+        service.set_watch_service(options, verb)
+    service.set_watch_service(replace(options, check=True), "stop")
     enable(machine, monkeypatch, on=False)
     assert not path.exists()
+    service.set_watch_service(options, "stop")
     notes = (machine.folder / "systemctl").read_text().splitlines()
     name = path.name
     begin = ["daemon-reload", f"enable {name}", f"restart {name}"]
     end = [f"disable --now {name}", "daemon-reload"]
-    assert notes == [*begin, f"enable --now {name}", *end]
+    assert notes == [*begin, f"enable --now {name}", f"stop {name}", f"start {name}", *end]
 
 
 def test_after_a_reboot_the_unit_brings_the_cluster_up(
@@ -262,3 +269,15 @@ def test_after_a_reboot_the_unit_brings_the_cluster_up(
         assert init.wait() == 0
     assert Path(f"/proc/{machine.find_server()}").exists()
     assert machine.run("cluster.watch", "--once").code == 0
+
+
+def test_a_host_that_is_away_is_waited_for(machine: Machine) -> None:
+    content = yaml.safe_load(machine.inventory.read_text())
+    away = {"ansible_host": "127.0.0.1", "ansible_port": 1, "ansible_user": "ann"}
+    content["sparks"]["hosts"]["later"] = away
+    machine.inventory.write_text(yaml.safe_dump(content, sort_keys=False))
+    for _ in range(2):
+        done = machine.run("cluster.watch", "--once")
+        assert done.code == 4, done.output
+        assert "waiting for a host: later was not reached" in done.output
+    assert machine.list_kinds() == ["verdict"]

@@ -1,0 +1,116 @@
+"""The history of a cluster on lab hosts, with the stand-in engine."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from sparkfleet.lab import fleet
+from sparkfleet.lab.fleet import LabFleet
+from tests.commandline import becomes, processes
+from tests.standin import engine
+from tests.standin.cluster import HOSTS, Cluster
+
+pytestmark = [
+    pytest.mark.fleet,
+    pytest.mark.skipif(os.geteuid() != 0, reason="the lab needs root"),
+]
+OUT_OF_MEMORY = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB"
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[LabFleet]:
+    found = fleet.start_fleet(2)
+    engine.install(*HOSTS)
+    yield found
+    fleet.remove_fleet()
+
+
+@pytest.fixture
+def cluster(
+    lab: LabFleet, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Cluster]:
+    """Yield a cluster on which nothing runs."""
+    folder = tmp_path_factory.mktemp("watch")
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder / "state"))
+    made = Cluster(lab=lab, inventory=engine.inventory(lab, folder))
+    made.clear()
+    yield made
+    engine.behave(*HOSTS)
+
+
+def list_events(cluster: Cluster) -> list[dict[str, Any]]:
+    done = cluster.run("cluster.events", "--output", "json", "--lines", "1000")
+    assert done.code == 0, done.output
+    events: list[dict[str, Any]] = json.loads(done.output)["events"]
+    return events
+
+
+def test_starts_and_stops_are_events_on_the_head(cluster: Cluster) -> None:
+    before = len(list_events(cluster))
+    assert cluster.up().code == 0
+    assert cluster.up().code == 0  # changes nothing
+    assert cluster.up("--check").code == 0
+    engine.misbehave("spark-01", "serve", at="Starting to load", exit=1, say=[OUT_OF_MEMORY])
+    failed = cluster.up("--set", "vllm_env={STANDIN: second}")
+    assert failed.code == 2, failed.output
+    engine.behave(*HOSTS)
+    assert cluster.run("cluster.down").code == 0
+    events = list_events(cluster)[before:]
+    assert [event["kind"] for event in events] == ["started", "start-failed", "stopped"]
+    started, start_failed, _ = events
+    assert started["recipe"] == "recipe"
+    assert len(started["deployment"]) > 0
+    assert "[cuda-out-of-memory]" in start_failed["cause"]
+    shown = cluster.run("cluster.events", "--lines", "1").output
+    assert "cluster.down stopped the cluster" in shown
+
+
+def test_a_lost_rank_is_relaunched_when_two_looks_agree(cluster: Cluster) -> None:
+    assert cluster.up().code == 0
+    before = len(list_events(cluster))
+    ranks = processes("spark-02")
+    (rank,) = [pid for pid, title in ranks.items() if title.startswith("ray::RayWorkerProc")]
+    fleet.run_on("spark-02", ["kill", "-9", str(rank)])
+    assert becomes(lambda: not any("vllm serve" in one for one in processes("spark-01").values()))
+    first = cluster.run("cluster.watch", "--once")
+    assert first.code == 2, first.output
+    assert "seen once, the next look decides: rank lost" in first.output
+    assert not cluster.answers()
+    second = cluster.run("cluster.watch", "--once")
+    assert second.code == 0, second.output
+    assert cluster.answers()
+    events = list_events(cluster)[before:]
+    assert [event["kind"] for event in events] == ["verdict", "relaunching", "relaunched"]
+    assert events[0]["state"] == "rank lost"
+    assert events[1]["cause"]
+    assert events[2]["recipe"] == "recipe"
+    third = cluster.run("cluster.watch", "--once")
+    assert third.code == 0, third.output
+    assert list_events(cluster)[-1]["state"] == "serving"
+
+
+def test_a_relaunch_uses_the_options_of_the_last_start(cluster: Cluster) -> None:
+    assert cluster.up("--set", "vllm_env={STANDIN: second}").code == 0
+    hashes = {host: seen.hash for host, seen in cluster.look().items()}
+    for host in HOSTS:
+        for pid in processes(host):
+            fleet.run_on(host, ["kill", "-9", str(pid)], check=False)
+    assert becomes(lambda: not any(cluster.processes().values()))
+    assert cluster.run("cluster.watch", "--once").code == 2
+    assert cluster.run("cluster.watch", "--once").code == 0
+    assert {host: seen.hash for host, seen in cluster.look().items()} == hashes
+
+
+def test_a_cluster_that_a_person_stopped_stays_stopped(cluster: Cluster) -> None:
+    assert cluster.up().code == 0
+    assert cluster.run("cluster.down").code == 0
+    for _ in range(3):
+        done = cluster.run("cluster.watch", "--once")
+        assert done.code == 0, done.output
+        assert "it was stopped by " in done.output
+    assert not any(cluster.processes().values())

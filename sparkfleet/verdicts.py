@@ -52,3 +52,14 @@ def downgrade_refusals(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
         replace(verdict, severity=Severity.WARNING) if verdict.refuses else verdict
         for verdict in verdicts
     )
+
+
+def merge_shared_warnings(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
+    """Return `verdicts` with warnings that hosts share as one, whose `host` names all of them."""
+    hosts: dict[Verdict, list[str]] = {}
+    for verdict in verdicts:
+        shared = verdict.severity is Severity.WARNING
+        hosts.setdefault(replace(verdict, host="") if shared else verdict, []).append(verdict.host)
+    return tuple(
+        replace(verdict, host=", ".join(dict.fromkeys(names))) for verdict, names in hosts.items()
+    )

@@ -9,7 +9,6 @@ import difflib
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 from sparkfleet.model import Change, Outcome, Severity, Status, Verdict
 from sparkfleet.quantities import format_seconds
@@ -17,6 +16,7 @@ from sparkfleet.report import events
 from sparkfleet.report.pace import RateTracker
 from sparkfleet.report.recap import count_recap
 from sparkfleet.report.screens import Screen
+from sparkfleet.verdicts import merge_shared_warnings
 
 COLOURS = {
     Status.OK: "green",
@@ -44,7 +44,7 @@ class TextReporter:
         self._verbose = verbose
         self._lock = threading.Lock()
         self._rates = RateTracker(time.monotonic)
-        self._warnings: dict[Verdict, list[str]] = {}  # of the current task, with their hosts
+        self._warnings: list[Verdict] = []  # of the current task
         self._usual: Mapping[str, float] = {}  # seconds of each task in earlier runs
 
     def handle(self, event: events.Event) -> None:
@@ -110,7 +110,7 @@ class TextReporter:
             if self._verbose or verdict.severity is Severity.ERROR:
                 yield f"    {verdict.severity}: {verdict}", MARKS[verdict.severity]
             elif verdict.severity is Severity.WARNING:
-                self._warnings.setdefault(replace(verdict, host=""), []).append(verdict.host)
+                self._warnings.append(verdict)
         for change in outcome.changes:
             yield f"    {change.summary}", ""
             if self._diff:
@@ -121,9 +121,8 @@ class TextReporter:
 
     def _print_warnings(self) -> None:
         """Print the warnings of the task that ended, each once with the hosts that share it."""
-        for verdict, hosts in self._warnings.items():
-            shared = replace(verdict, host=", ".join(dict.fromkeys(hosts)))
-            self._screen.line(f"    {shared.severity}: {shared}", MARKS[shared.severity])
+        for verdict in merge_shared_warnings(self._warnings):
+            self._screen.line(f"    {verdict.severity}: {verdict}", MARKS[verdict.severity])
         self._warnings.clear()
 
     def _recap(self, event: events.RunEnded) -> None:

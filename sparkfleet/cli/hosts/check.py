@@ -27,6 +27,7 @@ from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.connection import Connection
 from sparkfleet.remote.pool import Answers
 from sparkfleet.report.text import MARKS
+from sparkfleet.verdicts import merge_shared_warnings
 
 HostInspection = tuple[HostFacts, Survey, Verdict | None]
 
@@ -82,7 +83,7 @@ def _print_host_verdicts(
     context: CommandContext, verdicts: tuple[Verdict, ...], errors: Mapping[str, SparkfleetError]
 ) -> None:
     out = create_screen(sys.stdout)
-    for verdict in verdicts:
+    for verdict in merge_shared_warnings(verdicts):
         out.line(f"{verdict.severity}: {verdict}", MARKS[verdict.severity])
     for error in errors.values():
         out.line(f"error: {error}", MARKS[Severity.ERROR])

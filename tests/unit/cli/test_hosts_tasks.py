@@ -6,9 +6,11 @@ from dataclasses import replace
 from ipaddress import IPv4Address
 from typing import Any
 
+import pytest
+
 from sparkfleet.cli.context import NO_RECIPE, CommandContext
 from sparkfleet.cli.exit_codes import compute_exit_code
-from sparkfleet.cli.hosts.check import _check_hosts
+from sparkfleet.cli.hosts.check import _check_hosts, _print_host_verdicts
 from sparkfleet.cli.hosts.facts import format_facts
 from sparkfleet.errors import CommandError, UnreachableError
 from sparkfleet.facts import HostFacts
@@ -17,6 +19,7 @@ from sparkfleet.launch.host.daemon import Daemon
 from sparkfleet.launch.host.survey import Survey
 from sparkfleet.model import Cluster, Verdict
 from sparkfleet.remote.pool import Answers
+from sparkfleet.verdicts import ok, warning
 from tests import gb10
 from tests.scenes import inventory
 
@@ -102,3 +105,23 @@ def test_a_host_without_any_facts_still_has_every_row() -> None:
     empty = HostFacts(host="x", fabric=False)
     assert dict(format_facts(empty)).keys() == dict(format_facts(_pair()["spark-1"])).keys()
     assert dict(format_facts(empty))["memory"] == ""
+
+
+def test_a_warning_that_hosts_share_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    hosts = tuple(inventory(("spark-1", "spark-2")).hosts.values())
+    cluster = Cluster(name="default", hosts=hosts)
+    context = CommandContext(
+        files=("i",), inventory=inventory(()), cluster=cluster, recipe=NO_RECIPE
+    )
+    texts = {"expected": "one", "seen": "none"}
+    verdicts = [
+        build("host.x", host.name, "a kernel", **texts) for build in (warning, ok) for host in hosts
+    ]
+    _print_host_verdicts(context, tuple(verdicts), {})
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:4] == [
+        "warning: spark-1, spark-2: a kernel: expected one, saw none",
+        "ok: spark-1: a kernel: expected one, saw none",
+        "ok: spark-2: a kernel: expected one, saw none",
+        "4 checks: 2 ok, 2 warning",
+    ]

@@ -63,7 +63,8 @@ def resolve_vllm_args(
     resolved = {}
     for option, value in settings.mapping("vllm_args").items():
         resolved[option] = _replace_paths(value, paths, model)
-        if _is_undeclared_file(option, resolved[option]):
+        made = bool(settings.value("engine_mods"))  # a mod may write the file in the container
+        if not made and _is_undeclared_file(option, resolved[option]):
             raise _undeclared_name_error(settings, option, "weights_files", value)
         for name in _find_undeclared_models(settings, option, value):
             raise _undeclared_name_error(settings, option, "weights_drafts", name)

@@ -12,9 +12,11 @@ from sparkfleet.cli.views.screen import create_screen
 from sparkfleet.errors import UsageError
 from sparkfleet.recipes.recipe import Recipe
 from sparkfleet.resources import format_path
+from sparkfleet.templating import holds_template
 
 RIGHTS = (  # variables with which a recipe can run code, or reach out of its containers
     *("engine_pip", "engine_args", "engine_mounts", "engine_privileged", "engine_program"),
+    "weights_files",
 )
 
 
@@ -57,12 +59,13 @@ def confirm_code(texts: Sequence[str], options: Options, *, action: str) -> None
 def review_recipe(recipe: Recipe, options: Options) -> None:
     """Show what a recipe of others runs or may do where it is used as it is; ask before a start.
 
-    That are its mods, the packages that it installs, and rights and mounts of its containers.
+    These are its mods, the packages and files that it adds, rights and mounts of its containers,
+    and values that it takes from the environment of this machine.
     """
     if not recipe.is_foreign:
         return
     mods = recipe.foreign_mods
-    rights = [f"{name}: {recipe.vars[name].data}" for name in RIGHTS if _is_set(recipe, name)]
+    rights = list(_list_rights(recipe))
     if not options.json:
         show_mods([Path(mod) for mod in mods])
         for text in rights:
@@ -70,6 +73,8 @@ def review_recipe(recipe: Recipe, options: Options) -> None:
     confirm_code([*mods, *rights], options, action="start")
 
 
-def _is_set(recipe: Recipe, name: str) -> bool:
-    value = recipe.vars.get(name)
-    return value is not None and bool(value.data) and value.data != "vllm"
+def _list_rights(recipe: Recipe) -> Iterator[str]:
+    for name, value in recipe.vars.items():
+        is_right = name in RIGHTS and bool(value.data) and value.data != "vllm"
+        if is_right or holds_template(value.data):
+            yield f"{name}: {value.data}"

@@ -270,9 +270,9 @@ def test_a_mod_runs_in_its_folder_before_the_program(tmp_path: Path) -> None:
     assert own["mods/02-one.sh/one.sh"] == "true\n"
     assert own["container.sh"].splitlines()[-5:] == [
         "echo 'sparkfleet: applying 01-fix-parser'",
-        "(cd /sparkfleet/mods/01-fix-parser && bash run.sh)",
+        '(cd /sparkfleet/mods/01-fix-parser && WORKSPACE_DIR="$OLDPWD" bash run.sh)',
         "echo 'sparkfleet: applying 02-one.sh'",
-        "(cd /sparkfleet/mods/02-one.sh && bash one.sh)",
+        '(cd /sparkfleet/mods/02-one.sh && WORKSPACE_DIR="$OLDPWD" bash one.sh)',
         'exec "$@"',
     ]
 

@@ -12,13 +12,17 @@ from typing import Any
 import pytest
 import yaml
 
+from sparkfleet.cli.recipes.validate import run_recipe_rules
 from sparkfleet.errors import RecipeError
+from sparkfleet.launch.staged_paths import build_user_arguments
+from sparkfleet.model import Host
 from sparkfleet.recipes.extends import read_recipe_tree
 from sparkfleet.recipes.foreign.document import format_imported_recipe
 from sparkfleet.recipes.foreign.draft import ConvertedMap
 from sparkfleet.recipes.foreign.export import export_recipe
 from sparkfleet.recipes.foreign.formats import Format
 from sparkfleet.recipes.recipe import Recipe, load_recipe
+from sparkfleet.recipes.settings import Settings
 from sparkfleet.vllm.owned_options import OWNED_OPTIONS
 from tests.documents import SEEDS
 
@@ -180,6 +184,23 @@ def test_an_export_reads_as_what_was_exported(path: Path, target: str, tmp_path:
     assert _data(again, "vllm_env", {}) == launcher | env
     if path.stem not in PIPELINE:
         assert again.tp_max == source.tp_max
+
+
+@pytest.mark.parametrize("path", FILES, ids=IDS)
+def test_the_rules_apply_to_a_file_of_others(path: Path) -> None:
+    for finding in run_recipe_rules(load_recipe(str(path))):
+        where = finding.problem.where
+        assert where is None or Path(where.file).name == path.name
+
+
+@pytest.mark.parametrize("path", FILES, ids=IDS)
+def test_a_file_of_others_becomes_a_command_line(path: Path) -> None:
+    recipe = load_recipe(str(path))
+    settings = Settings(host=Host(name="one", vars=recipe.vars))
+    drafts = dict.fromkeys(_data(recipe, "weights_drafts", []), "hub/draft")
+    words = build_user_arguments(settings, "/weights", "/weights/model", drafts)
+    names = {word.partition("=")[0].removeprefix("--no-").removeprefix("--") for word in words}
+    assert names >= {name.partition(".")[0] for name in _data(recipe, "vllm_args")}
 
 
 @pytest.mark.parametrize("name", sorted(REFUSED))

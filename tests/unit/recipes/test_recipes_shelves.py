@@ -113,16 +113,19 @@ def test_a_recipe_of_a_shelf_says_so(call: Call, work: Path, tmp_path: Path) -> 
 
 
 def test_code_of_a_shelf_is_not_started_without_a_yes(
-    call: Call, work: Path, tmp_path: Path
+    call: Call, work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (work / "recipes" / "own.yml").write_text(OWN + "engine_args: [--privileged]\n")
+    environment = "vllm_env: {KEY: \"{{ lookup('env', 'SECRET') }}\"}\n"
+    (work / "recipes" / "own.yml").write_text(OWN + "engine_args: [--privileged]\n" + environment)
     _publish(work, EUGR)
     call("recipes.add", "../team.git")
     (tmp_path / "project" / "hosts.yml").write_text(INVENTORY)
+    monkeypatch.setenv("SECRET", "a value")
     text = call("cluster.up", "--solo", "-i", "hosts.yml", "--recipe", "team/own", code=5)
     assert "echo patched" in text
     assert "not confirmed: code of others runs as root in the image" in text
     assert "engine_args: ['--privileged']" in text
+    assert "lookup('env', 'SECRET')" in text
 
 
 def test_a_shelf_stays_at_its_commit_until_it_is_updated(call: Call, work: Path) -> None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
 from sparkfleet.cli.context import open_pool
 from sparkfleet.cli.hosts.authorize import authorize_machines
 from sparkfleet.cli.hosts.machines import list_machines
 from sparkfleet.cli.hosts.trust import TrustRequest, settle_host_keys
+from sparkfleet.cli.init.findings import HostReading
 from sparkfleet.cli.init.options import InitOptions
-from sparkfleet.facts import HostFacts, gather_facts
+from sparkfleet.errors import CommandError
+from sparkfleet.facts import gather_facts
+from sparkfleet.links.selection import find_qsfp_rails
 from sparkfleet.model import Host
+from sparkfleet.remote.connection import Connection
 from sparkfleet.remote.pool import Answers
 
 
@@ -29,7 +34,16 @@ def give_access(hosts: Sequence[Host], options: InitOptions, *, asks: bool) -> N
         authorize_machines(machines, None)
 
 
-def read_hosts(hosts: Sequence[Host], options: InitOptions) -> Answers[HostFacts]:
-    """Return the facts of the hosts, and the errors of those that do not answer."""
+def read_hosts(hosts: Sequence[Host], options: InitOptions) -> Answers[HostReading]:
+    """Return what the hosts are, and the errors of those that do not answer."""
     with open_pool(options) as pool:
-        return pool.map(gather_facts, hosts)
+        return pool.map(_read_host, hosts, repeatable=True)
+
+
+def _read_host(connection: Connection) -> HostReading:
+    facts = gather_facts(connection)
+    lit = [rail.name for rail in find_qsfp_rails(facts) if rail.netdev.carrier]
+    ends: dict[str, list[str]] = {}
+    with contextlib.suppress(CommandError):  # the cabling then stays unknown
+        ends = connection.run_program("fabric/wires", {"netdevs": lit})["ends"] if lit else {}
+    return HostReading(facts=facts, ends=ends)

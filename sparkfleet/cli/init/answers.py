@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sparkfleet.cli import prompt
+from sparkfleet.cli.init.discovery import find_announced
 from sparkfleet.cli.init.options import LOCAL, InitOptions, Machine, parse_machine
 from sparkfleet.cli.recipes.list import format_checkpoint_size
 from sparkfleet.cli.views.screen import print_lines
@@ -32,6 +33,10 @@ class ProjectAnswers:
 
 def collect_answers(options: InitOptions, *, asks: bool) -> ProjectAnswers:
     """Return the answers; raises UsageError for one that is missing, and RecipeError."""
+    if options.discover:
+        announced = find_announced()
+        print_lines("announced by mDNS:" if announced else "no machine announces SSH by mDNS")
+        print_lines(*(f"  {each}" for each in announced))
     machines = options.host or (_ask_machines() if asks else ())
     if not machines:
         raise UsageError(

@@ -9,6 +9,7 @@ from typing import Any
 from sparkfleet import links
 from sparkfleet.door import command_name
 from sparkfleet.facts import HostFacts
+from sparkfleet.links.addressing.wiring import group_rails
 from sparkfleet.links.model import Fabric, Topology
 from sparkfleet.links.selection import find_qsfp_rails
 from sparkfleet.model import EMPTY, Host
@@ -18,21 +19,34 @@ GPU = "GB10"  # of every DGX Spark, in the name that nvidia-smi prints
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HostReading:
+    """The facts of a host, and the MAC addresses that answer on the wire of each rail."""
+
+    facts: HostFacts
+    ends: Mapping[str, Sequence[str]] = field(default_factory=lambda: EMPTY)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
     """Variables of all hosts and of each, and lines for the user."""
 
     common: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
     by_host: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: EMPTY)
     lines: tuple[str, ...] = ()
+    addressed: bool = True  # the rails have addresses
 
 
-def examine_hosts(facts: Mapping[str, HostFacts], hosts: Sequence[Host]) -> Findings:
-    """Return what the facts of all `hosts` say; those of a part say nothing of the cabling."""
+def examine_hosts(readings: Mapping[str, HostReading], hosts: Sequence[Host]) -> Findings:
+    """Return what was read from all `hosts`; a part of them says nothing of the cabling."""
+    facts = {name: reading.facts for name, reading in readings.items()}
     lines = [line for host in facts.values() for line in _describe_host(host)]
+    lines += _list_strangers(readings)
     if len(hosts) < 2 or len(facts) < len(hosts):
         return Findings(lines=tuple(lines))
     fabric = links.select_fabric(facts, hosts)
     lines += _describe_fabric(fabric)
+    if not fabric.cables:
+        return _examine_wires(readings, hosts, lines)
     return Findings(
         common=_choose_common(fabric),
         by_host={host.name: _choose_own(fabric, host.name) for host in hosts},
@@ -61,9 +75,43 @@ def _describe_fabric(fabric: Fabric) -> Iterator[str]:
         yield f"  {command_name('links.plan')}, then {command_name('links.apply')}"
 
 
+def _list_strangers(readings: Mapping[str, HostReading]) -> Iterator[str]:
+    """Yield a line for each rail on whose wire a machine answers that is not one of the hosts."""
+    known = {dev.mac for reading in readings.values() for dev in reading.facts.netdevs}
+    for name, reading in readings.items():
+        for netdev, macs in reading.ends.items():
+            if strangers := [mac for mac in macs if mac not in known]:
+                yield (
+                    f"{name}: {netdev}: another machine is on this cable ({', '.join(strangers)}); "
+                    "if it is a Spark, name it too: --host"
+                )
+
+
+def _examine_wires(
+    readings: Mapping[str, HostReading], hosts: Sequence[Host], lines: Sequence[str]
+) -> Findings:
+    """Return the cabling of rails without addresses, by who answers on their wires."""
+    rails = {name: find_qsfp_rails(reading.facts) for name, reading in readings.items()}
+    groups = group_rails(rails, {name: reading.ends for name, reading in readings.items()})
+    if not groups:
+        return Findings(lines=tuple(lines))
+    shared = any(len(group.hosts) > 2 for group in groups)
+    topology = Topology.SWITCH if shared else Topology.RING
+    by_host: dict[str, dict[str, Any]] = {host.name: {} for host in hosts}
+    for group in groups if not shared else ():
+        mine, theirs = group.rails
+        for end, far in ((mine, theirs), (theirs, mine)):
+            cables = by_host[end.host].setdefault("link_cables", {})
+            cables[end.name] = f"{far.host}:{far.name}"
+    return Findings(
+        common={"link_topology": str(topology if len(hosts) > 2 else Topology.DIRECT)},
+        by_host=by_host,
+        lines=(*lines, *(f"one wire: {group}" for group in groups)),
+        addressed=False,
+    )
+
+
 def _choose_common(fabric: Fabric) -> dict[str, Any]:
-    if not fabric.cables:
-        return {}
     mtus = {rail.netdev.mtu for rails in fabric.rails.values() for rail in rails}
     return {
         "link_topology": fabric.topology.value,

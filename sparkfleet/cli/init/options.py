@@ -83,5 +83,6 @@ class InitOptions(Options):
         default=frozenset(),
         value="FINGERPRINT",
     )
+    discover: bool = flag("show machines that announce SSH by mDNS, by avahi-browse; scans nothing")
     yes: bool = flag("ask nothing: take everything from the options")
     replace: bool = flag("replace an inventory that exists; it is kept as local.yml.old")

@@ -79,7 +79,8 @@ def _format_next(
     nodes = len(answers.hosts)
     yield f"  {command_name('hosts.check')}"
     if nodes > 1:
-        yield f"  {command_name('links.verify' if findings.common else 'links.apply')}"
+        ready = findings.addressed and findings.common
+        yield f"  {command_name('links.verify' if ready else 'links.apply')}"
     if nodes == 1 or findings.common:
         size = f"--tp {nodes}" if nodes > 1 else "--solo"
         yield f"  {command_name('cluster.up')} {size}"

@@ -7,6 +7,7 @@ import pty
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ import pytest
 from sparkfleet.cli import defaults, prompt
 from sparkfleet.cli.init import project
 from sparkfleet.cli.init.answers import build_hosts, fits_by_size
-from sparkfleet.cli.init.findings import examine_hosts
+from sparkfleet.cli.init.discovery import parse_announcements
+from sparkfleet.cli.init.findings import HostReading, examine_hosts
 from sparkfleet.cli.init.options import (
     InitOptions,
     Machine,
@@ -27,6 +29,7 @@ from sparkfleet.errors import RecipeError, UnreachableError, UsageError
 from sparkfleet.facts import HostFacts
 from sparkfleet.inventory.clusters import choose_cluster
 from sparkfleet.inventory.loading import load_inventory
+from sparkfleet.links.selection import find_qsfp_rails
 from sparkfleet.model import Host
 from sparkfleet.playbook.parse import load_playbook
 from sparkfleet.recipes.recipe import load_recipe
@@ -47,7 +50,8 @@ def init(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Init:
     def type_it(
         *, facts: dict[str, HostFacts] | None = None, lost: Any = None, **typed: Any
     ) -> int:
-        read: Answers[HostFacts] = Answers(values=facts or {}, errors=lost or {})
+        readings = {name: HostReading(facts=each) for name, each in (facts or {}).items()}
+        read: Answers[HostReading] = Answers(values=readings, errors=lost or {})
         monkeypatch.setattr(project, "read_hosts", lambda *_: read)
         return project.create_project(parse_options(InitOptions, "init", typed))
 
@@ -148,7 +152,7 @@ def test_the_rails_with_a_cable_are_shown() -> None:
     spark, _ = gb10.pair()
     facts = spark.text("nvidia-smi", "").facts()
     host = Host(name=spark.name)
-    lines = examine_hosts({spark.name: facts}, (host,)).lines
+    lines = examine_hosts({spark.name: HostReading(facts=facts)}, (host,)).lines
     assert any("rail enp1s0f" in line for line in lines)
 
 
@@ -190,3 +194,82 @@ def test_a_terminal_is_asked_and_shown_the_inventory_first(tmp_path: Path) -> No
     assert "first Spark, the head" in text
     assert text.index("vllm_recipe: lab-tiny") < text.index("write it and 3 more files into my?")
     assert (tmp_path / "my/inventories/local.yml").is_file()
+
+
+def _read_bare_pair() -> dict[str, HostReading]:
+    """Return a pair whose rails have no addresses, each with the other's MAC on its wires."""
+    readings = {}
+    for spark in gb10.pair():
+        facts = spark.facts()
+        bare = tuple(
+            replace(dev, addresses=()) if dev.name.startswith(("enp1", "enP2")) else dev
+            for dev in facts.netdevs
+        )
+        readings[spark.name] = HostReading(facts=replace(facts, netdevs=bare))
+    one, two = readings.values()
+    return {
+        one.facts.host: replace(one, ends=_list_ends(one.facts, two.facts)),
+        two.facts.host: replace(two, ends=_list_ends(two.facts, one.facts)),
+    }
+
+
+def _list_ends(mine: HostFacts, theirs: HostFacts) -> dict[str, list[str]]:
+    lit = [rail for rail in find_qsfp_rails(mine) if rail.netdev.carrier]
+    far = [rail for rail in find_qsfp_rails(theirs) if rail.netdev.carrier]
+    return {rail.name: [end.netdev.mac] for rail, end in zip(lit, far, strict=True)}
+
+
+def test_rails_without_addresses_are_matched_by_who_answers_on_their_wires() -> None:
+    readings = _read_bare_pair()
+    hosts = tuple(Host(name=name) for name in readings)
+    findings = examine_hosts(readings, hosts)
+    assert findings.common == {"link_topology": "direct"}
+    assert not findings.addressed
+    cables = findings.by_host["spark-1"]["link_cables"]
+    assert len(cables) == 2
+    assert all(end.startswith("spark-2:") for end in cables.values())
+
+
+def test_a_machine_on_a_cable_that_was_not_named_is_shown() -> None:
+    readings = _read_bare_pair()
+    alone = {"spark-1": readings["spark-1"]}
+    lines = examine_hosts(alone, (Host(name="spark-1"),)).lines
+    assert any("another machine is on this cable" in line for line in lines)
+
+
+ANNOUNCED = """+;eth0;IPv4;spark-1a2b;_ssh._tcp;local
+=;eth0;IPv6;spark-1a2b;_ssh._tcp;local;spark-1a2b.local;fe80::1;22;
+=;eth0;IPv4;spark-1a2b;_ssh._tcp;local;spark-1a2b.local;192.168.1.11;22;
+=;docker0;IPv4;spark-1a2b;_ssh._tcp;local;spark-1a2b.local;172.17.0.1;22;
+=;eth0;IPv4;my\\032box;_ssh._tcp;local;my\\032box.local;192.168.1.9;22;"a;b"
+"""
+
+
+def test_machines_that_announce_ssh_are_read_from_avahi() -> None:
+    found = [(each.name, each.address) for each in parse_announcements(ANNOUNCED)]
+    assert found == [("spark-1a2b.local", "192.168.1.11"), ("my box.local", "192.168.1.9")]
+
+
+def test_discovered_machines_are_shown_and_not_taken(
+    init: Init,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    program = tmp_path / "bin/avahi-browse"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\ncat <<'EOF'\n{ANNOUNCED}EOF\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+    with pytest.raises(UsageError, match="no Spark was named"):
+        init(discover=True)
+    assert "192.168.1.11     spark-1a2b.local" in capsys.readouterr().out
+
+
+def test_without_avahi_the_package_is_named(
+    init: Init, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UsageError, match="needs avahi-browse") as caught:
+        init(discover=True)
+    assert "avahi-utils" in str(caught.value.problems[0].hint)

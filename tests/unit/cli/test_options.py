@@ -49,7 +49,7 @@ OFFERED = {
         "set* skip-tags* tags* verbose! yes!"
     ),
     "hosts.trust": "cluster fingerprint* forks host* inventory* limit* output set*",
-    "init": "dir fingerprint* forks host* recipe replace! yes!",
+    "init": "dir discover! fingerprint* forks host* recipe replace! yes!",
     "inventory.graph": "inventory* set*",
     "inventory.host": "NAME explain inventory* set*",
     "inventory.list": "inventory* set*",
@@ -59,7 +59,7 @@ OFFERED = {
     "lab.fault": "HOST KIND clear!",
     "lab.model": "",
     "lab.status": "",
-    "lab.up": "cables hosts wires",
+    "lab.up": "bare! cables hosts wires",
     "links.apply": (
         "arp! ask-become-pass! check! cluster diff! forks inventory* limit* output "
         "revert-after set* subnet verbose! yes!"

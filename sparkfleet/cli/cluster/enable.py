@@ -31,6 +31,7 @@ def enable_watch(options: Options) -> int:
     print_run_started(options, context)
     unit = describe_watch_unit(context)
     before = read_unit_text(unit)
+    _print_place(context)
     _print_unit_change(unit, before, unit.text, options)
     commands = unit.keep if before == unit.text else unit.enable
     _print_commands(commands, unit)
@@ -115,6 +116,16 @@ def read_unit_text(unit: WatchUnit) -> str | None:
         return unit.path.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
         return None
+
+
+def _print_place(context: CommandContext) -> None:
+    """Print that the watcher depends on this machine, where that is not the head."""
+    head = context.cluster.head
+    if head.get("ansible_connection") != "local":
+        print_lines(
+            f"this machine watches {head.name} and the others, so it must stay on; the head can do "
+            f"so itself: run this there, with ansible_connection: local for {head.name}"
+        )
 
 
 def _print_unit_change(

@@ -124,8 +124,31 @@ class Fabric:
 
         None where there is none; the static gate then says why.
         """
-        rail = self.rendezvous(host) if peer is None else next(self.between(host, peer), None)
+        if peer is not None:
+            pair = self.find_pair(host, peer)
+            return None if pair is None else pair[0].ip
+        rail = self.rendezvous(host)
         return None if rail is None else rail.ip
+
+    def find_pair(self, host: str, peer: str) -> tuple[Rail, Rail] | None:
+        """Return a rail of each host in one subnet, the same ones in either order of the hosts.
+
+        A transfer needs both ends in one subnet: with two cables that cross, the first rail of one
+        host does not meet the first of the other, and a host with a strict `rp_filter` drops what
+        comes in by another interface than the answer would leave by.
+        """
+        if self.hosts.index(host) > self.hosts.index(peer):
+            pair = self.find_pair(peer, host)
+            return None if pair is None else pair[::-1]
+        return next(
+            (
+                (mine, theirs)
+                for mine in self.between(host, peer)
+                for theirs in self.between(peer, host)
+                if mine.network == theirs.network
+            ),
+            None,
+        )
 
     def between(self, host: str, peer: str) -> Iterator[Rail]:
         """Yield the rails of `host` whose subnet `peer` has a rail in."""

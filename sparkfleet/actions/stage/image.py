@@ -212,8 +212,6 @@ def _find_source_host(run: RunContext, name: str) -> Host:
 def _find_transfer_ends(run: RunContext, sender: str, receiver: str) -> Ends:
     """Return the addresses of two hosts on one cable, or else their addresses in the group."""
     fabric = run.fabric
-    for rail in fabric.between(sender, receiver):
-        for peer in fabric.between(receiver, sender):
-            if peer.network == rail.network:
-                return Ends(sender=str(rail.ip), receiver=str(peer.ip))
+    if pair := fabric.find_pair(sender, receiver):
+        return Ends(sender=str(pair[0].ip), receiver=str(pair[1].ip))
     return Ends(sender=str(fabric.address(sender)), receiver=str(fabric.address(receiver)))

@@ -227,11 +227,8 @@ def build_fabric_lookup(fabric: Fabric | None, strategy: Strategy) -> Shared:
         return share_no_address
 
     def shared(sender: str, receiver: str) -> Ends | None:
-        sender_address = fabric.address(sender, receiver)
-        receiver_address = fabric.address(receiver, sender)
-        if sender_address is None or receiver_address is None:
-            return None
-        return Ends(sender=str(sender_address), receiver=str(receiver_address))
+        pair = fabric.find_pair(sender, receiver)
+        return pair and Ends(sender=str(pair[0].ip), receiver=str(pair[1].ip))
 
     return shared
 

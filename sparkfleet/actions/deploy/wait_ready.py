@@ -30,6 +30,7 @@ from sparkfleet.launch.startup.watch import (
 from sparkfleet.model import Host
 from sparkfleet.remote.connection import Connection
 from sparkfleet.report.events import Progress
+from sparkfleet.vllm.milestones import Phase
 
 RUNNING_LIMIT = 60.0  # s for an endpoint that answered at the beginning of this run
 RUNNING_HINT = "it answered when this run began: {task:cluster.status}"
@@ -104,8 +105,16 @@ def _explain_fatal_line(deployment: Deployment, line: str) -> tuple[str, str] | 
 
 def _report_update(run: RunContext, update: RankUpdate, waited: float, limit: float) -> None:
     milestone = update.milestone
-    text = f"{update} ({waited:.0f} s of at most {limit:.0f} s)"
+    what = format_update(update, head=run.cluster.head.name)
+    text = f"{what} ({waited:.0f} s of at most {limit:.0f} s)"
     run.report(Progress(host=update.host, text=text, done=milestone.done, total=milestone.total))
+
+
+def format_update(update: RankUpdate, *, head: str) -> str:
+    """Return what a rank does; a worker that has joined Ray says no more by itself."""
+    if update.milestone.phase is Phase.JOINING and update.rank is None and update.host != head:
+        return "has joined Ray; the head's log has the rest"
+    return str(update)
 
 
 def check_models(run: RunContext, connection: Connection) -> None:

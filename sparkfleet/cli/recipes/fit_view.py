@@ -52,6 +52,8 @@ def show_fit_result(result: FitResult, *, output: str) -> None:
         out.print(f"{fit.room.host}: {fit.sentence}", style=STYLES[fit.answer])
     for line in _format_speeds(result):
         out.print(line)
+    if result.published:
+        out.print(_build_speed_table(result))
     out.print(f"advice: {result.advice.choice}", style="bold")
     for reason in result.advice.reasons:
         out.print(f"  {reason}")
@@ -141,8 +143,6 @@ def _format_speeds(result: FitResult) -> Iterator[str]:
         yield f"decode, {who}, {result.context} tokens in the cache: {format_rate(result.rate)}"
         terms = result.rate.terms
         yield f"  terms: {terms.source}; error {terms.error:.1%}"
-    for prediction in result.published:
-        yield f"  published: {_format_prediction(prediction)}"
 
 
 def format_rate(rate: DecodeRate) -> str:
@@ -152,19 +152,32 @@ def format_rate(rate: DecodeRate) -> str:
     return most if wide is None else f"{wide.low:.1f} to {wide.high:.1f} expected, {most}"
 
 
-def _format_prediction(prediction: PredictedSpeed) -> str:
-    speed = prediction.speed
-    wide = prediction.rate.expected or prediction.rate.ceiling
-    several = f", {speed.requests} answers" if speed.requests > 1 else ""
-    depth = f", {speed.context} tokens before" if speed.context else ""
-    measured = speed.decode or 0
-    place = "as predicted" if wide.low <= measured <= wide.high else "predicted"
+def _build_speed_table(result: FitResult) -> Table:
+    """Return the published speeds with what is predicted for them, the highest first."""
+    grid = create_table("published", "requests", "context", "predicted", "judged", "source")
+    ordered = sorted(result.published, key=lambda each: each.speed.decode or 0, reverse=True)
+    for prediction in ordered:
+        speed = prediction.speed
+        span = prediction.rate.expected or prediction.rate.ceiling
+        grid.add_row(
+            f"{speed.decode:g} tok/s",
+            str(speed.requests),
+            str(speed.context or "-"),
+            f"{span.low:.1f} to {span.high:.1f}",
+            _judge_prediction(prediction),
+            f"{speed.source}, {speed.date}",
+        )
+    return grid
+
+
+def _judge_prediction(prediction: PredictedSpeed) -> str:
+    span = prediction.rate.expected or prediction.rate.ceiling
+    measured = prediction.speed.decode or 0
     if measured > prediction.rate.ceiling.high:
-        place = "more than these weights allow; predicted"
-    return (
-        f"{measured:g} tok/s{several}{depth} ({speed.source}, {speed.date}): "
-        f"{place}: {wide.low:.1f} to {wide.high:.1f}"
-    )
+        return "more than these weights allow"
+    if measured > span.high:
+        return "faster"
+    return "as predicted" if span.low <= measured else "slower"
 
 
 def _build_fit_document(result: FitResult) -> dict[str, Any]:

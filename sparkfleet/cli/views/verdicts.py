@@ -14,8 +14,15 @@ from sparkfleet.report.text import MARKS
 
 
 def print_verdicts(console: Console, verdicts: Sequence[Verdict], *, verbose: bool) -> None:
-    """Print the verdicts that found something, all of them if `verbose`, and how many there are."""
-    shown = [entry for entry in verdicts if verbose or entry.severity is not Severity.OK]
+    """Print the verdicts that found something, all of them if `verbose`, and how many there are.
+
+    Those that refuse come first.
+    """
+    order = list(reversed(Severity))
+    shown = sorted(
+        (entry for entry in verdicts if verbose or entry.severity is not Severity.OK),
+        key=lambda entry: order.index(entry.severity),
+    )
     if shown:
         grid = create_table("", "host", "check", "what", "expected", "seen", "fix")
         for verdict in shown:

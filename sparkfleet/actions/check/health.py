@@ -50,6 +50,7 @@ class CheckHealth(Action[NoArgs]):
             run.pool,
             run.cluster,
             collect_look(answers.values, {}),
+            ray=run.options.check,  # an answered request proves more, in less time
             probe=ProbeUse.NEVER if run.options.check else ProbeUse.ALWAYS,
             show=lambda text: self._show(run, text),
         )

@@ -13,8 +13,10 @@ from sparkfleet.actions.deploy import wait_ready
 from sparkfleet.actions.run import lock, receipt
 from sparkfleet.actions.run_context import RunOptions
 from sparkfleet.errors import LockHeldError
-from sparkfleet.model import Change, Status
+from sparkfleet.launch.startup.ranks import RankUpdate
+from sparkfleet.model import Change, Cluster, Host, Status
 from sparkfleet.playbook.attempt import _build_outcome
+from sparkfleet.vllm.milestones import Milestone, Phase
 from tests.scenes import inventory, play
 
 ONE = inventory(("one",))
@@ -101,9 +103,12 @@ def test_the_end_says_where_it_listens_and_how_to_ask(env: dict[str, str]) -> No
 
 def test_a_wait_shows_its_time_and_its_limit() -> None:
     said: list[Any] = []
-    run: Any = SimpleNamespace(report=said.append)
-    milestone: Any = SimpleNamespace(done=1, total=4)
-    update: Any = SimpleNamespace(host="one", milestone=milestone)
+    cluster = Cluster(name="default", hosts=(Host(name="one"),))
+    run: Any = SimpleNamespace(report=said.append, cluster=cluster)
+    milestone = Milestone(
+        rank=None, address=None, pid=None, phase=Phase.LOADING, text="", done=1, total=4
+    )
+    update = RankUpdate(host="one", rank=None, milestone=milestone)
     wait_ready._report_update(run, update, 12.4, 1800.0)
     assert said[0].text.endswith(" (12 s of at most 1800 s)")
     assert (said[0].host, said[0].done, said[0].total) == ("one", 1, 4)

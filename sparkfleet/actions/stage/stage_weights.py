@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sparkfleet import links
@@ -75,7 +75,7 @@ class StageWeights(Action[NoArgs]):
                     lacking,
                 )
             ),
-            notes=tuple(Note(text=f"    {text}") for text in warnings),
+            notes=tuple(Note(text=f"    {text}") for text in (*format_lacking(lacking), *warnings)),
         )
 
     def apply_all(
@@ -93,6 +93,15 @@ class StageWeights(Action[NoArgs]):
             lambda connection: _verify_host(run, connection, plans[connection.host.name], reports),
             hosts,
         )
+
+
+def format_lacking(lacking: Mapping[str, int]) -> Iterator[str]:
+    """Yield a line with the bytes that each host lacks, and all of them; none where none does."""
+    parts = [f"{name} {format_size(size)}" for name, size in lacking.items() if size]
+    if len(parts) > 1:
+        parts.append(f"{format_size(sum(lacking.values()))} in all")
+    if parts:
+        yield f"to bring to the hosts: {', '.join(parts)}"
 
 
 def _inspect_models(

@@ -32,7 +32,7 @@ def _check_unknown_options(context: RuleContext) -> Iterator[RuleFinding]:
             yield RuleFinding(
                 subject=f"{option.flag} in vllm_args",
                 expected=_describe_expected("an option", context),
-                seen=history or "no release has it",
+                seen=history or "no such option in any release",
                 where=option.where,
                 fix=OPTIONS.get(option.name) or _suggest_name(option.name, history, names),
                 severity=_rate_certainty(context),

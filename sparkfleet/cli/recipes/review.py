@@ -13,10 +13,11 @@ from sparkfleet.errors import UsageError
 from sparkfleet.recipes.recipe import Recipe
 from sparkfleet.resources import format_path
 from sparkfleet.templating import holds_template
+from sparkfleet.variables.secret import FROM_FILE
 
 RIGHTS = (  # variables with which a recipe can run code, or reach out of its containers
     *("engine_pip", "engine_args", "engine_mounts", "engine_privileged", "engine_program"),
-    "weights_files",
+    *("weights_files", "weights_source"),
 )
 
 
@@ -60,7 +61,7 @@ def review_recipe(recipe: Recipe, options: Options) -> None:
     """Show what a recipe of others runs or may do where it is used as it is; ask before a start.
 
     These are its mods, the packages and files that it adds, rights and mounts of its containers,
-    and values that it takes from the environment of this machine.
+    and values that it takes from files or from the environment of this machine.
     """
     if not recipe.is_foreign:
         return
@@ -76,5 +77,5 @@ def review_recipe(recipe: Recipe, options: Options) -> None:
 def _list_rights(recipe: Recipe) -> Iterator[str]:
     for name, value in recipe.vars.items():
         is_right = name in RIGHTS and bool(value.data) and value.data != "vllm"
-        if is_right or holds_template(value.data):
+        if is_right or holds_template(value.data) or FROM_FILE in str(value.data):
             yield f"{name}: {value.data}"

@@ -90,7 +90,7 @@ def _read_engine(fields: FieldReader) -> FieldReader:
     if block is not None:
         return block
     place = chosen or (None if engines is None else engines.tree) or fields.tree
-    if engines is None and (chosen is None or chosen.data == ENGINE):
+    if chosen.data == ENGINE if chosen is not None else engines is None:
         raise RecipeError(
             "missing engines.vllm, which has the image",
             where=fields.tree.where,

@@ -247,6 +247,11 @@ def test_a_file_that_cannot_be_served_is_refused_at_its_place(name: str) -> None
             (4, 24),
         ),
         ('recipe_version: "2"\nname: n\nmodel: a/b\nparams: {}\n', "missing engines.vllm", (1, 1)),
+        (
+            'recipe_version: "2"\nname: n\nmodel: a/b\nengine: vllm\nengines: {sglang: {}}\n',
+            "missing engines.vllm",
+            (1, 1),
+        ),
     ],
 )
 def test_a_bad_file_is_refused_at_its_place(
@@ -260,6 +265,20 @@ def test_a_bad_file_is_refused_at_its_place(
     assert message in problem.message
     assert problem.where is not None
     assert (problem.where.line, problem.where.col) == place
+
+
+@pytest.mark.parametrize("path", FILES, ids=IDS)
+def test_every_damaged_key_is_read_or_refused_with_its_place(path: Path, tmp_path: Path) -> None:
+    damaged = tmp_path / "damaged.yaml"
+    for key in (keys := _text(path)):
+        for value in (None, [3], {"a": [None]}, "{{ x", "a 'b"):
+            damaged.write_text(yaml.safe_dump({**keys, key: value}, sort_keys=False))
+            try:
+                load_recipe(str(damaged))
+            except RecipeError as error:
+                for problem in error.problems:
+                    assert problem.where is not None
+                    assert problem.where.line
 
 
 def test_workers_with_other_options_are_refused(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import re
@@ -21,6 +22,11 @@ from sparkfleet.onhost.shared.bundle import START
 ONHOST = "sparkfleet.onhost"
 IMPORT = re.compile(rf"^from ({re.escape(ONHOST)}\.\w+\.\w+) import ", re.MULTILINE)
 ISOLATED_PYTHON = ("python3", "-I", "-S")
+# A line break, history of csh, a backslash that fish takes, a quote within quotes.
+UNPORTABLE = re.compile(r'[\n!]|\\[\\\']|"\'"')
+RUN_WORDS = (
+    "import base64,json,os,sys;a=json.loads(base64.b64decode(sys.argv[1]));os.execvp(a[0],a)"
+)
 NO_ENV: Mapping[str, str] = MappingProxyType({})
 
 
@@ -52,6 +58,18 @@ class Command:
         if self.env:
             argv = ("env", *(f"{name}={value}" for name, value in self.env.items()), *argv)
         return quote(argv)
+
+    def login_line(self) -> str:
+        """Return the command as one line that any login shell splits, such as tcsh or fish.
+
+        Those read no line break in quotes, and see more in a word than a POSIX shell does. Words
+        with such characters travel in base64, and Python starts the program.
+        """
+        line = self.line()
+        if not UNPORTABLE.search(line):
+            return line
+        words = base64.b64encode(json.dumps(shlex.split(line)).encode()).decode()
+        return quote([*ISOLATED_PYTHON, "-c", RUN_WORDS, words])
 
 
 def quote(argv: Iterable[str]) -> str:
@@ -91,9 +109,9 @@ def build_script_command(
     bundle = build_bundle(name)
     module = get_module_name(name)
     line = b"" if request is None else json.dumps(request, separators=(",", ":")).encode() + b"\n"
-    start = START.format(size=len(bundle), module=module)
+    start = json.dumps(START.format(size=len(bundle), module=module))
     return Command(
-        argv=(*(python or ISOLATED_PYTHON), "-c", start),
+        argv=(*(python or ISOLATED_PYTHON), "-c", f"exec({start})"),  # a line, for every shell
         stdin=line,
         bundle=bundle,
         program="" if python else module,

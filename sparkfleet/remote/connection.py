@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from weakref import WeakSet
 
 from sparkfleet.commands import Command, build_multiplexer_command, build_script_command
-from sparkfleet.errors import CommandError, UnreachableError
+from sparkfleet.errors import CommandError, HostError, UnreachableError
 from sparkfleet.remote.answers import parse_answer
 from sparkfleet.remote.channel import Channel, ChannelTimeoutError, Result
 from sparkfleet.remote.login_errors import (
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 DEFAULT_TIMEOUT = 60.0  # s
+SHELL_TIMEOUT = 5.0  # s for a login shell to say which it is, after it failed
+SHOW_SHELL = Command(argv=("printenv", "SHELL"))  # words that every shell reads alike
 START_TIMEOUT = 15.0  # s, as for a channel
 REPEATS = 2  # times that work is done again after its connection broke
 TAIL_LINES = 5  # lines of stderr that a message quotes
@@ -67,9 +69,20 @@ class Connection(ABC):
         try:
             return self._multiplexer.start(command.program, command.bundle, timeout=START_TIMEOUT)
         except NotStartedError as error:
-            raise build_not_started_error(self.host, error, lost=self.is_lost()) from error
+            lost = self.is_lost()
+            shell = "" if lost else self._find_login_shell()
+            raise build_not_started_error(self.host, error, lost=lost, shell=shell) from error
         except (ChannelTimeoutError, OSError) as error:
             raise build_silent_error(self.host, self._multiplexer) from error
+
+    def _find_login_shell(self) -> str:
+        """Return the path of the login shell, as sshd sets it, or "" where it does not run that."""
+        with contextlib.suppress(HostError, ChannelTimeoutError, OSError):
+            channel = self._start(SHOW_SHELL)
+            channel.feed(())
+            lines = channel.finish(SHELL_TIMEOUT).text.splitlines()
+            return next((line for line in reversed(lines) if line.startswith("/")), "")
+        return ""
 
     def _start_alone(self, command: Command) -> Channel:
         channel = self._start(command)

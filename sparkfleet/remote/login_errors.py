@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from sparkfleet.errors import CommandError, HostError, UnreachableError
@@ -13,6 +14,16 @@ if TYPE_CHECKING:
 
 NOT_FOUND = 127  # the status of a shell that does not find a command
 REFUSED = "account is currently not available"  # nologin(8)
+START_FILES = {  # by the name of the shell; those of a shell that is not interactive
+    "csh": ".cshrc",
+    "bsd-csh": ".cshrc",
+    "tcsh": ".tcshrc and .cshrc",
+    "zsh": ".zshenv",
+    "fish": ".config/fish/config.fish",
+    "elvish": ".config/elvish/rc.elv",
+    "mksh": ".mkshrc",
+    "ksh93": ".kshrc",
+}
 SHOWN = 300  # characters of what the shell printed
 
 
@@ -34,8 +45,13 @@ def build_no_python_error(host: Host) -> CommandError:
     )
 
 
-def build_not_started_error(host: Host, ended: NotStartedError, *, lost: bool) -> HostError:
-    """Return the error of a login shell, or python3, that ended before a program ran."""
+def build_not_started_error(
+    host: Host, ended: NotStartedError, *, lost: bool, shell: str = ""
+) -> HostError:
+    """Return the error of a login shell, or python3, that ended before a program ran.
+
+    `shell` is the path of the shell where it is known.
+    """
     if lost:
         return build_lost_error(host, "while a program started")
     said = _format_said(ended.noise + b"\n" + ended.stderr.encode())
@@ -48,12 +64,17 @@ def build_not_started_error(host: Host, ended: NotStartedError, *, lost: bool) -
     if ended.status == NOT_FOUND and "python3" in said:
         return build_no_python_error(host)
     return CommandError(
-        f"the login shell or python3 ended with status {ended.status} before the program ran"
-        + (f": {said}" if said else ""),
+        f"the login shell{f' {shell}' * bool(shell)} or python3 ended with status "
+        f"{ended.status} before the program ran" + (f": {said}" if said else ""),
         host=host.name,
         hint=f"see what it does: {build_ssh_command(host, 'python3', '-V')}; "
-        "look at .bashrc on that host",
+        f"look at {_list_start_files(shell)} on that host",
     )
+
+
+def _list_start_files(shell: str) -> str:
+    """Return the files that a shell reads before it runs a command."""
+    return START_FILES.get(PurePosixPath(shell).name, ".bashrc")
 
 
 def build_silent_error(host: Host, multiplexer: MultiplexerClient | None) -> UnreachableError:

@@ -57,7 +57,7 @@ class SshConnection(Connection):
     def _start(self, command: Command) -> Channel:
         try:
             session = self._connection.transport.open_session(timeout=CONNECT_TIMEOUT)
-            session.exec_command(command.line().encode())
+            session.exec_command(command.login_line().encode())
         except (paramiko.SSHException, OSError, EOFError) as error:
             raise UnreachableError(
                 f"the SSH connection was lost ({_format_exception(error)})",

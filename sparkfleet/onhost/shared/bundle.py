@@ -21,12 +21,12 @@ NAME = "sparkfleet.onhost.shared.bundle"
 PATH = "sparkfleet/onhost/shared/bundle.py"
 START = f"""\
 import io,os,sys,zipfile
-b=b''
-while len(b)<{{size}}:b+=os.read(0,{{size}}-len(b))or sys.exit('no program arrived')
-m=sys.modules['{NAME}']=type(sys)('{NAME}')
-exec(compile(zipfile.ZipFile(io.BytesIO(b)).read('{PATH}'),'{PATH}','exec'),m.__dict__)
+b=b""
+while len(b)<{{size}}:b+=os.read(0,{{size}}-len(b))or sys.exit("no program arrived")
+m=sys.modules["{NAME}"]=type(sys)("{NAME}")
+exec(compile(zipfile.ZipFile(io.BytesIO(b)).read("{PATH}"),"{PATH}","exec"),m.__dict__)
 m.load_archive(b)
-m.run_module('{{module}}')
+m.run_module("{{module}}")
 """
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from sparkfleet.commands import Command
+from sparkfleet.commands import Command, build_multiplexer_command
 from sparkfleet.errors import CommandError, UnreachableError
 from sparkfleet.model import Host
 from sparkfleet.remote import channel, connection, local, multiplexer
@@ -15,6 +17,24 @@ from sparkfleet.remote.channel import Channel
 from sparkfleet.remote.local import LocalConnection
 from tests.onhost import pack_program
 
+# What Debian packages as a login shell (valid in /etc/shells once installed).
+SHELLS = (
+    *("bash", "rbash", "dash", "zsh", "ksh93", "mksh", "lksh", "yash", "posh"),
+    *("tcsh", "bsd-csh", "fish", "elvish"),
+)
+WORDS = (
+    "a b",
+    "it's",
+    'say "x"',
+    "line\nbreak",
+    "$HOME",
+    "back\\slash\\",
+    "!!",
+    "*",
+    "\\'",
+    "#",
+    "~",
+)
 ANSWER = "import json; print(json.dumps({'fine': True}))"
 
 
@@ -108,3 +128,68 @@ def test_a_line_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(channel.ChannelTimeoutError):
             list(stream.lines())
         stream.close()
+
+
+class LoginConnection(LocalConnection):
+    """A host whose login shell reads the line of each command, as sshd has it do."""
+
+    def __init__(self, shell: str) -> None:
+        super().__init__(Host(name="spark-07"))
+        self._shell = shell
+
+    def _start(self, command: Command) -> Channel:
+        line = command.login_line()
+        return super()._start(replace(command, argv=(self._shell, "-c", line), env={}))
+
+
+@pytest.fixture(params=SHELLS)
+def shell(request: pytest.FixtureRequest) -> str:
+    """Return the path of a shell that is installed."""
+    name = str(request.param)
+    path = shutil.which(name)
+    if path is None:
+        pytest.skip(f"{name} is not installed")
+    return path
+
+
+def test_every_login_shell_starts_programs(shell: str) -> None:
+    with LoginConnection(shell) as link:
+        assert link.parse_answer("program", link.run(pack_program(ANSWER), timeout=20)) == {
+            "fine": True
+        }
+
+
+def test_every_login_shell_passes_each_word_on_as_it_is(shell: str) -> None:
+    show = "import json,os,sys; print(json.dumps([*sys.argv[1:], os.environ['OWN']]))"
+    with LoginConnection(shell) as link:
+        for words in (WORDS, *((word,) for word in WORDS)):
+            command = Command(argv=("python3", "-c", show, *words), env={"OWN": words[0]})
+            found = json.loads(link.run(command, timeout=20).stdout)
+            assert found == [*words, words[0]]
+
+
+def test_no_line_for_a_login_shell_has_a_line_break() -> None:
+    assert "\n" not in build_multiplexer_command().login_line()
+    assert build_multiplexer_command().login_line() == build_multiplexer_command().line()
+    assert "\n" not in Command(argv=("sh", "-c", "a\nb")).login_line()
+    assert Command(argv=("ls", "-l", "a b")).login_line() == "ls -l 'a b'"
+
+
+@pytest.mark.parametrize(
+    ("shell", "file"),
+    [("/usr/bin/fish", "config.fish"), ("/bin/tcsh", ".tcshrc"), ("/bin/bash", ".bashrc")],
+)
+def test_the_error_names_the_shell_and_the_files_that_it_reads(
+    monkeypatch: pytest.MonkeyPatch, shell: str, file: str
+) -> None:
+    monkeypatch.setenv("SHELL", shell)
+    with pytest.raises(CommandError) as caught:
+        _ask('echo /etc/motd; case "$*" in *python3*) exit 7;; esac')
+    assert f"the login shell {shell} or python3 ended with status 7" in caught.value.message
+    assert file in str(caught.value.hint)
+
+
+def test_a_shell_that_answers_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "SHELL_TIMEOUT", 0.2)
+    with pytest.raises(CommandError, match="the login shell or python3 ended with status 7"):
+        _ask('case "$*" in *python3*) exit 7;; *) sleep 60;; esac')

@@ -139,6 +139,11 @@ SIGNS = {
         broken=r"unreachable",
         whole=r"dev enP7s7",
     ),
+    "management-lost": Sign(
+        command="cat /sys/class/net/enP7s7/carrier; ping -c 1 -W 1 10.78.0.2",
+        broken=r"\A0\n(.|\n)* 0 received",
+        whole=r"\A1\n(.|\n)* 1 received",
+    ),
     "disk-full": Sign(
         command=(
             "df --output=pcent /home/nvidia; touch ~nvidia/x; head -c 9000 /dev/zero >~nvidia/x"

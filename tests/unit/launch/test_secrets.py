@@ -140,7 +140,7 @@ def test_the_smoke_prompt_uses_the_key_from_the_hosts_file(
         deployed(vllm_env={"VLLM_API_KEY": {"from_file": file}})[1]["spark-1"]["nccl.env"]
     )
     request = {"url": f"http://127.0.0.1:{port}", "bodies": [{"model": "m"}], "timeout": 5,
-               "environment": str(env)}  # fmt: skip
+               "silence": 60, "environment": str(env)}  # fmt: skip
     command = build_script_command("deployment/chat", request, python=(sys.executable,))
     assert SECRET.encode() not in command.stdin
     (reply,) = _said(command)["replies"]

@@ -144,6 +144,9 @@ def test_rates_are_those_between_two_looks_and_a_new_counter_counts_from_nothing
         "busy": False,
         "labels": ["default"],
         "health": True,
+        "gpu_state": "",
+        "gpu_reasons": "",
+        "traffic": [],
         "samples": [{"at": 1.0, tokens: 100.0, read: 50.0}, {"at": 3.0, tokens: 150.0, read: 0.0}],
     }
     found = vitals.parse_vitals(answer)

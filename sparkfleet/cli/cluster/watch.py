@@ -79,10 +79,13 @@ class Watcher:
         self._options = options
         self._notify = notify
         self._log = EventLog()
-        self._shown = ""
+        self._shown: set[str] = set()  # lines of this look, and of the one before
+        self._shown_before: set[str] = set()
 
     def watch_once(self) -> int:
         """Look, decide and act; return the exit code. No failure of a host is raised."""
+        self._shown_before = self._shown
+        self._shown = set()
         try:
             with self._open_session() as session:
                 look = self._look(session)
@@ -177,7 +180,7 @@ class Watcher:
             self._show(f"notify: {line}")
 
     def _show(self, text: str) -> None:
-        """Print a line with the time, unless the line before said the same."""
-        if text != self._shown:
+        """Print a line with the time, unless the look before printed the same."""
+        if text not in self._shown_before:
             print_lines(f"{time.strftime('%H:%M:%S')} {text}")
-        self._shown = text
+        self._shown.add(text)

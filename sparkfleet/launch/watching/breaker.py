@@ -7,6 +7,7 @@ that runs on another machine, decides as the one before it.
 from __future__ import annotations
 
 import enum
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -76,12 +77,16 @@ def _break(health: ClusterHealth, attempts: Sequence[ClusterEvent], now: float) 
     if count:
         until = attempts[-1].at + WAITS[min(count, MOST_RELAUNCHES) - 1]
         if attempts[-1].at <= now < until:
-            reason = f"{done}, {until - now:.0f} s until the next step"
+            reason = f"{done}, the next step at {_format_clock(until)}"
             return Decision(step=Step.WAIT, reason=reason, until=until)
     if count >= MOST_RELAUNCHES:
         reason = f"{done}, and again {health}"
         return Decision(step=Step.GIVE_UP, reason=reason)
     return Decision(step=Step.RELAUNCH, reason=str(health))
+
+
+def _format_clock(at: float) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(at))
 
 
 def find_verdict(events: Sequence[ClusterEvent]) -> ClusterEvent | None:

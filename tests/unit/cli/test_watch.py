@@ -20,8 +20,12 @@ import yaml
 
 from sparkfleet.cli.cluster import enable as enabling
 from sparkfleet.cli.cluster import service
+from sparkfleet.cli.cluster.options import ClusterWatchOptions
+from sparkfleet.cli.cluster.watch import Watcher
+from sparkfleet.cli.context import resolve_context
 from sparkfleet.cli.options import Options
 from sparkfleet.launch.watching import unit
+from sparkfleet.launch.watching.notify import NotifySettings
 from tests.commandline import Done, becomes, command_line
 from tests.standin import engine
 
@@ -269,6 +273,17 @@ def test_after_a_reboot_the_unit_brings_the_cluster_up(
         assert init.wait() == 0
     assert Path(f"/proc/{machine.find_server()}").exists()
     assert machine.run("cluster.watch", "--once").code == 0
+
+
+def test_a_line_that_repeats_is_printed_once(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in machine.env.items():
+        monkeypatch.setenv(name, value)
+    options = ClusterWatchOptions(task="cluster.watch", inventory=(str(machine.inventory),))
+    watcher = Watcher(resolve_context(options, needs_recipe=False), options, NotifySettings())
+    assert [watcher.watch_once() for _ in range(3)] == [0, 0, 0]
+    assert capsys.readouterr().out.count("stopped: no deployment is recorded") == 1
 
 
 def test_a_host_that_is_away_is_waited_for(machine: Machine) -> None:

@@ -23,6 +23,8 @@ from sparkfleet.templating import holds_template
 from sparkfleet.variables import FAMILIES, VARIABLES, Kind, Variable
 from sparkfleet.variables.names import list_invalid_names
 
+FEW_LETTERS = 2  # that a misspelt name has more or less than the right one
+
 
 def check_inventory(inventory: Inventory) -> list[Problem]:
     """Return every problem with names, addresses, variables of sparkfleet and clusters."""
@@ -53,14 +55,16 @@ def _may_be_misspelt(name: str, data: Any, others: Mapping[str, Value]) -> bool:
 
     Other projects have similar names (k3s-ansible's `cluster_cidr`). A name that differs in one
     letter is misspelt, unless the right one is set as well or never is a list or a mapping; one
-    that differs in more is misspelt only if its value fits the right one.
+    that differs in a few is misspelt only if its value fits the right one.
     """
     meant = find_similar(name, VARIABLES, ratio=NEARER) if FAMILIES.match(name) else None
     if meant is None or meant in others:
         return False
     valid = isinstance(data, str) and holds_template(data)
     valid = valid or validate_value(VARIABLES[meant], data, None) is None
-    return valid or (is_typing_slip(name, meant) and not isinstance(data, list | dict))
+    if is_typing_slip(name, meant):
+        return valid or not isinstance(data, list | dict)
+    return valid and abs(len(name) - len(meant)) <= FEW_LETTERS
 
 
 def check_variable(name: str, value: Value) -> Iterator[Problem]:

@@ -17,7 +17,7 @@ from sparkfleet.fit.memory import NodeMemory, evaluate_nodes
 from sparkfleet.fit.options import ServeOptions, Speculation
 from sparkfleet.fit.requirements import estimate_requirements
 from sparkfleet.fit.verdicts import build_fit_verdict
-from tests.budget import scale_examples
+from tests.budget import MANY, scale_examples
 from tests.models import CONFIGS
 
 VALUES = st.one_of(
@@ -54,8 +54,9 @@ def answer(tree: Any) -> None:
         recommend_topology(model, asked, (ROOM,))
 
 
+@pytest.mark.timeout(7200)  # 20,000 examples with --thorough
 @given(st.data())
-@settings(max_examples=scale_examples(30), deadline=None)
+@settings(max_examples=scale_examples(30, thorough=MANY), deadline=None)
 def test_a_changed_config_is_answered_or_refused(data: st.DataObject) -> None:
     tree = json.loads(json.dumps(data.draw(st.sampled_from(list(TREES.values())))))
     for _ in range(data.draw(st.integers(1, 3))):

@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from sparkfleet.cli.recipes.validate import run_recipe_rules
 from sparkfleet.errors import RecipeError, Where
 from sparkfleet.recipes.recipe import load_recipe
-from tests.budget import scale_examples
+from tests.budget import MANY, scale_examples
 
 ROOT = Path(__file__).parents[3]
 SEEDS = sorted((ROOT / "playbooks" / "recipes").glob("*.yml"))
 TOKEN = "hf_" + "a1B2" * 8
-EXAMPLES = scale_examples(80)
+EXAMPLES = scale_examples(80, thorough=MANY)
+pytestmark = pytest.mark.timeout(7200)  # 20,000 examples with --thorough
 TOKENS = r"""
 {{ x }}|{{|{% if|@MODEL@|!vault x|!!set |!unsafe |&a |*a|<<: *a|[|]|{|}|: |- |#|'|"|>
 null|~|0|-1|1e999|0x|.nan|2026-99-99|yes|=|? [a]|: b|vllm_args: [1]|vllm_args: x|vllm_env: {1: 2}

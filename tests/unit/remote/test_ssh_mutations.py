@@ -62,6 +62,7 @@ def mutated(draw: st.DrawFn, seed: str) -> str:
     return text
 
 
+@pytest.mark.timeout(3600)  # 20,000 examples with --thorough
 @given(text=mutated(KNOWN), name=NAMES)
 @settings(SETTINGS, max_examples=scale_examples(100, thorough=MANY))
 def test_changed_known_hosts_are_read(tmp_path: Path, text: str, name: str) -> None:
@@ -104,6 +105,7 @@ WORDS = st.one_of(
 )
 
 
+@pytest.mark.timeout(3600)  # 20,000 examples with --thorough
 @given(st.lists(WORDS, max_size=5))
 @settings(SETTINGS, max_examples=scale_examples(100, thorough=MANY))
 def test_any_arguments_are_read_or_refused(words: list[str]) -> None:

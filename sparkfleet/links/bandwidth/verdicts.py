@@ -74,7 +74,8 @@ def _report_cpu_bound(rates: Sequence[MeasuredRate]) -> Iterator[Verdict]:
         yield warning(
             "link.bandwidth",
             rates[0].host,
-            f"{len(rates)} ways to {', '.join(dict.fromkeys(rate.peer for rate in rates))}",
+            f"{len(rates)} {'way' if len(rates) == 1 else 'ways'} to "
+            f"{', '.join(dict.fromkeys(rate.peer for rate in rates))}",
             expected=f"{GOOD:.0%} of the expected rate",
             seen=f"{least:.4g} Gb/s and more: the CPUs had no time for the rest",
             source=rates[0].tool,

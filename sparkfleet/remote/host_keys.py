@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     import fabric
 
 
+RENAMED = {"curve25519-sha256@libssh.org": "curve25519-sha256"}  # RFC 8731, for OpenSSH the same
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferedKey:
     """The key that a machine shows; `kind` as in known_hosts."""
@@ -92,7 +95,7 @@ def list_disabled_algorithms(options: SshOptions) -> dict[str, list[str]]:
     disabled = {}
     for kind, allowed in options.algorithms:
         known: tuple[str, ...] = getattr(paramiko.Transport, f"_preferred_{kind}")
-        disabled[kind] = [name for name in known if name not in allowed]
+        disabled[kind] = [name for name in known if not {name, RENAMED.get(name)} & {*allowed}]
         if len(disabled[kind]) == len(known):
             raise UsageError(
                 f"unsupported SSH option for {options.address}: of {', '.join(allowed)} none is "

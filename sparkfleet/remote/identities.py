@@ -17,6 +17,13 @@ from sparkfleet.remote.errors import Target
 MAGIC = b"openssh-key-v1\0"  # PROTOCOL.key of OpenSSH
 LENGTH = struct.Struct(">I")
 ON_DEVICE = b"sk-"  # the begin of the type of a key that lives on a security key
+USUAL_FILES = (
+    "id_rsa",
+    "id_ecdsa",
+    "id_ecdsa_sk",
+    "id_ed25519",
+    "id_ed25519_sk",
+)  # as ssh has them
 LARGEST = 1 << 20  # bytes of a file that may be a key
 
 
@@ -52,6 +59,19 @@ def choose_identity(
         else:
             chosen = found
     return chosen, tuple(rest)
+
+
+def find_usual_identity(*, agent: bool) -> paramiko.PKey | None:
+    """Return a key of the agent for the first usual file that needs it; None for no such file.
+
+    With IdentitiesOnly no other key of the agent may sign.
+    """
+    for name in USUAL_FILES:
+        file = Path(f"~/.ssh/{name}").expanduser()
+        with contextlib.suppress(SecurityKeyError):
+            if file.is_file() and (found := choose_identity([str(file)], agent=agent)[0]):
+                return found
+    return None
 
 
 def _find_agent_key(blob: bytes) -> paramiko.PKey | None:

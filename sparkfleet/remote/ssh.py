@@ -28,7 +28,7 @@ from sparkfleet.remote.host_keys import (
     list_disabled_algorithms,
     read_offered_key,
 )
-from sparkfleet.remote.identities import SecurityKeyError, choose_identity
+from sparkfleet.remote.identities import SecurityKeyError, choose_identity, find_usual_identity
 from sparkfleet.remote.sockets import CONNECT_TIMEOUT, NO_ROUTE, dial_tcp
 from sparkfleet.remote.ssh_config import complete_ssh_options
 from sparkfleet.remote.ssh_options import SshOptions, parse_ssh_options
@@ -294,6 +294,8 @@ def _open_hop_once(connection: fabric.Connection, target: Target) -> None:
 def _choose_keys(options: SshOptions) -> dict[str, Any]:
     """Return the keys of `options` for Paramiko: files, and one that the agent has for a file."""
     identity, files = choose_identity(options.identity_files, agent=options.agent)
+    if options.identities_only and not options.identity_files:
+        identity = find_usual_identity(agent=options.agent)
     keys: dict[str, Any] = {"key_filename": list(files)} if files else {}
     return keys | ({"pkey": identity} if identity else {})
 

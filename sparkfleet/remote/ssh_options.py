@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sparkfleet.model import Host
 
 PARSED = ("port", "proxyjump", "stricthostkeychecking", "hostname", "host", "match", "include")
+READ_FINE = ("IdentityAgent",)  # refused, but its value that is not has an effect
 JUMP = re.compile(r"(?:ssh://)?(?:([\w.-]+)@)?([\w][\w.-]*)(?::(\d{1,5}))?")
 PORTS = range(1, 65536)
 FIELDS = {"user": "user", "hostkeyalias": "key_alias", "configfile": "config_file"}
@@ -154,10 +155,11 @@ def _parse_ssh_keyword(host: Host, name: str, value: str) -> dict[str, Any]:
     """Return what an option that ssh itself reads leaves; raises InventoryError for the others."""
     row = KEYWORDS.get(name)
     if row is not None and name not in PARSED and value:
-        if row.treatment is Treatment.NO_EFFECT or value.lower() in row.fine:
-            return {}
-        if row.treatment is Treatment.USED:
+        fine = value.lower() in (each.lower() for each in row.fine)
+        if row.treatment is Treatment.USED or (fine and row.name in READ_FINE):
             return {"words": (f"{row.name}={value}",)}
+        if row.treatment is Treatment.NO_EFFECT or fine:
+            return {}
     raise _build_option_error(host, name, value)
 
 

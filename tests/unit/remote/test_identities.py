@@ -25,7 +25,11 @@ from sparkfleet.remote.host_keys import (
     HostKeyRefusedError,
     list_disabled_algorithms,
 )
-from sparkfleet.remote.identities import SecurityKeyError, choose_identity
+from sparkfleet.remote.identities import (
+    SecurityKeyError,
+    choose_identity,
+    find_usual_identity,
+)
 from sparkfleet.remote.known_hosts import KnownKeys
 from sparkfleet.remote.ssh_options import SshOptions
 
@@ -184,6 +188,8 @@ def test_only_algorithms_that_ssh_allows_are_offered() -> None:
     disabled = list_disabled_algorithms(options)["keys"]
     assert "ssh-ed25519" not in disabled
     assert "rsa-sha2-512" in disabled
+    options = SshOptions(address="a", algorithms=(("kex", ("curve25519-sha256",)),))
+    assert "curve25519-sha256@libssh.org" not in list_disabled_algorithms(options)["kex"]
     with pytest.raises(UsageError, match="none is known here"):
         list_disabled_algorithms(SshOptions(address="a", algorithms=(("ciphers", ("rot13",)),)))
 
@@ -195,3 +201,17 @@ def test_errors_of_small_keys_name_the_size() -> None:
     error = errors.build_small_key_error(errors.Target(host="a", options=options))
     assert isinstance(error, HostKeyError)
     assert "fewer than 2048 bits" in error.message
+
+
+def test_a_usual_key_with_a_passphrase_signs_through_the_agent(
+    tmp_path: Path, agent: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert find_usual_identity(agent=True) is None
+    (tmp_path / ".ssh").mkdir()
+    write_security_key(tmp_path / ".ssh/id_ecdsa_sk")
+    key = _write_key(tmp_path / ".ssh/id_ed25519", locked=True)
+    assert find_usual_identity(agent=True) is None
+    agent.held = (_write_key(tmp_path / "other", locked=False), key)
+    assert find_usual_identity(agent=True) is key
+    assert find_usual_identity(agent=False) is None

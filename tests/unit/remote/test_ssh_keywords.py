@@ -130,6 +130,8 @@ def test_a_certificate_next_to_its_key_may_be_named(tmp_path: Path) -> None:
         ("-oIdentitiesOnly=no", "identities_only", False),
         ("-o AddressFamily=inet", "family", "inet"),
         ("-6", "family", "inet6"),
+        ("-o IdentityAgent=none", "agent", False),
+        ("-o IdentityAgent=SSH_AUTH_SOCK", "agent", True),
         ("-o RequiredRSASize=3072", "rsa_bits", 3072),
         ("-o HashKnownHosts=yes", "hash_names", True),
     ],

@@ -82,7 +82,7 @@ def test_both_doors_say_the_same_and_end_alike(call: Call, words: list[str]) -> 
 @pytest.mark.parametrize(
     ("words", "told", "hint"),
     [
-        (["up"], "No idea what 'up' is!", "did you mean 'cluster.up' or 'lab.up'?"),
+        (["down"], "No idea what 'down' is!", "did you mean 'cluster.down' or 'lab.down'?"),
         (["--lst"], "No idea what '--lst' is!", "did you mean '--list'?"),
         (["--tp", "2", "cluster.up"], "No idea what '--tp' is!", "it comes after cluster.up"),
         (["cluster.up", "--tp"], "--tp needs a value", ""),

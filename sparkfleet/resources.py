@@ -39,6 +39,13 @@ def list_data_files(kind: str, suffix: str) -> dict[str, Path]:
     return files
 
 
+def is_shipped(path: Path) -> bool:
+    """Return whether a file came with sparkfleet, and is not one of the current project."""
+    whole = path.resolve()
+    shipped = (PACKAGE / "_data", PACKAGE.parent / "playbooks")
+    return any(map(whole.is_relative_to, shipped)) and not whole.is_relative_to(Path.cwd())
+
+
 def format_path(path: str | Path) -> str:
     """Return `path` as a person writes it: relative to here, if it is below."""
     whole = Path(path).resolve()

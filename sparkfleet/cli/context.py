@@ -22,7 +22,7 @@ from sparkfleet.recipes.settings import overlay_recipe
 from sparkfleet.remote.pool import ConnectionPool
 from sparkfleet.report.events import RunStarted
 from sparkfleet.report.text import TextReporter
-from sparkfleet.resources import format_path
+from sparkfleet.resources import format_path, is_shipped
 
 NO_RECIPE = Recipe(name="", path=Path())  # for tasks that need none
 
@@ -172,5 +172,6 @@ def build_run_started(options: Options, context: CommandContext) -> RunStarted:
 
 def _format_recipe(recipe: Recipe) -> str:
     if recipe.written:
-        return f"{recipe.name} ({format_path(recipe.path)})"
+        place = "shipped" if is_shipped(recipe.path) else format_path(recipe.path)
+        return f"{recipe.name} ({place})"
     return f"{recipe.name} (no recipe: vLLM's defaults)"

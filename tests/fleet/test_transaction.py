@@ -260,6 +260,17 @@ def test_a_connection_that_drops_during_the_wait_does_not_undo_a_start(
     assert run(*UP).code == 0  # the lock was released
 
 
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_connection_that_drops_in_the_join_gate_does_not_undo_a_start(
+    run: Run, inventory: str, host: str
+) -> None:
+    run("cluster.down")
+    drop = Event(mark="waiting for 2 Ray nodes", deed=faults.end_sessions(host))
+    done = type_command(*UP, "--inventory", inventory, events=[drop])
+    assert done.code == 0, done.output
+    assert "rolled back" not in done.output
+
+
 def test_a_start_that_fails_after_a_drop_is_rolled_back_on_every_host(
     run: Run, serving: str, inventory: str
 ) -> None:

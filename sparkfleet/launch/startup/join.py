@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping
 from typing import Any
 
 from sparkfleet.commands import build_script_command
-from sparkfleet.errors import LaunchError
+from sparkfleet.errors import LaunchError, UnreachableError
 from sparkfleet.launch.host.deployment_record import DeploymentMetadata
 from sparkfleet.remote.answers import parse_answer
 from sparkfleet.remote.channel import ChannelTimeoutError, Result
 from sparkfleet.remote.connection import Connection
+from sparkfleet.remote.multiplexer import LOST
 
 MARGIN = 60.0  # s to import Ray, in addition to the join timeout
 
@@ -41,31 +43,41 @@ def _parse_nodes(answer: Mapping[str, Any]) -> dict[str, float]:
 class RayNodesQuery:
     """The same query in the background, so that the caller can watch Ray's processes.
 
-    If another program holds Ray's port, the query never returns by itself.
+    If another program holds Ray's port, the query never returns by itself. One whose connection
+    breaks is asked again once the watch has connected anew.
     """
 
     def __init__(
         self, connection: Connection, about: DeploymentMetadata, *, timeout: float
     ) -> None:
-        command = build_script_command(
+        self._command = build_script_command(
             "deployment/ray_nodes", _build_nodes_request(about, timeout), python=about.python
         )
         self._connection = connection
-        self._channel = connection.open(command)
-        self._channel.feed([command.stdin])
         self._deadline = time.monotonic() + timeout + MARGIN
-        self._output = b""
+        self._broken = False
         self.answered = False
+        self._open()
+
+    def _open(self) -> None:
+        self._channel = self._connection.open(self._command)
+        self._channel.feed([self._command.stdin])
+        self._output = b""
+        self._broken = False
 
     def is_finished(self) -> bool:
         """Return whether the query has answered or timed out."""
+        if self._broken and not self._connection.is_lost():
+            with contextlib.suppress(UnreachableError):  # it breaks just now
+                self._open()
         try:
-            while piece := self._channel.receive(time.monotonic()):
+            while not self._broken and (piece := self._channel.receive(time.monotonic())):
                 self._output += piece
         except ChannelTimeoutError:
             return time.monotonic() > self._deadline
-        self.answered = True
-        return True
+        self._broken = self._broken or self._channel.wait() == LOST
+        self.answered = not self._broken
+        return self.answered or time.monotonic() > self._deadline
 
     def nodes(self) -> dict[str, float]:
         """Return Ray's nodes, address -> GPUs; raises CommandError, and LaunchError for silence."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import subprocess
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +18,8 @@ from sparkfleet.actions.run import lock
 from sparkfleet.actions.run_state import Locks
 from sparkfleet.errors import LockHeldError, UnreachableError
 from sparkfleet.launch.host import processes
+from sparkfleet.launch.host.deployment_record import DeploymentMetadata
+from sparkfleet.launch.startup import join
 from sparkfleet.launch.startup import watch as watching
 from sparkfleet.launch.startup.ranks import RankTracker
 from sparkfleet.launch.startup.watch import Watch, WatchTarget
@@ -30,6 +33,7 @@ from sparkfleet.remote.local import LocalConnection
 from sparkfleet.remote.login_errors import build_lost_error
 from sparkfleet.remote.pool import ConnectionPool
 from sparkfleet.remote.ssh_options import SshOptions
+from tests.onhost import pack_program
 
 HOST = Host(name="spark-01")
 KNOWN = ("~/.ssh/known_hosts",)
@@ -363,6 +367,27 @@ def _follow(connection: FragileConnection, folder: Path, *, until: int) -> float
         limit=600,
     )
     return Watch(RankTracker(), lambda _: None).follow(connection, target, done=done)
+
+
+@pytest.mark.parametrize("breaks", [True, False])
+def test_the_query_for_ray_nodes_is_asked_again_over_a_new_connection(
+    monkeypatch: pytest.MonkeyPatch, *, breaks: bool
+) -> None:
+    program = 'import sys; sys.stdin.read(); print(\'{"nodes": {"10.0.0.1": 1}}\')'
+    waits = "import sys, time; sys.stdin.read(); time.sleep(600)"
+    texts = [waits, program] if breaks else [program]
+    monkeypatch.setattr(join, "build_script_command", lambda *_, **__: pack_program(texts[0]))
+    with FragileConnection(HOST) as connection:
+        query = join.RayNodesQuery(connection, DeploymentMetadata(), timeout=60)
+        if breaks:
+            connection.break_off()
+            assert not query.is_finished()
+            connection.reconnect()
+            query._command = pack_program(texts[1])
+        while not query.is_finished():
+            time.sleep(0.01)
+        assert query.nodes() == {"10.0.0.1": 1.0}
+        query.close()
 
 
 def test_a_wait_goes_on_over_a_new_connection(

@@ -50,7 +50,9 @@ def _fetch_cluster_logs(
     context: CommandContext, pool: ConnectionPool, count: int
 ) -> Answers[dict[str, str]]:
     return pool.map(
-        lambda connection: _fetch_host_logs(context, connection, count), context.cluster.hosts
+        lambda connection: _fetch_host_logs(context, connection, count),
+        context.cluster.hosts,
+        repeatable=True,
     )
 
 

@@ -114,7 +114,9 @@ def _scan_cluster(
     context = session.context
     show(f"looking at {', '.join(host.name for host in context.cluster.hosts)}")
     answers = session.pool.map(
-        lambda connection: _query_status(context, connection), context.cluster.hosts
+        lambda connection: _query_status(context, connection),
+        context.cluster.hosts,
+        repeatable=True,
     )
     lost = [name for name, error in answers.errors.items() if isinstance(error, UnreachableError)]
     unreachable.update_unreachable(

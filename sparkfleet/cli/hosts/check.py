@@ -37,7 +37,9 @@ def show_checks(options: Options) -> int:
     with open_cluster(options) as session:
         context = session.context
         answers = session.pool.map(
-            lambda connection: _inspect_host(context, connection), context.cluster.hosts
+            lambda connection: _inspect_host(context, connection),
+            context.cluster.hosts,
+            repeatable=True,
         )
     verdicts = _check_hosts(context, answers)
     refused = any(verdict.refuses for verdict in verdicts)

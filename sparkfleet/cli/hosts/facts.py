@@ -25,7 +25,7 @@ from sparkfleet.remote.connection import Connection
 def show_facts(options: Options) -> int:
     """Print the facts of every host and return the exit code, 0 if all have answered."""
     with open_cluster(options) as session:
-        answers = session.pool.map(_fetch_facts, session.context.cluster.hosts)
+        answers = session.pool.map(_fetch_facts, session.context.cluster.hosts, repeatable=True)
     code = compute_exit_code(answers.errors.values())
     if options.json:
         hosts = {name: serialize_facts(host_facts) for name, host_facts in answers.values.items()}

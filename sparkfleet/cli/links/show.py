@@ -63,7 +63,9 @@ def open_fabric_session(options: Options) -> Iterator[FabricSession]:
     print_run_started(options, context)
     with open_pool(options) as pool:
         host_facts = pool.map(
-            lambda connection: gather_host_facts(cluster, connection), cluster.hosts
+            lambda connection: gather_host_facts(cluster, connection),
+            cluster.hosts,
+            repeatable=True,
         ).all()
         fabric = links.select_fabric(host_facts, cluster.hosts)
         yield FabricSession(cluster=cluster, pool=pool, facts=host_facts, fabric=fabric)

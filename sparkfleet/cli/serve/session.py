@@ -82,6 +82,7 @@ def open_serve_session(options: Options, *, must_work: bool = True) -> Iterator[
                 connection, Settings(host=connection.host), context.cluster.name
             ),
             hosts,
+            repeatable=True,
         ).all()
         if must_work and any(survey.hash for survey in surveys.values()):
             _check_health(options, context, pool)

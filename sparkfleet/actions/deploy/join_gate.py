@@ -55,7 +55,13 @@ class JoinGate(Action[NoArgs]):
                 host=connection.host.name, text=f"waiting for {len(about.ray_nodes)} Ray nodes"
             )
         )
-        query = RayNodesQuery(connection, about, timeout=about.join_timeout)
+        try:
+            query = connection.repeat_after_loss(
+                lambda: RayNodesQuery(connection, about, timeout=about.join_timeout)
+            )
+        except BaseException:
+            watch.end()  # or the other hosts would wait for ever
+            raise
         try:
             if watch.follow(connection, target, done=query.is_finished) is None:
                 return Plan()

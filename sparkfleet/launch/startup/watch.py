@@ -91,10 +91,14 @@ class Watch:
                 if self._over.is_set():
                     break
         finally:
-            self._over.set()  # ready, failed, interrupted, or over already
-            for channel in tuple(self._channels):
-                channel.close()
+            self.end()  # ready, failed, interrupted, or over already
         return None
+
+    def end(self) -> None:
+        """End the wait on all hosts; also for a host that failed before it could be watched."""
+        self._over.set()
+        for channel in tuple(self._channels):
+            channel.close()
 
     def _follow_reports(
         self, connection: Connection, target: WatchTarget

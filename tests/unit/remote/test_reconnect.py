@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -405,6 +406,23 @@ def test_a_wait_ends_where_the_host_does_not_come_back(
         connection.returns = False
         with pytest.raises(UnreachableError, match="the watch process on this host stopped"):
             _follow(connection, tmp_path, until=2)
+
+
+def test_a_watch_that_was_ended_lets_every_host_go(
+    rank: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
+    """As where the head fails before it is watched: its workers must not wait for ever."""
+    target = WatchTarget(
+        location=_place(tmp_path),
+        folder=str(tmp_path / ".sparkfleet/c"),
+        roles=("serve",),
+        port=None,
+        limit=math.inf,
+    )
+    watch = Watch(RankTracker(), lambda _: None)
+    watch.end()
+    with FragileConnection(HOST) as connection:
+        assert watch.follow(connection, target) is None
 
 
 def test_a_silent_host_is_connected_to_anew(

@@ -257,6 +257,7 @@ def test_a_look_at_a_cluster_shows_what_it_waits_for(node: Node) -> None:
         (ENGINE.replace("VLLM::EngineCore", "python"), ProbeUse.LAST, ["1 token of m"]),
         (ENGINE.replace("VLLM::EngineCore", "python"), ProbeUse.NEVER, []),
     ],
+    ids=["titled-last", "titled-always", "untitled-last", "untitled-never"],
 )
 def test_a_request_is_sent_where_nothing_else_shows_a_rank(
     node: Node, server: Server, script: str, use: ProbeUse, asked: list[str]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,9 +12,9 @@ import pytest
 
 from sparkfleet.lab import fleet
 from sparkfleet.lab.fleet import LabFleet
-from tests.commandline import becomes, processes
+from tests.commandline import becomes, command_line, processes
 from tests.standin import engine
-from tests.standin.cluster import HOSTS, Cluster
+from tests.standin.cluster import HOSTS, Cluster, boot
 
 pytestmark = [
     pytest.mark.fleet,
@@ -114,3 +115,21 @@ def test_a_cluster_that_a_person_stopped_stays_stopped(cluster: Cluster) -> None
         assert done.code == 0, done.output
         assert "it was stopped by " in done.output
     assert not any(cluster.processes().values())
+
+
+@pytest.mark.parametrize("order", [HOSTS, HOSTS[::-1]])
+def test_a_cluster_comes_back_after_a_power_cut(cluster: Cluster, order: tuple[str, ...]) -> None:
+    assert cluster.up().code == 0
+    before = len(list_events(cluster))
+    for host in HOSTS:
+        fleet.set_fault(host, "power-off")
+    words = command_line("cluster.watch", "--every", "1", "--inventory", str(cluster.inventory))
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL) as watcher:
+        for host in order:
+            boot(host)
+        back = becomes(cluster.answers)
+        watcher.terminate()
+        assert watcher.wait() == 0
+    assert back, list_events(cluster)[before:]
+    kinds = [event["kind"] for event in list_events(cluster)[before:]]
+    assert kinds.count("relaunching") == 1

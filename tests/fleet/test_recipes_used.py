@@ -1,0 +1,54 @@
+"""A file of NVIDIA serves on lab hosts once its model is replaced."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sparkfleet.lab import fleet
+from sparkfleet.lab.fleet import LabFleet
+from tests.commandline import processes, type_command
+from tests.documents import SEEDS
+from tests.standin import engine
+
+pytestmark = [
+    pytest.mark.fleet,
+    pytest.mark.skipif(os.geteuid() != 0, reason="the lab needs root"),
+]
+HOSTS = ("spark-01", "spark-02")
+MODEL = "standin"
+FOLDER = SEEDS / "recipes-of-others"
+FILES = {  # file, its model, the option of vLLM that shows whose recipe it is, and Sparks
+    "nvidia": ("nvidia/minimax-m2.7-dgx-spark-2gpu.yaml", "nvidia/MiniMax-M2.7-NVFP4", "fp8", 2),
+}
+# A simulated host has little memory, and vLLM of the stand-in counts none.
+SMALL = "vllm_args={gpu-memory-utilization: null, kv-cache-memory-bytes: 33554432}"
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[LabFleet]:
+    found = fleet.start_fleet(2)
+    engine.install(*HOSTS)
+    yield found
+    fleet.remove_fleet()
+
+
+@pytest.mark.parametrize("kind", sorted(FILES))
+def test_a_file_of_others_serves_after_its_model_is_replaced(
+    kind: str, lab: LabFleet, tmp_path: Path
+) -> None:
+    name, model, shown, count = FILES[kind]
+    path = tmp_path / Path(name).name
+    path.write_text((FOLDER / name).read_text().replace(model, MODEL))
+    inventory = engine.inventory(lab, tmp_path)
+    words = ("cluster.up", "--tp", str(count), "--recipe", str(path), "--set", SMALL, "--yes")
+    done = type_command(*words, "--inventory", str(inventory))
+    assert done.code == 0, done.output
+    assert f"model {MODEL}" in done.output
+    (serve, *_) = [text for text in processes("spark-01").values() if "vllm serve" in text]
+    assert shown in serve
+    down = type_command("cluster.down", "--inventory", str(inventory))
+    assert down.code == 0, down.output

@@ -65,7 +65,7 @@ def _restore_files(run: RunContext, connection: Connection, target: PreviousDepl
     name = connection.host.name
     where = locate_files(run, connection.host)
     processes.stop_processes(connection, where)
-    written = dict.fromkeys(run.surveys[name].files)
+    written = dict.fromkeys((*run.surveys[name].files, RAY_TOKEN))
     if launch := run.state.launch:
         written |= dict.fromkeys(launch.deployment.files.get(name, ()))
     processes.write_files(connection, where, {**written, **target.files})

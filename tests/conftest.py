@@ -107,6 +107,12 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 
 @pytest.fixture(autouse=True)
+def _forget_the_terminals_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let what is printed be as wide as in a pipe, wherever the tests run."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
+@pytest.fixture(autouse=True)
 def _close_local_connections(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Close what a test left open: its helper program and three descriptors a connection."""
     opened: list[LocalConnection] = []

@@ -29,7 +29,7 @@ def _name(node: ast.expr) -> str:
 
 def test_every_pool_of_every_task_opens_links_by_the_one_factory() -> None:
     pools = [(file, call) for file, call in _calls() if _name(call.func) == "ConnectionPool"]
-    assert {file for file, _ in pools if file.startswith("cli/")} == {"cli/context.py"}
+    assert {file for file, _ in pools if file.startswith("cli/")} == {"cli/views/connecting.py"}
     assert [file for file, call in pools if _name(call.args[0]) != FACTORY] == []
 
 

@@ -89,8 +89,8 @@ def _explain_no_object(option: VllmOption) -> str:
 def _check_numbers(context: RuleContext) -> Iterator[RuleFinding]:
     for option in _list_text_options(context):
         expected = _describe_number(option.name)
-        if not expected or PLACEHOLDER.search(option.value):
-            continue
+        if not expected or PLACEHOLDER.search(option.value) or option.value.endswith("\\"):
+            continue  # rules of their own report these
         if not _is_number(option.name, option.value.strip()):
             yield RuleFinding(
                 subject=option.flag,

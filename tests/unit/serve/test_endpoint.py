@@ -90,7 +90,13 @@ def test_the_key_is_read_on_the_host(tmp_path: Path, port: int) -> None:
 
 def test_a_question_without_a_waiting_client_is_dropped(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        where = {"url": f"http://127.0.0.1:{server.getsockname()[1]}", "bodies": [], "timeout": 60}
+        server.settimeout(60)
+        where = {
+            "url": f"http://127.0.0.1:{server.getsockname()[1]}",
+            "bodies": [],
+            "timeout": 60,
+            "silence": 60,
+        }
         command = build_script_command(
             "deployment/chat", {**where, "environment": str(tmp_path / "absent")}
         )

@@ -89,14 +89,19 @@ def heals(cluster: Cluster, executor: str, text: str) -> None:
     ("executor", "host", "title", "signal", "verdict", "says"),
     [
         (RAY, WORKER, RANK[RAY], KILL, "rank lost", "the worker process of vLLM on spark-02"),
-        (RAY, HEAD, RANK[RAY], KILL, "rank lost", "the worker process of vLLM on spark-01"),
-        (RAY, WORKER, RANK[RAY], FREEZE, "wedged", "ray::RayWorkerProc on spark-02"),
         (RAY, HEAD, API, FREEZE, "wedged", "vllm serve on spark-01"),
-        (RAY, HEAD, "VLLM::EngineCore", FREEZE, "wedged", "VLLM::EngineCore on spark-01"),
         (MP, WORKER, RANK[MP], KILL, "rank lost", "serve died on spark-02"),
-        (MP, HEAD, RANK[MP], KILL, "rank lost", "the worker process of vLLM on spark-01"),
-        (MP, WORKER, RANK[MP], FREEZE, "wedged", "VLLM::Worker_TP1 on spark-02"),
-        (MP, HEAD, API, FREEZE, "wedged", "vllm serve on spark-01"),
+        *(
+            pytest.param(*case, marks=pytest.mark.thorough)
+            for case in (
+                (RAY, HEAD, RANK[RAY], KILL, "rank lost", "the worker process of vLLM on spark-01"),
+                (RAY, WORKER, RANK[RAY], FREEZE, "wedged", "ray::RayWorkerProc on spark-02"),
+                (RAY, HEAD, "VLLM::EngineCore", FREEZE, "wedged", "VLLM::EngineCore on spark-01"),
+                (MP, HEAD, RANK[MP], KILL, "rank lost", "the worker process of vLLM on spark-01"),
+                (MP, WORKER, RANK[MP], FREEZE, "wedged", "VLLM::Worker_TP1 on spark-02"),
+                (MP, HEAD, API, FREEZE, "wedged", "vllm serve on spark-01"),
+            )
+        ),
     ],
 )
 def test_what_serves_no_more_is_seen_and_replaced(

@@ -222,7 +222,12 @@ def test_a_moved_gid_is_repaired(pair: LabFleet) -> None:
 
 
 @pytest.mark.parametrize(
-    ("hosts", "cables", "rails"), [(2, "both", 8), (3, "ring", 12), (4, "switch", 8)]
+    ("hosts", "cables", "rails"),
+    [
+        (3, "ring", 12),
+        pytest.param(2, "both", 8, marks=pytest.mark.thorough),
+        pytest.param(4, "switch", 8, marks=pytest.mark.thorough),
+    ],
 )
 def test_other_cablings_are_configured(hosts: int, cables: str, rails: int) -> None:
     try:

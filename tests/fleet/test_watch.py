@@ -117,7 +117,7 @@ def test_a_cluster_that_a_person_stopped_stays_stopped(cluster: Cluster) -> None
     assert not any(cluster.processes().values())
 
 
-@pytest.mark.parametrize("order", [HOSTS, HOSTS[::-1]])
+@pytest.mark.parametrize("order", [HOSTS, pytest.param(HOSTS[::-1], marks=pytest.mark.thorough)])
 def test_a_cluster_comes_back_after_a_power_cut(cluster: Cluster, order: tuple[str, ...]) -> None:
     assert cluster.up().code == 0
     before = len(list_events(cluster))

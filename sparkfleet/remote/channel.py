@@ -88,6 +88,11 @@ class Channel(ABC):
         """The standard error of the command so far (its last 256 KiB)."""
         return bytes(self._errors).decode(errors="backslashreplace")
 
+    def read_last_stderr(self) -> str:
+        """Return the standard error of a command that has ended, once its last bytes are here."""
+        self._drain.join(DRAIN_TIME)
+        return self.stderr
+
     def lines(
         self, deadline: float | None = None, *, silence: float | None = None
     ) -> Iterator[bytes]:
@@ -136,8 +141,7 @@ class Channel(ABC):
         except ChannelTimeoutError:
             status = 124
         self.close()
-        self._drain.join(DRAIN_TIME)
-        return Result(returncode=status, stdout=b"".join(pieces), stderr=self.stderr)
+        return Result(returncode=status, stdout=b"".join(pieces), stderr=self.read_last_stderr())
 
     def _drop_flooded(self) -> Result:
         self.close()

@@ -52,10 +52,11 @@ class LocalChannel(Channel):
     def send(self, data: bytes) -> None:
         """Write `data` to the command's standard input."""
         assert self._child.stdin is not None  # noqa: S101 - we asked for a pipe
-        if self._child.stdin.closed:
-            raise BrokenPipeError
-        self._child.stdin.write(data)
-        self._child.stdin.flush()
+        try:
+            self._child.stdin.write(data)
+            self._child.stdin.flush()
+        except ValueError as error:  # another thread has closed it
+            raise BrokenPipeError from error
 
     def end_input(self) -> None:
         """Close the command's standard input."""

@@ -80,7 +80,7 @@ class MultiplexerClient:
             stream.await_start(timeout)
         if self.over and not self.greeted:
             self._reader.join(GRACE)
-            raise NotStartedError(self._status, self._channel.stderr, self.noise)
+            raise NotStartedError(self._status, self._channel.read_last_stderr(), self.noise)
         return stream
 
     def write(self, number: int, kind: bytes, data: bytes = b"") -> None:
@@ -149,8 +149,9 @@ class MultiplexerClient:
             self._channel.close()
         status = self._channel.wait() if ended and (self._streams or not self.greeted) else LOST
         self._status = status
+        stderr = self._channel.read_last_stderr() if ended else self._channel.stderr
         for stream in tuple(self._streams.values()):
-            stream.take(ERRORS, self._channel.stderr.encode())
+            stream.take(ERRORS, stderr.encode())
             stream.take(STATUS, b"%d" % (status or LOST))
         self._streams.clear()
         self._channel.close()

@@ -68,7 +68,7 @@ def test_another_key_than_the_known_one_is_refused(lab: LabFleet, tmp_path: Path
 def test_accept_new_trusts_a_host_on_first_contact_and_no_other_key_later(
     lab: LabFleet, tmp_path: Path
 ) -> None:
-    args = _empty(tmp_path) + " -o StrictHostKeyChecking=accept-new"
+    args = _empty(tmp_path) + " -o StrictHostKeyChecking=accept-new -o HashKnownHosts=no"
     path = tmp_path / "known_hosts"
     path.write_text("# ours")
     with connect_ssh(_host(lab, "10.78.0.1", ansible_ssh_common_args=args)) as link:

@@ -137,6 +137,7 @@ def test_solo_needs_no_ray_and_no_fabric(run: Type, lab: LabFleet) -> None:
     assert run("cluster.down").code == 0
 
 
+@pytest.mark.thorough  # tests/fleet has the same with an engine that starts faster
 def test_ranks_joined_without_ray_are_one_container_each(run: Type, lab: LabFleet) -> None:
     mp = ("cluster.up", "--tp", "2", "--executor", "mp")
     done = run(*mp)

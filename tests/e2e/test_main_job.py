@@ -191,6 +191,7 @@ def test_a_silent_hang_ends_at_the_recipes_limit(run: Type) -> None:
     assert {host: processes(host) for host in HOSTS} == {"spark-01": {}, "spark-02": {}}
 
 
+@pytest.mark.thorough  # the next one starts alone too
 def test_solo_over_ssh_needs_no_fabric(run: Type, lab: LabFleet) -> None:
     fleet.set_fault("spark-01", "no-rdma")
     done = run("cluster.up", "--solo")

@@ -113,4 +113,4 @@ def test_a_shared_store_without_a_setting_is_seen_before_a_byte_moves(
     assert "weights_strategy: shared" in done.output
     assert {path.name for path in weights.rglob("*") if path.is_file()} - {
         path.name for path in model.iterdir()
-    } == {"lock"}
+    } == {"lock", "lock-last"}

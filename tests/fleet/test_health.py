@@ -129,6 +129,7 @@ def test_a_host_that_is_cut_off_is_unknown_and_then_serves(cluster: Cluster) -> 
     assert (code, health["state"]) == (0, "serving")
 
 
+@pytest.mark.thorough
 def test_a_cable_that_is_pulled_degrades_what_serves(cluster: Cluster) -> None:
     serve(cluster, MP)
     fleet.set_fault(WORKER, "link-down")

@@ -148,6 +148,7 @@ def test_a_previous_deployment_that_fails_to_restart_is_reported(run: Run, servi
     assert re.search(failed, done.output), done.output
 
 
+@pytest.mark.thorough
 def test_a_killed_run_is_reported_rolled_back_and_the_new_one_serves(
     run: Run, inventory: str, lab: LabFleet
 ) -> None:
@@ -199,6 +200,7 @@ def test_only_the_receipt_is_missing_after_a_run_that_was_killed_last(
     assert receipt["deployment"] == deployment("spark-02")
 
 
+@pytest.mark.thorough
 def test_a_second_interrupt_leaves_the_rest_to_the_next_run(
     run: Run, serving: str, inventory: str, lab: LabFleet
 ) -> None:
@@ -220,6 +222,7 @@ def test_a_second_interrupt_leaves_the_rest_to_the_next_run(
     assert serves(lab)
 
 
+@pytest.mark.thorough
 def test_down_after_a_killed_run_leaves_nothing(run: Run, serving: str, inventory: str) -> None:
     killed(inventory, "TASK [Wait until", *SECOND)
     done = run("cluster.down")
@@ -283,6 +286,7 @@ def test_a_start_that_fails_after_a_drop_is_rolled_back_on_every_host(
     assert all(deployment(name) == serving for name in HOSTS)
 
 
+@pytest.mark.thorough
 def test_a_lost_host_is_unknown_until_it_answers(run: Run, serving: str, inventory: str) -> None:
     loss = Event(mark="TASK [Join gate]", deed=lambda _: fleet.power_off_host("spark-02"))
     done = type_command(*UP, *SECOND, "--inventory", inventory, events=[loss])
@@ -395,6 +399,7 @@ def test_orphans_are_shown_refused_and_ended_and_nothing_else(run: Run, sleepers
     assert (alive("spark-02", "sleep 972"), alive("spark-02", "sleep 973")) == (False, True)
 
 
+@pytest.mark.thorough
 def test_solo_ends_the_ranks_of_the_hosts_it_leaves_and_they_come_back_with_it(
     run: Run, lab: LabFleet
 ) -> None:

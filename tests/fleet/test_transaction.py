@@ -248,7 +248,7 @@ def test_status_shows_roles_memory_ray_and_the_endpoint(run: Run, serving: str) 
     assert found["hosts"]["spark-01"]["memory"]["available"] > 0
 
 
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", [HOSTS[1], pytest.param(HOSTS[0], marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("fault", [faults.end_sessions, BRIEF_CUT])
 def test_a_connection_that_drops_during_the_wait_does_not_undo_a_start(
     run: Run, inventory: str, host: str, fault: Callable[[str], faults.Deed]

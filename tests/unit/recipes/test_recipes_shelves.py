@@ -231,7 +231,7 @@ def test_a_damaged_record_cannot_lead_out_of_its_shelf(
     call("recipes.add", "../team.git")
     record = tmp_path / "project/playbooks/shelves/team/shelf.json"
     content = json.loads(record.read_text())
-    content["recipes"]["small"] = "../../../../work/recipes/small.yaml"
+    content["recipes"]["small"] = f"../../../../{work.name}/recipes/small.yaml"
     record.write_text(json.dumps(content))
     text = call("recipes.show", "team/small", code=5)
     assert "shelf.json: is not the record of a shelf" in text

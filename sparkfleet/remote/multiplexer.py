@@ -27,6 +27,7 @@ ERRORS = b"r"
 STATUS = b"x"
 LOST = 255  # the exit status that ssh(1) gives when the connection ended first
 GRACE = 1.0  # s that the other end gets to go
+END_TIMEOUT = 10.0  # s for a command that has closed its output to end
 MOST_FRAME = 1 << 20  # bytes; the other end sends pieces of 64 KiB
 MOST_NOISE = 1 << 16  # bytes that a login shell may print before the first frame
 MOST_WAITING = 256 << 20  # bytes of one program that wait to be read
@@ -73,15 +74,20 @@ class MultiplexerClient:
                     self._sent.add(bundle)
                 self.write(stream.number, START, program.encode())
         except OSError:
-            self._reader.join(GRACE)
+            self._await_end()
             if self.greeted or self._reader.is_alive():
                 raise
         else:
             stream.await_start(timeout)
         if self.over and not self.greeted:
-            self._reader.join(GRACE)
+            self._await_end()
             raise NotStartedError(self._status, self._channel.read_last_stderr(), self.noise)
         return stream
+
+    def _await_end(self) -> None:
+        self._reader.join(GRACE)
+        if self.over:  # the reader only waits for a command to go, which is killed if need be
+            self._reader.join(END_TIMEOUT)
 
     def write(self, number: int, kind: bytes, data: bytes = b"") -> None:
         """Send a frame; raises OSError if the other end has closed."""

@@ -71,6 +71,8 @@ def refused(port: int) -> bool:
             socket.create_connection(("127.0.0.1", port), 1).close()
         except ConnectionRefusedError:
             return True
+        except ConnectionResetError:  # it closed with this connection in its queue
+            continue
         time.sleep(0.05)
     return False
 

@@ -166,6 +166,16 @@ def _check_addresses(data: Any) -> None:
             raise InvalidValueError(f"{name} with an address like 192.168.100.10/24", data)
 
 
+def _check_listening_address(data: Any) -> None:
+    import ipaddress  # noqa: PLC0415 - few inventories give addresses
+
+    try:
+        ipaddress.IPv4Address(convert_text(data))
+    except ValueError as error:
+        form = "an IPv4 address of the head, 0.0.0.0 or 127.0.0.1"
+        raise InvalidValueError(form, data) from error
+
+
 def _check_cables(data: Any) -> None:
     for name, end in convert_mapping(data).items():
         is_end = isinstance(end, str) and re.fullmatch(CABLE_END, end)
@@ -214,5 +224,6 @@ SPECIAL: Mapping[str, Callable[[Any], object]] = {
     "nccl_ib_hca": _check_hcas,
     "notify": _check_notify,
     "vllm_env": _check_rank_environment,
+    "vllm_host": _check_listening_address,
     "weights_dir": _check_host_folder,
 }

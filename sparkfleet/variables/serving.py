@@ -40,6 +40,12 @@ ROWS = (
     Variable(name="vllm_recipe", kind=Kind.TEXT, help="recipe to serve by default"),
     Variable(name="vllm_model", kind=Kind.TEXT, help="hub id, or a folder under weights_dir"),
     Variable(name="vllm_served_name", kind=Kind.TEXT, help="model name that clients send"),
+    Variable(
+        name="vllm_host",
+        kind=Kind.TEXT,
+        help="IPv4 address of the head on which the endpoint listens; 0.0.0.0 is all of them",
+        default="0.0.0.0",  # noqa: S104 - an argument of vLLM
+    ),
     port_variable("vllm_port", 8000, "port of the endpoint on the head"),
     Variable(
         name="vllm_executor",

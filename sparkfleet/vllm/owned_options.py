@@ -6,7 +6,7 @@ from sparkfleet.vllm.options import SHORT_NAMES, split_option_name
 
 _SECRET = "in vllm_env, from a file; every user of the host can see a command line"  # noqa: S105 - words
 OWNED_OPTIONS = {
-    "host": "the endpoint listens on all addresses of the head",
+    "host": "vllm_host",
     "port": "vllm_port",
     "model": "vllm_model",
     "served-model-name": "vllm_served_name",

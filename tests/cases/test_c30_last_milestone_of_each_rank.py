@@ -41,7 +41,9 @@ def rank(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
 def _watch(folder: Path, *, limit: float) -> list[RankUpdate]:
     seen: list[RankUpdate] = []
     place = {"cluster_dir": str(folder / ".sparkfleet"), "cluster": "c"}
-    post = WatchTarget(location=place, folder=str(folder), roles=("serve",), port=1, limit=limit)
+    post = WatchTarget(
+        location=place, folder=str(folder), roles=("serve",), url="http://127.0.0.1:1", limit=limit
+    )
     Watch(RankTracker(), seen.append).follow(LocalConnection(Host(name="spark-01")), post)
     return seen
 

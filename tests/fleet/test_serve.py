@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
@@ -175,3 +176,20 @@ def test_a_bench_of_less_than_half_of_what_was_published_ends_with_2(run: Run) -
     assert 80 < pace["decode"] < 105
     assert found["slow"] is True
     assert found["notes"] == []
+
+
+def test_an_endpoint_listens_on_the_address_that_is_chosen(run: Run) -> None:
+    done = run("cluster.up", "--tp", "2", "--set", "vllm_host=10.9.9.9")
+    assert done.code == 2, done.output
+    assert re.search("vllm_host.*expected an address of this head: .*10.78.0.1", done.output)
+    engine.behave(*HOSTS)
+    done = run("cluster.up", "--tp", "2", "--set", f"vllm_host={ADDRESS}", "--yes")
+    assert done.code == 0, done.output
+    assert f"listens on {ADDRESS}:8000, without an API key" in done.output
+    assert "every interface of each host; since 2.52 it asks for" in done.output
+    listeners = fleet.run_on("spark-01", ["ss", "-Htln", "sport", "=", ":8000"]).stdout
+    assert listeners.split()[3] == f"{ADDRESS}:8000"
+    assert run("serve.smoke").code == 0
+    assert f"endpoint http://{ADDRESS}:8000/v1" in run("cluster.status").output
+    checked = run("hosts.check")
+    assert "endpoint: expected an API key, or one address (vllm_host)" in checked.output

@@ -43,7 +43,7 @@ class JoinGate(Action[NoArgs]):
             location=locate_files(run, connection.host),
             folder=launch.surveys[connection.host.name].folder,
             roles=("ray",),
-            port=None,
+            url=None,
             limit=math.inf,
         )
         about = launch.about[connection.host.name]

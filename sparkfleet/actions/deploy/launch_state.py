@@ -58,7 +58,12 @@ def find_endpoint(run: RunContext) -> Endpoint:
     launch = run.launch
     deployment = launch.deployment
     folder = launch.surveys[run.cluster.head.name].folder
-    return Endpoint(port=deployment.port, served_name=deployment.served_name, folder=folder)
+    return Endpoint(
+        listens_on=deployment.listens_on,
+        port=deployment.port,
+        served_name=deployment.served_name,
+        folder=folder,
+    )
 
 
 def begin_replacement(run: RunContext, surveys: Mapping[str, Survey]) -> Replacement:

@@ -34,7 +34,7 @@ class StopDeployment(Action[NoArgs]):
         if not run.options.orphans:
             return ()
         labels = query_vitals(
-            connection, locate_files(run, connection.host), port=None, pids=()
+            connection, locate_files(run, connection.host), url=None, pids=()
         ).labels
         return tuple(sorted(set(labels) - read_cluster_definitions(run.inventory).keys()))
 

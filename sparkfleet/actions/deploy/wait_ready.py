@@ -85,7 +85,7 @@ def _build_watch_target(run: RunContext, host: Host) -> WatchTarget:
         location=locate_files(run, host),
         folder=launch.surveys[host.name].folder,
         roles=launch.deployment.roles(head=head),
-        port=launch.deployment.port if head else None,
+        url=find_endpoint(run).url if head else None,
         limit=run.settings(host).seconds("vllm_ready_timeout") if launch.reason else RUNNING_LIMIT,
         hint=LOADING_HINT if launch.reason else RUNNING_HINT,
     )

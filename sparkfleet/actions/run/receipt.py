@@ -15,6 +15,8 @@ from sparkfleet.actions.run_context import RunContext
 from sparkfleet.actions.run_state import NOTHING, LaunchState, Replacement, RunState
 from sparkfleet.commands import quote
 from sparkfleet.door import command_name
+from sparkfleet.launch.deployment.executor import Executor
+from sparkfleet.launch.endpoint.listening import build_client_url, format_listeners, has_api_key
 from sparkfleet.launch.host import memory_guard, processes
 from sparkfleet.launch.host.deployment_record import STATE
 from sparkfleet.launch.watching.start_request import StartRequest
@@ -123,23 +125,19 @@ def _format_ranks(run: RunContext, logs: Mapping[str, str]) -> list[str]:
 
 def _format_endpoint_lines(run: RunContext, launch: LaunchState) -> list[str]:
     head = run.cluster.head
-    name = launch.deployment.served_name
-    url = f"http://{head.address}:{launch.deployment.port}/v1"
-    has_key = "VLLM_API_KEY" in run.settings(head).mapping("vllm_env")
-    key = '-H "Authorization: Bearer $VLLM_API_KEY" ' if has_key else ""
+    settings = run.settings(head)
+    deployment = launch.deployment
+    url = build_client_url(deployment.listens_on, deployment.port, head.address)
+    name = deployment.served_name
+    key = '-H "Authorization: Bearer $VLLM_API_KEY" ' if has_api_key(settings) else ""
     body = json.dumps({"model": name, "messages": [{"role": "user", "content": "Hello"}]})
-    access = (
-        "with an API key (VLLM_API_KEY)"
-        if has_key
-        else "without an API key: anyone who can reach it can use it"
-    )
     curl = (
         f"curl {url}/chat/completions -H 'Content-Type: application/json' {key}-d {quote([body])}"
     )
     tasks = ("serve.smoke", "serve.bench", "cluster.status")
     return [
         f"endpoint {url}  model {name}",
-        f"listens on port {launch.deployment.port} of every interface, {access}",
+        *format_listeners(settings, ray=deployment.executor is Executor.RAY),
         f"try: {curl}",
         f"next: {', '.join(command_name(task) for task in tasks)}",
     ]

@@ -22,6 +22,7 @@ from sparkfleet.launch.startup.watch import (
     create_rendezvous,
 )
 from sparkfleet.model import EMPTY, Host
+from sparkfleet.onhost.shared.endpoint_url import build_local_url
 from sparkfleet.remote.connection import Connection
 from sparkfleet.remote.pool import Answers
 from sparkfleet.report.events import Note, Progress
@@ -157,7 +158,7 @@ def _build_previous_post(run: RunContext, host: Host, target: PreviousDeployment
         location=processes.replace_cli(locate_files(run, host), target.cli),
         folder=run.surveys[host.name].folder,
         roles=tuple(target.roles),
-        port=about.port if host.name == about.hosts[0] else None,
+        url=build_local_url(about.listens_on, about.port) if host.name == about.hosts[0] else None,
         limit=about.ready_timeout,
     )
 

@@ -29,6 +29,7 @@ from sparkfleet.errors import SparkfleetError, UnreachableError
 from sparkfleet.inventory.clusters import read_cluster_definitions
 from sparkfleet.launch.endpoint.health import ClusterHealth, HostLook, ProbeUse, judge_health
 from sparkfleet.launch.endpoint.health.reading import collect_look, complete_look, look_at_host
+from sparkfleet.launch.endpoint.listening import build_client_url
 from sparkfleet.launch.host import memory_guard, processes
 from sparkfleet.launch.host.survey import Survey, survey_host
 from sparkfleet.launch.host.vitals import Vitals, query_vitals
@@ -146,7 +147,7 @@ def _query_status(context: CommandContext, connection: Connection) -> HostStatus
     vitals = query_vitals(
         connection,
         processes.locate_deployment(settings, cluster),
-        port=None,
+        url=None,
         pids=tuple(survey.pids.values()),
     )
     look = look_at_host(connection, settings, cluster)
@@ -259,7 +260,8 @@ def _format_endpoint_state(context: CommandContext, scan: ClusterStatus) -> Iter
         about = status.survey.about
         load = status.load
         health = "healthy" if status.healthy else "does not answer"
-        where = f"endpoint http://{host.address}:{about.port}/v1  model {about.served_name}: "
+        url = build_client_url(about.listens_on, about.port, host.address)
+        where = f"endpoint {url}  model {about.served_name}: "
         yield where + (f"{health}, {load}" if load else health)
         if about.ray_nodes:
             yield f"Ray: {_format_ray_nodes(about.ray_nodes, scan)}"

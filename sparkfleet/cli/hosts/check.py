@@ -20,6 +20,7 @@ from sparkfleet.facts import HostFacts
 from sparkfleet.inventory.passwords import read_sudo_password
 from sparkfleet.launch.host.survey import Survey
 from sparkfleet.launch.preflight import page_cache
+from sparkfleet.launch.preflight.endpoint_checks import check_open_endpoint
 from sparkfleet.launch.preflight.login_checks import check_machine
 from sparkfleet.launch.preflight.preflight import check_hosts
 from sparkfleet.model import Severity, Verdict
@@ -75,6 +76,7 @@ def _check_hosts(context: CommandContext, answers: Answers[HostInspection]) -> t
     verdicts = [
         *(verdict for host in hosts for verdict in check_machine(facts[host.name])),
         *check_hosts(facts, surveys, settings, nodes=len(context.cluster.hosts)),
+        *check_open_endpoint(settings[context.cluster.head.name]),
         *links.check_machines(links.select_fabric(facts, hosts), facts, hosts),
         *(inspection[2] for inspection in answers.values.values() if inspection[2]),
     ]

@@ -42,8 +42,8 @@ class ServeSession:
     def query_vitals(self, connection: Connection, *, samples: int) -> Vitals:
         """Return the vitals of a host; of the head also `samples` of vLLM's metrics."""
         place = locate_deployment(Settings(host=connection.host), self.context.cluster.name)
-        port = self.served.about.port if connection.host.name == self.served.head.name else None
-        return query_vitals(connection, place, port=port, samples=samples)
+        url = self.served.endpoint.url if connection.host.name == self.served.head.name else None
+        return query_vitals(connection, place, url=url, samples=samples)
 
     def explain_failure(self, problem: str) -> LaunchError:
         """Return the error for a request without an answer, with the verdict on health by now."""
@@ -129,5 +129,5 @@ def _format_header_lines(
     files = " ".join(format_path(file) for file in context.files)
     about = deployment.about
     yield f"{options.task}  inventory {files}"
-    where = f"http://{deployment.head.address}:{about.port}/v1"
-    yield f"{where}  model {about.served_name}  recipe {about.recipe}  on {', '.join(about.hosts)}"
+    on = ", ".join(about.hosts)
+    yield f"{deployment.url}  model {about.served_name}  recipe {about.recipe}  on {on}"

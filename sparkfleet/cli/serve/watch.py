@@ -79,7 +79,7 @@ def _view_host(session: ServeSession, connection: Connection, last: View | None)
     cluster = session.context.cluster.name
     settings = Settings(host=connection.host)
     vitals = query_vitals(
-        connection, locate_deployment(settings, cluster), port=None, samples=1 if before else 2
+        connection, locate_deployment(settings, cluster), url=None, samples=1 if before else 2
     )
     kept = before.traffic[-1:] if before else ()
     look = look_at_host(connection, settings, cluster)

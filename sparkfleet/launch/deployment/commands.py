@@ -78,7 +78,7 @@ def build_serve_command(
 
 
 def _build_endpoint_options(settings: Settings) -> tuple[str, ...]:
-    return ("--host=0.0.0.0", f"--port={settings.integer('vllm_port')}")
+    return (f"--host={settings.text('vllm_host')}", f"--port={settings.integer('vllm_port')}")
 
 
 def _build_parallel_options(

@@ -30,6 +30,7 @@ from sparkfleet.launch.host.file_names import (
     SERVE_SCRIPT,
     START_SCRIPT,
 )
+from sparkfleet.onhost.shared.endpoint_url import ALL_INTERFACES
 from sparkfleet.templating import render_template
 
 # Variables of the server that must not reach Ray's workers, as those of each rank must not.
@@ -51,6 +52,7 @@ class Deployment:
     port: int
     files: Mapping[str, Mapping[str, str]]  # host -> name -> text
     hash: str
+    listens_on: str = ALL_INTERFACES
     executor: Executor = Executor.RAY
     per_host: frozenset[str] = frozenset()
     addresses: tuple[str, ...] = ()
@@ -91,6 +93,7 @@ def render_deployment(
         per_host=_find_per_host_variables(nodes),
         addresses=tuple(node.address for node in nodes if node.address),
         served_name=find_served_name(head),
+        listens_on=head.text("vllm_host"),
         port=head.integer("vllm_port"),
         files={host: _insert_hash(texts, hash_) for host, texts in files.items()},
         hash=hash_,

@@ -9,8 +9,10 @@ from typing import Any
 from sparkfleet.commands import build_script_command
 from sparkfleet.errors import CommandError
 from sparkfleet.launch.endpoint.replies import Reply, parse_reply
+from sparkfleet.launch.host.deployment_record import DeploymentMetadata
 from sparkfleet.launch.host.file_names import ENVIRONMENT
 from sparkfleet.model import EMPTY
+from sparkfleet.onhost.shared.endpoint_url import build_local_url
 from sparkfleet.remote.answers import parse_answer
 from sparkfleet.remote.connection import Connection
 
@@ -23,6 +25,7 @@ GREEDY: Mapping[str, Any] = {"temperature": 0}
 class Endpoint:
     """Address of a deployment on its host; `folder` holds its files, with the API key if any."""
 
+    listens_on: str
     port: int
     served_name: str
     folder: str
@@ -30,7 +33,7 @@ class Endpoint:
     @property
     def url(self) -> str:
         """The URL on its own host."""
-        return f"http://127.0.0.1:{self.port}"
+        return build_local_url(self.listens_on, self.port)
 
     def list_models(self, connection: Connection) -> list[str]:
         """Return the names of the models that are served; raises CommandError."""
@@ -80,6 +83,13 @@ class Endpoint:
             build_script_command("deployment/chat", request), timeout=2 * timeout, hold=True
         )
         return connection.parse_answer("deployment/chat", done)
+
+
+def find_recorded_endpoint(about: DeploymentMetadata, folder: str) -> Endpoint:
+    """Return the endpoint of the deployment that the record `about` describes."""
+    return Endpoint(
+        listens_on=about.listens_on, port=about.port, served_name=about.served_name, folder=folder
+    )
 
 
 def _parse_replies(answer: Mapping[str, Any]) -> tuple[Reply, ...]:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparkfleet.errors import LaunchError
-from sparkfleet.launch.endpoint.endpoint import Endpoint
+from sparkfleet.launch.endpoint.endpoint import Endpoint, find_recorded_endpoint
+from sparkfleet.launch.endpoint.listening import build_client_url
 from sparkfleet.launch.host.deployment_record import DeploymentMetadata
 from sparkfleet.launch.host.file_names import SERVE_SCRIPT
 from sparkfleet.launch.host.survey import Survey
@@ -25,6 +26,11 @@ class ServedModel:
     about: DeploymentMetadata
     options: Mapping[str, Any]
 
+    @property
+    def url(self) -> str:
+        """The base URL for clients."""
+        return build_client_url(self.about.listens_on, self.about.port, self.head.address)
+
 
 def find_served_model(hosts: Mapping[str, Host], surveys: Mapping[str, Survey]) -> ServedModel:
     """Return the model that the hosts serve together; raises LaunchError if there is none."""
@@ -38,7 +44,7 @@ def find_served_model(hosts: Mapping[str, Host], surveys: Mapping[str, Survey]) 
                 host=name,
                 hint="check its log: {task:cluster.logs}; start it again: {task:cluster.up}",
             )
-        endpoint = Endpoint(port=about.port, served_name=about.served_name, folder=survey.folder)
+        endpoint = find_recorded_endpoint(about, survey.folder)
         options = _parse_serve_options(survey.files.get(SERVE_SCRIPT) or "")
         return ServedModel(head=hosts[name], endpoint=endpoint, about=about, options=options)
     raise LaunchError(

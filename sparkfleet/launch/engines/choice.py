@@ -14,6 +14,7 @@ from sparkfleet.launch.engines.native import NativeEngine
 from sparkfleet.launch.host.daemon import Daemon
 from sparkfleet.launch.host.engine_kind import NATIVE, read_engine_kind
 from sparkfleet.launch.host.survey import Survey
+from sparkfleet.onhost.shared.endpoint_url import ALL_INTERFACES
 from sparkfleet.recipes.settings import Settings
 
 IMAGE = "image"
@@ -70,10 +71,14 @@ def _find_image_program(settings: Settings, survey: Survey) -> tuple[str, ...]:
     """
     if settings.text("engine_program") != IMAGE:
         return ()
-    if settings.mapping("vllm_args"):
+    given = {
+        "vllm_args": settings.mapping("vllm_args"),
+        "vllm_host": settings.text("vllm_host") != ALL_INTERFACES,
+    }
+    for name in (name for name, value in given.items() if value):
         raise InventoryError(
-            "vllm_args has no effect with engine_program: image",
-            where=settings.origin("vllm_args"),
+            f"{name} has no effect with engine_program: image",
+            where=settings.origin(name),
             hint="configure it with vllm_env, or remove engine_program",
         )
     if survey.image is None:

@@ -41,6 +41,7 @@ class DeploymentMetadata:
     run: str = ""
     recipe: str = ""
     served_name: str = ""
+    listens_on: str = ""  # address of the endpoint, "" in records of earlier versions
     port: int = 0
     tp: int = 1
     pp: int = 1

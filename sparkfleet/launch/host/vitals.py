@@ -83,12 +83,15 @@ def query_vitals(
     connection: Connection,
     location: Mapping[str, str],
     *,
-    port: int | None,
+    url: str | None,
     pids: Sequence[int] = (),
     samples: int = 1,
 ) -> Vitals:
-    """Return the vitals of one host; each sample of its counters after the first takes 1 s."""
-    options = {"port": port, "pids": list(pids), "looks": samples, "gap": GAP}
+    """Return the vitals of one host; each sample of its counters after the first takes 1 s.
+
+    `url` is that of the endpoint, as the host reaches it; None where it is on another host.
+    """
+    options = {"url": url, "pids": list(pids), "looks": samples, "gap": GAP}
     request = {**location, "cli": location.get("cli"), **options}
     return connection.query("deployment/vitals", request, parse_vitals, timeout=TIMEOUT)
 

@@ -15,6 +15,7 @@ from sparkfleet.launch.host.engine_kind import NATIVE, read_engine_kind
 from sparkfleet.launch.host.image import Probe
 from sparkfleet.launch.host.survey import PACKAGES, Survey
 from sparkfleet.launch.images.checks import PackageLocation, check_packages
+from sparkfleet.launch.preflight.endpoint_checks import check_endpoint_address
 from sparkfleet.launch.preflight.memory_checks import check_host_memory
 from sparkfleet.links.checks.interface_names import check_interface_names
 from sparkfleet.model import Severity, Verdict
@@ -44,6 +45,7 @@ def check_hosts(
             verdicts += check_container_engine(settings[name], facts[name], daemon)
         ports = _list_required_ports(settings[name], executor, head=name == names[0])
         verdicts += _check_free_ports(facts[name], surveys[name], ports)
+        verdicts += check_endpoint_address(settings[name], facts[name]) if name == names[0] else ()
         verdicts += _check_orphans(name, surveys[name])
     verdicts += _check_same_engine(surveys, settings, executor)
     libraries = {name: survey.nccl for name, survey in surveys.items() if survey.nccl}

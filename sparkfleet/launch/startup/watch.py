@@ -32,7 +32,7 @@ UpdateCallback = Callable[[RankUpdate], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchTarget:
-    """Roles to watch on one host; `port` is the endpoint's, None if it is on another host.
+    """Roles to watch on one host; `url` is the endpoint's, None if it is on another host.
 
     `hint` is what to do where it is not ready within `limit` s.
     """
@@ -40,7 +40,7 @@ class WatchTarget:
     location: Mapping[str, str]
     folder: str
     roles: tuple[str, ...]
-    port: int | None
+    url: str | None
     limit: float  # s
     hint: str = LOADING_HINT
 
@@ -118,7 +118,7 @@ class Watch:
         yield from self._reports(connection, target)
 
     def _reports(self, connection: Connection, target: WatchTarget) -> Iterator[dict[str, Any]]:
-        health = None if target.port is None else f"http://127.0.0.1:{target.port}/health"
+        health = None if target.url is None else f"{target.url}/health"
         request = {"folder": target.folder, "roles": list(target.roles), "health": health}
         command = build_script_command("deployment/watch", request)
         channel = connection.open(command)
@@ -159,7 +159,7 @@ class Watch:
         if self._rendezvous and (problem := self._rendezvous.find_problem(host, time.monotonic())):
             tail = processes.read_tail(connection, target.location, "serve")
             raise LaunchError(problem, host=host, hint=tail)
-        if waited > target.limit and target.port is not None and not report["health"]:
+        if waited > target.limit and target.url is not None and not report["health"]:
             raise LaunchError(
                 f"not ready after {target.limit:.0f} s{self._format_reached()}",
                 host=host,

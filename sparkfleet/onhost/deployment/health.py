@@ -28,6 +28,7 @@ from typing import Any
 from sparkfleet.onhost.shared.cluster_processes import HostProcess, list_cluster_processes
 from sparkfleet.onhost.shared.counters import count_requests, has_progressed, parse_counters
 from sparkfleet.onhost.shared.deployment_record import list_boot_roles, read_deployment_record
+from sparkfleet.onhost.shared.endpoint_url import build_local_url
 from sparkfleet.onhost.shared.labels import (
     CLUSTER_LABEL,
     ENVIRONMENT_FILE,
@@ -84,7 +85,9 @@ def read_health(request: dict[str, Any], folder: Path) -> dict[str, Any]:
         apps = threads.submit(run_tool, *APPS, patience=request["patience"])
         state = threads.submit(run_tool, *GPU_STATE, patience=request["patience"])
         reasons = threads.submit(run_tool, *GPU_REASONS, patience=request["patience"])
-        endpoint = threads.submit(look_at_endpoint, request, find_port(record, request["host"]))
+        endpoint = threads.submit(
+            look_at_endpoint, request, find_endpoint_url(record, request["host"])
+        )
         containers = threads.submit(list_containers, request, (record or {}).get("cli"))
     found = containers.result()
     current = bool(list_boot_roles(record))
@@ -116,13 +119,15 @@ def read_health(request: dict[str, Any], folder: Path) -> dict[str, Any]:
     }
 
 
-def find_port(record: dict[str, Any] | None, host: str) -> int | None:
-    """Return the port of the endpoint, None where this host has none: it is on the first one."""
+def find_endpoint_url(record: dict[str, Any] | None, host: str) -> str | None:
+    """Return the URL of the endpoint, None where this host has none: it is on the first one."""
     about = (record or {}).get("about") or {}
     hosts = about.get("hosts")
     leads = isinstance(hosts, list) and hosts[:1] == [host]
     port = about.get("port")
-    return port if leads and isinstance(port, int) else None
+    if not leads or not isinstance(port, int):
+        return None
+    return build_local_url(about.get("listens_on"), port)
 
 
 def list_roles(record: dict[str, Any] | None) -> list[tuple[str, dict[str, Any]]]:
@@ -184,12 +189,12 @@ def list_containers(request: dict[str, Any], cli: str | None) -> list[dict[str, 
         return []
 
 
-def look_at_endpoint(request: dict[str, Any], port: int | None) -> dict[str, Any] | None:
+def look_at_endpoint(request: dict[str, Any], url: str | None) -> dict[str, Any] | None:
     """Return the answer of /health, and if it is good, counters until there is progress."""
-    if port is None:
+    if url is None:
         return None
-    health = ask_endpoint(port, "/health", patience=request["patience"])
-    samples = list(sample_until_progress(request, port)) if health.status == OK else []
+    health = ask_endpoint(url, "/health", patience=request["patience"])
+    samples = list(sample_until_progress(request, url)) if health.status == OK else []
     return {
         "status": health.status,
         "error": health.error,
@@ -199,11 +204,11 @@ def look_at_endpoint(request: dict[str, Any], port: int | None) -> dict[str, Any
     }
 
 
-def sample_until_progress(request: dict[str, Any], port: int) -> Iterator[dict[str, float]]:
+def sample_until_progress(request: dict[str, Any], url: str) -> Iterator[dict[str, float]]:
     """Yield counters, two at least; more as long as requests run without progress."""
     first: dict[str, float] = {}
     while True:
-        text = ask_endpoint(port, "/metrics", patience=request["patience"]).text
+        text = ask_endpoint(url, "/metrics", patience=request["patience"]).text
         values = {**parse_counters(text), "at": time.monotonic()}
         if len(values) == 1:  # without counters, or without an answer
             return

@@ -1,7 +1,7 @@
 """Report the state of this host and its endpoint; read-only.
 
 Request: ``cluster_dir``, ``cluster``, ``cli`` (docker or podman, null: none), ``pids`` whose age is
-wanted, ``port`` of the endpoint (null: on another host), ``looks`` at its counters and ``gap``, the
+wanted, ``url`` of the endpoint (null: on another host), ``looks`` at its counters and ``gap``, the
 seconds between two of them.
 
 Answer: ``meminfo`` and ``apps`` as text, ``ages`` in seconds by PID, ``busy`` (a run holds the
@@ -46,7 +46,7 @@ def main() -> None:
         print(json.dumps(refusal.answer()))
         return
     healthy = (
-        None if request["port"] is None else ask_endpoint(request["port"], "/health").status == OK
+        None if request["url"] is None else ask_endpoint(request["url"], "/health").status == OK
     )
     answer = {
         "meminfo": Path("/proc/meminfo").read_text(),
@@ -60,14 +60,14 @@ def main() -> None:
         "gpu_state": run_tool(*GPU_STATE).text or "",
         "gpu_reasons": run_tool(*GPU_REASONS).text or "",
     }
-    port = request["port"] if healthy else None
+    url = request["url"] if healthy else None
     environment = read_optional_text(folder / ENVIRONMENT_FILE) or ""
-    answer |= take_samples(port, environment, request["looks"], request["gap"])
+    answer |= take_samples(url, environment, request["looks"], request["gap"])
     print(json.dumps(answer))
 
 
 def take_samples(
-    port: int | None, environment: str, count: int, gap: float
+    url: str | None, environment: str, count: int, gap: float
 ) -> dict[str, list[dict[str, float]]]:
     """Return samples of the endpoint's counters, over all engines, and of the ranks' traffic."""
     samples: list[dict[str, float]] = []
@@ -76,9 +76,9 @@ def take_samples(
         if index:
             time.sleep(gap)
         traffic.append({"at": time.monotonic(), **read_traffic(environment)})
-        if port is not None:
+        if url is not None:
             at = time.monotonic()
-            values = parse_counters(ask_endpoint(port, "/metrics").text)
+            values = parse_counters(ask_endpoint(url, "/metrics").text)
             samples += [{"at": at, **values}] if values else []
     return {"samples": samples, "traffic": traffic}
 

@@ -47,10 +47,10 @@ def run_tool(*argv: str, patience: float = PATIENCE) -> ToolOutput:
     return ToolOutput(None, words[-1] if words else f"status {done.returncode}")
 
 
-def ask_endpoint(port: int, path: str, *, patience: float = PATIENCE) -> EndpointAnswer:
+def ask_endpoint(url: str, path: str, *, patience: float = PATIENCE) -> EndpointAnswer:
     """Return the answer of the endpoint on this host; `patience` s may pass without a byte."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=patience) as reply:
+        with urllib.request.urlopen(url + path, timeout=patience) as reply:
             return EndpointAnswer(reply.status, reply.read().decode(errors="replace"))
     except urllib.error.HTTPError as error:
         error.close()

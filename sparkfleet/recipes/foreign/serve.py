@@ -188,7 +188,7 @@ def _put_port(draft: RecipeDraft, value: Any, place: Node) -> None:
 
 def _note_host(draft: RecipeDraft, value: Any, place: Node) -> None:
     if value != "0.0.0.0":  # noqa: S104 - what recipes write
-        draft.note(f"--host {value} has no counterpart: {OWNED_OPTIONS['host']}", place)
+        draft.note(f"--host {value} is left out: set vllm_host in the inventory", place)
 
 
 def _put_executor(draft: RecipeDraft, value: Any, place: Node) -> None:

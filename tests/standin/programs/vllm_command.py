@@ -63,7 +63,9 @@ class Serve:
             return
         behaviour.happen(self._wrong, behaviour.START)
         try:
-            bound = wire.listen(int(self._facts["port"]), backlog=None)
+            bound = wire.listen(
+                int(self._facts["port"]), address=self._given.get("host", ""), backlog=None
+            )
         except OSError as error:
             sys.exit(f"OSError: {error}")
         core = self._start_core()

@@ -13,9 +13,12 @@ from sparkfleet.actions.deploy import wait_ready
 from sparkfleet.actions.run import lock, receipt
 from sparkfleet.actions.run_context import RunOptions
 from sparkfleet.errors import LockHeldError
+from sparkfleet.launch.deployment.executor import Executor
 from sparkfleet.launch.startup.ranks import RankUpdate
-from sparkfleet.model import Change, Cluster, Host, Status
+from sparkfleet.model import Change, Cluster, Host, Status, Value
+from sparkfleet.onhost.shared.endpoint_url import ALL_INTERFACES
 from sparkfleet.playbook.attempt import _build_outcome
+from sparkfleet.recipes.settings import Settings
 from sparkfleet.vllm.milestones import Milestone, Phase
 from tests.scenes import inventory, play
 
@@ -83,15 +86,24 @@ def test_a_rolled_back_task_is_reported(tmp_path: Path) -> None:
     assert not (tmp_path / "made").exists()
 
 
-@pytest.mark.parametrize("env", [{}, {"VLLM_API_KEY": "secret"}])
-def test_the_end_says_where_it_listens_and_how_to_ask(env: dict[str, str]) -> None:
-    deployment = SimpleNamespace(port=8000, served_name="m")
+def _end(variables: dict[str, Any], executor: Executor = Executor.UNI) -> list[str]:
+    """Return the last lines of a start with `variables`."""
+    values = {name: Value(data=value) for name, value in variables.items()}
+    settings = Settings(host=Host(name="one", vars=values))
     run: Any = SimpleNamespace(
         cluster=SimpleNamespace(head=SimpleNamespace(address="10.0.0.1")),
-        settings=lambda _: SimpleNamespace(mapping=lambda _: env),
+        settings=lambda _: settings,
+    )
+    deployment = SimpleNamespace(
+        listens_on=settings.text("vllm_host"), port=8000, served_name="m", executor=executor
     )
     launch: Any = SimpleNamespace(deployment=deployment)
-    endpoint, access, curl, following = receipt._format_endpoint_lines(run, launch)
+    return receipt._format_endpoint_lines(run, launch)
+
+
+@pytest.mark.parametrize("env", [{}, {"VLLM_API_KEY": "secret"}])
+def test_the_end_says_where_it_listens_and_how_to_ask(env: dict[str, str]) -> None:
+    endpoint, access, curl, following = _end({"vllm_env": env})
     assert endpoint == "endpoint http://10.0.0.1:8000/v1  model m"
     assert access.startswith("listens on port 8000 of every interface, with")
     assert ("without an API key" in access) == (not env)
@@ -99,6 +111,28 @@ def test_the_end_says_where_it_listens_and_how_to_ask(env: dict[str, str]) -> No
     assert ("Bearer $VLLM_API_KEY" in curl) == bool(env)
     assert "secret" not in curl
     assert "serve.smoke" in following
+
+
+@pytest.mark.parametrize(
+    ("address", "url", "says"),
+    [
+        (ALL_INTERFACES, "http://10.0.0.1:8000/v1", "listens on port 8000 of every interface, "),
+        ("10.9.0.1", "http://10.9.0.1:8000/v1", "listens on 10.9.0.1:8000, without an API key: "),
+        ("127.0.0.1", "http://127.0.0.1:8000/v1", "8000, which only this head can reach, "),
+    ],
+)
+def test_the_end_names_the_address_that_the_endpoint_listens_on(
+    address: str, url: str, says: str
+) -> None:
+    endpoint, access, curl, _ = _end({"vllm_host": address})
+    assert endpoint == f"endpoint {url}  model m"
+    assert says in access
+    assert f"curl {url}/chat/completions" in curl
+
+
+def test_the_end_names_the_ports_of_ray() -> None:
+    lines = _end({"ray_port": 7379}, Executor.RAY)
+    assert any(line.startswith("Ray listens on ports 7379, 6380, 6381 and 20000") for line in lines)
 
 
 def test_a_wait_shows_its_time_and_its_limit() -> None:

@@ -50,7 +50,9 @@ def port() -> Iterator[int]:
 
 def look(port: int, tmp_path: Path) -> Vitals:
     place = {"cluster_dir": str(tmp_path), "cluster": "c"}
-    return query_vitals(LocalConnection(Host(name="here")), place, port=port, samples=1)
+    return query_vitals(
+        LocalConnection(Host(name="here")), place, url=f"http://127.0.0.1:{port}", samples=1
+    )
 
 
 def test_recorded_counters_are_read(port: int, tmp_path: Path) -> None:
@@ -152,7 +154,7 @@ def test_the_traffic_of_the_ranks_interfaces_is_read(tmp_path: Path) -> None:
     (folder / "nccl.env").write_text("export NCCL_SOCKET_IFNAME=lo\n")
     place = {"cluster_dir": str(tmp_path), "cluster": "c"}
     with LocalConnection(Host(name="here")) as connection:
-        seen = query_vitals(connection, place, port=None, samples=2)
+        seen = query_vitals(connection, place, url=None, samples=2)
     before, after = seen.traffic
     assert 0 < before.received <= after.received
     assert before.at < after.at

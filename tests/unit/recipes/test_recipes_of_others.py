@@ -327,7 +327,7 @@ def test_what_has_no_counterpart_is_named_with_its_place(tmp_path: Path) -> None
     recipe = load_recipe(str(path))
     advice = "\n".join(recipe.advice)
     for part in (
-        "--host 10.0.0.1 has no counterpart",
+        "--host 10.0.0.1 is left out: set vllm_host",
         "--api-key is left out",
         "{nothing} has no value",
         "pre_exec is left out: '[\"pip install x\"]'",

@@ -63,13 +63,13 @@ class LyingConnection(Connection):
 
 
 def _endpoint() -> Endpoint:
-    return Endpoint(port=1, served_name="m", folder="/x")
+    return Endpoint(listens_on="", port=1, served_name="m", folder="/x")
 
 
 ASKED: dict[str, Callable[[Connection], Any]] = {
     "facts": lambda link: gather_facts(link, weights_dir="~/vllm"),
     "survey": lambda link: survey_host(link, SETTINGS, "c"),
-    "vitals": lambda link: query_vitals(link, PLACE, port=None),
+    "vitals": lambda link: query_vitals(link, PLACE, url=None),
     "health": lambda link: look_at_host(link, SETTINGS, "c"),
     "logs": lambda link: processes.read_logs(link, PLACE),
     "stop": lambda link: processes.stop_processes(link, PLACE),

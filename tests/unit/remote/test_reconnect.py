@@ -364,7 +364,7 @@ def _follow(connection: FragileConnection, folder: Path, *, until: int) -> float
         location=_place(folder),
         folder=str(folder / ".sparkfleet/c"),
         roles=("serve",),
-        port=None,
+        url=None,
         limit=600,
     )
     return Watch(RankTracker(), lambda _: None).follow(connection, target, done=done)
@@ -416,7 +416,7 @@ def test_a_watch_that_was_ended_lets_every_host_go(
         location=_place(tmp_path),
         folder=str(tmp_path / ".sparkfleet/c"),
         roles=("serve",),
-        port=None,
+        url=None,
         limit=math.inf,
     )
     watch = Watch(RankTracker(), lambda _: None)

@@ -73,7 +73,9 @@ def test_a_request_to_a_frozen_engine_is_given_up(
     monkeypatch.setattr(endpoints, "SILENCE", 0.5)
     server = threading.Thread(target=_serve_frozen, args=(listener,), daemon=True)
     server.start()
-    endpoint = Endpoint(port=listener.getsockname()[1], served_name="m", folder="/nowhere")
+    endpoint = Endpoint(
+        listens_on="", port=listener.getsockname()[1], served_name="m", folder="/nowhere"
+    )
     with (
         LocalConnection(Host(name="here")) as connection,
         pytest.raises(CommandError, match="health has not answered for"),
@@ -91,7 +93,9 @@ def test_an_engine_that_dies_in_its_answer_is_reported(
     stream: bool,  # noqa: FBT001 - a column of the table
 ) -> None:
     threading.Thread(target=_serve, args=(listener, CUTS[cut]), daemon=True).start()
-    endpoint = Endpoint(port=listener.getsockname()[1], served_name="m", folder="/nowhere")
+    endpoint = Endpoint(
+        listens_on="", port=listener.getsockname()[1], served_name="m", folder="/nowhere"
+    )
     body = endpoint.body("Hi", tokens=8, extra={"stream": stream})
     with LocalConnection(Host(name="here")) as connection:
         reply = endpoint.post(connection, body, timeout=10)

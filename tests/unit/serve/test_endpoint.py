@@ -80,7 +80,7 @@ def _launch(folder: Path, port: int, name: str) -> LaunchState:
 
 def test_the_key_is_read_on_the_host(tmp_path: Path, port: int) -> None:
     here = LocalConnection(Host(name="here"))
-    open_to_all = Endpoint(port=port, served_name="right", folder=str(tmp_path))
+    open_to_all = Endpoint(listens_on="", port=port, served_name="right", folder=str(tmp_path))
     with pytest.raises(CommandError, match="401"):
         open_to_all.list_models(here)
     _launch(tmp_path, port, "right")

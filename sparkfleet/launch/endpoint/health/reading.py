@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from sparkfleet.errors import SparkfleetError, UnreachableError
-from sparkfleet.launch.endpoint.endpoint import Endpoint
+from sparkfleet.launch.endpoint.endpoint import find_recorded_endpoint
 from sparkfleet.launch.endpoint.health.judge import judge_health
 from sparkfleet.launch.endpoint.health.look import HealthLook, HostLook, ProbeLook, parse_host_look
 from sparkfleet.launch.startup.join import wait_for_ray_nodes
@@ -134,9 +134,7 @@ def _has_worked(look: HealthLook) -> bool:
 
 
 def _send_probe(connection: Connection, look: HealthLook) -> ProbeLook:
-    about = look.about
-    folder = look.hosts[connection.host.name].folder
-    endpoint = Endpoint(port=about.port, served_name=about.served_name, folder=folder)
+    endpoint = find_recorded_endpoint(look.about, look.hosts[connection.host.name].folder)
     try:
         reply = endpoint.post(connection, endpoint.body(PROBE, tokens=1), timeout=PROBE_LIMIT)
     except SparkfleetError as error:

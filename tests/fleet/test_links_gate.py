@@ -374,12 +374,17 @@ def test_a_twin_that_always_answers_is_a_warning_with_its_fix() -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("rp_filter", [STRICT, LOOSE])
-def test_fifty_runs_refuse_no_healthy_pair(rp_filter: int) -> None:
+@pytest.mark.parametrize(
+    ("size", "cables"), [(2, "crossed"), (2, "both"), (4, "switch"), (3, "ring")]
+)
+def test_fifty_runs_refuse_no_healthy_fabric(size: int, cables: str, rp_filter: int) -> None:
     try:
-        lab = _start(2)
+        lab = _start(size, cables=cables)
+        every = [rail.interface for rail in lab.hosts[0].rails] if cables == "both" else None
+        named = {"link_interfaces": every} if every else {}
         for _ in range(50):
             _configure(lab, f"all.rp_filter={rp_filter}")
-            assert _gate(lab).said() == set()
+            assert _gate(lab, **named).said() == set()
     finally:
         fleet.remove_fleet()
 

@@ -1,5 +1,7 @@
 """Write the tables of vLLM's options, their values, variables and architectures by release.
 
+The types of options are those of the newest release; a file of an older one is kept.
+
     python benchmarks/vllm_tables.py FOLDER
 
 FOLDER holds vLLM's source distributions, each unpacked into a folder that is named by its
@@ -12,6 +14,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 PACKAGE = Path(__file__).parents[1] / "sparkfleet"
 TABLES = PACKAGE / "vllm" / "tables"
@@ -23,8 +26,24 @@ releases {releases}
 """
 
 
-def probe(folder: Path) -> dict[str, set[str]]:
-    """Return what the release in `folder` has, by the name of its table."""
+BY_RELEASE = (
+    "attention-backend",
+    "kv-cache-dtype",
+    "load-format",
+    "moe-backend",
+    "quantization",
+    "reasoning-parser",
+    "tool-call-parser",
+)  # in values.txt
+TYPES = """\
+# How vLLM converts the text of its options, and the values of those with a closed list.
+# From the source of one release of vLLM; written by benchmarks/vllm_tables.py.
+release {release}
+"""
+
+
+def ask(folder: Path) -> dict[str, Any]:
+    """Return what the probe finds in a release."""
     done = subprocess.run(
         [sys.executable, PACKAGE / "onhost" / "deployment" / "probe.py"],
         env={**os.environ, "PYTHONPATH": str(folder)},
@@ -32,9 +51,15 @@ def probe(folder: Path) -> dict[str, set[str]]:
         text=True,
         check=True,
     )
-    answer = json.loads(done.stdout)
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+def probe(folder: Path) -> dict[str, set[str]]:
+    """Return what the release in `folder` has, by the name of its table."""
+    answer = ask(folder)
     found = {name: set(answer[name]) for name in ("options", "variables")}
-    values = {f"{name}={value}" for name, listed in answer["values"].items() for value in listed}
+    values = {f"{name}={value}" for name in BY_RELEASE for value in answer["values"].get(name, ())}
     return {**found, "values": values, "architectures": architectures(folder / REGISTRY)}
 
 
@@ -62,6 +87,16 @@ def rows(name: str, by_release: dict[str, dict[str, set[str]]]) -> list[str]:
     return sorted(lines + [f"{entry} {first} -" for entry, first in open_since.items()])
 
 
+def write_types(folder: Path, release: str) -> None:
+    """Write the table of types of one release."""
+    answer = ask(folder)
+    rows = [f"{name} {kind}" for name, kind in answer["types"].items()]
+    closed = {name: values for name, values in answer["values"].items() if name not in BY_RELEASE}
+    rows += [f"{name} choice {' '.join(values)}" for name, values in closed.items()]
+    head = TYPES.format(release=release)
+    (TABLES / "types.txt").write_text(head + "\n".join(sorted(rows)) + "\n")
+
+
 def main() -> None:
     """Write all tables."""
     folders = [path for path in Path(sys.argv[1]).iterdir() if path.is_dir()]
@@ -73,6 +108,7 @@ def main() -> None:
         head = HEADER.format(what=name.capitalize(), releases=" ".join(by_release))
         (TABLES / f"{name}.txt").write_text(head + "\n".join(lines) + "\n")
         print(f"{name}: {len(lines)}")
+    write_types(folders[-1], folders[-1].name)
 
 
 if __name__ == "__main__":

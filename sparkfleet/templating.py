@@ -83,6 +83,21 @@ def check_templates(
             check_templates(item, where=where, error=error)
 
 
+def explain_chat_template_error(text: str) -> str:
+    """Return why a model's chat template cannot be compiled; "" where it can, or that is unknown.
+
+    Tags that transformers adds, such as ``generation``, are not known here, so they pass.
+    """
+    import jinja2  # noqa: PLC0415 - only where there is a template
+
+    try:
+        jinja2.Environment(extensions=["jinja2.ext.loopcontrols"]).parse(text)  # noqa: S701 - no HTML
+    except jinja2.TemplateSyntaxError as failure:
+        unknown_tag = "unknown tag" in str(failure)
+        return "" if unknown_tag else f"line {failure.lineno}: {failure.message}"
+    return ""
+
+
 def check_expression(
     expression: str, *, where: Where | None, error: type[InputError] = TemplateError
 ) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from sparkfleet.lab.engine import install
+from sparkfleet.vllm.option_types import load_option_types
 from sparkfleet.vllm.releases import load_release_table
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
@@ -21,9 +22,32 @@ from vllm import envs
 from vllm.entrypoints.launchers.cli_args import make_arg_parser
 from vllm.utils.argparse_utils import FlexibleArgumentParser
 
-words = [w for a in make_arg_parser(FlexibleArgumentParser())._actions for w in a.option_strings]
-print(json.dumps({"options": words, "variables": list(envs.environment_variables)}))
+def takes(action, text):
+    try:
+        action.type(text)
+    except Exception:
+        return False
+    return True
+
+actions = make_arg_parser(FlexibleArgumentParser())._actions
+words = [w for a in actions for w in a.option_strings]
+typed = [a for a in actions if a.type and not a.nargs and not a.choices]
+answer = {"options": words, "variables": list(envs.environment_variables)}
+answer["choices"] = {w: [str(c) for c in a.choices if c is not None]
+                     for a in actions if a.choices for w in a.option_strings}
+answer["takes"] = {w: [text for text in TEXTS if takes(a, text)]
+                   for a in typed for w in a.option_strings}
+print(json.dumps(answer))
 """
+
+
+TEXTS = ("1", "1.5", "64K", '{"x": 1}', "{x: 1}", "x")
+TAKEN = {  # by type, what vLLM converts
+    "int": {"1"},
+    "size": {"1", "64K"},
+    "number": {"1", "1.5"},
+    "json-or-text": {*TEXTS} - {"{x: 1}"},
+}
 
 
 def _run(*words: str | Path) -> dict[str, Any]:
@@ -36,7 +60,7 @@ def _run(*words: str | Path) -> dict[str, Any]:
 def test_the_source_has_the_same_as_vllm_itself() -> None:
     install.install_engine(print)
     read = _run(PROBE)
-    told = _run("-c", ASK)
+    told = _run("-c", f"TEXTS = {TEXTS}\n{ASK}")
     options = {word.removeprefix("--") for word in told["options"] if word.startswith("--")}
     negated = {name for name in options if name.removeprefix("no-") in options - {name}}
     assert set(read["options"]) == options - negated
@@ -44,3 +68,16 @@ def test_the_source_has_the_same_as_vllm_itself() -> None:
     release = read["packages"]["vllm"]
     assert load_release_table("options").names(release) == set(read["options"])
     assert load_release_table("variables").names(release) == set(read["variables"])
+    _compare_types(read, told)
+
+
+def _compare_types(read: dict[str, Any], told: dict[str, Any]) -> None:
+    """Compare the types that were read with the conversions that vLLM's own parser makes."""
+    for name, kind in read["types"].items():
+        taken = set(told["takes"][f"--{name}"])
+        assert taken == TAKEN[kind] if kind in TAKEN else not taken & {"{x: 1}", "x"}, name
+    for name, values in read["values"].items():
+        assert set(told["choices"].get(f"--{name}", ())) <= set(values), name
+    table = load_option_types()
+    assert table.types == read["types"]
+    assert all(set(values) == set(read["values"][name]) for name, values in table.values.items())

@@ -17,14 +17,16 @@ class Probe:
 
     `packages` are versions by distribution name, `programs` the commands on its PATH, `gpus` the
     lines of `nvidia-smi -L`, `nccl_conf` the text of NCCL's files in the image. `options` are
-    those of `vllm serve`, `values` the lists that some of them choose from, `variables` the
-    environment variables that vLLM reads; records of older versions of sparkfleet have none.
+    those of `vllm serve`, `types` how vLLM converts the text of some, `values` the lists that some
+    choose from, `variables` the environment variables that vLLM reads; records of older versions of
+    sparkfleet have none.
     """
 
     packages: Mapping[str, str] = field(default_factory=lambda: EMPTY)
     programs: tuple[str, ...] = ()
     nodes: bool = False
     options: tuple[str, ...] = ()
+    types: Mapping[str, str] = field(default_factory=lambda: EMPTY)
     values: Mapping[str, Collection[str]] = field(default_factory=lambda: EMPTY)
     variables: tuple[str, ...] = ()
     nccl_conf: str = ""
@@ -90,6 +92,7 @@ def parse_probe(answer: Mapping[str, Any] | None) -> Probe | None:
         programs=tuple(answer["programs"]),
         nodes=answer["nodes"],
         options=tuple(answer.get("options", ())),
+        types=answer.get("types", EMPTY),
         values={name: tuple(found) for name, found in answer.get("values", EMPTY).items()},
         variables=tuple(answer.get("variables", ())),
         nccl_conf=answer["nccl_conf"],

@@ -8,7 +8,8 @@ from sparkfleet.launch.host.survey import Survey
 from sparkfleet.recipes.rules import ObservedFacts
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.connection import Connection
-from sparkfleet.vllm.releases import load_release_table
+from sparkfleet.vllm.option_types import load_option_types
+from sparkfleet.vllm.releases import parse_version
 
 
 def inspect_installed_vllm(
@@ -16,11 +17,12 @@ def inspect_installed_vllm(
 ) -> ObservedFacts:
     """Return the facts about vLLM on one host; read-only.
 
-    Tables of options exist for releases. For other native engines the source is read, in 0.2 s. An
-    image that has not been inspected has no facts.
+    The source of a native engine is read, in less than a second, but for the release of which all
+    tables exist. An image that has not been inspected has no facts.
     """
     installed = summarize_probe(survey.probe)
-    has_lists = installed.options or load_release_table("options").covers(installed.vllm)
+    listed = str(parse_version(installed.vllm)) == load_option_types().release
+    has_lists = installed.options or listed
     if read_engine_kind(settings) != NATIVE or not installed.vllm or has_lists:
         return installed
     python = (f"{survey.expand(settings.needed('engine_venv'))}/bin/python",)
@@ -35,6 +37,7 @@ def summarize_probe(probe: Probe | None) -> ObservedFacts:
         vllm=probe.packages.get("vllm", ""),
         packages=probe.packages,
         options=frozenset(probe.options),
+        types=probe.types,
         values=probe.values,
         variables=frozenset(probe.variables),
     )

@@ -20,10 +20,10 @@ class ObservedFacts:
     """Facts beyond the files; empty where the host was not inspected.
 
     `vllm` is the version that will run, as `source` says; `packages` are versions of other
-    distributions with it. `options` are those of its `vllm serve`, `values` the lists that some of
-    them choose from, and `variables` those of the environment that it reads, all from its own
-    source. `format`, `architecture` and `code` are what the checkpoint's own config.json says;
-    `code` are repositories whose Python it needs.
+    distributions with it. `options` are those of its `vllm serve`, `types` how it converts the text
+    of some, `values` the lists that some of them choose from, and `variables` those of the
+    environment that it reads, all from its own source. `format`, `architecture` and `code` are what
+    the checkpoint's own config.json says; `code` are repositories whose Python it needs.
     """
 
     vllm: str = ""
@@ -33,6 +33,7 @@ class ObservedFacts:
     code: Collection[str] = ()
     packages: Mapping[str, str] = field(default_factory=lambda: EMPTY)
     options: Collection[str] = ()
+    types: Mapping[str, str] = field(default_factory=lambda: EMPTY)
     values: Mapping[str, Collection[str]] = field(default_factory=lambda: EMPTY)
     variables: Collection[str] = ()
 

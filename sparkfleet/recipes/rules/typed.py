@@ -1,4 +1,4 @@
-"""Values given as text that vLLM reads as JSON or as numbers, and placeholders left in them."""
+"""Values given as text that vLLM reads as JSON, numbers or templates, and placeholders in them."""
 
 from __future__ import annotations
 
@@ -10,59 +10,36 @@ from typing import Any
 from sparkfleet.model import Severity
 from sparkfleet.recipes.rules.rule import Rule, RuleFinding
 from sparkfleet.recipes.rules.subject import RuleContext
+from sparkfleet.templating import explain_chat_template_error
+from sparkfleet.vllm.option_types import (
+    INTEGER,
+    JSON,
+    JSON_OR_TEXT,
+    NUMBER,
+    SIZE,
+    load_option_types,
+)
 from sparkfleet.vllm.options import VllmOption, parse_human_readable_int
 
-# Types of vllm/engine/arg_utils.py of vLLM 0.32: a dataclass or a dict is read as JSON.
-JSON_OPTIONS = (
-    "attention-config",
-    "compilation-config",
-    "default-chat-template-kwargs",
-    "default-mm-loras",
-    "ec-transfer-config",
-    "eplb-config",
-    "kernel-config",
-    "kv-events-config",
-    "kv-transfer-config",
-    "limit-mm-per-prompt",
-    "media-io-kwargs",
-    "mm-processor-kwargs",
-    "override-generation-config",
-    "pooler-config",
-    "profiler-config",
-    "reasoning-config",
-    "speculative-config",
-    "structured-outputs-config",
-)
-JSON_OR_TEXT = ("additional-config", "hf-overrides", "model-loader-extra-config")
-INTEGERS = (
-    "block-size",
-    "data-parallel-size",
-    "max-logprobs",
-    "max-lora-rank",
-    "max-loras",
-    "max-num-seqs",
-    "pipeline-parallel-size",
-    "seed",
-    "spec-tokens",
-    "stream-interval",
-    "tensor-parallel-size",
-)
-SIZES = ("kv-cache-memory-bytes", "max-model-len", "max-num-batched-tokens")  # 65536, 64K, 25.6k
-FRACTIONS = ("cpu-offload-gb", "gpu-memory-utilization", "mm-processor-cache-gb", "swap-space")
+OLDER = {"swap-space": NUMBER}  # in releases before the one of the table
 WORDS = {"max-model-len": ("auto", "-1")}
 LEVEL = re.compile(r"[0-3]")  # of compilation-config, before it was JSON alone
-INTEGER = re.compile(r"[+-]?\d+(?:_\d+)*")
+WHOLE = re.compile(r"[+-]?\d+(?:_\d+)*")
+SHORT_SIZE = re.compile(r'("(?:[^"\\]|\\.)*")|\b\d+(?:\.\d+)?[kKmMgGtT]\b')  # also within JSON
+UNSET = ("", "None")  # what vLLM reads as no value, where its option may have none
 OBJECT = re.compile(r"\s*\{.*\}\s*", re.DOTALL)
 # Not {{ name }}, which is a template of sparkfleet's own.
 PLACEHOLDER = re.compile(r"\$\{\w+\}|(?<!\{)\{[A-Za-z_]\w*\}(?!\})|<your[ _-][a-z _-]+>")
+RAW = re.compile(r"\s*\{%-?\s*raw\s*-?%\}(.*)\{%-?\s*endraw\s*-?%\}\s*", re.DOTALL)
 TEMPLATES = ("chat-template", "default-chat-template-kwargs")  # braces belong there
 
 
 def _check_json_values(context: RuleContext) -> Iterator[RuleFinding]:
     for option in _list_text_options(context):
-        is_json = option.name in JSON_OPTIONS
-        is_json = is_json or (option.name in JSON_OR_TEXT and bool(OBJECT.fullmatch(option.value)))
-        if option.path or not is_json or PLACEHOLDER.fullmatch(option.value):
+        kind = _find_type(option.name, context)
+        is_json = kind == JSON or (kind == JSON_OR_TEXT and bool(OBJECT.fullmatch(option.value)))
+        given = option.value not in UNSET and not PLACEHOLDER.fullmatch(option.value)
+        if not is_json or not given or option.path:
             continue
         if problem := _explain_no_object(option):
             yield RuleFinding(
@@ -80,44 +57,54 @@ def _explain_no_object(option: VllmOption) -> str:
     if option.name == "compilation-config" and LEVEL.fullmatch(option.value):
         return ""
     try:
-        value = json.loads(option.value)
+        value = json.loads(SHORT_SIZE.sub(lambda found: found[1] or "0", option.value))
     except ValueError as error:
         return str(error)
     return "" if isinstance(value, dict) else f"it is a {type(value).__name__}"
 
 
+def _find_type(name: str, context: RuleContext) -> str:
+    """Return how the vLLM that will run converts the text of an option; "" for not at all.
+
+    Where its source was not read, the table of one release says it.
+    """
+    return (context.facts.types or {**OLDER, **load_option_types().types}).get(name, "")
+
+
 def _check_numbers(context: RuleContext) -> Iterator[RuleFinding]:
     for option in _list_text_options(context):
-        expected = _describe_number(option.name)
-        if not expected or PLACEHOLDER.search(option.value) or option.value.endswith("\\"):
-            continue  # rules of their own report these
-        if not _is_number(option.name, option.value.strip()):
+        kind = _find_type(option.name, context)
+        expected = _describe_number(option.name, kind)
+        if not expected or option.value in UNSET or option.path:
+            continue
+        if is_malformed(option.value):
+            continue
+        if not _is_number(option.name, kind, option.value.strip()):
             yield RuleFinding(
                 subject=option.flag,
                 expected=expected,
                 seen=repr(option.value),
                 where=option.where,
-                fix=f"write a number: {option.name}: 16" if option.name in INTEGERS else expected,
+                fix=f"write a number: {option.name}: 16" if kind == INTEGER else expected,
             )
 
 
-def _describe_number(name: str) -> str:
-    if name in INTEGERS:
-        return "an integer"
-    if name in SIZES:
+def _describe_number(name: str, kind: str) -> str:
+    if kind == SIZE:
         return "an integer such as 65536 or 64K" + (", or auto" if name in WORDS else "")
-    return "a number such as 0.85" if name in FRACTIONS else ""
+    return {INTEGER: "an integer", NUMBER: "a number such as 0.85"}.get(kind, "")
 
 
-def _is_number(name: str, text: str) -> bool:
-    if name in INTEGERS:
-        return bool(INTEGER.fullmatch(text))
+def _is_number(name: str, kind: str, text: str) -> bool:
+    if kind == INTEGER:
+        return bool(WHOLE.fullmatch(text))
     try:
-        if name in SIZES:
+        if kind == SIZE:
             return text in WORDS.get(name, ()) or parse_human_readable_int(text) >= 0
-        return float(text) >= 0
+        float(text)
     except ValueError:
         return False
+    return True
 
 
 def _check_placeholders(context: RuleContext) -> Iterator[RuleFinding]:
@@ -143,6 +130,27 @@ def _check_placeholders(context: RuleContext) -> Iterator[RuleFinding]:
                 fix=f"write the value in the place of {found[0]}",
                 severity=Severity.ERROR if whole else Severity.WARNING,
             )
+
+
+def is_malformed(text: str) -> bool:
+    """Return whether rules of their own report a text: a placeholder, or the end of a line."""
+    return PLACEHOLDER.search(text) is not None or text.endswith("\\")
+
+
+def _check_chat_template(context: RuleContext) -> Iterator[RuleFinding]:
+    option = context.option("chat-template")
+    text = option.value if option is not None else None
+    if option is None or not isinstance(text, str) or not re.search(r"\{[{%#]", text):
+        return
+    raw = RAW.fullmatch(text)
+    if problem := explain_chat_template_error(raw[1] if raw else text):
+        yield RuleFinding(
+            subject=option.flag,
+            expected="a Jinja template, or the path of one",
+            seen=problem,
+            where=option.where,
+            fix="correct the template, or write the path of a file that holds it",
+        )
 
 
 def _is_json(value: str) -> bool:
@@ -174,6 +182,12 @@ RULES = (
         why="vLLM ends when it reads its options: invalid int value",
         source="vLLM's argument parser (argparse)",
         find=_check_numbers,
+    ),
+    Rule(
+        id="chat_template",
+        why="vLLM cannot compile the template, and no chat request is answered",
+        source="transformers' utils/chat_template_utils.py, which compiles it",
+        find=_check_chat_template,
     ),
     Rule(
         id="placeholder",

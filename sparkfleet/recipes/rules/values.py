@@ -8,7 +8,9 @@ from typing import Any
 from sparkfleet.model import Severity
 from sparkfleet.recipes.rules.rule import Rule, RuleFinding
 from sparkfleet.recipes.rules.subject import RuleContext
+from sparkfleet.recipes.rules.typed import UNSET, is_malformed
 from sparkfleet.vllm import releases
+from sparkfleet.vllm.option_types import load_option_types
 from sparkfleet.vllm.options import VllmOption, parse_json_object
 
 PLUGINS = {  # the option with which a file of one's own adds names
@@ -17,7 +19,8 @@ PLUGINS = {  # the option with which a file of one's own adds names
 }
 EXTENDED = ("quantization", "load-format")  # vLLM takes names that an installed package registers
 LISTED = ("attention-backend", "moe-backend", "kv-cache-dtype", *EXTENDED, *PLUGINS)
-LOWER = ("moe-backend", "load-format")  # vLLM takes these in any case
+UNDERLINED = ("moe-backend", "linear-backend", "sparse-indexer-topk-backend")  # "-" is "_"
+LOWER = (*UNDERLINED, "load-format")  # vLLM takes these in any case
 
 
 def _check_listed_values(context: RuleContext) -> Iterator[RuleFinding]:
@@ -25,7 +28,7 @@ def _check_listed_values(context: RuleContext) -> Iterator[RuleFinding]:
         if not _is_known_value(name, value, context):
             known = sorted(_list_known_values(name, context))
             history = releases.load_release_table("values").history(f"{name}={value}")
-            seen = f"{value}: {history}" if history else f"{value}: no release of vLLM has it"
+            seen = f"{value}: {history or _describe_absence(name)}"
             yield RuleFinding(
                 subject=option.flag,
                 expected=_describe_expected(context),
@@ -37,11 +40,13 @@ def _check_listed_values(context: RuleContext) -> Iterator[RuleFinding]:
 
 
 def _list_given_values(context: RuleContext) -> Iterator[tuple[str, str, VllmOption]]:
-    for name in LISTED:
+    for name in dict.fromkeys((*LISTED, *load_option_types().values, *context.facts.values)):
         option = context.option(name)
         plugin = context.option(PLUGINS[name]) if name in PLUGINS else None
-        if option is not None and isinstance(option.value, str) and plugin is None:
-            yield name, _normalize_value(name, option.value), option
+        if option is None or option.path or plugin is not None or isinstance(option.value, bool):
+            continue
+        if isinstance(option.value, str | int) and not is_malformed(str(option.value)):
+            yield name, _normalize_value(name, str(option.value)), option
     attention = context.option("attention-config")
     backend: Any = parse_json_object(attention.value).get("backend") if attention else None
     if attention is not None and isinstance(backend, str):
@@ -53,15 +58,17 @@ def _normalize_value(name: str, value: str) -> str:
     if name == "attention-backend":
         return value.upper()
     lowered = value.lower() if name in LOWER else value
-    return lowered.replace("-", "_") if name == "moe-backend" else lowered
+    return lowered.replace("-", "_") if name in UNDERLINED else lowered
 
 
 def _is_known_value(name: str, value: str, context: RuleContext) -> bool:
     """Return whether the vLLM that will run may take `value`; True where that is not known."""
-    if name == "attention-backend" and value == "AUTO":
+    if value in UNSET or (name == "attention-backend" and value == "AUTO"):
         return True
     if installed := context.facts.values.get(name):
         return value in installed
+    if closed := load_option_types().values.get(name):
+        return value in closed
     table = releases.load_release_table("values")
     if table.covers(context.version):
         known = _list_known_values(name, context)
@@ -72,6 +79,8 @@ def _is_known_value(name: str, value: str, context: RuleContext) -> bool:
 def _list_known_values(name: str, context: RuleContext) -> Collection[str]:
     if installed := context.facts.values.get(name):
         return installed
+    if closed := load_option_types().values.get(name):
+        return closed
     table = releases.load_release_table("values")
     entries = table.names(context.version) if table.covers(context.version) else table.spans
     return [entry.partition("=")[2] for entry in entries if entry.startswith(f"{name}=")]
@@ -85,10 +94,22 @@ def _describe_expected(context: RuleContext) -> str:
 
 def _rate_certainty(name: str, context: RuleContext) -> Severity:
     """Return ERROR for a list that is known and closed; forks and packages add names to others."""
-    table = releases.load_release_table("values")
-    if name not in context.facts.values and not table.covers(context.version):
+    if name not in context.facts.values and not _is_listed_for(name, context.version):
         return Severity.INFO
     return Severity.WARNING if name in EXTENDED else Severity.ERROR
+
+
+def _describe_absence(name: str) -> str:
+    table = load_option_types()
+    return f"not in vLLM {table.release}" if name in table.values else "no release of vLLM has it"
+
+
+def _is_listed_for(name: str, version: str) -> bool:
+    """Return whether a shipped table has the values of an option for a version of vLLM."""
+    table = load_option_types()
+    if name in table.values:
+        return str(releases.parse_version(version)) == table.release
+    return releases.load_release_table("values").covers(version)
 
 
 RULES = (

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from sparkfleet.recipes.rules.renamed import OPTIONS, VARIABLES
+from sparkfleet.vllm.option_types import load_option_types
 from sparkfleet.vllm.releases import load_release_table, parse_version
 
 PROBE = Path(__file__).parents[3] / "sparkfleet" / "onhost" / "deployment" / "probe.py"
@@ -85,6 +86,97 @@ def test_values_of_options_are_found_in_the_source_of_vllm(tmp_path: Path) -> No
         "reasoning-parser": ["qwen3"],
         "tool-call-parser": ["hermes", "llama3_json", "llama4_json"],
     }
+
+
+TYPES = {
+    "engine/arg_utils.py": """
+human_readable_int_args = {"max_num_batched_tokens"}
+class EngineArgs:
+    @staticmethod
+    def add_cli_args(parser):
+        model_kwargs = get_kwargs(ModelConfig)
+        seed_kwargs = model_kwargs["seed"]
+        parser.add_argument("--seed", **seed_kwargs)
+        parser.add_argument("--dtype", **model_kwargs["dtype"])
+        parser.add_argument("--load-format", **model_kwargs["load"])
+        parser.add_argument("--runner", **model_kwargs["runner"])
+        parser.add_argument("--cache", "-c", **model_kwargs["cache"])
+        parser.add_argument("--limit", **model_kwargs["limit"])
+        parser.add_argument("--extra", **model_kwargs["extra"])
+        parser.add_argument("--names", **model_kwargs["names"])
+        parser.add_argument("--eager", **model_kwargs["eager"])
+        parser.add_argument("--share", **get_kwargs(CacheConfig)["share"])
+        parser.add_argument(
+            "--max-num-batched-tokens", **{**model_kwargs["tokens"], "default": None}
+        )
+        parser.add_argument("--timeout", type=int, default=0)
+        parser.add_argument("--level", choices=["low", "high"])
+        parser.add_argument("--style", choices=get_args(Style))
+        parser.add_argument("--unknown", **other["x"])
+""",
+    "config/model.py": """
+Kind = Literal["generate", "draft"]
+Runner = Literal["auto", Kind]
+Style: TypeAlias = Literal["plain"]
+class Limits(dict[str, int]): ...
+@config
+class ModelConfig:
+    seed: int = 0
+    dtype: Literal["auto", "half"] | torch.dtype = "auto"
+    load: str | Literal["safe"] = "safe"
+    runner: Runner | None = None
+    cache: "CacheConfig" = None
+    limit: Optional[Limits] = None
+    extra: dict[str, Any] | str | None = None
+    names: list[str] | None = None
+    eager: bool = False
+    tokens: Annotated[int, "positive"] | None = None
+@config
+class CacheConfig:
+    share: float = 0.9
+""",
+    "entrypoints/utils.py": 'Format = Literal["auto", "openai"]',
+    "entrypoints/openai/cli_args.py": """
+from vllm.entrypoints.utils import Format
+class FrontendArgs:
+    port: int = 8000
+    content_format: Format = "auto"
+    template_kwargs: dict[str, Any] | None = None
+def make_arg_parser(parser):
+    parser.add_argument("--servers", type=int)
+""",
+}
+
+
+def test_types_of_options_are_found_in_the_annotations_of_vllm(tmp_path: Path) -> None:
+    found = _probe(tmp_path, TYPES)
+    assert found["types"] == {
+        "cache": "json",
+        "extra": "json-or-text",
+        "limit": "json",
+        "max-num-batched-tokens": "size",
+        "port": "int",
+        "seed": "int",
+        "servers": "int",
+        "share": "number",
+        "template-kwargs": "json",
+        "timeout": "int",
+    }
+    assert found["values"] == {
+        "content-format": ["auto", "openai"],
+        "dtype": ["auto", "half"],
+        "level": ["high", "low"],
+        "runner": ["auto", "draft", "generate"],
+        "style": ["plain"],
+    }
+
+
+def test_the_table_of_types_is_of_options_that_its_release_has() -> None:
+    table = load_option_types()
+    options = load_release_table("options").names(table.release)
+    assert {*table.types, *table.values} <= options
+    assert set(table.types.values()) == {"int", "size", "number", "json", "json-or-text"}
+    assert min(map(len, table.values.values())) > 0
 
 
 @pytest.mark.parametrize("folder", ["openai", "launchers", "common"])  # where releases have it

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from sparkfleet.recipes.rules import ObservedFacts
 from tests.judged import Recipes
 
 
@@ -34,6 +35,9 @@ def _args(name: str, value: Any) -> dict[str, Any]:
         ("compilation-config", "3", None),
         ("hf-overrides", "my_module.overrides", None),
         ("chat-template", "{% for m in messages %}{{ m }}{% endfor %}", None),
+        ("kv-transfer-config", '{"bytes": 80m, "name": "80m"}', None),  # vLLM expands such sizes
+        ("kv-transfer-config", '{"bytes": 80mb}', "error"),
+        ("speculative-config", "None", None),  # what vLLM reads as unset
     ],
 )
 def test_json_is_read_before_the_start(
@@ -61,12 +65,73 @@ def test_json_is_read_before_the_start(
         ("gpu-memory-utilization", "0.85", None),
         ("gpu-memory-utilization", "{utilization}", None),  # reported as a placeholder
         ("served-model-name", "many", None),
+        ("sse-keep-alive-interval", "often", "error"),  # of the server, not of the engine
+        ("api-server-count", "two", "error"),
+        ("swap-space", "4GB", "error"),  # an option of older releases
+        ("cpu-offload-gb", "4", None),
     ],
 )
 def test_numbers_are_read_before_the_start(
     recipes: Recipes, name: str, value: Any, expected: str | None
 ) -> None:
     assert recipes.found(_args(name, value)).get("number") == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("dtype", "fp8", "error"),
+        ("max-lora-rank", 17, "error"),
+        ("max-lora-rank", "64", None),
+        ("scheduling-policy", "priority", None),
+        ("scheduling-policy", "{policy}", None),  # reported as a placeholder
+        ("linear-backend", "FlashInfer-CuDNN", None),  # vLLM ignores case and dashes
+        ("safetensors-load-strategy", "None", None),
+        ("uvicorn-log-level", "verbose", "error"),
+        ("enable-prefix-caching", True, None),
+    ],
+)
+def test_a_closed_list_of_values_is_known_for_a_release(
+    recipes: Recipes, name: str, value: Any, expected: str | None
+) -> None:
+    known = ObservedFacts(vllm="0.32.0+cpu")
+    assert recipes.found(_args(name, value), known=known).get("value") == expected
+
+
+def test_a_list_of_another_release_is_only_noted(recipes: Recipes) -> None:
+    for version in ("", "0.29.0", "0.40.0"):
+        known = ObservedFacts(vllm=version)
+        assert recipes.found(_args("dtype", "fp8"), known=known).get("value") == "info"
+
+
+def test_types_and_lists_of_the_vllm_at_hand_come_first(recipes: Recipes) -> None:
+    """A fork may take text for what vLLM reads as a number, and other values."""
+    own = ObservedFacts(
+        vllm="0.32.0", types={"seed": "int", "ours": "json"}, values={"dtype": ("fp4",)}
+    )
+    assert recipes.found(_args("max-num-seqs", "many"), known=own).get("number") is None
+    assert recipes.found(_args("seed", "many"), known=own).get("number") == "error"
+    assert recipes.found(_args("ours", "{x"), known=own).get("json") == "error"
+    assert recipes.found(_args("dtype", "fp4"), known=own).get("value") is None
+    found = [x for x in recipes.judged(_args("dtype", "half"), known=own) if x.rule.id == "value"]
+    assert [x.finding.fix for x in found] == ["take dtype out, or write one of these: fp4"]
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        ("{% for m in messages %}{{ m }}", "error"),
+        ("{{ messages ", "error"),
+        ("{% for m in messages %}{{ m }}{% break %}{% endfor %}", None),
+        ("{% generation %}{{ m }}{% endgeneration %}", None),  # a tag of transformers'
+        ("/models/chat.jinja", None),
+    ],
+)
+def test_a_chat_template_is_compiled_before_the_start(
+    recipes: Recipes, template: str, expected: str | None
+) -> None:
+    raw = f"{{% raw %}}{template}{{% endraw %}}"
+    assert recipes.found(_args("chat-template", raw)).get("chat_template") == expected
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def _write_import(each: ImportedRecipe) -> None:
     for mod, target in each.mod_paths.items():
         if target.exists():
             shutil.rmtree(target)
-        for file in list_mod_files(mod):
+        for file in list_mod_files(mod, links=False):
             copy = target / file.relative_to(mod)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, copy)

@@ -8,6 +8,12 @@ from pathlib import Path
 
 from sparkfleet.cli.options import Options
 from sparkfleet.cli.prompt import confirm
+from sparkfleet.cli.recipes.approvals import (
+    approvals_path,
+    compute_digest,
+    find_approval,
+    remember_approval,
+)
 from sparkfleet.cli.views.screen import create_screen
 from sparkfleet.errors import UsageError
 from sparkfleet.recipes.recipe import Recipe
@@ -21,9 +27,9 @@ RIGHTS = (  # variables with which a recipe can run code, or reach out of its co
 )
 
 
-def list_mod_files(mod: Path) -> tuple[Path, ...]:
-    """Return the regular files of a mod, its run.sh first; links are left out."""
-    found = [path for path in mod.rglob("*") if path.is_file() and not path.is_symlink()]
+def list_mod_files(mod: Path, *, links: bool = True) -> tuple[Path, ...]:
+    """Return the files of a mod, its run.sh first; those that are links only with `links`."""
+    found = [path for path in mod.rglob("*") if path.is_file() and (links or not path.is_symlink())]
     return tuple(sorted(found, key=lambda path: (path.name != "run.sh", path)))
 
 
@@ -61,17 +67,71 @@ def review_recipe(recipe: Recipe, options: Options) -> None:
     """Show what a recipe of others runs or may do where it is used as it is; ask before a start.
 
     These are its mods, the packages and files that it adds, rights and mounts of its containers,
-    and values that it takes from files or from the environment of this machine.
+    and values that it takes from files or from the environment of this machine. What was approved
+    on this machine is named in one line, until it or the commit of its shelf changes.
     """
-    if not recipe.is_foreign:
+    rights = list(_list_rights(recipe)) if recipe.is_foreign else []
+    texts = [*recipe.foreign_mods, *rights]
+    if not texts:
         return
-    mods = recipe.foreign_mods
-    rights = list(_list_rights(recipe))
+    _check_links([Path(mod) for mod in recipe.foreign_mods])
+    digest = compute_digest(_list_reviewed_parts(recipe, rights))
+    approved = find_approval(digest)
     if not options.json:
-        show_mods([Path(mod) for mod in mods])
-        for text in rights:
-            create_screen(sys.stdout).line(f"{text} ({recipe.vars[text.partition(':')[0]].where})")
-    confirm_code([*mods, *rights], options, action="start")
+        if approved is None or options.check:
+            _show_code(recipe, rights)
+        if approved is not None:
+            _show_approval(texts, approved)
+    if approved is not None:
+        return
+    confirm_code(texts, options, action="start")
+    if not options.check:
+        remember_approval(digest, f"{recipe.name}: {', '.join(texts)}")
+
+
+def _show_code(recipe: Recipe, rights: Sequence[str]) -> None:
+    show_mods([Path(mod) for mod in recipe.foreign_mods])
+    for text in rights:
+        create_screen(sys.stdout).line(f"{text} ({recipe.vars[text.partition(':')[0]].where})")
+
+
+def _show_approval(texts: Sequence[str], date: str) -> None:
+    create_screen(sys.stdout).line(
+        f"code of others, approved on {date} and unchanged: {', '.join(texts)}; to be asked again, "
+        f"remove {approvals_path()}"
+    )
+
+
+def _check_links(mods: Sequence[Path]) -> None:
+    """Refuse a link out of a mod: what it leads to would be copied to the hosts, and run."""
+    for mod in mods:
+        for path in sorted(mod.rglob("*")):
+            if path.is_symlink() and not path.resolve().is_relative_to(mod.resolve()):
+                raise UsageError(
+                    f"{format_path(mod)}/{path.relative_to(mod)} is a link that leads out of the "
+                    f"mod, to {path.resolve()}",
+                    hint="replace the link by the file, or leave out the mod: extend the recipe "
+                    "with engine_mods: []",
+                )
+
+
+def _list_reviewed_parts(recipe: Recipe, rights: Sequence[str]) -> Iterator[bytes]:
+    """Yield what an approval is for: a shelf with its commit, rights, and all files of mods."""
+    yield recipe.shelf.encode()
+    yield from (text.encode() for text in rights)
+    for name in recipe.foreign_mods:
+        mod = Path(name)
+        yield mod.name.encode()
+        for file in list_mod_files(mod) if mod.is_dir() else (mod,):
+            yield str(file.relative_to(mod)).encode()
+            yield _read_file(file)
+
+
+def _read_file(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        return f"{error.errno}".encode()
 
 
 def _list_rights(recipe: Recipe) -> Iterator[str]:

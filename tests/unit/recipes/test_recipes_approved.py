@@ -1,0 +1,126 @@
+"""Code of others is asked about once: what was approved is remembered until it changes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.commandline import run_command
+
+Call = Callable[..., str]
+RECIPE = """\
+recipe_version: "1"
+name: small
+container: vllm-node
+mods: [mods/fix]
+defaults: {port: 8000, max_model_len: 4096}
+command: |
+  vllm serve org/Small --port {port} --max-model-len {max_model_len}
+"""
+INVENTORY = "sparks: {hosts: {one: {ansible_host: 127.0.0.1, ansible_port: 9}}}\n"
+UP = ("cluster.up", "--solo", "-i", "hosts.yml", "--recipe")
+DIRECT = "theirs/recipes/small.yaml"
+ASKED = "not confirmed: code of others runs as root in the image"
+KNOWN = "and unchanged: "
+NOBODY = 4  # the exit code where it was approved: nothing answers there
+WHO = ("-c", "user.name=tester", "-c", "user.email=tester@example.invalid")
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the file with the approvals of this user."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return tmp_path / "state/sparkfleet/approvals.json"
+
+
+@pytest.fixture
+def call(tmp_path: Path, state: Path) -> Call:
+    """Type a task in a project next to which is a clone with a recipe and its mod."""
+    mod = tmp_path / "theirs/mods/fix"
+    mod.mkdir(parents=True)
+    (mod / "run.sh").write_text("echo patched\n")
+    (tmp_path / "theirs/recipes").mkdir()
+    (tmp_path / "theirs/recipes/small.yaml").write_text(RECIPE)
+    (tmp_path / "hosts.yml").write_text(INVENTORY)
+
+    def type_it(*words: str, code: int = 0) -> str:
+        done = run_command(*words, cwd=tmp_path)
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout + (done.stderr if code else "")
+
+    return type_it
+
+
+def test_what_was_approved_is_not_asked_about_again(call: Call, state: Path) -> None:
+    assert ASKED in call(*UP, DIRECT, code=5)
+    assert not state.exists()
+    first = call(*UP, DIRECT, "--yes", code=NOBODY)
+    assert "echo patched" in first
+    again = call(*UP, DIRECT, code=NOBODY)
+    assert f"{KNOWN}theirs/mods/fix; to be asked again, remove {state}" in again
+    assert "echo patched" not in again
+    assert "echo patched" in call(*UP, DIRECT, "--check", code=NOBODY)
+    state.unlink()
+    assert ASKED in call(*UP, DIRECT, code=5)
+
+
+def test_another_byte_of_a_mod_is_asked_about(call: Call, tmp_path: Path) -> None:
+    call(*UP, DIRECT, "--yes", code=NOBODY)
+    script = tmp_path / "theirs/mods/fix/run.sh"
+    script.write_text("echo patched!\n")
+    assert "echo patched!" in call(*UP, DIRECT, code=5)
+    script.write_text("echo patched\n")
+    assert KNOWN in call(*UP, DIRECT, code=NOBODY)
+    (script.parent / "more.py").write_text("")
+    assert ASKED in call(*UP, DIRECT, code=5)
+
+
+def test_another_right_is_asked_about(call: Call, tmp_path: Path) -> None:
+    call(*UP, DIRECT, "--yes", code=NOBODY)
+    (tmp_path / "mine.yml").write_text(f"extends: {DIRECT}\nengine_pip: [scipy]\n")
+    text = call(*UP, "mine.yml", code=5)
+    assert ASKED in text
+    assert "engine_pip: ['scipy']" in text
+
+
+def test_a_check_approves_nothing(call: Call, state: Path) -> None:
+    call(*UP, DIRECT, "--check", "--yes", code=NOBODY)
+    assert not state.exists()
+
+
+def test_another_commit_of_a_shelf_is_asked_about(call: Call, tmp_path: Path, state: Path) -> None:
+    folder = tmp_path / "theirs"
+    git = ["git", *WHO, "-C", str(folder)]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "first"]):
+        subprocess.run([*git, *words], check=True)
+    call("recipes.add", "theirs", "--name", "team")
+    call(*UP, "team/small", "--yes", code=NOBODY)
+    assert KNOWN in call(*UP, "team/small", code=NOBODY)
+    (approval,) = json.loads(state.read_text()).values()
+    assert approval["subject"].startswith("team/small: ")
+    (folder / "recipes/small.yaml").write_text(RECIPE.replace("4096", "8192"))
+    subprocess.run([*git, "commit", "-q", "-a", "-m", "next"], check=True)
+    call("recipes.update", "team", "--yes")
+    assert ASKED in call(*UP, "team/small", code=5)
+
+
+def test_a_link_out_of_a_mod_is_refused(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("a secret\n")
+    (tmp_path / "theirs/mods/fix/data").symlink_to(tmp_path / "secret")
+    text = call(*UP, DIRECT, "--yes", code=5)
+    assert "theirs/mods/fix/data is a link that leads out of the mod" in text
+
+
+@pytest.mark.parametrize("content", ["[1]", "{", '{"a": 1}', ""])
+def test_a_damaged_file_of_approvals_approves_nothing(
+    call: Call, state: Path, content: str
+) -> None:
+    state.parent.mkdir(parents=True)
+    state.write_text(content)
+    assert ASKED in call(*UP, DIRECT, code=5)
+    call(*UP, DIRECT, "--yes", code=NOBODY)
+    assert KNOWN in call(*UP, DIRECT, code=NOBODY)

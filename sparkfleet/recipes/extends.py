@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from sparkfleet.errors import RecipeError, Where, quote_value
+from sparkfleet.errors import RecipeError, Where
 from sparkfleet.recipes.foreign.conversion import convert_recipe, resolve_own_mods
 from sparkfleet.recipes.shelves.record import find_shelf, find_shelf_recipe
-from sparkfleet.resources import find_data_file, format_path, list_data_files
+from sparkfleet.recipes.yaml_file import read_recipe_file
+from sparkfleet.resources import find_data_file, list_data_files
 from sparkfleet.spelling import suggest_similar
-from sparkfleet.yaml import positions, source
 from sparkfleet.yaml.nodes import Entry, Map, Node
 
 FOLDER = "playbooks/recipes"
@@ -72,14 +72,7 @@ def _follow_extends(path: Path, above: tuple[Path, ...]) -> Iterator[Map]:
 
 def read_recipe_tree(path: Path) -> Map:
     """Return the recipe in one file, converted where it is of another tool; raises RecipeError."""
-    tree = positions.parse_yaml(
-        source.read_source_file(format_path(path), error=RecipeError), error=RecipeError
-    )
-    if not isinstance(tree, Map):
-        message = "the recipe is empty"
-        if tree.data is not None:
-            message = f"expected a mapping (got {quote_value(tree.data)})"
-        raise RecipeError(message, where=tree.where, hint="start with: vllm_model: OWNER/MODEL")
+    tree = read_recipe_file(path)
     converted = convert_recipe(tree, path)
     return converted if find_shelf(path) is None else resolve_own_mods(converted, path)
 

@@ -16,7 +16,7 @@ from sparkfleet.cli.views.screen import create_screen
 from sparkfleet.door import command_name
 from sparkfleet.errors import Problem, RecipeError
 from sparkfleet.recipes.explanation import list_settings
-from sparkfleet.recipes.foreign.document import format_imported_recipe
+from sparkfleet.recipes.foreign.document import format_imported_recipe, format_place
 from sparkfleet.recipes.foreign.draft import ConvertedMap, build_node
 from sparkfleet.report import json
 from sparkfleet.resources import format_path
@@ -58,12 +58,12 @@ def _show_imports(imported: Sequence[ImportedRecipe], problems: Sequence[Problem
 
 def _format_import(each: ImportedRecipe) -> Iterator[str]:
     yield f"from {format_path(each.recipe.path)}, a recipe of {each.tree.format}"
+    file = each.tree.where.file
     for setting in list_settings(each.recipe):
-        line = setting.where.line if setting.where else None
-        yield f"{setting.name}: {setting.text}" + (f"  (line {line})" if line else "")
+        place = format_place(setting.where, file)
+        yield f"{setting.name}: {setting.text}" + (f"  ({place})" if place else "")
     for note in each.tree.notes:
-        line = note.where.line if note.where else None
-        yield f"note, line {line}: {note.message}"
+        yield f"note, {format_place(note.where, file)}: {note.message}"
 
 
 def _write_import(each: ImportedRecipe) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from sparkfleet.recipes.foreign.draft import ConvertedMap, RecipeDraft, build_node
 from sparkfleet.recipes.foreign.eugr import convert_eugr_recipe
 from sparkfleet.recipes.foreign.formats import Format, find_format
+from sparkfleet.recipes.foreign.includes import resolve_includes
 from sparkfleet.recipes.foreign.mods import find_mod
 from sparkfleet.recipes.foreign.nvidia import convert_nvidia_recipe
 from sparkfleet.recipes.foreign.spark_pulse import convert_spark_pulse_recipe
@@ -33,6 +34,8 @@ def convert_recipe(tree: Map, path: Path) -> Map:
     kind = find_format(tree)
     if kind is None:
         return tree
+    if kind is Format.SPARKRUN:
+        tree = resolve_includes(tree, path)
     draft = RecipeDraft(tree=tree, format=kind)
     draft.set("source", f"{format_path(path)}, a recipe of {kind}", tree)
     CONVERTERS[kind](draft)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from pathlib import PurePath
 from typing import Any
 
 import yaml
 
-from sparkfleet.errors import Problem
+from sparkfleet.errors import Problem, Where
 from sparkfleet.recipes.foreign.draft import ConvertedMap, format_note
 from sparkfleet.recipes.schema import KEYS
 from sparkfleet.variables import VARIABLES
-from sparkfleet.yaml.nodes import List, Map, Node, Unsafe
+from sparkfleet.yaml.nodes import Entry, List, Map, Unsafe
 
 FIRST = ("description", "source")
 WIDEST = 60  # of a value with its place on the same line
@@ -36,14 +37,15 @@ def format_imported_recipe(tree: ConvertedMap) -> str:
 
     Its notes are written above it as comments.
     """
-    lines = [*_format_notes(tree.notes)]
+    file = tree.where.file
+    lines = [*_format_notes(tree.notes, file)]
     names = [*FIRST, *VARIABLES, *(key for key in KEYS if key not in FIRST)]
     for name in names:
         node = tree.get(name)
         if name == "advice" and isinstance(node, List):
             node = _drop_notes(node, tree.notes)
         if node is not None:
-            lines += _format_entry(name, node, tree.key(name).where.line, "")
+            lines += _format_entry((tree.key(name), node), file)
     return "\n".join(lines) + "\n"
 
 
@@ -54,23 +56,33 @@ def _drop_notes(advice: List, notes: tuple[Problem, ...]) -> List | None:
     return replace(advice, items=items) if items else None
 
 
-def _format_notes(notes: tuple[Problem, ...]) -> Iterator[str]:
+def format_place(where: Where | None, file: str) -> str:
+    """Return a place as ``line 5``, with the name of its file where that is not `file`."""
+    if where is None or not where.line:
+        return ""
+    other = "" if where.file == file else f"{PurePath(where.file).name}, "
+    return f"{other}line {where.line}"
+
+
+def _format_notes(notes: tuple[Problem, ...], file: str) -> Iterator[str]:
     for note in notes:
-        line = note.where.line if note.where else None
+        place = format_place(note.where, file)
         text = " ".join(note.message.split())
-        yield f"# line {line}: {text}" if line else f"# {text}"
+        yield f"# {place}: {text}" if place else f"# {text}"
 
 
-def _format_entry(name: str, node: Node, line: int | None, indent: str) -> Iterator[str]:
-    key = _format_flow(name)
+def _format_entry(entry: Entry, file: str, indent: str = "") -> Iterator[str]:
+    name, node = entry
+    key = _format_flow(name.data)
     if isinstance(node, Map) and not indent:
         yield f"{key}:"
-        for inner, value in node.items():
-            yield from _format_entry(str(inner.data), value, inner.where.line, "  ")
+        for inner in node.items():
+            yield from _format_entry(inner, file, "  ")
         return
     text = f"{indent}{key}: {_format_flow(node.data)}"
-    if line and name not in FIRST:
-        text = f"{text}  # line {line}" if len(text) <= WIDEST else f"{indent}# line {line}\n{text}"
+    place = format_place(name.where, file)
+    if place and name.data not in FIRST:
+        text = f"{text}  # {place}" if len(text) <= WIDEST else f"{indent}# {place}\n{text}"
     yield from text.splitlines()
 
 

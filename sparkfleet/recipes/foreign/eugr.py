@@ -17,10 +17,6 @@ from sparkfleet.recipes.foreign.serve import (
 )
 from sparkfleet.yaml.nodes import Node, Scalar
 
-KEYS = (
-    *("recipe_version", "name", "description", "model", "container", "command", "mods"),
-    *("defaults", "env", "build_args", "cluster_only", "solo_only", "pull_image"),
-)
 LAUNCHER_ENV = {  # launch-cluster.sh sets these in every container
     "NCCL_IGNORE_CPU_AFFINITY": "1",
     "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
@@ -66,7 +62,7 @@ def convert_eugr_recipe(draft: RecipeDraft) -> None:
     _put_launcher_environment(draft, container, solo_only=solo_only)
     put_size(draft, command, template, cluster_only=cluster_only, solo_only=solo_only)
     note_others(draft, command)
-    for key in fields.list_unknown(KEYS):
+    for key in fields.list_unknown(["pull_image"]):
         draft.note(f"{key.data} is not a key of eugr's recipes, and is left out", key)
 
 

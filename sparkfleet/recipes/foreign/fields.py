@@ -16,6 +16,7 @@ class FieldReader:
         self.tree = tree
         self.problems: list[Problem] = [] if problems is None else problems
         self._prefix = prefix
+        self._read: set[str] = set()
 
     def text(self, key: str, *, needed: bool = False) -> Scalar | None:
         """Return a text that is not empty; a number counts as one."""
@@ -87,9 +88,10 @@ class FieldReader:
         self._add(key, "an integer >= 1", node)
         return None
 
-    def list_unknown(self, known: Iterable[str]) -> list[Scalar]:
-        """Return the names of fields that are not among `known`."""
-        return [key for key in self.tree.names() if key.data not in set(known)]
+    def list_unknown(self, ignored: Iterable[str] = ()) -> list[Scalar]:
+        """Return the names of fields that were neither read nor are `ignored` on purpose."""
+        known = self._read.union(ignored)
+        return [key for key in self.tree.names() if key.data not in known]
 
     def raise_problems(self) -> None:
         """Raise RecipeError where there are problems."""
@@ -97,6 +99,7 @@ class FieldReader:
             raise RecipeError.of(self.problems)
 
     def _get(self, key: str, *, needed: bool = False) -> Node | None:
+        self._read.add(key)
         node = self.tree.get(key)
         if node is not None and node.data is not None:
             return node

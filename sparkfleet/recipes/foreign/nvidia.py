@@ -23,11 +23,10 @@ from sparkfleet.vllm.options import VllmOptions
 from sparkfleet.yaml.nodes import Map, Node, Scalar
 
 HARDWARE = re.compile(r"dgx-spark(-[24]gpu)?")
-KEYS = (
-    *("schema_version", "title", "model", "hardware", "platform", "backend", "backend_version"),
-    *("backend_min_version", "min_vidmem_gb", "status", "variant", "spec_dec", "mtp", "precision"),
-    *("checkpoint", "concurrency", "topology", "sampling", "security", "runtime", "serve", "notes"),
-    *("validation", "prerequisites", "limitations", "launch", "clients"),
+SILENT = (  # keys that say nothing about a start
+    *("schema_version", "model", "platform", "backend_version", "min_vidmem_gb", "status"),
+    *("variant", "spec_dec", "mtp", "precision", "concurrency", "topology", "sampling", "security"),
+    *("validation", "launch", "clients"),
 )
 BY_INVENTORY = {  # interfaces and addresses, which differ from host to host
     *("MN_IF_NAME", "UCX_NET_DEVICES", "NCCL_SOCKET_IFNAME", "NCCL_IB_HCA", "NCCL_IB_DISABLE"),
@@ -210,5 +209,5 @@ def _note_rest(draft: RecipeDraft, fields: FieldReader) -> None:
     if notes is not None:
         draft.append("advice", " ".join(str(notes.data).split()), notes)
     fields.raise_problems()
-    for key in fields.list_unknown(KEYS):
+    for key in fields.list_unknown(SILENT):
         draft.note(f"{key.data} is not a known key, and is left out", key)

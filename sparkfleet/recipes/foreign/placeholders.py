@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -88,5 +89,5 @@ class CommandTemplate:
 
 
 def format_scalar(data: object) -> str:
-    """Return a value as Python's ``str`` writes it, which both tools use."""
-    return str(data)
+    """Return a value as Python's ``str`` writes it, which both tools use; a mapping as JSON."""
+    return json.dumps(data, separators=(",", ":")) if isinstance(data, dict | list) else str(data)

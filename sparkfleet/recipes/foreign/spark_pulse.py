@@ -30,11 +30,6 @@ PARAMS = {  # the flags that the vLLM engine makes of the neutral parameters
     "max_num_batched_tokens": "max-num-batched-tokens",
     "max_num_seqs": "max-num-seqs",
 }
-KEYS = (
-    *("recipe_version", "name", "model", "description", "engine", "constraints", "params"),
-    *("engines", "command", "serves"),
-)
-ENGINE_KEYS = ("image", "mods", "env", "args", "command", "build_args")
 
 
 def convert_spark_pulse_recipe(draft: RecipeDraft) -> None:
@@ -156,5 +151,8 @@ def _note_params(draft: RecipeDraft, params: dict[str, Node], template: CommandT
 
 
 def _note_unknown(draft: RecipeDraft, fields: FieldReader, engine: FieldReader) -> None:
-    for key in (*fields.list_unknown(KEYS), *engine.list_unknown(ENGINE_KEYS)):
+    for key in (
+        *fields.list_unknown(["recipe_version", "command"]),
+        *engine.list_unknown(["args"]),
+    ):
         draft.note(f"{key.data} is not a key of spark-pulse, and is left out", key)

@@ -9,6 +9,7 @@ from sparkfleet.errors import RecipeError, quote_value
 from sparkfleet.recipes.foreign.draft import RecipeDraft
 from sparkfleet.recipes.foreign.eugr import put_image, put_size
 from sparkfleet.recipes.foreign.fields import FieldReader
+from sparkfleet.recipes.foreign.overrides import apply_overrides
 from sparkfleet.recipes.foreign.placeholders import CommandTemplate
 from sparkfleet.recipes.foreign.serve import (
     ServeCommand,
@@ -23,11 +24,9 @@ from sparkfleet.vllm.releases import load_release_table
 from sparkfleet.yaml.nodes import Map, Node, Scalar
 
 RUNTIMES = ("vllm", "vllm-distributed", "vllm-ray")
-KEYS = (
-    *("recipe_version", "sparkrun_version", "min_sparkrun_version", "name", "description"),
-    *("model", "model_revision", "runtime", "runtime_version", "mode", "min_nodes", "max_nodes"),
-    *("cluster_only", "solo_only", "container", "defaults", "env", "command", "mods"),
-    *("build_args", "distribution_config", "metadata", "executor_config", "builder"),
+SILENT = (  # keys that say nothing about a start here
+    *("recipe_version", "sparkrun_version", "min_sparkrun_version", "name", "runtime_version"),
+    *("mode", "builder", "overrides"),
 )
 HOOKS = ("pre_exec", "post_exec", "post_commands")
 GENERATED = {  # names of defaults that are no options of vLLM
@@ -39,7 +38,7 @@ RIGHTS = ("privileged", "user", "entrypoint", "shm_size")
 
 def convert_sparkrun_recipe(draft: RecipeDraft) -> None:
     """Convert the file; raises RecipeError with what is missing or of a wrong type."""
-    fields = FieldReader(draft.tree)
+    fields = FieldReader(apply_overrides(draft))
     model = fields.text("model", needed=True)
     container = fields.text("container", needed=True)
     runtime = fields.text("runtime")
@@ -91,19 +90,12 @@ def _check_runtime(runtime: Scalar | None, command: Scalar | None, tree: Map) ->
             "missing runtime and command: one of them says which engine it is",
             where=tree.where,
         )
-    include = tree.get("include")
-    if include is not None:
-        raise RecipeError(
-            f"include: {quote_value(include.data)} is not read",
-            where=include.where,
-            hint="put the keys of that file into this one",
-        )
 
 
 def _put_description(draft: RecipeDraft, fields: FieldReader) -> None:
     metadata = fields.mapping("metadata")
     inner = metadata.get("description") if metadata is not None else None
-    node = fields.tree.get("description") or inner
+    node = fields.text("description") or inner
     if node is not None and isinstance(node.data, str):
         draft.set("description", " ".join(node.data.split()), node)
 
@@ -134,7 +126,7 @@ def _generate_command(draft: RecipeDraft, values: Mapping[str, Node]) -> str:
         elif node.data is True:
             words.append(f"--{option}")
         elif node.data is not False:
-            quoted = f"'{{{name}}}'" if isinstance(node.data, str) else f"{{{name}}}"
+            quoted = f"'{{{name}}}'" if isinstance(node.data, str | dict) else f"{{{name}}}"
             words.append(f"--{option} {quoted}")
     return " ".join(words)
 
@@ -173,21 +165,17 @@ def _put_most_nodes(draft: RecipeDraft, most: Scalar | None) -> None:
 def _note_rest(draft: RecipeDraft, fields: FieldReader, template: CommandTemplate) -> None:
     for name, word in template.unknown.items():
         draft.note(f"{{{name}}} has no value, and stays as it is", word.place)
-    tree = fields.tree
     for hook in HOOKS:
-        node = tree.get(hook)
+        node = fields.tree.get(hook)
         if node is not None and node.data:
             draft.note(
                 f"{hook} is left out: {_shorten(node.data)}", node, "engine_mods runs scripts"
             )
-    overrides = tree.get("overrides")
-    if overrides is not None and overrides.data:
-        draft.note("overrides for other sizes are left out: this has the defaults", overrides)
-    executor = tree.get("executor_config")
-    for key in executor.names() if isinstance(executor, Map) else ():
+    executor = fields.mapping("executor_config")
+    for key in executor.names() if executor is not None else ():
         if key.data not in RIGHTS:
             draft.note(f"executor_config.{key.data} has no counterpart", key)
-    for key in fields.list_unknown((*KEYS, *HOOKS, "overrides")):
+    for key in fields.list_unknown((*SILENT, *HOOKS)):
         draft.note(f"{key.data} has no counterpart, and is left out", key)
 
 

@@ -232,7 +232,7 @@ def test_a_file_that_cannot_be_served_is_refused_at_its_place(name: str) -> None
         (SPARKRUN.replace("model: org/Small\n", ""), "missing model", (1, 1)),
         (SPARKRUN.replace("runtime: vllm", "runtime: trtllm"), "runtime: expected", (3, 10)),
         (SPARKRUN + "min_nodes: two\n", "min_nodes: expected an integer >= 1", (9, 12)),
-        (SPARKRUN + "include: base\n", "include: 'base' is not read", (9, 10)),
+        (SPARKRUN + "include: base\n", "include: base not found next to this file", (9, 10)),
         (SPARKRUN + "metadata: []\n", "metadata: expected a mapping", (9, 11)),
         ("schema_version: 7\nserve: {}\n", "schema_version: expected 3 or 4 (got 7)", (1, 17)),
         ("schema_version: 4\ntitle: T\n", "missing hardware", (1, 1)),
@@ -321,7 +321,7 @@ def test_what_has_no_counterpart_is_named_with_its_place(tmp_path: Path) -> None
     path = tmp_path / "small.yaml"
     path.write_text(
         SPARKRUN.replace("{model}", "{model} --host 10.0.0.1 --api-key k -q {nothing}")
-        + "pre_exec: [pip install x]\noverrides: [{when: {nodes: 2}}]\nlayout: wide\n"
+        + "pre_exec: [pip install x]\noverrides: [{when: {nodes: 2}, env: {A: 1}}]\nlayout: wide\n"
         "env: {HF_TOKEN: t, CACHE: $HOME/x}\n"
     )
     recipe = load_recipe(str(path))
@@ -331,7 +331,7 @@ def test_what_has_no_counterpart_is_named_with_its_place(tmp_path: Path) -> None
         "--api-key is left out",
         "{nothing} has no value",
         "pre_exec is left out: '[\"pip install x\"]'",
-        "overrides for other sizes are left out",
+        "overrides[0] does not hold for 1 Spark, and is left out: nodes 2",
         "layout has no counterpart",
         "HF_TOKEN is left out",
         "CACHE is left out: its value $HOME/x is for a shell",

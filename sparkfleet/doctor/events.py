@@ -21,6 +21,7 @@ _STAMP = re.compile(
     r"|(?P<month>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) (?P<date>[ \d]\d))"
     r"[ T](?P<time>\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)"
 )
+_CLOCK = re.compile(r"[ T]\d\d:\d\d:\d\d")  # what a stamp has: a tenth of its time to find
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
@@ -38,6 +39,36 @@ class SearchText:
     def read_piece(self, number: int) -> str:
         """Return a piece."""
         return self.text[self.starts[number] : self.starts[number + 1] - 1]
+
+
+class LineTimes:
+    """The time of each line of a log, `MM-DD hh:mm:ss`; only those that are asked for are read.
+
+    A time that the carrier of the log adds (`docker logs -t`, journald) is used before the
+    program's own one: each line has it, so that all times of a log come from one clock.
+    """
+
+    def __init__(self, log: str) -> None:
+        self._lines = log.split("\n")
+        self._found: dict[int, str] = {}
+
+    def find_time(self, index: int) -> str:
+        """Return the time of a line (from 0), or that of the nearest line before it.
+
+        Before the first time of a log it is that one; UNKNOWN_TIME for a log without times.
+        """
+        at = index
+        while at >= 0 and at not in self._found:
+            if time := _parse_time(self._lines[at]):
+                self._found[at] = time
+                break
+            at -= 1
+        self._found[index] = self._found[at] if at >= 0 else self._first
+        return self._found[index]
+
+    @functools.cached_property
+    def _first(self) -> str:
+        return next(filter(None, map(_parse_time, self._lines)), UNKNOWN_TIME)
 
 
 @functools.lru_cache(maxsize=_FEW_LOGS)  # a diagnosis reads each log several times
@@ -58,18 +89,6 @@ def join_entries(entries: Sequence[LogLine]) -> SearchText:
     return SearchText(text="\n".join(pieces), starts=starts, lines=lines)
 
 
-def list_times(log: str) -> list[str]:
-    """Return for each line its `MM-DD hh:mm:ss`, or that of the nearest line before it.
-
-    A time that the carrier of the log adds (`docker logs -t`, journald) is used before the
-    program's own one: each line has it, so that all times of a log come from one clock.
-    """
-    stamps = [_parse_time(line) for line in log.split("\n")]
-    first = next(filter(None, stamps), UNKNOWN_TIME)
-    times = itertools.accumulate(stamps, lambda last, now: now or last, initial=first)
-    return list(times)[1:]
-
-
 def _cut_line(text: str) -> Iterator[str]:
     if len(text) <= LONGEST_LINE:
         yield text
@@ -79,7 +98,7 @@ def _cut_line(text: str) -> Iterator[str]:
 
 
 def _parse_time(line: str) -> str:
-    match = _STAMP.search(line, 0, _PREFIX)
+    match = _STAMP.search(line, 0, _PREFIX) if _CLOCK.search(line, 0, _PREFIX) else None
     if match is None:
         return ""
     day = match["day"] or match["short"]

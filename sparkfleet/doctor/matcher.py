@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from sparkfleet.doctor.events import join_entries, list_times, read_entries
+from sparkfleet.doctor.events import LineTimes, join_entries, read_entries
 from sparkfleet.doctor.signatures import SIGNATURES, Clues, FailureRole, Signature
 from sparkfleet.doctor.subjects import find_subject, map_node_ids
 from sparkfleet.door import expand_commands
@@ -114,7 +114,7 @@ def _find_failures(
     entries = read_entries(log)
     searched = join_entries(entries)
     seen: set[tuple[str, str | None]] = set()
-    times: list[str] = []
+    times = LineTimes(log)
     for signature, match in _match_signatures(searched.text, clues):
         piece = bisect.bisect_right(searched.starts, match.start()) - 1
         index = searched.lines[piece]
@@ -125,10 +125,9 @@ def _find_failures(
         if (signature.id, address) in seen:
             continue
         seen.add((signature.id, address))
-        times = times or list_times(log)
         groups = _collect_groups(signature, match, clues)
         yield (
-            times[index],
+            times.find_time(index),
             LogFinding(
                 id=signature.id,
                 role=signature.role,

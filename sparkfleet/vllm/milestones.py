@@ -178,7 +178,10 @@ def parse_log_line(line: str) -> LogLine:
     elif stamp := _RAY_STAMP.match(rest):
         level = _RAY_LEVELS.get(stamp["level"], "INFO")
         rest = rest[stamp.end() :]
-    return LogLine(text=_cut_repeated(rest), level=level, **_read_sources(sources))
+    text = _cut_repeated(rest)
+    if not sources:
+        return LogLine(text=text, level=level)
+    return LogLine(text=text, level=level, **_read_sources(sources))
 
 
 def _cut_repeated(text: str) -> str:
@@ -186,8 +189,6 @@ def _cut_repeated(text: str) -> str:
 
 
 def _read_sources(sources: list[str]) -> _Source:
-    if not sources:
-        return _Source(process=None, pid=None, address=None)
     process = _PROCESS.match(sources[-1])
     pid = _PID.search(sources[-1])
     address = _ADDRESS.search(" ".join(sources))

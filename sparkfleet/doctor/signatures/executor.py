@@ -31,6 +31,7 @@ ROWS = (
         ),
         source="eugr/spark-vllm-docker#227",
         holds=_is_no_ray_node,
+        near_miss="Created a placement group for [{'node:192.168.100.10': 0.001, 'GPU': 1.0}]",
     ),
     Signature(
         id="ray-missing-gpus",
@@ -40,6 +41,7 @@ ROWS = (
         source="NVIDIA/dgx-spark-playbooks#63; TechPreacher/dgx-spark-vllm-cluster glm/README.md",
         role=FailureRole.SYMPTOM,
         holds=_is_shortage,
+        near_miss="Creating a new placement group. specs=[{'GPU': 1.0}]",
     ),
     Signature(
         id="ray-tp-exceeds-head",
@@ -48,16 +50,24 @@ ROWS = (
         fix="Check that `ray status` on the head shows {tp} GPUs.",
         source="NVIDIA/dgx-spark-playbooks#63",
         role=FailureRole.WARNING,
+        near_miss="Tensor parallel size (2) equals available GPUs (2)",
     ),
     Signature(
         id="world-size-without-executor",
-        pattern=r"World size \((?P<tp>\d+)\) is larger than the number of available GPUs \(",
-        cause="vLLM was asked for {tp} GPUs without an executor that spans hosts.",
+        pattern=(
+            r"World size \((?P<tp>\d+)\) is larger than the number of available GPUs \("
+            r"|local_world_size \((?P<local>\d+)\) must be less than or equal to the number of"
+            r"|ensure that world_size \((?P<size>\d+)\) is less than"
+        ),
+        cause=(
+            "vLLM was asked for more GPUs than this host has, without an executor that spans hosts."
+        ),
         fix=(
             "Start it with `--distributed-executor-backend ray` on a Ray cluster, or with mp and "
-            "`--nnodes`; `{task:cluster.up} --tp {tp}` renders it."
+            "`--nnodes`; `{task:cluster.up} --tp N` renders it."
         ),
-        source="vLLM's own message",
+        source="vLLM's own message; vllm-project/vllm PR#28873; vllm-project/vllm#15217",
+        near_miss="World size (2) is supported by the Ray executor",
     ),
     Signature(
         id="ray-single-node",
@@ -66,13 +76,15 @@ ROWS = (
         fix="Check the worker's Ray log; each Spark must be a line below Active.",
         source="NVIDIA/dgx-spark-playbooks#63; TechPreacher/dgx-spark-vllm-cluster glm/README.md",
         role=FailureRole.WARNING,
+        near_miss="Active:\n 1 node_a\n 1 node_b\n0.0/2.0 GPU",
     ),
     Signature(
         id="duplicate-host-ip",
         pattern=r"Every node should have a unique IP",
         cause="Two hosts have the same VLLM_HOST_IP.",
         fix="Set VLLM_HOST_IP per host, not for the group; `{task:cluster.up}` does this.",
-        source="vllm-project/vllm PR#43095",
+        source="vllm-project/vllm PR#43095; ray-project/ray#63917",
+        near_miss="Every node has a unique IP address.",
     ),
     Signature(
         id="ray-not-installed",
@@ -80,6 +92,7 @@ ROWS = (
         cause="The image or environment has no Ray.",
         fix="Use an image with Ray, add ray to the recipe's engine_pip, or use the mp executor.",
         source="NVIDIA/dgx-spark-playbooks#109; NVIDIA/dgx-spark-playbooks#75",
+        near_miss="xray: command not found",
     ),
     Signature(
         id="ray-version-mismatch",
@@ -87,6 +100,7 @@ ROWS = (
         cause="The hosts run different versions of Ray or Python.",
         fix="Run one image, pinned by digest, on every host.",
         source="gpustack/gpustack#2691",
+        near_miss="The cluster was started with Ray 2.55.0, as this process was",
     ),
     Signature(
         id="ray-channel-timeout",
@@ -95,14 +109,16 @@ ROWS = (
         fix="Use the mp executor; with Ray, check the other rank's log first.",
         source="itfwonjulee/fullmesh-spark-vllm-docker README",
         role=FailureRole.SYMPTOM,
+        near_miss="Compiled graph: RAY_CGRAPH_get_timeout is set to 300",
     ),
     Signature(
         id="ray-head-unreachable",
-        pattern=r"Failed to connect to GCS\b",
+        pattern=r"Failed to connect to GCS\b|Unable to connect to GCS at",
         cause="Ray's head does not answer: it is down, or its port is blocked.",
         fix="Check the head's Ray log, then run `{task:links.verify}` for ray_port.",
-        source="Ray's own message",
+        source="vllm-project/vllm#15385; ray-project/ray#23611",
         role=FailureRole.SYMPTOM,
+        near_miss="Connected to GCS at 192.168.100.10:6379",
     ),
     Signature(
         id="ray-node-marked-dead",
@@ -146,13 +162,15 @@ ROWS = (
         cause="Another Ray is already running at {here}.",
         fix="Stop it with `ray stop` on that host, or give the cluster another ray_port.",
         source="Ray's own message",
+        near_miss="Ray is trying to start at 192.168.100.10:6379.",
     ),
     Signature(
         id="port-in-use",
-        pattern=r"(?:Address already in use|EADDRINUSE)(?!\. Retrying)",
+        pattern=r"(?:[Aa]ddress already in use|EADDRINUSE)(?!\. Retrying)",
         cause="A port that the engine needs is in use.",
         fix="Find the process with `ss -tlnp` and stop it, or change vllm_port or ray_port.",
-        source="PyTorch's and Python's own message",
+        source="vllm-project/vllm#7514; ray-project/ray#14098",
+        near_miss="Port 8000 is in use by this server. Address already in use. Retrying in 1 s",
     ),
     Signature(
         id="ray-rank-died",
@@ -161,25 +179,31 @@ ROWS = (
         fix="Check that this rank's host is up, and its kernel log for an OOM kill.",
         source="recorded by this project with vLLM 0.32 on two emulated hosts",
         role=FailureRole.SYMPTOM,
+        near_miss="RayWorkerProc rank=[1] started",
     ),
     Signature(
         id="mp-worker-died",
-        pattern=r"Worker proc (?P<name>\S+) died unexpectedly \(exit code: (?P<code>[^)]*)\)",
-        cause="{name} died with exit code {code}; -9 is a kill, usually by the OOM killer.",
+        pattern=(
+            r"Worker (?:proc )?(?P<name>\S+)(?: pid \d{1,9})? died"
+            r"(?: unexpectedly)?(?:,? ?\(?exit code: (?P<code>[^).\s]{1,12})|, shutting down)"
+        ),
+        cause="{name} died (exit code: {code}); -9 is a kill, usually by the OOM killer.",
         fix="Check the lines before it, and that host's kernel log for an OOM kill.",
         source=(
-            "vLLM's own message; "
+            "OpenPipe/ART#201; vllm-project/vllm#15295; "
             "tonyd2wild/DeepSeek-v4-Flash-Vision-Exp-DSpark-1M-NVFP4-KV-2x-DGX-Spark#31"
         ),
         role=FailureRole.SYMPTOM,
+        near_miss="Worker proc VllmWorker-1 is ready",
     ),
     Signature(
         id="shared-memory-wait",
-        pattern=r"No available shared memory broadcast block found in (?P<s>\d+) seconds",
+        pattern=r"No available shared memory broadcast block found in (?P<s>\d+) seconds?",
         cause="A rank waited {s} s for another, which is compiling (harmless) or dead.",
         fix="Check the other ranks' logs.",
         source="eugr/spark-vllm-docker#150; eugr/spark-vllm-docker#348",
         role=FailureRole.WARNING,
+        near_miss="shared memory broadcast block found after 60 seconds",
     ),
     Signature(
         id="container-unhealthy",
@@ -189,6 +213,7 @@ ROWS = (
         source="ntxf31415/deepseek-v4-vision-exp-dgxspark-tp4-switchless-ring docs/pitfalls.md",
         role=FailureRole.WARNING,
         recorded=False,
+        near_miss="Up 3 hours (healthy)",
     ),
     Signature(
         id="engine-dead",
@@ -197,6 +222,7 @@ ROWS = (
         fix="Check the first error before it, on every host.",
         source="recorded by this project with vLLM 0.32 on two emulated hosts",
         role=FailureRole.CONSEQUENCE,
+        near_miss="EngineCore encountered no errors",
     ),
     Signature(
         id="engine-start-failed",
@@ -205,6 +231,7 @@ ROWS = (
         fix="Check the first error before it, on every host.",
         source="recorded by this project with vLLM 0.32 on two emulated hosts",
         role=FailureRole.CONSEQUENCE,
+        near_miss="Engine core initialization finished.",
     ),
     Signature(
         id="executor-failed",
@@ -213,6 +240,7 @@ ROWS = (
         fix="Check the first error before it, on every host.",
         source="recorded by this project with vLLM 0.32 on two emulated hosts",
         role=FailureRole.CONSEQUENCE,
+        near_miss="Executor finished; the actor exited",
     ),
     Signature(
         id="ray-cleanup-failed",
@@ -221,5 +249,6 @@ ROWS = (
         fix="Check the first error before it, on every host.",
         source="recorded by this project with vLLM 0.32 on two emulated hosts",
         role=FailureRole.CONSEQUENCE,
+        near_miss="Killed actor rank=1",
     ),
 )

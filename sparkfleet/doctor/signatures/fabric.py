@@ -29,6 +29,7 @@ ROWS = (
             "recorded by this project with vLLM 0.20.2; spark-arena/sparkrun#135; "
             "vllm-project/vllm#40991"
         ),
+        near_miss="Overwriting environment variable PATH from '/usr/bin' to '/opt/bin'",
     ),
     Signature(
         id="env-copied-from-head",
@@ -40,6 +41,7 @@ ROWS = (
         ),
         source="spark-arena/sparkrun#135",
         role=FailureRole.WARNING,
+        near_miss="Copying the following environment variables to workers: ['HF_TOKEN']",
     ),
     Signature(
         id="nccl-bootstrap-interface",
@@ -54,6 +56,7 @@ ROWS = (
             "recorded by this project with NCCL 2.28.9; "
             "MiaAI-Lab/DeepSeek-v4.1-Flash-DGX-Sparks PR#4"
         ),
+        near_miss="NCCL INFO Bootstrap : Using enp1s0f0np0:192.168.100.10<0>",
     ),
     Signature(
         id="nccl-no-rdma-device",
@@ -64,6 +67,7 @@ ROWS = (
             "container. sparkfleet sets NCCL_NET=IB to prevent a silent fallback to TCP."
         ),
         source="recorded by this project with NCCL 2.28.9",
+        near_miss="NCCL INFO Initialized NET plugin IB",
     ),
     Signature(
         id="gloo-interface",
@@ -75,6 +79,7 @@ ROWS = (
             "`{task:links.show}` lists them."
         ),
         source="MiaAI-Lab/DeepSeek-v4-Flash-DSpark-2x-DGX-Spark#4; spark-arena/sparkrun#275",
+        near_miss="Found address for: enp1s0f0np0",
     ),
     Signature(
         id="gloo-loopback",
@@ -86,6 +91,7 @@ ROWS = (
             "/etc/hosts."
         ),
         source="vllm-project/vllm#7074; xorbitsai/inference#4810",
+        near_miss="Gloo connectFullMesh failed with timeout, remote=[192.168.100.11]:14215",
     ),
     Signature(
         id="gloo-loopback-fallback",
@@ -94,6 +100,7 @@ ROWS = (
         fix="Set GLOO_SOCKET_IFNAME on each host to its own fabric interface.",
         source="vllm-project/vllm#7074",
         role=FailureRole.WARNING,
+        near_miss="Able to resolve hostname to a (local) address.",
     ),
     Signature(
         id="init-method-loopback",
@@ -102,6 +109,7 @@ ROWS = (
         fix="Set VLLM_HOST_IP on each host to its own fabric address.",
         source="xorbitsai/inference#4810",
         role=FailureRole.WARNING,
+        near_miss="world_size=1 rank=0 local_rank=0 distributed_init_method=tcp://127.0.0.1:5",
     ),
     Signature(
         id="message-queue-address",
@@ -112,6 +120,7 @@ ROWS = (
         fix="Set VLLM_HOST_IP on each host to its own fabric address.",
         source="MiaAI-Lab/Qwen3.8-Flash-Next-Dual-DGX-Sparks#3; spark-arena/sparkrun PR#219",
         role=FailureRole.WARNING,
+        near_miss="DP group leader: master_addr=10.0.0.1, mq_connect_ip=10.0.0.1 (local)",
     ),
     Signature(
         id="host-ip-unknown",
@@ -120,6 +129,7 @@ ROWS = (
         fix="Set VLLM_HOST_IP on each host to its own fabric address.",
         source="MiaAI-Lab/Qwen3.8-Flash-Next-Dual-DGX-Sparks#3; spark-arena/sparkrun PR#219",
         role=FailureRole.WARNING,
+        near_miss="Using IP address 0.0.0.0 for the API server",
     ),
     Signature(
         id="nccl-tcp",
@@ -131,6 +141,7 @@ ROWS = (
         ),
         source="TechPreacher/dgx-spark-vllm-cluster README; mark-ramsey-ri/vllm-dgx-spark#1",
         role=FailureRole.WARNING,
+        near_miss="NCCL INFO Using network IB",
     ),
     Signature(
         id="nccl-ib-disabled",
@@ -139,6 +150,7 @@ ROWS = (
         fix="Remove NCCL_IB_DISABLE from nccl_env, vllm_env and the image.",
         source="xorbitsai/inference#4810",
         role=FailureRole.WARNING,
+        near_miss="NCCL INFO NCCL_IB_DISABLE set by environment to 0.",
     ),
     Signature(
         id="nccl-single-hca",
@@ -147,6 +159,7 @@ ROWS = (
         fix="Set NCCL_IB_HCA to both HCAs of the cabled cage; `{task:links.verify}` lists them.",
         source="tonyd2wild/DeepSeek-v4-Flash-Vision-Exp-DSpark-1M-NVFP4-KV-2x-DGX-Spark PR#35",
         role=FailureRole.WARNING,
+        near_miss="NET/IB : Using [0]rocep1s0f0:1/RoCE [1]roceP2p1s0f0:1/RoCE [RO]; OOB enp1:1<0>",
     ),
     Signature(
         id="nccl-too-many-hcas",
@@ -155,6 +168,7 @@ ROWS = (
         fix="Set link_interfaces to the netdevs that share a subnet with the peers.",
         source="eugr/spark-vllm-docker#40",
         role=FailureRole.WARNING,
+        near_miss="NET/IB : Using [0]rocep1s0f0:1/RoCE [1]roceP2p1s0f0:1/RoCE [RO]; OOB enp1:1<0>",
     ),
     Signature(
         id="port-speed-100g",
@@ -164,6 +178,7 @@ ROWS = (
         source="NVIDIA/dgx-spark-playbooks switch README",
         role=FailureRole.WARNING,
         recorded=False,
+        near_miss="\tSpeed: 200000Mb/s",
     ),
     Signature(
         id="port-no-cable",
@@ -173,6 +188,7 @@ ROWS = (
         source="graham33/nixos-dgx-spark#165",
         role=FailureRole.WARNING,
         recorded=False,
+        near_miss="Link detected: yes",
     ),
     Signature(
         id="pcie-width-x2",
@@ -182,6 +198,7 @@ ROWS = (
         source="tonyd2wild/DeepSeek-v4-Flash-Vision-Exp-DSpark-1M-NVFP4-KV-2x-DGX-Spark PR#35",
         role=FailureRole.WARNING,
         recorded=False,
+        near_miss="LnkSta: Speed 32GT/s, Width x4",
     ),
     Signature(
         id="rdma-packet-loss",
@@ -190,6 +207,7 @@ ROWS = (
         fix="Run `{task:links.verify}` twice; check MTU, speed and the growth of the counters.",
         source="MiaAI-Lab/GLM-5.3-Flash-EXL3-2x-DGX-Sparks PR#115",
         role=FailureRole.WARNING,
+        near_miss="packet_seq_err 0 out_of_sequence 0",
     ),
     Signature(
         id="firewall-blocks",
@@ -199,6 +217,7 @@ ROWS = (
         source="bytebunkerlabs/dgx-spark-serve/docs/02",
         role=FailureRole.WARNING,
         recorded=False,
+        near_miss="ufw: Status: inactive",
     ),
     Signature(
         id="netplan-self-route",
@@ -211,5 +230,9 @@ ROWS = (
         fix="Remove that route from netplan: an address with /24 creates its own.",
         source="https://idzik.co/4xspark.html",
         role=FailureRole.WARNING,
+        near_miss=(
+            "- 192.168.100.10/24\n      routes:\n        - to: 192.168.101.0/24\n"
+            "          via: 192.168.100.1"
+        ),
     ),
 )

@@ -19,6 +19,7 @@ ROWS = (
         fix="Run `loginctl enable-linger` on that host, or `{task:hosts.prepare}`.",
         source="eugr/spark-vllm-docker#352",
         recorded=False,
+        near_miss="_multiprocessing.SemLock created",
     ),
     Signature(
         id="nvml-lost",
@@ -26,6 +27,7 @@ ROWS = (
         cause="`systemctl daemon-reload` removed the container's GPU (systemd cgroup driver).",
         fix="Restart the container; set Docker's cgroup driver to cgroupfs.",
         source="TechPreacher/dgx-spark-vllm-cluster README",
+        near_miss="Initialized NVML",
     ),
     Signature(
         id="driver-library-mismatch",
@@ -45,6 +47,7 @@ ROWS = (
         cause="The running kernel has no NVIDIA module.",
         fix="Boot a kernel that has it: `find /lib/modules -name 'nvidia.ko*'` lists them.",
         source="TechPreacher/dgx-spark-vllm-cluster/preboot_check.sh",
+        near_miss="nvml: driver loaded",
     ),
     Signature(
         id="gpu-not-found",
@@ -52,6 +55,7 @@ ROWS = (
         cause="The driver finds no GPU: its firmware did not start.",
         fix="Reboot that host; `nvidia-smi -L` must then list NVIDIA GB10.",
         source="nvidia-smi's own message, recorded on a GB10",
+        near_miss="1 device was found",
     ),
     Signature(
         id="docker-permission",
@@ -60,6 +64,7 @@ ROWS = (
         cause="The user is not in the docker group, or the session is older than the group.",
         fix="Run `sudo usermod -aG docker $USER` on that host and log in again.",
         source="NVIDIA/xr-ai PR#525",
+        near_miss="connected to the Docker daemon socket at unix:///var/run/docker.sock",
     ),
     Signature(
         id="ssh-host-key",
@@ -68,6 +73,7 @@ ROWS = (
         fix="Check the key on the host itself, then connect with `ssh` once.",
         source="NVIDIA/dgx-spark-playbooks README; eugr/spark-vllm-docker README",
         recorded=False,
+        near_miss="Host key verification succeeded.",
     ),
     Signature(
         id="ssh-publickey",
@@ -79,6 +85,7 @@ ROWS = (
             "MiaAI-Lab/sparkDash#44"
         ),
         recorded=False,
+        near_miss="Permission denied (password).",
     ),
     Signature(
         id="host-list-split",
@@ -86,6 +93,7 @@ ROWS = (
         cause="The list of hosts was split into letters.",
         fix="List the hosts in an inventory; select some of them with --limit.",
         source="spark-arena/sparkrun#257",
+        near_miss="Running script in parallel on 2 hosts: spark0, spark1",
     ),
     Signature(
         id="hostname-unresolved",
@@ -93,6 +101,7 @@ ROWS = (
         cause="{name} has no address on this machine.",
         fix="Set ansible_host of {name} to its address.",
         source="OpenSSH's own message; spark-arena/sparkrun#257",
+        near_miss="Resolved hostname spark9: 192.168.100.9",
     ),
     Signature(
         id="mdns-duplicate-name",
@@ -102,6 +111,7 @@ ROWS = (
         source="NVIDIA/dgx-spark-playbooks#56",
         role=FailureRole.WARNING,
         recorded=False,
+        near_miss="spark1.local",
     ),
     Signature(
         id="tls-clock",
@@ -110,6 +120,7 @@ ROWS = (
         fix="Run `timedatectl set-ntp true` on that host.",
         source="NVIDIA/dgx-spark-playbooks trt-llm README",
         recorded=False,
+        near_miss="TLS handshake finished",
     ),
     Signature(
         id="connectx-missing",
@@ -119,6 +130,7 @@ ROWS = (
         fix="Plug in the QSFP cable and reboot that host; `{task:links.show}` must then list it.",
         source="graham33/nixos-dgx-spark#165; NVIDIA developer forum, t/373900",
         role=FailureRole.WARNING,
+        near_miss="enp1s0f0np0      UP             4c:bb:47:00:00:01 <BROADCAST,UP,LOWER_UP>",
     ),
     Signature(
         id="memory-almost-full",
@@ -130,5 +142,6 @@ ROWS = (
             "MiaAI-Lab/GLM-5.3-Flash-EXL3-2x-DGX-Sparks#47"
         ),
         role=FailureRole.WARNING,
+        near_miss="Mem:   121Gi   20Gi   60Gi   10Mi   41Gi   100Gi",
     ),
 )

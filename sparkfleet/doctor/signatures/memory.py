@@ -125,9 +125,8 @@ ROWS = (
             "Lower gpu-memory-utilization or max-model-len in vllm_args, or stop other processes "
             "on that host."
         ),
-        source="the kernel's own message; eugr/spark-vllm-docker#321",
+        source="LMCache/LMCache#4759; eugr/spark-vllm-docker#321",
         leads_to=("exit-137", "mp-worker-died", "ray-rank-died", "rank-unresponsive"),
-        recorded=False,
         sample="kernel: Out of memory: Killed process 4242 (VLLM::Worker_TP) total-vm:1kB",
         near_miss="Killed process group 4242",
     ),
@@ -143,24 +142,36 @@ ROWS = (
             "on that host; guard_loading and guard_serving set the limits."
         ),
         source="docs/memory.md; TechPreacher/dgx-spark-vllm-cluster glm/README.md",
+        near_miss="memory guard: armed at 5.0 GiB",
     ),
     Signature(
         id="ray-memory-monitor",
         pattern=(
             r"killed due to (?:the node running low on memory|memory pressure \(OOM\))"
-            r"|RayOutOfMemoryError"
+            r"|RayOutOfMemoryError|exceeds the memory usage threshold of \d"
         ),
         cause="Ray's memory monitor killed a worker that was loading.",
         fix="Set RAY_memory_monitor_refresh_ms=0 before `ray start`, as `{task:cluster.up}` does.",
-        source="MiaAI-Lab/GLM-5.3-Flash-NVFP4-Dual-DGX-Spark PR#2",
+        source=(
+            "MiaAI-Lab/GLM-5.3-Flash-NVFP4-Dual-DGX-Spark PR#2; vllm-project/vllm#2669; "
+            "vllm-project/vllm#1160"
+        ),
+        near_miss="Ray's memory monitor is disabled: RAY_memory_monitor_refresh_ms=0",
     ),
     Signature(
         id="nv-no-memory",
         pattern=r"NV_ERR_NO_MEMORY",
-        cause="The driver found no free memory: MemFree was exhausted.",
+        cause=(
+            "The driver found no free memory for an allocation. Starts that succeed log it as "
+            "well; near the end of a failed start it means that MemFree was exhausted."
+        ),
         fix=f"Run {_DROP}, and lower gpu-memory-utilization in vllm_args.",
-        source="NVIDIA/open-gpu-kernel-modules#1358; vllm-project/vllm#46307",
-        recorded=False,
+        source=(
+            "NVIDIA/open-gpu-kernel-modules#1358; NVIDIA/dgx-spark-playbooks#97; "
+            "vllm-project/vllm#56824; vllm-project/vllm#46307"
+        ),
+        role=FailureRole.WARNING,
+        near_miss="NVRM: NV_ERR_INVALID_ARGUMENT returned from _memdescAllocInternal",
     ),
     Signature(
         id="gpu-memory-utilization-too-high",
@@ -174,6 +185,7 @@ ROWS = (
             f"highest that fits), close the desktop session, or run {_DROP}."
         ),
         source="MiaAI-Lab/GLM-5.3-Flash-EXL3-2x-DGX-Sparks#47; vllm-project/vllm#48140",
+        near_miss="Free memory on device cuda:0 (115.0/121.6 GiB) on startup is enough",
     ),
     Signature(
         id="kv-cache-no-memory",
@@ -181,13 +193,18 @@ ROWS = (
         cause="Nothing is left for the KV cache: the page cache counts as used memory.",
         fix=f"Run {_DROP}, or set kv-cache-memory-bytes in vllm_args.",
         source="NVIDIA/xr-ai PR#462",
+        near_miss="Available KV cache memory: 12.5 GiB",
     ),
     Signature(
         id="kv-cache-too-small",
-        pattern=r"To serve at least one request with the models?(?:'s)? max seq len",
+        pattern=(
+            r"To serve at least one request with the models?(?:'s)? max seq len"
+            r"|max seq len \(\d+\) is larger than the maximum number of tokens that can be stored"
+        ),
         cause="The KV cache does not hold one request of the full context.",
         fix="Lower max-model-len in vllm_args, or raise gpu-memory-utilization.",
-        source="vLLM's own message",
+        source="vllm-project/vllm#10517; vllm-project/tpu-inference PR#223",
+        near_miss="Maximum concurrency for 262,144 tokens per request: 1.2x; max seq len (262144)",
     ),
     Signature(
         id="cuda-out-of-memory",
@@ -196,6 +213,7 @@ ROWS = (
         cause="The GPU's share of unified memory is exhausted.",
         fix="Set gpu-memory-utilization to 0.7 to 0.85 and lower max-model-len in vllm_args.",
         source="vllm-project/recipes#632",
+        near_miss="CUDA graph memory: 0.5 GiB",
     ),
     Signature(
         id="earlyoom-killed",
@@ -207,22 +225,24 @@ ROWS = (
             "Blackwellboy/model-serving-minefield PR#134"
         ),
         recorded=False,
+        near_miss="earlyoom: mem avail: 90 of 121 GiB",
     ),
     Signature(
         id="exit-137",
-        pattern=r"(?i)\bexit(?:ed)?\b.{0,20}\b137\b",
+        pattern=r"(?i)\bexit(?:ed)?\b.{0,20}\b137\b|^Killed$",
         cause="The process was killed: too many compile jobs, or too little memory.",
         fix="Set MAX_JOBS low in vllm_env, or lower gpu-memory-utilization in vllm_args.",
         source="flashinfer-ai/flashinfer#3634; eugr/spark-vllm-docker#52",
         role=FailureRole.SYMPTOM,
-        recorded=False,
+        near_miss="Process 137 started",
     ),
     Signature(
         id="too-many-open-files",
-        pattern=r"(?<!`)OSError: \[Errno 24\] Too many open files",
+        pattern=r"(?<!`OSError: )\[Errno 24\] Too many open files",
         cause="The process has reached its limit of open files.",
         fix=_FILES,
         source="eugr/spark-vllm-docker README",
+        near_miss="This can cause fd limit errors like `OSError: [Errno 24] Too many open files`.",
     ),
     Signature(
         id="open-file-limit-low",
@@ -231,5 +251,6 @@ ROWS = (
         fix=_FILES,
         source="vLLM's own message; eugr/spark-vllm-docker README",
         role=FailureRole.WARNING,
+        near_miss="Found ulimit of 1048576",
     ),
 )

@@ -15,6 +15,7 @@ ROWS = (
         cause="The image is older than the model's architecture.",
         fix="Use a newer image in the recipe; check it with `vllm --version` inside.",
         source="NVIDIA/dgx-spark-playbooks#75; 0xBakeer/inference-atlas PR#14",
+        near_miss="Model architectures ['LlamaForCausalLM'] resolved",
     ),
     Signature(
         id="pp-layer-of-another-rank",
@@ -33,11 +34,13 @@ ROWS = (
     ),
     Signature(
         id="pp-unsupported",
-        pattern=r"[Pp]ipeline parallelism is not supported for this model",
+        pattern=(
+            r"[Pp]ipeline parallelism is (?:not supported for this model"
+            r"|only supported for the following +architectures)"
+        ),
         cause="This vLLM cannot divide this model by --pp.",
         fix="Use `--tp` instead, or an image with a newer vLLM.",
-        source="vLLM's own message; vllm-project/vllm#33685",
-        recorded=False,
+        source="vllm-project/vllm#16231; vllm-project/vllm#9015; vllm-project/vllm#33685",
         sample="NotImplementedError: Pipeline parallelism is not supported for this model.",
         near_miss="Pipeline parallelism is supported for this model.",
     ),
@@ -69,6 +72,7 @@ ROWS = (
         fix="Add transformers==5.8.1 to the recipe's engine_pip, or use the model's own image.",
         source="NVIDIA/dgx-spark-playbooks#75; 0xBakeer/inference-atlas PR#14",
         recorded=False,
+        near_miss="GlobalPerLayerAttribute resolved",
     ),
     Signature(
         id="tp-does-not-divide-heads",
@@ -79,13 +83,15 @@ ROWS = (
         cause="{heads} attention heads cannot be divided over {tp} ranks.",
         fix="Use another --tp, or `--pp {tp}` instead.",
         source="vllm-project/vllm#414; eugr/spark-vllm-docker README",
+        near_miss="Total number of attention heads (64) is divisible by tensor parallel size (2).",
     ),
     Signature(
         id="marlin-shard-too-small",
-        pattern=r"not divisible by\s+min_thread_[nk] = ",
+        pattern=r"not divisible by\s+(?:min_)?thread_[mnk] = ",
         cause="At this TP a shard of the model is too small for the Marlin kernel.",
         fix="Use a smaller --tp, or another backend in vllm_args.",
-        source="eugr/spark-vllm-docker recipes/4x",
+        source="vllm-project/vllm#9913; eugr/spark-vllm-docker recipes/4x",
+        near_miss="Weight output_size_per_partition = 128 is divisible by min_thread_n",
     ),
     Signature(
         id="instanttensor-loader",
@@ -94,6 +100,7 @@ ROWS = (
         fix="Set load-format: safetensors in vllm_args.",
         source="eugr/spark-vllm-docker#377; tonyd2wild/GLM-5.3-Flash-NVFP4-DFlash2-2x-DGX-Spark#6",
         role=FailureRole.WARNING,
+        near_miss="Loading safetensors checkpoint shards:  20% Completed | 1/5",
     ),
     Signature(
         id="quantization-unknown",
@@ -101,13 +108,31 @@ ROWS = (
         cause="The quantization option does not fit the checkpoint.",
         fix="Set quantization: modelopt for a ModelOpt checkpoint, none for compressed-tensors.",
         source="vLLM's own message",
+        near_miss="Detected quantization method: modelopt",
+    ),
+    Signature(
+        id="quantization-mismatch",
+        pattern=(
+            r"Quantization method specified in the model config \((?P<model>[^)\n]{1,40})\) "
+            r"does not match the quantization method specified in the `quantization` argument "
+            r"\((?P<asked>[^)\n]{1,40})\)"
+        ),
+        cause="The checkpoint is quantized as {model}, and quantization asks for {asked}.",
+        fix="Remove quantization from vllm_args: vLLM reads the method from the checkpoint.",
+        source="vllm-project/vllm#19050",
+        sample=(
+            "ValueError: Quantization method specified in the model config (fp8) does not match "
+            "the quantization method specified in the `quantization` argument (gguf)."
+        ),
+        near_miss="Quantization method specified in the model config (fp8) is used.",
     ),
     Signature(
         id="weight-scale-unknown",
-        pattern=r"KeyError: '(?P<key>[^']*weight_scale[^']*)'",
+        pattern=r"KeyError: '(?P<key>[^'\n]{0,200}(?:weight|input|[kqv]|deq)_scale[^'\n]{0,40})'",
         cause="The checkpoint is already quantized, and this vLLM cannot map its scales.",
         fix="Serve the BF16 model with quantization: fp8, or stage its gemma4_patched.py.",
-        source="vllm-project/vllm#38912",
+        source="vllm-project/vllm#38912; vllm-project/llm-compressor#959",
+        near_miss="KeyError: 'layers.0.mlp.down_proj.weight'",
     ),
     Signature(
         id="tie-weights-unsupported",
@@ -115,6 +140,7 @@ ROWS = (
         cause="This vLLM cannot tie ModelOpt weights (0.23.1rc1; 0.20.2rc1 could).",
         fix="Pin the image that the recipe was tested with.",
         source="vllm-project/vllm#45543",
+        near_miss="    return self.quant_method.tie_weights(self, e)\nINFO done",
     ),
     Signature(
         id="compile-cache-pickle",
@@ -122,13 +148,15 @@ ROWS = (
         cause="torch.compile could not save its cache.",
         fix="Set VLLM_DISABLE_COMPILE_CACHE: 1 in vllm_env; compiling stays on.",
         source="observed on a DGX Spark serving Gemma 4 31B FP8",
+        near_miss="AOTAutogradCache: 3 entries loaded",
     ),
     Signature(
         id="cutlass-fp4-failed",
-        pattern=r"\[FP4 gemm Runner\] Failed to run cutlass FP4 gemm",
+        pattern=r"\[FP4 gemm Runner\] Failed to (?:run|initialize) cutlass FP4 gemm",
         cause="The image has no FP4 kernel for the GB10 (sm_121).",
         fix="Use the image's cu130 tag, and moe-backend: marlin in vllm_args.",
-        source="observed on a DGX Spark serving Gemma 4 26B NVFP4",
+        source="vllm-project/vllm#24377; observed on a DGX Spark serving Gemma 4 26B NVFP4",
+        near_miss="[FP4 gemm Runner] selected cutlass FP4 gemm",
     ),
     Signature(
         id="cutlass-fp4-moe",
@@ -138,14 +166,18 @@ ROWS = (
         source="observed on a DGX Spark serving Gemma 4 26B NVFP4",
         role=FailureRole.WARNING,
         recorded=False,
+        near_miss="Using 'MARLIN' NvFp4 MoE backend",
     ),
     Signature(
         id="illegal-instruction",
         pattern=r"IllegalInstruction|an illegal instruction was encountered|[Uu]nsupported PTX",
         cause="The FP4 kernel uses instructions that the GB10 (sm_121) lacks.",
         fix="Set moe-backend: marlin in vllm_args, or use an image built for sm_121.",
-        source="observed on a DGX Spark serving Gemma 4 31B NVFP4",
-        recorded=False,
+        source=(
+            "vllm-project/vllm#18045; NVIDIA/TensorRT-LLM#11313; observed on a DGX Spark serving "
+            "Gemma 4 31B NVFP4"
+        ),
+        near_miss="CUDA error: an illegal memory access was encountered",
     ),
     Signature(
         id="sm121-unsupported",
@@ -154,6 +186,7 @@ ROWS = (
         fix="Use the image's cu130 tag or NVIDIA's NGC image.",
         source="PyTorch's own message",
         recorded=False,
+        near_miss="sm_121 is supported by this build",
     ),
     Signature(
         id="gemma4-tool-parser",
@@ -161,6 +194,7 @@ ROWS = (
         cause="The gemma4 tool parser of this image is broken (vLLM issue 38837).",
         fix="Set tool-call-parser: pythonic in vllm_args.",
         source="vllm-project/vllm#38837",
+        near_miss="Gemma4ToolParser loaded",
     ),
     Signature(
         id="fastsafetensors-missing",
@@ -168,6 +202,7 @@ ROWS = (
         cause="The image has no fastsafetensors.",
         fix="Set load-format: safetensors in vllm_args.",
         source="Python's own message",
+        near_miss="using fastsafetensors 0.1.15",
     ),
     Signature(
         id="scipy-missing",
@@ -175,13 +210,18 @@ ROWS = (
         cause="The model's processor imports scipy, which the image does not have.",
         fix="Add scipy to the recipe's engine_pip.",
         source="Python's own message",
+        near_miss="import scipy took 0.2 s",
     ),
     Signature(
         id="trust-remote-code",
-        pattern=r"contains custom code which must be executed",
+        pattern=(
+            r"contains custom code which must be executed"
+            r"|requires you to execute (?:the configuration file in that repo|custom code)"
+        ),
         cause="The model contains its own Python code, which is not allowed to run.",
         fix="Review that code, then set trust-remote-code: true in vllm_args.",
-        source="transformers' own message",
+        source="InternLM/lagent#49; vllm-project/vllm#6215",
+        near_miss="The repository contains code which was executed",
     ),
     Signature(
         id="driver-610",
@@ -200,5 +240,6 @@ ROWS = (
         fix="Install driver 580.",
         source="eugr/spark-vllm-docker README 2026-03-12",
         role=FailureRole.WARNING,
+        near_miss="| NVIDIA-SMI 580.95.05   Driver Version: 580.95.05   CUDA Version: 13.0 |",
     ),
 )

@@ -14,6 +14,7 @@ ROWS = (
         cause="{option} arrived as {value}: a shell on the way quoted it twice.",
         fix="Set it in vllm_args as a YAML mapping; `{task:cluster.render}` shows the result.",
         source="eugr/spark-vllm-docker#111",
+        near_miss='argument --speculative-config: {"method": "mtp"} converted',
     ),
     Signature(
         id="option-unknown",
@@ -21,6 +22,7 @@ ROWS = (
         cause="This vLLM has no option {what}.",
         fix="Remove it from vllm_args, or use an image whose vLLM has it.",
         source="Python's argparse; spark-arena/sparkrun#287",
+        near_miss="WARNING: unrecognized architecture",
     ),
     Signature(
         id="parser-unknown",
@@ -143,13 +145,18 @@ ROWS = (
         fix="Correct vllm_args in the recipe.",
         source="vLLM's own message",
         role=FailureRole.SYMPTOM,
+        near_miss="usage: vllm serve [model_tag] [options]",
     ),
     Signature(
         id="chat-template-missing",
-        pattern=r"\((?P<path>[^()]*)\) appears path-like, but doesn't exist",
+        pattern=(
+            r"\((?P<path>[^()\n]{1,300})\) (?:appears path-like, but doesn't exist"
+            r"|looks like a file path, but it failed to be opened)"
+        ),
         cause="The chat template {path} does not exist in the container.",
         fix="Add the file to the recipe's weights_files, which stages it on every host.",
-        source="eugr/spark-vllm-docker#294",
+        source="eugr/spark-vllm-docker#294; vllm-project/vllm#7780",
+        near_miss="Using supplied chat template (unsloth.jinja)",
     ),
     Signature(
         id="mm-item-larger-than-batch",
@@ -160,6 +167,7 @@ ROWS = (
         cause="An image needs {item} tokens, but a batch holds {batch}.",
         fix="Set max-num-batched-tokens to {item} or more in vllm_args.",
         source="vLLM's own message",
+        near_miss="max_tokens_per_mm_item (1024) fits into max_num_batched_tokens (2048)",
     ),
     Signature(
         id="vllm-variable-unknown",
@@ -168,5 +176,6 @@ ROWS = (
         fix="Remove {name} from vllm_env, or use its option in vllm_args.",
         source="vLLM's own message",
         role=FailureRole.WARNING,
+        near_miss="vLLM environment variable detected: VLLM_HOST_IP",
     ),
 )

@@ -17,6 +17,7 @@ ROWS = (
             "tokenizer."
         ),
         source="vllm-project/vllm#31444; transformers/tokenization_utils_base.py",
+        near_miss="Loaded tokenizer for '/models/x'",
     ),
     Signature(
         id="tokenizer-transformers-5",

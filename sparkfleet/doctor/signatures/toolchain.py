@@ -29,7 +29,7 @@ ROWS = (
     Signature(
         id="nvcc-too-old",
         pattern=(
-            r"nvcc\s{1,4}(?:fatal|error)\s{0,6}: .{0,60}\b(?P<arch>(?:sm|compute)_1[02]\w{1,3})"
+            r"nvcc\s{1,4}(?:fatal|error)\s{0,6}: .{0,60}\b(?P<arch>(?:sm|compute)_1[0-2]\w{1,3})"
         ),
         cause="The CUDA toolkit in the image is older than the GPU: nvcc does not know {arch}.",
         fix=(
@@ -60,13 +60,16 @@ ROWS = (
         pattern=(
             r"Failed to open: .{0,300}sm_?121\w{0,60}\.cuh"
             r"|No supported CUDA architectures found for major versions"
+            r"|\.cuh:\d{1,6}: Unsupported architecture"
         ),
         cause="A kernel library of this image (DeepGEMM, FlashInfer) has no kernel for the GB10.",
         fix=(
             "Use an image whose kernels include sm_121, or another backend: VLLM_USE_DEEP_GEMM: 0 "
             "in vllm_env, attention-backend or moe-backend in vllm_args."
         ),
-        source="spark-arena/sparkrun#220; FlashInfer's own message",
+        source=(
+            "spark-arena/sparkrun#220; vllm-project/vllm PR#31740; flashinfer-ai/flashinfer#5445"
+        ),
         sample="Failed to open: /x/deep_gemm/include/deep_gemm/impls/sm121_fp8_mqa_logits.cuh",
         near_miss="Failed to open: /x/deep_gemm/include/config.json",
     ),
@@ -95,8 +98,7 @@ ROWS = (
         ),
         cause="vLLM or a library was built for CUDA 13, but this environment has CUDA 12.",
         fix="Use an image with CUDA 13, or install torch and vllm from one cu130 index.",
-        source="vllm-project/vllm#36099",
-        recorded=False,
+        source="vllm-project/vllm#52300; kaito-project/kaito#2086",
         sample="ImportError: libcudart.so.13: cannot open shared object file: No such file",
         near_miss="ImportError: libfoo.so.13: cannot open shared object file: No such file",
     ),
@@ -108,8 +110,7 @@ ROWS = (
             "Start it with `--gpus all` (`{task:cluster.up}` does this); install the NVIDIA "
             "container toolkit on that host if Docker does not know the option."
         ),
-        source="NVIDIA/nvidia-docker#400; the loader's own message",
-        recorded=False,
+        source="NVIDIA/nvidia-docker#400; huggingface/text-generation-inference#2070",
         sample="ImportError: libcuda.so.1: cannot open shared object file: No such file",
         near_miss="Found libcuda.so.1: /usr/lib/aarch64-linux-gnu/libcuda.so.1",
     ),
@@ -170,8 +171,7 @@ ROWS = (
         pattern=r"libtorch_cuda\.so: undefined symbol: (?P<symbol>nccl\w{1,60})",
         cause="An older NCCL than PyTorch needs is loaded: {symbol} is missing.",
         fix="Remove that NCCL from LD_PRELOAD and LD_LIBRARY_PATH, or use a newer one.",
-        source="the loader's own message",
-        recorded=False,
+        source="NVIDIA/nccl#1180; pytorch/pytorch#120186",
         sample="ImportError: /x/libtorch_cuda.so: undefined symbol: ncclCommWindowRegister",
         near_miss="NCCL version 2.28.9, symbol ncclCommWindowRegister",
     ),
@@ -180,8 +180,7 @@ ROWS = (
         pattern=r"version `(?P<needed>GLIBC(?:XX)?_[\d.]{1,12})' not found",
         cause="A library was built for a newer system: {needed} is missing.",
         fix="Use an image that is built as a whole, instead of wheels from another system.",
-        source="the loader's own message",
-        recorded=False,
+        source="vllm-project/vllm#39609; vllm-project/vllm#6562",
         sample="ImportError: /lib/libstdc++.so.6: version `GLIBCXX_3.4.32' not found",
         near_miss="version `1.2.3' not found in the index",
     ),
@@ -190,8 +189,7 @@ ROWS = (
         pattern=r"flashinfer-(?P<part>cubin|jit-cache) version .{0,80} does not match flashinfer",
         cause="FlashInfer and its package flashinfer-{part} have different versions.",
         fix="Install both in the same version, or use an image that has both.",
-        source="FlashInfer's own message",
-        recorded=False,
+        source="NVIDIA-NeMo/Export-Deploy PR#679",
         sample=(
             "RuntimeError: flashinfer-cubin version (0.5.2) does not match flashinfer version "
             "(0.5.3)."
@@ -209,8 +207,7 @@ ROWS = (
         ),
         cause="The image lacks a compiler or headers for kernels that are compiled at the start.",
         fix="Use an image with the CUDA toolkit, gcc and Python's headers (a devel image).",
-        source="gcc's, Triton's and PyTorch's own messages",
-        recorded=False,
+        source="vllm-project/vllm#2997; gcc's and PyTorch's own messages",
         sample="main.c:5:10: fatal error: Python.h: No such file or directory",
         near_miss="main.c:5:10: fatal error: foo.h: No such file or directory",
     ),
@@ -268,8 +265,7 @@ ROWS = (
             "Install nvidia-container-toolkit there, then run `sudo nvidia-ctk runtime configure "
             "--runtime=docker` and `sudo systemctl restart docker`."
         ),
-        source="Docker's own message",
-        recorded=False,
+        source="hiyouga/LlamaFactory#5268; OpenBMB/XAgent#273",
         sample=(
             'docker: Error response from daemon: could not select device driver "" with '
             "capabilities: [[gpu]]."
@@ -278,11 +274,10 @@ ROWS = (
     ),
     Signature(
         id="image-entrypoint",
-        pattern=r'exec: "(?P<word>[^"\n]{1,80})": (?:executable file not found|stat )',
+        pattern=r'exec: \\?"(?P<word>[^"\\\n]{1,80})\\?": (?:executable file not found|stat )',
         cause="The image has no program {word}: its entrypoint differs from what the recipe needs.",
         fix="Use the image that the recipe names; `{task:cluster.render}` shows the command.",
-        source="Docker's own message",
-        recorded=False,
+        source="vllm-project/vllm#15007; LMCache/LMCache#906; docker/for-mac#4116",
         sample=(
             'OCI runtime create failed: unable to start container process: exec: "vllm": '
             "executable file not found in $PATH: unknown"
@@ -297,18 +292,16 @@ ROWS = (
         ),
         cause="The registry has no such image or tag, or it requires a login.",
         fix="Correct the image of the recipe, or run `docker login` on that host.",
-        source="Docker's own message",
-        recorded=False,
+        source="ivangabriele/dockfish#13; dagucloud/dagu#985",
         sample="Error response from daemon: manifest for vllm/vllm-openai:x not found",
         near_miss="manifest for vllm/vllm-openai:x verified",
     ),
     Signature(
         id="mount-source-missing",
-        pattern=r"bind source path does not exist: (?P<path>\S{1,300})",
+        pattern=r"bind (?:mount )?source path does not exist: (?P<path>\S{1,300})",
         cause="{path} is mounted into the container, but does not exist on this host.",
         fix="Create it on that host, or correct the path in the inventory or recipe.",
-        source="Docker's own message",
-        recorded=False,
+        source="devcontainers/cli#613; docker/docs#4709",
         sample=(
             'docker: Error response from daemon: invalid mount config for type "bind": bind '
             "source path does not exist: /srv/models."
@@ -317,12 +310,11 @@ ROWS = (
     ),
     Signature(
         id="bus-error",
-        pattern=r"\bBus error\b|Signals\.SIGBUS",
+        pattern=r"(?<!PCIe )\b[Bb]us error\b|SIGBUS",
         cause="A shared or mapped file had no memory behind it: /dev/shm is too small.",
         fix="Start the container with `--ipc=host` or a larger `--shm-size`; free the disk.",
-        source="PyTorch's own message",
+        source="vllm-project/vllm#1091; PyTorch's own message",
         role=FailureRole.SYMPTOM,
-        recorded=False,
         sample="ERROR: Unexpected bus error encountered in worker. Bus error (core dumped)",
         near_miss="PCIe Bus Error: severity=Corrected",
     ),

@@ -8,14 +8,20 @@ ROWS = (
     Signature(
         id="rdma-memory-kho",
         pattern=r"ibv_reg_mr_iova2.{0,300}(?:ENOMEM|Cannot allocate memory)",
-        cause="The kernel reserves no contiguous memory for RDMA (7.0.0-31 and -1019 with KHO).",
-        fix="Boot with `kho=off` on the kernel command line.",
+        cause=(
+            "The kernel could not lock memory for RDMA: a kernel that reserves none (7.0.0-31 and "
+            "-1019 with KHO), or a low memlock limit."
+        ),
+        fix=(
+            "Boot with `kho=off` on the kernel command line where /proc/meminfo has CmaTotal: 0 "
+            "kB, else give the engine memlock -1 (`--ulimit memlock=-1`)."
+        ),
         source=(
-            "MiaAI-Lab/DeepSeek-v4-Flash-DSpark-2x-DGX-Spark#259; "
+            "MiaAI-Lab/DeepSeek-v4-Flash-DSpark-2x-DGX-Spark#259; NVIDIA/nccl-tests#206; "
             "christopherowen/dgx-spark-networking docs/host-prerequisites.md; "
             "luxingcom/aicad-nccl-optimization#1"
         ),
-        recorded=False,
+        near_miss="ibv_reg_mr_iova2 registered 4096 bytes",
     ),
     Signature(
         id="rdma-memory-cma",
@@ -27,18 +33,19 @@ ROWS = (
             "christopherowen/dgx-spark-networking docs/host-prerequisites.md; "
             "luxingcom/aicad-nccl-optimization#1"
         ),
+        near_miss="CmaTotal: 131072 kB\nCmaFree: 131000 kB",
     ),
     Signature(
         id="rdma-memlock",
         pattern=r"ibv_reg_mr\b.{0,300}Cannot allocate memory",
         cause="The memlock limit is too low for RDMA.",
         fix="Give the engine memlock -1 (`--ulimit memlock=-1`).",
-        source="graham33/nixos-dgx-spark README",
-        recorded=False,
+        source="openucx/ucx#6264; graham33/nixos-dgx-spark README",
+        near_miss="ibv_reg_mr registered 4096 bytes; max locked memory unlimited",
     ),
     Signature(
         id="gid-index-empty",
-        pattern=r"ibv_modify_qp.{0,60}(?:\b61\b|No data available)",
+        pattern=r"ibv_modify_qp.{0,40}(?:(?:with|errno|error):? {0,2}61\b|No data available)",
         cause="The GID index set for NCCL is empty on this host: the index has changed.",
         fix="Set nccl_ib_gid_index: auto, so that NCCL selects the index itself.",
         source=(
@@ -47,18 +54,24 @@ ROWS = (
             "MiaAI-Lab/DeepSeek-v4-Flash-DSpark-2x-DGX-Spark PR#10"
         ),
         recorded=False,
+        near_miss="ibv_modify_qp succeeded after 61 ms of INIT",
     ),
     Signature(
         id="gid-tables-differ",
         pattern=r"ibv_modify_qp.{0,60}(?:EINVAL|Invalid argument)",
         cause="The GID tables of the hosts differ: a rail has no or a random link-local address.",
         fix="Give every rail a static address in netplan; `{task:links.verify}` shows the rail.",
-        source="guardkit/dgx-spark RESULTS-two-spark-bring-up-2026-08-06 finding 4",
-        recorded=False,
+        source=(
+            "NVIDIA/nccl#302; guardkit/dgx-spark RESULTS-two-spark-bring-up-2026-08-06 finding 4"
+        ),
+        near_miss="ibv_create_qp failed with error Invalid argument",
     ),
     Signature(
         id="queue-pair-timeout",
-        pattern=r"ibv_modify_qp.{0,60}(?:\b110\b|timeout|timed out)",
+        pattern=(
+            r"ibv_modify_qp.{0,60}(?:\b110\b|timeout|timed out)"
+            r"|modify QP to RTR: Connection timed out"
+        ),
         cause=(
             "The other end of a queue pair did not answer: a ring cabled port 0 to port 0, no "
             "subnet-aware routing, or NCCL variables baked into the image."
@@ -68,10 +81,10 @@ ROWS = (
             "ring; set the image's NCCL_IB_ADDR_* and NCCL_IB_ROCE_* to null in nccl_env."
         ),
         source=(
-            "eugr/spark-vllm-docker#252; "
+            "eugr/spark-vllm-docker#252; NVIDIA/nccl-tests#227; NVIDIA/nccl#769; "
             "ntxf31415/deepseek-v4-vision-exp-dgxspark-tp4-switchless-ring docs/pitfalls.md"
         ),
-        recorded=False,
+        near_miss="ibv_modify_qp: state INIT to RTR",
     ),
     Signature(
         id="nccl-ib-baked-in",
@@ -81,6 +94,7 @@ ROWS = (
         source="ntxf31415/deepseek-v4-vision-exp-dgxspark-tp4-switchless-ring docs/pitfalls.md",
         role=FailureRole.WARNING,
         recorded=False,
+        near_miss="NCCL INFO NCCL_IB_GID_INDEX set by environment to 3.",
     ),
     Signature(
         id="nccl-tree-on-ring",
@@ -91,17 +105,18 @@ ROWS = (
             "MiaAI-Lab/DeepSeek-v4.1-Flash-DGX-Sparks PR#3; "
             "tonyd2wild/GLM-5.3-Int4-Int8Mix-TP4-4x-DGX-Spark#2"
         ),
+        near_miss="NCCL INFO Connected all trees",
     ),
     Signature(
         id="rdma-retry-exceeded",
-        pattern=r"IBV_WC_RETRY_EXC_ERR",
+        pattern=r"IBV_WC_RETRY_EXC_ERR|Got completion .{0,120}(?:with error |status=)12\b",
         cause="Packets to the other host were lost: no ARP entry, or different MTUs.",
         fix="Run `{task:links.verify}`: it pings every rail and compares every MTU.",
         source=(
-            "graham33/nixos-dgx-spark README; "
+            "NVIDIA/nccl#1814; NVIDIA/nccl#426; graham33/nixos-dgx-spark README; "
             "tonyd2wild/DeepSeek-v4-Flash-Vision-Exp-DSpark-1M-NVFP4-KV-2x-DGX-Spark#38"
         ),
-        recorded=False,
+        near_miss="NET/IB : Got completion with status=5 opcode=0 len=0 vendor err 249",
     ),
     Signature(
         id="nccl-so-path",
@@ -110,6 +125,7 @@ ROWS = (
         fix="Set VLLM_NCCL_SO_PATH in vllm_env to the library to use.",
         source="ntxf31415/deepseek-v4-vision-exp-dgxspark-tp4-switchless-ring docs/pitfalls.md",
         recorded=False,
+        near_miss="RuntimeError: NCCL error: remote process exited or there was a network error",
     ),
     Signature(
         id="nccl-2.30.4",
@@ -119,6 +135,7 @@ ROWS = (
         source="NVIDIA/nccl#2167",
         role=FailureRole.WARNING,
         recorded=False,
+        near_miss="vLLM is using nccl==2.30.7",
     ),
     Signature(
         id="peer-unreachable",
@@ -152,6 +169,7 @@ ROWS = (
         fix="Run `{task:links.verify}`; NCCL_DEBUG: INFO in nccl_env makes NCCL say more.",
         source="NCCL's own message; MiaAI-Lab/DeepSeek-v4.1-Flash-DGX-Sparks PR#4",
         role=FailureRole.SYMPTOM,
+        near_miss="NCCL INFO ncclCommInitRank comm 0x1 rank 0 nranks 2 - Init COMPLETE",
     ),
     Signature(
         id="collective-watchdog",
@@ -161,6 +179,7 @@ ROWS = (
         source="MiaAI-Lab/DeepSeek-v4-Flash-DSpark-2x-DGX-Spark#117",
         role=FailureRole.SYMPTOM,
         recorded=False,
+        near_miss="watchdog: checked the ranks after 60 s",
     ),
     Signature(
         id="gloo-barrier-timeout",
@@ -170,6 +189,7 @@ ROWS = (
         source="getainode/ainode PR#136",
         role=FailureRole.SYMPTOM,
         recorded=False,
+        near_miss="gloo barrier reached after 18 s",
     ),
     Signature(
         id="clients-not-joined",
@@ -178,6 +198,7 @@ ROWS = (
         fix="Check the worker's log first, then run `{task:links.verify}` for the port.",
         source="eugr/spark-vllm-docker#335",
         role=FailureRole.SYMPTOM,
+        near_miss="All 2 clients joined the store.",
     ),
     Signature(
         id="rendezvous-unreachable",
@@ -186,5 +207,6 @@ ROWS = (
         fix="Check the head's log first, then run `{task:links.verify}` for the port.",
         source="PyTorch's own message",
         role=FailureRole.SYMPTOM,
+        near_miss="The client socket has connected to [spark0]:29501",
     ),
 )

@@ -11,24 +11,30 @@ ROWS = (
         cause="The Hub rejects this token, or no token is set.",
         fix="Set HF_TOKEN from a file or the environment, then run `{task:weights.stage}`.",
         source="NVIDIA/dgx-spark-playbooks vllm README; eugr/spark-vllm-docker#202",
+        near_miss="404 Client Error. (Request ID: Root=1)",
     ),
     Signature(
         id="hub-gated",
         pattern=(
-            r"Cannot access gated repo for url"
+            r"Cannot access gated repo for url|trying to access a gated repo"
             r"|Access to model (?P<model>\S+) is restricted and you are not in the authorized list"
         ),
         cause="The model's licence has not been accepted with this token's account.",
         fix="Accept it on the model's page on the Hub, then run `{task:weights.stage}`.",
         source="NVIDIA/dgx-spark-playbooks vllm README; eugr/spark-vllm-docker#202",
+        leads_to=("hub-unauthorized",),
+        near_miss="Access to model a/b is granted",
     ),
     Signature(
         id="ngc-unauthorized",
-        pattern=r"nvcr\.io.{0,60}(?:\b401\b|[Uu]nauthorized)",
-        cause="The NGC registry requires a login.",
+        pattern=(
+            r"nvcr\.io.{0,60}(?:\b401\b|[Uu]nauthorized)|unauthorized: authentication required"
+            r"|failed to fetch anonymous token: .{0,40}\b401\b"
+        ),
+        cause="The image registry, usually NVIDIA's nvcr.io, requires a login.",
         fix="Run `docker login nvcr.io` (user $oauthtoken, password the NGC key) on that host.",
-        source="Docker's own message, for NVIDIA's registry",
-        recorded=False,
+        source="XingangPan/DragGAN#149; dusty-nv/jetson-containers#186; NVlabs/stylegan3#167",
+        near_miss="nvcr.io/nvidia/vllm:26.04-py3: Pulling from nvidia/vllm",
     ),
     Signature(
         id="hub-offline",
@@ -36,6 +42,7 @@ ROWS = (
         cause="The host is offline and does not have this model or revision.",
         fix="Run `{task:weights.stage}`, which copies the same commit to every host.",
         source="eugr/spark-vllm-docker#262; eugr/spark-vllm-docker#146",
+        near_miss="HF_HUB_OFFLINE is set; outgoing traffic is not needed",
     ),
     Signature(
         id="model-path-missing",
@@ -55,6 +62,7 @@ ROWS = (
             "`{task:weights.stage}`."
         ),
         source=("eugr/spark-vllm-docker#146; eugr/spark-vllm-docker#153; vllm-project/vllm#12378"),
+        near_miss="Repo id 'org/model' resolved to commit abc",
     ),
     Signature(
         id="xet-download-failed",
@@ -80,6 +88,7 @@ ROWS = (
         cause="A weight file is missing or truncated.",
         fix="Find it with `{task:weights.verify}`, then replace it with `{task:weights.stage}`.",
         source="sgl-project/sglang PR#32279; eugr/spark-vllm-docker#275",
+        near_miss="Found model weights with `/models/x`",
     ),
     Signature(
         id="weights-permission",
@@ -90,7 +99,7 @@ ROWS = (
         cause="The weights belong to another user, usually root, whose container wrote them.",
         fix="Run `sudo chown -R $USER ~/vllm` on the host that `{task:weights.verify}` shows.",
         source="eugr/spark-vllm-docker README; kharkevich-engineering-lab/spark-pulse PR#108",
-        recorded=False,
+        near_miss="Permission denied: '/etc/shadow'",
     ),
     Signature(
         id="modelinfos-permission",
@@ -100,6 +109,7 @@ ROWS = (
         source="ntxf31415/deepseek-v4-vision-exp-dgxspark-tp4-switchless-ring docs/pitfalls.md",
         role=FailureRole.WARNING,
         recorded=False,
+        near_miss="Reading /root/.cache/vllm/modelinfos/x.json",
     ),
     Signature(
         id="model-not-staged",
@@ -107,6 +117,7 @@ ROWS = (
         cause="vLLM tries to download {model}, which is not staged, to the read-only weights_dir.",
         fix="Add it to weights_drafts (a draft, an adapter, the code of another model).",
         source="llm-d-incubation/llm-d-modelservice#243; huggingface/huggingface_hub#2797",
+        near_miss="Read-only file system: '/etc/hostname'",
     ),
     Signature(
         id="model-code-not-staged",
@@ -114,6 +125,7 @@ ROWS = (
         cause="The model's Python is in {model}, which is not staged.",
         fix="Set weights_drafts: [{model}], then run `{task:weights.stage}`.",
         source="huggingface/sentence-transformers#3043",
+        near_miss="Located the configuration_hf.py inside nomic-ai/nomic-bert-2048.",
     ),
     Signature(
         id="rsync-parent-missing",
@@ -122,6 +134,7 @@ ROWS = (
         fix="Use `{task:weights.stage}`, or rsync with --mkpath.",
         source="mark-ramsey-ri/vllm-dgx-spark#15; spark-arena/sparkrun#67",
         recorded=False,
+        near_miss="rsync: created directory /x/hub",
     ),
     Signature(
         id="control-path-on-host",
@@ -132,6 +145,7 @@ ROWS = (
             "spark-arena/sparkrun#103; sfxnz/DeepSeek-V4.1-Flash-EXL3-vLLM-2x-DGX-Spark#4; "
             "spark-arena/sparkrun#67"
         ),
+        near_miss="rsync: building file list of /home/me/models",
     ),
     Signature(
         id="disk-too-small",
@@ -140,6 +154,7 @@ ROWS = (
         fix="Run `{task:weights.plan}`, which subtracts the files that each host has.",
         source="MiaAI-Lab/DeepSeek-v4.1-Flash-EXL3-2x-DGX-Sparks#26",
         recorded=False,
+        near_miss="needed 385 GiB, done",
     ),
     Signature(
         id="disk-full",
@@ -151,6 +166,7 @@ ROWS = (
         ),
         source="eugr/spark-vllm-docker#339",
         recorded=False,
+        near_miss="12 GiB space left on device",
     ),
     Signature(
         id="image-layer-missing",
@@ -161,6 +177,7 @@ ROWS = (
             "MiaAI-Lab/GLM-5.3-Flash-EXL3-2x-DGX-Sparks#8; "
             "MiaAI-Lab/GLM-5.3-Flash-EXL3-2x-DGX-Sparks#5"
         ),
+        near_miss="open /var/lib/blobs/sha256/ab: permission denied",
     ),
     Signature(
         id="image-id-mismatch",
@@ -169,5 +186,6 @@ ROWS = (
         fix="Compare RepoDigests or RootFS layers, or use one storage driver on all hosts.",
         source="eugr/spark-vllm-docker#327; spark-arena/sparkrun#152",
         recorded=False,
+        near_miss="Docker image matches",
     ),
 )

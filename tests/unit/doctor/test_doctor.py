@@ -315,7 +315,6 @@ def test_a_signature_says_why_and_what_to_type(signature: Signature) -> None:
     "signature", [row for row in SIGNATURES if row.near_miss], ids=lambda each: each.id
 )
 def test_a_near_miss_is_not_the_failure(signature: Signature) -> None:
-    assert signature.sample
     found = find_known_failures({"spark0": signature.near_miss})
     assert signature.id not in {each.id for each in found}
 

@@ -83,8 +83,9 @@ def test_a_revoked_line_at_the_end_always_counts(tmp_path: Path, text: str) -> N
     assert {known.judge(kind, key) for kind, key in known.revoked} == {KeyVerdict.REVOKED}
 
 
+@pytest.mark.timeout(3600)  # 20,000 examples with --thorough
 @given(text=mutated(CONFIG))
-@settings(SETTINGS, max_examples=scale_examples(10))
+@settings(SETTINGS, max_examples=scale_examples(20, thorough=MANY))
 def test_a_changed_configuration_is_used_or_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "config"
     path.write_text(text.replace("exec", "user"), encoding="utf-8", errors="surrogatepass")

@@ -1,0 +1,57 @@
+"""Every family of failures has reports from other public places, and a near miss."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+
+from sparkfleet.doctor.signatures import SIGNATURES
+from tests.public_reports import read_reports
+
+LEAST = 2  # reports of a family, apart from its own sample
+SOURCE = re.compile(r"[\w.-]+/[\w.-]+(?:#\d+| PR#\d+| (?:README|docs/)\S*)|https://\S+")
+# No second public place that shows the message was found; a family leaves this list when it has
+# its reports, and none enters it.
+RARE = """
+bus-error collective-watchdog compile-cache-pickle connectx-missing container-unhealthy
+control-path-on-host cuda-context-no-memory cutlass-fp4-failed cutlass-fp4-moe
+disk-too-small driver-590 driver-610 earlyoom-killed env-copied-from-head
+env-overwritten-by-head executor-failed fastsafetensors-missing firewall-blocks
+flashinfer-versions-differ gemma4-tool-parser gid-index-empty gloo-barrier-timeout
+gloo-loopback gpu-not-found host-ip-unknown host-list-split image-id-mismatch
+image-layer-missing init-method-loopback instanttensor-loader kernel-oom-killed
+mamba-block-size mdns-duplicate-name memory-almost-full memory-guard message-queue-address
+mm-item-larger-than-batch model-code-not-staged model-not-staged modelinfos-permission
+nccl-2.30.4 nccl-bootstrap-interface nccl-ib-baked-in nccl-ib-disabled nccl-no-rdma-device
+nccl-so-path nccl-too-many-hcas nccl-tree-on-ring netplan-self-route open-file-limit-low
+option-value-type option-value-unknown pcie-width-x2 peer-unreachable port-no-cable
+port-speed-100g quantization-mismatch ray-already-running ray-cleanup-failed
+ray-not-installed ray-rank-died ray-single-node ray-tp-exceeds-head rdma-memory-cma
+rdma-packet-loss rsync-parent-missing semaphores-removed sm121-unsupported ssh-publickey
+tie-weights-unsupported tls-clock transformers-gemma4 wheel-platform
+"""
+
+
+def _count_sources() -> dict[str, set[str]]:
+    sources: dict[str, set[str]] = defaultdict(set)
+    for report in read_reports():
+        sources[report.family].add(report.source)
+    return sources
+
+
+def test_every_report_names_a_known_family_and_a_public_place() -> None:
+    known = {row.id for row in SIGNATURES}
+    for report in read_reports():
+        assert report.family in known, report
+        assert SOURCE.fullmatch(report.source), report
+        assert report.text, report
+
+
+def test_every_family_has_reports_from_other_places() -> None:
+    sources = _count_sources()
+    short = {row.id for row in SIGNATURES if len(sources[row.id]) < LEAST}
+    assert short == set(RARE.split())
+
+
+def test_every_family_has_a_near_miss() -> None:
+    assert [row.id for row in SIGNATURES if not row.near_miss] == []

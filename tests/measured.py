@@ -22,7 +22,9 @@ def evidence(cluster: Cluster) -> Evidence:
     return Evidence(fabric=cluster.fabric, facts=cluster.facts, hosts=hosts)
 
 
-def busbw(cluster: Cluster, seen: float, *, backend: str = "nccl") -> Verdict:
+def busbw(
+    cluster: Cluster, seen: float, *, backend: str = "nccl", cable_gbps: float | None = None
+) -> Verdict:
     """Return the verdict on a collective whose largest message had a bus bandwidth, GB/s."""
     rows = (CollectiveRow(size=1024, busbw=0.1), CollectiveRow(size=LARGE, busbw=seen))
     measured = Collective(
@@ -32,7 +34,7 @@ def busbw(cluster: Cluster, seen: float, *, backend: str = "nccl") -> Verdict:
         device="NVIDIA GB10",
         rows={"all_gather": rows, "all_reduce": rows},
     )
-    return judge_collective(evidence(cluster), measured)
+    return judge_collective(evidence(cluster), measured, cable_gbps)
 
 
 def rates(

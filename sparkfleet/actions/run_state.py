@@ -68,6 +68,8 @@ class LaunchState:
     surveys: Mapping[str, Survey]
     reason: str
     about: Mapping[str, DeploymentMetadata] = field(default_factory=lambda: EMPTY)  # by host
+    # variables of the ranks, by host; None unsets one
+    environments: Mapping[str, Mapping[str, str | None]] = field(default_factory=lambda: EMPTY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +89,7 @@ class RunState:
     observed: Mapping[str, ObservedFacts] | None = None  # the vLLM found on each host
     advice: tuple[str, ...] | None = None  # of the recipe's rules, shown before a start
     fabric: Fabric | None = None
+    cable_gbps: float | None = None  # of the slowest cable, with all its rails
     weights: StagedWeights | None = None
     launch: LaunchState | None = None
     replacement: Replacement | None = None

@@ -124,7 +124,7 @@ def _minimize_term(
 
 
 def parse_allreduce_latency(receipt: str, ranks: int) -> float | None:
-    """Return the seconds of an all-reduce of next to nothing, as a `links.json` measured it.
+    """Return the seconds of an all-reduce of next to nothing, as a receipt of a collective has it.
 
     Its rows have a bus bandwidth in GB/s, which counts ``2 (n - 1) / n`` of each byte; time grows
     with size on a straight line, and this is where it begins. None where it has no two rows.

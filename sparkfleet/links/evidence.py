@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sparkfleet.facts import HostFacts
 from sparkfleet.links.environment import compute_rank_env
 from sparkfleet.links.model import Cage, Fabric, Rail
-from sparkfleet.model import Host, Verdict
+from sparkfleet.model import EMPTY, Host, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """The arguments of every check."""
+    """The arguments of every check.
+
+    `environments` are the variables of the ranks, by host, where a deployment has been rendered.
+    """
 
     fabric: Fabric
     facts: Mapping[str, HostFacts]
     hosts: Mapping[str, Host]
+    environments: Mapping[str, Mapping[str, str | None]] = field(default_factory=lambda: EMPTY)
 
     def rails(self) -> Iterator[Rail]:
         """Yield the rails in use of all hosts."""
@@ -50,6 +54,8 @@ class Evidence:
 
     def environment(self, host: str) -> Mapping[str, str | None]:
         """Return the variables of the rank on `host`, `vllm_env` included; None means unset."""
+        if host in self.environments:
+            return self.environments[host]
         given = self.hosts[host].get("vllm_env") or {}
         over = {name: None if data is None else str(data) for name, data in given.items()}
         return {

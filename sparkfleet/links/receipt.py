@@ -1,10 +1,14 @@
-"""The record of a cluster's verified links, kept as `links.json` on every node; pure."""
+"""The records of a cluster's verified links, kept on every node; pure.
+
+`links.json` holds the rates of the links, `collective.json` a collective over all ranks: the first
+depends on the hardware, the second on the engine too.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -19,7 +23,9 @@ from sparkfleet.quantities import parse_seconds
 from sparkfleet.variables import find_default
 
 FILE = "links.json"
+COLLECTIVE_FILE = "collective.json"
 FORM = 1  # version of the file; others are ignored
+NO_SAMPLES = Samples()
 RATES = ("link_expected_gbps", "link_speed")  # what the verdicts on rates were compared with
 
 
@@ -30,17 +36,29 @@ class LinksReceipt:
     facts: str
     at: datetime
     refused: bool
+    cable_gbps: float | None = None  # of the slowest cable with all its rails, Gb/s
 
 
-def build_receipt_path(cluster_dir: str, cluster: str) -> str:
-    """Return where the receipt is on a node; ``~`` is expanded there."""
-    return f"{cluster_dir}/{cluster}/{FILE}"
+def build_receipt_path(cluster_dir: str, cluster: str, file: str = FILE) -> str:
+    """Return where a receipt is on a node; ``~`` is expanded there."""
+    return f"{cluster_dir}/{cluster}/{file}"
 
 
 def hash_facts(fabric: Fabric, facts: Mapping[str, HostFacts], hosts: Sequence[Host]) -> str:
     """Return a hash of what the rates depend on; equal from run to run: no counter, no clock."""
     content = [_describe_host(fabric, facts[host.name], host) for host in hosts]
     text = json.dumps(content, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def hash_collective(
+    facts: str, engines: Mapping[str, str], environments: Mapping[str, Mapping[str, str | None]]
+) -> str:
+    """Return a hash of what a collective depends on, next to the `facts` of the links.
+
+    `engines` says by host what runs it: an image, or an environment with its versions.
+    """
+    text = json.dumps([facts, engines, environments], sort_keys=True, default=dict)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -68,7 +86,7 @@ def format_receipt(
     facts: str,
     hosts: Sequence[Host],
     verdicts: Sequence[Verdict],
-    samples: Samples,
+    samples: Samples = NO_SAMPLES,
     *,
     collective: Collective | None = None,
     degraded: str = "",
@@ -100,29 +118,44 @@ def parse_receipt(text: str) -> LinksReceipt | None:
             facts=content["facts"],
             at=datetime.fromisoformat(content["at"]).astimezone(UTC),
             refused=any(verdict["severity"] == Severity.ERROR for verdict in content["verdicts"]),
+            cable_gbps=find_cable_rate(
+                (rate["gbps"], rate["why"]) for rate in content["rates"] if rate["whole"]
+            ),
         )
     except (ValueError, TypeError, KeyError):
         return None
 
 
+def find_cable_rate(rates: Iterable[tuple[float, str]]) -> float | None:
+    """Return the lowest of the `rates` (Gb/s, why nothing passed); None if there is none."""
+    return min((gbps for gbps, why in rates if not why), default=None)
+
+
 def explain_expiry(
-    receipts: Mapping[str, LinksReceipt | None], facts: str, hosts: Sequence[Host], now: datetime
+    receipts: Mapping[str, LinksReceipt | None],
+    facts: str,
+    hosts: Sequence[Host],
+    now: datetime,
+    *,
+    noun: str = "link receipt",
+    covers: str = "hardware or addresses",
 ) -> str:
     """Return why the links have to be measured again; empty while the receipts are valid.
 
-    A receipt that let a refusal pass (`--allow-degraded`) is not valid for the next run.
+    A receipt that let a refusal pass (`--allow-degraded`) is not valid for the next run. `noun`
+    names the receipt, and `covers` what it depends on.
     """
     for host in hosts:
         receipt = receipts[host.name]
         stated = host.get("link_receipt_max_age")
         age = find_default("link_receipt_max_age") if stated is None else stated
         if receipt is None:
-            return f"{host.name} has no link receipt"
+            return f"{host.name} has no {noun}"
         if receipt.facts != facts:
-            return f"the link receipt on {host.name} is outdated (hardware or addresses changed)"
+            return f"the {noun} on {host.name} is outdated ({covers} changed)"
         if not 0 <= (now - receipt.at).total_seconds() <= parse_seconds(age):
             measured = f"{receipt.at:%Y-%m-%d %H:%M}"
-            return f"the link receipt on {host.name} is not current (measured {measured})"
+            return f"the {noun} on {host.name} is not current (measured {measured})"
         if receipt.refused:
-            return f"the link receipt on {host.name} records refused links"
+            return f"the {noun} on {host.name} records refused links"
     return ""

@@ -18,6 +18,7 @@ CLASSES = {  # by action name: the module under `sparkfleet.actions`, and the cl
     "arm_guard": ("deploy.arm_guard", "ArmGuard"),
     "assert": ("builtin.assert_", "Assert"),
     "check_logs": ("check.check_logs", "CheckLogs"),
+    "collective": ("check.collective", "CheckCollective"),
     "command": ("builtin.command", "RunCommand"),
     "copy": ("builtin.copy", "Copy"),
     "debug": ("builtin.debug", "Debug"),

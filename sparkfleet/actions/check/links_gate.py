@@ -23,10 +23,14 @@ from sparkfleet.verdicts import downgrade_refusals, info
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """Results of the gate on one host; `receipt` is the text of a new receipt, or empty."""
+    """Results of the gate on one host; `receipt` is the text of a new receipt, or empty.
+
+    `cable_gbps` is what the slowest cable carried, now or when the valid receipt was written, Gb/s.
+    """
 
     verdicts: tuple[Verdict, ...]
     receipt: str = ""
+    cable_gbps: float | None = None
 
 
 class LinksGate(Action[NoArgs]):
@@ -39,6 +43,7 @@ class LinksGate(Action[NoArgs]):
     name = "links_gate"
     requires = ("facts", "surveys")
     provides = ("fabric",)
+    updates = ("cable_gbps",)
 
     def inspect_all(self, run: RunContext, hosts: tuple[Host, ...]) -> Answers[Proof]:
         """Check the facts of all hosts together, their reachability, and the rates."""
@@ -46,17 +51,24 @@ class LinksGate(Action[NoArgs]):
         fabric = links.select_fabric(facts, hosts)
         verdicts = links.run_gate(run.pool, fabric, facts, hosts)
         hash_ = receipt.hash_facts(fabric, facts, hosts)
-        lapse = _explain_remeasurement(run, hosts, hash_)
+        receipts = read_receipts(run, hosts)
+        lapse = receipt.explain_expiry(receipts, hash_, hosts, datetime.now(UTC))
         text = ""
+        cable_gbps = None
         if lapse and (why := _explain_unmeasurable(run, verdicts)):
             verdicts += tuple(_unmeasured_verdict(host, f"{lapse}; {why}") for host in hosts)
         elif lapse:
             samples = links.sample_rates(run.pool, fabric, hosts)
             verdicts += links.judge_rates(samples, hosts)
             text = _format_receipt(run, hash_, verdicts, samples)
+            cable_gbps = receipt.find_cable_rate(
+                (rate.gbps, rate.why) for rate in samples.rates if rate.whole
+            )
+        elif (first := receipts[hosts[0].name]) is not None:
+            cable_gbps = first.cable_gbps
         by_host = {host.name: tuple(v for v in verdicts if v.host == host.name) for host in hosts}
         proofs = {
-            name: Proof(verdicts=host_verdicts, receipt=text)
+            name: Proof(verdicts=host_verdicts, receipt=text, cable_gbps=cable_gbps)
             for name, host_verdicts in by_host.items()
         }
         return Answers(values=proofs, errors={})
@@ -77,16 +89,21 @@ class LinksGate(Action[NoArgs]):
         """Provide the fabric to later tasks, if it passed."""
         if any(verdict.refuses for plan in plans.values() for verdict in plan.verdicts):
             return NOTHING
-        return RunState(fabric=links.select_fabric(run.facts, run.cluster.hosts))
+        cable_gbps = next((plan.data.get("cable_gbps") for plan in plans.values()), None)
+        return RunState(
+            fabric=links.select_fabric(run.facts, run.cluster.hosts), cable_gbps=cable_gbps
+        )
 
 
-def _explain_remeasurement(run: RunContext, hosts: tuple[Host, ...], hash_: str) -> str:
-    """Return why the receipts on the hosts are no longer valid; empty if they are."""
+def read_receipts(
+    run: RunContext, hosts: tuple[Host, ...], file: str = receipt.FILE
+) -> dict[str, receipt.LinksReceipt | None]:
+    """Return the receipts that the facts brought along, by host; None where none is valid."""
     receipts = {}
     for host in hosts:
-        path = receipt.build_receipt_path(run.settings(host).cluster_dir, run.cluster.name)
+        path = receipt.build_receipt_path(run.settings(host).cluster_dir, run.cluster.name, file)
         receipts[host.name] = receipt.parse_receipt(run.facts[host.name].read(path).text)
-    return receipt.explain_expiry(receipts, hash_, hosts, datetime.now(UTC))
+    return receipts
 
 
 def _explain_unmeasurable(run: RunContext, verdicts: tuple[Verdict, ...]) -> str:
@@ -125,6 +142,7 @@ def _plan_links(proof: Proof, *, passes: bool) -> Plan:
         verdicts=downgrade_refusals(proof.verdicts) if passes else proof.verdicts,
         message=_summarize_checks(proof.verdicts),
         work=proof.receipt or None,
+        data={"cable_gbps": proof.cable_gbps},
     )
 
 

@@ -48,6 +48,10 @@ class Render(Action[NoArgs]):
             engines={node.settings.host.name: node.engine for node in nodes},
             surveys=surveys,
             about=_describe_deployment(run, deployment, nodes),
+            environments={
+                node.settings.host.name: {entry.name: entry.value for entry in node.environment}
+                for node in nodes
+            },
             reason=reason,
         )
         text = f"deployment {deployment.hash}" + (f": {reason}" if reason else " is running")

@@ -67,7 +67,10 @@ def inspect_host(
         connection,
         weights_dir=settings.text("weights_dir"),
         ports=[settings.integer(name) for name in PORTS],
-        files=[receipt.build_receipt_path(settings.cluster_dir, cluster)],
+        files=[
+            receipt.build_receipt_path(settings.cluster_dir, cluster, name)
+            for name in (receipt.FILE, receipt.COLLECTIVE_FILE)
+        ],
         fabric=fabric,
     )
     survey = survey_host(connection, settings, cluster)

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from sparkfleet import facts, links
 from sparkfleet.cli.exit_codes import compute_exit_code
+from sparkfleet.cli.links.engines import find_engine_pythons
 from sparkfleet.cli.links.options import LinkBenchOptions
 from sparkfleet.cli.links.show import FabricSession, open_fabric_session, write_drawing
 from sparkfleet.cli.views.documents import print_document
@@ -19,7 +20,6 @@ from sparkfleet.cli.views.verdicts import print_verdicts
 from sparkfleet.launch.host import processes
 from sparkfleet.links import Samples, receipt
 from sparkfleet.links.bandwidth.collective import (
-    OPERATIONS,
     Collective,
     parse_collective,
     run_collectives,
@@ -29,10 +29,9 @@ from sparkfleet.links.bandwidth.rates import schedule_all_pairs
 from sparkfleet.links.drawing import svg_plot
 from sparkfleet.links.evidence import Evidence
 from sparkfleet.links.reachability.counters import diff_counters, judge_counters
-from sparkfleet.model import Host, Verdict
+from sparkfleet.model import Verdict
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.connection import Connection
-from sparkfleet.verdicts import info
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,45 +72,31 @@ def _measure_links(session: FabricSession, seconds: float, *, collective: bool) 
     verdicts += links.judge_rates(samples, session.hosts)
     measured = None
     if collective and not refused:
-        measured, collective_verdicts = _run_collective(session)
+        measured, collective_verdicts = _run_collective(session, samples)
         verdicts += collective_verdicts
     return LinkBenchResult(
         verdicts=(*verdicts, *_check_counters(session)), samples=samples, collective=measured
     )
 
 
-def _run_collective(session: FabricSession) -> tuple[Collective | None, tuple[Verdict, ...]]:
-    pythons = {host.name: _find_engine_python(session, host) for host in session.hosts}
-    if lacking := [host for host, python in pythons.items() if not python]:
-        return None, tuple(_report_missing_engine(host) for host in lacking)
+def _run_collective(
+    session: FabricSession, samples: Samples
+) -> tuple[Collective | None, tuple[Verdict, ...]]:
+    pythons = find_engine_pythons(session.pool, session.cluster, session.facts)
+    if lacking := tuple(python.missing for python in pythons.values() if python.missing):
+        return None, lacking
     entries = {host.name: host for host in session.hosts}
     evidence = Evidence(fabric=session.fabric, facts=session.facts, hosts=entries)
-    answers = run_collectives(session.pool, evidence, pythons)
+    commands = {name: python.command for name, python in pythons.items()}
+    answers = run_collectives(session.pool, evidence, commands)
     verdicts = tuple(judge_answers(evidence, answers))
-    if any("failed" in answer for answer in answers.values()):
+    if any("failed" in answer or "missing" in answer for answer in answers.values()):
         return None, verdicts
     measured = parse_collective(answers[session.cluster.head.name])
-    return measured, (*verdicts, judge_collective(evidence, measured))
-
-
-def _find_engine_python(session: FabricSession, host: Host) -> str:
-    """Return the path of a host's engine's Python, empty where the inventory names no engine."""
-    venv = Settings(host=host).text("engine_venv")
-    if venv.startswith("~/"):
-        venv = session.facts[host.name].system.home + venv[1:]
-    return f"{venv}/bin/python" if venv else ""
-
-
-def _report_missing_engine(host: str) -> Verdict:
-    return info(
-        "link.collective",
-        host,
-        OPERATIONS[0],
-        expected="an engine whose torch runs it",
-        seen="engine_venv is not set",
-        source="inventory",
-        fix="set engine_venv, or leave it out: --no-collective",
+    cable_gbps = receipt.find_cable_rate(
+        (rate.gbps, rate.why) for rate in samples.rates if rate.whole
     )
+    return measured, (*verdicts, judge_collective(evidence, measured, cable_gbps))
 
 
 def _check_counters(session: FabricSession) -> Iterator[Verdict]:

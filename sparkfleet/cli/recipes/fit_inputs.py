@@ -95,20 +95,26 @@ def _inspect_hosts(cluster: Cluster, request: FitRequest, start_options: ServeOp
 
 
 def _query_host(connection: Connection, cluster: Cluster) -> tuple[NodeMemory | None, str, str]:
-    """Return a host's memory, the receipt of its links, and what `serve.bench` measured there."""
+    """Return a host's memory, the receipt of a collective, and what `serve.bench` measured."""
     from sparkfleet import facts  # noqa: PLC0415 - only where hosts are asked
     from sparkfleet.launch.host.survey import survey_host  # noqa: PLC0415 - the same
     from sparkfleet.launch.preflight.available_memory import compute_available_memory  # noqa: PLC0415 - the same
     from sparkfleet.links import receipt  # noqa: PLC0415 - the same
 
     settings = Settings(host=connection.host)
-    of_links = receipt.build_receipt_path(settings.cluster_dir, cluster.name)
+    of_links, of_collective = (
+        receipt.build_receipt_path(settings.cluster_dir, cluster.name, name)
+        for name in (receipt.FILE, receipt.COLLECTIVE_FILE)
+    )
     of_bench = speeds.format_speeds_path(settings.cluster_dir, cluster.name)
-    host_facts = facts.gather_facts(connection, files=[of_links, of_bench], fabric=False)
+    host_facts = facts.gather_facts(
+        connection, files=[of_links, of_collective, of_bench], fabric=False
+    )
     memory = compute_available_memory(
         host_facts, survey_host(connection, settings, cluster.name), settings
     )
-    return memory, host_facts.read(of_links).text, host_facts.read(of_bench).text
+    measured = host_facts.read(of_collective).text or host_facts.read(of_links).text
+    return memory, measured, host_facts.read(of_bench).text
 
 
 def _read_staged_model(
@@ -127,11 +133,11 @@ def _read_staged_model(
 
 
 def _adjust_terms(receipt: str, measured: str, start_options: ServeOptions) -> CostModel:
-    """Return the published terms, moved to what `links.bench` and `serve.bench` measured here."""
+    """Return the published terms, moved to what a collective and `serve.bench` measured here."""
     terms = PUBLISHED
     reduce = parse_allreduce_latency(receipt, start_options.nodes)
     if reduce is not None:
-        source = f"{terms.source}, all-reduce of links.bench"
+        source = f"{terms.source}, measured all-reduce"
         terms = replace(terms, reduce=reduce, source=source)
     samples = [measurement.sample for measurement in speeds.parse_measurements(measured)]
     return calibrate_cost_model(samples, terms) if samples else terms

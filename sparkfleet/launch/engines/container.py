@@ -21,6 +21,7 @@ from sparkfleet.report.visible import escape_line
 WEIGHTS = "/models"
 FOLDER = "/sparkfleet"
 CACHE = "/cache"
+IDLE_ROLE = "collective"  # of the container that a collective runs in before a start
 # Stands for the deployment's hash while the hash of the files is computed.
 HASH_PLACEHOLDER = "@SPARKFLEET_DEPLOYMENT@"
 # Cache variables of vLLM, PyTorch, Triton, FlashInfer, TileLang and transformers. The caches are
@@ -104,11 +105,7 @@ class ContainerEngine:
             self.cli,
             "run",
             "--rm",
-            "--pull=never",
-            "--no-healthcheck",
-            f"--name={self.name(role)}",
-            f"--label={labels.CLUSTER_LABEL}={self.cluster}",
-            f"--label={labels.ROLE_LABEL}={role}",
+            *self._identity(role),
             f"--label={labels.DEPLOYMENT_LABEL}={HASH_PLACEHOLDER}",
             "--network=host",
             *self._pid_options(role),
@@ -128,9 +125,40 @@ class ContainerEngine:
         """Return the command that runs Python in the container of a role."""
         return (self.cli, "exec", "-i", self.name(role), "python3")
 
+    def idle_python(self, variables: Mapping[str, str]) -> tuple[str, ...]:
+        """Return the command that runs Python in a container of its own, as a rank's would be.
+
+        The folders that a start creates are not mounted: they may not exist yet.
+        """
+        return (
+            self.cli,
+            "run",
+            "--rm",
+            "-i",
+            *self._identity(IDLE_ROLE),
+            "--network=host",
+            *self._pid_options(IDLE_ROLE),
+            *self._memory_options(IDLE_ROLE),
+            *self.options,
+            *(argument for mount in self.mounts for argument in mount.options),
+            *(f"--env={name}={value}" for name, value in variables.items()),
+            *self.extra,
+            "--entrypoint=python3",
+            self.image,
+        )
+
     def name(self, role: str) -> str:
         """Return the name of a role's container."""
         return f"sparkfleet-{re.sub(r'[^a-zA-Z0-9_.-]', '-', self.cluster)}-{role}"
+
+    def _identity(self, role: str) -> tuple[str, ...]:
+        return (
+            "--pull=never",
+            "--no-healthcheck",
+            f"--name={self.name(role)}",
+            f"--label={labels.CLUSTER_LABEL}={self.cluster}",
+            f"--label={labels.ROLE_LABEL}={role}",
+        )
 
     def _mounts(self) -> tuple[BindMount, ...]:
         """Return all mounts; the first that holds a path decides where containers see it."""

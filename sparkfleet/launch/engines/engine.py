@@ -38,3 +38,6 @@ class Engine(Protocol):
 
     def python(self, role: str) -> tuple[str, ...]:
         """Return the command that runs the engine's Python next to a running role."""
+
+    def idle_python(self, variables: Mapping[str, str]) -> tuple[str, ...]:
+        """Return the command that runs the engine's Python with `variables` while no role runs."""

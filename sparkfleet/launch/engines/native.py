@@ -61,3 +61,8 @@ class NativeEngine:
     def python(self, role: str) -> tuple[str, ...]:  # noqa: ARG002 - it needs no role to run
         """Return the environment's Python."""
         return (self.program("python"),)
+
+    def idle_python(self, variables: Mapping[str, str]) -> tuple[str, ...]:
+        """Return the environment's Python with `variables`."""
+        given = [f"{name}={value}" for name, value in variables.items()]
+        return (*(["env", *given] if given else ()), self.program("python"))

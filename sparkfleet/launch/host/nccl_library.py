@@ -16,6 +16,7 @@ from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.connection import Connection
 from sparkfleet.verdicts import build_verdict
 
+PRELOAD = "LD_PRELOAD"
 NAME = "nccl_library"
 
 
@@ -48,7 +49,7 @@ def build_preload_variables(settings: Settings, locate: Callable[[str], str]) ->
         return
     path = locate(settings.text(NAME))
     why = f"{NAME}, set at {settings.origin(NAME)}"
-    yield EnvVar(name="LD_PRELOAD", value=path, why=f"{why}, for torch")
+    yield EnvVar(name=PRELOAD, value=path, why=f"{why}, for torch")
     yield EnvVar(name="VLLM_NCCL_SO_PATH", value=path, why=f"{why}, for vLLM itself")
 
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sparkfleet.errors import CommandError
-from sparkfleet.links.bandwidth.perftest import SMALLEST, CollectiveRow, limit_message_size
+from sparkfleet.links.bandwidth.perftest import (
+    LARGEST,
+    SMALLEST,
+    CollectiveRow,
+    limit_message_size,
+)
 from sparkfleet.links.evidence import Evidence
 from sparkfleet.variables import find_default
 
@@ -16,12 +21,23 @@ if TYPE_CHECKING:
 
 OPERATIONS = ("all_gather", "all_reduce")
 STEP = 4  # a message to the next smaller one
-ITERATIONS = 20
-WARMUP = 5
-SECONDS = 5  # after which no larger message is begun
 TIMEOUT = 60  # s for what hangs
 
 Answer = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectiveLoad:
+    """How much is measured: no larger message is begun after `seconds`; `largest` is in bytes."""
+
+    seconds: int
+    iterations: int
+    warmup: int
+    largest: int = LARGEST
+
+
+FULL_LOAD = CollectiveLoad(seconds=5, iterations=20, warmup=5)  # of links.bench
+BRIEF_LOAD = CollectiveLoad(seconds=3, iterations=5, warmup=2, largest=256 << 20)  # before a start
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +51,9 @@ class Collective:
     rows: Mapping[str, tuple[CollectiveRow, ...]]
 
 
-def build_collective_requests(evidence: Evidence) -> Mapping[str, dict[str, Any]]:
+def build_collective_requests(
+    evidence: Evidence, load: CollectiveLoad = FULL_LOAD
+) -> Mapping[str, dict[str, Any]]:
     """Return what each rank is asked; messages are bounded by the memory that is available.
 
     Ranks meet at the last of Ray's worker ports of the head: the gate has called it.
@@ -48,10 +66,10 @@ def build_collective_requests(evidence: Evidence) -> Mapping[str, dict[str, Any]
         "backend": "auto",
         "device": 0,
         "operations": OPERATIONS,
-        "sizes": sorted(_list_message_sizes(evidence)),
-        "iterations": ITERATIONS,
-        "warmup": WARMUP,
-        "seconds": SECONDS,
+        "sizes": sorted(_list_message_sizes(evidence, load.largest)),
+        "iterations": load.iterations,
+        "warmup": load.warmup,
+        "seconds": load.seconds,
         "timeout": TIMEOUT,
     }
     return {
@@ -60,29 +78,34 @@ def build_collective_requests(evidence: Evidence) -> Mapping[str, dict[str, Any]
     }
 
 
-def _list_message_sizes(evidence: Evidence) -> Iterator[int]:
+def _list_message_sizes(evidence: Evidence, largest: int) -> Iterator[int]:
     memories = [evidence.facts[host].memory for host in evidence.hosts]
     size = limit_message_size([memory.available if memory else 0 for memory in memories])
+    size = min(size, largest)
     while size >= SMALLEST:
         yield size
         size //= STEP
 
 
 def run_collectives(
-    pool: ConnectionPool, evidence: Evidence, pythons: Mapping[str, str]
+    pool: ConnectionPool,
+    evidence: Evidence,
+    pythons: Mapping[str, Sequence[str]],
+    load: CollectiveLoad = FULL_LOAD,
 ) -> Mapping[str, Answer]:
     """Run the collectives on all hosts at once and return what each rank answered.
 
-    `pythons` are paths of interpreters that have torch. One channel a host. A rank that could not
-    take part answers ``{"failed": WHY, "log": ""}``. Raises UnreachableError.
+    `pythons` are commands, by host, that run a Python which has torch. One channel a host. A rank
+    that could not take part answers ``{"failed": WHY, "log": ""}``, and one without torch
+    ``{"missing": WHY, "log": ""}``. Raises UnreachableError.
     """
-    rank_requests = build_collective_requests(evidence)
+    rank_requests = build_collective_requests(evidence, load)
     answers = pool.map(
         lambda connection: connection.run_program(
             "fabric/collective",
             rank_requests[connection.host.name],
-            python=(pythons[connection.host.name],),
-            timeout=SECONDS + 2 * TIMEOUT,
+            python=pythons[connection.host.name],
+            timeout=load.seconds + 2 * TIMEOUT,
         ),
         evidence.hosts.values(),
     )

@@ -19,13 +19,22 @@ SOURCE = "torch.distributed"
 def judge_answers(evidence: Evidence, answers: Mapping[str, Answer]) -> Iterator[Verdict]:
     """Yield the verdicts on each rank: the transport it took, and why it failed."""
     for host, answer in answers.items():
-        disabled = evidence.environment(host).get("NCCL_IB_DISABLE") == "1"
-        rdma = bool(evidence.fabric.hcas(host)) and not disabled
+        rdma = _expects_rdma(evidence, host)
         for transport in parse_transports(answer["log"]).values():
             outcome = judge_transport(host, transport, rdma=rdma)
             if outcome is not None:
                 yield outcome
-        if "failed" in answer:
+        if "missing" in answer:
+            yield info(
+                "link.collective",
+                host,
+                ", ".join(OPERATIONS),
+                expected="an engine whose Python has torch",
+                seen=answer["missing"],
+                source=SOURCE,
+                fix="install torch in the engine, or judge by the rates of the links",
+            )
+        elif "failed" in answer:
             yield error(
                 "link.collective",
                 host,
@@ -37,10 +46,20 @@ def judge_answers(evidence: Evidence, answers: Mapping[str, Answer]) -> Iterator
             )
 
 
-def judge_collective(evidence: Evidence, measured: Collective) -> Verdict:
+def _expects_rdma(evidence: Evidence, host: str) -> bool:
+    environment = evidence.environment(host)
+    disabled = environment.get("NCCL_IB_DISABLE") == "1" or environment.get("NCCL_NET") == "Socket"
+    return bool(evidence.fabric.hcas(host)) and not disabled
+
+
+def judge_collective(
+    evidence: Evidence, measured: Collective, cable_gbps: float | None = None
+) -> Verdict:
     """Return the verdict on the bus bandwidth of the largest message.
 
-    Only NCCL on GPUs has a figure to be compared with.
+    Only NCCL on GPUs has a figure to be compared with. `cable_gbps` is what the slowest cable
+    carried without NCCL, Gb/s: where that is good, the cause is not the wire. Without RDMA a low
+    bandwidth is what the user has chosen: a warning.
     """
     hosts = list(evidence.hosts.values())
     rows = measured.rows[OPERATIONS[0]]
@@ -56,11 +75,23 @@ def judge_collective(evidence: Evidence, measured: Collective) -> Verdict:
         )
     expected = estimate_busbw(evidence.fabric, hosts)
     band = rate_bands.find_band(bandwidth, expected, rate_bands.COLLECTIVE)
+    fast = cable_gbps is not None and cable_gbps >= rate_bands.GOOD * expected * 8
+    severity = Severity.OK if band is None else Severity.ERROR
+    if band is None:
+        seen, fix = text, ""
+    elif not all(_expects_rdma(evidence, host.name) for host in hosts):
+        severity = Severity.WARNING
+        seen, fix = f"{text}, without RDMA", rate_bands.NO_RDMA
+    elif fast:
+        seen = f"{text}; the cable carried {cable_gbps:.4g} Gb/s without NCCL"
+        fix = rate_bands.NCCL_BELOW_WIRE
+    else:
+        seen, fix = f"{text}: {band.name}", band.cause
     return build_verdict(
-        Severity.OK if band is None else Severity.ERROR,
+        severity,
         *about,
         expected=f"at least {rate_bands.GOOD * expected:.4g} GB/s",
-        seen=f"{text}: {band.name}" if band else text,
+        seen=seen,
         source=f"{SOURCE}, NCCL {measured.nccl}",
-        fix=band.cause if band else "",
+        fix=fix,
     )

@@ -37,6 +37,16 @@ SECOND_RAIL_WEAK = Band(
     name="second rail weak",
     cause="one rail at MTU 1500, or the second controller at x2",
 )
+# The cable is fast and NCCL is not. The report behind the order: NVIDIA/dgx-spark-playbooks#102.
+NCCL_BELOW_WIRE = (
+    "NCCL is slow, not the cable. In this order: NCCL_IB_HCA lists the HCAs of both rails "
+    "(NCCL_SOCKET_IFNAME selects only the bootstrap), NCCL_IB_DISABLE and NCCL_NET are not set to "
+    "avoid RDMA, MTU 9000 on both rails, a release build of NCCL instead of a development build"
+)
+NO_RDMA = (
+    "NCCL goes over TCP: remove NCCL_IB_DISABLE=1 and NCCL_NET=Socket where they are set, and see "
+    "why the rails have no HCA"
+)
 COLLECTIVE = (  # of 25 GB/s; the first that fits
     Band(
         below=0.06,

@@ -15,7 +15,8 @@ size is begun after `seconds`; whatever hangs ends after `timeout`.
 
 The answer is the last line: ``{"backend": ..., "torch": ..., "nccl": ..., "device": ...,
 "rows": [[OPERATION, SIZE, MICROSECONDS, BUSBW]...], "log": ...}``: microseconds of one collective,
-bus bandwidth in GB/s as nccl-tests defines it, and the lines of NCCL_DEBUG=INFO.
+bus bandwidth in GB/s as nccl-tests defines it, and the lines of NCCL_DEBUG=INFO. Without torch it
+is ``{"missing": WHY, "log": ""}``.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def main() -> None:
         try:
             answer = join_collectives(request)
         except ImportError as error:
-            answer = {"error": f"{sys.executable}: {error}", "hint": "engine_venv needs torch"}
+            answer = {"missing": f"{sys.executable}: {error}"}
         except (RuntimeError, ValueError, OSError) as error:
             answer = {"failed": (str(error).strip() or type(error).__name__).splitlines()[0]}
         answer["log"] = read_nccl_log(log)

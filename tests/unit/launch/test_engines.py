@@ -56,6 +56,29 @@ def test_a_container_runs_in_the_foreground_and_is_removed_at_its_end() -> None:
     assert option(run, "label")[:2] == ["sparkfleet.cluster=default", "sparkfleet.role=serve"]
 
 
+def test_a_collective_runs_as_a_rank_would_in_a_container_of_its_own() -> None:
+    container = engine(engine_args=["--cap-add=IPC_LOCK"])
+    run = container.idle_python({"LD_PRELOAD": "/lib/libnccl.so.2"})
+    serve = words(engine_args=["--cap-add=IPC_LOCK"])
+    assert run[:4] == ("docker", "run", "--rm", "-i")
+    assert run[-2:] == ("--entrypoint=python3", WITH_IMAGE.name)
+    assert "--env=LD_PRELOAD=/lib/libnccl.so.2" in run
+    assert option(run, "name") == ["sparkfleet-default-collective"]
+    assert option(run, "label") == ["sparkfleet.cluster=default", "sparkfleet.role=collective"]
+    own = ("--name", "--label", "--mount", "--entrypoint", "--env", "--volume")
+    shared = {word for word in serve[2 : serve.index("--entrypoint=bash")] if word[0] == "-"}
+    lacking = {word for word in shared - set(run) if word.partition("=")[0] not in own}
+    assert lacking == set()
+    assert not any("/models" in word or "/sparkfleet" in word for word in run)
+
+
+def test_a_collective_of_a_native_engine_runs_in_its_environment() -> None:
+    native = engine(engine="native", engine_venv="~/vllm-env")
+    python = "/home/nvidia/vllm-env/bin/python"
+    assert native.idle_python({}) == (python,)
+    assert native.idle_python({"LD_PRELOAD": "/n.so"}) == ("env", "LD_PRELOAD=/n.so", python)
+
+
 def test_limits_are_those_that_a_spark_needs() -> None:
     run = words()
     assert option(run, "ulimit") == ["memlock=-1:-1", "nofile=1048576:1048576"]

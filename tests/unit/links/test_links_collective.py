@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -84,6 +85,49 @@ def test_the_largest_message_decides(seen: float, severity: Severity, told: str)
 
 def test_a_collective_on_the_cpu_is_reported_and_not_judged() -> None:
     assert busbw(Cluster(*pair()), 0.2, backend="gloo").severity is Severity.INFO
+
+
+def test_nccl_far_below_a_fast_cable_has_causes_of_its_own() -> None:
+    cluster = Cluster(*pair())
+    verdict = busbw(cluster, 3.0, cable_gbps=189.9)
+    assert verdict.refuses
+    assert "the cable carried 189.9 Gb/s without NCCL" in verdict.seen
+    assert verdict.fix.startswith("NCCL is slow, not the cable")
+    assert "NCCL_IB_HCA" in verdict.fix
+    for slow in (24.0, None):
+        assert "wedged NIC" in busbw(cluster, 3.0, cable_gbps=slow).fix
+    assert busbw(cluster, 22.0, cable_gbps=189.9).severity is Severity.OK
+
+
+@pytest.mark.parametrize("chosen", [{"NCCL_IB_DISABLE": "1"}, {"NCCL_NET": "Socket"}])
+def test_a_slow_collective_without_rdma_is_the_users_choice(chosen: dict[str, str]) -> None:
+    verdict = busbw(Cluster(*pair(nccl_env=chosen)), 2.4, cable_gbps=189.9)
+    assert verdict.severity is Severity.WARNING
+    assert "without RDMA" in verdict.seen
+
+
+def test_messages_before_a_start_are_smaller_and_fewer() -> None:
+    idle = f"MemTotal: {2**27} kB\nMemFree: {2**27} kB\nMemAvailable: {2**27} kB\n"
+    cluster = evidence(Cluster(*(spark.text("/proc/meminfo", idle) for spark in pair())))
+    brief = collective.build_collective_requests(cluster, collective.BRIEF_LOAD)["spark-1"]
+    full = collective.build_collective_requests(cluster)["spark-1"]
+    assert max(brief["sizes"]) == 256 << 20 < max(full["sizes"])
+    assert brief["seconds"] < full["seconds"]
+    assert brief["iterations"] < full["iterations"]
+
+
+def test_the_variables_of_a_rendered_deployment_replace_those_of_the_inventory() -> None:
+    known = evidence(Cluster(*pair()))
+    rendered = replace(known, environments={"spark-1": {"NCCL_NET": "IB"}})
+    requests = collective.build_collective_requests(rendered)
+    assert requests["spark-1"]["env"] == {"NCCL_NET": "IB"}
+    assert requests["spark-2"]["env"] == dict(known.environment("spark-2"))
+
+
+def test_an_engine_without_torch_is_only_reported() -> None:
+    (verdict,) = _judged(missing="/opt/venv/bin/python: No module named 'torch'", log="")
+    assert (verdict.check, verdict.severity) == ("link.collective", Severity.INFO)
+    assert "No module named 'torch'" in verdict.seen
 
 
 def _judged(*, cluster: Cluster | None = None, **answer: Any) -> list[Any]:

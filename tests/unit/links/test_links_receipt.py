@@ -96,3 +96,30 @@ def test_one_of_other_facts_or_of_refused_links_does_not_hold() -> None:
 def test_invalid_text_is_not_a_receipt(text: str) -> None:
     assert receipt.parse_receipt(text) is None
     assert _lapse(text) == "spark-1 has no link receipt"
+
+
+def test_a_receipt_keeps_the_rate_of_the_slowest_cable() -> None:
+    known = receipt.parse_receipt(_text(GOOD))
+    assert known is not None
+    assert known.cable_gbps == 97
+    assert receipt.find_cable_rate([(189.9, ""), (150.0, ""), (0.0, "refused")]) == 150.0
+    assert receipt.find_cable_rate([(0.0, "refused")]) is None
+
+
+def test_the_hash_of_a_collective_covers_links_engine_and_variables() -> None:
+    engines = {"spark-1": "a1b2"}
+    variables = {"spark-1": {"NCCL_IB_HCA": "rocep1s0f1", "NCCL_NET": None}}
+    hash_ = receipt.hash_collective("facts", engines, variables)
+    assert hash_ == receipt.hash_collective("facts", dict(engines), dict(variables))
+    assert hash_ != receipt.hash_collective("other", engines, variables)
+    assert hash_ != receipt.hash_collective("facts", {"spark-1": "c3d4"}, variables)
+    assert hash_ != receipt.hash_collective("facts", engines, {"spark-1": {"NCCL_NET": None}})
+
+
+def test_a_missing_receipt_of_a_collective_is_called_that() -> None:
+    hosts = Cluster(*pair()).hosts
+    nothing = dict.fromkeys(("spark-1", "spark-2"))
+    why = receipt.explain_expiry(
+        nothing, "facts", hosts, datetime.now(UTC), noun="collective receipt"
+    )
+    assert why == "spark-1 has no collective receipt"

@@ -1,0 +1,75 @@
+"""Which Python a collective of `links.bench` runs in on each host: the engine's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sparkfleet.door import command_name
+from sparkfleet.errors import InventoryError
+from sparkfleet.facts import HostFacts
+from sparkfleet.launch.engines.choice import create_engine
+from sparkfleet.launch.host.engine_kind import NATIVE, read_engine_kind
+from sparkfleet.launch.host.survey import Survey, survey_host
+from sparkfleet.links.bandwidth.collective import OPERATIONS
+from sparkfleet.model import Cluster, Verdict
+from sparkfleet.recipes.settings import Settings
+from sparkfleet.remote.pool import ConnectionPool
+from sparkfleet.verdicts import info
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnginePython:
+    """The command that runs the engine's Python on a host, or why there is none."""
+
+    command: tuple[str, ...] = ()
+    missing: Verdict | None = None
+
+
+def find_engine_pythons(
+    pool: ConnectionPool, cluster: Cluster, facts: Mapping[str, HostFacts]
+) -> Mapping[str, EnginePython]:
+    """Return the engine's Python of each host, from the inventory; one round trip."""
+    surveys = pool.map(
+        lambda connection: survey_host(connection, Settings(host=connection.host), cluster.name),
+        cluster.hosts,
+        repeatable=True,
+    ).all()
+    return {
+        host.name: _find_engine_python(
+            Settings(host=host), surveys[host.name], facts[host.name], cluster.name
+        )
+        for host in cluster.hosts
+    }
+
+
+def _find_engine_python(
+    settings: Settings, survey: Survey, facts: HostFacts, cluster: str
+) -> EnginePython:
+    host = settings.host.name
+    if read_engine_kind(settings) != NATIVE and survey.image is None:
+        seen = "engine_image and engine_venv are not set"
+        fix = "set one of them"
+        if name := settings.text("engine_image"):
+            seen = f"{name} is not on the host"
+            fix = f"get it: {command_name('cluster.up')}"
+        return EnginePython(missing=_report_missing_engine(host, seen, fix))
+    try:
+        engine = create_engine(settings, survey, facts, cluster=cluster, group=False)
+    except InventoryError as error:
+        return EnginePython(
+            missing=_report_missing_engine(host, error.message, error.hint or "set engine_venv")
+        )
+    return EnginePython(command=engine.idle_python({}))
+
+
+def _report_missing_engine(host: str, seen: str, fix: str) -> Verdict:
+    return info(
+        "link.collective",
+        host,
+        OPERATIONS[0],
+        expected="an engine whose torch runs it",
+        seen=seen,
+        source="inventory",
+        fix=f"{fix}; or leave it out: --no-collective",
+    )

@@ -1,4 +1,4 @@
-"""Which Python a collective of `links.bench` runs in on each host: the engine's own."""
+"""The Python of each host's engine, in which `links.bench` runs its collective."""
 
 from __future__ import annotations
 

@@ -280,8 +280,9 @@ class Options:
         choice(OUTPUTS),
         default="text",
     )
-    junit: Path | None = option(  # noqa: RUF009 - it is a dataclass field
-        "write a JUnit report to this file", lambda _name, text: Path(text), value="FILE"
+    junit: Path | None = option("write a JUnit report to this file", parse_path, value="FILE")  # noqa: RUF009 - it is a dataclass field
+    trace: Path | None = option(  # noqa: RUF009 - it is a dataclass field
+        "write a timeline of the run to this file, for ui.perfetto.dev", parse_path, value="FILE"
     )
 
     @property
@@ -324,7 +325,7 @@ TAGS: Group = ("tags", "skip_tags")
 LISTING: Group = ("start_at", "list_tasks", "list_hosts")
 OUTPUT: Group = ("output",)
 VERBOSE: Group = ("verbose",)
-REPORT: Group = (*OUTPUT, *VERBOSE, "junit")
+REPORT: Group = (*OUTPUT, *VERBOSE, "junit", "trace")
 RUN: Group = (*HOSTS, *FORKS, *REPORT)  # of tasks that run a playbook
 
 OptionsT = TypeVar("OptionsT", bound=Options)

@@ -121,11 +121,16 @@ def _create_reporter(options: Options) -> Reporter:
         reporter = TextReporter(
             create_screen(sys.stdout), diff=options.diff, verbose=options.verbose
         )
-    if options.junit is None:
-        return reporter
-    from sparkfleet.report.junit import JunitReporter  # noqa: PLC0415 - few runs write one
+    reporters = [reporter]
+    if options.junit is not None:
+        from sparkfleet.report.junit import JunitReporter  # noqa: PLC0415 - few runs write one
 
-    return Reporters(reporter, JunitReporter(options.junit))
+        reporters.append(JunitReporter(options.junit))
+    if options.trace is not None:
+        from sparkfleet.report.trace import TraceReporter  # noqa: PLC0415 - few runs write one
+
+        reporters.append(TraceReporter(options.trace))
+    return Reporters(*reporters)
 
 
 def _find_playbook(name: str) -> Path:

@@ -44,7 +44,8 @@ class TaskStarted:
 class Progress:
     """Long work on a host: what it does now, and how far it is where that is known.
 
-    Where `done` and `total` are `bytes`, their rate and the remaining time are shown too.
+    Where `done` and `total` are `bytes`, their rate and the remaining time are shown too. `stage`
+    is the part of `text` that stays the same while the numbers in it change, for timelines.
     """
 
     host: str
@@ -52,6 +53,7 @@ class Progress:
     done: int | None = None
     total: int | None = None
     bytes: bool = False
+    stage: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -107,7 +107,15 @@ def _report_update(run: RunContext, update: RankUpdate, waited: float, limit: fl
     milestone = update.milestone
     what = format_update(update, head=run.cluster.head.name)
     text = f"{what} ({waited:.0f} s of at most {limit:.0f} s)"
-    run.report(Progress(host=update.host, text=text, done=milestone.done, total=milestone.total))
+    run.report(
+        Progress(
+            host=update.host,
+            text=text,
+            done=milestone.done,
+            total=milestone.total,
+            stage=update.stage,
+        )
+    )
 
 
 def format_update(update: RankUpdate, *, head: str) -> str:

@@ -156,7 +156,16 @@ def _plan_host_transfers(orders: tuple[TransferPlan, ...], name: str) -> Plan:
 def _deliver_order(run: RunContext, order: TransferPlan) -> DeliveryReport:
     def report_progress(now: TransferProgress) -> None:
         text = f"{order.model.manifest.name}, {now.proven} of {now.files} files verified"
-        run.report(Progress(host=now.host, text=text, done=now.done, total=now.size, bytes=True))
+        run.report(
+            Progress(
+                host=now.host,
+                text=text,
+                done=now.done,
+                total=now.size,
+                bytes=True,
+                stage=f"receiving {order.model.manifest.name}",
+            )
+        )
 
     connections = {
         host.name: run.pool.connect(host) for host in run.cluster.hosts if host.name in order.plans

@@ -17,6 +17,12 @@ class RankUpdate:
     rank: int | None
     milestone: Milestone
 
+    @property
+    def stage(self) -> str:
+        """The phase, with the rank where it is known."""
+        phase = str(self.milestone.phase)
+        return phase if self.rank is None else f"rank {self.rank}: {phase}"
+
     def __str__(self) -> str:
         return str(self.milestone) if self.rank is None else f"rank {self.rank}: {self.milestone}"
 

@@ -20,11 +20,11 @@ OFFERED = {
     "cluster.enable": "check! cluster diff! inventory* set*",
     "cluster.events": "cluster follow! inventory* lines output set*",
     "cluster.down": (
-        "check! cluster forks inventory* junit limit* lock-wait orphans! output set* verbose!"
+        "check! cluster forks inventory* junit limit* lock-wait orphans! output set* trace verbose!"
     ),
     "cluster.drift": (
         "cluster diff! executor forks inventory* junit limit* output pp recipe set* "
-        "solo! tp verbose!"
+        "solo! tp trace verbose!"
     ),
     "cluster.lock": "cluster inventory* lock-wait set*",
     "cluster.logs": "cluster follow! inventory* limit* lines set*",
@@ -32,12 +32,12 @@ OFFERED = {
     "cluster.status": "cluster inventory* limit* output set* watch!",
     "cluster.switch": (
         "RECIPE allow-degraded ask-become-pass! check! cluster diff! executor forks "
-        "inventory* junit limit* lock-wait output pp set* solo! tp verbose! yes!"
+        "inventory* junit limit* lock-wait output pp set* solo! tp trace verbose! yes!"
     ),
     "cluster.unlock": "cluster force! inventory* set*",
     "cluster.up": (
         "allow-degraded ask-become-pass! check! cluster diff! executor forks "
-        "inventory* junit limit* lock-wait output pp recipe set* solo! tp verbose! yes!"
+        "inventory* junit limit* lock-wait output pp recipe set* solo! tp trace verbose! yes!"
     ),
     "cluster.watch": "cluster every forks inventory* once! set*",
     "doctor": "bundle cluster inventory* log output set*",
@@ -46,7 +46,7 @@ OFFERED = {
     "hosts.facts": "cluster forks host* inventory* limit* output set*",
     "hosts.prepare": (
         "ask-become-pass! check! cluster forks host* inventory* junit limit* output "
-        "set* skip-tags* tags* verbose! yes!"
+        "set* skip-tags* tags* trace verbose! yes!"
     ),
     "hosts.trust": "cluster fingerprint* forks host* inventory* limit* output set*",
     "init": "dir discover! fingerprint* forks host* recipe replace! yes!",
@@ -76,7 +76,7 @@ OFFERED = {
     "playbook.run": (
         "FILE allow-degraded ask-become-pass! check! cluster diff! forks inventory* "
         "junit limit* list-hosts! list-tasks! lock-wait output pp recipe set* skip-tags* "
-        "solo! start-at tags* tp verbose! yes!"
+        "solo! start-at tags* tp trace verbose! yes!"
     ),
     "recipes.fit": (
         "RECIPE cluster context folder hub! inventory* limit* max-model-len max-num-seqs "
@@ -99,7 +99,7 @@ OFFERED = {
     "weights.plan": "cluster inventory* limit* output recipe set*",
     "weights.prune": "NAME cluster inventory* limit* set* yes!",
     "weights.stage": (
-        "check! cluster forks inventory* junit limit* lock-wait output recipe set* verbose!"
+        "check! cluster forks inventory* junit limit* lock-wait output recipe set* trace verbose!"
     ),
     "weights.verify": "cluster full! inventory* limit* output recipe set*",
 }

@@ -70,6 +70,7 @@ def test_a_failed_host_ends_with_2(project: Path) -> None:
         ("[{debug: {msg: x}}]", {"output": "xml"}),
         ("[{debug: {msg: x}}]", {"inventory": ["none.yml"]}),
         ("[{debug: {msg: x}}]", {"junit": "none/x.xml"}),
+        ("[{debug: {msg: x}}]", {"trace": "none/x.json"}),
         ("[{cluster_up: }]", {}),
         ("[{smoke: }]", {}),
         ("[{survey: }]", {"recipe": "nope"}),
@@ -118,6 +119,16 @@ def test_junit_is_written_where_it_was_asked_for(project: Path) -> None:
     assert _run(project, "[{command: 'false'}]", junit="r.xml") == 2
     (suite,) = ET.parse(project / "r.xml").getroot()  # noqa: S314 - we wrote it
     assert (suite.get("tests"), suite.get("failures")) == ("3", "3")
+
+
+def test_a_trace_has_the_tasks_and_every_host(project: Path) -> None:
+    tasks = "[{name: one, debug: {msg: x}}, {name: two, command: 'false'}]"
+    assert _run(project, tasks, trace="t.json") == 2
+    content = json.loads((project / "t.json").read_text())
+    assert content["otherData"]["exit_code"] == 2
+    spans = [entry for entry in content["traceEvents"] if entry["ph"] == "X"]
+    assert [entry["name"] for entry in spans if entry["tid"] == 0] == ["one", "two"]
+    assert {entry["tid"] for entry in spans if entry["name"] == "two"} == {0, 1, 2, 3}
 
 
 def test_lists_touch_no_host(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

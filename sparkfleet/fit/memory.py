@@ -25,6 +25,7 @@ from sparkfleet.vllm.releases import parse_version
 BY_SEQUENCES = Version("0.20.0.dev0")
 SPARK = 121.6 * GIB  # MemTotal of a Spark
 IDLE = 118 * GIB  # MemAvailable of a freshly booted Spark: free-h.idle.txt
+MIB = GIB >> 10
 CLOSE = 2 * GIB  # by so much MemAvailable moves on a host that serves nothing
 
 
@@ -240,10 +241,14 @@ def _explain_short_cache(requirements: MemoryRequirements, given: int) -> str | 
     if (requirements.sequence_bytes or 0) <= given:
         return None
     return (
-        f"{_format_sequence(requirements)} needs "
-        f"{gib(requirements.sequence_bytes or 0)} of KV cache, and "
-        f"{gib(given)} are given"
+        f"{_format_sequence(requirements)} needs {_format_cache(requirements.sequence_bytes or 0)} "
+        f"of KV cache, and {_format_cache(given)} are given"
     )
+
+
+def _format_cache(size: float) -> str:
+    """Return a size of KV cache, in MiB where GiB would round it away."""
+    return gib(size) if size >= GIB / 2 else f"{size / MIB:.1f} MiB"
 
 
 def _format_sequence(requirements: MemoryRequirements) -> str:

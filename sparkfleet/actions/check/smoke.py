@@ -11,6 +11,7 @@ from sparkfleet.actions.run_context import RunContext
 from sparkfleet.actions.run_state import NOTHING, RunState
 from sparkfleet.door import command_name
 from sparkfleet.errors import LaunchError
+from sparkfleet.launch.endpoint.answer_length import choose_answer_tokens
 from sparkfleet.launch.host.deployment_record import RunStep
 from sparkfleet.model import Host
 from sparkfleet.recipes.recipe import SmokePrompt
@@ -50,7 +51,7 @@ class Smoke(Action[NoArgs]):
     def apply(self, run: RunContext, connection: Connection, plan: Plan) -> Plan:
         """Send every prompt, and raise LaunchError for the first wrong answer."""
         answers = []
-        tokens = run.settings(connection.host).integer("vllm_smoke_tokens")
+        tokens = choose_answer_tokens(run.settings(connection.host))
         for prompt in run.recipe.smoke or (DEFAULT,):
             text = f"waiting for the answer to {prompt.ask!r}, {TIMEOUT:.0f} s at most"
             run.report(Progress(host=connection.host.name, text=text))

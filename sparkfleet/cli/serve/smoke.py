@@ -15,6 +15,7 @@ from sparkfleet.cli.views.health import open_wait_display
 from sparkfleet.cli.views.screen import create_screen
 from sparkfleet.errors import CommandError
 from sparkfleet.launch.endpoint import correctness
+from sparkfleet.launch.endpoint.answer_length import choose_answer_tokens
 from sparkfleet.launch.endpoint.correctness import SmokeCheck
 from sparkfleet.launch.endpoint.image_prompt import build_image_prompt
 from sparkfleet.launch.endpoint.replies import Reply
@@ -51,7 +52,7 @@ class SmokeClient:
 def run_smoke_checks(options: Options) -> int:
     """Run the checks, print a line each, and return 0, or 2 if one failed."""
     with open_serve_session(options) as session:
-        tokens = session.settings.integer("vllm_smoke_tokens")
+        tokens = choose_answer_tokens(session.settings)
         client = SmokeClient(session=session, tokens=tokens, quiet=options.json)
         checks = []
         for check in _run_all_checks(client):

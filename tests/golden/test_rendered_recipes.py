@@ -41,10 +41,10 @@ NAMES = [name for name in list_data_files("playbooks/recipes", ".yml") if name !
 
 
 def _sizes(recipe: Recipe) -> Iterator[int]:
-    """Yield one and two Sparks where the recipe is for them, and four where it is made for that."""
+    """Yield one and two Sparks where the recipe is for them, and more where it is made for that."""
     least = recipe.tp_min or 1
-    most = recipe.tp_max or max(2, recipe.tp_min or 1)
-    yield from (size for size in (1, 2, 4) if least <= size <= most)
+    most = recipe.tp_max or max(2, least)
+    yield from (size for size in sorted({1, 2, least, 4}) if least <= size <= most)
 
 
 ROWS = [(name, size) for name in NAMES for size in _sizes(load_recipe(name))]

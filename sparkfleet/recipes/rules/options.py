@@ -47,6 +47,8 @@ def _check_unknown_variables(context: RuleContext) -> Iterator[RuleFinding]:
         if _is_unknown_name("variables", name, context, context.facts.variables):
             names = _list_vllm_names("variables", context, context.facts.variables)
             history = releases.load_release_table("variables").history(name)
+            if not history and _has_own_variables(context):
+                continue
             yield RuleFinding(
                 subject=f"{name} in vllm_env",
                 expected=_describe_expected("a variable", context),
@@ -55,6 +57,12 @@ def _check_unknown_variables(context: RuleContext) -> Iterator[RuleFinding]:
                 fix=VARIABLES.get(name) or _suggest_name(name, history, names),
                 severity=Severity.WARNING if history else Severity.INFO,
             )
+
+
+def _has_own_variables(context: RuleContext) -> bool:
+    """Return whether the image's vLLM is a fork, or changed by mods, and may read more."""
+    is_fork = context.image.repository in FORK_OPTIONS
+    return is_fork or bool(context.settings.value("engine_mods"))
 
 
 def _is_unknown_name(

@@ -20,7 +20,10 @@ IMAGES = {  # local names of images that their authors publish
     "vllm-node-b12x": "eugr/spark-vllm-b12x:latest",
 }
 LEFT_OUT = {("nemotron-3-nano-omni-30b-a3b-nvfp4", "allowed-local-media-path")}  # opens all files
-LEFT_OUT_MODS = {"drop-caches"}  # needs a privileged container
+LEFT_OUT_MODS = {
+    "drop-caches",  # needs a privileged container
+    "install-ray",  # for starts by Ray; the recipes start without
+}
 SHORT = {"tp": "tensor-parallel-size"}
 
 

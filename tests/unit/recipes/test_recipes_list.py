@@ -73,7 +73,7 @@ def test_the_line_about_the_sources_has_the_date_of_the_seeds() -> None:
 def test_recipes_can_be_grouped_by_the_sparks_that_they_need(tmp_path: Path) -> None:
     lines = _list(tmp_path, "--group", "sparks")
     titles = [line for line in lines if line.endswith(":")]
-    assert titles == ["1 Spark:", "2 Sparks:", "4 Sparks:"]
+    assert titles == ["1 Spark:", "2 Sparks:", "3 Sparks:", "4 Sparks:"]
 
 
 def test_one_spark_has_no_recipes_for_two(tmp_path: Path) -> None:

@@ -260,3 +260,18 @@ def test_a_value_is_compared_with_the_engine_that_was_looked_into(recipes: Recip
 def test_a_parser_of_a_plugin_is_not_looked_up(recipes: Recipes) -> None:
     args = _args(tool_call_parser="ours", tool_parser_plugin="/models/ours.py")
     assert "value" not in recipes.found(args, known=ObservedFacts(vllm="0.29.0"))
+
+
+@pytest.mark.parametrize(
+    ("variables", "reported"),
+    [
+        ({}, "info"),
+        ({"engine_image": "eugr/spark-vllm-b12x:latest"}, None),
+        ({"engine_mods": ["spark-vllm-docker/mods/fix"]}, None),
+    ],
+)
+def test_a_fork_or_a_mod_may_read_variables_of_its_own(
+    recipes: Recipes, variables: dict[str, Any], reported: str | None
+) -> None:
+    recipe = {"vllm_model": "a", "vllm_env": {"VLLM_OF_A_FORK": "1"}, **variables}
+    assert recipes.found(recipe).get("variable") == reported

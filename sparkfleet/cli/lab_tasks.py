@@ -23,7 +23,16 @@ class UpOptions(Options):
         choice(("separate", "shared")),
         default="shared",
     )
-    bare: bool = flag("hosts as they come from the box: no addresses on the rails, MTU 1500")
+    bare: bool = flag(
+        "hosts as they come from the box: no addresses on the rails, MTU 1500, login by password"
+    )
+    authorized: bool = flag("with --bare: the hosts know your key already, and you know theirs")
+    network: str = option(
+        "with --bare, what configures the rails: netplan or NetworkManager",
+        choice(("netplan", "networkmanager")),
+        default="netplan",
+        value="netplan|networkmanager",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +57,13 @@ def up(options: UpOptions) -> int:
     """Boot simulated Sparks: own network, host name, files and sshd each; needs root.
 
     Writes an inventory that the other tasks take with --inventory lab. Does nothing if they run.
+
+      {task:lab.up} --hosts 3 --cables ring
+      {task:lab.up} --bare
+      {task:lab.up} --bare --authorized --network networkmanager
     """
     from sparkfleet.lab import fleet  # noqa: PLC0415 - not for --list
+    from sparkfleet.lab.paths import USER  # noqa: PLC0415 - the same
 
     shape = options.cables or ("crossed" if options.hosts == 2 else "switch")
     booted = fleet.start_fleet(
@@ -57,8 +71,13 @@ def up(options: UpOptions) -> int:
         cables=shape,
         separate_wires=options.wires == "separate" and not options.bare,
         bare=options.bare,
+        networkmanager=options.bare and options.network == "networkmanager",
+        password=options.bare and not options.authorized,
     )
     print_lines(f"{options.hosts} hosts are up; inventory {booted.inventory}")
+    if booted.password:
+        addresses = ", ".join(host.address for host in booted.hosts)
+        print_lines(f"log in as {USER} to {addresses}; the password is in {booted.password}")
     return 0
 
 

@@ -20,7 +20,7 @@ from sparkfleet.lab.faults import catalogue
 from sparkfleet.lab.faults.settle import wait_until_settled
 from sparkfleet.lab.faults.steps import StepTarget, run_in_host, run_steps
 from sparkfleet.lab.host import build, network, teardown
-from sparkfleet.lab.paths import INVENTORY, KEY, KNOWN_HOSTS, RUN
+from sparkfleet.lab.paths import INVENTORY, KEY, KNOWN_HOSTS, PASSWORD, RUN
 from sparkfleet.lab.plan import FleetPlan, HostPlan, plan_fleet
 from sparkfleet.lab.state import LabState, hold_lab_lock, load_lab_state, remove_lock
 
@@ -60,22 +60,39 @@ class LabFleet:
     inventory: Path = INVENTORY
     known_hosts: Path = KNOWN_HOSTS
     key: Path = KEY
+    password: Path | None = None
     run_dir: Path = RUN
 
 
 def start_fleet(
-    hosts: int = 2, *, cables: str = "crossed", separate_wires: bool = False, bare: bool = False
+    hosts: int = 2,
+    *,
+    cables: str = "crossed",
+    separate_wires: bool = False,
+    bare: bool = False,
+    networkmanager: bool = False,
+    password: bool = False,
 ) -> LabFleet:
     """Boot `hosts` Sparks cabled in shape `cables` (see `plan.SHAPES`) and return the fleet.
 
     The two rails of a cage share one wire, unless `separate_wires` is set. `bare` hosts have no
-    addresses on their rails, as they come from the box. A fleet of that size and shape that runs
-    is returned as it is, faults and all; another one is replaced. Raises UsageError.
+    addresses on their rails, as they come from the box; those with `networkmanager` run it in
+    place of netplan, and those with a `password` know no key yet. A fleet of that size and shape
+    that runs is returned as it is, faults and all; another one is replaced. Raises UsageError.
     """
-    target = plan_fleet(hosts, cables, separate=separate_wires, bare=bare)
+    target = plan_fleet(
+        hosts,
+        cables,
+        separate=separate_wires,
+        bare=bare,
+        networkmanager=networkmanager,
+        password=password,
+    )
     if state := _find_running_fleet(target):
         return _build_lab_fleet(state)
     requirements.check_requirements()
+    if networkmanager:
+        requirements.check_tools(requirements.NETWORKMANAGER_PACKAGES)
     with hold_lab_lock() as lock:
         if state := _find_running_fleet(target):
             return _build_lab_fleet(state)
@@ -233,6 +250,7 @@ def _host_off_error(host: str) -> UsageError:
 def _build_lab_fleet(state: LabState) -> LabFleet:
     return LabFleet(
         cables=state.plan.cables,
+        password=PASSWORD if state.plan.password else None,
         hosts=tuple(_build_lab_host(state, host) for host in state.plan.hosts),
     )
 

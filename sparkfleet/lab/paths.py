@@ -8,6 +8,7 @@ RUN = Path("/run/sparkfleet-lab")
 STATE = RUN / "fleet.json"
 LOCK = Path("/run/sparkfleet-lab.lock")  # outlives RUN, so that a second run can wait on it
 KEY = RUN / "key"
+PASSWORD = RUN / "password"  # of bare hosts that know no key
 KNOWN_HOSTS = RUN / "known_hosts"
 INVENTORY = RUN / "inventory.yml"
 DOCKER_INVENTORY = RUN / "inventory-docker.yml"
@@ -39,6 +40,8 @@ USER = "nvidia"
 HOME = Path("/home") / USER
 IMAGES = Path("/var/lib/docker")  # its overlays cannot lie on the host's own
 DOCKER_ENABLED = Path("/etc/docker/enabled")  # while this is there, a boot starts Docker
+NETWORKMANAGER = Path("/etc/NetworkManager")
+NETWORKMANAGER_ENABLED = NETWORKMANAGER / "conf.d/sparkfleet-lab.conf"  # and NetworkManager
 
 
 def layer_path(host: str) -> Path:

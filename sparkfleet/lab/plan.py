@@ -113,12 +113,15 @@ class FleetPlan:
     """All hosts and wires of a fleet, and the shape that they were planned from.
 
     `separate`: the two rails of a cage have a wire each, which no Spark has. `bare`: the hosts are
-    as they come, without addresses on the rails.
+    as they come, without addresses on the rails; `networkmanager` configures these in place of
+    netplan, and `password`: a login needs one, for no key is there.
     """
 
     cables: str
     separate: bool = False
     bare: bool = False
+    networkmanager: bool = False
+    password: bool = False
     hosts: tuple[HostPlan, ...]
     wires: tuple[Wire, ...]
 
@@ -158,13 +161,20 @@ def format_address(net: int, host: int) -> str:
 
 
 def plan_fleet(
-    hosts: int, cables: str = "crossed", *, separate: bool = False, bare: bool = False
+    hosts: int,
+    cables: str = "crossed",
+    *,
+    separate: bool = False,
+    bare: bool = False,
+    networkmanager: bool = False,
+    password: bool = False,
 ) -> FleetPlan:
     """Return the plan of a fleet of `hosts` Sparks, cabled in the shape `cables` (see `SHAPES`).
 
     More than two hosts cannot share one cable, so `crossed`, the default, becomes `switch`;
     a single host has no peer and so no cable. `separate` gives each rail a wire of its own,
-    `bare` no rail an address. Raises UsageError.
+    `bare` no rail an address; `networkmanager` and `password` are as in `FleetPlan`. Raises
+    UsageError.
     """
     if not 1 <= hosts <= MAX_HOSTS:
         raise UsageError(
@@ -183,7 +193,15 @@ def plan_fleet(
         )
     wires = tuple(_plan_wires(SHAPES[cables].cables(hosts), separate=separate))
     members = tuple(_plan_host(number, wires, bare=bare) for number in range(1, hosts + 1))
-    return FleetPlan(cables=cables, separate=separate, bare=bare, hosts=members, wires=wires)
+    return FleetPlan(
+        cables=cables,
+        separate=separate,
+        bare=bare,
+        networkmanager=networkmanager,
+        password=password,
+        hosts=members,
+        wires=wires,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -58,6 +58,8 @@ class LabState:
             "cables": self.plan.cables,
             "separate": self.plan.separate,
             "bare": self.plan.bare,
+            "networkmanager": self.plan.networkmanager,
+            "password": self.plan.password,
             "running": {
                 name: [process.pid, process.started] for name, process in self.running.items()
             },
@@ -75,7 +77,12 @@ def load_lab_state() -> LabState | None:
         running = {name: InitProcess(pid=p, started=s) for name, (p, s) in data["running"].items()}
         return LabState(
             plan=plan_fleet(
-                data["hosts"], data["cables"], separate=data["separate"], bare=data["bare"]
+                data["hosts"],
+                data["cables"],
+                separate=data["separate"],
+                bare=data["bare"],
+                networkmanager=data["networkmanager"],
+                password=data["password"],
             ),
             running=running,
             faults={name: tuple(kinds) for name, kinds in data["faults"].items()},

@@ -16,17 +16,15 @@ import pytest
 from sparkfleet.lab import fleet
 from sparkfleet.lab.engine import install, model
 from sparkfleet.lab.fleet import LabFleet
-from sparkfleet.lab.paths import KEY
 from tests.commandline import LONGEST, chat
 
 pytestmark = [pytest.mark.fleet, pytest.mark.e2e, pytest.mark.timeout(LONGEST)]
 
 CHECKOUT = Path(__file__).parents[2]
 PROMPT = "ready> "
-# SSH reads the home of the user's account: the shell gets an empty one, with the lab's key.
+# SSH reads the home of the user's account: the shell gets an empty one, without keys.
 SHELL = """
 mount -t tmpfs -o mode=0700 tmpfs ~/.ssh
-cp "$1" ~/.ssh/id_ed25519 && ssh-keygen -y -f "$1" > ~/.ssh/id_ed25519.pub
 sparkfleet() { "$PYTHON" -m sparkfleet "$@"; }
 export -f sparkfleet
 exec env PS1="$PROMPT" bash --norc --noprofile -i
@@ -41,7 +39,7 @@ class Terminal:
         self.output = ""
         (Path("~/.ssh").expanduser()).mkdir(mode=0o700, exist_ok=True)
         self._shell = subprocess.Popen(
-            ["unshare", "--mount", "bash", "-ec", SHELL, "shell", str(KEY)],
+            ["unshare", "--mount", "bash", "-ec", SHELL],
             stdin=end,
             stdout=end,
             stderr=end,
@@ -88,7 +86,7 @@ def lab() -> Iterator[LabFleet]:
     install.install_engine(print)
     model.ensure_model(print)
     fleet.remove_fleet()
-    yield fleet.start_fleet(2, bare=True)
+    yield fleet.start_fleet(2, bare=True, password=True)
     fleet.remove_fleet()
 
 
@@ -133,5 +131,12 @@ def _make_project(lab: LabFleet, terminal: Terminal) -> None:
     terminal.type_line("", until="]: ")
     terminal.type_line("lab-tiny", until="[y/N] ")  # the host key of the first
     terminal.type_line("y", until="[y/N] ")  # and of the second
-    terminal.type_line("y", until="[y/N] ")  # the files
+    terminal.type_line("y", until="passphrase): ")  # there is no key: a new one
+    terminal.type_line("", until="again: ")
+    terminal.type_line("", until="password: ")
+    terminal.type_line("wrong", until="password: ")  # ssh asks again
+    assert lab.password is not None
+    password = lab.password.read_text().strip()
+    terminal.type_line(password, until="password: ")  # of the second
+    terminal.type_line(password, until="[y/N] ")  # the files
     assert "wrote inventories/local.yml" in terminal.type_line("y")

@@ -23,6 +23,11 @@ PACKAGES: Mapping[str, str] = {
     "nsenter": "util-linux",
     "bash": "bash",
 }
+NETWORKMANAGER_PACKAGES: Mapping[str, str] = {
+    "NetworkManager": "network-manager",
+    "nmcli": "network-manager",
+    "dbus-daemon": "dbus",
+}
 FAULT_PACKAGES: Mapping[str, str] = {"nft": "nftables", "tc": "iproute2"}
 NAMESPACES = ("net", "mnt", "uts", "ipc", "pid")
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import subprocess
 from pathlib import Path
@@ -18,6 +19,7 @@ from sparkfleet.lab.paths import (
     KEY,
     KNOWN_HOSTS,
     LAYERS,
+    PASSWORD,
     RUN,
     SWITCH,
     layer_path,
@@ -36,14 +38,17 @@ def build_fleet(plan: FleetPlan, venv: Path, model: Path) -> None:
     LAYERS.mkdir(mode=0o755)
     kernel.mount("sparkfleet-lab", LAYERS, "tmpfs", data="mode=755")
     _make_key(KEY, "sparkfleet-lab")
-    common = disk.build_common_layer()
+    password = secrets.token_urlsafe(9) if plan.password else ""
+    common = disk.build_common_layer(password=password, netplan=not plan.networkmanager)
     common.write(COMMON)
     uid = disk.read_user_id(common)
     keys = {host.name: _make_disk(plan, host, uid) for host in plan.hosts}
     _make_wires(plan)
-    KNOWN_HOSTS.write_text(inventory.format_known_hosts(plan, keys))
+    KNOWN_HOSTS.write_text("" if plan.password else inventory.format_known_hosts(plan, keys))
     INVENTORY.write_text(inventory.format_lab_inventory(plan, venv, model))
-    for path in (KEY, KNOWN_HOSTS, INVENTORY):
+    PASSWORD.touch(mode=0o600)
+    PASSWORD.write_text(f"{password}\n")
+    for path in (KEY, KNOWN_HOSTS, INVENTORY, PASSWORD):
         os.chown(path, *find_caller_ids())
 
 
@@ -64,7 +69,7 @@ def _make_disk(plan: FleetPlan, host: HostPlan, uid: int) -> str:
     (base / "disk/upper/etc/ssh").mkdir()
     _make_key(base / "disk/upper" / HOST_KEY, host.name)
     renew_sys(host)
-    _make_home(base / "home", uid)
+    _make_home(base / "home", uid, authorized=not plan.password)
     return (base / "disk/upper" / f"{HOST_KEY}.pub").read_text()
 
 
@@ -77,14 +82,17 @@ def renew_sys(host: HostPlan) -> None:
     build_sysfs(host).write(base / "upper")
 
 
-def _make_home(home: Path, uid: int) -> None:
+def _make_home(home: Path, uid: int, *, authorized: bool) -> None:
     """Mount a home of limited size, outside the host, so that it survives a loss of power."""
     kernel.mount(
         "sparkfleet-home", home, "tmpfs", MountFlag.NO_DEV, data=f"mode=750,size={HOME_SIZE}"
     )
+    os.chown(home, uid, uid)
+    if not authorized:
+        return
     (home / ".ssh").mkdir(mode=0o700)
     shutil.copy(f"{KEY}.pub", home / ".ssh/authorized_keys")
-    for path in (home, home / ".ssh", home / ".ssh/authorized_keys"):
+    for path in (home / ".ssh", home / ".ssh/authorized_keys"):
         os.chown(path, uid, uid)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import re
+import secrets
 import shutil
 import sys
 from collections.abc import Iterable
@@ -14,16 +16,17 @@ from typing import Any
 import yaml
 
 from sparkfleet.lab.host.tree import FileTree
-from sparkfleet.lab.paths import CGROUP, HOME, USER
+from sparkfleet.lab.paths import CGROUP, HOME, NETWORKMANAGER, NETWORKMANAGER_ENABLED, USER
 from sparkfleet.lab.plan import FleetPlan, HostPlan
 
 FIRST_UID = 1000
 KERNEL_RELEASE = "6.17.0-1021-nvidia"
 KERNEL_VERSION = "#21-Ubuntu SMP PREEMPT_DYNAMIC Wed May 27 19:14:05 UTC 2026"
 STAND_INS = ("ethtool", "ibdev2netdev", "ibstat", "ibv_devinfo", "lab-docker",
-             "nvidia-container-runtime", "nvidia-container-runtime-hook", "nvidia-smi", "rdma",
-             "show_gids", "uname")  # fmt: skip
+             "lab-networkmanager", "nvidia-container-runtime", "nvidia-container-runtime-hook",
+             "nvidia-smi", "rdma", "show_gids", "uname")  # fmt: skip
 NETPLAN = "usr/sbin/netplan"
+NETPLAN_FILE = "etc/netplan/01-network-manager-all.yaml"
 NETPLAN_LIBRARY = "usr/lib/sparkfleet-lab"  # where the stand-in of netplan finds PyYAML
 # As Ubuntu Desktop installs it; no recorded file of a Spark.
 NETPLAN_DEFAULT = """\
@@ -31,6 +34,18 @@ NETPLAN_DEFAULT = """\
 network:
   version: 2
   renderer: NetworkManager
+"""
+# The network by which the host is reached is the lab's. `dns=none`: no file of it is written.
+NETWORKMANAGER_CONFIG = """\
+[main]
+plugins=keyfile
+dns=none
+
+[keyfile]
+unmanaged-devices=except:interface-name:en*p1s0f*np*
+
+[connectivity]
+enabled=false
 """
 
 CMA_IDLE = "CmaTotal:         131072 kB\nCmaFree:          120320 kB\n"
@@ -75,7 +90,7 @@ DGX_OTA_DATE="Wed Sep 16 17:08:05 CEST 2026"
 SSHD_CONFIG = """\
 HostKey /etc/ssh/ssh_host_ed25519_key
 PidFile /run/sshd.pid
-PasswordAuthentication no
+PasswordAuthentication {password_login}
 KbdInteractiveAuthentication no
 PermitRootLogin no
 AuthorizedKeysFile .ssh/authorized_keys
@@ -87,10 +102,13 @@ Subsystem sftp internal-sftp
 """
 
 
-def build_common_layer(accounts: Path = Path("/etc")) -> FileTree:
+def build_common_layer(
+    accounts: Path = Path("/etc"), *, password: str = "", netplan: bool = True
+) -> FileTree:
     """Return the layer that all hosts share: the user, sshd's configuration, the stand-ins.
 
-    `accounts` is the folder with this machine's passwd, shadow and group files.
+    `accounts` is the folder with this machine's passwd, shadow and group files. `password` lets
+    the user log in with it; without `netplan` there is no stand-in of it.
     """
     uid = find_free_id((accounts / "passwd").read_text() + (accounts / "group").read_text())
     names = {name: f"usr/bin/{name}" for name in STAND_INS}
@@ -100,20 +118,33 @@ def build_common_layer(accounts: Path = Path("/etc")) -> FileTree:
         "etc/passwd": _replace_user_line(
             accounts / "passwd", f"{USER}:x:{uid}:{uid}::{HOME}:/bin/bash"
         ),
-        "etc/shadow": _replace_user_line(accounts / "shadow", f"{USER}:*:20000:0:99999:7:::"),
+        "etc/shadow": _replace_user_line(
+            accounts / "shadow",
+            f"{USER}:{hash_password(password) if password else '*'}:20000:0:99999:7:::",
+        ),
         "etc/group": _add_docker_user(_replace_user_line(accounts / "group", f"{USER}:x:{uid}:")),
         "etc/os-release": OS_RELEASE,
         "etc/resolv.conf": "# a lab host has no name server\n",
-        "etc/ssh/sshd_config": SSHD_CONFIG,
+        "etc/ssh/sshd_config": SSHD_CONFIG.format(password_login="yes" if password else "no"),
     }
-    files[NETPLAN] = (programs / "netplan").read_text()
-    files |= _read_yaml_library()
+    if netplan:
+        files[NETPLAN] = (programs / "netplan").read_text()
+        files |= _read_yaml_library()
     modes = dict.fromkeys((*names.values(), NETPLAN), 0o755) | {"etc/shadow": 0o640}
     if shutil.which("sudo"):
         files[f"etc/sudoers.d/90-{USER}"] = f"{USER} ALL=(ALL) NOPASSWD:ALL\n"
         modes[f"etc/sudoers.d/90-{USER}"] = 0o440
     links = {} if Path("/usr/bin/python3").exists() else {"usr/bin/python3": _interpreter_path()}
     return FileTree(files=files, links=links, modes=modes)
+
+
+def hash_password(password: str) -> str:
+    """Return a password as /etc/shadow keeps it: SHA-512, by crypt(3) of the library of sshd."""
+    library = ctypes.CDLL("libcrypt.so.1")
+    library.crypt.restype = ctypes.c_char_p
+    salt = f"$6${secrets.token_hex(8)}"
+    hashed: bytes = library.crypt(password.encode(), salt.encode())
+    return hashed.decode()
 
 
 def _read_yaml_library() -> dict[str, str]:
@@ -129,7 +160,14 @@ def read_user_id(common: FileTree) -> int:
 
 def build_host_layer(plan: FleetPlan, host: HostPlan) -> FileTree:
     """Return what differs from host to host; the SSH host key is added later."""
-    bare = {"etc/netplan/01-network-manager-all.yaml": NETPLAN_DEFAULT} if plan.bare else {}
+    bare = {}
+    opaque: tuple[str, ...] = ()
+    if plan.networkmanager:
+        bare = {str(NETWORKMANAGER_ENABLED.relative_to("/")): NETWORKMANAGER_CONFIG}
+        opaque = (str(NETWORKMANAGER.relative_to("/")),)
+    elif plan.bare:
+        bare = {NETPLAN_FILE: NETPLAN_DEFAULT}
+        opaque = (str(Path(NETPLAN_FILE).parent),)
     return FileTree(
         files={
             **bare,
@@ -140,7 +178,7 @@ def build_host_layer(plan: FleetPlan, host: HostPlan) -> FileTree:
             "etc/docker/daemon.json": json.dumps(build_docker_config(host), indent=1) + "\n",
         },
         modes=dict.fromkeys(bare, 0o600),
-        opaque=("etc/netplan",) if bare else (),
+        opaque=opaque,
     )
 
 

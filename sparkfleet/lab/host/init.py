@@ -22,6 +22,7 @@ from sparkfleet.lab.paths import (
     DOCKER_ENABLED,
     KERNEL_MEMINFO,
     MEMINFO,
+    NETWORKMANAGER_ENABLED,
     REFRESH_DONE,
     REFRESH_REQUEST,
     SCARCE,
@@ -31,6 +32,7 @@ from sparkfleet.lab.plan import HostPlan
 SSHD = ("/usr/sbin/sshd", "-D", "-E", "/run/sshd.log")
 NETPLAN = ("/usr/sbin/netplan", "apply")
 DOCKER = ("/usr/bin/lab-docker",)
+NETWORKMANAGER = ("/usr/bin/lab-networkmanager",)
 ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
     "HOME": "/root",
@@ -47,7 +49,9 @@ def run_init(host: HostPlan, *, ready: int) -> None:
     os.environ.clear()
     os.environ.update(ENVIRONMENT)
     Path("/run/sshd").mkdir(mode=0o755)
-    if host.bare:  # else the lab has set the addresses
+    if NETWORKMANAGER_ENABLED.exists():
+        subprocess.run(NETWORKMANAGER, stdin=subprocess.DEVNULL, check=False)
+    elif host.bare:  # else the lab has set the addresses
         subprocess.run(NETPLAN, stdin=subprocess.DEVNULL, check=False)
     os.posix_spawn(SSHD[0], SSHD, os.environ)
     if DOCKER_ENABLED.exists():

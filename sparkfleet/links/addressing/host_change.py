@@ -31,6 +31,8 @@ ARP_FILE = "/etc/sysctl.d/90-arp.conf"
 ARP_SYSCTLS = {"net.ipv4.conf.all.arp_ignore": "1", "net.ipv4.conf.all.arp_announce": "2"}
 NETPLAN_APPLY = ("netplan", "apply")
 NMCLI_RELOAD = ("nmcli", "connection", "reload")
+# The way back does not wait for DHCP that no one answers, which takes nmcli 90 s.
+NMCLI_BACK = ("nmcli", "--wait", "2", "connection", "up", "uuid")
 STAGED = {
     NETPLAN: "/run/netplan/",
     KEYFILES: "/run/NetworkManager/system-connections/",
@@ -119,7 +121,7 @@ def plan_host_change(
                 ("nmcli", "connection", "up", "uuid", _find_uuid(network, rail)),
             ]
             old = network.managed.get(rail.name)
-            undo += [NMCLI_RELOAD, *([("nmcli", "connection", "up", "uuid", old)] if old else [])]
+            undo += [NMCLI_RELOAD, *([(*NMCLI_BACK, old)] if old else [])]
     values = {
         name: value
         for name, value in (ARP_SYSCTLS.items() if arp else ())

@@ -59,7 +59,7 @@ OFFERED = {
     "lab.fault": "HOST KIND clear!",
     "lab.model": "",
     "lab.status": "",
-    "lab.up": "bare! cables hosts wires",
+    "lab.up": "authorized! bare! cables hosts network wires",
     "links.apply": (
         "arp! ask-become-pass! check! cluster diff! forks inventory* limit* output "
         "revert-after set* subnet verbose! yes!"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,22 @@ def test_only_bare_hosts_have_netplan_files(accounts: Path) -> None:
     common = build_common_layer(accounts)
     assert common.modes["usr/sbin/netplan"] == 0o755
     assert "usr/lib/sparkfleet-lab/yaml/__init__.py" in common.files
+
+
+def test_networkmanager_is_there_in_place_of_netplan(accounts: Path) -> None:
+    fleet = plan_fleet(2, bare=True, networkmanager=True)
+    layer = build_host_layer(fleet, fleet.hosts[0])
+    assert NETPLAN_FILE not in layer.files
+    assert "unmanaged-devices=" in layer.files["etc/NetworkManager/conf.d/sparkfleet-lab.conf"]
+    assert layer.opaque == ("etc/NetworkManager",)  # no profile of this machine
+    assert "usr/sbin/netplan" not in build_common_layer(accounts, netplan=False).files
+
+
+def test_a_password_lets_the_user_log_in(accounts: Path) -> None:
+    tree = build_common_layer(accounts, password="made-up")  # noqa: S106
+    assert "PasswordAuthentication yes" in tree.files["etc/ssh/sshd_config"]
+    assert re.search(r"^nvidia:\$6\$[0-9a-f]{16}\$.{86}:", tree.files["etc/shadow"], re.MULTILINE)
+    assert "made-up" not in "".join(tree.files.values())
 
 
 def test_a_host_finds_itself_on_loopback_and_its_peers_on_management() -> None:

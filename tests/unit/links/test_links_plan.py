@@ -335,7 +335,7 @@ def test_network_manager_gets_a_keyfile_where_it_owns_the_rail() -> None:
     assert first.staged.startswith("/run/NetworkManager/system-connections/")
     assert "address1=192.168.100.10/24\nnever-default=true\n" in (first.after or "")
     assert "[ethernet]\nmtu=9000\n" in (first.after or "")
-    assert change.undo[-1] == ("nmcli", "connection", "up", "uuid", old)
+    assert change.undo[-1] == ("nmcli", "--wait", "2", "connection", "up", "uuid", old)
     assert change.keep == (("nmcli", "connection", "reload"),)
 
 

@@ -78,6 +78,18 @@ def test_what_it_is_not_started_for_is_not_asked(run: Run) -> None:
     assert "6 checks: 3 ok, 3 skipped" in done.output
 
 
+def test_links_of_a_cluster_that_serves_are_not_changed_unasked(run: Run) -> None:
+    up(run)
+    for task in ("links.apply", "links.revert"):
+        shown = run(task)
+        assert "nothing was changed" in shown.output or "nothing to" in shown.output
+    done = run("links.apply", "--yes")
+    assert done.code == 2
+    assert "cluster default runs tiny-spark on spark-01, spark-02" in done.output
+    assert "--while-serving" in done.output
+    assert "192.168" not in fleet.run_on("spark-01", ["ip", "addr"]).stdout
+
+
 def test_another_recipe_than_the_one_served_is_reported(run: Run) -> None:
     up(run)
     done = run("serve.smoke", "--recipe", "gpt-oss-20b")

@@ -27,7 +27,7 @@ from sparkfleet.links.addressing.plan import FabricInputs, FabricPlan, plan_fabr
 from sparkfleet.links.addressing.planned_rail import PlannedRail
 from sparkfleet.links.addressing.surveying import survey_fabric
 from sparkfleet.links.drawing import text_map
-from sparkfleet.model import Change, Host, Value
+from sparkfleet.model import Change, Cluster, Host, Value
 from sparkfleet.remote.pool import ConnectionPool
 from sparkfleet.report.text import format_diff
 
@@ -36,6 +36,7 @@ from sparkfleet.report.text import format_diff
 class RootSession:
     """The hosts of a cluster with the password of sudo, and the connections to them."""
 
+    cluster: Cluster
     hosts: tuple[Host, ...]
     pool: ConnectionPool
 
@@ -55,7 +56,7 @@ def open_root_session(options: Options) -> Iterator[RootSession]:
         )
     print_run_started(options, context)
     with open_pool(options) as pool:
-        yield RootSession(hosts=hosts, pool=pool)
+        yield RootSession(cluster=context.cluster, hosts=hosts, pool=pool)
 
 
 def plan_links(options: AddressPlanOptions) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from sparkfleet.cli import prompt
 from sparkfleet.cli.context import open_pool
 from sparkfleet.cli.exit_codes import compute_exit_code
 from sparkfleet.cli.links.addressing import (
@@ -13,6 +12,7 @@ from sparkfleet.cli.links.addressing import (
     open_root_session,
     print_plan,
 )
+from sparkfleet.cli.links.agreement import find_serving, is_agreed
 from sparkfleet.cli.links.options import AddressApplyOptions
 from sparkfleet.cli.views.documents import print_document
 from sparkfleet.cli.views.screen import print_lines
@@ -21,21 +21,18 @@ from sparkfleet.cli.views.verdicts import print_verdicts
 from sparkfleet.door import command_name
 from sparkfleet.links.addressing.applying import ApplyResult, ApplyRun, apply_plan
 
-ONLY_SHOWN = "nothing was changed; to make these changes: --yes"
-
 
 def apply_links(options: AddressApplyOptions) -> int:
     """Show the plan, apply it where it is agreed to, and return 0, or 2 if it was not kept."""
     with open_root_session(options) as session:
         inputs, plan = make_plan(options, session)
+        wanted = not plan.refusals and not plan.empty
+        serving = find_serving(session) if wanted else ""
     if not options.json:
         print_plan(plan)
-    wanted = not plan.refusals and not plan.empty and not options.check
-    if not wanted or not _is_agreed(options):
+    if not wanted or not is_agreed(options, "apply this?", serving):
         if options.json:
-            print_document(**build_plan_document(plan), changed=False)
-        elif wanted:
-            print_lines(ONLY_SHOWN)
+            print_document(**build_plan_document(plan), changed=False, serving=serving)
         return compute_exit_code(refused=bool(plan.refusals))
     run = ApplyRun(
         inputs=inputs,
@@ -56,10 +53,6 @@ def apply_links(options: AddressApplyOptions) -> int:
     else:
         _print_result(result, verbose=options.verbose)
     return compute_exit_code(refused=bool(result.problem))
-
-
-def _is_agreed(options: AddressApplyOptions) -> bool:
-    return options.yes or (not options.json and prompt.confirm("apply this?"))
 
 
 def _print_result(result: ApplyResult, *, verbose: bool) -> None:

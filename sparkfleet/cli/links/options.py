@@ -10,6 +10,8 @@ from sparkfleet.errors import UsageError
 
 SMALLEST_SUBNET = 30  # prefix length: two hosts
 REVERT_AFTER = 120.0  # s
+YES = "make the changes without asking; without a terminal they are only shown"
+WHILE_SERVING = "with --yes, also while the cluster serves, which loses its links"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +49,14 @@ def parse_subnet(name: str, text: str) -> IPv4Network:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeOptions(Options):
+    """Options of the tasks that change the links."""
+
+    yes: bool = flag(YES)
+    while_serving: bool = flag(WHILE_SERVING)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AddressPlanOptions(Options):
     """Options of `links.plan`."""
 
@@ -63,16 +73,10 @@ class AddressPlanOptions(Options):
 class AddressApplyOptions(AddressPlanOptions):
     """Options of `links.apply`; `revert_after` is the timer of the hosts, in seconds."""
 
-    yes: bool = flag("make the changes without asking; without a terminal they are only shown")
+    yes: bool = flag(YES)
+    while_serving: bool = flag(WHILE_SERVING)
     revert_after: float = option(
         "seconds after which each host restores what was before, unless the links are proven",
         duration(least=10.0),
         default=REVERT_AFTER,
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestoreOptions(Options):
-    """Options of the tasks that restore something."""
-
-    yes: bool = flag("make the changes without asking; without a terminal they are only shown")

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from sparkfleet import facts
-from sparkfleet.cli import prompt
 from sparkfleet.cli.context import open_pool
 from sparkfleet.cli.exit_codes import compute_exit_code
 from sparkfleet.cli.links.addressing import RootSession, open_root_session
-from sparkfleet.cli.links.options import RestoreOptions
+from sparkfleet.cli.links.agreement import find_serving, is_agreed
+from sparkfleet.cli.links.options import ChangeOptions
 from sparkfleet.cli.options import Options
 from sparkfleet.cli.views.screen import create_screen, print_lines
 from sparkfleet.facts import HostFacts
@@ -26,11 +26,10 @@ from sparkfleet.model import Change, Host
 from sparkfleet.remote.connection import Connection
 from sparkfleet.report.text import format_diff
 
-ONLY_SHOWN = "nothing was changed; to make these changes: --yes"
 RESTORING = 90.0  # s for a host
 
 
-def revert_links(options: RestoreOptions) -> int:
+def revert_links(options: ChangeOptions) -> int:
     """Restore the network files and addresses of before the first `links.apply`.
 
     Returns 0, or 2 where something differs even then.
@@ -38,32 +37,34 @@ def revert_links(options: RestoreOptions) -> int:
     with open_root_session(options) as session:
         host_facts = session.pool.map(facts.gather_facts, session.hosts).all()
         inputs = survey_fabric(session.pool, session.hosts, host_facts)
+        serving = find_serving(session)
     saved = {name: network for name, network in inputs.networks.items() if network.saved}
     for network in saved.values():
         _print_saved(network)
     if not saved:
         print_lines("no host has anything to restore")
         return 0
-    if not _is_agreed(options, "restore this?"):
+    if not is_agreed(options, "restore this?", serving):
         return 0
     hosts = tuple(host for host in session.hosts if host.name in saved)
     return _run_everywhere(options, hosts, host_facts, lambda _: {"do": "restore"})
 
 
-def repair_links(options: RestoreOptions) -> int:
+def repair_links(options: ChangeOptions) -> int:
     """Add the addresses of rails again whose GID is missing or moved; return 0, or 2 if some are.
 
     Exit code 2 also where the repair did not help.
     """
     with open_root_session(options) as session:
         faults = _find_faults(session)
+        serving = find_serving(session) if faults else ""
         host_facts = session.pool.map(facts.gather_facts, session.hosts).all()
     for fault in faults:
         print_lines(f"{fault}: remove and add {fault.rail.address} on {fault.rail.name}")
     if not faults:
         print_lines("each rail has its RoCE v2 GID at the usual index; nothing to repair")
         return 0
-    if not _is_agreed(options, "the links stop for a moment; repair this?"):
+    if not is_agreed(options, "the links stop for a moment; repair this?", serving):
         return 0
     names = [fault.rail.host for fault in faults]
     hosts = tuple(host for host in session.hosts if host.name in names)
@@ -83,15 +84,6 @@ def repair_links(options: RestoreOptions) -> int:
 def _find_faults(session: RootSession) -> list[GidFault]:
     host_facts = session.pool.map(facts.gather_facts, session.hosts).all()
     return list(find_gid_faults(select_fabric(host_facts, session.hosts)))
-
-
-def _is_agreed(options: RestoreOptions, question: str) -> bool:
-    if options.check:
-        return False
-    if options.yes or prompt.confirm(question):
-        return True
-    print_lines(ONLY_SHOWN)
-    return False
 
 
 def _print_saved(network: HostNetwork) -> None:

@@ -6,9 +6,9 @@ from sparkfleet.cli.command import command
 from sparkfleet.cli.links.options import (
     AddressApplyOptions,
     AddressPlanOptions,
+    ChangeOptions,
     LinkBenchOptions,
     LinkMapOptions,
-    RestoreOptions,
 )
 from sparkfleet.cli.options import (
     BECOME,
@@ -87,7 +87,8 @@ def apply(options: AddressApplyOptions) -> int:
     The change is tried first: it is kept only when each host answers at the address by which it is
     managed, and each peer on each rail with full-size frames. Otherwise, and where a host is lost,
     a timer on the host restores what was before. The network by which the hosts are reached is
-    never changed. A second run changes nothing. Exits with 2 if the change was not kept.
+    never changed. A cluster that serves is named: with --yes it takes --while-serving too. A second
+    run changes nothing. Exits with 2 if the change was refused or not kept.
 
       {task:links.apply} --check
       {task:links.apply} --ask-become-pass
@@ -99,7 +100,7 @@ def apply(options: AddressApplyOptions) -> int:
 
 
 @command("links.revert", HOSTS, FORKS, BECOME, CHECK)
-def revert(options: RestoreOptions) -> int:
+def revert(options: ChangeOptions) -> int:
     """Restore files, addresses and MTUs of before the first links.apply; shown first, then asked.
 
     {task:links.revert} --check
@@ -111,7 +112,7 @@ def revert(options: RestoreOptions) -> int:
 
 
 @command("links.repair", HOSTS, FORKS, BECOME, CHECK)
-def repair(options: RestoreOptions) -> int:
+def repair(options: ChangeOptions) -> int:
     """Repair GIDs that are missing or moved, by adding the address of their rail again.
 
     The index of a GID depends on the history of its interface; a missing one shows as ibv_modify_qp

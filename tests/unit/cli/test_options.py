@@ -62,14 +62,18 @@ OFFERED = {
     "lab.up": "authorized! bare! cables hosts network wires",
     "links.apply": (
         "arp! ask-become-pass! check! cluster diff! forks inventory* limit* output "
-        "revert-after set* subnet verbose! yes!"
+        "revert-after set* subnet verbose! while-serving! yes!"
     ),
     "links.bench": (
         "cluster collective! forks inventory* limit* output recipe seconds set* svg verbose!"
     ),
     "links.plan": "arp! ask-become-pass! cluster forks inventory* limit* output set* subnet",
-    "links.repair": "ask-become-pass! check! cluster forks inventory* limit* set* yes!",
-    "links.revert": "ask-become-pass! check! cluster forks inventory* limit* set* yes!",
+    "links.repair": (
+        "ask-become-pass! check! cluster forks inventory* limit* set* while-serving! yes!"
+    ),
+    "links.revert": (
+        "ask-become-pass! check! cluster forks inventory* limit* set* while-serving! yes!"
+    ),
     "links.show": "cluster forks inventory* limit* output recipe set* svg",
     "links.verify": "allow-degraded cluster forks inventory* limit* output recipe set* verbose!",
     "playbook.actions": "markdown! only",

@@ -127,7 +127,8 @@ class _PlaybookParser(TaskReader):
         given = node.get(word)
         path = find_data_file("playbooks", INCLUDED[word])
         if given is not None and given.data is not None:
-            self.note(f"{word} takes no arguments", given.where)
+            hint = "give --tp, --recipe and --limit on the command line"
+            self.note(f"{word} takes no arguments", given.where, hint)
         if word in self._open or path is None:
             why = "includes itself" if path else "was not found"
             self.note(f"the playbook {INCLUDED[word]} {why}", node.key(word).where)

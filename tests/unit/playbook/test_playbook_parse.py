@@ -231,6 +231,7 @@ def test_every_mistake_is_reported_at_once_with_its_place(tmp_path: Path) -> Non
         ("- smoke:\n  retries: -1", "retries: expected a number >= 0 (got -1)"),
         ("- smoke:\n  tags: {a: b}", "tags: expected a list of words"),
         ("- cluster_up: {tp: 2}", "cluster_up takes no arguments"),
+        ("- cluster_up: {tp: 2}", "give --tp, --recipe and --limit on the command line"),
         ("- cluster_up:\n  register: x", "cluster_up, which includes tasks, has no key"),
         ("- set_fact: {a: 1}", "use `set`"),
         ("- ansible.builtin.apt: {name: jq}", "not supported; use `command`"),

@@ -104,17 +104,18 @@ def check(options: HostOptions) -> int:
     CHECK,
     BECOME,
     help={
-        "tags": "only these changes: weights, linger, caches, docker",
+        "tags": "only these: weights, linger, caches, docker, gpu, cdi, ipc, owner, earlyoom",
         "skip_tags": "all changes but these",
     },
 )
 def prepare(options: PrepareOptions) -> int:
     """Show what would make the hosts ready for cluster.up, and with --yes do it.
 
-    The folder for the weights, lingering, a sudo rule for drop_caches, the docker group: each with
-    its command, why, and how to undo it, and done only where it is lacking. Nothing is changed
-    without --yes; network, firmware, clocks and packages never are. Where sudo asks for a
-    password, --ask-become-pass asks once for it. It is playbooks/hosts-prepare.yml.
+    The folder for the weights, lingering, a sudo rule for drop_caches, the docker group, NVIDIA's
+    runtime for Docker and CDI: each with its command, why, and how to undo it, and done only where
+    it is lacking; RemoveIPC, files of other users and earlyoom are advice. Nothing is changed
+    without --yes; network, firmware, clocks and packages never are. Where sudo asks for a password,
+    --ask-become-pass asks once for it. It is playbooks/hosts-prepare.yml.
 
       {task:hosts.prepare}
       {task:hosts.prepare} --yes --ask-become-pass

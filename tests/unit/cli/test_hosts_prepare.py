@@ -13,11 +13,12 @@ from sparkfleet.launch.preflight.page_cache import DROP_COMMAND
 PLAYBOOK = Path(__file__).parents[3] / "playbooks" / "hosts-prepare.yml"
 (PLAY,) = yaml.safe_load(PLAYBOOK.read_text())
 TASKS: list[dict[str, Any]] = PLAY["tasks"]
-TOLD = [task for task in TASKS if "debug" in task]
+ADVICE = [task for task in TASKS if task["name"].startswith("By hand: ")]
+TOLD = [task for task in TASKS if "debug" in task and task not in ADVICE]
 CHANGES = [task for task in TASKS if "debug" not in task and "gather_facts" not in task]
 
 
-@pytest.mark.parametrize("task", TOLD, ids=lambda task: task["tags"])
+@pytest.mark.parametrize("task", TOLD + ADVICE, ids=lambda task: task["tags"])
 def test_a_change_is_shown_with_its_reason_and_its_undo(task: dict[str, Any]) -> None:
     command, *rest = task["debug"]["msg"].splitlines()
     assert command
@@ -29,7 +30,14 @@ def test_everything_is_shown_before_the_first_change() -> None:
     first = TASKS.index(CHANGES[0])
     assert all(TASKS.index(task) < first for task in TOLD)
     assert [task["tags"] for task in TOLD] == [task["tags"] for task in CHANGES]
-    assert {task["tags"] for task in TOLD} == {"weights", "linger", "caches", "docker"}
+    assert {task["tags"] for task in TOLD} == {
+        "weights", "linger", "caches", "docker", "gpu", "cdi",
+    }  # fmt: skip
+
+
+def test_what_may_harm_others_is_advice_only() -> None:
+    assert [task["tags"] for task in ADVICE] == ["ipc", "owner", "earlyoom"]
+    assert not {task["tags"] for task in ADVICE} & {task["tags"] for task in CHANGES}
 
 
 def test_the_rule_allows_the_command_of_drop_caches_and_no_other() -> None:

@@ -206,7 +206,7 @@ def becomes(holds: Callable[[], bool]) -> bool:
     return within(PATIENCE, holds)
 
 
-def chat(address: str, question: str, *, model: str = "tiny-spark") -> str:
+def chat(address: str, question: str, *, model: str = "tiny-spark", key: str = "") -> str:
     body = {
         "model": model,
         "messages": [{"role": "user", "content": question}],
@@ -216,7 +216,7 @@ def chat(address: str, question: str, *, model: str = "tiny-spark") -> str:
     request = urllib.request.Request(
         f"http://{address}:8000/v1/chat/completions",
         data=json.dumps(body).encode(),
-        headers={"Content-Type": "application/json"},
+        headers={"Content-Type": "application/json", "Authorization": f"Bearer {key}"},
     )
     with urllib.request.urlopen(request, timeout=60) as reply:
         return str(json.load(reply)["choices"][0]["message"]["content"])

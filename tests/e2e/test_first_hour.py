@@ -8,6 +8,7 @@ import select
 import subprocess
 import sys
 import time
+import urllib.error
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -111,7 +112,10 @@ def test_three_commands_lead_from_the_box_to_an_answer(
     _write_lab_variables(lab, tmp_path / "inventories/group_vars/sparks.yml")
     shown = terminal.type_line("sparkfleet cluster.up --tp 2")
     assert "ok: [spark1] => 12*17 -> 204" in shown, shown
-    assert "204" in chat(lab.hosts[0].address, "12*17")
+    key = (tmp_path / "api-key").read_text().strip()
+    assert "204" in chat(lab.hosts[0].address, "12*17", key=key)
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        chat(lab.hosts[0].address, "12*17", key="wrong")
 
 
 def _write_lab_variables(lab: LabFleet, path: Path) -> None:

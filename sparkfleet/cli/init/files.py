@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from sparkfleet.cli.init.answers import ProjectAnswers
@@ -13,7 +14,10 @@ from sparkfleet.model import Host
 
 INVENTORY = "inventories/local.yml"
 CONNECTION = ("ansible_connection", "ansible_host", "ansible_port", "ansible_user")
+KEY_FILE = "api-key"
+IGNORED = ".gitignore"
 NOTES = {
+    "vllm_env": "clients send this key: the file is yours alone",
     "ansible_user": "who you are there; a key must let you in",
     "vllm_recipe": "what to serve when no --recipe is given",
     "link_topology": "how they are cabled, as found; checked before each start",
@@ -51,17 +55,22 @@ PLAYBOOK = """\
 """
 
 
-def format_files(answers: ProjectAnswers, findings: Findings) -> dict[str, str]:
-    """Return the text of each file by its path in the project."""
+def format_files(
+    answers: ProjectAnswers, findings: Findings, key_file: Path | None = None
+) -> dict[str, str]:
+    """Return the text of each file by its path in the project; `key_file` holds the API key."""
     return {
-        INVENTORY: "\n".join([*format_inventory(answers, findings), ""]),
+        INVENTORY: "\n".join([*format_inventory(answers, findings, key_file), ""]),
+        **({IGNORED: f"{KEY_FILE}\n"} if key_file else {}),
         "sparkfleet.yaml": CONFIG,
         "tasks.py": TASKS,
         "playbooks/example.yml": PLAYBOOK.replace("COMMAND", command_name("playbook.run")),
     }
 
 
-def format_inventory(answers: ProjectAnswers, findings: Findings) -> Iterator[str]:
+def format_inventory(
+    answers: ProjectAnswers, findings: Findings, key_file: Path | None = None
+) -> Iterator[str]:
     """Yield the lines of the inventory: only what differs from the defaults."""
     hosts = answers.hosts
     users = {host.get("ansible_user") for host in hosts}
@@ -75,7 +84,8 @@ def format_inventory(answers: ProjectAnswers, findings: Findings) -> Iterator[st
         own = {**_list_connection(host, shared), **findings.by_host.get(host.name, {})}
         yield from (f"      {name}: {_format_value(value)}" for name, value in own.items())
     yield "  vars:"
-    common = {**shared, "vllm_recipe": answers.recipe, **findings.common}
+    key = {"vllm_env": {"VLLM_API_KEY": {"from_file": str(key_file)}}} if key_file else {}
+    common = {**shared, "vllm_recipe": answers.recipe, **key, **findings.common}
     for name, value in common.items():
         if value is not None:
             yield _add_note(f"    {name}: {_format_value(value)}", NOTES.get(name, ""))

@@ -84,5 +84,6 @@ class InitOptions(Options):
         value="FINGERPRINT",
     )
     discover: bool = flag("show machines that announce SSH by mDNS, by avahi-browse; scans nothing")
+    api_key: bool = flag("make an API key for the endpoint, in the file api-key", default=True)
     yes: bool = flag("ask nothing: take everything from the options")
     replace: bool = flag("replace an inventory that exists; it is kept as local.yml.old")

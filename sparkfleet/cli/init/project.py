@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import secrets
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -10,7 +12,7 @@ from sparkfleet.cli.connection_checks import check_ssh_options
 from sparkfleet.cli.exit_codes import compute_exit_code
 from sparkfleet.cli.init.access import give_access, read_hosts
 from sparkfleet.cli.init.answers import ProjectAnswers, collect_answers
-from sparkfleet.cli.init.files import INVENTORY, format_files
+from sparkfleet.cli.init.files import INVENTORY, KEY_FILE, format_files
 from sparkfleet.cli.init.findings import Findings, examine_hosts
 from sparkfleet.cli.init.options import InitOptions
 from sparkfleet.cli.views.screen import print_host_errors, print_lines
@@ -32,12 +34,15 @@ def create_project(options: InitOptions) -> int:
     findings = examine_hosts(read.values, answers.hosts)
     print_lines(*findings.lines)
     print_host_errors(read.errors)
-    files = format_files(answers, findings)
+    key_file = (folder / KEY_FILE).resolve() if options.api_key else None
+    files = format_files(answers, findings, key_file)
     if asks:
         print_lines("", f"{folder / INVENTORY}:", *files[INVENTORY].splitlines(), "")
         if not prompt.confirm(f"write it and {len(files) - 1} more files into {folder}?"):
             raise UsageError("nothing was written", hint="give other answers, or --yes")
     print_lines(*_write_files(folder, files, options))
+    if key_file:
+        print_lines(_write_key(key_file))
     load_inventory([str(folder / INVENTORY)])  # what was written is valid
     print_lines(*_format_next(folder, answers, findings, read.errors))
     return compute_exit_code(read.errors.values())
@@ -63,6 +68,17 @@ def _write_files(folder: Path, files: Mapping[str, str], options: InitOptions) -
             continue
         path.write_text(text, encoding="utf-8")
         yield f"wrote {path}"
+
+
+def _write_key(path: Path) -> str:
+    """Make an API key in a file that only its owner may read; return a line for the user."""
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return f"kept {path}"
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(f"{secrets.token_urlsafe(24)}\n")
+    return f"wrote {path}: the API key of the endpoint, for clients: $(cat {KEY_FILE})"
 
 
 def _format_next(

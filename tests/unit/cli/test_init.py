@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import stat
 import subprocess
 import sys
 from collections.abc import Callable
@@ -29,10 +30,12 @@ from sparkfleet.errors import RecipeError, UnreachableError, UsageError
 from sparkfleet.facts import HostFacts
 from sparkfleet.inventory.clusters import choose_cluster
 from sparkfleet.inventory.loading import load_inventory
+from sparkfleet.launch.endpoint.listening import has_api_key
 from sparkfleet.links.selection import find_qsfp_rails
 from sparkfleet.model import Host
 from sparkfleet.playbook.parse import load_playbook
 from sparkfleet.recipes.recipe import load_recipe
+from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.pool import Answers
 from tests import gb10
 
@@ -75,6 +78,29 @@ def test_the_inventory_has_what_was_found_and_nothing_else(init: Init, tmp_path:
     assert {f"spark-1:{name}" for name in mine} == set(theirs.values())
     assert {f"spark-2:{name}" for name in theirs} == set(mine.values())
     assert len(text.splitlines()) < 16
+
+
+def test_the_api_key_is_in_a_file_of_its_owner(
+    init: Init, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert init(host=["local"], facts={}) == 0
+    file = tmp_path / "api-key"
+    key = file.read_text().strip()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert len(key) == 32
+    assert "api-key" in (tmp_path / ".gitignore").read_text()
+    written = (tmp_path / "inventories/local.yml").read_text()
+    assert key not in written + capsys.readouterr().out
+    (host,) = load_inventory([str(tmp_path / "inventories/local.yml")]).hosts.values()
+    assert has_api_key(Settings(host=host))
+    assert init(host=["local"], facts={}, replace=True) == 0
+    assert file.read_text().strip() == key
+
+
+def test_without_an_api_key_there_is_no_file_of_it(init: Init, tmp_path: Path) -> None:
+    assert init(host=["local"], facts={}, api_key=False) == 0
+    assert not (tmp_path / "api-key").exists()
+    assert "VLLM_API_KEY" not in (tmp_path / "inventories/local.yml").read_text()
 
 
 def test_the_other_files_work(init: Init, tmp_path: Path) -> None:
@@ -192,7 +218,7 @@ def test_a_terminal_is_asked_and_shown_the_inventory_first(tmp_path: Path) -> No
     text = shown.decode()
     assert process.returncode == 0, text
     assert "first Spark, the head" in text
-    assert text.index("vllm_recipe: lab-tiny") < text.index("write it and 3 more files into my?")
+    assert text.index("vllm_recipe: lab-tiny") < text.index("write it and 4 more files into my?")
     assert (tmp_path / "my/inventories/local.yml").is_file()
 
 

@@ -49,7 +49,7 @@ OFFERED = {
         "set* skip-tags* tags* trace verbose! yes!"
     ),
     "hosts.trust": "cluster fingerprint* forks host* inventory* limit* output set*",
-    "init": "dir discover! fingerprint* forks host* recipe replace! yes!",
+    "init": "api-key! dir discover! fingerprint* forks host* recipe replace! yes!",
     "inventory.graph": "inventory* set*",
     "inventory.host": "NAME explain inventory* set*",
     "inventory.list": "inventory* set*",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import pty
+import select
 import shutil
 import subprocess
 import sys
@@ -20,12 +23,22 @@ from sparkfleet.cli.completion import (
 from sparkfleet.cli.task_help import format_usage, format_usual, list_option_rows, list_options_of
 from sparkfleet.cli.tasks import namespace
 from sparkfleet.errors import UsageError
+from tests.commandline import PATIENCE
 
 PAIR = str(Path(__file__).parents[3] / "inventories" / "pair.yml")
 UNLISTED = {  # kinds without a list of values
     *("TEXT", "N", "DURATION", "REASON", "TAG", "NAME", "VERSION", "TOKENS", "FRACTION", "MODEL"),
     *("MACHINE", "FINGERPRINT", "ORG/MODEL", "URL", "SUBNET"),
 }
+ZSH_SETUP = """
+autoload -U compinit && compinit -u -D
+eval "$(sparkfleet --print-completion-script zsh)"
+show-line() { print -r "<$BUFFER>"; BUFFER= }
+zle -N show-line
+bindkey '^X' show-line
+unsetopt menu_complete auto_menu
+print RE''ADY
+"""
 BASH_TEST = """
 sparkfleet() {{ {python} -m sparkfleet "$@"; }}
 eval "$(sparkfleet --print-completion-script bash)"
@@ -120,15 +133,89 @@ def test_bash_completes_what_is_typed(line: str, replies: list[str], tmp_path: P
     assert done.stdout.split() == replies
 
 
+TYPED = [
+    ("sparkfleet cluster.unl", "sparkfleet cluster.unlock"),
+    ("sparkfleet cluster.up --recipe gpt-oss-2", "sparkfleet cluster.up --recipe gpt-oss-20b"),
+    ("sparkfleet cluster.up --recipe=gpt-oss-2", "sparkfleet cluster.up --recipe=gpt-oss-20b"),
+    (
+        "sparkfleet cluster.up --inventory=inventories/p",
+        "sparkfleet cluster.up --inventory=inventories/pair.yml",
+    ),
+    ("sparkfleet lab.fault spark-01 link-d", "sparkfleet lab.fault spark-01 link-down"),
+]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """Make a folder with an inventory, and a `sparkfleet` in bin/."""
+    (tmp_path / "inventories").mkdir()
+    (tmp_path / "inventories/pair.yml").write_text("")
+    program = tmp_path / "bin/sparkfleet"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m sparkfleet "$@"\n')
+    program.chmod(0o755)
+    return tmp_path
+
+
+def _extend_path(project: Path) -> dict[str, str]:
+    return {**os.environ, "PATH": f"{project}/bin:{os.environ['PATH']}", "HOME": str(project)}
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not installed")
+@pytest.mark.parametrize(("line", "completed"), TYPED)
+def test_fish_completes_what_is_typed(line: str, completed: str, project: Path) -> None:
+    script = "sparkfleet --print-completion-script fish | source; complete -C $argv[1]"
+    done = subprocess.run(
+        ["fish", "--no-config", "-c", script, line],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=project,
+        env=_extend_path(project),
+    )
+    (word,) = done.stdout.splitlines()
+    assert completed.endswith(f" {word}")
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed")
+def test_zsh_completes_what_is_typed(project: Path) -> None:
+    (project / "zshrc").write_text(ZSH_SETUP)
+    terminal, end = pty.openpty()
+    shell = subprocess.Popen(
+        ["zsh", "-f", "-i"],
+        stdin=end,
+        stdout=end,
+        stderr=end,
+        cwd=project,
+        env={**_extend_path(project), "TERM": "dumb"},
+        start_new_session=True,
+    )
+    os.close(end)
+    try:
+        os.write(terminal, b". ./zshrc\n")
+        _read_until(terminal, "READY")
+        for line, completed in TYPED:
+            os.write(terminal, f"{line}\t\x18".encode())  # Tab, and the key that shows the line
+            assert f"<{completed}>" in _read_until(terminal, ">\r\n").replace(" >", ">")
+    finally:
+        shell.kill()
+        shell.wait()
+        os.close(terminal)
+
+
+def _read_until(terminal: int, mark: str) -> str:
+    text = ""
+    while mark not in text:
+        assert select.select([terminal], [], [], PATIENCE)[0], text
+        text += os.read(terminal, 65536).decode(errors="replace")
+    return text
+
+
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_the_script_of_a_shell_is_valid(shell: str, tmp_path: Path) -> None:
+def test_the_script_of_a_shell_names_the_program(shell: str) -> None:
     script = format_script(shell, "sparkfleet")
     assert "--complete-words" in script
     assert "BINARY" not in script
-    if program := shutil.which(shell):
-        path = tmp_path / "script"
-        path.write_text(script)
-        subprocess.run([program, "-n", str(path)], check=True)
 
 
 def test_another_shell_is_refused() -> None:

@@ -97,7 +97,7 @@ def test_the_api_key_is_in_a_file_of_its_owner(
     assert file.read_text().strip() == key
 
 
-def test_without_an_api_key_there_is_no_file_of_it(init: Init, tmp_path: Path) -> None:
+def test_an_api_key_is_left_out_on_demand(init: Init, tmp_path: Path) -> None:
     assert init(host=["local"], facts={}, api_key=False) == 0
     assert not (tmp_path / "api-key").exists()
     assert "VLLM_API_KEY" not in (tmp_path / "inventories/local.yml").read_text()

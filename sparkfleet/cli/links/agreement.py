@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from sparkfleet.cli import prompt
 from sparkfleet.cli.links.addressing import RootSession
@@ -16,33 +17,45 @@ from sparkfleet.recipes.settings import Settings
 ONLY_SHOWN = "nothing was changed; to make these changes: --yes"
 
 
-def find_serving(session: RootSession) -> str:
-    """Return what runs on the hosts over these links, "" where nothing of the cluster runs.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServingCluster:
+    """A cluster that runs `model` on `hosts`."""
+
+    name: str
+    model: str
+    hosts: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"cluster {self.name} runs {self.model} on {', '.join(self.hosts)}"
+
+
+def find_serving(session: RootSession) -> ServingCluster | None:
+    """Return what runs on the hosts over these links, None where nothing of the cluster runs.
 
     Raises the SparkfleetError of a host that did not answer.
     """
     cluster = session.cluster.name
-    if len(session.hosts) < 2:
-        return ""
     surveys = session.pool.map(
         lambda connection: survey_host(connection, Settings(host=connection.host), cluster),
         session.hosts,
         repeatable=True,
     ).all()
-    return describe_serving(cluster, surveys)
+    return summarize_surveys(cluster, surveys)
 
 
-def describe_serving(cluster: str, surveys: Mapping[str, Survey]) -> str:
-    """Return what runs, as "cluster default runs MODEL on HOSTS"; pure."""
+def summarize_surveys(cluster: str, surveys: Mapping[str, Survey]) -> ServingCluster | None:
+    """Return what runs according to the surveys of all hosts; pure."""
     busy = {name: survey for name, survey in surveys.items() if survey.running_summary}
     if not busy:
-        return ""
+        return None
     models = sorted({survey.about.served_name for survey in busy.values()} - {""})
     model = ", ".join(models) or "processes without a deployment record"
-    return f"cluster {cluster} runs {model} on {', '.join(busy)}"
+    return ServingCluster(name=cluster, model=model, hosts=tuple(busy))
 
 
-def is_agreed(options: AddressApplyOptions | ChangeOptions, question: str, serving: str) -> bool:
+def is_agreed(
+    options: AddressApplyOptions | ChangeOptions, question: str, serving: ServingCluster | None
+) -> bool:
     """Return whether the change is to be made; says so where it was only shown.
 
     Raises HostError where something is served and no one can be asked about it.
@@ -53,6 +66,7 @@ def is_agreed(options: AddressApplyOptions | ChangeOptions, question: str, servi
     if serving and not asks and options.yes and not options.while_serving:
         raise HostError(
             f"{serving}: it would lose its links; nothing was changed",
+            host=serving.hosts[0],
             hint=f"stop it: {command_name('cluster.down')}; or change them all the same: "
             "--while-serving",
         )

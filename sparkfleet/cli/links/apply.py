@@ -27,12 +27,12 @@ def apply_links(options: AddressApplyOptions) -> int:
     with open_root_session(options) as session:
         inputs, plan = make_plan(options, session)
         wanted = not plan.refusals and not plan.empty
-        serving = find_serving(session) if wanted else ""
+        serving = find_serving(session) if wanted else None
     if not options.json:
         print_plan(plan)
     if not wanted or not is_agreed(options, "apply this?", serving):
         if options.json:
-            print_document(**build_plan_document(plan), changed=False, serving=serving)
+            print_document(**build_plan_document(plan), changed=False, serving=str(serving or ""))
         return compute_exit_code(refused=bool(plan.refusals))
     run = ApplyRun(
         inputs=inputs,

@@ -57,7 +57,7 @@ def repair_links(options: ChangeOptions) -> int:
     """
     with open_root_session(options) as session:
         faults = _find_faults(session)
-        serving = find_serving(session) if faults else ""
+        serving = find_serving(session) if faults else None
         host_facts = session.pool.map(facts.gather_facts, session.hosts).all()
     for fault in faults:
         print_lines(f"{fault}: remove and add {fault.rail.address} on {fault.rail.name}")

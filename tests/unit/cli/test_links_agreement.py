@@ -1,0 +1,54 @@
+"""What links.apply says of a cluster that serves over the links, and when it refuses."""
+
+from __future__ import annotations
+
+import pytest
+
+from sparkfleet.cli import prompt
+from sparkfleet.cli.links.agreement import ServingCluster, is_agreed
+from sparkfleet.cli.links.options import ChangeOptions
+from sparkfleet.cli.options import parse_options
+from sparkfleet.errors import HostError
+
+SERVING = ServingCluster(name="default", model="tiny-spark", hosts=("spark-01", "spark-02"))
+
+
+def _options(**typed: object) -> ChangeOptions:
+    return parse_options(ChangeOptions, "links.revert", typed)
+
+
+@pytest.fixture(autouse=True)
+def _no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prompt, "is_interactive", lambda: False)
+
+
+def test_yes_alone_is_refused_while_it_serves() -> None:
+    with pytest.raises(HostError, match="runs tiny-spark on spark-01, spark-02") as caught:
+        is_agreed(_options(yes=True), "restore?", SERVING)
+    assert "--while-serving" in str(caught.value.hint)
+    assert caught.value.exit_code == 2
+
+
+def test_links_are_changed_while_it_serves_on_demand(capsys: pytest.CaptureFixture[str]) -> None:
+    assert is_agreed(_options(yes=True, while_serving=True), "restore?", SERVING)
+    assert "cluster default runs tiny-spark" in capsys.readouterr().out
+
+
+def test_without_an_answer_changes_are_only_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert not is_agreed(_options(), "restore?", None)
+    assert "nothing was changed; to make these changes: --yes" in capsys.readouterr().out
+
+
+def test_a_terminal_is_told_what_serves_before_the_question(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(prompt, "is_interactive", lambda: True)
+    shown_before: list[str] = []
+
+    def answer(question: str) -> str:
+        shown_before.append(capsys.readouterr().out)
+        return "y" if question == "restore? [y/N] " else ""
+
+    monkeypatch.setattr("builtins.input", answer)
+    assert is_agreed(_options(), "restore?", SERVING)
+    assert "runs tiny-spark" in shown_before[0]

@@ -34,6 +34,7 @@ CLASSES = {  # by action name: the module under `sparkfleet.actions`, and the cl
     "lock": ("run.lock", "Lock"),
     "memory_fit": ("check.memory_fit", "MemoryFit"),
     "model_shape": ("check.model_shape", "ModelShape"),
+    "model_tokenizer": ("check.model_tokenizer", "ModelTokenizer"),
     "pause": ("builtin.pause", "Pause"),
     "preflight": ("check.preflight", "Preflight"),
     "prewarm": ("deploy.prewarm", "Prewarm"),

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Callable, Iterator
 
 from sparkfleet.model import Severity, Verdict
+from sparkfleet.onhost.shared.paths import NETWORK_FILESYSTEM
 from sparkfleet.quantities import format_size
 from sparkfleet.verdicts import build_verdict, error, ok, warning
 from sparkfleet.weights import layout
@@ -186,6 +187,21 @@ def _check_space(inspection: Inspection, size: int) -> Iterator[Verdict]:
                 seen=f"{format_size(free)} left",
                 fix=f"make room for {format_size(size - free)} more: {{task:weights.prune}}",
             )
+
+
+def check_network_folder(inspection: Inspection) -> Iterator[Verdict]:
+    """Yield a warning if a folder that is to hold a host's own copy is on the network."""
+    storage = inspection.storage
+    if NETWORK_FILESYSTEM.fullmatch(storage.filesystem):
+        yield warning(
+            "weights.network",
+            inspection.host,
+            storage.base,
+            expected="a disk of the host",
+            seen=f"{storage.filesystem}: every start reads the weights over the network",
+            fix="set weights_dir of this host to a folder on its disk; or weights_strategy: "
+            "shared, if all hosts see the same files there",
+        )
 
 
 def check_model_folder(inspection: Inspection) -> Iterator[Verdict]:

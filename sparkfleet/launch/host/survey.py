@@ -58,6 +58,7 @@ class Survey:
     image: ContainerImage | None = None  # image to run; `image_name` is set even if absent
     image_name: str = ""
     base: ContainerImage | None = None  # image from which `image` is derived
+    cache_filesystem: str = ""  # of engine_cache_dir; "" without containers
     nccl: NcclLibrary | None = None  # the host's NCCL, if nccl_library is set
     pids: Mapping[str, int] = field(default_factory=lambda: EMPTY)  # role -> process of its script
     about: DeploymentMetadata = field(default_factory=DeploymentMetadata)  # running deployment
@@ -118,7 +119,11 @@ def survey_host(connection: Connection, settings: Settings, cluster: str) -> Sur
         return connection.query("deployment/processes", {**request, "venv": venv}, parse_survey)
     return connection.query(
         "deployment/containers",
-        {**request, **build_image_request(settings)},
+        {
+            **request,
+            **build_image_request(settings),
+            "cache": settings.text("engine_cache_dir"),
+        },
         partial(parse_survey, cli=engine),
     )
 
@@ -158,6 +163,7 @@ def parse_survey(answer: Mapping[str, Any], *, cli: str = "") -> Survey:
         user=answer.get("user", ""),
         daemon=parse_daemon(cli, answer["daemon"]) if cli else None,
         containers=tuple(answer.get("containers", ())),
+        cache_filesystem=answer.get("cache_filesystem", ""),
         sockets=parse_sockets(answer.get("sockets", ())),
         published=parse_published_ports(str(answer.get("published", ""))),
         **_parse_record(answer["record"] or {"hash": None, "roles": {}}, alive),

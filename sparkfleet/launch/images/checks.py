@@ -52,6 +52,7 @@ def check_image_contents(
         add="add it (engine_pip: ['{}']), or use another image",
     )
     yield from check_packages(probe, settings, location, nodes=nodes, executor=executor)
+    yield from _check_shell(image, settings, probe)
     yield from _check_gpu_inside(image, settings, probe)
     yield from _check_baked_variables(image, settings, variables)
     yield from _check_nccl_conf(image, settings, probe)
@@ -108,6 +109,21 @@ def _check_program(
         seen=version or ("found" if present else location.absent.format(name)),
         source=str(settings.origin(location.source)),
         fix="" if present else fix,
+    )
+
+
+def _check_shell(image: ContainerImage, settings: Settings, probe: Probe) -> Iterator[Verdict]:
+    """Refuse an image without bash: it replaces the image's entrypoint, whatever that is."""
+    if "bash" in probe.programs:
+        return
+    yield error(
+        "engine.bash",
+        settings.host.name,
+        f"bash in {image.name}",
+        expected="on its PATH: each container runs a script, not the image's entrypoint",
+        seen="bash: command not found",
+        source=str(settings.origin("engine_image")),
+        fix="use an image with bash, such as vllm/vllm-openai",
     )
 
 

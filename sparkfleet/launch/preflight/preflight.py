@@ -19,8 +19,9 @@ from sparkfleet.launch.preflight.endpoint_checks import check_endpoint_address
 from sparkfleet.launch.preflight.memory_checks import check_host_memory
 from sparkfleet.links.checks.interface_names import check_interface_names
 from sparkfleet.model import Severity, Verdict
+from sparkfleet.onhost.shared.paths import NETWORK_FILESYSTEM
 from sparkfleet.recipes.settings import Settings
-from sparkfleet.verdicts import build_verdict, error
+from sparkfleet.verdicts import build_verdict, error, warning
 
 
 def check_hosts(
@@ -43,6 +44,7 @@ def check_hosts(
             verdicts += _check_native_engine(settings[name], surveys[name], executor)
         else:
             verdicts += check_container_engine(settings[name], facts[name], daemon)
+            verdicts += _check_cache_folder(settings[name], surveys[name])
         ports = _list_required_ports(settings[name], executor, head=name == names[0])
         verdicts += _check_free_ports(facts[name], surveys[name], ports)
         verdicts += check_endpoint_address(settings[name], facts[name]) if name == names[0] else ()
@@ -103,6 +105,20 @@ def _check_native_engine(
     yield from check_packages(
         survey.probe or Probe(), settings, location, nodes=nodes, executor=executor
     )
+
+
+def _check_cache_folder(settings: Settings, survey: Survey) -> Iterator[Verdict]:
+    """Warn of a cache of compiled kernels on the network: files vanish while they are read."""
+    if NETWORK_FILESYSTEM.fullmatch(survey.cache_filesystem):
+        yield warning(
+            "engine.cache",
+            settings.host.name,
+            settings.text("engine_cache_dir"),
+            expected="a disk of the host, for compiled kernels",
+            seen=f"{survey.cache_filesystem}, a network filesystem",
+            source=str(settings.origin("engine_cache_dir")),
+            fix="set engine_cache_dir of this host to a folder on its own disk",
+        )
 
 
 def _list_required_ports(

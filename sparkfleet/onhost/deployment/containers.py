@@ -2,7 +2,8 @@
 
 Request: ``do`` (survey, images, settle, stop), ``cli`` (docker or podman), ``cluster_dir``, but for
 images ``cluster``; to look also ``image`` (null where none is named) and ``pip``, for a survey
-``files``, to settle the ``role`` that was started and how long it must ``stay``, to stop ``grace``.
+``files`` and ``cache`` (the folder of compiled kernels), to settle the ``role`` that was started
+and how long it must ``stay``, to stop ``grace``.
 
 Containers of a cluster are found by their label. The process of a role's script, which becomes the
 client of `docker run`, is in the record of the last start; `processes.py` stops it.
@@ -29,7 +30,7 @@ from sparkfleet.onhost.shared.labels import (
     ROLE_LABEL,
 )
 from sparkfleet.onhost.shared.os_errors import build_os_error_answer
-from sparkfleet.onhost.shared.paths import RefusedError, cluster_folder
+from sparkfleet.onhost.shared.paths import RefusedError, cluster_folder, find_filesystem
 from sparkfleet.onhost.shared.reading import (
     is_same_process,
     load_json_object,
@@ -96,6 +97,7 @@ def survey_containers(request: dict[str, Any]) -> dict[str, Any]:
         "record": read_deployment_record(folder),
         "engine": None,
         "daemon": daemon.result(),
+        "cache_filesystem": find_filesystem(request["cache"]),
         "processes": [],
         "containers": [],
     }

@@ -7,6 +7,11 @@ import re
 from pathlib import Path
 from typing import Any
 
+# As the kernel names them in /proc/self/mounts; the rest of the name of a FUSE program varies.
+NETWORK_FILESYSTEM = re.compile(
+    r"nfs4?|cifs|smb[23]?|lustre|ceph|glusterfs|beegfs|gpfs|afs|9p"
+    r"|fuse\.(sshfs|glusterfs|ceph|s3fs|juicefs|rclone|gcsfuse)\S*"
+)
 MOST_NAME = 255  # bytes of a name, on every filesystem that a host has
 MOST_PATH = 4095  # bytes; PATH_MAX of Linux without its NUL
 SHOWN = 60  # characters of a refused value that a message shows
@@ -105,3 +110,23 @@ def cluster_folder(root: str, cluster: str) -> Path:
     if not is_cluster(cluster):
         raise RefusedError(f"not a name of a cluster: {shortened(cluster)}", CLUSTER_HINT)
     return Path(root).expanduser() / cluster
+
+
+def find_mount(path: Path) -> tuple[str, str]:
+    """Return the device and the filesystem that hold `path`."""
+    best = ""
+    device = ""
+    kind = ""
+    for line in Path("/proc/self/mounts").read_text().splitlines():
+        source, point, name = line.split()[:3]
+        point = point.encode().decode("unicode_escape").encode("latin-1").decode()  # \\040: a space
+        if os.path.commonpath([point, path]) == point and len(point) >= len(best):
+            best = point
+            device = source
+            kind = name
+    return device, kind
+
+
+def find_filesystem(folder: str) -> str:
+    """Return the filesystem that holds a folder, or will once the folder is made."""
+    return find_mount(Path(os.path.realpath(os.path.expanduser(folder))))[1]  # noqa: PTH111

@@ -27,7 +27,7 @@ from typing import Any
 
 from sparkfleet.onhost.shared.labels import PARTIAL, STATE_FOLDER
 from sparkfleet.onhost.shared.os_errors import build_os_error_answer
-from sparkfleet.onhost.shared.paths import RefusedError, join_relative_path
+from sparkfleet.onhost.shared.paths import RefusedError, find_mount, join_relative_path
 from sparkfleet.onhost.shared.safetensors import index_problem
 
 WRITTEN = ("lock", "ledger.jsonl", "manifests")  # of our books
@@ -59,21 +59,6 @@ def quota_left(device: str) -> int | None:
     if libc.quotactl(Q_GETQUOTA, device.encode(), os.getuid(), ctypes.byref(quota)) != 0:
         return None
     return max(quota.hard_blocks * BLOCK - quota.used, 0) if quota.hard_blocks else None
-
-
-def find_mount(path: Path) -> tuple[str, str]:
-    """Return the device and the filesystem that hold `path`."""
-    best = ""
-    device = ""
-    kind = ""
-    for line in Path("/proc/self/mounts").read_text().splitlines():
-        source, point, name = line.split()[:3]
-        point = point.encode().decode("unicode_escape").encode("latin-1").decode()  # \\040: a space
-        if os.path.commonpath([point, path]) == point and len(point) >= len(best):
-            best = point
-            device = source
-            kind = name
-    return device, kind
 
 
 def inspect_storage(root: Path) -> dict[str, Any]:

@@ -182,6 +182,7 @@ def _check_staging(
             yield replace(verdict, severity=Severity.INFO if news else Severity.WARNING)
     if needed.changes:
         yield from verdicts.check_storage(inspection, taken + needed.space)
+    yield from verdicts.check_network_folder(inspection)
     yield from verdicts.check_model_folder(inspection)
 
 

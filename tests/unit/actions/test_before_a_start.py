@@ -12,10 +12,11 @@ import pytest
 
 from sparkfleet.actions.action import NoArgs, Plan
 from sparkfleet.actions.check.gpu_clock import GpuClock
+from sparkfleet.actions.check.model_tokenizer import ModelTokenizer
 from sparkfleet.actions.deploy.arm_guard import ArmGuard
 from sparkfleet.actions.deploy.drop_caches import DropCaches
 from sparkfleet.actions.run_context import RunContext, RunOptions
-from sparkfleet.actions.run_state import LaunchState, RunState
+from sparkfleet.actions.run_state import LaunchState, RunState, StagedWeights
 from sparkfleet.facts.machine import GpuProcess
 from sparkfleet.launch.deployment.deployment import Deployment
 from sparkfleet.launch.host.memory_guard import Guard
@@ -100,3 +101,33 @@ def test_only_an_idle_gpu_that_is_to_serve_is_put_under_load(
         plans = clock.plan(made, seen)
     assert [name for name, plan in plans.items() if plan.verdicts] == measured
     assert [name for name, plan in plans.items() if not plan.skip] == measured
+
+
+@pytest.mark.parametrize(
+    ("text", "reason", "refused"),
+    [
+        ('{"tokenizer_class": "TokenizersBackend"}', "nothing runs", True),
+        ('{"tokenizer_class": "TokenizersBackend"}', "", False),
+        ('{"tokenizer_class": "LlamaTokenizer"}', "nothing runs", False),
+        ("{", "nothing runs", False),
+        ("[" * 100_000, "nothing runs", False),
+        (None, "nothing runs", False),
+    ],
+    ids=["newer", "already running", "older", "cut", "nested", "no file"],
+)
+def test_the_staged_tokenizer_is_read_before_a_start(
+    tmp_path: Path,
+    text: str | None,
+    reason: str,
+    refused: bool,  # noqa: FBT001
+) -> None:
+    if text is not None:
+        (tmp_path / "tokenizer_config.json").write_text(text)
+    survey = replace(SURVEY, engine={"transformers": "4.57.1"})
+    action = ModelTokenizer(NoArgs())
+    with _scene(tmp_path, reason=reason, survey=survey) as made:
+        paths = dict.fromkeys(NAMES, str(tmp_path))
+        made.provide(RunState(weights=StagedWeights(paths=paths, commit="c")))
+        seen = made.pool.map(lambda link: action.inspect(made, link), action.hosts(made)).values
+        plan = action.plan(made, seen)["spark-1"]
+    assert any(verdict.refuses for verdict in plan.verdicts) is refused

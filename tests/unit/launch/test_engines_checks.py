@@ -91,6 +91,14 @@ def _judged(**changes: Any) -> dict[str, Verdict]:
     return {f"{one.check} {one.host}": one for one in verdicts}
 
 
+@pytest.mark.parametrize("kind", ["nfs4", "lustre", "fuse.juicefs", "ext4", "xfs", "overlay", ""])
+def test_a_cache_of_kernels_on_the_network_is_warned_of(kind: str) -> None:
+    found = _judged(cache_filesystem=kind).get("engine.cache spark-1")
+    remote = kind in ("nfs4", "lustre", "fuse.juicefs")
+    assert (found.severity if found else None) == (Severity.WARNING if remote else None)
+    assert found is None or found.seen == f"{kind}, a network filesystem"
+
+
 HIDDEN = Listener(address=IPv4Address("127.0.0.1"), port=8000, user="root", inode="77")
 RUNNING = {"containers": ({"id": "1", "role": "serve"},), "hash": "h"}
 

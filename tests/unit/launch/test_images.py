@@ -146,6 +146,14 @@ def test_the_executor_without_ray_needs_a_vllm_that_spans_nodes() -> None:
     }
 
 
+def test_the_images_entrypoint_does_not_matter_but_it_needs_bash() -> None:
+    for program in ((), ("vllm", "serve"), ("/opt/nvidia/nvidia_entrypoint.sh",)):
+        assert _inside(replace(WITH_IMAGE, program=program)) == _inside()
+    lacking = _inside(_with(programs=("vllm", "ray", "nvidia-smi")))["engine.bash"]
+    assert (lacking.refuses, lacking.seen) == (True, "bash: command not found")
+    assert "engine.bash" not in _inside()
+
+
 def test_an_image_without_vllm_is_refused() -> None:
     assert _inside(_with(programs=("ray",)))["engine.vllm"].refuses
 

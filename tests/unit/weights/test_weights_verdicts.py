@@ -137,6 +137,22 @@ def test_weights_in_memory_are_warned_of() -> None:
     ]
 
 
+@pytest.mark.parametrize("kind", ["nfs4", "cifs", "fuse.sshfs", "ext4", "fuseblk", "overlay"])
+def test_a_copy_on_a_network_filesystem_is_warned_of(kind: str) -> None:
+    inspection = Inspection(host="spark-01", storage=replace(STORAGE, filesystem=kind))
+    plans = {
+        strategy: stage.plan_staging(MANIFEST, {"spark-01": inspection}, strategy)["spark-01"]
+        for strategy in (stage.Strategy.FANOUT, stage.Strategy.SHARED)
+    }
+    own, shared = (
+        [v for v in plan.verdicts if v.check == "weights.network"] for plan in plans.values()
+    )
+    assert [v.severity for v in own] == [Severity.WARNING] * (
+        kind in ("nfs4", "cifs", "fuse.sshfs")
+    )
+    assert shared == []
+
+
 def test_a_broken_source_is_an_error_that_no_copy_can_fix() -> None:
     finding = replace(lacking("a")[0], state="header", seen="40 bytes where the header says 50")
     inspection = Inspection(host="spark-01", storage=STORAGE, findings=(finding,))

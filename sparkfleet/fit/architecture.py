@@ -11,13 +11,19 @@ from sparkfleet.model import EMPTY
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latent:
-    """Multi-head latent attention (MLA): what one token leaves in the cache, for all heads."""
+    """Multi-head latent attention (MLA): what one token leaves in the cache, for all heads.
+
+    Sparse attention keeps an index of `index_dim` elements in addition, in the layers that are
+    `indexed`; the others use that of a layer before them.
+    """
 
     rank: int | None
     rope_dim: int | None
     nope_dim: int | None = None
     value_dim: int | None = None
     query_rank: int | None = None
+    index_dim: int | None = None
+    indexed: tuple[bool, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +75,7 @@ class Architecture:
     RoPE scaling may stretch `context` by the factor `stretch`, unless it is counted in already.
     `layer_types` has one word for each layer (see `fit.layers`), or None where the file does not
     say. `global_*` are those of full-attention layers that differ from the sliding ones.
-    `sparse` names the fields of a sparse attention, which keeps an index or a compressed cache.
+    `sparse` names the fields of a sparse attention whose cache is not known.
     `shared_kv_layers` are the last ones, which keep no cache of their own. `code` names other
     repositories whose Python the model needs.
     """

@@ -171,12 +171,16 @@ def _parse_attention(fields: ConfigFields) -> dict[str, Any]:
 
 
 def _parse_latent_attention(fields: ConfigFields) -> Latent:
+    indexed = layers.is_indexed_latent(fields.text)
+    count = fields.number("num_hidden_layers", "n_layer", most=MOST_LAYERS) or 0
     return Latent(
         rank=fields.number("kv_lora_rank"),
         rope_dim=fields.number("qk_rope_head_dim"),
         nope_dim=fields.number("qk_nope_head_dim"),
         value_dim=fields.number("v_head_dim"),
         query_rank=fields.number("q_lora_rank"),
+        index_dim=fields.number("index_head_dim") if indexed else None,
+        indexed=layers.list_indexed_layers(fields.text, count) if indexed else (),
     )
 
 

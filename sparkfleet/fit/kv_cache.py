@@ -28,6 +28,8 @@ BYTES = {  # of one element
     "nvfp4": 0.5625,  # four bits, and a scale of eight for every sixteen
 }
 PACKED = "_ds_mla"  # fp8_ds_mla, nvfp4_ds_mla
+FP8_DS_MLA = 656  # bytes of a token in a layer of DeepSeek V3.2
+SPARSE_PACKED = ("auto", "fp8", "fp8_e4m3", "fp8_ds_mla")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,14 +59,17 @@ def list_layer_caches(
     MTP head that are run too. Raises UnknownFigureError for what the config does not say.
     """
     layer_types = _require_layer_types(shape)
-    width = element_bytes(shape, dtype)
-    cached = len(layer_types) - shape.shared_kv_layers
-    rows = [
-        row
-        for layer_type in layer_types[:cached]
-        if (row := _build_layer_cache(shape, layer_type, width, tp=tp))
-    ]
-    rows += [_build_draft_cache(shape, rows, width, tp=tp)] * drafts
+    if shape.latent is not None and shape.latent.index_dim:
+        rows = _list_indexed_caches(shape.latent, shape, dtype, drafts=drafts)
+    else:
+        width = element_bytes(shape, dtype)
+        cached = len(layer_types) - shape.shared_kv_layers
+        rows = [
+            row
+            for layer_type in layer_types[:cached]
+            if (row := _build_layer_cache(shape, layer_type, width, tp=tp))
+        ]
+        rows += [_build_draft_cache(shape, rows, width, tp=tp)] * drafts
     return max(_split_stages(tuple(rows), pp), key=lambda stage: sum(row.bytes(1) for row in stage))
 
 
@@ -167,6 +172,34 @@ def _count_latent_bytes(shape: Architecture, width: float) -> int:
     rank = _require_config_field(latent.rank, "kv_lora_rank")
     rope = _require_config_field(latent.rope_dim, "qk_rope_head_dim")
     return round((rank + rope) * width)
+
+
+def _list_indexed_caches(
+    latent: Latent, shape: Architecture, dtype: str, *, drafts: int
+) -> list[LayerCache]:
+    """Return the caches of sparse latent attention; draft layers have an index of their own.
+
+    An index has eight bits for each element and a scale of 32 for every 128
+    (`DeepseekV32IndexerCache` in vllm/model_executor/models/deepseek_v2.py of 0.32).
+    """
+    size = _count_packed_bytes(shape, dtype)
+    index = (latent.index_dim or 0) + (latent.index_dim or 0) // kinds.INDEX_BLOCK * 4
+    return [
+        LayerCache(kind=kinds.LATENT, token_bytes=size + (index if has_index else 0))
+        for has_index in (*latent.indexed, *[True] * drafts)
+    ]
+
+
+def _count_packed_bytes(shape: Architecture, dtype: str) -> int:
+    """Return the bytes of a latent of 512 and 64 elements.
+
+    A Spark's kernel takes only the packed layout, also where nothing or fp8 is asked for: 512 of 8
+    bits, four scales of 32, and 64 of 16 (`_canonicalize_sparse_mla_kv_cache_dtype` and
+    `MLAAttention.get_kv_cache_spec` in vllm/model_executor/layers/attention/mla_attention.py).
+    """
+    if dtype in SPARSE_PACKED:
+        return FP8_DS_MLA
+    return _count_latent_bytes(shape, element_bytes(shape, dtype))
 
 
 def _count_state_bytes(shape: Architecture, state: Recurrent | None, name: str, tp: int) -> int:

@@ -43,6 +43,8 @@ ONE_KIND = (  # families whose layers are all alike where no list of types is wr
     "starcoder2",
 )
 SPARSE = ("index_", "indexer_", "compress_ratio")
+INDEXED_FAMILIES = ("deepseek_v32", "glm_moe_dsa")
+INDEX_BLOCK = 128  # elements of an index that share a scale
 LATENT_FAMILIES = (
     "deepseek_v2",
     "deepseek_v3",
@@ -53,12 +55,40 @@ LATENT_FAMILIES = (
 )
 
 
-def find_sparse_fields(fields: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the names of the fields that say how sparse attention keeps its cache.
+def is_indexed_latent(fields: Mapping[str, Any]) -> bool:
+    """Return whether the layers are those of DeepSeek V3.2: a latent of 512 + 64, and an index."""
+    family = str(fields.get("model_type", "")).removesuffix("_text")
+    sizes = (fields.get("kv_lora_rank"), fields.get("qk_rope_head_dim"))
+    index = fields.get("index_head_dim")
+    known = isinstance(index, int) and index > 0 and not index % INDEX_BLOCK
+    compressed = any(name.startswith("compress_ratio") and fields[name] for name in fields)
+    return family in INDEXED_FAMILIES and sizes == (512, 64) and known and not compressed
 
-    Its index (``index_head_dim`` of DeepSeek V3.2) and its compression (``compress_ratios`` of
-    DeepSeek V4) take memory that the layer types do not show.
+
+def list_indexed_layers(fields: Mapping[str, Any], count: int) -> tuple[bool, ...]:
+    """Return for each layer whether it has an index; the others use that of a layer before.
+
+    As vLLM 0.32 decides it (vllm/models/deepseek_v32/attention.py): by a pattern with S for each
+    layer that has none, or else every so many layers.
     """
+    pattern = fields.get("index_topk_pattern")
+    if isinstance(pattern, str):
+        return tuple(pattern[at : at + 1] != "S" for at in range(count))
+    every = fields.get("index_topk_freq")
+    offset = fields.get("index_skip_topk_offset")
+    every = every if isinstance(every, int) and every > 0 else 1
+    offset = offset if isinstance(offset, int) else 2
+    return tuple(max(at - offset + 1, 0) % every == 0 for at in range(count))
+
+
+def find_sparse_fields(fields: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the names of the fields of a sparse attention whose cache is not known.
+
+    An index (``index_head_dim``) and a compression (``compress_ratios`` of DeepSeek V4) take memory
+    that the layer types do not show.
+    """
+    if is_indexed_latent(fields):
+        return ()
     return tuple(sorted(name for name in fields if name.startswith(SPARSE) and fields[name]))
 
 
@@ -93,6 +123,8 @@ def _alternate_layer_types(interval: int, count: int, *, filler: str) -> tuple[s
 
 def _repeat_layer_type(fields: Mapping[str, Any], count: int) -> tuple[str, ...]:
     family = str(fields.get("model_type", "")).removesuffix("_text")
+    if is_indexed_latent(fields):
+        return (LATENT,) * count
     if family in LATENT_FAMILIES:
         sparse = fields.get("index_head_dim") is not None  # an index cache of its own
         return () if sparse or not fields.get("kv_lora_rank") else (LATENT,) * count

@@ -136,6 +136,8 @@ def _count_latent_attention(shape: Architecture, hidden: int) -> int:
     latent = shape.latent
     if latent is None:
         raise UnknownFigureError("cannot count the parameters: config.json has no kv_lora_rank")
+    if latent.index_dim:
+        raise UnknownFigureError("cannot count the parameters: sparse attention has an index")
     heads = _require_dimension(shape.heads, "num_attention_heads")
     rank = _require_dimension(latent.rank, "kv_lora_rank")
     rope = _require_dimension(latent.rope_dim, "qk_rope_head_dim")

@@ -14,6 +14,14 @@ from sparkfleet.fit.requirements import estimate_requirements
 from tests.models import made
 
 LATENT: dict[str, Any] = {"model_type": "deepseek_v3", "kv_lora_rank": 512, "qk_rope_head_dim": 64}
+DSA: dict[str, Any] = {
+    **LATENT,
+    "model_type": "deepseek_v32",
+    "index_head_dim": 128,
+    "index_n_heads": 64,
+    "index_topk": 2048,
+}
+GLM = {**DSA, "model_type": "glm_moe_dsa", "num_hidden_layers": 78}
 
 
 def _unknown(options: ServeOptions, **fields: Any) -> tuple[str, ...]:
@@ -66,3 +74,55 @@ def test_n_grams_need_no_cache_and_an_mtp_head_does() -> None:
     assert mtp is not None
     assert ngram == plain
     assert mtp > plain
+
+
+@pytest.mark.parametrize("dtype", ["auto", "fp8", "fp8_e4m3", "fp8_ds_mla"])
+def test_sparse_latent_attention_keeps_a_packed_latent_and_an_index(dtype: str) -> None:
+    """A start of GLM-5-FP8 with its draft logs 158 caches, those of the index with 132 bytes.
+
+    They are two for each of 78 layers and of the draft: "GPU KV Cache Dimensions: [158][4372, 64,
+    132]" of vLLM 0.21 in https://github.com/LMCache/LMCache/issues/3339. The 656 are those of
+    FlashMLA's README, which vLLM refers to.
+    """
+    rows = list_layer_caches(made(**GLM), dtype, drafts=1)
+    assert [row.token_bytes for row in rows] == [656 + 132] * (158 // 2)
+    assert {row.token_bytes for row in list_layer_caches(made(**GLM), dtype, tp=4)} == {788}
+
+
+def test_a_latent_of_16_bits_is_not_packed() -> None:
+    rows = list_layer_caches(made(**DSA), "bfloat16")
+    assert {row.token_bytes for row in rows} == {2 * (512 + 64) + 132}
+
+
+def test_layers_that_use_the_index_of_another_keep_none() -> None:
+    """GLM-5.2 says index_topk_freq 4 and index_skip_topk_offset 3."""
+    rows = list_layer_caches(made(**GLM, index_topk_freq=4, index_skip_topk_offset=3), "fp8")
+    indexed = [at for at, row in enumerate(rows) if row.token_bytes > 656]
+    assert indexed == [0, 1, 2, *range(6, 78, 4)]
+    shared = made(**DSA, index_topk_pattern="FSFS")
+    assert [row.token_bytes for row in list_layer_caches(shared, "fp8")] == [788, 656, 788, 656]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"kv_lora_rank": 256},
+        {"qk_rope_head_dim": 0},
+        {"index_head_dim": 100},
+        {"compress_ratios": [4, 128, 4, 128]},
+        {"model_type": "glm5_next"},
+    ],
+)
+def test_other_sparse_attention_stays_unknown(fields: dict[str, Any]) -> None:
+    with pytest.raises(UnknownFigureError, match="sparse attention"):
+        list_layer_caches(made(**{**DSA, **fields}), "fp8")
+
+
+def test_a_packed_latent_of_a_fork_is_unknown() -> None:
+    with pytest.raises(UnknownFigureError, match="KV cache in nvfp4_ds_mla"):
+        list_layer_caches(made(**DSA), "nvfp4_ds_mla")
+
+
+def test_the_longest_context_of_a_sparse_model_follows_its_cache() -> None:
+    size = _sequence_bytes(ServeOptions(kv_dtype="fp8", length=64000), **DSA)
+    assert size == 64000 * 4 * 788

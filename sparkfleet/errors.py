@@ -31,6 +31,7 @@ from typing import Any, ClassVar
 
 from sparkfleet.door import expand_commands
 
+MOST_SHOWN = 100  # problems of one error
 LONGEST_QUOTE = 60  # characters of a value that a message quotes
 
 
@@ -128,7 +129,10 @@ class SparkfleetError(Exception):
         return self.problems[0].hint
 
     def __str__(self) -> str:
-        return "\n".join(str(problem) for problem in self.problems)
+        shown = [str(problem) for problem in self.problems[:MOST_SHOWN]]
+        more = len(self.problems) - MOST_SHOWN
+        shown += [f"and {more} more problems"] if more > 0 else []
+        return "\n".join(shown)
 
 
 class InputError(SparkfleetError):

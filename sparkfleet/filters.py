@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shlex
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from sparkfleet.errors import TemplateError
+from sparkfleet.expressions import replace_matches
 from sparkfleet.report.visible import escape_line
 from sparkfleet.values import TRUE
 from sparkfleet.variables.names import is_variable_name
@@ -39,7 +39,7 @@ def _combine(first: Mapping[str, Any], *rest: Mapping[str, Any]) -> dict[str, An
 
 
 def _regex_replace(value: str, pattern: str, replacement: str = "") -> str:
-    return re.sub(pattern, replacement, str(value))
+    return replace_matches(str(pattern), str(replacement), str(value))
 
 
 def _format_command(command: Command) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparkfleet.errors import InputError, TemplateError, Where
-from sparkfleet.filters import FILTERS, TESTS, lookup
+from sparkfleet.template_limits import open_budget
 from sparkfleet.yaml import source
 from sparkfleet.yaml.nodes import Unsafe
 
@@ -127,7 +127,8 @@ def render_file(path: Path, variables: Mapping[str, Any]) -> str:
     """Return the file at `path` rendered; raises TemplateError as `render_value` does."""
     text = source.read_source_file(path, error=TemplateError)
     try:
-        return _compile_template(text.text).render(_pick_variables(text.text, variables))
+        with open_budget():
+            return _compile_template(text.text).render(_pick_variables(text.text, variables))
     except _list_template_errors() as failure:
         line = _find_failing_line(failure)
         where = text.where(line) if line else Where(file=text.file)
@@ -143,7 +144,8 @@ def _convert_errors(
     error: type[InputError],
 ) -> Any:
     try:
-        return function(text, variables)
+        with open_budget():
+            return function(text, variables)
     except _list_template_errors() as failure:
         shown = text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
         raise error(f"{shown!r}: {_format_failure(failure)}", where=where) from failure
@@ -247,13 +249,6 @@ def _extract_sole_expression(text: str) -> str | None:
 
 @functools.cache
 def _create_environment() -> jinja2.Environment:
-    from jinja2 import StrictUndefined  # noqa: PLC0415 - only where there is a template
-    from jinja2.sandbox import ImmutableSandboxedEnvironment  # noqa: PLC0415 - the same
+    from sparkfleet.sandbox import LimitedEnvironment  # noqa: PLC0415 - only for a template
 
-    environment = ImmutableSandboxedEnvironment(
-        undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True
-    )
-    environment.filters.update(FILTERS)
-    environment.tests.update(TESTS)
-    environment.globals["lookup"] = lookup
-    return environment
+    return LimitedEnvironment()

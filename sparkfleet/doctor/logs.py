@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from sparkfleet.errors import UsageError
+from sparkfleet.files import refuse_endless_file
 from sparkfleet.quantities import format_size
 
 RUN_LOG = "run.log"  # the run's own log, next to HOST-ROLE.log of each host
@@ -78,10 +80,17 @@ def _is_log_file(path: Path) -> bool:
 
 
 def _read_log_text(path: Path) -> str:
-    size = path.stat().st_size
-    if size > _MOST:
+    refuse_endless_file(path)
+    with path.open("rb") as file:
+        return read_log_stream(file, str(path))
+
+
+def read_log_stream(file: BinaryIO, name: str) -> str:
+    """Return the text of a log that is open; raises UsageError above 256 MiB."""
+    content = file.read(_MOST + 1)
+    if len(content) > _MOST:
         raise UsageError(
-            f"{path} is too large: {format_size(size)} (at most {format_size(_MOST)})",
-            hint=f"read its end: tail -n 100000 {path} | {{task:doctor}} -",
+            f"{name} is too large: more than {format_size(_MOST)}",
+            hint=f"read its end: tail -n 100000 {name} | {{task:doctor}} -",
         )
-    return path.read_bytes().decode(errors="replace")
+    return content.decode(errors="replace")

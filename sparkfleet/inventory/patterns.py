@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 
 from sparkfleet.errors import InventoryError
-from sparkfleet.expressions import compile_regex
+from sparkfleet.expressions import SlowExpressionError, compile_regex, match_texts
 from sparkfleet.inventory.membership import list_group_hosts
 from sparkfleet.inventory.ranges import is_address
 from sparkfleet.model import Host, Inventory, Value
@@ -78,19 +78,25 @@ def _make_unmatched_error(inventory: Inventory, name: str) -> InventoryError:
 
 
 def _match_names(inventory: Inventory, name: str) -> list[str]:
-    pattern = _compile_pattern(name)
-    groups = [group for group in inventory.groups if pattern.match(group)]
+    groups = _filter_names(name, inventory.groups)
     hosts = [host for group in groups for host in list_group_hosts(inventory, group)]
     if not groups or name[0] == "~" or not WILD.isdisjoint(name):
-        hosts += [host for host in inventory.hosts if pattern.match(host)]
+        hosts += _filter_names(name, inventory.hosts)
     return hosts
 
 
-def _compile_pattern(name: str) -> re.Pattern[str]:
+def _filter_names(name: str, names: Iterable[str]) -> list[str]:
+    """Return those of `names` that a name, a glob or a regular expression matches."""
+    listed = list(names)
     try:
-        return compile_regex(name[1:] if name[0] == "~" else fnmatch.translate(name))
-    except (re.error, RecursionError, OverflowError) as failure:
+        if name[0] == "~":
+            found = match_texts(name[1:], listed)
+        else:  # the repeats of a glob are atomic
+            glob = compile_regex(fnmatch.translate(name))
+            found = [glob.match(each) is not None for each in listed]
+    except (re.error, RecursionError, OverflowError, SlowExpressionError) as failure:
         raise InventoryError(f"{name!r} is not a pattern: {failure}") from failure
+    return [each for each, matches in zip(listed, found, strict=True) if matches]
 
 
 def _slice_names(names: list[str], subscript: re.Match[str]) -> list[str]:

@@ -17,6 +17,7 @@ from sparkfleet.model import Host, Inventory, Value
 from sparkfleet.templating import holds_template, render_value
 from sparkfleet.variables import VARIABLES
 
+CIRCLE = "circular reference"
 CONNECTION = frozenset(
     {
         "ansible_host",
@@ -120,12 +121,17 @@ class _AllHostVariables(Mapping[str, Mapping[str, Any]]):
 
 
 class _HostVariables(Mapping[str, Any]):
-    """One host's variables; a template is rendered when its variable is read."""
+    """One host's variables; a template is rendered when its variable is read, and once.
+
+    Without the memory, variables that name two others each would take for ever.
+    """
 
     def __init__(self, host: Host, all_hosts: _AllHostVariables) -> None:
         self._host = host
         self._all_hosts = all_hosts
         self._open: list[str] = []
+        self._rendered: dict[str, Any] = {}
+        self._refused: dict[str, InventoryError] = {}
 
     def __getitem__(self, name: str) -> Any:
         if name in MAGIC:
@@ -133,12 +139,26 @@ class _HostVariables(Mapping[str, Any]):
         value = self._host.vars[name]
         if value.raw is not None or not holds_template(value.data):
             return value.data
+        if name in self._rendered:
+            return self._rendered[name]
+        if name in self._refused:
+            raise self._refused[name]
+        return self._render(name, value)
+
+    def _render(self, name: str, value: Value) -> Any:
         if name in self._open:
             path = " -> ".join([*self._open, name])
-            raise InventoryError(f"circular reference: {path}", where=value.where)
+            raise InventoryError(f"{CIRCLE}: {path}", where=value.where)
         self._open.append(name)
         try:
-            return render_value(value.data, self, where=value.where, error=InventoryError)
+            result = render_value(value.data, self, where=value.where, error=InventoryError)
+        except InventoryError as failure:
+            if CIRCLE not in failure.message:  # how that is said depends on where it begins
+                self._refused[name] = failure
+            raise
+        else:
+            self._rendered[name] = result
+            return result
         finally:
             self._open.pop()
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from yaml.reader import Reader
 
 from sparkfleet.errors import InputError, Where
+from sparkfleet.files import refuse_endless_file
 from sparkfleet.yaml.encryption import find_encryption
 
 MAX_BYTES = 5_000_000
@@ -36,6 +37,7 @@ class Source:
 def read_source_file(path: str | Path, *, error: type[InputError] = InputError) -> Source:
     """Return the text of the file at `path`; raises `error` where it cannot be read as text."""
     try:
+        refuse_endless_file(Path(path))
         with Path(path).open("rb") as file:
             content = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as failure:

@@ -13,7 +13,7 @@ from sparkfleet.cli.views.documents import print_document
 from sparkfleet.cli.views.screen import create_screen
 from sparkfleet.doctor.account import has_failed
 from sparkfleet.doctor.diagnosis import Diagnosis, FirstError, diagnose_logs
-from sparkfleet.doctor.logs import RUN_LOG, LogBundle, LogFile, load_log_bundle
+from sparkfleet.doctor.logs import RUN_LOG, LogBundle, LogFile, load_log_bundle, read_log_stream
 from sparkfleet.doctor.matcher import LogFinding
 from sparkfleet.doctor.signatures import FailureRole
 from sparkfleet.errors import UsageError
@@ -32,7 +32,7 @@ TITLES = {
 def show_diagnosis(target: str | None, options: Options) -> int:
     """Print what a log, a folder or the newest failed run shows, return 0; raises UsageError."""
     if target == "-":
-        text = sys.stdin.buffer.read().decode(errors="replace")
+        text = read_log_stream(sys.stdin.buffer, "the log on standard input")
         place = STDIN
         case = LogBundle(logs=(LogFile(name=STDIN, host=STDIN, text=text),))
     else:

@@ -12,11 +12,11 @@ from tests.source import PACKAGE, list_imports
 
 LAYERS = (
     ("door",),
-    ("errors", "expressions", "quantities", "safe_paths", "spelling", "values"),
+    ("errors", "expressions", "files", "quantities", "safe_paths", "spelling", "values"),
     ("model", "resources"),
     ("verdicts",),
     ("commands", "variables", "vllm", "yaml"),
-    ("filters", "templating", "report"),
+    ("filters", "report", "sandbox", "template_limits", "templating"),
     ("inventory", "recipes", "remote"),
     ("facts",),
     ("fit", "links", "weights"),

@@ -82,6 +82,37 @@ def test_a_deployment_is_surveyed_and_stopped_whatever_its_record_holds(
         assert engine.wait(5)
 
 
+def _write_engine(folder: Path) -> str:
+    """Return a stand-in for Docker with one container of the cluster, which it removes."""
+    container = {
+        "Id": "c1",
+        "Name": "/one",
+        "State": {"Status": "running", "Pid": 0},
+        "Config": {"Labels": {}},
+    }
+    (folder / "container").write_text(json.dumps([container]))
+    cli = folder / "docker"
+    cli.write_text(
+        f"#!/bin/sh\ncd {folder}\ncase $1 in\n"
+        "info) echo {};;\nps) [ ! -e container ] || echo c1;;\ncontainer) cat container;;\n"
+        "rm) rm -f container;;\nesac\n"
+    )
+    cli.chmod(0o755)
+    return str(cli)
+
+
+@pytest.mark.parametrize("text", ODD)
+def test_containers_are_surveyed_and_stopped_whatever_their_record_holds(
+    tmp_path: Path, text: str
+) -> None:
+    place = {"cli": _write_engine(tmp_path), "files": ["guard.json"], "image": None, "pip": []}
+    _ask(tmp_path, "processes", "write", contents={"deployment.json": text, "guard.json": text})
+    answer = _ask(tmp_path, "containers", "survey", **place)
+    assert answer["record"] is None
+    assert [container["id"] for container in answer["containers"]] == ["c1"]
+    assert _ask(tmp_path, "containers", "stop", grace=5, **place) == {"stopped": ["one"]}
+
+
 @pytest.mark.parametrize("text", ODD)
 def test_a_lock_is_held_whatever_its_file_holds(tmp_path: Path, text: str) -> None:
     path = tmp_path / CLUSTER / "lock"

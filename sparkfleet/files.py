@@ -1,0 +1,21 @@
+"""Refusal of files whose content has no end."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+# A shell's <(command) and |, which somebody writes to
+DESCRIPTORS = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
+
+
+def refuse_endless_file(path: Path) -> None:
+    """Raise OSError for a device, a socket, or a named pipe: reading one may never end."""
+    mode = path.stat().st_mode
+    if stat.S_ISREG(mode) or stat.S_ISDIR(mode) or str(path).startswith(DESCRIPTORS):
+        return
+    if str(path) == os.devnull:
+        return
+    raise OSError(errno.EINVAL, "it is a device, a socket or a named pipe, not a file", str(path))

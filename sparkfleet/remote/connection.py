@@ -149,8 +149,14 @@ class Connection(ABC):
         return result
 
     def is_lost(self) -> bool:
-        """Return whether the connection broke after it was opened."""
-        return False
+        """Return whether the connection broke after it was opened, or the host gave this run up.
+
+        The latter ends what `keep` was called for, such as a lock: the run must not go on without.
+        """
+        multiplexer = self._multiplexer
+        if multiplexer is None or not self._kept:
+            return False
+        return multiplexer.over or multiplexer.is_stale()
 
     def restore_with(self, restorer: Callable[[Connection], None]) -> None:
         """Let `restorer` bring back after a reconnect what had ended, such as a lock."""

@@ -41,6 +41,9 @@ class LocalConnection(Connection):
             ) from error
         return LocalChannel(child)
 
+    def _open_again(self) -> None:
+        """Do nothing: a program that is started next gets a multiplexer of its own."""
+
 
 class LocalChannel(Channel):
     """A child process."""

@@ -69,7 +69,7 @@ class SshConnection(Connection):
     def is_lost(self) -> bool:
         """Return whether the SSH connection broke."""
         transport = self._connection.transport
-        return transport is None or not transport.is_active()
+        return transport is None or not transport.is_active() or super().is_lost()
 
     def _open_again(self) -> None:
         _close_hops(self._connection)

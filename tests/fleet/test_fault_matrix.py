@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -18,7 +19,7 @@ from typing import Any
 import pytest
 
 from sparkfleet.lab import fleet
-from tests.commandline import Done, Event, within
+from tests.commandline import Child, Done, Event, command_line, within
 from tests.standin import engine, faults
 from tests.standin.cluster import FOLDER, HOSTS, Cluster, Seen, boot
 from tests.standin.faults import Deed
@@ -757,15 +758,54 @@ def killed(cluster: Cluster, point: str) -> None:
 def check_healed(cluster: Cluster, before: dict[str, Seen]) -> None:
     """Expect the next run to bring all hosts to the first deployment, whatever they have."""
     done = cluster.up()
-    if done.code == 75:  # the host that was cut off does not know that its run has ended
-        assert "stale lock: that process no longer exists" in done.output, done.output
-        assert cluster.run("cluster.unlock").code == 0
-        done = cluster.up()
     assert done.code == 0, done.output
-    seen = cluster.look()
-    receipts = {"receipt.json": seen[HEAD].files["receipt.json"]}  # of another run, or not
-    wanted = {host: replace(one, files={**one.files, **receipts}) for host, one in before.items()}
-    check_left(cluster, wanted)
+    check_left(cluster, with_receipt(cluster, before))
+
+
+def with_receipt(cluster: Cluster, before: dict[str, Seen]) -> dict[str, Seen]:
+    """Return what was there before, with the receipt of now, which is of another run or not."""
+    receipt = {"receipt.json": cluster.look()[HEAD].files["receipt.json"]}
+    return {host: replace(one, files={**one.files, **receipt}) for host, one in before.items()}
+
+
+@pytest.mark.parametrize(
+    "host", [WORKER, pytest.param(HEAD, marks=THOROUGH)], ids=["worker", "head"]
+)
+def test_a_killed_run_whose_host_was_cut_off_is_healed_by_the_next(
+    cluster: Cluster, host: str
+) -> None:
+    before = cluster.serve()
+    with cut_off_for_good(cluster, host):
+        check_healed(cluster, before)
+
+
+@THOROUGH
+def test_a_host_releases_the_lock_of_a_run_of_another_machine_by_itself(cluster: Cluster) -> None:
+    before = cluster.serve()
+    words = command_line("cluster.up", "--tp", "2", "--inventory", str(cluster.inventory))
+    elsewhere = ["unshare", "--uts", "sh", "-ec", 'hostname elsewhere; exec "$@"', "sh", *words]
+    with cut_off_for_good(cluster, WORKER):
+        refused = subprocess.run(elsewhere, capture_output=True, text=True, check=False)
+        assert refused.returncode == 75, refused.stdout
+        assert "the host releases the lock within 60 s" in refused.stdout + refused.stderr
+        waiting = [*elsewhere, "--lock-wait", "3m"]
+        done = subprocess.run(waiting, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    check_left(cluster, with_receipt(cluster, before))
+
+
+@contextmanager
+def cut_off_for_good(cluster: Cluster, host: str) -> Iterator[None]:
+    """Kill the tool at its start of the second deployment; a host hears no more of it."""
+
+    def deed(child: Child) -> None:
+        faults.cut_sessions(host)(child)
+        child.kill()
+
+    done = cluster.up(*SECOND, events=[Event(mark=READY, deed=deed)])
+    assert done.code == -signal.SIGKILL, done.output
+    yield
+    fleet.run_on(host, ["nft", "delete", "table", "inet", "sessions"])
 
 
 @pytest.mark.parametrize(

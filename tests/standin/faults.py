@@ -104,6 +104,20 @@ def cut(host: str) -> Deed:
     return shell(host, f"nft -f - <<'.'\n{CUT}\n.")
 
 
+def cut_sessions(host: str) -> Deed:
+    """Return the deed that cuts the SSH connections of now for good, as if this machine were off.
+
+    Later ones are not concerned.
+    """
+    peers = "ss -Htn state established sport = :22 | awk '{print $4}' | sed 's/.*://' | paste -sd,"
+    table = (
+        "table inet sessions {\n"
+        "chain in { type filter hook input priority 0; tcp dport 22 tcp sport $1 drop; }\n"
+        "chain out { type filter hook output priority 0; tcp sport 22 tcp dport $1 drop; }\n}"
+    )
+    return shell(host, f"set -- {{$({peers})}}\nnft -f - <<.\n{table}\n.")
+
+
 def end_sessions(host: str) -> Deed:
     """Return the deed that ends the SSH sessions of a host at once; its sshd goes on."""
     return shell(host, "pgrep -f '^sshd(-session)?: nvidia' | xargs -r kill -9")

@@ -16,6 +16,7 @@ from sparkfleet.commands import build_script_command
 from sparkfleet.door import command_name
 from sparkfleet.errors import CommandError, GateError, LockHeldError, SparkfleetError
 from sparkfleet.model import Host
+from sparkfleet.onhost.shared.labels import SILENCE
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.answers import parse_answer
 from sparkfleet.remote.channel import Channel, ChannelTimeoutError
@@ -23,6 +24,7 @@ from sparkfleet.remote.connection import Connection
 from sparkfleet.remote.pool import Answers, ConnectionPool
 
 NOTICED_WITHIN = 2.0  # s in which a host notices that a run died, unless its network was cut
+UNNOTICED = f"within {SILENCE:.0f} s"  # where it was cut
 IDENTITY = ("machine", "pid", "since")  # fields of a holder that identify a run
 ANSWER_WITHIN = 15.0  # s, in addition to the requested wait
 
@@ -31,7 +33,9 @@ class Lock(Action[NoArgs]):
     """Hold the lock of the cluster on every host until the run ends.
 
     The lock is an flock held by a live SSH channel, so it is released when this process or its
-    connection dies. A second run exits with 75 and names the holder, or waits up to `--lock-wait`.
+    connection dies; behind a cut network that takes a minute. A second run exits with 75 and names
+    the holder, or waits up to `--lock-wait`. The lock of a run of this machine whose process no
+    longer exists is taken over.
     """
 
     name = "lock"
@@ -154,11 +158,9 @@ def _acquire_host_lock(
     host_request = {**request, "folders": _list_lock_folders(settings), "holder": holder}
 
     def work(connection: Connection) -> Channel:
-        channel, held_by = _open_lock_channel(connection, host_request)
+        channel, held_by, folder = _open_lock_channel(connection, host_request)
         if held_by and is_process_running(held_by) is False:
-            channel, held_by = _open_lock_channel(
-                connection, {**host_request, "wait": NOTICED_WITHIN}
-            )
+            channel, held_by = _take_over(connection, host_request, folder)
         if channel is None:
             raise _lock_held_error(request["cluster"], settings.host, held_by or {})
         connection.keep(channel)  # an interrupted run is rolled back under the lock
@@ -169,6 +171,22 @@ def _acquire_host_lock(
         channels[settings.host.name] = _acquire_again(connection, settings, host_request)
 
     return pool.map(work, [settings.host])
+
+
+def _take_over(
+    connection: Connection, request: Mapping[str, Any], folder: str
+) -> tuple[Channel | None, Mapping[str, str] | None]:
+    """Acquire the lock of a run of this machine whose process no longer exists, or return who does.
+
+    The host may not know yet: the lock program of a run that lost its connection is ended there.
+    """
+    again = {**request, "wait": NOTICED_WITHIN}
+    channel, held_by, _ = _open_lock_channel(connection, again)
+    if held_by and is_process_running(held_by) is False:
+        place = {"cluster_dir": folder, "cluster": request["cluster"]}
+        connection.query("deployment/unlock", place, _parse_lock_holder)
+        channel, held_by, _ = _open_lock_channel(connection, again)
+    return channel, held_by
 
 
 def _acquire_again(
@@ -183,7 +201,7 @@ def _acquire_again(
     if held_by and all(held_by.get(name) == request["holder"][name] for name in IDENTITY):
         release_stale_lock(connection, settings, cluster)
     again = {**request, "wait": NOTICED_WITHIN, "again": True}
-    channel, other = _open_lock_channel(connection, again)
+    channel, other, _ = _open_lock_channel(connection, again)
     if channel is None:
         raise _lock_held_error(cluster, settings.host, other or {})
     connection.keep(channel)
@@ -220,8 +238,8 @@ def _shared_folder_error(host: str, answer: Mapping[str, Any]) -> GateError:
 
 def _open_lock_channel(
     connection: Connection, request: Mapping[str, Any]
-) -> tuple[Channel | None, Mapping[str, str] | None]:
-    """Return the channel that holds the lock, or its present holder.
+) -> tuple[Channel | None, Mapping[str, str] | None, str]:
+    """Return the channel that holds the lock, or its present holder and the folder it holds.
 
     Raises GateError for a directory in which this run holds the lock through another host.
     """
@@ -230,24 +248,19 @@ def _open_lock_channel(
     channel.feed([command.stdin], end=False)
     answer = _read_lock_answer(channel, request["wait"] + ANSWER_WITHIN, connection.host.name)
     if answer["held"]:
-        return channel, None
+        return channel, None, ""
     channel.close()
     if answer["shared"]:
         raise _shared_folder_error(connection.host.name, answer)
-    return None, answer["holder"]
+    return None, answer["holder"], answer["folder"]
 
 
 def _lock_held_error(cluster: str, host: Host, held_by: Mapping[str, str]) -> LockHeldError:
     message = f"cluster {cluster} is locked on {host.name} by {format_lock_holder(held_by)}"
-    unlock = command_name("cluster.unlock")
-    if is_process_running(held_by) is False:
-        return LockHeldError(
-            f"{message} (stale lock: that process no longer exists)",
-            hint=f"its SSH session is still open on the host; release it with {unlock}",
-        )
     return LockHeldError(
         message,
-        hint=f"wait with --lock-wait 10m; if that run no longer exists, release it with {unlock}",
+        hint=f"wait with --lock-wait 10m; the host releases the lock {UNNOTICED} if that run no "
+        f"longer exists; at once: {command_name('cluster.unlock')}",
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import signal
+import time
 from collections.abc import Mapping
 
 from sparkfleet.actions.run import lock
@@ -12,12 +12,16 @@ from sparkfleet.cli.context import CommandContext, open_cluster
 from sparkfleet.cli.options import Options, format_command_line
 from sparkfleet.cli.views.screen import print_lines
 from sparkfleet.errors import LockHeldError
+from sparkfleet.onhost.shared.labels import BEAT
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.connection import Connection
 
 
 def hold_lock(options: Options) -> int:
-    """Take the lock on every host of the cluster, and keep it until Ctrl-C or SIGTERM."""
+    """Take the lock on every host of the cluster, and keep it until Ctrl-C or SIGTERM.
+
+    Raises UnreachableError or LockHeldError where a host is lost, or another run had it meanwhile.
+    """
     with open_cluster(options, works_on_cluster=False, needs_recipe=True) as session:
         context = session.context
         request = lock.build_lock_request(
@@ -32,7 +36,9 @@ def hold_lock(options: Options) -> int:
         names = ", ".join(sorted(locks.channels))
         print_lines(f"cluster {context.cluster.name} is locked on {names}; Ctrl-C releases it")
         try:
-            signal.pause()
+            while True:
+                time.sleep(BEAT)
+                session.pool.reconnect_lost(context.cluster.hosts).all()  # and lock again
         except KeyboardInterrupt:
             locks.release()
             print_lines("released")

@@ -4,11 +4,13 @@ Both ways go frames: a stream's number (4 bytes), what it is (1 byte), a length 
 big-endian, and so many bytes. From the client: ``z`` an archive with programs, kept until the end,
 ``s`` start this module of one as a program, ``i`` its input, ``e`` the end of its input, ``d`` drop
 it. From here: ``a`` it runs, ``o`` its output, ``r`` its standard error, ``x`` its exit status in
-decimals, the last frame of a stream.
+decimals, the last frame of a stream. ``k`` is a heartbeat of the client, which is sent back.
 
 A program is a fork of this process, which spares it the start of Python; standard input, output
 and error are its own pipes, and it leads a session of its own, as one that sshd starts. When the
-connection to the client ends, the input of every program ends.
+connection to the client ends, the input of every program ends. So it does where no byte of a client
+with heartbeats arrives for `SILENCE`: its machine is off or cut off, which this host's kernel would
+not notice for hours. A lock is not held longer than that.
 """
 
 from __future__ import annotations
@@ -18,17 +20,22 @@ import json  # noqa: F401 - so that no program has to load it
 import os
 import pathlib  # noqa: F401 - the same
 import selectors
+import signal
 import struct
 import sys
 from typing import Any
 
 from sparkfleet.onhost.shared.bundle import FINDER, load_archive, run_module
-from sparkfleet.onhost.shared.labels import FRAMES_MARK
+from sparkfleet.onhost.shared.labels import FRAMES_MARK, SILENCE
 
 HEADER = struct.Struct(">IcI")
 PIECE = 1 << 16  # bytes read at once
 TICK = 0.005  # s between two looks at a process whose pipes have ended
 HIGHEST = 1024  # no descriptor of this process is above it
+
+
+class SilentClientError(Exception):
+    """The client sent nothing for `SILENCE`."""
 
 
 class ChildProgram:
@@ -51,6 +58,7 @@ class MultiplexerServer:
         self.selector.register(0, selectors.EVENT_READ, self.read_frames)
         self.buffer = bytearray()
         self.open = True
+        self.beats = False  # the client sends heartbeats
 
     def run(self) -> None:
         """Serve until the client closes its end."""
@@ -64,6 +72,8 @@ class MultiplexerServer:
     def read_frames(self) -> None:
         """Read frames from the client."""
         piece = os.read(0, PIECE)
+        if self.beats:
+            signal.setitimer(signal.ITIMER_REAL, SILENCE)
         self.open = bool(piece)
         self.buffer += piece
         while len(self.buffer) >= HEADER.size:
@@ -79,6 +89,10 @@ class MultiplexerServer:
                     FINDER.compile_all()
             elif kind == b"s":
                 self.start(number, data.decode())
+            elif kind == b"k":
+                self.beats = True
+                signal.setitimer(signal.ITIMER_REAL, SILENCE)
+                send_frame(number, b"k", data)
             elif number in self.programs:
                 self.handle_frame(number, kind, data)
 
@@ -175,6 +189,7 @@ def exit_status(status: int) -> int:
 def become_program(module: str, pipes: list[int]) -> None:
     """Be the program, in the process that was forked for it; never returns."""
     os.setsid()
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
     for number, pipe in enumerate(pipes):
         os.dup2(pipe, number)
     os.closerange(3, HIGHEST)
@@ -183,6 +198,11 @@ def become_program(module: str, pipes: list[int]) -> None:
     sys.stderr = os.fdopen(2, "w", errors="backslashreplace")
     run_module(module)
     sys.exit()
+
+
+def end_silence(*_: object) -> None:
+    """Leave whatever waits for the client, be it a read or a write."""
+    raise SilentClientError
 
 
 def send_frame(number: int, kind: bytes, data: bytes = b"") -> None:
@@ -194,7 +214,8 @@ def send_frame(number: int, kind: bytes, data: bytes = b"") -> None:
 
 def main() -> None:
     """Serve on standard input and output."""
-    with contextlib.suppress(BrokenPipeError):
+    signal.signal(signal.SIGALRM, end_silence)
+    with contextlib.suppress(BrokenPipeError, SilentClientError):
         os.write(1, FRAMES_MARK)
         MultiplexerServer().run()
 

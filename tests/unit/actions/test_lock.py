@@ -121,23 +121,53 @@ def test_a_run_knows_whether_another_on_this_machine_still_exists(dead: dict[str
     assert is_process_running({}) is None
 
 
-def test_a_stale_lock_is_reported_and_not_taken(
+@pytest.mark.parametrize("folder", ["cluster_dir", "weights_dir"])
+def test_the_lock_of_a_run_that_no_longer_exists_is_taken_over(
     pool: ConnectionPool,
-    settings: list[Settings],
+    tmp_path: Path,
     dead: dict[str, str],
     monkeypatch: pytest.MonkeyPatch,
+    folder: str,
 ) -> None:
     monkeypatch.setattr(lock, "NOTICED_WITHIN", 0.2)
-    with ConnectionPool(LocalConnection) as cut_off:
-        held = lock.acquire_locks(
-            cut_off, settings, {**lock.build_lock_request("c", "it", 0), "holder": dead}
+    common = {folder: Value(data=str(tmp_path / "common"))}
+    theirs, ours = (
+        Settings(
+            host=Host(
+                name="a",
+                vars={
+                    "cluster_dir": Value(data=str(tmp_path / who)),
+                    "weights_dir": Value(data=str(tmp_path / who)),
+                    **common,
+                },
+            )
         )
-        with pytest.raises(
-            LockHeldError, match=r"locked on a .*: it \(stale lock: that process no longer exists\)"
-        ) as caught:
-            _take(pool, settings)
-        assert str(caught.value.hint).endswith("release it with sparkfleet cluster.unlock")
+        for who in ("theirs", "ours")
+    )
+    with ConnectionPool(LocalConnection) as cut_off:
+        request = {**lock.build_lock_request("c", "it", 0), "holder": dead}
+        held = lock.acquire_locks(cut_off, [theirs], request)
+        mine = _take(pool, [ours])
+        with pytest.raises(LockHeldError, match=r"locked on a by .*: me"):
+            lock.acquire_locks(cut_off, [ours], request)
+        mine.release()
         held.release()
+
+
+@pytest.mark.parametrize("unknown", ["machine", "boot"])
+def test_the_lock_of_a_run_that_may_exist_is_not_taken(
+    pool: ConnectionPool, settings: list[Settings], dead: dict[str, str], unknown: str
+) -> None:
+    with ConnectionPool(LocalConnection) as elsewhere:
+        holder = {**dead, unknown: "another"}
+        held = lock.acquire_locks(
+            elsewhere, settings, {**lock.build_lock_request("c", "it", 0), "holder": holder}
+        )
+        with pytest.raises(LockHeldError, match=r"locked on a by .*: it") as caught:
+            _take(pool, settings)
+        assert "the host releases the lock within 60 s" in str(caught.value.hint)
+        held.release()
+        _take(pool, settings).release()
 
 
 def test_the_lock_of_a_run_that_has_just_died_is_waited_for(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -14,6 +16,8 @@ import pytest
 
 from sparkfleet.commands import Command
 from sparkfleet.model import Host
+from sparkfleet.onhost.shared.labels import FRAMES_MARK
+from sparkfleet.remote import multiplexer
 from sparkfleet.remote.channel import Channel
 from sparkfleet.remote.local import LocalConnection
 from tests.onhost import pack_program
@@ -129,6 +133,49 @@ def test_a_multiplexer_that_was_killed_ends_its_streams_and_is_started_again(
     assert waiting.finish(5).returncode != 0
     assert link.run(pack_program("print('again')")).text == "again\n"
     assert link.started == ["python3", "python3"]
+
+
+IMPATIENT = (
+    "from sparkfleet.onhost.transport import multiplexer\n"
+    "multiplexer.SILENCE = 0.2\nmultiplexer.main()"
+)
+
+
+def test_a_host_gives_up_a_client_whose_heartbeats_stay_away() -> None:
+    words = [sys.executable, "-c", IMPATIENT]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        assert server.stdout.read(len(FRAMES_MARK)) == FRAMES_MARK
+        beat = multiplexer.HEADER.pack(0, multiplexer.HEARTBEAT, 8) + multiplexer.MOMENT.pack(7.0)
+        server.stdin.write(beat)
+        server.stdin.flush()
+        assert server.stdout.read(len(beat)) == beat
+        assert server.wait(60) == 0  # though its input is still open
+
+
+def test_heartbeats_are_answered(link: CountedLink, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(multiplexer, "BEAT", 0.01)
+    assert link.run(pack_program("print('here')")).text == "here\n"
+    assert link._multiplexer is not None
+    first = link._multiplexer._answered
+    assert within(60, lambda: link._multiplexer is not None and link._multiplexer._answered > first)
+
+
+def test_a_host_that_gave_the_client_up_counts_as_lost_where_something_is_kept(
+    link: CountedLink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    restored: list[bool] = []
+    link.restore_with(lambda _: restored.append(True))
+    waiting = link.open(pack_program("import sys; sys.stdin.read()"))
+    assert not link.is_lost()
+    monkeypatch.setattr(multiplexer, "STALE_AFTER", -1.0)
+    assert not link.is_lost()  # nothing is kept
+    link.keep(waiting)
+    assert link.is_lost()
+    link.reconnect()
+    assert restored == [True]
+    assert not link.is_lost()
 
 
 def test_what_much_is_sent_to_has_a_channel_of_its_own(link: CountedLink) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 from sparkfleet.commands import Command
+from sparkfleet.facts import gather_facts
 from sparkfleet.inventory.loading import load_inventory
 from sparkfleet.lab import fleet, paths
 from sparkfleet.launch.deployment.deployment import Deployment, render_deployment
@@ -17,6 +20,7 @@ from sparkfleet.launch.engines.choice import create_engine
 from sparkfleet.launch.engines.container import ContainerEngine
 from sparkfleet.launch.host import processes
 from sparkfleet.launch.host.survey import Survey, survey_host
+from sparkfleet.launch.preflight.preflight import check_free_ports
 from sparkfleet.model import Value
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.channel import Channel
@@ -79,6 +83,40 @@ class Spark:
     @property
     def place(self) -> Mapping[str, str]:
         return processes.locate_deployment(self.settings, CLUSTER)
+
+    def judge_ports(self, *ports: int) -> dict[int, str]:
+        """Return who holds some ports, as the checks before a start say it; not the cluster's."""
+        facts, seen = gather_facts(self.link, ports=ports, fabric=False), self.survey()
+        verdicts = check_free_ports(facts, seen, dict.fromkeys(ports, "a_port"))
+        return {
+            int(verdict.subject.split()[1]): verdict.seen.removeprefix("held by ")
+            for verdict in verdicts
+        }
+
+    @contextmanager
+    def serve(self, port: int, *, user: str) -> Iterator[None]:
+        """Let a process of a user listen on a port of the host, outside all containers."""
+        inside = f"runuser -u {user} -- python3 -u -c"
+        program = (
+            "import socket, time; s = socket.create_server(('', {})); print(1); time.sleep(600)"
+        )
+        booted = fleet.read_fleet()
+        assert booted is not None
+        pid = next(host.pid1 for host in booted.hosts if host.name == self.name)
+        enter = ["nsenter", "-t", str(pid), "-m", "-u", "-i", "-n", "-p", "--", *inside.split()]
+        with subprocess.Popen(
+            [*enter, program.format(port)], stdout=subprocess.PIPE, text=True
+        ) as child:
+            assert child.stdout is not None
+            assert child.stdout.readline() == "1\n"
+            try:
+                yield
+            finally:
+                self.root(
+                    "sh",
+                    "-c",
+                    f"ss -tlnpH 'sport = :{port}' | sed 's/.*pid=//; s/,.*//' | xargs kill",
+                )
 
     def root(self, *words: str, check: bool = True) -> str:
         done = fleet.run_on(self.name, words, check=check)

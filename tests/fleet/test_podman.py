@@ -14,6 +14,7 @@ from sparkfleet.lab import fleet, paths
 from sparkfleet.lab.engine import containers
 from sparkfleet.launch.host import processes
 from sparkfleet.launch.images import transfer
+from tests.commandline import becomes
 from tests.stub_spark import BAKED, PROGRAMS, STUB, Spark
 
 pytestmark = [
@@ -99,6 +100,22 @@ def test_a_container_lives_and_ends_with_its_role(spark: Spark) -> None:
     assert processes.read_log(spark.link, spark.place, "serve")
     assert spark.stop() >= 1
     assert spark.running() == []
+
+
+def test_the_container_that_holds_a_port_is_named_next_to_those_of_the_cluster(
+    spark: Spark,
+) -> None:
+    program = "import socket, time; s = socket.create_server(('', 8000)); time.sleep(600)"
+    run = ("podman", "run", "-d", "--name=theirs", "--network=host", "--entrypoint=python3")
+    spark.start()
+    spark.root(*run, STUB, "-c", program)
+    try:
+        assert becomes(lambda: spark.judge_ports(8000) != {})
+        assert spark.judge_ports(8000) == {8000: f"container theirs (localhost/{STUB})"}
+    finally:
+        spark.root("podman", "rm", "-f", "-t", "0", "theirs")
+        spark.stop()
+    assert spark.judge_ports(8000) == {}
 
 
 def test_the_gpu_comes_by_cdi(spark: Spark) -> None:

@@ -12,21 +12,13 @@ from sparkfleet.actions.run_context import RunContext
 from sparkfleet.actions.run_state import RunState
 from sparkfleet.facts import HostFacts, gather_facts
 from sparkfleet.launch.host import nccl_library
-from sparkfleet.launch.host.survey import Survey, survey_host
+from sparkfleet.launch.host.survey import Survey, read_ports, survey_host
 from sparkfleet.links import receipt
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.connection import Connection
 from sparkfleet.report.events import Note
 
 USER = "ansible_user_id"  # Ansible's name for the login user
-PORTS = (
-    "vllm_port",
-    "vllm_master_port",
-    "ray_port",
-    "ray_node_manager_port",
-    "ray_object_manager_port",
-    "ray_dashboard_port",
-)
 
 
 class GatherFacts(Action[NoArgs]):
@@ -66,7 +58,7 @@ def inspect_host(
     host_facts = gather_facts(
         connection,
         weights_dir=settings.text("weights_dir"),
-        ports=[settings.integer(name) for name in PORTS],
+        ports=read_ports(settings),
         files=[
             receipt.build_receipt_path(settings.cluster_dir, cluster, name)
             for name in (receipt.FILE, receipt.COLLECTIVE_FILE)

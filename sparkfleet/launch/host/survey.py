@@ -21,7 +21,12 @@ from sparkfleet.launch.host.engine_kind import NATIVE, read_engine_kind
 from sparkfleet.launch.host.file_names import MANAGED_FILES
 from sparkfleet.launch.host.image import ContainerImage, Probe, parse_image
 from sparkfleet.launch.host.nccl_library import NcclLibrary
-from sparkfleet.launch.host.port_holders import parse_published_ports, parse_sockets
+from sparkfleet.launch.host.port_holders import (
+    PORTS,
+    parse_holders,
+    parse_published_ports,
+    parse_sockets,
+)
 from sparkfleet.model import EMPTY
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.connection import Connection
@@ -37,7 +42,7 @@ class Survey:
     that no longer run; `engine` maps packages to versions, None if no environment is configured.
     With containers, `processes` are their clients, and `sockets` the inodes of the sockets that
     they hold, None where that is unknown; `published` maps ports to the containers that publish
-    them.
+    them, and `holders` the inodes of sockets to other containers that hold them.
     """
 
     home: str
@@ -55,6 +60,7 @@ class Survey:
     containers: tuple[Mapping[str, str], ...] = ()
     sockets: frozenset[str] | None = frozenset()
     published: Mapping[int, str] = field(default_factory=dict)
+    holders: Mapping[str, str] = field(default_factory=dict)
     image: ContainerImage | None = None  # image to run; `image_name` is set even if absent
     image_name: str = ""
     base: ContainerImage | None = None  # image from which `image` is derived
@@ -122,10 +128,16 @@ def survey_host(connection: Connection, settings: Settings, cluster: str) -> Sur
         {
             **request,
             **build_image_request(settings),
+            "ports": read_ports(settings),
             "cache": settings.text("engine_cache_dir"),
         },
         partial(parse_survey, cli=engine),
     )
+
+
+def read_ports(settings: Settings) -> list[int]:
+    """Return the ports that a deployment may listen on."""
+    return [settings.integer(name) for name in PORTS]
 
 
 def build_image_request(settings: Settings) -> dict[str, Any]:
@@ -166,6 +178,7 @@ def parse_survey(answer: Mapping[str, Any], *, cli: str = "") -> Survey:
         cache_filesystem=answer.get("cache_filesystem", ""),
         sockets=parse_sockets(answer.get("sockets", ())),
         published=parse_published_ports(str(answer.get("published", ""))),
+        holders=parse_holders(answer.get("holders", {})),
         **_parse_record(answer["record"] or {"hash": None, "roles": {}}, alive),
         **parse_images(answer),
     )

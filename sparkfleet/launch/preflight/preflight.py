@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from sparkfleet.facts import HostFacts
+from sparkfleet.facts.machine import Listener
 from sparkfleet.launch import staged_paths
 from sparkfleet.launch.deployment import secrets
 from sparkfleet.launch.deployment.executor import Executor, select_executor
@@ -46,7 +47,7 @@ def check_hosts(
             verdicts += check_container_engine(settings[name], facts[name], daemon)
             verdicts += _check_cache_folder(settings[name], surveys[name])
         ports = _list_required_ports(settings[name], executor, head=name == names[0])
-        verdicts += _check_free_ports(facts[name], surveys[name], ports)
+        verdicts += check_free_ports(facts[name], surveys[name], ports)
         verdicts += check_endpoint_address(settings[name], facts[name]) if name == names[0] else ()
         verdicts += _check_orphans(name, surveys[name])
     verdicts += _check_same_engine(surveys, settings, executor)
@@ -135,16 +136,17 @@ def _list_required_ports(
     return {settings.integer(name): name for name in names}
 
 
-def _check_free_ports(
+def check_free_ports(
     facts: HostFacts, survey: Survey, ports: Mapping[int, str]
 ) -> Iterator[Verdict]:
+    """Yield a verdict for each port of `ports`, by its variable, that is held by others."""
     managed = {process["pid"] for process in survey.processes}
     held = survey.sockets or frozenset()
     for listener in facts.listeners:
         if listener.port not in ports or listener.pid in managed or listener.inode in held:
             continue
         unknown = listener.pid is None and survey.sockets is None
-        holder = survey.published.get(listener.port, listener.holder)
+        holder = _name_port_holder(listener, survey)
         yield build_verdict(
             Severity.WARNING if unknown else Severity.ERROR,
             "host.port",
@@ -157,6 +159,12 @@ def _check_free_ports(
             fix=f"stop it, or change {ports[listener.port]}: "
             f"sudo ss -tlnp 'sport = :{listener.port}' shows it",
         )
+
+
+def _name_port_holder(listener: Listener, survey: Survey) -> str:
+    """Return the container that holds a port, else the process, as far as it is visible."""
+    container = survey.holders.get(listener.inode) or survey.published.get(listener.port)
+    return container or listener.holder
 
 
 def _check_orphans(host: str, survey: Survey) -> Iterator[Verdict]:

@@ -2,8 +2,8 @@
 
 Request: ``do`` (survey, images, settle, stop), ``cli`` (docker or podman), ``cluster_dir``, but for
 images ``cluster``; to look also ``image`` (null where none is named) and ``pip``, for a survey
-``files`` and ``cache`` (the folder of compiled kernels), to settle the ``role`` that was started
-and how long it must ``stay``, to stop ``grace``.
+``files``, ``ports`` and ``cache`` (the folder of compiled kernels), to settle the ``role`` that
+was started and how long it must ``stay``, to stop ``grace``.
 
 Containers of a cluster are found by their label. The process of a role's script, which becomes the
 client of `docker run`, is in the record of the last start; `processes.py` stops it.
@@ -45,6 +45,7 @@ PATIENCE = 30  # s for the daemon to answer
 START_PATIENCE = 60  # s for a container to start
 TICK = 0.1
 PUBLISHED = "{{.Names}}\t{{.Image}}\t{{.Ports}}"
+LISTENING = "0A"  # a state of /proc/net/tcp
 SOCKETS = (
     'for fd in /proc/[0-9]*/fd/*; do readlink "$fd"; done 2>/dev/null'
     " | sed -n 's/^socket:.\\([0-9]*\\).$/\\1/p'"
@@ -103,7 +104,7 @@ def survey_containers(request: dict[str, Any]) -> dict[str, Any]:
     }
     if "error" not in answer["daemon"]:
         answer.update(containers=containers.result(), **image.result())
-        answer.update(find_port_holders(request["cli"], answer["containers"]))
+        answer.update(find_port_holders(request, answer["containers"]))
     for role in list_boot_roles(answer["record"]).values():
         if is_same_process(role["pid"], role["began"]):
             command = f"{request['cli']} run {role['script']}"
@@ -185,21 +186,63 @@ def list_labelled_containers(request: dict[str, Any]) -> list[dict[str, str]]:
     raise DaemonError(f"{cli} container inspect: containers of this cluster come and go")
 
 
-def find_port_holders(cli: str, containers: list[dict[str, str]]) -> dict[str, Any]:
-    """Return the inodes of the sockets of running `containers`, and the published ports of all.
+def find_port_holders(request: dict[str, Any], own: list[dict[str, str]]) -> dict[str, Any]:
+    """Return who holds the `ports` of a request, as far as processes do not show their sockets.
 
-    Processes of root do not show their sockets to this user, so each container is asked itself.
-    ``sockets`` is null where one does not answer.
+    Sockets of root's processes are hidden from this user, so running containers are asked: those of
+    this cluster, `own` (``sockets``: inodes, null where one does not answer), and others that use
+    the host's network (``holders``: name and image by inode). ``published`` are lines of the ports
+    that all containers publish.
     """
-    running = [container["id"] for container in containers if container["state"] == "running"]
-    if not running:
+    listening = list_listening_sockets(set(request["ports"]))
+    if not listening:
         return {}
+    cli = request["cli"]
+    running = [container["id"] for container in own if container["state"] == "running"]
     try:
         published = run_engine_command(cli, "ps", "--format", PUBLISHED)
-        held = [run_engine_command(cli, "exec", name, "sh", "-c", SOCKETS) for name in running]
+        held = {inode for name in running for inode in list_container_sockets(cli, name)}
     except DaemonError:
-        return {"sockets": None, "published": ""}
-    return {"sockets": sorted(set(" ".join(held).split())), "published": published}
+        return {"sockets": None if running else [], "published": ""}
+    holders: dict[str, str] = {}
+    for container, label in list_host_network_containers(cli, running) if listening - held else ():
+        with contextlib.suppress(DaemonError):  # without a shell, or on its way out
+            sockets = list_container_sockets(cli, container)
+            holders.update(dict.fromkeys(listening.intersection(sockets), label))
+    return {"sockets": sorted(held), "published": published, "holders": holders}
+
+
+def list_listening_sockets(ports: set[int]) -> set[str]:
+    """Return the inodes of the sockets of this host that listen on one of some TCP ports."""
+    rows = [
+        line.split()
+        for table in ("tcp", "tcp6")
+        for line in (read_optional_text(Path("/proc/net") / table) or "").splitlines()[1:]
+    ]
+    return {
+        row[9]
+        for row in rows
+        if row[3] == LISTENING and int(row[1].rpartition(":")[2], 16) in ports
+    }
+
+
+def list_container_sockets(cli: str, container: str) -> list[str]:
+    """Return the inodes of the sockets that the processes of a running container hold."""
+    return run_engine_command(cli, "exec", container, "sh", "-c", SOCKETS).split()
+
+
+def list_host_network_containers(cli: str, without: list[str]) -> list[tuple[str, str]]:
+    """Return running containers that use the host's network: id, and name with image."""
+    try:
+        ids = set(run_engine_command(cli, "ps", "-q", "--no-trunc").split()) - set(without)
+        text = run_engine_command(cli, "container", "inspect", *sorted(ids)) if ids else "[]"
+    except DaemonError:  # one has just ended
+        return []
+    return [
+        (found["Id"], f"{found['Name'].lstrip('/')} ({found['Config']['Image']})")
+        for found in json.loads(text)
+        if found["HostConfig"]["NetworkMode"] == "host"
+    ]
 
 
 def inspect_engine_images(request: dict[str, Any]) -> dict[str, Any]:

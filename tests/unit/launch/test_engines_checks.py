@@ -124,6 +124,14 @@ def test_a_container_that_publishes_the_port_is_named() -> None:
     assert refused["host.port spark-1"].seen == "held by container web (nginx:1)"
 
 
+def test_a_container_on_the_hosts_network_that_holds_the_socket_is_named() -> None:
+    for own in ({}, RUNNING):
+        refused = _refused(listeners=(HIDDEN,), holders={"77": "container old (vllm:1)"}, **own)
+        assert refused["host.port spark-1"].seen == "held by container old (vllm:1)"
+    refused = _refused(listeners=(HIDDEN,), holders={"78": "container old (vllm:1)"})
+    assert refused["host.port spark-1"].seen == "held by a process of user root"
+
+
 def test_published_ports_are_read_with_their_ranges() -> None:
     text = (
         "web\tnginx:1\t0.0.0.0:8000->80/tcp, [::]:8000->80/tcp\n"

@@ -212,7 +212,9 @@ def _check_baked_variables(
 
 def _check_nccl_conf(image: ContainerImage, settings: Settings, probe: Probe) -> Iterator[Verdict]:
     lines = [line for line in probe.nccl_conf.splitlines() if line.strip() and line[0] != "#"]
-    if not lines:
+    mounts = map(str, settings.value("engine_mounts") or ())
+    hidden = any(mount.split(":")[1:2] == ["/etc/nccl.conf"] for mount in mounts)
+    if not lines or hidden:
         return
     yield warning(
         "engine.nccl_conf",

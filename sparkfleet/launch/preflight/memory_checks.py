@@ -20,6 +20,7 @@ from sparkfleet.verdicts import build_verdict, warning
 from sparkfleet.vllm.options import DEFAULT_MEMORY_UTILIZATION
 
 DROP_CACHES_COMMAND = "sudo sh -c 'sync; echo 3 > /proc/sys/vm/drop_caches'"
+ENOUGH_LEFT = 8 << 30  # bytes at which the guard ends ranks before such a kernel hangs
 MOST_SWAPPED = 1 << 30  # bytes
 LOGIN_SCREEN = 256 << 20  # bytes; an idle login screen uses 24 MiB of the GPU
 SOURCE = "/proc/meminfo"
@@ -132,7 +133,8 @@ def _check_swap(host: str, memory: Memory) -> Iterator[Verdict]:
 def _check_native_kernel(settings: Settings, facts: HostFacts) -> Iterator[Verdict]:
     """Warn of a kernel that runs out of memory early and has no container limit."""
     risky = fnmatch.fnmatchcase(facts.system.kernel, NO_MEMORY_KERNEL)
-    if not risky or read_engine_kind(settings) != NATIVE:
+    guarded = settings.value("guard") and settings.size("guard_loading") >= ENOUGH_LEFT
+    if not risky or guarded or read_engine_kind(settings) != NATIVE:
         return
     yield warning(
         "host.kernel",

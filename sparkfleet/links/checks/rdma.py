@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from sparkfleet.facts.rdma import Hca
 from sparkfleet.facts.readings import Lack
 from sparkfleet.links.checks.mtu import JUMBO
+from sparkfleet.links.checks.variable_places import format_removal
 from sparkfleet.links.evidence import Check, Evidence
 from sparkfleet.links.model import Rail
 from sparkfleet.model import Host, Verdict
@@ -85,8 +86,8 @@ def check_gid_index(evidence: Evidence) -> Iterator[Verdict]:
                     expected=f"NCCL_IB_GID_INDEX {indexes[0]}, the RoCE v2 GID of {rail.ip}",
                     seen=f"NCCL_IB_GID_INDEX={stated}",
                     source=f"{RDMA}/{rail.hca.name}/ports/{rail.hca.port}/gids",
-                    fix=f"nccl_ib_gid_index: auto (NCCL >= 2.21 finds it), or {indexes[0]} "
-                    "for this host alone",
+                    fix=f"{format_removal(evidence.hosts[host], 'NCCL_IB_GID_INDEX')}: NCCL 2.21 "
+                    f"and later finds it; or set it to {indexes[0]} for this host alone",
                 )
     yield from _check_equal_gid_indexes(evidence)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from sparkfleet.links.checks.variable_places import format_removal
 from sparkfleet.links.evidence import Check, Evidence
 from sparkfleet.links.model import Topology
 from sparkfleet.links.ring import find_cable_neighbours, find_control_networks
@@ -106,7 +107,7 @@ def check_ring_settings(evidence: Evidence) -> Iterator[Verdict]:
                     expected=value,
                     seen=variables.get(name) or "unset",
                     source="nccl_env, vllm_env",
-                    fix=f"remove {name} from nccl_env",
+                    fix=format_removal(evidence.hosts[host], name),
                 )
         if len(fabric.hosts) > TRIANGLE:
             yield _report_no_diagonal(host)

@@ -48,6 +48,8 @@ class Connection(ABC):
         self._multiplexer: MultiplexerClient | None = None
         self._starting = threading.Lock()
         self._restorers: list[Callable[[Connection], None]] = []
+        self._reopening = threading.Lock()
+        self.reopened = 0  # times
 
     def open(self, command: Command, *, alone: bool = False) -> Channel:
         """Start `command`; its `stdin` is not sent yet. Raises UnreachableError, CommandError.
@@ -171,8 +173,19 @@ class Connection(ABC):
             raise build_lost_error(self.host)
         self._discard()
         self._open_again()
+        self.reopened += 1
         for restorer in self._restorers:
             restorer(self)
+
+    def reopen_if_lost(self, since: int) -> bool:
+        """Open the connection again if it broke; return whether that was done after `since` times.
+
+        For work of several threads that share it: one of them opens it. Raises as `reconnect`.
+        """
+        with self._reopening:
+            if self.is_lost():
+                self.reconnect()
+        return self.reopened > since
 
     def repeat_after_loss(self, work: Callable[[], T], *, times: int = REPEATS) -> T:
         """Do `work`, and again over a new connection where it breaks, at most `times`.

@@ -106,6 +106,13 @@ class ConnectionPool:
         broken = [host for host in hosts if host.name in links and links[host.name].is_lost()]
         return self.map(lambda _: None, broken)
 
+    def reopen_lost(self, hosts: Iterable[Host]) -> bool:
+        """Open the broken connections to `hosts` again and return whether there were any.
+
+        Raises the error of the first host that cannot be reached again.
+        """
+        return bool(self.reconnect_lost(hosts).all())
+
     def abort(self) -> None:
         """Drop every running command, and wait until no thread uses a link any more."""
         connections = tuple(self._connections.values())

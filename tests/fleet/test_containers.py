@@ -26,7 +26,9 @@ from sparkfleet.lab.engine import containers
 from sparkfleet.launch.host import memory_guard, processes
 from sparkfleet.launch.images import transfer
 from sparkfleet.weights.transfer.routes import Ends
+from tests import one_wire
 from tests.commandline import becomes
+from tests.standin import faults
 from tests.stub_spark import BAKED, PROGRAMS, STUB, Spark
 
 pytestmark = [
@@ -35,6 +37,10 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("dockerd") is None, reason="apt-get install docker.io"),
 ]
 
+LARGE = "sparkfleet-large:1"
+MAKE_LARGE = f"""docker image inspect {LARGE} >/dev/null 2>&1 || {{
+    mkdir /run/large && head -c 200000000 /dev/urandom >/run/large/file &&
+    tar -C /run/large -c . | docker import - {LARGE}; rm -r /run/large; }}"""
 WORDS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=12)
 
 
@@ -167,6 +173,37 @@ def test_what_does_not_carry_our_label_stays(spark: Spark) -> None:
     spark.root("docker", "rm", "-f", "sparkfleet-stub-ray", "theirs")
 
 
+SERVE = "import socket, time; s = socket.create_server(('', {port})); time.sleep(600)"
+
+
+def _serve(spark: Spark, name: str, port: int, *options: str) -> None:
+    run = ("docker", "run", "-d", f"--name={name}", "--network=host", "--entrypoint=python3")
+    spark.root(*run, *options, STUB, "-c", SERVE.format(port=port))
+    assert becomes(lambda: f":{port} " in spark.root("ss", "-tln"))
+
+
+def test_the_container_that_holds_a_port_is_named_next_to_those_of_the_cluster(
+    spark: Spark,
+) -> None:
+    _serve(spark, "theirs", 8000)
+    _serve(spark, "ours", 6379, "--label=sparkfleet.cluster=stub")
+    try:
+        assert spark.judge_ports(8000, 6379) == {8000: f"container theirs ({STUB})"}
+        spark.start()
+        assert spark.judge_ports(8000, 6379) == {8000: f"container theirs ({STUB})"}
+    finally:
+        spark.root("docker", "rm", "-f", "theirs")
+    assert spark.judge_ports(8000, 6379) == {}
+
+
+def test_the_process_that_holds_a_port_is_named_and_roots_as_far_as_it_shows(spark: Spark) -> None:
+    spark.start()
+    with spark.serve(8000, user="nvidia"):
+        assert "python3 (pid " in spark.judge_ports(8000)[8000]
+    with spark.serve(8000, user="root"):
+        assert spark.judge_ports(8000) == {8000: "a process of user root"}
+
+
 def test_the_memory_guard_ends_the_container_and_not_only_its_client(spark: Spark) -> None:
     foreign = ("docker", "run", "-d", "--network=none", "--name=theirs", "--entrypoint=sleep")
     spark.root(*foreign, STUB, "600")
@@ -265,6 +302,63 @@ def test_an_image_goes_from_engine_to_engine_over_the_fabric(here: Spark, lab: A
     assert seen.image is not None
     assert copied.same_as(seen.image)
     assert there.root("ls", "/tmp").split() == []
+
+
+@pytest.fixture
+def ends_of_copy(lab: fleet.LabFleet) -> tuple[transfer.ImageHost, transfer.ImageHost]:
+    """Return the hosts between which a large image is copied; the second lacks it."""
+    ends = [Spark(name, engine_image=LARGE) for name in ("spark-01", "spark-02")]
+    ends[0].root("sh", "-c", MAKE_LARGE)
+    ends[1].root("docker", "image", "rm", "-f", LARGE, check=False)
+    source, target = (
+        transfer.ImageHost(connection=end.link, settings=end.settings, survey=end.survey())
+        for end in ends
+    )
+    assert target.survey.image is None
+    return source, target
+
+
+@pytest.mark.parametrize("lost", ["spark-01", pytest.param("spark-02", marks=pytest.mark.thorough)])
+def test_a_connection_that_drops_while_an_image_is_copied_does_not_undo_it(
+    ends_of_copy: tuple[transfer.ImageHost, transfer.ImageHost], lab: fleet.LabFleet, lost: str
+) -> None:
+    source, target = ends_of_copy
+    ends = Ends(sender=lab.hosts[0].rails[0].address, receiver=lab.hosts[1].rails[0].address)
+    dropped: list[str] = []
+
+    def drop(now: transfer.ImageProgress) -> None:
+        if now.done and not dropped:
+            dropped.append(lost)
+            faults.end_sessions(lost)(None)
+
+    transfer.repeat_after_loss(
+        lambda: transfer.copy_image(source, target, ends, drop), target, source
+    )
+    assert dropped
+    assert source.connection.reopened + target.connection.reopened == 1
+    copied = transfer.inspect_images(target).image
+    assert copied is not None
+    assert source.survey.image is not None
+    assert copied.same_as(source.survey.image)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(("rp_filter", "twin"), [(0, True), (2, True), (2, False), (1, False)])
+def test_an_image_is_copied_whichever_rail_answers_arp(
+    ends_of_copy: tuple[transfer.ImageHost, transfer.ImageHost],
+    lab: fleet.LabFleet,
+    *,
+    rp_filter: int,
+    twin: bool,
+) -> None:
+    source, target = ends_of_copy
+    with one_wire.answering(lab, rp_filter=rp_filter, twin=twin):
+        for rail in range(2):
+            ends = Ends(
+                sender=lab.hosts[0].rails[rail].address, receiver=lab.hosts[1].rails[rail].address
+            )
+            transfer.copy_image(source, target, ends, lambda _: None)
+    assert transfer.inspect_images(target).image is not None
 
 
 def test_only_the_one_who_knows_the_key_gets_an_image(here: Spark, lab: Any) -> None:

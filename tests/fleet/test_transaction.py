@@ -35,9 +35,12 @@ HOSTS = ("spark-01", "spark-02")
 FOLDER = Path("/home/nvidia/vllm/.sparkfleet/default")
 SECOND = ("--set", "vllm_env={STANDIN: second}")
 UP = ("cluster.up", "--tp", "2")
+LARGE = 120_000_000  # bytes: a transfer that takes more than a moment
+END_AT_A_THIRD = partial(faults.end_sessions_at, mib=40)
 BRIEF_CUT = partial(faults.cut_for, seconds=4)
 
 Run = Callable[..., Done]
+Fault = Callable[[str], faults.Deed]
 
 
 @pytest.fixture(scope="module")
@@ -261,6 +264,43 @@ def test_a_connection_that_drops_during_the_wait_does_not_undo_a_start(
     assert "rolled back" not in done.output
     assert all(on_host(name, "state.json") is None for name in HOSTS)
     assert run(*UP).code == 0  # the lock was released
+
+
+@pytest.fixture
+def large_model(tmp_path: Path) -> Iterator[Path]:
+    """Make a model that takes a while to send; it is removed from the hosts."""
+    yield engine.make_large_model(tmp_path / "large", LARGE)
+    for name in HOSTS:
+        fleet.run_on(name, ["find", "/home/nvidia/vllm", "-size", "+100M", "-delete"])
+
+
+@pytest.mark.parametrize(
+    ("host", "fault"),
+    [
+        pytest.param(HOSTS[1], END_AT_A_THIRD, id="worker-sessions"),
+        pytest.param(HOSTS[0], END_AT_A_THIRD, id="head-sessions"),
+        pytest.param(HOSTS[1], BRIEF_CUT, id="worker-cut", marks=pytest.mark.thorough),
+        pytest.param(HOSTS[0], BRIEF_CUT, id="head-cut", marks=pytest.mark.thorough),
+    ],
+)
+@pytest.mark.parametrize(
+    "command",
+    [("weights.stage",), pytest.param(UP, marks=pytest.mark.thorough)],
+    ids=["stage", "up"],
+)
+def test_a_connection_that_drops_while_weights_are_sent_does_not_undo_a_run(
+    run: Run, inventory: str, large_model: Path, command: tuple[str, ...], host: str, fault: Fault
+) -> None:
+    run("cluster.down")
+    drop = Event(mark="to bring to the hosts:", deed=fault(host))
+    words = ("--set", f"weights_source={large_model}", "--inventory", inventory)
+    done = type_command(*command, *words, events=[drop])
+    assert done.code == 0, done.output
+    assert "rolled back" not in done.output
+    if fault is END_AT_A_THIRD:
+        assert "a connection broke; the transfer goes on" in done.output
+    if command == UP:
+        assert run("cluster.down").code == 0
 
 
 @pytest.mark.parametrize("host", HOSTS)

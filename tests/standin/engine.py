@@ -96,6 +96,18 @@ def inventory(lab: LabFleet, folder: Path, **variables: Any) -> Path:
     return path
 
 
+def make_large_model(folder: Path, size: int) -> Path:
+    """Write a model with `size` bytes of weights, so that its transfer takes a while."""
+    _model(folder)
+    header = {"w": {"dtype": "U8", "shape": [size], "data_offsets": [0, size]}}
+    text = json.dumps(header).encode()
+    with (folder / "model.safetensors").open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        file.write(folder.name.encode().ljust(64))  # unlike every other
+        file.truncate(8 + len(text) + size)
+    return folder
+
+
 def on(host: str, path: Path) -> Path:
     """Return the path by which this machine reaches a file of a host."""
     state = states.load_lab_state()

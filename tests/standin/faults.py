@@ -5,12 +5,13 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable
+from typing import Any
 
 from sparkfleet.lab import fleet
 from tests.commandline import Child, becomes, processes
 from tests.standin.cluster import FOLDER
 
-Deed = Callable[[Child], object]
+Deed = Callable[[Any], object]
 
 FOREIGN = """
 import socket, time
@@ -121,6 +122,13 @@ def cut_sessions(host: str) -> Deed:
 def end_sessions(host: str) -> Deed:
     """Return the deed that ends the SSH sessions of a host at once; its sshd goes on."""
     return shell(host, "pgrep -f '^sshd(-session)?: nvidia' | xargs -r kill -9")
+
+
+def end_sessions_at(host: str, mib: int) -> Deed:
+    """Return the deed that ends the SSH sessions of a host once its weights have `mib` MiB."""
+    grown = f"[ $(du -sm /home/nvidia/vllm | cut -f1) -gt {mib} ]"
+    end = "pgrep -f '^sshd(-session)?: nvidia' | xargs -r kill -9"
+    return shell(host, f"( until {grown}; do :; done; {end} ) </dev/null >/dev/null 2>&1 &")
 
 
 def cut_for(host: str, seconds: float) -> Deed:

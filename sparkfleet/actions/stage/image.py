@@ -79,14 +79,15 @@ class StageImage(Action[ImageArgs]):
 
         if isinstance(work, AcquirePlan):
             if work.pull:
-                transfer.pull_image(node, report)
+                transfer.repeat_after_loss(lambda: transfer.pull_image(node, report), node)
             if work.build:
-                transfer.build_image(node)
+                transfer.repeat_after_loss(lambda: transfer.build_image(node), node)
             return replace(plan, work=transfer.inspect_images(node))
         if work.source:
             source = _build_transfer_node(run, _find_source_host(run, work.source))
-            transfer.copy_image(
-                source, node, _find_transfer_ends(run, work.source, connection.host.name), report
+            ends = _find_transfer_ends(run, work.source, connection.host.name)
+            transfer.repeat_after_loss(
+                lambda: transfer.copy_image(source, node, ends, report), node, source
             )
         return _inspect_copied_image(run, node, plan)
 

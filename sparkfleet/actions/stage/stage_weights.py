@@ -9,10 +9,11 @@ from sparkfleet import links
 from sparkfleet.actions.action import Action, NoArgs, Plan, Planned
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.actions.run_state import RunState, StagedWeights
+from sparkfleet.errors import HostError
 from sparkfleet.links import Fabric
 from sparkfleet.model import EMPTY, Change, Host, Verdict
 from sparkfleet.quantities import format_size
-from sparkfleet.remote.connection import Connection
+from sparkfleet.remote.connection import REPEATS, Connection
 from sparkfleet.remote.pool import Answers
 from sparkfleet.report.events import Note, Progress
 from sparkfleet.weights import layout
@@ -84,9 +85,10 @@ class StageWeights(Action[NoArgs]):
         """Deliver the models one by one, host to host at the speed of the link; then verify."""
         orders: tuple[TransferPlan, ...] = plans[hosts[0].name].work
         reports = [
-            _deliver_order(run, order)
+            report
             for order in orders
             if any(plan.changes for plan in order.plans.values())
+            for report in _deliver_order(run, order)
         ]
         _report_rates(run, reports)
         return run.pool.map(
@@ -153,7 +155,40 @@ def _plan_host_transfers(orders: tuple[TransferPlan, ...], name: str) -> Plan:
     )
 
 
-def _deliver_order(run: RunContext, order: TransferPlan) -> DeliveryReport:
+def _deliver_order(run: RunContext, order: TransferPlan) -> list[DeliveryReport]:
+    """Deliver one model; where a connection breaks, look at every host again and go on from there.
+
+    What has arrived is kept, so nothing is sent twice.
+    """
+    for _ in range(REPEATS):
+        try:
+            return [_deliver_once(run, order)]
+        except HostError:
+            if not run.pool.reopen_lost(_list_hosts(run, order)):
+                raise
+        run.report(Note(text="    a connection broke; the transfer goes on with what is missing"))
+        order = _look_again(run, order)
+        if not any(plan.changes for plan in order.plans.values()):
+            return []
+    return [_deliver_once(run, order)]
+
+
+def _list_hosts(run: RunContext, order: TransferPlan) -> list[Host]:
+    return [host for host in run.cluster.hosts if host.name in order.plans]
+
+
+def _look_again(run: RunContext, order: TransferPlan) -> TransferPlan:
+    """Return the plan for one model from what the hosts have of it now."""
+    seen = run.pool.map(
+        lambda connection: _inspect_models(run, connection, (order.model,)),
+        _list_hosts(run, order),
+        repeatable=True,
+    )
+    (again,) = _plan_orders(run, seen.all())
+    return again
+
+
+def _deliver_once(run: RunContext, order: TransferPlan) -> DeliveryReport:
     def report_progress(now: TransferProgress) -> None:
         text = f"{order.model.manifest.name}, {now.proven} of {now.files} files verified"
         run.report(
@@ -167,9 +202,7 @@ def _deliver_order(run: RunContext, order: TransferPlan) -> DeliveryReport:
             )
         )
 
-    connections = {
-        host.name: run.pool.connect(host) for host in run.cluster.hosts if host.name in order.plans
-    }
+    connections = {host.name: run.pool.connect(host) for host in _list_hosts(run, order)}
     try:
         return deliver_model(
             connections,

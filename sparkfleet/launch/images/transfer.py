@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from importlib import resources
 from typing import Any
 
-from sparkfleet.errors import CommandError
+from sparkfleet.errors import CommandError, HostError
 from sparkfleet.launch.host.image import ContainerImage
 from sparkfleet.launch.host.survey import Survey, build_image_request, parse_images
 from sparkfleet.launch.images.plan import render_dockerfile
 from sparkfleet.recipes.settings import Settings
-from sparkfleet.remote.connection import Connection
+from sparkfleet.remote.connection import REPEATS, Connection
 from sparkfleet.weights.transfer.routes import Ends
 from sparkfleet.weights.transfer.session import ProgramSession
 
@@ -132,6 +132,29 @@ def copy_image(
 
         with ProgramSession(target.connection, "deployment/images", request) as receiver:
             _await_both_ends(sender, receiver, report_bytes)
+
+
+def repeat_after_loss(
+    step: Callable[[], None], target: ImageHost, source: ImageHost | None = None
+) -> None:
+    """Do a step that copies an image to `target`, and again where a connection broke meanwhile.
+
+    The image is looked for before that: an engine takes it whole or not at all. Raises HostError.
+    """
+    hosts = (target, source) if source else (target,)
+    for _ in range(REPEATS):
+        opened = [host.connection.reopened for host in hosts]
+        try:
+            return step()
+        except HostError:
+            pairs = zip(hosts, opened, strict=True)
+            again = [host.connection.reopen_if_lost(times) for host, times in pairs]
+            if True not in again:
+                raise
+        found = inspect_images(target).image
+        if source and source.survey.image and found and found.same_as(source.survey.image):
+            return None
+    return step()
 
 
 def _build_send_request(source: ImageHost, ends: Ends, key: str) -> dict[str, Any]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 import json
 import math
+import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,9 +19,10 @@ import pytest
 
 from sparkfleet.actions.run import lock
 from sparkfleet.actions.run_state import Locks
-from sparkfleet.errors import LockHeldError, UnreachableError
+from sparkfleet.errors import CommandError, LockHeldError, UnreachableError
 from sparkfleet.launch.host import processes
 from sparkfleet.launch.host.deployment_record import DeploymentMetadata
+from sparkfleet.launch.images import transfer
 from sparkfleet.launch.startup import join
 from sparkfleet.launch.startup import watch as watching
 from sparkfleet.launch.startup.ranks import RankTracker
@@ -34,6 +37,7 @@ from sparkfleet.remote.local import LocalConnection
 from sparkfleet.remote.login_errors import build_lost_error
 from sparkfleet.remote.pool import ConnectionPool
 from sparkfleet.remote.ssh_options import SshOptions
+from tests import engines
 from tests.onhost import pack_program
 
 HOST = Host(name="spark-01")
@@ -348,6 +352,81 @@ def test_files_are_written_again_whole(tmp_path: Path) -> None:
         processes.write_files(connection, _place(tmp_path), {"a.txt": "text"})
         assert connection.opened == 2
     assert (tmp_path / ".sparkfleet/c/a.txt").read_text() == "text"
+
+
+DOCKER = """#!/bin/sh
+case "$*" in
+"image inspect vllm:1")
+    test -f {folder}/loaded && echo '[{image}]' || exit 1;;
+esac
+"""
+IMAGE = {
+    "Id": "sha256:1",
+    "Size": 1,
+    "Architecture": "arm64",
+    "Config": {"Env": []},
+    "RootFS": {"Layers": ["sha256:2"]},
+}
+
+
+def _image_host(folder: Path, connection: Connection) -> transfer.ImageHost:
+    (folder / "docker").write_text(DOCKER.format(folder=folder, image=json.dumps(IMAGE)))
+    (folder / "docker").chmod(0o755)
+    values = {"engine": "docker", "engine_image": "vllm:1", "cluster_dir": str(folder)}
+    variables = {name: Value(data=value) for name, value in values.items()}
+    seen = engines.survey(folder=str(folder))
+    return transfer.ImageHost(
+        connection=connection,
+        settings=Settings(host=Host(name=connection.host.name, vars=variables)),
+        survey=seen,
+    )
+
+
+@pytest.mark.parametrize("arrived", [True, False])
+def test_an_image_is_looked_for_before_it_is_sent_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, arrived: bool
+) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with FragileConnection(HOST) as target, FragileConnection(Host(name="spark-02")) as source:
+        hosts = [_image_host(tmp_path, connection) for connection in (target, source)]
+        (tmp_path / "loaded").touch()
+        giver = replace(hosts[1], survey=transfer.inspect_images(hosts[1]))
+        (tmp_path / "loaded").unlink()
+        times = []
+
+        def copy() -> None:
+            times.append(1)
+            if len(times) == 1:
+                source.break_off()
+                if arrived:
+                    (tmp_path / "loaded").touch()
+                raise CommandError("the sender went away", host=target.host.name)
+
+        transfer.repeat_after_loss(copy, hosts[0], giver)
+        assert len(times) == (1 if arrived else 2)
+        assert (target.opened, source.opened) == (1, 2)
+
+
+def test_a_step_for_an_image_that_fails_by_itself_is_not_repeated(tmp_path: Path) -> None:
+    times = []
+
+    def pull() -> None:
+        times.append(1)
+        raise CommandError("no such image", host=HOST.name)
+
+    with FragileConnection(HOST) as connection, pytest.raises(CommandError, match="no such image"):
+        transfer.repeat_after_loss(pull, _image_host(tmp_path, connection))
+    assert times == [1]
+
+
+def test_a_connection_that_another_thread_has_opened_again_counts_as_broken() -> None:
+    with FragileConnection(HOST) as connection:
+        assert not connection.reopen_if_lost(connection.reopened)
+        before = connection.reopened
+        connection.break_off()
+        assert connection.reopen_if_lost(before)
+        assert connection.reopen_if_lost(before)  # as a thread sees it that comes later
+        assert connection.opened == 2
 
 
 def _follow(connection: FragileConnection, folder: Path, *, until: int) -> float | None:

@@ -48,8 +48,12 @@ def serve(cluster: Cluster, executor: str) -> None:
 
 
 def verdict_of(done: Done) -> str:
-    """Return the line after the first, which names the inventory."""
-    return done.output.splitlines()[1]
+    """Return the line after the first, which names the inventory.
+
+    A slow look is announced by a line of its own before.
+    """
+    lines = done.output.splitlines()[1:]
+    return next(line for line in lines if not line.startswith("waiting: "))
 
 
 def hit(cluster: Cluster, host: str, title: str, signal: str) -> None:

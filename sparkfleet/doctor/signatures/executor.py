@@ -88,7 +88,11 @@ ROWS = (
     ),
     Signature(
         id="ray-not-installed",
-        pattern=r"\bray: (?:command )?not found|Please install Ray with `pip install ray`",
+        pattern=(
+            r"\bray: (?:command )?not found|Please install Ray with `pip install ray`"
+            r"|Ray is not installed\. Please install Ray"
+            r'|exec: \\?"ray\\?": executable file not found'
+        ),
         cause="The image or environment has no Ray.",
         fix="Use an image with Ray, add ray to the recipe's engine_pip, or use the mp executor.",
         source="NVIDIA/dgx-spark-playbooks#109; NVIDIA/dgx-spark-playbooks#75",

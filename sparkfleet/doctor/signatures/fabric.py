@@ -45,7 +45,7 @@ ROWS = (
     ),
     Signature(
         id="nccl-bootstrap-interface",
-        pattern=r"NCCL WARN Bootstrap : no socket interface found",
+        pattern=r"Bootstrap ?: no (?:socket|NCCL_SOCKET_IFNAME) interface found",
         cause="NCCL_SOCKET_IFNAME names an interface that this host does not have.",
         fix=(
             "Remove NCCL_SOCKET_IFNAME from vllm_env, nccl_env and the image. With more than one "
@@ -211,13 +211,13 @@ ROWS = (
     ),
     Signature(
         id="firewall-blocks",
-        pattern=r"(?i)\bufw\b.{0,300}\bblock",
+        pattern=(r"(?i)\bufw\b.{0,30}\bblock(?!.{0,300}\bDST=(?:22[4-9]|23\d|255)\.)"),
         cause="The firewall drops packets: ping works, but RDMA hangs.",
         fix="Allow both fabric interfaces: `sudo ufw allow in on <interface>`.",
         source="bytebunkerlabs/dgx-spark-serve/docs/02",
         role=FailureRole.WARNING,
         recorded=False,
-        near_miss="ufw: Status: inactive",
+        near_miss="[UFW BLOCK] IN=enp0s31f6 OUT= SRC=10.9.3.80 DST=224.0.0.251 LEN=32 PROTO=2",
     ),
     Signature(
         id="netplan-self-route",

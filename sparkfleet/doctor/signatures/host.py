@@ -105,22 +105,46 @@ ROWS = (
     ),
     Signature(
         id="mdns-duplicate-name",
-        pattern=r"\b(?P<name>[\w-]{1,63}-\d{1,9}\.local)\b",
+        pattern=(
+            r"(?P<name>(?<=Host name conflict, retrying with )[\w-]{1,63}"
+            r"|\b[\w-]{0,60}\d-\d{1,9}\.local\b)"
+        ),
         cause="{name} is a name that mDNS generated for a second address of the host.",
         fix="Set ansible_host to an address instead of a .local name.",
         source="NVIDIA/dgx-spark-playbooks#56",
         role=FailureRole.WARNING,
         recorded=False,
-        near_miss="spark1.local",
+        near_miss="ssh spark-01.local",
     ),
     Signature(
         id="tls-clock",
-        pattern=r"CERTIFICATE_VERIFY_FAILED|\bTLS\b.{0,300}\bvalidat",
-        cause="A certificate was rejected, possibly because of a wrong clock.",
-        fix="Run `timedatectl set-ntp true` on that host.",
+        pattern=(
+            r"certificate is not yet valid|certificate has expired or is not yet valid"
+            r"|not yet valid certificate|\bTLS\b.{0,300}\bvalidat"
+        ),
+        cause="A certificate is not valid yet by the clock of this host, which is wrong.",
+        fix="Compare `date` there with the time; then run `sudo timedatectl set-ntp true`.",
         source="NVIDIA/dgx-spark-playbooks trt-llm README",
         recorded=False,
-        near_miss="TLS handshake finished",
+        near_miss="certificate verify failed: self-signed certificate in certificate chain",
+    ),
+    Signature(
+        id="tls-untrusted",
+        pattern=(
+            r"certificate verify failed: (?:self.signed certificate|unable to get .{0,9}issuer)"
+            r"|x509: certificate signed by unknown authority"
+        ),
+        cause="A certificate is signed by an authority that this host does not know.",
+        fix=(
+            "A proxy that decrypts signs with its own: add its certificate on that host with "
+            "update-ca-certificates, and name it in SSL_CERT_FILE and REQUESTS_CA_BUNDLE."
+        ),
+        source="Stability-AI/stable-virtual-camera#23; Purfview/whisper-standalone-win#75",
+        sample=(
+            "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed certificate "
+            "in certificate chain (_ssl.c:1007)"
+        ),
+        near_miss="certificate verify failed: certificate is not yet valid (_ssl.c:1007)",
     ),
     Signature(
         id="connectx-missing",

@@ -217,7 +217,10 @@ ROWS = (
     ),
     Signature(
         id="earlyoom-killed",
-        pattern=r"\bearlyoom\b.{0,60}\bSIG(?:TERM|KILL)|\bdgx-anti-oom\b",
+        pattern=(
+            r"\bearlyoom\b.{0,60}\bSIG(?:TERM|KILL)|\bdgx-anti-oom\b"
+            r"|low memory! at or below SIG(?:TERM|KILL) limits"
+        ),
         cause="A user-space OOM killer stopped the engine.",
         fix="Lower gpu-memory-utilization in vllm_args, or adjust the killer's thresholds.",
         source=(

@@ -152,7 +152,10 @@ ROWS = (
     ),
     Signature(
         id="cutlass-fp4-failed",
-        pattern=r"\[FP4 gemm Runner\] Failed to (?:run|initialize) cutlass FP4 gemm",
+        pattern=(
+            r"\[FP4 gemm Runner\] Failed to (?:run|initialize) cutlass FP4 gemm"
+            r"|Got cutlass error: Error Internal|RuntimeError: Failed to initialize GEMM"
+        ),
         cause="The image has no FP4 kernel for the GB10 (sm_121).",
         fix="Use the image's cu130 tag, and moe-backend: marlin in vllm_args.",
         source="vllm-project/vllm#24377; observed on a DGX Spark serving Gemma 4 26B NVFP4",

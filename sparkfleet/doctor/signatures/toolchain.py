@@ -186,7 +186,10 @@ ROWS = (
     ),
     Signature(
         id="flashinfer-versions-differ",
-        pattern=r"flashinfer-(?P<part>cubin|jit-cache) version .{0,80} does not match flashinfer",
+        pattern=(
+            r"flashinfer-(?P<part>cubin|jit-cache) "
+            r"(?:version .{0,80} does not match|\([^)\n]{1,40}\) !=) flashinfer"
+        ),
         cause="FlashInfer and its package flashinfer-{part} have different versions.",
         fix="Install both in the same version, or use an image that has both.",
         source="NVIDIA-NeMo/Export-Deploy PR#679",
@@ -228,7 +231,10 @@ ROWS = (
     ),
     Signature(
         id="wheel-platform",
-        pattern=r"is not a supported wheel on this platform|no wheels with a matching",
+        pattern=(
+            r"is not a supported wheel on this platform|no wheels with a matching"
+            r"|have a source distribution or wheel for the current platform"
+        ),
         cause="No wheel fits this Python, glibc or architecture (aarch64).",
         fix="Use the image that the recipe names, or an index with aarch64 wheels (cu130).",
         source="eugr/spark-vllm-docker#21; pip's own message",

@@ -173,8 +173,8 @@ ROWS = (
     ),
     Signature(
         id="collective-watchdog",
-        pattern=r"(?i)\bwatchdog\b.{0,60}\b600\b",
-        cause="A collective waited 600 s: the other rank was compiling a kernel, or is dead.",
+        pattern=(r"Watchdog caught collective operation timeout|(?i:\bwatchdog\b.{0,60}\b600\b)"),
+        cause="A collective timed out: another rank was compiling a kernel, or is dead.",
         fix="Check the other rank's log; keep the Triton cache and warm up after a start.",
         source="MiaAI-Lab/DeepSeek-v4-Flash-DSpark-2x-DGX-Spark#117",
         role=FailureRole.SYMPTOM,
@@ -183,9 +183,12 @@ ROWS = (
     ),
     Signature(
         id="gloo-barrier-timeout",
-        pattern=r"(?i)gloo.{0,60}\b1800\b",
-        cause="A barrier waited 1800 s: one rank tuned its kernels, the other had them cached.",
-        fix="Keep the compile caches of all hosts, or clear them on all, then start again.",
+        pattern=r"gloo/.{0,60}Timed out waiting \d{4,9}ms|(?i:gloo.{0,60}\b1800\b)",
+        cause="A rank waited in vain for another: that one tuned its kernels, or is dead.",
+        fix=(
+            "Check the logs of the other ranks; keep the compile caches of all hosts, or clear "
+            "them on all."
+        ),
         source="getainode/ainode PR#136",
         role=FailureRole.SYMPTOM,
         recorded=False,

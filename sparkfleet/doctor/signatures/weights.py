@@ -129,12 +129,12 @@ ROWS = (
     ),
     Signature(
         id="rsync-parent-missing",
-        pattern=r"rsync: .{0,100}\bmkdir\b.{0,100}failed",
+        pattern=r"rsync: .{0,100}\bmkdir\b.{0,200}failed: No such file or directory",
         cause="The target folder's parent does not exist on that host.",
         fix="Use `{task:weights.stage}`, or rsync with --mkpath.",
         source="mark-ramsey-ri/vllm-dgx-spark#15; spark-arena/sparkrun#67",
         recorded=False,
-        near_miss="rsync: created directory /x/hub",
+        near_miss='rsync: [Receiver] mkdir "/srv/hub" failed: Permission denied (13)',
     ),
     Signature(
         id="control-path-on-host",

@@ -13,22 +13,17 @@ SOURCE = re.compile(r"[\w.-]+/[\w.-]+(?:#\d+| PR#\d+| (?:README|docs/)\S*)|https
 # No second public place that shows the message was found; a family leaves this list when it has
 # its reports, and none enters it.
 RARE = """
-bus-error collective-watchdog compile-cache-pickle connectx-missing container-unhealthy
-control-path-on-host cuda-context-no-memory cutlass-fp4-failed cutlass-fp4-moe
-disk-too-small driver-590 driver-610 earlyoom-killed env-copied-from-head
-env-overwritten-by-head executor-failed fastsafetensors-missing firewall-blocks
-flashinfer-versions-differ gemma4-tool-parser gid-index-empty gloo-barrier-timeout
-gloo-loopback gpu-not-found host-ip-unknown host-list-split image-id-mismatch
-image-layer-missing init-method-loopback instanttensor-loader kernel-oom-killed
-mamba-block-size mdns-duplicate-name memory-almost-full memory-guard message-queue-address
-mm-item-larger-than-batch model-code-not-staged model-not-staged modelinfos-permission
-nccl-2.30.4 nccl-bootstrap-interface nccl-ib-baked-in nccl-ib-disabled nccl-no-rdma-device
-nccl-so-path nccl-too-many-hcas nccl-tree-on-ring netplan-self-route open-file-limit-low
-option-value-type option-value-unknown pcie-width-x2 peer-unreachable port-no-cable
-port-speed-100g quantization-mismatch ray-already-running ray-cleanup-failed
-ray-not-installed ray-rank-died ray-single-node ray-tp-exceeds-head rdma-memory-cma
-rdma-packet-loss rsync-parent-missing semaphores-removed sm121-unsupported ssh-publickey
-tie-weights-unsupported tls-clock transformers-gemma4 wheel-platform
+compile-cache-pickle connectx-missing control-path-on-host cuda-context-no-memory
+cutlass-fp4-moe disk-too-small driver-590 driver-610 env-copied-from-head
+env-overwritten-by-head fastsafetensors-missing firewall-blocks gid-index-empty
+gloo-loopback host-ip-unknown host-list-split image-id-mismatch image-layer-missing
+init-method-loopback instanttensor-loader mamba-block-size mdns-duplicate-name
+memory-almost-full memory-guard message-queue-address model-code-not-staged model-not-staged
+modelinfos-permission nccl-2.30.4 nccl-ib-baked-in nccl-no-rdma-device nccl-so-path
+nccl-too-many-hcas nccl-tree-on-ring netplan-self-route open-file-limit-low
+option-value-type pcie-width-x2 peer-unreachable port-no-cable port-speed-100g
+ray-already-running ray-cleanup-failed ray-rank-died ray-single-node rdma-memory-cma
+rdma-packet-loss sm121-unsupported tie-weights-unsupported transformers-gemma4
 """
 
 

@@ -93,15 +93,16 @@ def deployed(
     variables: tuple[EnvVar, ...] = (),
     hosts: int = 1,
     executor: Executor = Executor.RAY,
+    copies: int = 1,
     **own: Any,
 ) -> tuple[Deployment, Mapping[str, Mapping[str, str]]]:
-    """Return the deployment of Sparks with Docker, and its files by host."""
+    """Return the deployment of `hosts` Sparks with Docker, and its files by host."""
     nodes = []
     for rank in range(hosts):
         mine = settings(f"spark-{rank + 1}", **own)
         ray = hosts > 1 and executor is Executor.RAY
         runs = create_engine(
-            mine, survey(), gb10.pair()[rank].facts(), cluster="default", group=ray
+            mine, survey(), gb10.pair()[rank % 2].facts(), cluster="default", group=ray
         )
         nodes.append(
             DeploymentNode(
@@ -124,7 +125,13 @@ def deployed(
             )
         )
     made = render_deployment(
-        "default", nodes, tp=hosts, pp=1, contents=["commit"], executor=executor
+        "default",
+        nodes,
+        tp=hosts // copies,
+        pp=1,
+        dp=copies,
+        contents=["commit"],
+        executor=executor,
     )
     return made, made.files
 

@@ -37,6 +37,7 @@ class RunOptions:
 
     tp: int = 1
     pp: int = 1
+    dp: int = 1
     check: bool = False
     allow_degraded: str = ""
     lock_wait: float = 0.0  # s
@@ -49,7 +50,7 @@ class RunOptions:
     @property
     def nodes(self) -> int:
         """How many hosts the group spans: a Spark has one GPU."""
-        return self.tp * self.pp
+        return self.tp * self.pp * self.dp
 
 
 @dataclass(slots=True, kw_only=True)

@@ -127,10 +127,11 @@ def _trim_cluster(cluster: Cluster, options: Options, recipe: Recipe, *, sized: 
     check_tp(options.tp, recipe, pp=options.pp)
     nodes = options.nodes
     if nodes > len(cluster.hosts):
+        size = "tp x pp x dp" if options.dp > 1 else "tp x pp"
         raise UsageError(
-            f"tp x pp = {nodes} needs {nodes} Sparks, and cluster {cluster.name} has "
+            f"{size} = {nodes} needs {nodes} Sparks, and cluster {cluster.name} has "
             f"{len(cluster.hosts)}: {', '.join(host.name for host in cluster.hosts)}",
-            hint="add hosts to the group `sparks`, or ask for less: --tp, --pp, --solo",
+            hint="add hosts to the group `sparks`, or ask for less: --tp, --pp, --dp, --solo",
         )
     return replace(cluster, hosts=cluster.hosts[:nodes])
 

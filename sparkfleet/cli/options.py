@@ -192,7 +192,7 @@ class Options:
     """The options of one task; those that it does not offer keep their defaults.
 
     `given` are the fields that were typed. With `whole_cluster` every host of the cluster counts,
-    not only those that tp x pp needs. `offers_size` says whether the task has --tp.
+    not only those that tp x pp x dp needs. `offers_size` says whether the task has --tp.
     """
 
     task: str
@@ -216,7 +216,10 @@ class Options:
         default=1,
     )
     pp: int = option(
-        "pipeline-parallel size; the group has tp x pp Sparks", number(most=MOST_RANKS), default=1
+        "pipeline-parallel size; a copy has tp x pp Sparks", number(most=MOST_RANKS), default=1
+    )
+    dp: int = option(
+        "data-parallel size: copies of the model at one address", number(most=MOST_RANKS), default=1
     )
     executor: str | None = option(
         "what joins several hosts", choice(VARIABLES["vllm_executor"].choices)
@@ -297,8 +300,8 @@ class Options:
 
     @property
     def nodes(self) -> int:
-        """How many Sparks the group has: one GPU each."""
-        return self.tp * self.pp
+        """How many Sparks all copies have together: one GPU each."""
+        return self.tp * self.pp * self.dp
 
     @property
     def json(self) -> bool:
@@ -312,7 +315,7 @@ INVENTORY: Group = ("inventory", "variables")
 CLUSTER: Group = (*INVENTORY, "cluster")
 HOSTS: Group = (*CLUSTER, "limit")
 RECIPE: Group = ("recipe",)
-SIZE: Group = ("tp", "pp", "solo")
+SIZE: Group = ("tp", "pp", "dp", "solo")
 CONFIRM: Group = ("yes",)
 EXECUTOR: Group = ("executor",)
 FORKS: Group = ("forks",)
@@ -356,7 +359,7 @@ def parse_options(
 ) -> OptionsT:
     """Return the options of `task` from what was typed, by invoke's keys; raises UsageError.
 
-    `whole_cluster` says whether every host counts where neither --tp, --pp nor --solo was given.
+    `whole_cluster` says whether every host counts where no size was given, nor --solo.
     """
     declared = list(_iterate_declared(kind))
     _check_empty(declared, typed)
@@ -385,9 +388,9 @@ def _check_empty(declared: Iterable[Option], typed: Mapping[str, Any]) -> None:
 
 
 def _check_solo(typed: Mapping[str, Any]) -> None:
-    if typed.get("solo") and any(typed.get(name) for name in ("tp", "pp", "executor")):
+    if typed.get("solo") and any(typed.get(name) for name in ("tp", "pp", "dp", "executor")):
         raise UsageError(
-            "--solo cannot be combined with --tp, --pp or --executor", hint="leave one out"
+            "--solo cannot be combined with --tp, --pp, --dp or --executor", hint="leave one out"
         )
 
 

@@ -237,6 +237,7 @@ def _build_run_options(options: Options, context: CommandContext) -> RunOptions:
     return RunOptions(
         tp=get_tp(options, context),
         pp=options.pp,
+        dp=options.dp,
         check=options.check,
         allow_degraded=options.allow_degraded,
         lock_wait=options.lock_wait,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from sparkfleet.cli.options import Option
 from sparkfleet.door import expand_commands
 
-SIZES = ("tp", "pp")  # depend on the cluster and the recipe
+SIZES = ("tp", "pp", "dp")  # depend on the cluster and the recipe
 
 
 def format_usage(binary: str, task: str, options: Sequence[Option]) -> str:

@@ -15,6 +15,7 @@ from sparkfleet.fit.speed import predict_decode_rate
 
 SIZES = (1, 2, 4, 8)
 WORTH = 1.5  # from here two Sparks for one stream are worth more than a second copy
+COPIES = "cluster.up --dp 2"
 HOLDS = (FitAnswer.FITS, FitAnswer.CLOSE)
 
 
@@ -42,7 +43,7 @@ def recommend_topology(
     if alone.answer is FitAnswer.NOT or allowed[0] > 1:
         return _recommend_larger_size(fits)
     if len(allowed) == 1:
-        reason = "the recipe is for one Spark; a second one can serve a copy of its own"
+        reason = f"the recipe is for one Spark; a second one can serve a copy of its own: {COPIES}"
         return Recommendation(choice="solo", reasons=(_describe_fit(alone), reason))
     if (two := fits[allowed[1]]).answer not in HOLDS:
         return Recommendation(
@@ -97,7 +98,7 @@ def _compare_with_copies(
     both = f"one stream at TP=2 is {gain:.2f} times as fast as on one Spark"
     copies = (
         "a second Spark with a copy of its own serves twice as many requests, each as fast as on "
-        "one Spark"
+        f"one Spark: {COPIES}"
     )
     if gain >= WORTH:
         return Recommendation(

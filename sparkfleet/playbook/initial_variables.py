@@ -21,6 +21,7 @@ def build_variables(run: RunContext, plays: Sequence[AssignedPlay]) -> dict[str,
     variables: dict[str, HostVariables] = {}
     run_variables = {
         "ansible_check_mode": run.options.check,
+        "dp": run.options.dp,
         "hostvars": variables,
         "nodes": run.options.nodes,
         "pp": run.options.pp,

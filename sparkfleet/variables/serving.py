@@ -55,6 +55,7 @@ ROWS = (
         choices=("ray", "mp", "auto"),
     ),
     port_variable("vllm_master_port", 29501, "rendezvous port on the head (mp)"),
+    port_variable("vllm_dp_port", 29550, "port on the head for the copies of --dp (mp)"),
     Variable(
         name="vllm_join_timeout",
         kind=Kind.DURATION,

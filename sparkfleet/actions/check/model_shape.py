@@ -30,7 +30,7 @@ class ModelShape(Action[NoArgs]):
 
     def inspect(self, run: RunContext, connection: Connection) -> str:
         """Read the file; "" if it is missing or not needed."""
-        if run.options.nodes == 1 or not run.launch.reason:
+        if run.options.tp * run.options.pp == 1 or not run.launch.reason:
             return ""
         path = f"{run.weights.paths[connection.host.name]}/config.json"
         return str(

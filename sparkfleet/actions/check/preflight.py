@@ -55,7 +55,13 @@ class Preflight(Action[NoArgs]):
         for host_settings in settings.values():
             check_engine_settings(host_settings)
         verdicts = (
-            *check_hosts(run.facts, run.surveys, settings, nodes=run.options.nodes),
+            *check_hosts(
+                run.facts,
+                run.surveys,
+                settings,
+                nodes=run.options.nodes,
+                copies=run.options.dp,
+            ),
             *rules.verdicts,
             *(answer.drop for answer in inspected.values() if answer.drop),
         )

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sparkfleet.actions.action import Action, NoArgs, Plan
-from sparkfleet.actions.deploy.launch_state import find_endpoint, record_step_everywhere
+from sparkfleet.actions.deploy.launch_state import (
+    find_endpoint,
+    list_copies,
+    record_step_everywhere,
+)
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.actions.run_state import NOTHING, RunState
 from sparkfleet.door import command_name
@@ -34,7 +39,7 @@ def suggest_check(settings: Settings) -> str:
 
 
 class Smoke(Action[NoArgs]):
-    """Send the recipe's smoke prompts; fail for a wrong answer even if the server is healthy."""
+    """Send the recipe's smoke prompts to each copy; fail for a wrong answer from any of them."""
 
     name = "smoke"
     requires = ("launch",)
@@ -52,18 +57,22 @@ class Smoke(Action[NoArgs]):
         """Send every prompt, and raise LaunchError for the first wrong answer."""
         answers = []
         tokens = choose_answer_tokens(run.settings(connection.host))
-        for prompt in run.recipe.smoke or (DEFAULT,):
-            text = f"waiting for the answer to {prompt.ask!r}, {TIMEOUT:.0f} s at most"
+        for prompt, copy in itertools.product(run.recipe.smoke or (DEFAULT,), list_copies(run)):
+            whose = "" if copy is None else f" of copy {copy}"
+            text = f"waiting for the answer{whose} to {prompt.ask!r}, {TIMEOUT:.0f} s at most"
             run.report(Progress(host=connection.host.name, text=text))
-            answer = find_endpoint(run).chat(connection, prompt.ask, tokens=tokens, timeout=TIMEOUT)
+            answer = find_endpoint(run).chat(
+                connection, prompt.ask, tokens=tokens, timeout=TIMEOUT, copy=copy
+            )
             if prompt.expect not in answer.text:
                 raise LaunchError(
-                    f"wrong answer to the smoke prompt {prompt.ask!r}: expected {prompt.expect!r} "
-                    f"(got {answer.text!r})",
+                    f"wrong answer{whose} to the smoke prompt {prompt.ask!r}: "
+                    f"expected {prompt.expect!r} (got {answer.text!r})",
                     host=connection.host.name,
                     hint=suggest_check(run.settings(connection.host)),
                 )
-            answers.append(f"{prompt.ask} -> {answer.text.strip()}")
+            prefix = "" if copy is None else f"copy {copy}: "
+            answers.append(f"{prefix}{prompt.ask} -> {answer.text.strip()}")
         return Plan(message="; ".join(answers), data={"answers": answers})
 
     def settle(self, run: RunContext, plans: Mapping[str, Plan]) -> RunState:

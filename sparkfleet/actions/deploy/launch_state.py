@@ -66,6 +66,12 @@ def find_endpoint(run: RunContext) -> Endpoint:
     )
 
 
+def list_copies(run: RunContext) -> tuple[int | None, ...]:
+    """Return the copies of the model that each must answer; (None,) where there is only one."""
+    count = run.launch.deployment.dp
+    return tuple(range(count)) if count > 1 else (None,)
+
+
 def begin_replacement(run: RunContext, surveys: Mapping[str, Survey]) -> Replacement:
     """Return what must be restored on each host if this run fails.
 

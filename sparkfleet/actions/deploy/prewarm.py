@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sparkfleet.actions.action import Action, NoArgs, Plan
-from sparkfleet.actions.deploy.launch_state import find_endpoint
+from sparkfleet.actions.deploy.launch_state import find_endpoint, list_copies
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.model import Host
 from sparkfleet.remote.connection import Connection
@@ -36,8 +36,12 @@ class Prewarm(Action[NoArgs]):
         }
 
     def apply(self, run: RunContext, connection: Connection, plan: Plan) -> Plan:
-        """Send the request; any answer counts."""
+        """Send the request to each copy of the model; any answer counts."""
         text = f"waiting for the first answer, {TIMEOUT:.0f} s at most"
         run.report(Progress(host=connection.host.name, text=text))
-        reply = find_endpoint(run).chat(connection, PROMPT, tokens=TOKENS, timeout=TIMEOUT)
-        return Plan(message=f"first answer after {reply.seconds:.1f} s")
+        replies = [
+            find_endpoint(run).chat(connection, PROMPT, tokens=TOKENS, timeout=TIMEOUT, copy=copy)
+            for copy in list_copies(run)
+        ]
+        seconds = ", ".join(f"{reply.seconds:.1f}" for reply in replies)
+        return Plan(message=f"first answer after {seconds} s")

@@ -56,6 +56,7 @@ class Render(Action[NoArgs]):
         )
         text = f"deployment {deployment.hash}" + (f": {reason}" if reason else " is running")
         text += f"; {choice}" if run.options.nodes > 1 else ""
+        text += f"; {run.options.dp} copies" if run.options.dp > 1 else ""
         variables = {"executor": str(choice.executor)}
         states = {name: _format_start_outlook(run, name) for name in inspected}
         return Planned(
@@ -107,7 +108,7 @@ def explain_difference(
 def resolve_executor(run: RunContext) -> ExecutorChoice:
     """Return what joins the ranks; raises PlaybookError if the image has not been inspected."""
     settings = run.settings(run.cluster.head)
-    choice = select_executor(settings, run.surveys, nodes=run.options.nodes)
+    choice = select_executor(settings, run.surveys, nodes=run.options.nodes, copies=run.options.dp)
     if choice is None:
         raise PlaybookError(
             "vllm_executor: auto cannot be resolved before the image has been inspected",
@@ -129,6 +130,7 @@ def _build_deployment(
         nodes,
         tp=run.options.tp,
         pp=run.options.pp,
+        dp=run.options.dp,
         contents=[run.weights.commit, *versions],
         executor=chosen,
     )
@@ -150,6 +152,7 @@ def _describe_deployment(
         port=deployment.port,
         tp=deployment.tp,
         pp=deployment.pp,
+        dp=deployment.dp,
         executor=deployment.executor,
         hosts=tuple(node.settings.host.name for node in nodes),
         ready_timeout=head.settings.seconds("vllm_ready_timeout"),

@@ -115,12 +115,30 @@ def _format_ranks(run: RunContext, logs: Mapping[str, str]) -> list[str]:
         return [f"rank 0 on {name}" for name, log in logs.items() if log]
     fabric = run.fabric
     hosts = {str(fabric.address(host.name)): host.name for host in run.cluster.hosts}
-    lines = []
-    for host, log in logs.items():
+    lines = _format_copies(run)
+    for host, log in () if lines else logs.items():
         for placement in milestones.find_rank_placements(log):
             address = placement.address or str(fabric.address(host))
             lines.append(f"rank {placement.rank} on {hosts.get(address, '?')} ({address})")
     return lines
+
+
+def _format_copies(run: RunContext) -> list[str]:
+    """Return where the copies of the model are; none of them where there is only one.
+
+    The ranks of each count from 0 in its log. Ray chooses the hosts of all copies but the first.
+    """
+    deployment = run.launch.deployment
+    if deployment.dp == 1:
+        return []
+    names = [host.name for host in run.cluster.hosts]
+    size = len(names) // deployment.dp
+    if deployment.executor is Executor.RAY and size > 1:
+        return [f"{deployment.dp} copies of {size} ranks each on {', '.join(names)}"]
+    places = [f"{name} ({run.fabric.address(name)})" for name in names]
+    if deployment.executor is Executor.RAY and deployment.dp > 2:
+        return [f"copy 0 on {places[0]}", f"the others on {', '.join(places[1:])}"]
+    return [f"copy {at} on {place}" for at, place in enumerate(places)]
 
 
 def _format_endpoint_lines(run: RunContext, launch: LaunchState) -> list[str]:
@@ -152,6 +170,7 @@ def build_start_request(run: RunContext) -> StartRequest:
         hosts=tuple(host.name for host in run.cluster.hosts),
         tp=run.options.tp,
         pp=run.options.pp,
+        dp=run.options.dp,
         given=run.given,
         degraded=run.options.allow_degraded,
     )

@@ -185,7 +185,9 @@ def _check_image_content(run: RunContext, host: Host, survey: Survey) -> Iterato
     names = {variable.name for variable in variables}
     nodes = run.options.nodes
     surveys = {**run.surveys, host.name: survey}
-    choice = select_executor(run.settings(run.cluster.head), surveys, nodes=nodes)
+    choice = select_executor(
+        run.settings(run.cluster.head), surveys, nodes=nodes, copies=run.options.dp
+    )
     if choice:
         yield from check_image_contents(
             survey.image, settings, names, nodes=nodes, executor=choice.executor

@@ -88,6 +88,7 @@ def build_start_options(options: Options, request: StartRequest) -> Options:
         recipe=path if path and Path(path).is_file() else request.recipe,
         tp=request.tp,
         pp=request.pp,
+        dp=request.dp,
         limit=",".join(request.hosts) or None,
         variables={**options.variables, **request.given},
         allow_degraded=request.degraded,

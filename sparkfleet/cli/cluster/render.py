@@ -43,7 +43,7 @@ def _render_deployment(session: ClusterSession, options: RenderOptions) -> Launc
         inventory=context.inventory,
         cluster=context.cluster,
         recipe=context.recipe,
-        options=RunOptions(tp=get_tp(options, context), pp=options.pp, check=True),
+        options=RunOptions(tp=get_tp(options, context), pp=options.pp, dp=options.dp, check=True),
         given=options.set_variables,
         pool=session.pool,
         reporter=failures,

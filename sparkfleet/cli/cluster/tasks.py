@@ -43,13 +43,14 @@ def up(options: Options) -> int:
 
     Checks hosts and links, stages the weights, starts Ray and vLLM, waits for every rank and asks
     a question with a known answer. A second run changes nothing. It is playbooks/cluster-up.yml.
-    Without --tp, --pp or --solo it uses every Spark of the cluster that the recipe can use. A
-    change of the size of what is serving is asked for on a terminal; without one it needs --yes.
+    Without --tp, --pp, --dp or --solo it uses every Spark of the cluster that the recipe can use.
+    A change of the size of what is serving is asked for on a terminal; without one it needs --yes.
 
       {task:cluster.up}                          every Spark of the cluster that the recipe can use
       {task:cluster.up} --tp 2                   two Sparks, one model
       {task:cluster.up} --tp 2 --executor mp     the same, joined by vLLM itself instead of Ray
       {task:cluster.up} --tp 2 --pp 2            four Sparks: halves of the layers, halves of each
+      {task:cluster.up} --dp 2                   two copies of the model at one address
       {task:cluster.up} --solo                   one Spark, no fabric, no Ray
       {task:cluster.up} --tp 2 --check --diff    what would change
     """
@@ -89,7 +90,7 @@ def switch(options: SwitchOptions) -> int:
     """Serve another recipe: stage and check it while the old one serves, then swap.
 
     If the new one fails, the old one is started again. Compiled kernels are kept. It is cluster.up
-    with that recipe; without --tp, --pp or --solo it uses every Spark of the cluster.
+    with that recipe; without --tp, --pp, --dp or --solo it uses every Spark of the cluster.
 
       {task:cluster.switch} qwen3.6-27b-nvfp4
     """
@@ -112,8 +113,8 @@ def drift(options: Options) -> int:
     """Show drift between the running deployment and the inventory; writes nothing.
 
     Exit code 2 if there is any, also in the unit of `cluster.enable` on this machine. Give it the
-    options that `cluster.up` was given; without --tp, --pp or --solo it uses every Spark of the
-    cluster. --diff shows the differences of files.
+    options that `cluster.up` was given; without --tp, --pp, --dp or --solo it uses every Spark of
+    the cluster. --diff shows the differences of files.
     """
     from sparkfleet.cli.run_playbook import run_playbook  # noqa: PLC0415 - Jinja, Fabric: not for --list
 

@@ -87,7 +87,9 @@ def _build_parallel_options(
     options: tuple[str, ...] = (f"--tensor-parallel-size={group.tp}",)
     if group.pp > 1:
         options += (f"--pipeline-parallel-size={group.pp}",)
-    options += (f"--distributed-executor-backend={group.executor}",)
+    options += (f"--distributed-executor-backend={_find_copy_executor(group)}",)
+    if group.dp > 1:
+        return (*options, *_build_copy_options(node, head, group))
     if group.executor is not Executor.MP:
         return options
     return (
@@ -97,3 +99,39 @@ def _build_parallel_options(
         f"--master-addr={head.address}",
         f"--master-port={head.settings.integer('vllm_master_port')}",
     )
+
+
+def _find_copy_executor(group: ParallelConfig) -> Executor:
+    """Return what joins the ranks of one copy; a copy on one host without Ray has only one."""
+    alone = group.executor is Executor.MP and group.copy_nodes == 1
+    return Executor.UNI if alone else group.executor
+
+
+def _build_copy_options(
+    node: DeploymentNode, head: DeploymentNode, group: ParallelConfig
+) -> tuple[str, ...]:
+    """Return the options of vLLM's data parallelism with its internal load balancing.
+
+    With Ray one command starts all copies; with mp each host starts its own, and the copy of the
+    head answers for all (docs/serving/data_parallel_deployment.md of vLLM, 0.18 to 0.33). One API
+    server is enough for the copies of a few Sparks, and vLLM would start one for each copy.
+    """
+    options: tuple[str, ...] = (
+        f"--data-parallel-size={group.dp}",
+        f"--data-parallel-address={head.address}",
+    )
+    if group.executor is Executor.RAY:
+        options += ("--data-parallel-backend=ray",)
+    else:
+        port = head.settings.integer("vllm_dp_port")
+        options += (f"--data-parallel-rpc-port={port}",)
+    if group.copy_nodes == 1:  # of copies with several hosts vLLM finds it out
+        options += ("--data-parallel-size-local=1",)
+    if node is head:
+        return (*options, "--api-server-count=1")
+    return (*options, f"--data-parallel-start-rank={node.rank}")
+
+
+def find_pack_strategy(group: ParallelConfig) -> str:
+    """Return how vLLM places copies in Ray, "" for its default: a copy on one node."""
+    return "span" if group.dp > 1 and group.copy_nodes > 1 else ""

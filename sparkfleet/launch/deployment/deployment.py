@@ -15,6 +15,7 @@ from sparkfleet.commands import quote_folded
 from sparkfleet.launch.deployment.commands import (
     build_ray_command,
     build_serve_command,
+    find_pack_strategy,
     find_served_name,
     read_ray_port,
 )
@@ -33,6 +34,7 @@ from sparkfleet.launch.host.file_names import (
 from sparkfleet.onhost.shared.endpoint_url import ALL_INTERFACES
 from sparkfleet.templating import render_template
 
+PACK_STRATEGY = "VLLM_RAY_DP_PACK_STRATEGY"
 # Variables of the server that must not reach Ray's workers, as those of each rank must not.
 NEVER_CARRIED = ("VLLM_CONFIG_ROOT", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH")
 
@@ -54,6 +56,7 @@ class Deployment:
     hash: str
     listens_on: str = ALL_INTERFACES
     executor: Executor = Executor.RAY
+    dp: int = 1
     per_host: frozenset[str] = frozenset()
     addresses: tuple[str, ...] = ()
 
@@ -72,6 +75,7 @@ def render_deployment(
     pp: int,
     contents: Sequence[str],
     executor: Executor = Executor.RAY,
+    dp: int = 1,
 ) -> Deployment:
     """Render the deployment of `nodes`, in rank order, the head first.
 
@@ -79,7 +83,8 @@ def render_deployment(
     commit of the weights, the versions of the engine.
     """
     head = nodes[0].settings
-    group = ParallelConfig(tp=tp, pp=pp, executor=executor if tp * pp > 1 else Executor.UNI)
+    joined = executor if tp * pp * dp > 1 else Executor.UNI
+    group = ParallelConfig(tp=tp, pp=pp, dp=dp, executor=joined)
     files = {
         node.settings.host.name: _render_node_files(cluster, node, nodes[0], group)
         for node in nodes
@@ -89,6 +94,7 @@ def render_deployment(
         cluster=cluster,
         tp=tp,
         pp=pp,
+        dp=dp,
         executor=group.executor,
         per_host=_find_per_host_variables(nodes),
         addresses=tuple(node.address for node in nodes if node.address),
@@ -142,6 +148,7 @@ def _render_node_files(
         **node.engine.context,
         "ray_address": head.address if ray else None,
         "ray_port": read_ray_port(head),
+        "pack_strategy": find_pack_strategy(group) if ray else "",
         "ray_token_file": locate_ray_token(node) if ray else "",
         "environment": node.environment,
         "served_name": find_served_name(head.settings),
@@ -169,7 +176,7 @@ def _build_commands(
         commands[script] = node.engine.wrap("ray", argv, {})
     if node is head or not ray:
         argv = build_serve_command(node, head, group)
-        variables = _build_ray_variables(node) if ray else {}
+        variables = _build_ray_variables(node, group) if ray else {}
         commands[SERVE_SCRIPT] = node.engine.wrap("serve", argv, variables)
     return commands
 
@@ -185,13 +192,16 @@ def locate_ray_token(node: DeploymentNode) -> str:
     return node.engine.inside(f"{node.folder}/{RAY_TOKEN}")
 
 
-def _build_ray_variables(head: DeploymentNode) -> dict[str, str]:
+def _build_ray_variables(head: DeploymentNode, group: ParallelConfig) -> dict[str, str]:
     """Return the variables of the server: Ray's address, and the list of variables to keep."""
     config = f"{head.folder}/{NO_CARRY.partition('/')[0]}"
-    return {
+    variables = {
         "RAY_ADDRESS": f"{head.address}:{read_ray_port(head)}",
         "VLLM_CONFIG_ROOT": head.engine.inside(config),
     }
+    if strategy := find_pack_strategy(group):
+        variables[PACK_STRATEGY] = strategy
+    return variables
 
 
 def _list_non_carried_variables(node: DeploymentNode) -> list[str]:

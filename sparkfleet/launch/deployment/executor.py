@@ -10,6 +10,9 @@ from sparkfleet.launch.host.survey import Survey
 from sparkfleet.recipes.settings import Settings
 
 AUTO = "auto"
+COPIES_WHY = (
+    "auto: of copies that a host each has, the others go on when one dies; with Ray all end"
+)
 
 
 class Executor(enum.StrEnum):
@@ -32,13 +35,14 @@ class ExecutorChoice:
 
 
 def select_executor(
-    settings: Settings, surveys: Mapping[str, Survey], *, nodes: int
+    settings: Settings, surveys: Mapping[str, Survey], *, nodes: int, copies: int = 1
 ) -> ExecutorChoice | None:
     """Return the executor by `vllm_executor` of the head's `settings`.
 
-    ``auto`` selects Ray if every host has it, else mp if every vLLM supports several hosts: new
-    images come without Ray (vllm-project/production-stack PR#1056), old ones without ``--nnodes``.
-    None while an image has not been inspected yet.
+    ``auto`` selects mp for copies of one host each, else Ray if every host has it, else mp if every
+    vLLM supports several hosts: new images come without Ray (vllm-project/production-stack
+    PR#1056), old ones without ``--nnodes``.
+    `copies` are those of ``--dp``. None while an image has not been inspected yet.
     """
     if nodes == 1:
         return ExecutorChoice(executor=Executor.UNI, why="one rank")
@@ -47,6 +51,8 @@ def select_executor(
         return ExecutorChoice(
             executor=Executor(configured), why=f"vllm_executor, {_format_executor_origin(settings)}"
         )
+    if copies == nodes:
+        return ExecutorChoice(executor=Executor.MP, why=COPIES_WHY)
     probes = {name: survey.probe for name, survey in surveys.items()}
     probed = {name: probe for name, probe in probes.items() if probe is not None}
     if len(probed) < len(probes):
@@ -54,6 +60,9 @@ def select_executor(
     bare = [name for name, probe in probed.items() if "ray" not in probe.programs]
     if not bare:
         return ExecutorChoice(executor=Executor.RAY, why="auto: every host has Ray")
+    if 1 < copies < nodes:
+        why = f"auto: copies of several hosts need Ray; there is none on {', '.join(bare)}"
+        return ExecutorChoice(executor=Executor.RAY, why=why)
     if old := [name for name, probe in probed.items() if not probe.nodes]:
         why = f"auto: neither Ray on {', '.join(bare)} nor vLLM with --nnodes on {', '.join(old)}"
         return ExecutorChoice(executor=Executor.RAY, why=why)

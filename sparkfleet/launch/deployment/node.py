@@ -35,13 +35,19 @@ class DeploymentNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParallelConfig:
-    """Division of the model over the ranks, and the executor that joins them."""
+    """Division of each copy of the model over its ranks, the copies, and what joins them all."""
 
     tp: int
     pp: int
     executor: Executor
+    dp: int = 1
 
     @property
     def nodes(self) -> int:
-        """Number of hosts: each has one GPU."""
+        """Number of hosts of all copies: each has one GPU."""
+        return self.tp * self.pp * self.dp
+
+    @property
+    def copy_nodes(self) -> int:
+        """Number of hosts of one copy of the model."""
         return self.tp * self.pp

@@ -40,9 +40,22 @@ class Endpoint:
         models: list[str] = self._request(connection, (), MODELS_TIMEOUT)["models"]
         return models
 
-    def chat(self, connection: Connection, prompt: str, *, tokens: int, timeout: float) -> Reply:
-        """Send one question and return the reply; raises CommandError if there is no answer."""
-        reply = self.post(connection, self.body(prompt, tokens=tokens), timeout=timeout)
+    def chat(
+        self,
+        connection: Connection,
+        prompt: str,
+        *,
+        tokens: int,
+        timeout: float,
+        copy: int | None = None,
+    ) -> Reply:
+        """Send one question and return the reply; raises CommandError if there is no answer.
+
+        `copy` is the copy of the model that must answer, None for any.
+        """
+        body = self.body(prompt, tokens=tokens)
+        copies = () if copy is None else (copy,)
+        (reply,) = self.post_all(connection, (body,), timeout=timeout, copies=copies)
         if reply.refusal:
             raise CommandError(f"{self.url}{reply.refusal}", host=connection.host.name)
         return reply
@@ -63,18 +76,31 @@ class Endpoint:
         return self.post_all(connection, (body,), timeout=timeout)[0]
 
     def post_all(
-        self, connection: Connection, bodies: Sequence[Mapping[str, Any]], *, timeout: float
+        self,
+        connection: Connection,
+        bodies: Sequence[Mapping[str, Any]],
+        *,
+        timeout: float,
+        copies: Sequence[int] = (),
     ) -> tuple[Reply, ...]:
-        """Send requests at the same time and return their replies; raises CommandError."""
-        answer = self._request(connection, bodies, timeout)
+        """Send requests at the same time and return their replies; raises CommandError.
+
+        `copies` names the copy of the model that must answer each; empty where any may.
+        """
+        answer = self._request(connection, bodies, timeout, copies)
         return parse_answer(_parse_replies, answer, connection.host.name, "deployment/chat")
 
     def _request(
-        self, connection: Connection, bodies: Sequence[Mapping[str, Any]], timeout: float
+        self,
+        connection: Connection,
+        bodies: Sequence[Mapping[str, Any]],
+        timeout: float,
+        copies: Sequence[int] = (),
     ) -> dict[str, Any]:
         request = {
             "url": self.url,
             "bodies": [dict(body) for body in bodies],
+            "copies": list(copies),
             "timeout": timeout,
             "silence": SILENCE,
             "environment": f"{self.folder}/{ENVIRONMENT}",

@@ -45,6 +45,7 @@ class DeploymentMetadata:
     port: int = 0
     tp: int = 1
     pp: int = 1
+    dp: int = 1
     executor: str = ""
     hosts: tuple[str, ...] = ()
     ready_timeout: float = 0.0

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 PORTS = (
     "vllm_port",
     "vllm_master_port",
+    "vllm_dp_port",
     "ray_port",
     "ray_node_manager_port",
     "ray_object_manager_port",

@@ -31,12 +31,16 @@ def check_hosts(
     settings: Mapping[str, Settings],
     *,
     nodes: int,
+    copies: int = 1,
 ) -> tuple[Verdict, ...]:
-    """Return verdicts on each host (GPU, memory, engine, ports), then on their equality."""
+    """Return verdicts on each host (GPU, memory, engine, ports), then on their equality.
+
+    `copies` are those of ``--dp``, on `nodes` hosts together.
+    """
     names = list(settings)
-    choice = select_executor(settings[names[0]], surveys, nodes=nodes)
+    choice = select_executor(settings[names[0]], surveys, nodes=nodes, copies=copies)
     executor = choice.executor if choice else None
-    verdicts: list[Verdict] = []
+    verdicts = list(_check_copies(settings[names[0]], executor, nodes=nodes, copies=copies))
     for name in names:
         verdicts.append(_check_gpu_present(facts[name]))
         verdicts += _check_interface_names(settings[name], facts[name])
@@ -46,7 +50,7 @@ def check_hosts(
         else:
             verdicts += check_container_engine(settings[name], facts[name], daemon)
             verdicts += _check_cache_folder(settings[name], surveys[name])
-        ports = _list_required_ports(settings[name], executor, head=name == names[0])
+        ports = _list_required_ports(settings[name], executor, head=name == names[0], copies=copies)
         verdicts += check_free_ports(facts[name], surveys[name], ports)
         verdicts += check_endpoint_address(settings[name], facts[name]) if name == names[0] else ()
         verdicts += _check_orphans(name, surveys[name])
@@ -70,6 +74,26 @@ def check_engine_settings(settings: Settings) -> None:
         docker_options.parse_mounts(settings, "~", staged_paths.map_staged_files(settings, "~"))
         mods.read_mods(settings)
     staged_paths.build_user_arguments(settings, "", "")
+
+
+def _check_copies(
+    settings: Settings, executor: Executor | None, *, nodes: int, copies: int
+) -> Iterator[Verdict]:
+    """Refuse copies of several hosts without Ray.
+
+    The head of such a copy leaves the group of all ranks and its other ranks do not, so that they
+    wait for each other (v1/engine/core.py and entrypoints/cli/serve.py of vLLM 0.28 to 0.33).
+    """
+    if executor is Executor.MP and 1 < copies < nodes:
+        yield error(
+            "engine.copies",
+            settings.host.name,
+            "executor of copies with several hosts",
+            expected=f"ray: each of {copies} copies has {nodes // copies} hosts",
+            seen="mp, with which vLLM never starts them",
+            source=str(settings.origin("vllm_executor")),
+            fix="--executor ray, or copies of one host each: --tp 1 --pp 1",
+        )
 
 
 def _check_gpu_present(facts: HostFacts) -> Verdict:
@@ -123,7 +147,7 @@ def _check_cache_folder(settings: Settings, survey: Survey) -> Iterator[Verdict]
 
 
 def _list_required_ports(
-    settings: Settings, executor: Executor | None, *, head: bool
+    settings: Settings, executor: Executor | None, *, head: bool, copies: int = 1
 ) -> Mapping[int, str]:
     """Return the ports that must be free; of all executors while it is unknown."""
     names = ["vllm_port"] if head else []
@@ -132,7 +156,7 @@ def _list_required_ports(
         names += ["ray_port"] if head else []
         names += ["ray_dashboard_port"] if head and settings.value("ray_dashboard") else []
     if executor in (Executor.MP, None):
-        names += ["vllm_master_port"] if head else []
+        names += ["vllm_master_port" if copies == 1 else "vllm_dp_port"] if head else []
     return {settings.integer(name): name for name in names}
 
 

@@ -177,8 +177,12 @@ def create_rank_tracker(about: DeploymentMetadata) -> RankTracker:
 
 
 def create_rendezvous(about: DeploymentMetadata) -> Rendezvous | None:
-    """Return the rendezvous of a deployment with the mp executor, None with Ray."""
-    if about.executor != Executor.MP:
+    """Return the rendezvous of a deployment with the mp executor, None with Ray.
+
+    None with several copies, too: those of a dense model form no group
+    (`reconfigure_for_independent_dp_rank` in config/parallel.py of vLLM 0.28).
+    """
+    if about.executor != Executor.MP or about.dp > 1:
         return None
     return Rendezvous(hosts=about.hosts, limit=about.join_timeout)
 

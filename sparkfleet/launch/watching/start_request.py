@@ -36,13 +36,14 @@ class StartRequest:
     hosts: tuple[str, ...] = ()
     tp: int = 1
     pp: int = 1
+    dp: int = 1
     given: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
     degraded: str = ""
 
     def data(self) -> dict[str, Any]:
         """Return the request in the form of a receipt."""
         texts = {name: getattr(self, name) for name in TEXTS}
-        sizes = {"hosts": list(self.hosts), "tp": self.tp, "pp": self.pp}
+        sizes = {"hosts": list(self.hosts), "tp": self.tp, "pp": self.pp, "dp": self.dp}
         return {**texts, **sizes, "set": dict(self.given)}
 
 
@@ -54,9 +55,9 @@ def parse_start_request(receipt: str | None) -> StartRequest | None:
     if not isinstance(hosts, list) or not isinstance(given, dict):
         return None
     try:
-        tp, pp = (
-            convert_integer(content.get(name), minimum=1, maximum=MOST_RANKS, strict=True)
-            for name in ("tp", "pp")
+        tp, pp, dp = (
+            convert_integer(value, minimum=1, maximum=MOST_RANKS, strict=True)
+            for value in (content.get("tp"), content.get("pp"), content.get("dp", 1))
         )
     except ValueError:
         return None
@@ -73,6 +74,7 @@ def parse_start_request(receipt: str | None) -> StartRequest | None:
         given=given,
         tp=tp,
         pp=pp,
+        dp=dp,
     )
 
 

@@ -23,7 +23,7 @@ PORTS = {  # by what joins the ranks, see `vllm_executor`
         "ray_worker_port_min",
         "ray_worker_port_max",
     ),
-    "mp": ("vllm_master_port",),
+    "mp": ("vllm_master_port", "vllm_dp_port"),
 }
 
 

@@ -2,9 +2,10 @@
 
 Request: ``url`` (http://address:port), ``bodies`` (each one request; none: only list the models),
 ``timeout`` and ``silence`` in seconds, and ``environment``, the file of this host that the server
-read: the key is there, if it wants one. When the input ends before the answer, the client no longer
-waits: this program exits, and the server drops the requests. It gives up, too, when ``/health`` has
-not answered for ``silence`` s: a frozen server answers nothing more.
+read: the key is there, if it wants one. ``copies``, if given, names for each body the copy of the
+model that must answer, by vLLM's data-parallel rank. When the input ends before the answer, the
+client no longer waits: this program exits, and the server drops the requests. It gives up, too,
+when ``/health`` has not answered for ``silence`` s: a frozen server answers nothing more.
 
 Answer: ``models`` that are served, and ``replies``, one a body: ``status`` of HTTP, ``content``
 (JSON, or the text of an error page), ``events`` of a stream (``at`` seconds after the request was
@@ -30,6 +31,7 @@ HEALTH_PATIENCE = 5.0  # s for one answer of /health
 TICK = 1.0  # s between two
 MODELS_PATIENCE = 30.0  # s for the list of models
 CUT = "the engine closed the connection in the middle of the answer"
+COPY_HEADER = "X-data-parallel-rank"  # entrypoints/openai/engine/serving.py of vLLM 0.18
 DATA = b"data: "  # a line of a stream
 
 
@@ -94,8 +96,11 @@ def send_all(request: dict[str, Any]) -> list[dict[str, Any]]:
     """Send every body at the same time, and return the replies in their order."""
     replies: list[dict[str, Any]] = [{} for _ in request["bodies"]]
 
+    copies = request.get("copies") or [None] * len(replies)
+
     def send_body(at: int) -> None:
-        replies[at] = send_chat_request(request, "/v1/chat/completions", request["bodies"][at])
+        asked = {**request, "copy": copies[at]}
+        replies[at] = send_chat_request(asked, "/v1/chat/completions", request["bodies"][at])
 
     threads = [threading.Thread(target=send_body, args=(at,)) for at in range(len(replies))]
     for thread in threads:
@@ -112,6 +117,8 @@ def send_chat_request(
     headers = {"Content-Type": "application/json"}
     if request["key"]:
         headers["Authorization"] = f"Bearer {request['key']}"
+    if request.get("copy") is not None:
+        headers[COPY_HEADER] = str(request["copy"])
     data = None if body is None else json.dumps(body).encode()
     http_request = urllib.request.Request(request["url"] + path, data=data, headers=headers)
     began = time.monotonic()

@@ -67,6 +67,15 @@ def follow(peer: Peer, address: str) -> None:
     tell(died=rank)
 
 
+def copies(asked: dict[str, Any]) -> None:
+    """Be the only rank of the first copy, and wait for the other copies to come."""
+    server = wire.listen(asked["master_port"], address=asked["address"])
+    tell(seat=[0, asked["address"], os.getpid()])
+    for _ in range(asked["size"] - 1):
+        connection, (address, _port) = server.accept()
+        threading.Thread(target=follow, args=(Peer(connection), address), daemon=True).start()
+
+
 def solo(asked: dict[str, Any]) -> None:
     """Be the only rank."""
     tell(seat=[0, asked["address"], os.getpid()])
@@ -77,7 +86,7 @@ def main() -> None:
     asked = child.request()
     watch_parent(linger=asked["linger"])
     try:
-        {"ray": ray, "mp": mp, "solo": solo}[asked["executor"]](asked)
+        {"ray": ray, "mp": mp, "copies": copies, "solo": solo}[asked["executor"]](asked)
     except OSError as error:
         print(error, file=sys.stderr, flush=True)
         sys.exit(1)

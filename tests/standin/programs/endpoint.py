@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import socketserver
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -30,7 +31,18 @@ class Endpoint(ThreadingHTTPServer):
         self.wrong = wrong
         self.healthy = not wrong.get("unhealthy")
         self.broken = False
+        self.copies = 1
+        self.lost: int | None = None  # the copy that died: its requests are never answered
+        self.asked = [0]  # requests of each copy
         self.questions = self.tokens = 0
+
+    def choose_copy(self, wanted: str | None) -> int:
+        """Return the copy that gets a request: the one asked for, else the least used."""
+        self.asked += [0] * (self.copies - len(self.asked))
+        counts = self.asked[: self.copies]
+        chosen = int(wanted) if wanted is not None else counts.index(min(counts))
+        self.asked[chosen] += 1
+        return chosen
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -72,6 +84,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def _chat(self, body: dict[str, Any]) -> None:
         own = self.server
+        if own.choose_copy(self.headers.get("X-data-parallel-rank")) == own.lost:
+            time.sleep(100_000)
         message = answers.message(body, own.options, own.wrong)
         tokens = body["max_tokens"] if body.get("ignore_eos") else answers.TOKENS
         own.questions += 1

@@ -35,12 +35,17 @@ class Serve:
         self._changed = threading.Condition()
         self._died: int | None = None
         self._serves = False
-        size = [int(given.get(f"{kind}-parallel-size", 1)) for kind in ("tensor", "pipeline")]
-        self._size = size[0] * size[1]
+        kinds = ("tensor", "pipeline", "data")
+        size = [int(given.get(f"{kind}-parallel-size", 1)) for kind in kinds]
+        self._size = size[0] * size[1] * size[2]
+        self._copies = size[2]
         backend = given.get("distributed-executor-backend", "mp")
+        if self._copies > 1 and backend == "uni":
+            backend = "copies"
         self._executor = "solo" if self._size == 1 else backend
-        self._rank = int(given.get("node-rank", 0))
-        address = given.get("master-addr") or os.environ.get("VLLM_HOST_IP", "127.0.0.1")
+        self._rank = int(given.get("node-rank", given.get("data-parallel-start-rank", 0)))
+        met = given.get("master-addr") or given.get("data-parallel-address")
+        address = met or os.environ.get("VLLM_HOST_IP", "127.0.0.1")
         self._facts: dict[str, Any] = {
             "api": os.getpid(),
             "core": 0,
@@ -49,7 +54,8 @@ class Serve:
             "model": given[""],
             "name": given.get("served-model-name", given[""]),
             "port": given.get("port", "8000"),
-            "master_port": given.get("master-port", str(MASTER)),
+            "master_port": given.get("master-port")
+            or given.get("data-parallel-rpc-port", str(MASTER)),
             "size": self._size,
             "rank": self._rank,
         }
@@ -69,12 +75,15 @@ class Serve:
         except OSError as error:
             sys.exit(f"OSError: {error}")
         core = self._start_core()
-        self._tell(self._executor)
-        self._serve(Endpoint(bound, self._facts["name"], self._given, self._wrong), core)
+        self._tell("solo" if self._executor == "copies" else self._executor)
+        endpoint = Endpoint(bound, self._facts["name"], self._given, self._wrong)
+        endpoint.copies = self._copies
+        self._serve(endpoint, core)
 
     def _join_head(self) -> None:
+        title = "VLLM::Worker_TP" if self._copies == 1 else "VLLM::EngineCore_DP"
         worker = child.start(
-            f"VLLM::Worker_TP{self._rank}",
+            f"{title}{self._rank}",
             "worker",
             {"linger": self._wrong.get("linger", False)},
             unlabelled=self._wrong.get("unlabelled", False),
@@ -107,7 +116,8 @@ class Serve:
             "linger": self._wrong.get("linger", False),
         }
         unlabelled = self._wrong.get("unlabelled", False)
-        core = child.start("VLLM::EngineCore", "core", request, unlabelled=unlabelled)
+        title = "VLLM::EngineCore" + ("_DP0" if self._executor == "copies" else "")
+        core = child.start(title, "core", request, unlabelled=unlabelled)
         self._facts["core"] = core.pid
         threading.Thread(target=self._hear, args=(core,), daemon=True).start()
         return core
@@ -140,11 +150,14 @@ class Serve:
         threading.Thread(target=endpoint.serve_forever, args=(0.1,), daemon=True).start()
         after = self._wrong.get("dies_after")
         began = time.monotonic()
-        unaware = self._executor == "mp" or self._wrong.get("unaware", False)
+        unaware = self._executor in ("mp", "copies") or self._wrong.get("unaware", False)
         while core.poll() is None and (self._died is None or unaware):
             if after is not None and time.monotonic() - began > after:
                 os._exit(self._wrong.get("exit", 1))
-            endpoint.broken = self._died is not None
+            if self._executor == "copies":
+                endpoint.lost = self._died
+            else:
+                endpoint.broken = self._died is not None
             time.sleep(0.05)
         endpoint.healthy = False
         time.sleep(GRACE)

@@ -16,7 +16,7 @@ def test_the_receipt_names_the_shelf_of_the_recipe() -> None:
         run_id="1",
         recipe=Recipe(name="team/small", path=Path("small.yaml"), shelf=origin),
         cluster=SimpleNamespace(name="sparks", hosts=()),
-        options=SimpleNamespace(tp=1, pp=1, allow_degraded=""),
+        options=SimpleNamespace(tp=1, pp=1, dp=1, allow_degraded=""),
         given={},
         inventory=SimpleNamespace(sources=()),
     )

@@ -23,20 +23,20 @@ OFFERED = {
         "check! cluster forks inventory* junit limit* lock-wait orphans! output set* trace verbose!"
     ),
     "cluster.drift": (
-        "cluster diff! executor forks inventory* junit limit* output pp recipe set* "
+        "cluster diff! dp executor forks inventory* junit limit* output pp recipe set* "
         "solo! tp trace verbose!"
     ),
     "cluster.lock": "cluster inventory* lock-wait set*",
     "cluster.logs": "cluster follow! inventory* limit* lines set*",
-    "cluster.render": "cluster executor forks inventory* limit* out pp recipe set* solo! tp",
+    "cluster.render": "cluster dp executor forks inventory* limit* out pp recipe set* solo! tp",
     "cluster.status": "cluster inventory* limit* output set* watch!",
     "cluster.switch": (
-        "RECIPE allow-degraded ask-become-pass! check! cluster diff! executor forks "
+        "RECIPE allow-degraded ask-become-pass! check! cluster diff! dp executor forks "
         "inventory* junit limit* lock-wait output pp set* solo! tp trace verbose! yes!"
     ),
     "cluster.unlock": "cluster force! inventory* set*",
     "cluster.up": (
-        "allow-degraded ask-become-pass! check! cluster diff! executor forks "
+        "allow-degraded ask-become-pass! check! cluster diff! dp executor forks "
         "inventory* junit limit* lock-wait output pp recipe set* solo! tp trace verbose! yes!"
     ),
     "cluster.watch": "cluster every forks inventory* once! set*",
@@ -78,7 +78,7 @@ OFFERED = {
     "links.verify": "allow-degraded cluster forks inventory* limit* output recipe set* verbose!",
     "playbook.actions": "markdown! only",
     "playbook.run": (
-        "FILE allow-degraded ask-become-pass! check! cluster diff! forks inventory* "
+        "FILE allow-degraded ask-become-pass! check! cluster diff! dp forks inventory* "
         "junit limit* list-hosts! list-tasks! lock-wait output pp recipe set* skip-tags* "
         "solo! start-at tags* tp trace verbose! yes!"
     ),

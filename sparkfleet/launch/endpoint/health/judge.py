@@ -46,7 +46,10 @@ def _find_host(look: HealthLook, rank: int | None) -> str | None:
 
 def _describe_serving(look: HealthLook, *, answered: bool) -> str:
     count = len(look.ranks)
-    text = f"{count} rank{'s' if count > 1 else ''}, /health answers"
+    copies = f"{look.about.dp} copies, " if look.about.dp > 1 else ""
+    text = f"{copies}{count} rank{'s' if count > 1 else ''}, /health answers"
+    if copies and answered:
+        return f"{text}, and so does each copy a request of one token"
     return f"{text}, and so does a request of one token" if answered else text
 
 
@@ -105,13 +108,23 @@ def _check_ranks(look: HealthLook) -> ClusterHealth | None:
     first = min(lost, key=lambda rank: (not look.hosts[rank.host].dead, rank.rank))
     guard = look.hosts[first.host].guard
     fix = memory_guard.FIX if guard and guard.reason else RELAUNCH
-    reason = f"rank {first.rank} on {first.host} is lost{format_since(first)}: {first.problem}"
+    name = f"rank {first.rank}{_name_copy(look, first.rank)} on {first.host}"
+    reason = f"{name} is lost{format_since(first)}: {first.problem}"
     if len(lost) > 1:
-        names = ", ".join(f"{rank.rank} on {rank.host}" for rank in lost if rank is not first)
-        reason += f"; also lost: {names}"
+        others = ", ".join(f"{rank.rank} on {rank.host}" for rank in lost if rank is not first)
+        reason += f"; also lost: {others}"
     return ClusterHealth(
         state=HealthState.RANK_LOST, reason=reason, rank=first.rank, since=first.since, fix=fix
     )
+
+
+def _name_copy(look: HealthLook, rank: int) -> str:
+    """Return which copy a rank belongs to, as text that follows it; "" where there is only one.
+
+    Ray chooses the hosts of all copies but the first, so that it is known of one other only.
+    """
+    chosen = look.about.ray_nodes and (look.copy_size > 1 or look.about.dp > 2)
+    return f" (copy {rank // look.copy_size})" if look.about.dp > 1 and not chosen else ""
 
 
 def _check_suspended(look: HealthLook) -> ClusterHealth | None:
@@ -158,12 +171,14 @@ def _check_probe(look: HealthLook) -> ClusterHealth | None:
     probe = look.probe
     if probe is None or probe.status == OK or _is_compiling(look):
         return None
+    whom = "" if probe.copy is None else f" to copy {probe.copy}"
     reason = (
-        f"a request of one token was answered with {probe.status}: {probe.error}"
+        f"a request of one token{whom} was answered with {probe.status}: {probe.error}"
         if probe.status
-        else f"a request of one token got no answer within {probe.limit:.0f} s: {probe.error}"
+        else f"a request of one token{whom} got no answer within {probe.limit:.0f} s: {probe.error}"
     )
-    return replace(_build_wedged(reason, 0), probed=True)
+    rank = (probe.copy or 0) * look.copy_size
+    return replace(_build_wedged(reason, rank), probed=True)
 
 
 def _check_progress(look: HealthLook) -> ClusterHealth | None:

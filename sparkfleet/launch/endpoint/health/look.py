@@ -114,11 +114,15 @@ class HostLook:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeLook:
-    """The answer to a request of one token: its status, 0 with `error` where there was none."""
+    """The answer to a request of one token: its status, 0 with `error` where there was none.
+
+    Of several copies of the model, each is asked, and the first bad answer counts: that of `copy`.
+    """
 
     status: int
     error: str = ""
     limit: float = 0.0
+    copy: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +163,11 @@ class HealthLook:
     def ranks(self) -> tuple[str, ...]:
         """The hosts of the deployment, in rank order; empty if no host has a record."""
         return self.about.hosts or tuple(filter(None, (self.head,)))
+
+    @property
+    def copy_size(self) -> int:
+        """How many ranks each copy of the model has."""
+        return max(len(self.ranks) // self.about.dp, 1)
 
 
 def parse_host_look(answer: Mapping[str, Any]) -> HostLook:
@@ -204,11 +213,17 @@ def _parse_about(data: Any) -> DeploymentMetadata:
     fields: tuple[tuple[Any, type], ...] = (
         (about.hosts, tuple),
         (about.port, int),
+        (about.dp, int),
         *((name, str) for name in about.hosts),
     )
     if data and not all(isinstance(value, kind) for value, kind in fields):
         raise ValueError("the record of the deployment has fields of other types")
-    return replace(about, ready_timeout=float(about.ready_timeout), ray_nodes=dict(about.ray_nodes))
+    return replace(
+        about,
+        dp=max(about.dp, 1),
+        ready_timeout=float(about.ready_timeout),
+        ray_nodes=dict(about.ray_nodes),
+    )
 
 
 def _parse_endpoint(answer: Mapping[str, Any]) -> EndpointLook:

@@ -26,9 +26,18 @@ def judge_ranks(look: HealthLook) -> tuple[RankHealth, ...]:
 
 def find_rank_processes(look: HealthLook, name: str) -> tuple[EngineProcess, ...]:
     """Return the processes of the rank on a host, by their titles."""
-    title = WORKER if len(look.ranks) > 1 else ENGINE
+    title = _find_rank_title(look)
     seen = look.hosts.get(name)
     return tuple(entry for entry in seen.processes if title.match(entry.title)) if seen else ()
+
+
+def _find_rank_title(look: HealthLook) -> re.Pattern[str]:
+    """Return the title of the processes that are ranks.
+
+    The only rank of a copy runs in the engine itself, unless Ray starts it.
+    """
+    alone = look.copy_size == 1 and not look.about.ray_nodes
+    return ENGINE if alone else WORKER
 
 
 def _judge_rank(look: HealthLook, rank: int, name: str) -> RankHealth:
@@ -77,7 +86,7 @@ def _find_missing_processes(look: HealthLook, name: str, seen: HostLook) -> Iter
         ENGINE.match(entry.title) for host in look.hosts.values() for entry in host.processes
     )
     if titled and not find_rank_processes(look, name):
-        kind = "worker" if len(look.ranks) > 1 else "engine"
+        kind = "engine" if _find_rank_title(look) is ENGINE else "worker"
         yield f"the {kind} process of vLLM on {name} no longer exists"
     others = [host for host in look.ranks if host != name and host in look.hosts]
     used = any(_uses_gpu(look.hosts[host]) for host in others)

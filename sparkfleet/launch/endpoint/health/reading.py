@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from sparkfleet.errors import SparkfleetError, UnreachableError
 from sparkfleet.launch.endpoint.endpoint import find_recorded_endpoint
-from sparkfleet.launch.endpoint.health.judge import judge_health
+from sparkfleet.launch.endpoint.health.judge import OK, judge_health
 from sparkfleet.launch.endpoint.health.look import HealthLook, HostLook, ProbeLook, parse_host_look
 from sparkfleet.launch.startup.join import wait_for_ray_nodes
 from sparkfleet.model import Cluster, Host
@@ -97,7 +97,7 @@ def complete_look(
     probe: ProbeUse = ProbeUse.LAST,
     show: ShowWait = lambda _: None,
 ) -> HealthLook:
-    """Return `look` with what only the head can answer: Ray's nodes, and a request of one token."""
+    """Return `look` with what only the head can answer: Ray's nodes, and a token of each copy."""
     head = next((host for host in cluster.hosts if host.name == look.head), None)
     if head is None or head.name not in look.hosts or not judge_health(look).works:
         return look
@@ -127,16 +127,33 @@ def _needs_probe(look: HealthLook, probe: ProbeUse) -> bool:
 
 
 def _has_worked(look: HealthLook) -> bool:
-    """Return whether the engine worked on requests of others during the look."""
+    """Return whether the engine worked on requests of others during the look.
+
+    The counters are those of all copies together: they do not show that each one works.
+    """
+    if look.about.dp > 1:
+        return False
     endpoint = look.hosts[look.ranks[0]].endpoint
     samples = endpoint.samples if endpoint else ()
     return len(samples) > 1 and has_progressed(samples[0], samples[-1])
 
 
 def _send_probe(connection: Connection, look: HealthLook) -> ProbeLook:
-    endpoint = find_recorded_endpoint(look.about, look.hosts[connection.host.name].folder)
+    about = look.about
+    endpoint = find_recorded_endpoint(about, look.hosts[connection.host.name].folder)
+    copies = tuple(range(about.dp)) if about.dp > 1 else ()
+    bodies = [endpoint.body(PROBE, tokens=1)] * about.dp
     try:
-        reply = endpoint.post(connection, endpoint.body(PROBE, tokens=1), timeout=PROBE_LIMIT)
+        replies = endpoint.post_all(connection, bodies, timeout=PROBE_LIMIT, copies=copies)
     except SparkfleetError as error:
         return ProbeLook(status=0, error=error.message, limit=PROBE_LIMIT)
-    return ProbeLook(status=reply.status, error=reply.error, limit=PROBE_LIMIT)
+    looks = [
+        ProbeLook(
+            status=reply.status,
+            error=reply.error,
+            limit=PROBE_LIMIT,
+            copy=copies[at] if copies else None,
+        )
+        for at, reply in enumerate(replies)
+    ]
+    return next((look for look in looks if look.status != OK), looks[0])

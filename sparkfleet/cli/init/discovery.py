@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from sparkfleet.cli.init import mdns
 from sparkfleet.errors import UsageError
 
 COMMAND = ("avahi-browse", "--terminate", "--parsable", "--resolve", "_ssh._tcp")
@@ -28,24 +29,27 @@ class Announcement:
 
 
 def find_announced() -> tuple[Announcement, ...]:
-    """Return the machines that avahi-browse finds; raises UsageError where it cannot be run."""
+    """Return the machines that avahi-browse finds, or a query of our own where that fails.
+
+    Raises UsageError where neither is possible.
+    """
     try:
         done = subprocess.run(COMMAND, capture_output=True, text=True, timeout=TIMEOUT, check=False)
-    except FileNotFoundError as error:
-        raise UsageError(
-            "--discover needs avahi-browse, which is not installed",
-            hint="install it (Debian, Ubuntu: avahi-utils), or name the Sparks: --host ADDRESS",
-        ) from error
-    except subprocess.TimeoutExpired as error:
-        raise UsageError(
-            f"avahi-browse did not end within {TIMEOUT:g} s", hint="name the Sparks: --host ADDRESS"
-        ) from error
-    if done.returncode:
-        raise UsageError(
-            f"avahi-browse failed: {done.stderr.strip() or done.returncode}",
-            hint="is avahi-daemon running? Or name the Sparks: --host ADDRESS",
-        )
+    except (FileNotFoundError, subprocess.TimeoutExpired):
+        return _query_announced()
+    if done.returncode:  # avahi-daemon does not run
+        return _query_announced()
     return tuple(dict.fromkeys(parse_announcements(done.stdout)))
+
+
+def _query_announced() -> tuple[Announcement, ...]:
+    try:
+        machines = mdns.query_machines().list_machines()
+    except OSError as error:
+        raise UsageError(
+            f"no query by multicast DNS: {error.strerror}", hint="name the Sparks: --host ADDRESS"
+        ) from error
+    return tuple(Announcement(name=name, address=address) for name, address in machines)
 
 
 def parse_announcements(text: str) -> Iterator[Announcement]:

@@ -83,7 +83,10 @@ class InitOptions(Options):
         default=frozenset(),
         value="FINGERPRINT",
     )
-    discover: bool = flag("show machines that announce SSH by mDNS, by avahi-browse; scans nothing")
+    discover: bool = flag(
+        "show machines that announce SSH by mDNS, by avahi-browse or a query of our own; "
+        "scans nothing"
+    )
     api_key: bool = flag("make an API key for the endpoint, in the file api-key", default=True)
     yes: bool = flag("ask nothing: take everything from the options")
     replace: bool = flag("replace an inventory that exists; it is kept as local.yml.old")

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from sparkfleet.cli import defaults, prompt
-from sparkfleet.cli.init import project
+from sparkfleet.cli.init import mdns, project
 from sparkfleet.cli.init.answers import build_hosts, fits_by_size
 from sparkfleet.cli.init.discovery import parse_announcements
 from sparkfleet.cli.init.findings import HostReading, examine_hosts
@@ -292,10 +292,14 @@ def test_discovered_machines_are_shown_and_not_taken(
     assert "192.168.1.11     spark-1a2b.local" in capsys.readouterr().out
 
 
-def test_without_avahi_the_package_is_named(
-    init: Init, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_without_avahi_a_query_of_our_own_is_sent(
+    init: Init, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    found = mdns.Records(
+        instances={"a"}, hosts={"a": "spark.local"}, addresses={"spark.local": "192.168.1.11"}
+    )
+    monkeypatch.setattr(mdns, "query_machines", lambda: found)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(UsageError, match="needs avahi-browse") as caught:
+    with pytest.raises(UsageError, match="no Spark was named"):
         init(discover=True)
-    assert "avahi-utils" in str(caught.value.problems[0].hint)
+    assert "192.168.1.11     spark.local" in capsys.readouterr().out

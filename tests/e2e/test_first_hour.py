@@ -118,6 +118,38 @@ def test_three_commands_lead_from_the_box_to_an_answer(
         chat(lab.hosts[0].address, "12*17", key="wrong")
 
 
+def test_a_spark_on_the_cable_is_found_and_proven(
+    lab: LabFleet, terminal: Terminal, tmp_path: Path
+) -> None:
+    first, second = lab.hosts
+    terminal.type_line("sparkfleet init --discover --recipe lab-tiny", until="the head: ")
+    terminal.type_line(f"nvidia@{first.address}", until="no more): ")
+    terminal.type_line("", until="[y/N] ")  # the host key of the first
+    _authorize_new_key(lab, terminal, until="[y/N] ")  # and of the machine on its cable
+    terminal.type_line("y", until="password: ")
+    shown = terminal.type_line(_read_password(lab), until="[y/N] ")  # the files
+    assert f"it is {second.address}: a GB10 with the same host key" in shown
+    assert "another machine is on this cable" not in shown
+    terminal.type_line("y")
+    inventory = (tmp_path / "inventories/local.yml").read_text()
+    assert f'ansible_host: "{second.address}"' in inventory
+    assert "spark2:enp1s0f0np0" in inventory
+
+
+def _read_password(lab: LabFleet) -> str:
+    assert lab.password is not None
+    return lab.password.read_text().strip()
+
+
+def _authorize_new_key(lab: LabFleet, terminal: Terminal, until: str) -> None:
+    """Accept the last host key, make a key of ours, and copy it, with a wrong password first."""
+    terminal.type_line("y", until="passphrase): ")
+    terminal.type_line("", until="again: ")
+    terminal.type_line("", until="password: ")
+    terminal.type_line("wrong", until="password: ")  # ssh asks again
+    terminal.type_line(_read_password(lab), until=until)
+
+
 def _write_lab_variables(lab: LabFleet, path: Path) -> None:
     """Write what a lab host differs in: its engine is a folder, its memory this machine's."""
     names = ("engine", "guard_", "link_memlock", "link_expected_gbps", "weights_source")
@@ -135,12 +167,6 @@ def _make_project(lab: LabFleet, terminal: Terminal) -> None:
     terminal.type_line("", until="]: ")
     terminal.type_line("lab-tiny", until="[y/N] ")  # the host key of the first
     terminal.type_line("y", until="[y/N] ")  # and of the second
-    terminal.type_line("y", until="passphrase): ")  # there is no key: a new one
-    terminal.type_line("", until="again: ")
-    terminal.type_line("", until="password: ")
-    terminal.type_line("wrong", until="password: ")  # ssh asks again
-    assert lab.password is not None
-    password = lab.password.read_text().strip()
-    terminal.type_line(password, until="password: ")  # of the second
-    terminal.type_line(password, until="[y/N] ")  # the files
+    _authorize_new_key(lab, terminal, until="password: ")  # of the second
+    terminal.type_line(_read_password(lab), until="[y/N] ")  # the files
     assert "wrote inventories/local.yml" in terminal.type_line("y")

@@ -84,7 +84,7 @@ class InitOptions(Options):
         value="FINGERPRINT",
     )
     discover: bool = flag(
-        "show machines that announce SSH by mDNS, by avahi-browse or a query of our own; "
+        "show machines that announce SSH by mDNS, and add the Sparks on the cables of the first; "
         "scans nothing"
     )
     api_key: bool = flag("make an API key for the endpoint, in the file api-key", default=True)

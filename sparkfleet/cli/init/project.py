@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from sparkfleet.cli import prompt
@@ -12,6 +13,7 @@ from sparkfleet.cli.connection_checks import check_ssh_options
 from sparkfleet.cli.exit_codes import compute_exit_code
 from sparkfleet.cli.init.access import give_access, read_hosts
 from sparkfleet.cli.init.answers import ProjectAnswers, collect_answers
+from sparkfleet.cli.init.cable_search import find_cabled_hosts
 from sparkfleet.cli.init.files import INVENTORY, KEY_FILE, format_files
 from sparkfleet.cli.init.findings import Findings, examine_hosts
 from sparkfleet.cli.init.options import InitOptions
@@ -30,6 +32,9 @@ def create_project(options: InitOptions) -> int:
     answers = collect_answers(options, asks=asks)
     check_ssh_options(answers.hosts)
     give_access(answers.hosts, options, asks=asks)
+    if options.discover:
+        cabled = find_cabled_hosts(answers.hosts, options, asks=asks)
+        answers = replace(answers, hosts=(*answers.hosts, *cabled))
     read = read_hosts(answers.hosts, options)
     findings = examine_hosts(read.values, answers.hosts)
     print_lines(*findings.lines)

@@ -53,7 +53,11 @@ def build_switch_commands(plan: FleetPlan) -> list[str]:
     """Return the lines for the switch: its bridges, and every host's interfaces."""
     lines = ["link set lo up"]
     for bridge, mtu in (("manage", 1500), ("wifi", 1500), *_wire_bridges(plan)):
-        lines += [f"link add {bridge} mtu {mtu} type bridge", f"link set {bridge} up"]
+        lines += [
+            f"link add {bridge} mtu {mtu} type bridge",
+            f"link set {bridge} addrgenmode none",  # a wire answers no ping to all IPv6 nodes
+            f"link set {bridge} up",
+        ]
     lines += [
         f"link set {CONTROL_PEER} master manage up",
         f"address add {GATEWAY}/24 dev manage",

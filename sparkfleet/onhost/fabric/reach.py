@@ -226,12 +226,18 @@ def read_neighbours() -> list[list[str]]:
 
 def list_wire_addresses(netdev: str) -> list[str]:
     """Return the MAC addresses that answer a ping to all IPv6 nodes on the wire of `netdev`."""
+    return list(read_wire_addresses(netdev))
+
+
+def read_wire_addresses(netdev: str) -> dict[str, str]:
+    """Return the IPv6 address of each MAC address that answers on the wire of `netdev`."""
     run_ping(netdev, f"ff02::1%{netdev}", "-6", "-w", "1", count=2)
     argv = ("ip", "-6", "-json", "neigh", "show", "dev", netdev)
     with contextlib.suppress(OSError, ValueError):
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=False)
-        return [entry["lladdr"] for entry in json.loads(done.stdout) if "lladdr" in entry]
-    return []
+        entries = json.loads(done.stdout)
+        return {entry["lladdr"]: entry["dst"] for entry in entries if "lladdr" in entry}
+    return {}
 
 
 def read_hca_counters(hcas: list[str]) -> dict[str, dict[str, int]]:

@@ -1,8 +1,8 @@
 """Find who is on the wire of each netdev, and the address by which this login came in; read-only.
 
-Request: ``{"netdevs": [NAME...]}``. Answer: ``{"ends": {NETDEV: [MAC...]}, "server": ADDRESS}``:
-the MAC addresses that answer a ping to all IPv6 nodes, and the address of this host in
-SSH_CONNECTION, "" where the login is not by SSH.
+Request: ``{"netdevs": [NAME...]}``. Answer: ``{"ends": {NETDEV: [MAC...]}, "addresses": {NETDEV:
+{MAC: ADDRESS}}, "server": ADDRESS}``: who answers a ping to all IPv6 nodes, and the address of this
+host in SSH_CONNECTION, "" where the login is not by SSH.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from sparkfleet.onhost.fabric.reach import list_wire_addresses
+from sparkfleet.onhost.fabric.reach import read_wire_addresses
 
 TRIES = 3  # pings, a second each, until one is answered
 SETTLING = 5.0  # s for an address to become usable: IPv6 first asks whether another host has it
@@ -28,17 +28,19 @@ def main() -> None:
         found = list(pool.map(find_neighbours, netdevs))
     login = os.environ.get("SSH_CONNECTION", "").split()
     server = login[2] if len(login) > 2 else ""
-    print(json.dumps({"ends": dict(zip(netdevs, found)), "server": server}))  # noqa: B905 - 3.8
+    addresses = dict(zip(netdevs, found))  # noqa: B905 - Python 3.8
+    ends = {netdev: list(by_mac) for netdev, by_mac in addresses.items()}
+    print(json.dumps({"ends": ends, "addresses": addresses, "server": server}))
 
 
-def find_neighbours(netdev: str) -> list[str]:
-    """Return the MAC addresses on the wire of `netdev`, also where its hosts have just booted."""
+def find_neighbours(netdev: str) -> dict[str, str]:
+    """Return IPv6 by MAC addresses on the wire of `netdev`, also where hosts have just booted."""
     deadline = time.monotonic() + SETTLING
     while has_tentative_address(netdev) and time.monotonic() < deadline:
         time.sleep(TICK)
-    found: list[str] = []
+    found: dict[str, str] = {}
     for _ in range(TRIES):
-        found = list_wire_addresses(netdev) or found
+        found = read_wire_addresses(netdev) or found
         if found:
             break
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from sparkfleet.actions.action import Action, NoArgs, Plan
@@ -12,27 +13,37 @@ from sparkfleet.actions.run_state import LaunchState
 from sparkfleet.door import command_name
 from sparkfleet.launch.deployment.drift import find_drift
 from sparkfleet.launch.host.survey import Survey
-from sparkfleet.model import Change
+from sparkfleet.model import EMPTY, Change
 from sparkfleet.remote.connection import Connection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriftInspection:
+    """The variables that differ by role, and the differences of the network."""
+
+    environment: Mapping[str, list[str]] = field(default_factory=lambda: EMPTY)
+    network: tuple[str, ...] = ()
 
 
 class Drift(Action[NoArgs]):
     """Compare the running deployment with the rendered one; any difference is a failure.
 
     Compares files, processes, image or versions, weights, and the environment that the programs
-    were started with. Writes nothing.
+    were started with, and the network with what links.apply kept. Writes nothing.
     """
 
     name = "drift"
     requires = ("launch",)
 
-    def inspect(self, run: RunContext, connection: Connection) -> dict[str, list[str]]:
-        """Find the variables of a host's programs that differ from their file."""
+    def inspect(self, run: RunContext, connection: Connection) -> DriftInspection:
+        """Find the variables of a host's programs that differ, and files and rails that do."""
+        network = connection.query("fabric/applied", {}, _parse_network)
         survey = run.launch.surveys[connection.host.name]
         request = {**locate_files(run, connection.host), **find_role_processes(survey)}
         if not request["pids"]:
-            return {}
-        return connection.query("host/environment", request, _parse_differences)
+            return DriftInspection(network=network)
+        environment = connection.query("host/environment", request, _parse_differences)
+        return DriftInspection(environment=environment, network=network)
 
     def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Mapping[str, Plan]:
         """Report the differences on each host."""
@@ -51,18 +62,24 @@ def find_role_processes(survey: Survey) -> dict[str, Any]:
     return {"pids": pids, "containers": ids, "cli": survey.cli}
 
 
-def _plan_drift(launch: LaunchState, name: str, live: Mapping[str, list[str]]) -> Plan:
+def _plan_drift(launch: LaunchState, name: str, live: DriftInspection) -> Plan:
     deployment = launch.deployment
     files = deployment.files[name]
     changes = [*find_drift(launch.surveys[name], files, launch.about[name], deployment.hash)]
-    for role, names in live.items():
+    for role, names in live.environment.items():
         summary = f"the environment of {role} differs from its file: {', '.join(names)}"
         changes.append(Change(summary=summary))
-    if not changes:
+    if not changes and not live.network:
         return Plan(message=f"deployment {deployment.hash} is running as configured")
-    hint = f"run {command_name('cluster.up')} to reconcile"
+    hints = [f"run {command_name('cluster.up')} to reconcile"] if changes else []
+    hints += [f"run {command_name('links.apply')} for the network"] if live.network else []
+    changes += [Change(summary=text) for text in live.network]
     count = f"{len(changes)} difference{'s' if len(changes) > 1 else ''}"
-    return Plan(changes=tuple(changes), failed=True, message=count, hint=hint)
+    return Plan(changes=tuple(changes), failed=True, message=count, hint="; ".join(hints))
+
+
+def _parse_network(answer: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(str(item) for item in answer["differences"])
 
 
 def _parse_differences(answer: Mapping[str, Any]) -> dict[str, list[str]]:

@@ -22,6 +22,7 @@ FOLDER = Path("/run/sparkfleet-links")
 PENDING = FOLDER / "pending.json"
 OUTCOME = FOLDER / "outcome.json"  # of the last change: its id, and why it was undone
 SAVED = Path("/var/lib/sparkfleet/links.json")
+APPLIED = SAVED.with_name("links-applied.json")  # what was kept last; any user may read it
 APPLYING = 15.0  # s for the services to set addresses and MTU
 UNDOING = 10.0  # s
 SHADOWED = "network:\n  version: 2\n"  # hides a file of netplan's in /etc
@@ -138,9 +139,28 @@ def keep_change(change: dict[str, Any]) -> None:
     for file in sorted(change["files"], key=lambda file: file["after"] is None):
         install_file(Path(file["path"]), file["after"])
         remove_file(Path(file["staged"]))
+    record_applied(change)
     remove_file(PENDING)
     for argv in change["keep"]:
         run_network_tool(argv)
+
+
+def record_applied(change: dict[str, Any]) -> None:
+    """Record the files and rails of a kept change, with those of earlier ones."""
+    applied = load_json_object(read_optional_text(APPLIED)) or {"files": {}, "rails": {}}
+    for file in change["files"]:
+        applied["files"][file["path"]] = stat_file(Path(file["path"]))
+    applied["rails"].update(change["rails"])
+    write_file(APPLIED, json.dumps(applied), 0o644)
+
+
+def stat_file(path: Path) -> list[int] | None:
+    """Return size and time (ns) of a file, which show a change of one that only root reads."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return [status.st_size, status.st_mtime_ns]
 
 
 def describe_file(path: Path) -> dict[str, Any] | None:
@@ -168,4 +188,5 @@ def restore_saved(saved: dict[str, Any]) -> list[str]:
     write_sysctls(saved["sysctls"])
     left = wait_for_rails(saved["rails"], UNDOING, force=True)
     remove_file(SAVED)
+    remove_file(APPLIED)
     return left

@@ -70,6 +70,11 @@ class Room:
         command = build_script_command("fabric/netconfig", request)
         return dict(json.loads(self.run(*command.argv, given=command.input)))
 
+    def list_drift(self) -> list[str]:
+        """Return how files and rails differ from what was kept."""
+        command = build_script_command("fabric/applied", {})
+        return list(json.loads(self.run(*command.argv, given=command.input))["differences"])
+
     def state(self) -> tuple[str, str, str]:
         """Return files with their modes, addresses and the sysctl."""
         files = "find /etc/netplan /run/netplan -type f -exec stat -c '%n %a' {} + -exec cat {} +"
@@ -149,6 +154,25 @@ def test_a_confirmed_change_is_in_etc_and_is_reverted_byte_for_byte(room: Room) 
     assert room.ask(do="restore", management="192.0.2.1") == {"left": []}
     assert room.state() == before
     assert room.ask(do="look")["saved"] is None
+
+
+def test_drift_of_files_and_rails_is_found_without_root(room: Room) -> None:
+    assert room.list_drift() == []
+    room.ask(**_change())
+    assert room.list_drift() == []
+    assert "error" not in room.ask(do="confirm", id="5fa1")
+    assert room.list_drift() == []
+    assert "644" in room.run("stat", "-c", "%a", "/var/lib/sparkfleet/links-applied.json")
+    room.run("ip", "addr", "del", ADDRESS, "dev", RAIL)
+    room.run("sh", "-c", f"echo '# mine' >>{FILE}")
+    assert room.list_drift() == [
+        f"{FILE} has changed since links.apply",
+        f"{RAIL} has no address, not {ADDRESS}",
+    ]
+    room.run("rm", FILE)
+    assert room.list_drift()[0] == f"{FILE} is missing since links.apply"
+    room.ask(do="restore", management="192.0.2.1")
+    assert room.list_drift() == []
 
 
 def test_a_command_that_fails_undoes_the_change_at_once(room: Room) -> None:

@@ -142,7 +142,7 @@ def _read_password(lab: LabFleet) -> str:
 
 
 def _authorize_new_key(lab: LabFleet, terminal: Terminal, until: str) -> None:
-    """Accept the last host key, make a key of ours, and copy it, with a wrong password first."""
+    """Accept the last host key, make a new key, and copy it, with a wrong password first."""
     terminal.type_line("y", until="passphrase): ")
     terminal.type_line("", until="again: ")
     terminal.type_line("", until="password: ")

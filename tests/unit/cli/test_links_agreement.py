@@ -1,4 +1,4 @@
-"""What links.apply says of a cluster that serves over the links, and when it refuses."""
+"""Agreement to a change of links over which a cluster serves."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_without_an_answer_changes_are_only_shown(capsys: pytest.CaptureFixture[
     assert "nothing was changed; to make these changes: --yes" in capsys.readouterr().out
 
 
-def test_a_terminal_is_told_what_serves_before_the_question(
+def test_a_terminal_shows_what_serves_before_the_question(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(prompt, "is_interactive", lambda: True)

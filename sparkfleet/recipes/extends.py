@@ -34,12 +34,23 @@ def locate_recipe(name: str, *, folder: Path | None = None, where: Where | None 
     if not is_path:
         path = find_shelf_recipe(name) or find_data_file(FOLDER, f"{name}.yml")
     if path is None or not path.is_file():
-        hint = suggest_similar(
-            Path(name).stem, list_data_files(FOLDER, ".yml"), lister="recipes.list"
-        )
-        kind = "file" if is_path else "recipe"
-        raise RecipeError(f"{kind} {name!r} not found", where=where, hint=hint)
+        raise _missing_error(name, (folder or Path()) / name, where)
     return path
+
+
+def _missing_error(name: str, path: Path, where: Where | None) -> RecipeError:
+    if path.is_dir():
+        return RecipeError(
+            f"{name} is a folder, and not a recipe",
+            where=where,
+            hint="name a file in it; {task:recipes.validate} and {task:recipes.import} "
+            "take folders",
+        )
+    hint = suggest_similar(
+        Path(name).stem, list_data_files(FOLDER, ".yml"), lister="{task:recipes.list}"
+    )
+    kind = "file" if name.endswith(SUFFIXES) else "recipe"
+    return RecipeError(f"{kind} {name!r} not found", where=where, hint=hint)
 
 
 def load_chain(path: Path) -> tuple[Map, ...]:

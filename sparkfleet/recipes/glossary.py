@@ -17,6 +17,7 @@ OPTIONS: Mapping[str, str] = {
     "decode-context-parallel-size": "GPUs that share the cache of one request between them",
     "default-chat-template-kwargs": "values that the model's chat template gets for every request",
     "dtype": "the number format to compute in; auto is the checkpoint's own",
+    "disable-custom-all-reduce": "sum over GPUs with NCCL alone",
     "enable-auto-tool-choice": "let the model decide to call a tool; needs tool-call-parser",
     "enable-chunked-prefill": "read long prompts in pieces, between the answers of others",
     "enable-expert-parallel": "spread the experts of a mixture over the GPUs, each one whole",

@@ -26,10 +26,10 @@ from sparkfleet.yaml.nodes import List
 def import_recipe_files(options: ImportOptions) -> int:
     """Convert a file or a folder, show it, and write it; return 5 if a file was refused."""
     imported, problems = convert_sources(options)
+    if not imported:
+        raise RecipeError.of(problems or [_find_nothing(options.source)])
     if not options.json:
         _show_imports(imported, problems)
-    if not imported:
-        raise RecipeError.of(problems or [Problem(message=f"no recipes in {options.source}")])
     mods = [mod for each in imported for mod in each.mods]
     confirm_code([format_path(mod) for mod in mods], options, action="import")
     if not options.check:
@@ -43,6 +43,13 @@ def import_recipe_files(options: ImportOptions) -> int:
     else:
         _show_end(imported, problems, options)
     return RecipeError.exit_code if problems else 0
+
+
+def _find_nothing(source: str) -> Problem:
+    return Problem(
+        message=f"no recipes in {source}",
+        hint="expected .yml or .yaml files of eugr, sparkrun, spark-pulse or NVIDIA",
+    )
 
 
 def _show_imports(imported: Sequence[ImportedRecipe], problems: Sequence[Problem]) -> None:

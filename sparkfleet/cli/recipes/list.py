@@ -13,9 +13,12 @@ from sparkfleet.cli.recipes.options import ListOptions
 from sparkfleet.cli.recipes.sized_fit import RecipeFit, SizedFit
 from sparkfleet.cli.views.documents import print_document
 from sparkfleet.cli.views.screen import print_lines
+from sparkfleet.door import command_name
+from sparkfleet.errors import Problem, RecipeError
 from sparkfleet.quantities import format_size
 from sparkfleet.recipes.recipe import FOLDER, Recipe, load_recipe
 from sparkfleet.recipes.shelves.record import list_shelf_recipes
+from sparkfleet.report import json
 from sparkfleet.resources import format_path, list_data_files
 
 DECODE = "best published decode"
@@ -42,10 +45,8 @@ FAMILIES = {  # text in a model's name
 
 def show_recipes(options: ListOptions) -> int:
     """Print every recipe, or those that hold the text that is searched and may fit."""
-    names = [*sorted(list_data_files(FOLDER, ".yml")), *list_shelf_recipes()]
-    recipes = [
-        recipe for recipe in map(load_recipe, names) if _matches(recipe, options.search.lower())
-    ]
+    loaded, problems = _load_recipes()
+    recipes = [recipe for recipe in loaded if _matches(recipe, options.search.lower())]
     fits = _judge_recipes(recipes, options) if options.fits else {}
     if options.fits:
         recipes = [recipe for recipe in recipes if fits[recipe.name].fit is not RecipeFit.NOT]
@@ -54,12 +55,33 @@ def show_recipes(options: ListOptions) -> int:
             recipes=[
                 serialize_recipe(recipe) | _serialize_fit(fits.get(recipe.name))
                 for recipe in recipes
-            ]
+            ],
+            errors=[json.serialize_problem(problem) for problem in problems],
         )
         return 0
     rows = [_build_row(recipe, fits.get(recipe.name)) for recipe in recipes]
-    print_lines(*_format_groups(rows, options.group), COMPARED)
+    table = _format_groups(rows, options.group) if rows else _format_nothing(options)
+    print_lines(*table, *(f"not usable: {problem}" for problem in problems), COMPARED)
     return 0
+
+
+def _load_recipes() -> tuple[list[Recipe], list[Problem]]:
+    """Return the recipes, and the problems of those that cannot be used."""
+    recipes = []
+    problems: list[Problem] = []
+    for name in [*sorted(list_data_files(FOLDER, ".yml")), *list_shelf_recipes()]:
+        try:
+            recipes.append(load_recipe(name))
+        except RecipeError as error:
+            problems += error.problems
+    return recipes, problems
+
+
+def _format_nothing(options: ListOptions) -> Iterator[str]:
+    with_text = f" has {options.search!r} in name, model or description" if options.search else ""
+    fitting = " and fits the Sparks of the inventory" if with_text and options.fits else ""
+    fitting = " fits the Sparks of the inventory" if options.fits and not with_text else fitting
+    yield f"no recipe{with_text}{fitting}; all are shown by: {command_name('recipes.list')}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

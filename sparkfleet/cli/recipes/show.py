@@ -6,6 +6,7 @@ import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
+from pathlib import PurePath
 
 from sparkfleet import inventory as inventories
 from sparkfleet.cli import defaults
@@ -83,7 +84,7 @@ def _format_recipe(
     for title, group in groupby(sorted(settings, key=_rank_setting), key=_find_group_title):
         yield title
         for setting in group:
-            yield from _format_setting(setting)
+            yield from _format_setting(setting, recipe)
     for host, host_settings in other_hosts.items():
         yield from _format_differences(host, settings, host_settings)
     yield from _format_bullets(
@@ -146,13 +147,24 @@ def _format_requirements(recipe: Recipe) -> Lines:
         yield from _format_field("access", "the source does not say whether the model is gated")
 
 
-def _format_setting(setting: Setting) -> Lines:
+def _format_setting(setting: Setting, recipe: Recipe) -> Lines:
     yield f"  {setting.name}: {setting.text}"
     for text in filter(None, (setting.meaning, setting.why and f"why: {setting.why}")):
         yield from textwrap.wrap(text, WIDTH, initial_indent="      ", subsequent_indent="      ")
-    yield f"      set at {setting.where}"
+    yield f"      set at {_format_place(setting.where, recipe)}"
     for value, where in setting.over:
-        yield f"      instead of {VEIL if setting.is_hidden else value} at {where}"
+        shown = VEIL if setting.is_hidden else value
+        yield f"      instead of {shown} at {_format_place(where, recipe)}"
+
+
+def _format_place(where: Where | None, recipe: Recipe) -> str:
+    """Return a place; of the recipe and those that it extends, whose files are named, its line."""
+    if where is None or not where.line:
+        return str(where)
+    if where.file == format_path(recipe.path):
+        return f"line {where.line}"
+    name = PurePath(where.file).stem
+    return f"line {where.line} of {name}" if name in recipe.extends else str(where)
 
 
 def _format_differences(host: str, first: Sequence[Setting], settings: Sequence[Setting]) -> Lines:

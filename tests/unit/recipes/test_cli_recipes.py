@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -81,8 +82,13 @@ def test_the_catalogue_can_be_searched(call: Call) -> None:
         "qwen3.8-27b-nvfp4-tp2",
     ]
     document = json.loads(call("recipes.list", "--search", "glm", "--output", "json"))
-    assert [recipe["name"] for recipe in document["recipes"]] == ["glm-5.3-flash-nvfp4"]
-    assert call("recipes.list", "--search", "no such text").splitlines()[0].startswith("recipe")
+    names = [recipe["name"] for recipe in document["recipes"]]
+    assert names == ["glm-5.3-flash-fp8", "glm-5.3-flash-nvfp4"]
+    nothing = call("recipes.list", "--search", "no such text").splitlines()[0]
+    assert nothing == (
+        "no recipe has 'no such text' in name, model or description; "
+        "all are shown by: sparkfleet recipes.list"
+    )
 
 
 def test_the_catalogue_as_json_has_every_speed_with_its_source(call: Call) -> None:
@@ -100,7 +106,7 @@ def test_a_recipe_is_explained_value_by_value(call: Call) -> None:
     for told in (
         "mixture of experts, 26B parameters, 3.8B of them for each token",
         "--moe-backend: marlin which program computes the experts of a mixture why: the GB10 lacks",
-        "playbooks/recipes/gemma4-26b-a4b-nvfp4-community.yml:",
+        "playbooks/recipes/gemma4-26b-a4b-nvfp4-community.yml It needs",
         "1 Spark, 51.6 tok/s (52 tok/s document, five runs of 800 tokens, 2026-04-05)",
         "3 requests together",
         "A right start logs - Using NvFp4LinearBackend.FLASHINFER_CUTLASS for NVFP4 GEMM",
@@ -133,7 +139,7 @@ def test_the_strongest_value_is_shown_with_those_that_it_overrides(
     assert "instead of 8002 at inventory.yml:10:16" in text
     assert "engine_image: own:1" in text
     assert "set at --set" in text
-    assert "instead of nvcr.io/nvidia/vllm:26.04-py3 at" in text
+    assert "instead of nvcr.io/nvidia/vllm:26.04-py3 at line " in text
     assert "EXTRA: 5 set at inventory.yml:11:37" in text
     assert "On two vllm_port: 8002 (set at inventory.yml:10:16) --max-num-seqs: 1 (set at" in text
 
@@ -194,3 +200,29 @@ def test_what_to_type_next_names_the_file_that_was_given(call: Call, tmp_path: P
     assert "recipes.fit my3.yml" in text
     assert "--recipe my3.yml" in text
     assert "--recipe gpt-oss-20b" in call("recipes.show", "gpt-oss-20b")
+
+
+def test_a_place_names_its_file_only_where_it_is_another(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "mine.yml").write_text("extends: gpt-oss-20b\nvllm_port: 8001\n")
+    places = [line for line in call("recipes.show", "mine.yml").splitlines() if "set at" in line]
+    assert "      set at line 2" in places
+    assert any(re.fullmatch(r"      set at line \d+ of gpt-oss-20b", line) for line in places)
+    assert not any("/" in line for line in places)
+
+
+@pytest.mark.parametrize("task", ["recipes.show", "recipes.fit", "recipes.export"])
+def test_a_folder_is_said_to_be_one(call: Call, tmp_path: Path, task: str) -> None:
+    (tmp_path / "folder").mkdir()
+    text = call(task, "folder", code=5)
+    assert "folder is a folder, and not a recipe" in text
+    assert "sparkfleet recipes.validate and sparkfleet recipes.import take folders" in text
+
+
+def test_a_recipe_that_cannot_be_used_does_not_hide_the_others(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "playbooks/recipes").mkdir(parents=True)
+    (tmp_path / "playbooks/recipes/mine.yml").write_text("vllm_modle: a/b\n")
+    text = call("recipes.list", "--search", "gpt-oss-20b")
+    assert "gpt-oss-20b" in text
+    assert "not usable: playbooks/recipes/mine.yml:1:1: a recipe has no key 'vllm_modle'" in text
+    document = json.loads(call("recipes.list", "--output", "json"))
+    assert [error["file"] for error in document["errors"]] == ["playbooks/recipes/mine.yml"]

@@ -137,6 +137,7 @@ def test_a_recipe_of_nvidia_is_named_by_model_and_hardware(call: Call, tmp_path:
     [
         (["recipes.import"], "recipes.import needs SOURCE"),
         (["recipes.import", "none.yaml"], "none.yaml is not a file or a folder"),
+        (["recipes.import", "."], "no recipes in ."),
         (["recipes.import", "mine.yml"], "is not a recipe of eugr, sparkrun"),
         (["recipes.export", "gpt-oss-20b", "--to", "nvidia"], "one of eugr, sparkrun"),
     ],
@@ -164,7 +165,8 @@ def test_a_file_of_others_is_used_directly(call: Call) -> None:
     path = str(FOLDER / "eugr" / "deepseek-v4-flash-0731.yaml")
     shown = call("recipes.show", path)
     assert "recipe of eugr" in shown
-    assert "deepseek-v4-flash-0731.yaml:16:18" in shown
+    assert "deepseek-v4-flash-0731.yaml" in shown
+    assert "set at line 16" in shown
     call("recipes.validate", path)
 
 

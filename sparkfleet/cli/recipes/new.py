@@ -13,7 +13,7 @@ from sparkfleet.commands import quote
 from sparkfleet.door import command_name
 from sparkfleet.errors import UsageError
 from sparkfleet.fit.advice import HOLDS, SIZES, evaluate_fit_at
-from sparkfleet.fit.checkpoint import build_model_profile
+from sparkfleet.fit.checkpoint import CONFIG, build_model_profile
 from sparkfleet.fit.memory import IDLE, Fit, FitAnswer, NodeMemory
 from sparkfleet.fit.model import ModelProfile
 from sparkfleet.fit.options import ServeOptions
@@ -69,6 +69,11 @@ def _summarize_model(options: NewOptions) -> ModelSummary:
 
     if options.folder:
         answer = shapes.read_folder_shape(options.folder)
+        if CONFIG not in answer["files"]:
+            raise UsageError(
+                f"{options.folder} has no {CONFIG}: it is not the folder of a model",
+                hint="name the folder that holds config.json and the safetensors shards",
+            )
         commit = ""
     else:
         manifest = hub.resolve_manifest(options.model, "main", token=hub.read_token())

@@ -38,6 +38,11 @@ def take_snapshot(source: str, revision: str = "") -> Snapshot:
     regular files. Nothing of the source is run, and no hook of git either.
     """
     folder = Path(source).expanduser()
+    if folder.is_file():
+        raise UsageError(
+            f"{source} is a file, and not a repository or a folder",
+            hint=f"for one recipe, type: {{task:recipes.import}} {source}",
+        )
     if folder.is_dir() and not _is_repository(folder):
         if revision:
             raise UsageError(f"{source} is not a git repository: it has no revision {revision}")
@@ -104,13 +109,16 @@ def _resolve_commit(clone: Path, revision: str) -> str:
 def _run_git(*words: str | Path) -> None:
     done = _call_git(*words)
     if done.returncode:
-        reason = done.stderr.strip().splitlines() or [f"git exited with {done.returncode}"]
-        raise RecipeError(f"git: {reason[-1]}", hint="a folder can be added too")
+        lines = done.stderr.strip().splitlines() or [f"git exited with {done.returncode}"]
+        reasons = [line for line in lines if line.startswith(("fatal:", "error:", "ERROR:"))]
+        reason = (reasons or lines[-1:])[0]
+        raise RecipeError(f"git: {reason}", hint="a folder can be added too")
 
 
 def _call_git(*words: str | Path) -> subprocess.CompletedProcess[str]:
     environment = {
         **os.environ,
+        "LC_ALL": "C",
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_ALLOW_PROTOCOL": PROTOCOLS,
         "GIT_LFS_SKIP_SMUDGE": "1",

@@ -206,7 +206,8 @@ def test_no_hook_and_no_command_of_a_source_is_run(
 @pytest.mark.parametrize(
     ("words", "part"),
     [
-        (["recipes.add", "../none"], "git: "),
+        (["recipes.add", "../none"], "git: fatal: "),
+        (["recipes.add", "../team.git/HEAD"], "is a file, and not a repository or a folder"),
         (["recipes.add", "../empty"], "../empty has no recipes"),
         (["recipes.add", "../team.git", "--name", "a/b"], "'a/b' is not a name for a shelf"),
         (["recipes.add", "../empty", "--revision", "main"], "is not a git repository"),

@@ -133,6 +133,13 @@ def test_a_folder_serves_as_well_as_the_hub(tmp_path: Path, server: HubServer) -
     assert server.requests == []
 
 
+def test_a_folder_without_a_config_is_not_that_of_a_model(tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    with pytest.raises(UsageError, match=r"model has no config.json: it is not the folder"):
+        _new(NAME, folder="model", out="own.yml")
+    assert not (tmp_path / "own.yml").exists()
+
+
 def test_a_file_that_exists_is_not_overwritten() -> None:
     FILE.parent.mkdir(parents=True)
     FILE.write_text("mine")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import textwrap
 import threading
 import time
 from collections.abc import Iterable
@@ -22,6 +24,31 @@ from sparkfleet.report import events
 from sparkfleet.report.visible import escape_control, escape_line
 
 PATIENCE = 1.0  # s until a wait is worth a row
+
+
+def fold_words(text: str, width: int) -> str:
+    """Return lines that a terminal of `width` columns folds between words.
+
+    Rows are filled with spaces and no line break is inserted, so that a command in the text can be
+    copied. Lines of a difference (``+``, ``-``, ``@``) stay as they are.
+    """
+    return "\n".join(
+        line if len(line) <= width or line.lstrip()[:1] in "+-@" else _fold_line(line, width)
+        for line in text.split("\n")
+    )
+
+
+def _fold_line(line: str, width: int) -> str:
+    own = " " * (len(line) - len(line.lstrip()))
+    rows = textwrap.wrap(
+        line,
+        width,
+        subsequent_indent=f"{own}  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    filled = (row.ljust(math.ceil(len(row) / width) * width) for row in rows[:-1])
+    return "".join((*filled, *rows[-1:]))
 
 
 class VisibleConsole(Console):
@@ -63,9 +90,10 @@ class TerminalScreen:
         return self._console.width
 
     def line(self, text: str, style: str = "") -> None:
-        """Print a line."""
+        """Print a line; where it is longer than the terminal, it goes on between two words."""
+        shown = escape_control(text)
         self._console.print(
-            escape_control(text),
+            fold_words(shown, self.width) if self._console.is_terminal else shown,
             style=style,
             markup=False,
             emoji=False,

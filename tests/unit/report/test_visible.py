@@ -31,7 +31,7 @@ from sparkfleet.report import json as json_report
 from sparkfleet.report.junit import JunitReporter
 from sparkfleet.report.log import LogReporter
 from sparkfleet.report.screens import PlainScreen
-from sparkfleet.report.terminal import VisibleConsole
+from sparkfleet.report.terminal import VisibleConsole, fold_words
 from sparkfleet.report.text import TextReporter
 from sparkfleet.report.visible import clean_log_text, escape_control, escape_line
 
@@ -90,6 +90,17 @@ def _read(terminal: int, got: list[bytes]) -> None:
     with contextlib.suppress(OSError):  # its other end is closed
         while text := os.read(terminal, 65536):
             got.append(text)
+
+
+def test_long_lines_are_folded_between_words_and_can_be_copied() -> None:
+    line = "fix: sudo ip neigh flush all"
+    folded = fold_words(line, 12)
+    rows = [folded[at : at + 12] for at in range(0, len(folded), 12)]
+    assert rows == ["fix: sudo ip", "  neigh     ", "  flush all"]
+    assert folded.split() == line.split()
+    assert fold_words("+ added words of a file", 12) == "+ added words of a file"
+    assert fold_words("a/path/that/is/long then", 12) == "a/path/that/is/long       then"
+    assert fold_words("short\nlines", 12) == "short\nlines"
 
 
 def test_one_function_shows_what_a_terminal_obeys() -> None:

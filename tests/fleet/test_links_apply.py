@@ -143,6 +143,21 @@ def test_the_timers_undo_it_when_the_control_machine_is_lost(pair: LabFleet) -> 
     assert read_states() == before
 
 
+@pytest.mark.thorough
+def test_ctrl_c_while_applying_undoes_it_on_all_hosts(pair: LabFleet) -> None:
+    before = read_states()
+
+    def interrupt(child: Child) -> None:
+        child.send_signal(signal.SIGINT)
+        go_on(child)
+
+    code, output = apply_with(interrupt)
+    assert code == 130, output
+    assert "interrupted: undoing the change" in output
+    assert not any(map(is_pending, PAIR))
+    assert read_states() == before
+
+
 def test_a_moved_gid_is_repaired(pair: LabFleet) -> None:
     before = read_states()
     assert type_command("links.apply", "--yes").returncode == 0
@@ -185,6 +200,7 @@ def test_other_cablings_are_configured(hosts: int, cables: str, rails: int) -> N
         document = json.loads(done.stdout)
         assert (done.returncode, document["changed"]) == (0, True), document
         assert len(document["rails"]) == rails
-        assert type_command("links.plan").returncode == 0
+        verified = type_command("links.verify")
+        assert verified.returncode == 0, verified.stdout
     finally:
         fleet.remove_fleet()

@@ -83,7 +83,7 @@ def test_links_of_a_cluster_that_serves_are_not_changed_unasked(run: Run) -> Non
     assert "nothing was changed" in run("links.apply").output
     done = run("links.apply", "--yes")
     assert done.code == 2
-    assert "cluster default runs tiny-spark on spark-01, spark-02" in done.output
+    assert "cluster default runs standin on spark-01, spark-02" in done.output
     assert "--while-serving" in done.output
     assert "192.168" not in fleet.run_on("spark-01", ["ip", "addr"]).stdout
 

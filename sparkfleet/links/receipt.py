@@ -16,7 +16,7 @@ from typing import Any
 from sparkfleet import __version__
 from sparkfleet.facts import HostFacts
 from sparkfleet.links.bandwidth.collective import Collective
-from sparkfleet.links.bandwidth.rates import Samples
+from sparkfleet.links.bandwidth.rates import MeasuredRate, Samples
 from sparkfleet.links.model import Fabric, Rail
 from sparkfleet.model import Host, Severity, Verdict
 from sparkfleet.quantities import parse_seconds
@@ -42,6 +42,15 @@ class LinksReceipt:
 def build_receipt_path(cluster_dir: str, cluster: str, file: str = FILE) -> str:
     """Return where a receipt is on a node; ``~`` is expanded there."""
     return f"{cluster_dir}/{cluster}/{file}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredLinks:
+    """The rates in a receipt, and when they were measured."""
+
+    at: datetime
+    rates: tuple[MeasuredRate, ...]
+    degraded: str = ""  # why refused links were accepted
 
 
 def hash_facts(fabric: Fabric, facts: Mapping[str, HostFacts], hosts: Sequence[Host]) -> str:
@@ -129,6 +138,34 @@ def parse_receipt(text: str) -> LinksReceipt | None:
 def find_cable_rate(rates: Iterable[tuple[float, str]]) -> float | None:
     """Return the lowest of the `rates` (Gb/s, why nothing passed); None if there is none."""
     return min((gbps for gbps, why in rates if not why), default=None)
+
+
+def parse_measured_links(text: str) -> MeasuredLinks | None:
+    """Return the rates in a file's text; None where there is no valid receipt with rates."""
+    try:
+        content = json.loads(text)
+        if content["form"] != FORM:
+            return None
+        rates = tuple(_parse_rate(row) for row in content["rates"])
+        return MeasuredLinks(
+            at=datetime.fromisoformat(content["at"]).astimezone(UTC),
+            rates=rates,
+            degraded=str(content["degraded"]),
+        )
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+        return None
+
+
+def _parse_rate(row: Mapping[str, Any]) -> MeasuredRate:
+    return MeasuredRate(
+        host=str(row["host"]),
+        peer=str(row["peer"]),
+        rails=tuple(map(str, row["rails"])),
+        whole=bool(row["whole"]),
+        gbps=float(row["gbps"]),
+        tool=str(row["tool"]),
+        why=str(row["why"]),
+    )
 
 
 def explain_expiry(

@@ -24,6 +24,11 @@ def read_usual(kind: str) -> Mapping[str, float]:
     return {name: statistics.median(seconds) for name, seconds in tasks.items() if seconds}
 
 
+def read_durations() -> Mapping[str, Mapping[str, list[float]]]:
+    """Return the seconds of each task in the last runs that succeeded, by kind of run."""
+    return _read_durations(state_folder() / FILE)
+
+
 def record_durations(kind: str, phases: Iterable[tuple[str, float]]) -> None:
     """Keep the durations of a run that succeeded, if this user's folder can take them."""
     path = state_folder() / FILE

@@ -8,6 +8,7 @@ from typing import Any
 
 from sparkfleet.cli.exit_codes import compute_exit_code
 from sparkfleet.cli.serve import bench_view
+from sparkfleet.cli.serve.bench_history import save_bench_history
 from sparkfleet.cli.serve.bench_prediction import BenchPrediction, predict_bench, save_measurement
 from sparkfleet.cli.serve.bench_view import ServeBenchResult
 from sparkfleet.cli.serve.options import ServeBenchOptions
@@ -148,7 +149,8 @@ class BenchRunner:
 def run_bench(options: ServeBenchOptions) -> int:
     """Measure, print, and return 0, or 2 under half of what was published.
 
-    Undisturbed measurements are kept on the head, for `recipes.fit`.
+    Undisturbed measurements are kept on the head, for `recipes.fit`, and all results for
+    `cluster.report`.
     """
     with open_serve_session(options) as session:
         workload = Workload.from_options(options, session.served.options)
@@ -160,6 +162,7 @@ def run_bench(options: ServeBenchOptions) -> int:
         bench = _build_bench(session, paces, prediction, runner.notes)
         if prediction.samples and not (bench.slow or runner.notes):
             save_measurement(session, paces, prediction.samples)
+        save_bench_history(session, paces, tuple(runner.notes))
     bench_view.show_bench(bench, output=options.output)
     return compute_exit_code(refused=bool(bench.slow))
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-from sparkfleet.links.model import Fabric, Rail, Topology
+from sparkfleet.links.bandwidth.rates import MeasuredRate
+from sparkfleet.links.model import Cable, Fabric, Rail, Topology
 from sparkfleet.model import Severity, Verdict
 
 WIDTH = 220  # px of a host's box
@@ -15,6 +16,7 @@ HUB = 140  # px of the switch's
 LINE = 16  # px between lines of text
 COLOURS = {Severity.OK: "#2e7d32", Severity.WARNING: "#b26a00", Severity.ERROR: "#c62828"}
 WORST = (Severity.ERROR, Severity.WARNING)
+HALO = ' stroke="white" stroke-width="6" class="halo"'  # clears the ground below a text
 
 Point = tuple[float, float]
 
@@ -62,11 +64,21 @@ def _list_subnet_peers(fabric: Fabric, rail: Rail) -> tuple[str, ...]:
     )
 
 
-def render_map_svg(fabric: Fabric, verdicts: Sequence[Verdict] = ()) -> str:
-    """Return the cable map as an SVG document; a cable is as red as the verdicts on its rails."""
-    places, (width, height) = _place_hosts(fabric)
+def render_map_svg(
+    fabric: Fabric,
+    verdicts: Sequence[Verdict] = (),
+    *,
+    rates: Sequence[MeasuredRate] = (),
+    stacked: bool = False,
+) -> str:
+    """Return the cable map as an SVG document; a cable is as red as the verdicts on its rails.
+
+    A cable has its measured `rates` as text. Two hosts are side by side, or `stacked` for a narrow
+    screen. Each element has a class, so that a page can give it other colours.
+    """
+    places, (width, height) = _place_hosts(fabric, stacked=stacked)
     hub = (width / 2, height / 2) if fabric.topology is Topology.SWITCH else None
-    parts = [*_draw_cables(fabric, places, hub, verdicts)]
+    parts = [*_draw_cables(fabric, places, hub, verdicts, rates=rates)]
     if hub:
         networks = dict.fromkeys(rail.network for rail in fabric.rails[fabric.hosts[0]])
         parts += _draw_box(hub, HUB, ("switch", *map(str, networks)))
@@ -75,17 +87,21 @@ def render_map_svg(fabric: Fabric, verdicts: Sequence[Verdict] = ()) -> str:
             place, WIDTH, (_format_host_title(fabric, host), *_format_rail_labels(fabric, host))
         )
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}" '
-        'font-family="sans-serif" font-size="12">\n'
-        f'<rect width="{width:g}" height="{height:g}" fill="white"/>\n' + "\n".join(parts) + "\n"
-        "</svg>\n"
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" '
+        f'width="{width:g}" height="{height:g}" font-family="sans-serif" font-size="12">\n'
+        f'<rect width="{width:g}" height="{height:g}" fill="white" class="ground"/>\n'
+        + "\n".join(parts)
+        + "\n</svg>\n"
     )
 
 
-def _place_hosts(fabric: Fabric) -> tuple[dict[str, Point], Point]:
+def _place_hosts(fabric: Fabric, *, stacked: bool) -> tuple[dict[str, Point], Point]:
     """Return the middle of each host's box, and the size: two side by side, more on a circle."""
     hosts = fabric.order or fabric.hosts
     if len(hosts) <= 2 and fabric.topology is not Topology.SWITCH:
+        if stacked:
+            places = {host: (150.0, 60.0 + 260 * at) for at, host in enumerate(hosts)}
+            return places, (300.0, 120 + 260.0 * (len(hosts) - 1))
         places = {host: (140.0 + 440 * at, 90.0) for at, host in enumerate(hosts)}
         return places, (280 + 440.0 * (len(hosts) - 1), 180.0)
     radius = max(320.0, len(hosts) * WIDTH / 5)
@@ -96,29 +112,44 @@ def _place_hosts(fabric: Fabric) -> tuple[dict[str, Point], Point]:
 
 
 def _draw_cables(
-    fabric: Fabric, places: dict[str, Point], hub: Point | None, verdicts: Sequence[Verdict]
+    fabric: Fabric,
+    places: dict[str, Point],
+    hub: Point | None,
+    verdicts: Sequence[Verdict],
+    *,
+    rates: Sequence[MeasuredRate],
 ) -> Iterator[str]:
     if hub:
         for host in fabric.hosts:
             for cage in fabric.cages(host):
-                colour = _pick_colour(cage.rails, verdicts)
-                yield from _draw_cable_line(places[host], hub, colour, (f"port {cage.port}",))
+                severity = _find_worst(cage.rails, verdicts)
+                yield from _draw_cable_line(places[host], hub, severity, (f"port {cage.port}",))
         return
     for cable in fabric.cables:
         start, end = cable.ends
-        colour = _pick_colour((*start.rails, *end.rails), verdicts)
-        label = (f"port {start.port} - port {end.port}", *map(str, cable.networks))
-        yield from _draw_cable_line(places[start.host], places[end.host], colour, label)
+        severity = _find_worst((*start.rails, *end.rails), verdicts)
+        names = (f"port {start.port} - port {end.port}", *map(str, cable.networks))
+        label = (*names, *_format_rates(cable, rates))
+        yield from _draw_cable_line(places[start.host], places[end.host], severity, label)
 
 
-def _pick_colour(rails: Sequence[Rail], verdicts: Sequence[Verdict]) -> str:
+def _format_rates(cable: Cable, rates: Sequence[MeasuredRate]) -> Iterator[str]:
+    """Yield the rate of each direction over all rails of a cable."""
+    names = {end.host: {rail.name for rail in end.rails} for end in cable.ends}
+    for rate in rates:
+        is_between = {rate.host, rate.peer} == names.keys()
+        if rate.whole and is_between and set(rate.rails) <= names[rate.host]:
+            yield f"{rate.host} to {rate.peer}: {rate.why or f'{rate.gbps:.1f} Gb/s'}"
+
+
+def _find_worst(rails: Sequence[Rail], verdicts: Sequence[Verdict]) -> Severity:
     names = {(rail.host, name) for rail in rails for name in _list_device_names(rail)}
     severities = {
         verdict.severity
         for verdict in verdicts
         if any((verdict.host, word.strip(",:")) in names for word in verdict.subject.split())
     }
-    return COLOURS[next((severity for severity in WORST if severity in severities), Severity.OK)]
+    return next((severity for severity in WORST if severity in severities), Severity.OK)
 
 
 def _list_device_names(rail: Rail) -> tuple[str, ...]:
@@ -126,17 +157,20 @@ def _list_device_names(rail: Rail) -> tuple[str, ...]:
 
 
 def _draw_cable_line(
-    start: Point, end: Point, colour: str, label: tuple[str, ...]
+    start: Point, end: Point, severity: Severity, label: tuple[str, ...]
 ) -> Iterator[str]:
     yield (
         f'<line x1="{start[0]:.0f}" y1="{start[1]:.0f}" x2="{end[0]:.0f}" y2="{end[1]:.0f}" '
-        f'stroke="{colour}" stroke-width="4"/>'
+        f'stroke="{COLOURS[severity]}" stroke-width="4" class="cable {severity}"/>'
     )
-    middle = ((start[0] + end[0]) / 2, (start[1] + end[1]) / 2)
-    yield from _draw_text_lines(
-        middle, label, ' stroke="white" stroke-width="6"'
-    )  # clears its ground
-    yield from _draw_text_lines(middle, label, "")
+    if severity is not Severity.OK:
+        label = (*label, str(severity))  # not by the colour alone
+    half = (len(label) + 1) // 2
+    x, y = ((start[0] + end[0]) / 2, (start[1] + end[1]) / 2)
+    shift = LINE * (len(label) / 4 + 0.75)  # the cable stays visible between the halves
+    for style in (HALO, ""):
+        yield from _draw_text_lines((x, y - shift), label[:half], style)
+        yield from _draw_text_lines((x, y + shift), label[half:], style, is_titled=False)
 
 
 def _format_host_title(fabric: Fabric, host: str) -> str:
@@ -153,15 +187,17 @@ def _draw_box(place: Point, width: int, lines: tuple[str, ...]) -> Iterator[str]
     height = LINE * (len(lines) + 1)
     yield (
         f'<rect x="{place[0] - width / 2:.0f}" y="{place[1] - height / 2:.0f}" width="{width}" '
-        f'height="{height}" rx="8" fill="#f5f7f2" stroke="#555"/>'
+        f'height="{height}" rx="8" fill="#f5f7f2" stroke="#555" class="box"/>'
     )
     yield from _draw_text_lines(place, lines, "")
 
 
-def _draw_text_lines(place: Point, lines: tuple[str, ...], style: str) -> Iterator[str]:
+def _draw_text_lines(
+    place: Point, lines: tuple[str, ...], style: str, *, is_titled: bool = True
+) -> Iterator[str]:
     top = place[1] - LINE * (len(lines) - 1) / 2 + 4
     for at, text in enumerate(lines):
-        bold = ' font-weight="bold"' if at == 0 else ""
+        bold = ' font-weight="bold"' if at == 0 and is_titled else ""
         yield (
             f'<text x="{place[0]:.0f}" y="{top + LINE * at:.0f}" text-anchor="middle"'
             f"{bold}{style}>{escape(text)}</text>"

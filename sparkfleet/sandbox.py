@@ -18,13 +18,21 @@ LITERALS = (nodes.List, nodes.Tuple, nodes.Dict)
 
 
 class LimitedEnvironment(ImmutableSandboxedEnvironment):
-    """The environment of all templates: sandboxed, strict, and with limits on what they take."""
+    """The environment of all templates: sandboxed, strict, and with limits on what they take.
+
+    With `html`, each value is escaped for HTML.
+    """
 
     intercepted_binops = frozenset({"+", "*", "**", "%"})
     concat = staticmethod(limits.join_pieces)
 
-    def __init__(self) -> None:
-        super().__init__(undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True)
+    def __init__(self, *, html: bool = False) -> None:
+        super().__init__(
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            keep_trailing_newline=True,
+            autoescape=html,
+        )
         self.filters.update(FILTERS)
         self.filters = {name: limits.guard(name, each) for name, each in self.filters.items()}
         self.filters |= {

@@ -112,6 +112,16 @@ def render_template(name: str, variables: Mapping[str, Any]) -> str:
 
     Raises TemplateError if the file is not found, and as `render_value` does.
     """
+    return render_file(find_template(name), variables)
+
+
+def render_html(name: str, variables: Mapping[str, Any]) -> str:
+    """Return ``templates/<name>`` rendered, with each value escaped for HTML; else the same."""
+    return render_file(find_template(name), variables, html=True)
+
+
+def find_template(name: str) -> Path:
+    """Return where ``templates/<name>`` is; raises TemplateError if it is not found."""
     from sparkfleet import resources, spelling  # noqa: PLC0415 - an inventory needs none
 
     path = resources.find_data_file("templates", name)
@@ -120,15 +130,19 @@ def render_template(name: str, variables: Mapping[str, Any]) -> str:
         raise TemplateError(
             f"template {name!r} not found", hint=spelling.suggest_similar(name, names)
         )
-    return render_file(path, variables)
+    return path
 
 
-def render_file(path: Path, variables: Mapping[str, Any]) -> str:
-    """Return the file at `path` rendered; raises TemplateError as `render_value` does."""
+def render_file(path: Path, variables: Mapping[str, Any], *, html: bool = False) -> str:
+    """Return the file at `path` rendered; raises TemplateError as `render_value` does.
+
+    With `html`, each value is escaped for HTML.
+    """
     text = source.read_source_file(path, error=TemplateError)
     try:
         with open_budget():
-            return _compile_template(text.text).render(_pick_variables(text.text, variables))
+            template = _compile_template(text.text, html=html)
+            return template.render(_pick_variables(text.text, variables))
     except _list_template_errors() as failure:
         line = _find_failing_line(failure)
         where = text.where(line) if line else Where(file=text.file)
@@ -229,8 +243,8 @@ def _find_variable_names(text: str) -> frozenset[str]:
 
 
 @functools.cache
-def _compile_template(text: str) -> jinja2.Template:
-    return _create_environment().from_string(text)
+def _compile_template(text: str, *, html: bool = False) -> jinja2.Template:
+    return _create_environment(html=html).from_string(text)
 
 
 @functools.cache
@@ -248,7 +262,7 @@ def _extract_sole_expression(text: str) -> str | None:
 
 
 @functools.cache
-def _create_environment() -> jinja2.Environment:
+def _create_environment(*, html: bool = False) -> jinja2.Environment:
     from sparkfleet.sandbox import LimitedEnvironment  # noqa: PLC0415 - only for a template
 
-    return LimitedEnvironment()
+    return LimitedEnvironment(html=html)

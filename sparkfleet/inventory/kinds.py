@@ -195,6 +195,19 @@ def _check_notify(data: Any) -> None:
     _check_list(entries.get("command", []))
 
 
+def _check_page(data: Any) -> None:
+    from sparkfleet.variables.binding import parse_binding  # noqa: PLC0415 - few serve a page
+
+    entries = convert_mapping(data)
+    if not entries.keys() <= {"bind", "token_file"}:
+        raise InvalidValueError("bind: ADDRESS:PORT, token_file: PATH, or both", data)
+    convert_text(entries.get("token_file", ""))
+    try:
+        parse_binding(convert_text(entries.get("bind", "")))
+    except ValueError as error:
+        raise InvalidValueError("bind: ADDRESS:PORT with an IP address", data) from error
+
+
 def _check_rank_vars(data: Any) -> None:
     try:
         for item in data if isinstance(data, list) else [None]:
@@ -223,6 +236,7 @@ SPECIAL: Mapping[str, Callable[[Any], object]] = {
     "nccl_ib_gid_index": _check_gid_index,
     "nccl_ib_hca": _check_hcas,
     "notify": _check_notify,
+    "page": _check_page,
     "vllm_env": _check_rank_environment,
     "vllm_host": _check_listening_address,
     "weights_dir": _check_host_folder,

@@ -46,6 +46,12 @@ ROWS = (
         secret=True,
     ),
     Variable(
+        name="page",
+        kind=Kind.MAPPING,
+        help="cluster.watch serves the page of the cluster: bind: ADDRESS:PORT, by default "
+        "127.0.0.1:8090, and token_file: PATH, which a wider address needs",
+    ),
+    Variable(
         name="engine_clock_check",
         kind=Kind.FLAG,
         help="read the clock of an idle GPU under two seconds of load before a start",

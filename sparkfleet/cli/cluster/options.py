@@ -3,8 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
-from sparkfleet.cli.options import Options, duration, flag, number, option
+from sparkfleet.cli.options import (
+    Options,
+    ValueParser,
+    choice,
+    duration,
+    flag,
+    number,
+    option,
+    parse_path,
+)
+from sparkfleet.errors import UsageError
+from sparkfleet.variables.binding import LOOPBACK, PORT, Binding, parse_binding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +73,50 @@ class ClusterWatchOptions(Options):
         "seconds between two looks; 10 by default", duration(least=1.0), default=10.0
     )
     once: bool = flag("one look, and what follows from it; then end")
+
+
+def _parse_bind(name: str, text: str) -> Binding:
+    try:
+        return parse_binding(text)
+    except ValueError as error:
+        raise UsageError(f"--{name}: {error}", hint=f"type: --{name} {LOOPBACK}:{PORT}") from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportOptions(Options):
+    """Options of `cluster.report`."""
+
+    html: Path | None = option(  # noqa: RUF009 - it is a dataclass field
+        "the file to write; an older one is replaced", parse_path, value="FILE"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageOptions(Options):
+    """Options of `cluster.page`; `every` is in seconds."""
+
+    bind: Binding | None = option(  # noqa: RUF009 - it is a dataclass field
+        "where to serve it; 127.0.0.1:8090 by default, or `page` of the inventory",
+        ValueParser(parse=_parse_bind, value="ADDRESS:PORT"),
+    )
+    token_file: Path | None = option(  # noqa: RUF009 - it is a dataclass field
+        "a file with a token that every request needs, which no other user can read",
+        parse_path,
+        value="FILE",
+    )
+    every: float = option(
+        "seconds between two looks; 10 by default", duration(least=1.0), default=10.0
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MonitoringOptions(Options):
+    """Options of `cluster.export`."""
+
+    to: str | None = option("for which program", choice(("prometheus", "grafana")))
+    out: Path | None = option(  # noqa: RUF009 - it is a dataclass field
+        "the file to write, by default standard output", parse_path, value="FILE"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,13 @@ from sparkfleet.cli.views.tables import create_cell, create_console, create_tabl
 from sparkfleet.door import command_name
 from sparkfleet.errors import SparkfleetError, UnreachableError
 from sparkfleet.inventory.clusters import read_cluster_definitions
-from sparkfleet.launch.endpoint.health import ClusterHealth, HostLook, ProbeUse, judge_health
+from sparkfleet.launch.endpoint.health import (
+    ClusterHealth,
+    HealthLook,
+    HostLook,
+    ProbeUse,
+    judge_health,
+)
 from sparkfleet.launch.endpoint.health.reading import collect_look, complete_look, look_at_host
 from sparkfleet.launch.endpoint.listening import build_client_url
 from sparkfleet.launch.host import memory_guard, processes
@@ -96,26 +102,32 @@ def show_status(options: StatusOptions) -> int:
     """
     with open_cluster(options) as session:
         with open_wait_display(quiet=options.json) as show:
-            scan = _scan_cluster(session, show)
+            scan = scan_cluster(session, show)
         _print_status(session.context, scan, options)
         with contextlib.suppress(KeyboardInterrupt):  # its end, with 0
             while options.watch and output_streams.has_reader():
                 time.sleep(EVERY)
-                scan = _scan_cluster(session, probe=ProbeUse.NEVER)
+                scan = scan_cluster(session, probe=ProbeUse.NEVER)
                 _print_status(session.context, scan, options)
     return compute_health_exit_code(scan.health, scan.errors.values())
 
 
-def _scan_cluster(
+def scan_cluster(
     session: ClusterSession,
     show: Callable[[str], None] = lambda _: None,
     *,
     probe: ProbeUse = ProbeUse.LAST,
+    seen: HealthLook | None = None,
 ) -> ClusterStatus:
+    """Return the status of the cluster; no error of a host is raised.
+
+    With `seen`, a complete look of a moment ago, the hosts in it are not looked at again.
+    """
     context = session.context
+    looks = seen.hosts if seen else {}
     show(f"looking at {', '.join(host.name for host in context.cluster.hosts)}")
     answers = session.pool.map(
-        lambda connection: _query_status(context, connection),
+        lambda connection: _query_status(context, connection, looks.get(connection.host.name)),
         context.cluster.hosts,
         repeatable=True,
     )
@@ -127,9 +139,14 @@ def _scan_cluster(
         *_format_status_notes(context, answers),
         *unreachable.format_unreachable(context.cluster).values(),
     )
-    looks = {name: status.look for name, status in answers.values.items()}
-    look = complete_look(
-        session.pool, context.cluster, collect_look(looks, answers.errors), probe=probe, show=show
+    look = seen or complete_look(
+        session.pool,
+        context.cluster,
+        collect_look(
+            {name: status.look for name, status in answers.values.items()}, answers.errors
+        ),
+        probe=probe,
+        show=show,
     )
     return ClusterStatus(
         health=judge_health(look),
@@ -140,7 +157,9 @@ def _scan_cluster(
     )
 
 
-def _query_status(context: CommandContext, connection: Connection) -> HostStatus:
+def _query_status(
+    context: CommandContext, connection: Connection, look: HostLook | None
+) -> HostStatus:
     settings = Settings(host=connection.host)
     cluster = context.cluster.name
     survey = survey_host(connection, settings, cluster)
@@ -150,7 +169,7 @@ def _query_status(context: CommandContext, connection: Connection) -> HostStatus
         url=None,
         pids=tuple(survey.pids.values()),
     )
-    look = look_at_host(connection, settings, cluster)
+    look = look or look_at_host(connection, settings, cluster)
     return HostStatus(survey=survey, vitals=vitals, look=look)
 
 
@@ -191,7 +210,7 @@ def _begin_frame() -> None:
 
 def _print_status(context: CommandContext, scan: ClusterStatus, options: StatusOptions) -> None:
     if options.json:
-        print_document(in_line=options.watch, **_build_status_document(context, scan))
+        print_document(in_line=options.watch, **build_status_document(context, scan))
         return
     if options.watch:
         _begin_frame()
@@ -277,7 +296,8 @@ def _format_ray_nodes(expected: Mapping[str, str], scan: ClusterStatus) -> str:
     )
 
 
-def _build_status_document(context: CommandContext, scan: ClusterStatus) -> dict[str, Any]:
+def build_status_document(context: CommandContext, scan: ClusterStatus) -> dict[str, Any]:
+    """Return the status as the content of a JSON document."""
     hosts = {host.name: _serialize_host_status(host, scan) for host in context.cluster.hosts}
     return {
         "cluster": context.cluster.name,

@@ -9,7 +9,10 @@ from sparkfleet.cli.cluster.options import (
     DownOptions,
     EventsOptions,
     LogsOptions,
+    MonitoringOptions,
+    PageOptions,
     RenderOptions,
+    ReportOptions,
     StatusOptions,
     SwitchOptions,
     UnlockOptions,
@@ -189,6 +192,52 @@ def events(options: EventsOptions) -> int:
     from sparkfleet.cli.cluster.events import show_events  # noqa: PLC0415 - Fabric: not for --list
 
     return show_events(options)
+
+
+@command("cluster.report", CLUSTER, FORKS)
+def report(options: ReportOptions) -> int:
+    """Write all that is known about the cluster into one HTML file, to read, print or send.
+
+    Health of each rank, links with measured rates, the values of the deployment and where each is
+    set, benchmarks, timings, events, versions, and what the doctor finds in the logs. The file
+    needs no other. Changes nothing on the hosts.
+
+      {task:cluster.report} --html report.html
+    """
+    from sparkfleet.cli.cluster.report import write_report  # noqa: PLC0415 - Fabric: not for --list
+
+    return write_report(options)
+
+
+@command("cluster.page", CLUSTER, FORKS)
+def page(options: PageOptions) -> int:
+    """Serve the page of the cluster, live, until Ctrl-C: what cluster.report writes, kept current.
+
+    Read-only. On this machine alone unless --bind says otherwise; other machines then need the
+    token in --token-file. `/metrics` is for Prometheus. With `page` in the inventory, cluster.watch
+    serves the same page from its own looks.
+
+      {task:cluster.page}                              then open http://127.0.0.1:8090/
+      {task:cluster.page} --bind 0.0.0.0:8090 --token-file page-token
+    """
+    from sparkfleet.cli.cluster.page import serve_page  # noqa: PLC0415 - Fabric: not for --list
+
+    return serve_page(options)
+
+
+@command("cluster.export", CLUSTER)
+def export(options: MonitoringOptions) -> int:
+    """Write what Prometheus needs to find the metrics of the cluster, or a dashboard for Grafana.
+
+    For prometheus a list of targets for `file_sd_configs`: vLLM, and each host as the page of
+    `cluster.watch` or `cluster.page` reports it. For grafana a dashboard to import.
+
+      {task:cluster.export} --to prometheus --out /etc/prometheus/sparkfleet.json
+      {task:cluster.export} --to grafana --out dashboard.json
+    """
+    from sparkfleet.cli.cluster.export import export_monitoring  # noqa: PLC0415 - not for --list
+
+    return export_monitoring(options)
 
 
 @command("cluster.watch", CLUSTER, FORKS)

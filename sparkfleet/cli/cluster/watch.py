@@ -17,6 +17,7 @@ from sparkfleet.cli.context import (
     print_run_started,
     resolve_context,
 )
+from sparkfleet.cli.pages.publishing import PagePublisher, open_watch_page
 from sparkfleet.cli.views.screen import print_lines
 from sparkfleet.errors import Interrupted, SparkfleetError
 from sparkfleet.launch.endpoint.health.judge import judge_health
@@ -54,10 +55,14 @@ class Look:
 def watch_cluster(options: ClusterWatchOptions) -> int:
     """Look and act until Ctrl-C or SIGTERM, or once; return the exit code of the last look."""
     context = resolve_context(options, needs_recipe=False)
-    watcher = Watcher(context, options, read_notify_settings(context.cluster.head))
-    print_run_started(options, context)
+    notify = read_notify_settings(context.cluster.head)
     code = 0
-    with contextlib.suppress(KeyboardInterrupt):
+    with (
+        contextlib.suppress(KeyboardInterrupt),
+        open_watch_page(context.cluster.head, once=options.once) as page,
+    ):
+        watcher = Watcher(context, options, notify, page)
+        print_run_started(options, context)
         while True:
             code = watcher.watch_once()
             if options.once or code == Interrupted.exit_code:
@@ -73,11 +78,16 @@ class Watcher:
     """
 
     def __init__(
-        self, context: CommandContext, options: ClusterWatchOptions, notify: NotifySettings
+        self,
+        context: CommandContext,
+        options: ClusterWatchOptions,
+        notify: NotifySettings,
+        page: PagePublisher | None = None,
     ) -> None:
         self._context = context
         self._options = options
         self._notify = notify
+        self._page = page
         self._log = EventLog()
         self._shown: set[str] = set()  # lines of this look, and of the one before
         self._shown_before: set[str] = set()
@@ -117,6 +127,8 @@ class Watcher:
         self._record_verdict(session, health)
         if decision.step is Step.GIVE_UP:
             self._record(session, ClusterEvent(kind=EventKind.GAVE_UP, text=decision.reason))
+        if self._page is not None:
+            self._page.publish(session, seen, self._log, f"The watcher: {decision.reason}")
         if decision.step is not Step.RELAUNCH:
             return Look(health=health, decision=decision)
         return Look(

@@ -22,6 +22,7 @@ LAYERS = (
     ("fit", "links", "weights"),
     ("launch",),
     ("doctor",),
+    ("page",),
     ("actions",),
     ("playbook",),
     ("lab",),

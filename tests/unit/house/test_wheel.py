@@ -9,7 +9,7 @@ from hatchling.builders.wheel import WheelBuilder
 
 ROOT = Path(__file__).parents[3]
 DATA = ("inventories", "templates", "playbooks")
-SUFFIXES = {".py", ".typed", ".yml", ".j2", ".jinja", ".txt", ".sh"}
+SUFFIXES = {".py", ".typed", ".yml", ".j2", ".jinja", ".txt", ".sh", ".css", ".js"}
 PROGRAMS = "sparkfleet/lab/host/programs/"  # what lab hosts run has no suffix
 
 

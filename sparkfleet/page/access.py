@@ -1,0 +1,102 @@
+"""Access to the page: the address that it is served at, and the token of a wider one."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sparkfleet.errors import UsageError
+from sparkfleet.variables.binding import LOOPBACK, Binding
+
+LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
+LEAST_TOKEN = 16  # characters: too many to guess
+MOST_TOKEN = 1024
+OTHERS = stat.S_IRWXG | stat.S_IRWXO
+MAKE_ONE = "make one: (umask 077; openssl rand -hex 24 > page-token)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """The rule by which a request is answered: a token, or else a name of this machine."""
+
+    token: str = field(default="", repr=False)
+    names: frozenset[str] = frozenset(LOCAL_NAMES)
+
+    def admits(self, headers: Mapping[str, str]) -> bool:
+        """Return whether the `Authorization` of a request has the token, or none is needed."""
+        if not self.token:
+            return True
+        kind, _, value = headers.get("authorization", "").partition(" ")
+        given = value.strip() if kind.lower() == "bearer" else _read_password(kind, value)
+        return hmac.compare_digest(given.encode(), self.token.encode())
+
+    def knows_host(self, headers: Mapping[str, str]) -> bool:
+        """Return whether a request was meant for this server.
+
+        A page of a stranger could let its own name lead to this machine, and read what the browser
+        gets there (DNS rebinding). A request with the token is above that.
+        """
+        if self.token:
+            return True
+        name = headers.get("host", "").lower()
+        if not name.endswith("]"):
+            name = name.rpartition(":")[0] or name
+        return name.removeprefix("[").removesuffix("]") in self.names
+
+
+def _read_password(kind: str, value: str) -> str:
+    """Return the password of `Authorization: Basic`, "" for anything else."""
+    if kind.lower() != "basic":
+        return ""
+    try:
+        pair = base64.b64decode(value.strip(), validate=True).decode("utf-8")
+    except (binascii.Error, ValueError):
+        return ""
+    return pair.partition(":")[2]
+
+
+def decide_access(binding: Binding, token_file: Path | None) -> Access:
+    """Return the rule for a binding; raises UsageError where a wider one has no token."""
+    if token_file is not None:
+        return Access(token=read_page_token(token_file))
+    if not binding.is_loopback:
+        raise UsageError(
+            f"--bind {binding}: other machines can reach this address, so it needs a token",
+            hint=f"add --token-file FILE ({MAKE_ONE}), or tunnel: ssh -L "
+            f"{binding.port}:{LOOPBACK}:{binding.port} HOST",
+        )
+    return Access(names=frozenset({*LOCAL_NAMES, binding.address}))
+
+
+def read_page_token(path: Path) -> str:
+    """Return the token in a file of this user that no other user can read; raises UsageError.
+
+    No message quotes what the file holds.
+    """
+    try:
+        with path.expanduser().open("rb") as file:
+            status = os.fstat(file.fileno())
+            text = file.read(MOST_TOKEN + 2).decode("utf-8").strip("\r\n")
+    except OSError as error:
+        raise UsageError(f"--token-file {path}: {error.strerror}", hint=MAKE_ONE) from None
+    except UnicodeDecodeError:
+        raise UsageError(f"--token-file {path}: it is not text", hint=MAKE_ONE) from None
+    if status.st_mode & OTHERS:
+        mode = stat.S_IMODE(status.st_mode)
+        raise UsageError(
+            f"--token-file {path}: other users can read it (mode {mode:04o}, expected 0600)",
+            hint=f"chmod 600 {path}, and write a new token into it",
+        )
+    if not LEAST_TOKEN <= len(text) <= MOST_TOKEN or not (text.isascii() and text.isprintable()):
+        raise UsageError(
+            f"--token-file {path}: expected one line of {LEAST_TOKEN} to {MOST_TOKEN} printable "
+            f"ASCII characters (got {len(text)} characters)",
+            hint=MAKE_ONE,
+        )
+    return text

@@ -16,6 +16,7 @@ SIZE = "size"  # an integer that may be written as 64K
 NUMBER = "number"
 JSON = "json"
 JSON_OR_TEXT = "json-or-text"  # JSON where the text has braces around it
+FLAG = "flag"  # true or false, without a value on the command line
 CHOICE = "choice"
 
 

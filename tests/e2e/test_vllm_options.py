@@ -37,6 +37,7 @@ answer["choices"] = {w: [str(c) for c in a.choices if c is not None]
                      for a in actions if a.choices for w in a.option_strings}
 answer["takes"] = {w: [text for text in TEXTS if takes(a, text)]
                    for a in typed for w in a.option_strings}
+answer["flags"] = [a.option_strings[0] for a in actions if a.nargs == 0 and a.dest != "help"]
 print(json.dumps(answer))
 """
 
@@ -73,7 +74,11 @@ def test_the_source_has_the_same_as_vllm_itself() -> None:
 
 def _compare_types(read: dict[str, Any], told: dict[str, Any]) -> None:
     """Compare the types that were read with the conversions that vLLM's own parser makes."""
+    flags = {name for name, kind in read["types"].items() if kind == "flag"}
+    assert flags == {word.removeprefix("--") for word in told["flags"]}
     for name, kind in read["types"].items():
+        if name in flags:
+            continue
         taken = set(told["takes"][f"--{name}"])
         assert taken == TAKEN[kind] if kind in TAKEN else not taken & {"{x: 1}", "x"}, name
     for name, values in read["values"].items():

@@ -10,15 +10,18 @@ _OPTION = r"(?P<option>--?[a-zA-Z][\w/, -]{0,120})"
 ROWS = (
     Signature(
         id="option-quoted-twice",
-        pattern=rf"argument {_OPTION}: Value (?P<value>.{{0,300}}) cannot be converted",
+        pattern=(
+            rf"argument {_OPTION}: Value (?P<value>.{{0,300}}) cannot be converted to "
+            r"<function loads"
+        ),
         cause="{option} arrived as {value}: a shell on the way quoted it twice.",
         fix="Set it in vllm_args as a YAML mapping; `{task:cluster.render}` shows the result.",
         source="eugr/spark-vllm-docker#111",
-        near_miss='argument --speculative-config: {"method": "mtp"} converted',
+        near_miss="argument --max-log-len: Value x cannot be converted to <class 'int'>.",
     ),
     Signature(
         id="option-unknown",
-        pattern=r"error: unrecognized arguments: (?P<what>.{0,400})",
+        pattern=(r"error: (?:unrecognized arguments: |ambiguous option: )(?P<what>.{0,400})"),
         cause="This vLLM has no option {what}.",
         fix="Remove it from vllm_args, or use an image whose vLLM has it.",
         source="Python's argparse; spark-arena/sparkrun#287",
@@ -55,7 +58,8 @@ ROWS = (
         id="option-value-type",
         pattern=(
             rf"error: argument {_OPTION}: (?:invalid \w{{1,60}} value: (?P<value>.{{1,80}})"
-            r"|expected (?:one|at least one) argument)"
+            r"|expected (?:one|at least one) argument|ignored explicit argument .{1,80}"
+            r"|Value .{0,300} cannot be converted to (?!<function loads))"
         ),
         cause="The value of {option} has another type than this vLLM expects.",
         fix="Correct the value in vllm_args; `{task:recipes.validate} all` finds such values.",

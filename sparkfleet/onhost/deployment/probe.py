@@ -2,8 +2,9 @@
 
 Answers one JSON object: ``packages`` (versions by name), ``programs`` on its PATH, ``nodes``
 (whether vLLM spans hosts without Ray), ``options`` of `vllm serve`, ``types`` of those whose text
-it converts (int, size, number, json, json-or-text), ``values`` of those that take one of a list,
-``variables`` of the environment that vLLM reads, ``nccl_conf`` (NCCL's own files), ``gpus``.
+it converts (int, size, number, json, json-or-text, or flag for none), ``values`` of those that take
+one of a list, ``variables`` of the environment that vLLM reads, ``nccl_conf`` (NCCL's own files),
+``gpus``.
 
 vLLM is not imported, which takes 45 s: `vllm --version` prints the version of the same metadata,
 and its options are looked for in its source, since 0.26 hides `--nnodes` in the help.
@@ -36,6 +37,7 @@ LITERALS = {  # the option, and the name that its list has in vLLM's source
 }
 PARSERS = {"tool-call-parser": "**/tool_parsers/*.py", "reasoning-parser": "reasoning/*.py"}
 REGISTRY = re.compile("_(TOOL|REASONING)_PARSERS_TO_REGISTER")
+FLAG_ACTIONS = {"store_true", "store_false", "BooleanOptionalAction"}
 SERVER_MODULES = "vllm.entrypoints."
 CONFIGS = "config/*.py"
 SIZES = "human_readable_int_args"  # vLLM's list of the integers that may be written as 64K
@@ -231,6 +233,9 @@ def find_written_type(
     written = words.get("type")
     if isinstance(written, ast.Name):
         return written
+    action = words.get("action")
+    if action is not None and FLAG_ACTIONS & {*find_texts(action), getattr(action, "attr", "")}:
+        return ast.Name("bool")
     return notes.fields.get(resolve_keywords(words[None], owners)) if None in words else None
 
 
@@ -296,7 +301,7 @@ def choose_option_type(found: dict[str, list[object]]) -> str:
     if "class" in found:
         return "json"
     if {"bool", "tuple", "list", "set"} & set(found):
-        return ""
+        return "flag" if set(found) <= {"bool", "None"} else ""
     if "Literal" in found:
         return "" if "str" in found else "choice"
     if "int" in found or "float" in found:

@@ -12,6 +12,7 @@ from sparkfleet.recipes.rules.rule import Rule, RuleFinding
 from sparkfleet.recipes.rules.subject import RuleContext
 from sparkfleet.templating import explain_chat_template_error
 from sparkfleet.vllm.option_types import (
+    FLAG,
     INTEGER,
     JSON,
     JSON_OR_TEXT,
@@ -26,6 +27,7 @@ WORDS = {"max-model-len": ("auto", "-1")}
 LEVEL = re.compile(r"[0-3]")  # of compilation-config, before it was JSON alone
 WHOLE = re.compile(r"[+-]?\d+(?:_\d+)*")
 SHORT_SIZE = re.compile(r'("(?:[^"\\]|\\.)*")|\b\d+(?:\.\d+)?[kKmMgGtT]\b')  # also within JSON
+NEGATIVE = ("false", "no", "off", "0", "")
 UNSET = ("", "None")  # what vLLM reads as no value, where its option may have none
 OBJECT = re.compile(r"\s*\{.*\}\s*", re.DOTALL)
 # Not {{ name }}, which is a template of sparkfleet's own.
@@ -132,6 +134,19 @@ def _check_placeholders(context: RuleContext) -> Iterator[RuleFinding]:
             )
 
 
+def _check_flags(context: RuleContext) -> Iterator[RuleFinding]:
+    for option in _list_text_options(context):
+        if _find_type(option.name, context) == FLAG and not option.path:
+            meant = option.value.strip().lower() not in NEGATIVE
+            yield RuleFinding(
+                subject=option.flag,
+                expected="true or false, without quotes: it takes no value",
+                seen=repr(option.value),
+                where=option.where,
+                fix=f"write {option.name}: {str(meant).lower()}",
+            )
+
+
 def is_malformed(text: str) -> bool:
     """Return whether rules of their own report a text: a placeholder, or the end of a line."""
     return PLACEHOLDER.search(text) is not None or text.endswith("\\")
@@ -182,6 +197,12 @@ RULES = (
         why="vLLM ends when it reads its options: invalid int value",
         source="vLLM's argument parser (argparse)",
         find=_check_numbers,
+    ),
+    Rule(
+        id="flag",
+        why="vLLM ends when it reads its options: ignored explicit argument",
+        source="vLLM's argument parser (argparse)",
+        find=_check_flags,
     ),
     Rule(
         id="chat_template",

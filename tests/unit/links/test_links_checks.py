@@ -58,6 +58,25 @@ def test_one_rail_of_a_cage_without_a_link() -> None:
     assert "these decide: ethtool" in verdict.fix
 
 
+def test_three_rails_of_two_cages_with_a_link() -> None:
+    rails = (F0, P2F0, F1, P2F1)
+    sparks = tuple(
+        Spark(
+            f"spark-{number}",
+            {rail: f"192.168.{100 + at}.{number}/24" for at, rail in enumerate(rails)},
+            link_interfaces=list(rails),
+        )
+        for number in (1, 2)
+    )
+    sparks[1].netdev(P2F1, carrier="0")
+    sparks[1].text(f"ethtool {P2F1}", "Link detected: no (No cable)")
+    (verdict,) = Cluster(*sparks).found("link.down")
+    assert (verdict.host, verdict.subject) == ("spark-2", P2F1)
+    assert f"while {F1} of the same port has one: cannot decide" in verdict.seen
+    assert "no cable" not in verdict.seen
+    assert "these decide: ethtool" in verdict.fix
+
+
 def test_one_rail_that_lost_link_and_address_is_named_on_its_host() -> None:
     head, peer = pair()
     del peer.addresses[P2F1]

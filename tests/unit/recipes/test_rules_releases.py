@@ -110,6 +110,7 @@ class EngineArgs:
             "--max-num-batched-tokens", **{**model_kwargs["tokens"], "default": None}
         )
         parser.add_argument("--timeout", type=int, default=0)
+        parser.add_argument("--headless", action="store_true")
         parser.add_argument("--level", choices=["low", "high"])
         parser.add_argument("--style", choices=get_args(Style))
         parser.add_argument("--unknown", **other["x"])
@@ -152,7 +153,9 @@ def test_types_of_options_are_found_in_the_annotations_of_vllm(tmp_path: Path) -
     found = _probe(tmp_path, TYPES)
     assert found["types"] == {
         "cache": "json",
+        "eager": "flag",
         "extra": "json-or-text",
+        "headless": "flag",
         "limit": "json",
         "max-num-batched-tokens": "size",
         "port": "int",
@@ -175,7 +178,8 @@ def test_the_table_of_types_is_of_options_that_its_release_has() -> None:
     table = load_option_types()
     options = load_release_table("options").names(table.release)
     assert {*table.types, *table.values} <= options
-    assert set(table.types.values()) == {"int", "size", "number", "json", "json-or-text"}
+    kinds = {"int", "size", "number", "json", "json-or-text", "flag"}
+    assert set(table.types.values()) == kinds
     assert min(map(len, table.values.values())) > 0
 
 

@@ -118,6 +118,25 @@ def test_types_and_lists_of_the_vllm_at_hand_come_first(recipes: Recipes) -> Non
 
 
 @pytest.mark.parametrize(
+    ("name", "value", "fix"),
+    [
+        ("enforce-eager", "true", "write enforce-eager: true"),
+        ("enforce-eager", "False", "write enforce-eager: false"),
+        ("headless", "yes", "write headless: true"),
+        ("enforce-eager", True, None),
+        ("enforce-eager", False, None),
+        ("served-model-name", "true", None),
+    ],
+)
+def test_a_flag_takes_no_text(recipes: Recipes, name: str, value: Any, fix: str | None) -> None:
+    found = [x for x in recipes.judged(_args(name, value)) if x.rule.id == "flag"]
+    assert [x.finding.fix for x in found] == ([fix] if fix else [])
+    if fix:
+        meant = fix.endswith("true")
+        assert recipes.found(_args(name, meant)).get("flag") is None
+
+
+@pytest.mark.parametrize(
     ("template", "expected"),
     [
         ("{% for m in messages %}{{ m }}", "error"),

@@ -24,6 +24,7 @@ from sparkfleet.remote.channel import Channel
 from sparkfleet.remote.connection import Connection
 from sparkfleet.remote.pool import ConnectionPool
 from sparkfleet.remote.ssh import connect_ssh
+from tests import one_wire
 
 pytestmark = [
     pytest.mark.fleet,
@@ -182,6 +183,21 @@ def test_a_fault_ends_in_its_own_verdict(lab: LabFleet, kind: str) -> None:
         fleet.set_fault("spark-01", kind, clear=True)
     assert expected <= gate.said()
     assert gate.refuses() is refuses
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(("rp_filter", "twin"), [(STRICT, False), (LOOSE, True)])
+@pytest.mark.parametrize("kind", [kind for kind, (_, refuses) in FAULTS.items() if refuses])
+def test_a_fault_is_refused_whichever_rail_answers_arp(
+    lab: LabFleet, kind: str, *, rp_filter: int, twin: bool
+) -> None:
+    with one_wire.answering(lab, rp_filter=rp_filter, twin=twin):
+        assert not _gate(lab).refuses()
+        fleet.set_fault("spark-01", kind)
+        try:
+            assert _gate(lab).refuses()
+        finally:
+            fleet.set_fault("spark-01", kind, clear=True)
 
 
 def test_every_fault_that_is_cleared_leaves_nothing(lab: LabFleet) -> None:

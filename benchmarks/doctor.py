@@ -1,13 +1,15 @@
 """Times the diagnosis of large logs, and each pattern alone: linear in size, up to 200 MB.
 
-``python benchmarks/doctor.py [--megabytes 200]``. The logs are made of recorded ones, of lines that
-nearly match, and of one endless line. A size counts CPU seconds for each MB; the largest may need
-at most 1.5 times those of a quarter of it.
+``python benchmarks/doctor.py [--megabytes 200] [--kind KIND]...``. The logs are made of recorded
+ones, plain and as Docker and the journal hand them on, of public reports, of lines that nearly
+match, of progress bars, and of one endless line. A size counts CPU seconds for each MB; the largest
+may need at most 1.5 times those of a quarter of it.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import re
 import sys
@@ -20,22 +22,61 @@ from sparkfleet.doctor.events import read_entries
 from sparkfleet.doctor.logs import LogBundle, LogFile
 from sparkfleet.doctor.signatures import SIGNATURES
 
-OUTPUTS = Path(__file__).parents[1] / "tests" / "outputs"
+TESTS = Path(__file__).parents[1] / "tests"
+TIME = "2026-11-29T01:02:03.123456789Z"
 MB = 1_000_000
 LIMIT = 1.5  # of the seconds for each MB at a quarter of the size
 SEED = 16
 PIECE = 4096  # characters; a diagnosis cuts longer lines
 
 
-def recorded_log(size: int) -> str:
-    """Return lines of recorded logs, each unlike the others."""
+def recorded_log(size: int, carry: Callable[[str], str] = str) -> str:
+    """Return lines of recorded logs, each unlike the others, as `carry` hands them on."""
     lines = [
         line
-        for path in sorted(OUTPUTS.glob("*.log"))
+        for path in sorted((TESTS / "outputs").glob("*.log"))
         for line in path.read_text(errors="replace").splitlines()
     ]
     chosen = random.Random(SEED)  # noqa: S311 - the same lines each time
-    return _join(lambda: f"{chosen.choice(lines)} {chosen.random()}", size)
+    return _join(lambda: carry(f"{chosen.choice(lines)} {chosen.random()}"), size)
+
+
+def docker_log(size: int) -> str:
+    """Return lines as `docker logs --timestamps` prints them."""
+    return recorded_log(size, lambda line: f"{TIME} {line}")
+
+
+def journal_log(size: int) -> str:
+    """Return lines as `journalctl` prints them."""
+    return recorded_log(size, lambda line: f"Nov 29 01:02:03 spark-01 docker[4711]: {line}")
+
+
+def json_log(size: int) -> str:
+    """Return lines as Docker's json-file driver writes them."""
+    return recorded_log(
+        size, lambda line: json.dumps({"log": f"{line}\n", "stream": "stderr", "time": TIME})
+    )
+
+
+def report_log(size: int) -> str:
+    """Return failures of public reports, one after the other."""
+    texts = [
+        line
+        for path in sorted((TESTS / "reports").glob("*.txt"))
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if line and not line.startswith("@ ")
+    ]
+    chosen = random.Random(SEED)  # noqa: S311 - the same lines each time
+    return _join(lambda: chosen.choice(texts), size)
+
+
+def progress_log(size: int) -> str:
+    """Return progress bars, each drawn over the one before."""
+    bar = (
+        "\rLoading safetensors checkpoint shards:  {:3d}% Completed | {}/100 [00:12<00:13, 3.9it/s]"
+    )
+    counts = iter(range(size))
+    return _join(lambda: "".join(bar.format(n, n) for n in (next(counts) % 100,) * 20), size)
 
 
 def near_log(size: int) -> str:
@@ -50,7 +91,16 @@ def endless_log(size: int) -> str:
     return "Error: /usr/bin/ld 0x" * (size // 21)
 
 
-KINDS = {"recorded": recorded_log, "near misses": near_log, "one line": endless_log}
+KINDS: dict[str, Callable[[int], str]] = {
+    "recorded": recorded_log,
+    "docker": docker_log,
+    "journal": journal_log,
+    "json": json_log,
+    "reports": report_log,
+    "near misses": near_log,
+    "progress bars": progress_log,
+    "one line": endless_log,
+}
 
 
 def _join(make: Callable[[], str], size: int) -> str:
@@ -90,10 +140,13 @@ def main() -> int:
     """Print the table; 1 where something is not linear."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--megabytes", type=int, default=200)
-    most = parser.parse_args().megabytes
+    parser.add_argument("--kind", action="append", choices=list(KINDS), help="default: all")
+    asked = parser.parse_args()
+    most = asked.megabytes
     code = 0
     print("log, MB, CPU s for each MB")
-    for kind, make in KINDS.items():
+    for kind in asked.kind or KINDS:
+        make = KINDS[kind]
         rates = {size: measure(make(size * MB)) for size in (most // 4, most // 2, most)}
         for size, rate in rates.items():
             print(f"{kind}, {size}, {rate:.3f}", flush=True)

@@ -103,7 +103,6 @@ WILD = st.fixed_dictionaries(
 )
 
 
-@pytest.mark.timeout(1800)
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(WILD, st.sampled_from(["", "0.19.0", "0.24.0", "0.99.0"]))
 def test_wild_values_are_judged_or_refused(
@@ -113,7 +112,6 @@ def test_wild_values_are_judged_or_refused(
     _judge(tmp_path_factory.getbasetemp() / "wild.yml", text.encode(), vllm)
 
 
-@pytest.mark.timeout(1800)
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(mutated(), st.sampled_from(["", "0.19.0", "0.24.0"]))
 def test_a_mutated_recipe_is_judged_or_refused(

@@ -148,7 +148,10 @@ ROWS = (
         cause="torch.compile could not save its cache.",
         fix="Set VLLM_DISABLE_COMPILE_CACHE: 1 in vllm_env; compiling stays on.",
         source="observed on a DGX Spark serving Gemma 4 31B FP8",
-        near_miss="AOTAutogradCache: 3 entries loaded",
+        near_miss=(
+            "AOTAutograd cache unable to serialize compiled graph: Can't pickle <function launcher "
+            "at 0x7f1c60cb2440>: attribute lookup launcher on __main__ failed"
+        ),
     ),
     Signature(
         id="cutlass-fp4-failed",
@@ -184,7 +187,10 @@ ROWS = (
     ),
     Signature(
         id="sm121-unsupported",
-        pattern=r"(?i)\bsm_?121\b.{0,40}\bnot\b.{0,40}\b(?:support|compatib)",
+        pattern=(
+            r"(?i)\bsm_?121\b.{0,40}\bnot\b.{0,40}\b(?:support|compatib)"
+            r"|this kernel only supports sm120\b"
+        ),
         cause="The image was not built for the GB10 (sm_121).",
         fix="Use the image's cu130 tag or NVIDIA's NGC image.",
         source="PyTorch's own message",

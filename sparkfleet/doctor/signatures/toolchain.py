@@ -249,6 +249,7 @@ ROWS = (
             r"|unsatisfied condition: cuda ?>=|NVIDIA driver on your system is too old"
             r"|compiled with an unsupported toolchain"
             r"|forward compatibility was attempted on non supported HW"
+            r"|built for NVIDIA Driver Release [\d.]+ or later"
         ),
         cause="The host's NVIDIA driver is older than the CUDA of this image needs.",
         fix=(

@@ -119,6 +119,24 @@ ROWS = (
         near_miss="NET/IB : Got completion with status=5 opcode=0 len=0 vendor err 249",
     ),
     Signature(
+        id="nccl-library-missing",
+        pattern=(
+            r"Failed to (?:load|import) NCCL library\b"
+            r"|libnccl\.so\.2: cannot open shared object"
+        ),
+        cause="vLLM finds no NCCL library, which every rank of more than one GPU needs.",
+        fix=(
+            "Remove VLLM_NCCL_SO_PATH from vllm_env and the image, or install the vLLM and the "
+            "PyTorch of one release again; both bring the library."
+        ),
+        source="vllm-project/vllm#4257; rh-aiservices-bu/llm-on-openshift#57",
+        sample=(
+            "Failed to load NCCL library from libnccl.so.2. It is expected if you are not running "
+            "on NVIDIA/AMD/MTHREADS GPUs."
+        ),
+        near_miss="NET/Plugin: Could not find: libnccl-net.so",
+    ),
+    Signature(
         id="nccl-so-path",
         pattern=r"NCCL error: invalid argument",
         cause="The image sets VLLM_NCCL_SO_PATH, which overrides the preloaded NCCL.",

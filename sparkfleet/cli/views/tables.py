@@ -51,7 +51,7 @@ class _Table(Table):
             for at, (head, cell) in enumerate(filled):
                 label = f"{head}: " if head else ""
                 text = Text.assemble((label, "dim" if at else "bold"), cell)
-                yield Padding(text, (0, 0, 0, 2 if at else 0))
+                yield Padding(text, (0, 0, 0, 2 if at else 0), expand=False)
 
 
 def create_console() -> Console:

@@ -36,7 +36,7 @@ def _print_row(width: int) -> list[str]:
     table = tables.create_table("host", "netdev", "address", "seen", "fix")
     table.add_row(*CELLS, "")
     Console(file=stream, width=width, markup=False).print(table)
-    return [line.rstrip() for line in stream.getvalue().splitlines()]
+    return stream.getvalue().splitlines()
 
 
 def test_a_table_that_is_too_wide_is_a_list_of_lines() -> None:

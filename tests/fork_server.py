@@ -24,7 +24,7 @@ LATE = {
     for name in (
         *("completion", "doctor.tasks", "program", "suggestions", "tasks"),
         *("init.access", "init.answers", "init.files", "init.options", "init.project"),
-        "init.tasks",
+        *("init.cable_search", "init.tasks"),
     )
 }
 LARGEST = 1 << 20  # bytes of a request

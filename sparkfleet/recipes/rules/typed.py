@@ -87,7 +87,9 @@ def _check_numbers(context: RuleContext) -> Iterator[RuleFinding]:
                 expected=expected,
                 seen=repr(option.value),
                 where=option.where,
-                fix=f"write a number: {option.name}: 16" if kind == INTEGER else expected,
+                fix=f"write a number: {option.name}: 16"
+                if kind == INTEGER
+                else f"write {expected}",
             )
 
 

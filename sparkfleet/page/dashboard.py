@@ -120,7 +120,6 @@ def _build_query_variable(name: str, query: str) -> dict[str, Any]:
         "type": "query",
         "datasource": SOURCE,
         "query": {"query": query, "refId": name},
-        "definition": query,
         "refresh": 2,  # whenever the time range changes
         "sort": 1,  # by name
     }

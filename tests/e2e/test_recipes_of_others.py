@@ -11,7 +11,7 @@ from sparkfleet.lab.fleet import LabFleet
 from tests.commandline import LONGEST, Type, processes
 from tests.documents import SEEDS
 
-pytestmark = [pytest.mark.fleet, pytest.mark.e2e, pytest.mark.timeout(LONGEST)]
+pytestmark = [pytest.mark.fleet, pytest.mark.e2e, pytest.mark.timeout(2 * LONGEST)]
 
 FOLDER = SEEDS / "recipes-of-others"
 MODEL = "tiny-spark"

@@ -29,9 +29,21 @@ class RenderOptions(Options):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterUpOptions(Options):
+    """Options of `cluster.up`."""
+
+    every_cluster: bool = option(
+        "every cluster of the inventory, in its order", default=False, kind=bool, name="all"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DownOptions(Options):
     """Options of `cluster.down`."""
 
+    every_cluster: bool = option(
+        "every cluster of the inventory, in its order", default=False, kind=bool, name="all"
+    )
     orphans: bool = flag("also stop clusters on these hosts that the inventory does not define")
 
 

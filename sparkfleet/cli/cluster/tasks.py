@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sparkfleet.cli.cluster.options import (
+    ClusterUpOptions,
     ClusterWatchOptions,
     DownOptions,
     EventsOptions,
@@ -28,6 +29,7 @@ from sparkfleet.cli.options import (
     EXECUTOR,
     FORKS,
     HOSTS,
+    INVENTORY,
     LOCK,
     OUTPUT,
     RECIPE,
@@ -41,7 +43,7 @@ START = (RUN, SIZE, CONFIRM, EXECUTOR, CHECK, DIFF, LOCK, BECOME, DEGRADED)
 
 
 @command("cluster.up", *START, RECIPE, whole_cluster=True)
-def up(options: Options) -> int:
+def up(options: ClusterUpOptions) -> int:
     """Bring the cluster up: from reachable Sparks to an endpoint that answered a smoke prompt.
 
     Checks hosts and links, stages the weights, starts Ray and vLLM, waits for every rank and asks
@@ -56,8 +58,13 @@ def up(options: Options) -> int:
       {task:cluster.up} --dp 2                   two copies of the model at one address
       {task:cluster.up} --solo                   one Spark, no fabric, no Ray
       {task:cluster.up} --tp 2 --check --diff    what would change
+      {task:cluster.up} --all                    every cluster of the inventory
     """
-    return _start(options)
+    if not options.every_cluster:
+        return _start(options)
+    from sparkfleet.cli.cluster.all_clusters import start_all  # noqa: PLC0415 - Jinja: not for --list
+
+    return start_all(options, _start)
 
 
 @command("cluster.render", HOSTS, SIZE, EXECUTOR, RECIPE, FORKS, whole_cluster=True)
@@ -81,6 +88,15 @@ def down(options: DownOptions) -> int:
     also clusters managed by sparkfleet on these hosts that the inventory does not define. A service
     of `cluster.enable` on this machine is stopped first; the next start of the cluster starts it.
     """
+    if not options.every_cluster:
+        return _stop(options)
+    from sparkfleet.cli.cluster.all_clusters import stop_all  # noqa: PLC0415 - Jinja: not for --list
+
+    return stop_all(options, _stop)
+
+
+def _stop(options: DownOptions) -> int:
+    """Stop the service of `cluster.enable`, then run the playbook of a stop."""
     from sparkfleet.cli.cluster.service import set_watch_service  # noqa: PLC0415 - not for --list
     from sparkfleet.cli.run_playbook import run_playbook  # noqa: PLC0415 - Jinja, Fabric: not for --list
 
@@ -164,6 +180,21 @@ def status(options: StatusOptions) -> int:
     from sparkfleet.cli.cluster.status import show_status  # noqa: PLC0415 - Fabric: not for --list
 
     return show_status(options)
+
+
+@command("cluster.list", INVENTORY, OUTPUT)
+def list_clusters(options: Options) -> int:
+    """Show every cluster of the inventory: its state, model, address, hosts and memory.
+
+    Clusters that share hosts may serve at the same time where their memory and ports allow it; what
+    they claim twice is shown below the table. The exit code is the worst of `cluster.status`.
+
+      {task:cluster.list}
+      {task:cluster.list} --output json
+    """
+    from sparkfleet.cli.cluster.list import list_clusters as show  # noqa: PLC0415 - Fabric: not for --list
+
+    return show(options)
 
 
 @command("cluster.logs", HOSTS)

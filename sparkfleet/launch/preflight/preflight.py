@@ -50,7 +50,7 @@ def check_hosts(
         else:
             verdicts += check_container_engine(settings[name], facts[name], daemon)
             verdicts += _check_cache_folder(settings[name], surveys[name])
-        ports = _list_required_ports(settings[name], executor, head=name == names[0], copies=copies)
+        ports = list_required_ports(settings[name], executor, head=name == names[0], copies=copies)
         verdicts += check_free_ports(facts[name], surveys[name], ports)
         verdicts += check_endpoint_address(settings[name], facts[name]) if name == names[0] else ()
         verdicts += _check_orphans(name, surveys[name])
@@ -146,7 +146,7 @@ def _check_cache_folder(settings: Settings, survey: Survey) -> Iterator[Verdict]
         )
 
 
-def _list_required_ports(
+def list_required_ports(
     settings: Settings, executor: Executor | None, *, head: bool, copies: int = 1
 ) -> Mapping[int, str]:
     """Return the ports that must be free; of all executors while it is unknown."""

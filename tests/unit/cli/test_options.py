@@ -20,12 +20,14 @@ OFFERED = {
     "cluster.enable": "check! cluster diff! inventory* set*",
     "cluster.events": "cluster follow! inventory* lines output set*",
     "cluster.down": (
-        "check! cluster forks inventory* junit limit* lock-wait orphans! output set* trace verbose!"
+        "all! check! cluster forks inventory* junit limit* lock-wait orphans! output set* "
+        "trace verbose!"
     ),
     "cluster.drift": (
         "cluster diff! dp executor forks inventory* junit limit* output pp recipe set* "
         "solo! tp trace verbose!"
     ),
+    "cluster.list": "inventory* output set*",
     "cluster.lock": "cluster inventory* lock-wait set*",
     "cluster.logs": "cluster follow! inventory* limit* lines set*",
     "cluster.render": "cluster dp executor forks inventory* limit* out pp recipe set* solo! tp",
@@ -36,7 +38,7 @@ OFFERED = {
     ),
     "cluster.unlock": "cluster force! inventory* set*",
     "cluster.up": (
-        "allow-degraded ask-become-pass! check! cluster diff! dp executor forks "
+        "all! allow-degraded ask-become-pass! check! cluster diff! dp executor forks "
         "inventory* junit limit* lock-wait output pp recipe set* solo! tp trace verbose! yes!"
     ),
     "cluster.watch": "cluster every forks inventory* once! set*",

@@ -1,0 +1,79 @@
+"""`cluster.up --all` and `cluster.down --all`: the clusters of the inventory, one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from sparkfleet.cli import defaults
+from sparkfleet.cli.connection_checks import check_ssh_options
+from sparkfleet.cli.options import Options
+from sparkfleet.cli.views.screen import print_lines
+from sparkfleet.errors import GateError, UsageError
+from sparkfleet.inventory.clusters import choose_cluster, read_cluster_definitions
+from sparkfleet.inventory.loading import load_inventory
+from sparkfleet.launch.preflight.shared_hosts import find_shared_host_conflicts, read_own_settings
+from sparkfleet.model import Cluster
+
+OptionsT = TypeVar("OptionsT", bound=Options)
+# Options of one cluster or one document, by field
+OF_ONE = ("cluster", "limit", "recipe", "tp", "pp", "dp", "solo", "junit", "trace")
+
+
+def start_all(options: OptionsT, start: Callable[[OptionsT], int]) -> int:
+    """Start every cluster in the order of the inventory; stop at the first that fails.
+
+    Each start is all or none; clusters that were started before stay. Raises GateError before the
+    first start where they claim more memory of a host than it has, or a port twice.
+    """
+    clusters = _read_clusters(options)
+    settings = {cluster.name: read_own_settings(cluster.hosts) for cluster in clusters}
+    if conflicts := tuple(find_shared_host_conflicts(settings)):
+        first, *others = (
+            GateError(conflict.problem, host=conflict.host, hint=conflict.fix)
+            for conflict in conflicts
+        )
+        first.others = tuple(others)
+        raise first
+    for number, one in enumerate(_select_each(options, clusters), 1):
+        if code := start(one):
+            left = [cluster.name for cluster in clusters[number:]]
+            print_lines(f"not started: {', '.join(left)}" if left else "")
+            return code
+    return 0
+
+
+def stop_all(options: OptionsT, stop: Callable[[OptionsT], int]) -> int:
+    """Stop every cluster in the order of the inventory; return the worst exit code."""
+    return max(stop(one) for one in _select_each(options, _read_clusters(options)))
+
+
+def _read_clusters(options: Options) -> list[Cluster]:
+    if given := [name for name in OF_ONE if name in options.given]:
+        raise UsageError(
+            f"--all cannot be combined with --{given[0]}",
+            hint="each cluster is started as the inventory has it: vllm_recipe, vllm_executor",
+        )
+    if options.json:
+        raise UsageError(
+            "--all cannot be combined with --output json",
+            hint="each cluster has its own document: --cluster NAME --output json",
+        )
+    return read_every_cluster(options)[1]
+
+
+def read_every_cluster(options: Options) -> tuple[tuple[str, ...], list[Cluster]]:
+    """Return the files of the inventory, and its clusters in their order; raises InputError."""
+    files = tuple(defaults.find_inventory_files(options.inventory))
+    inventory = load_inventory(files, extra_vars=options.set_variables)
+    clusters = [
+        choose_cluster(inventory, name=name) for name in read_cluster_definitions(inventory)
+    ]
+    check_ssh_options(host for cluster in clusters for host in cluster.hosts)
+    return files, clusters
+
+
+def _select_each(options: OptionsT, clusters: Sequence[Cluster]) -> Iterator[OptionsT]:
+    for cluster in clusters:
+        yield replace(options, cluster=cluster.name)

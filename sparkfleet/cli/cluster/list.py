@@ -1,0 +1,156 @@
+"""`cluster.list`: every cluster of the inventory in one table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sparkfleet.cli.cluster.all_clusters import read_every_cluster
+from sparkfleet.cli.context import open_pool
+from sparkfleet.cli.options import Options
+from sparkfleet.cli.views.documents import print_document
+from sparkfleet.cli.views.health import (
+    COLOURS,
+    compute_health_exit_code,
+    open_wait_display,
+    serialize_health,
+)
+from sparkfleet.cli.views.screen import print_lines
+from sparkfleet.cli.views.tables import create_cell, create_console, create_table
+from sparkfleet.launch.endpoint.health import (
+    ClusterHealth,
+    HealthLook,
+    ProbeUse,
+    judge_health,
+    look_at_cluster,
+)
+from sparkfleet.launch.endpoint.listening import build_client_url
+from sparkfleet.launch.preflight.memory_checks import find_memory_utilization
+from sparkfleet.launch.preflight.shared_hosts import (
+    SharedHostConflict,
+    find_shared_host_conflicts,
+    read_own_settings,
+)
+from sparkfleet.model import Cluster
+from sparkfleet.quantities import format_memory
+from sparkfleet.recipes.settings import Settings
+from sparkfleet.resources import format_path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedCluster:
+    """One cluster: its hosts' settings, the head's first, and its health by one look."""
+
+    cluster: Cluster
+    settings: tuple[Settings, ...]
+    look: HealthLook
+    health: ClusterHealth
+
+    @property
+    def model(self) -> str:
+        """The served name, else the model or recipe that the inventory names, "" if none."""
+        head = self.settings[0]
+        declared = head.text("vllm_served_name") or head.text("vllm_model")
+        return self.look.about.served_name or declared or head.text("vllm_recipe")
+
+    @property
+    def url(self) -> str:
+        """The address for clients: that of the deployment, else the one that is configured."""
+        about = self.look.about
+        head = self.settings[0]
+        hosts = {host.name: host.address for host in self.cluster.hosts}
+        address = hosts.get(self.look.head or "", self.cluster.head.address)
+        if about.port:
+            return build_client_url(about.listens_on, about.port, address)
+        return build_client_url(head.text("vllm_host"), head.integer("vllm_port"), address)
+
+    @property
+    def gpu_memory(self) -> int | None:
+        """Bytes that its ranks use on all GPUs together, None where nothing reports them."""
+        sizes = [rank.gpu_memory for rank in self.health.ranks if rank.gpu_memory is not None]
+        return sum(sizes) if sizes else None
+
+
+def list_clusters(options: Options) -> int:
+    """Print every cluster, and what clusters claim twice; return the worst exit code."""
+    files, chosen = read_every_cluster(options)
+    settings = {cluster.name: read_own_settings(cluster.hosts) for cluster in chosen}
+    conflicts = tuple(find_shared_host_conflicts(settings))
+    if not options.json:
+        print_lines(f"{options.task}  inventory {' '.join(map(format_path, files))}")
+    listed = _look_at_clusters(options, chosen, settings)
+    codes = {each.cluster.name: compute_health_exit_code(each.health) for each in listed}
+    if options.json:
+        clusters = {each.cluster.name: _serialize_cluster(each) for each in listed}
+        shared = [asdict(conflict) for conflict in conflicts]
+        print_document(clusters=clusters, conflicts=shared, exit_code=max(codes.values()))
+    else:
+        _print_clusters(listed, conflicts)
+    return max(codes.values())
+
+
+def _look_at_clusters(
+    options: Options,
+    chosen: Sequence[Cluster],
+    settings: Mapping[str, tuple[Settings, ...]],
+) -> list[ListedCluster]:
+    """Look at one cluster after the other: each look asks all of its hosts at once."""
+    listed = []
+    with open_pool(options) as pool, open_wait_display(quiet=options.json) as show:
+        for cluster in chosen:
+            look = look_at_cluster(pool, cluster, ray=False, probe=ProbeUse.NEVER, show=show)
+            listed.append(
+                ListedCluster(
+                    cluster=cluster,
+                    settings=settings[cluster.name],
+                    look=look,
+                    health=judge_health(look),
+                )
+            )
+    return listed
+
+
+def _print_clusters(
+    listed: Sequence[ListedCluster], conflicts: Sequence[SharedHostConflict]
+) -> None:
+    grid = create_table("cluster", "state", "model", "address", "hosts", "memory")
+    for each in listed:
+        state = each.health.state
+        grid.add_row(
+            each.cluster.name,
+            create_cell(state.value, COLOURS.get(state, "red")),
+            each.model,
+            each.url,
+            ", ".join(each.look.ranks or [host.name for host in each.cluster.hosts]),
+            _format_memory_use(each),
+        )
+    create_console().print(grid)
+    print_lines(*_format_reasons(listed))
+    print_lines(*(f"not at the same time: {conflict}" for conflict in conflicts))
+
+
+def _format_memory_use(each: ListedCluster) -> str:
+    share = find_memory_utilization(each.settings[0])
+    claimed = "its KV cache has a set size" if share is None else f"{share:g} of each host"
+    used = each.gpu_memory
+    return claimed if used is None else f"{claimed}, {format_memory(used)} in use"
+
+
+def _format_reasons(listed: Sequence[ListedCluster]) -> Iterator[str]:
+    """Yield why a cluster that was started does not serve, or works with a reason."""
+    for each in listed:
+        if compute_health_exit_code(each.health):
+            yield f"{each.cluster.name}: {each.health}"
+            yield f"  {each.health.fix}"
+
+
+def _serialize_cluster(each: ListedCluster) -> dict[str, Any]:
+    return {
+        "health": serialize_health(each.health),
+        "model": each.model,
+        "address": each.url,
+        "hosts": list(each.look.ranks or [host.name for host in each.cluster.hosts]),
+        "memory_utilization": find_memory_utilization(each.settings[0]),
+        "gpu_memory": each.gpu_memory,
+    }

@@ -54,6 +54,8 @@ def find_become_hosts(plays: Sequence[AssignedPlay]) -> tuple[Host, ...]:
 def _needs_become(task: Task, host: Host) -> bool:
     if task.action == "drop_caches":
         return bool(host.get("drop_caches"))
+    if task.action == "gpu_clock_limit":
+        return host.get("gpu_clock_max") is not None
     become = task.args.get("become")
     return takes_become(task.action) and bool(host.get("ansible_become", become and become.data))
 

@@ -27,6 +27,7 @@ CLASSES = {  # by action name: the module under `sparkfleet.actions`, and the cl
     "file": ("builtin.file", "ManageFile"),
     "gather_facts": ("run.gather_facts", "GatherFacts"),
     "gpu_clock": ("check.gpu_clock", "GpuClock"),
+    "gpu_clock_limit": ("deploy.gpu_clock_limit", "GpuClockLimit"),
     "health": ("check.health", "CheckHealth"),
     "image": ("stage.image", "StageImage"),
     "join_gate": ("deploy.join_gate", "JoinGate"),

@@ -39,6 +39,13 @@ ROWS = (
         default=False,
     ),
     Variable(
+        name="gpu_clock_max",
+        kind=Kind.INTEGER,
+        help="highest clock of the GPU in MHz while the cluster serves, with `sudo`, for a host "
+        "that goes off under load, such as 2150; cluster.down lifts it",
+        minimum=200,
+    ),
+    Variable(
         name="notify",
         kind=Kind.MAPPING,
         help="where cluster.watch reports events: webhook: {from_file: PATH} with a URL in the "

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +17,7 @@ import pytest
 from sparkfleet.lab import fleet
 from tests.commandline import Done, becomes
 from tests.standin import engine, faults
-from tests.standin.cluster import HOSTS, Cluster
+from tests.standin.cluster import FOLDER, HOSTS, Cluster, boot
 
 pytestmark = [
     pytest.mark.fleet,
@@ -141,6 +143,47 @@ def test_a_cable_that_is_pulled_degrades_what_serves(cluster: Cluster) -> None:
     fleet.set_fault(WORKER, "link-down", clear=True)
     assert (code, health["state"]) == (2, "degraded"), health
     assert "has no carrier" in health["reason"]
+
+
+def test_a_limit_of_the_gpu_clock_is_shown_set_kept_and_lifted(cluster: Cluster) -> None:
+    serve(cluster, MP)
+    limit = ("--executor", MP, "--set", "gpu_clock_max=2150")
+    shown = cluster.up(*limit, "--check", "--diff")
+    assert "clock of the GPU: at most 2150 MHz (sudo nvidia-smi -lgc 200,2150)" in shown.output
+    assert "+at most 2150 MHz" in shown.output
+    assert clocks(WORKER) == ""
+    assert cluster.up(*limit).code == 0
+    assert [clocks(host) for host in HOSTS] == ["200,2150\n"] * 2
+    assert cluster.up(*limit).recap(HEAD)["changed"] == 0
+    drift = cluster.run("cluster.drift", "--tp", "2", "--executor", MP)
+    assert drift.code == 2, drift.output
+    assert "clock of the GPU: at most 2150 MHz, expected no limit" in drift.output
+    down = cluster.run("cluster.down")
+    assert down.code == 0, down.output
+    assert [clocks(host) for host in HOSTS] == [""] * 2
+
+
+def clocks(host: str) -> str:
+    """Return the limits of the clock on a host, "" for none."""
+    return fleet.run_on(host, ["cat", "/run/gpu-clocks"], check=False).stdout
+
+
+def test_a_worker_that_went_off_under_load_is_named(cluster: Cluster) -> None:
+    serve(cluster, MP)
+    log = engine.on(HEAD, Path(f"{FOLDER}/logs/serve.log"))
+    with log.open("a") as file:  # behind lines that the server may write over, at its own place
+        file.write(f"{'.' * 100}\n" * 40 + "Engine 000: Running: 2 reqs, Waiting: 0 reqs\n")
+    ended = time.time()
+    fleet.set_fault(WORKER, "power-off")
+    boot(WORKER)
+    journal = engine.on(WORKER, Path("/usr/local/bin/journalctl"))
+    journal.write_text(f"#!/bin/sh\necho '{ended:.6f} spark-02 CRON[9]: (root) CMD (true)'\n")
+    journal.chmod(0o755)
+    code, health = judge(cluster)
+    journal.unlink()
+    assert (code, health["state"], health["host"]) == (2, "rank lost", WORKER), health
+    assert "under load (2 requests ran), without a shutdown" in health["reason"]
+    heals(cluster, MP, "rank lost: ")
 
 
 def test_what_was_stopped_is_as_wanted(cluster: Cluster) -> None:

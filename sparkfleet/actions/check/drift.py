@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sparkfleet.actions.action import Action, NoArgs, Plan
+from sparkfleet.actions.deploy.gpu_clock_limit import find_limit_drift
 from sparkfleet.actions.deploy.launch_state import locate_files
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.actions.run_state import LaunchState
 from sparkfleet.door import command_name
 from sparkfleet.launch.deployment.drift import find_drift
+from sparkfleet.launch.host.clock_limit import read_clock_limit
 from sparkfleet.launch.host.survey import Survey
 from sparkfleet.model import EMPTY, Change
 from sparkfleet.remote.connection import Connection
@@ -19,10 +21,11 @@ from sparkfleet.remote.connection import Connection
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriftInspection:
-    """The variables that differ by role, and the differences of the network."""
+    """The variables that differ by role, and the differences of the network and the GPU's clock."""
 
     environment: Mapping[str, list[str]] = field(default_factory=lambda: EMPTY)
     network: tuple[str, ...] = ()
+    clock: str = ""
 
 
 class Drift(Action[NoArgs]):
@@ -38,12 +41,16 @@ class Drift(Action[NoArgs]):
     def inspect(self, run: RunContext, connection: Connection) -> DriftInspection:
         """Find the variables of a host's programs that differ, and files and rails that do."""
         network = connection.query("fabric/applied", {}, _parse_network)
-        survey = run.launch.surveys[connection.host.name]
-        request = {**locate_files(run, connection.host), **find_role_processes(survey)}
+        host = connection.host
+        survey = run.launch.surveys[host.name]
+        location = locate_files(run, host)
+        wanted = run.settings(host).value("gpu_clock_max")
+        clock = find_limit_drift(wanted, read_clock_limit(connection, location))
+        request = {**location, **find_role_processes(survey)}
         if not request["pids"]:
-            return DriftInspection(network=network)
+            return DriftInspection(network=network, clock=clock)
         environment = connection.query("host/environment", request, _parse_differences)
-        return DriftInspection(environment=environment, network=network)
+        return DriftInspection(environment=environment, network=network, clock=clock)
 
     def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Mapping[str, Plan]:
         """Report the differences on each host."""
@@ -69,6 +76,7 @@ def _plan_drift(launch: LaunchState, name: str, live: DriftInspection) -> Plan:
     for role, names in live.environment.items():
         summary = f"the environment of {role} differs from its file: {', '.join(names)}"
         changes.append(Change(summary=summary))
+    changes += [Change(summary=live.clock)] if live.clock else []
     if not changes and not live.network:
         return Plan(message=f"deployment {deployment.hash} is running as configured")
     hints = [f"run {command_name('cluster.up')} to reconcile"] if changes else []

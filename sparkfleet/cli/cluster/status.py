@@ -244,7 +244,7 @@ def _format_host_cells(status: HostStatus) -> tuple[str | Text, ...]:
         state,
         roles or survey.running_summary,
         free_memory,
-        _format_gpu_processes(vitals),
+        "\n".join(filter(None, (str(vitals.gpu_state or ""), _format_gpu_processes(vitals)))),
         f"{recipe}{survey.hash or ''}",
     )
 

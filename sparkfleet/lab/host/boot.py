@@ -15,6 +15,7 @@ import resource
 import socket
 import sys
 import traceback
+import uuid
 from pathlib import Path
 
 from sparkfleet.lab.host import kernel
@@ -196,7 +197,8 @@ def _write_kernel_facts(root: Path, host: HostPlan) -> None:
     (root / _relative_path(KERNEL_MEMINFO)).touch()
     kernel.mount(root / "proc/meminfo", root / _relative_path(KERNEL_MEMINFO), flags=MountFlag.BIND)
     memory = merge_meminfo((root / _relative_path(KERNEL_MEMINFO)).read_text(), CMA_IDLE)
-    for name, text in {"meminfo": memory, **KERNEL_FACTS}.items():
+    boot = {"sys/kernel/random/boot_id": f"{uuid.uuid4()}\n"}  # all hosts run on one kernel
+    for name, text in {"meminfo": memory, **boot, **KERNEL_FACTS}.items():
         fake = root / _relative_path(INSIDE) / Path(name).name
         fake.write_text(text)
         kernel.mount(fake, root / "proc" / name, flags=MountFlag.BIND)

@@ -5,6 +5,7 @@ or the endpoint to answer), ``gap`` (s between two readings of counters) and ``s
 requests may run without progress before the look ends).
 
 Answer: ``folder`` of the cluster, ``record`` of the last start (null: none), ``rebooted`` since,
+``last_boot`` (then: how it ended),
 its ``roles`` with ``pid`` and ``age`` in seconds (null: ended), ``processes`` with ``pid``,
 ``state`` and ``title``, ``containers`` (state by role), ``apps`` of nvidia-smi (null, with
 ``apps_error``, where it lists none), ``gpu_state`` and ``gpu_reasons`` as CSV of nvidia-smi,
@@ -35,6 +36,7 @@ from sparkfleet.onhost.shared.labels import (
     GUARD_RECORD,
     ROLE_LABEL,
 )
+from sparkfleet.onhost.shared.last_boot import read_last_boot
 from sparkfleet.onhost.shared.os_errors import build_os_error_answer
 from sparkfleet.onhost.shared.paths import RefusedError, cluster_folder
 from sparkfleet.onhost.shared.rails import read_carriers
@@ -91,6 +93,7 @@ def read_health(request: dict[str, Any], folder: Path) -> dict[str, Any]:
         containers = threads.submit(list_containers, request, (record or {}).get("cli"))
     found = containers.result()
     current = bool(list_boot_roles(record))
+    rebooted = bool(list_roles(record)) and not current
     logs = folder / "logs"
     pids = [container["pid"] for container in found if container["pid"]]
     processes = list_cluster_processes(folder, request["cluster"], containers=pids)
@@ -101,7 +104,8 @@ def read_health(request: dict[str, Any], folder: Path) -> dict[str, Any]:
     return {
         "folder": str(folder),
         "record": record,
-        "rebooted": bool(list_roles(record)) and not current,
+        "rebooted": rebooted,
+        "last_boot": read_last_boot(request["patience"]) if rebooted else None,
         "roles": {name: describe_role(role, current=current) for name, role in list_roles(record)},
         "processes": [summarize_process(process) for process in processes[:MOST_PROCESSES]],
         "containers": {container["role"]: container["state"] for container in found},

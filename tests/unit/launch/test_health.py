@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from sparkfleet.facts.gpu_state import GpuState
+from sparkfleet.facts.last_shutdown import LastShutdown
 from sparkfleet.facts.machine import GpuProcess
 from sparkfleet.launch.endpoint.health import HealthLook, HealthState, HostLook, judge_health
 from sparkfleet.launch.endpoint.health.look import (
@@ -450,3 +451,33 @@ def test_under_ray_the_head_has_the_last_line_of_every_rank() -> None:
     health = judge_health(look(RAY, changed))
     assert health.ranks[1].last_line == lines[0]
     assert health.since is None  # the head's log goes on
+
+
+OFF = 1796000000.0
+LOADED = "INFO 11-29 00:11:50 [loggers.py:1] Engine 000: Running: 3 reqs, Waiting: 0 reqs"
+IDLING = "INFO 11-29 00:11:50 [loggers.py:1] Engine 000: Running: 0 reqs, Waiting: 0 reqs"
+
+
+@pytest.mark.parametrize("executor", [RAY, MP])
+@pytest.mark.parametrize(
+    ("clean", "line", "at", "says"),
+    [
+        (False, LOADED, OFF - 5, "under load (3 requests ran), without a shutdown"),
+        (False, LOADED, OFF - 500, "it went off at"),
+        (False, IDLING, OFF - 5, "it went off at"),
+        (True, LOADED, OFF - 5, "it was shut down at"),
+        (None, LOADED, OFF - 5, "nothing was started there since"),
+    ],
+    ids=["loaded", "long before", "idle", "clean", "unknown"],
+)
+def test_a_host_that_went_off_says_how_and_whether_under_load(
+    executor: str, *, clean: bool | None, line: str, at: float, says: str
+) -> None:
+    logs = {"serve": LogEnd(lines=(line,), at=at)}
+    gone = {"rebooted": True, "last_shutdown": LastShutdown(clean=clean, at=OFF), "processes": ()}
+    health = judge_health(look(executor, {0: {"logs": logs}, 1: gone}))
+    assert health.state is HealthState.RANK_LOST
+    assert says in health.reason
+    is_loaded = "under load" in says
+    assert ("under load" in health.reason) is is_loaded
+    assert ("gpu_clock_max" in health.fix) is is_loaded

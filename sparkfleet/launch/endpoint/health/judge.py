@@ -10,7 +10,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from sparkfleet.launch.endpoint.health.look import HealthLook, HostLook
-from sparkfleet.launch.endpoint.health.ranks import format_since, judge_ranks
+from sparkfleet.launch.endpoint.health.ranks import (
+    format_since,
+    judge_ranks,
+    went_off_under_load,
+)
 from sparkfleet.launch.endpoint.health.state import ClusterHealth, HealthState
 from sparkfleet.launch.host import memory_guard
 from sparkfleet.launch.preflight.gpu_clock import MIN_CLOCK
@@ -19,6 +23,7 @@ from sparkfleet.vllm.metrics import Sample
 
 OK = 200
 RELAUNCH = "start all ranks again: {task:cluster.up}"
+COOL = "if it goes off again, check its cooling and power supply, and set gpu_clock_max: 2150"
 WAIT = "wait: {task:cluster.status} --watch"
 START = "start it: {task:cluster.up}"
 RESOLVE = "roll it back and start again: {task:cluster.up}; or stop everything: {task:cluster.down}"
@@ -108,6 +113,8 @@ def _check_ranks(look: HealthLook) -> ClusterHealth | None:
     first = min(lost, key=lambda rank: (not look.hosts[rank.host].dead, rank.rank))
     guard = look.hosts[first.host].guard
     fix = memory_guard.FIX if guard and guard.reason else RELAUNCH
+    if went_off_under_load(look, first.host):
+        fix = f"{RELAUNCH}; {COOL}"
     name = f"rank {first.rank}{_name_copy(look, first.rank)} on {first.host}"
     reason = f"{name} is lost{format_since(first)}: {first.problem}"
     if len(lost) > 1:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sparkfleet.facts.gpu_state import GpuState, parse_gpu_state
+from sparkfleet.facts.last_shutdown import LastShutdown, parse_last_shutdown
 from sparkfleet.facts.machine import GpuProcess, parse_gpu_processes
 from sparkfleet.launch.host.deployment_record import (
     DeploymentMetadata,
@@ -76,7 +77,8 @@ class HostLook:
     """The report of one host in one look.
 
     `folder` is the cluster's there. `hash` is of the deployment that was started last and not
-    stopped since, None if there is none; `rebooted`: the host was restarted after that start.
+    stopped since, None if there is none; `rebooted`: the host was restarted after that start,
+    and `last_shutdown` says how it went off, None unless it was.
     `roles` are those of its record. `gpu` are the processes on the GPU, None with `gpu_error` where
     nvidia-smi did not list them. `rails` maps each interface that the ranks use to whether it has a
     carrier. `compilers` are names of running compilers of the deployment. `endpoint` is None on
@@ -87,6 +89,7 @@ class HostLook:
     hash: str | None = None
     about: DeploymentMetadata = field(default_factory=DeploymentMetadata)
     rebooted: bool = False
+    last_shutdown: LastShutdown | None = None
     roles: Mapping[str, RoleLook] = field(default_factory=lambda: EMPTY)
     processes: tuple[EngineProcess, ...] = ()
     containers: Mapping[str, str] = field(default_factory=lambda: EMPTY)  # role -> state
@@ -180,6 +183,7 @@ def parse_host_look(answer: Mapping[str, Any]) -> HostLook:
         hash=record.get("hash"),
         about=_parse_about(record.get("about")),
         rebooted=bool(answer["rebooted"]),
+        last_shutdown=_parse_last_boot(answer["last_boot"]),
         roles={
             str(name): RoleLook(pid=int(role["pid"]), age=_parse_number(role["age"]))
             for name, role in answer["roles"].items()
@@ -205,6 +209,12 @@ def parse_host_look(answer: Mapping[str, Any]) -> HostLook:
         progress=parse_run_progress(answer["state"]),
         busy=bool(answer["busy"]),
     )
+
+
+def _parse_last_boot(answer: Mapping[str, Any] | None) -> LastShutdown | None:
+    if answer is None:
+        return None
+    return parse_last_shutdown(str(answer["journal"]), str(answer["wtmp"]))
 
 
 def _parse_about(data: Any) -> DeploymentMetadata:

@@ -17,6 +17,9 @@ from sparkfleet.launch.endpoint.health.state import RankHealth
 
 WORKER = re.compile(r"VLLM::Worker|ray::\w*Worker")
 ENGINE = re.compile(r"VLLM::EngineCore")
+# https://github.com/vllm-project/vllm/blob/main/vllm/v1/metrics/loggers.py writes it every 10 s
+RUNNING = re.compile(r"Running: (\d+) reqs")
+RECENT = 60.0  # s before a host went off in which the log of the head still shows its load
 
 
 def judge_ranks(look: HealthLook) -> tuple[RankHealth, ...]:
@@ -70,7 +73,8 @@ def _find_rank_problems(look: HealthLook, name: str, seen: HostLook) -> Iterator
         yield f"no deployment is recorded on {name}"
         return
     if seen.rebooted:
-        yield f"{name} was restarted after cluster.up; nothing was started there since"
+        text = f"{name} was restarted after cluster.up; nothing was started there since"
+        yield f"{text}{describe_last_shutdown(look, seen)}"
     if seen.hash != (_find_wanted_hash(look) or seen.hash):
         yield f"{name} runs another deployment ({seen.hash})"
     if seen.dead:
@@ -79,6 +83,34 @@ def _find_rank_problems(look: HealthLook, name: str, seen: HostLook) -> Iterator
     node = look.about.ray_nodes.get(name)
     if look.nodes is not None and node is not None and node not in look.nodes:
         yield f"Ray no longer has the node {name} ({node})"
+
+
+def describe_last_shutdown(look: HealthLook, seen: HostLook) -> str:
+    """Return how the host went off, and whether under load, as text that goes on; "" if unknown."""
+    ended = seen.last_shutdown
+    if ended is None or not str(ended):
+        return ""
+    if ended.clean:
+        return f"; {ended}"
+    requests = _count_last_requests(look, ended.at)
+    load = f" under load ({requests} requests ran)" if requests else ""
+    return f"; {ended}{load}, without a shutdown"
+
+
+def went_off_under_load(look: HealthLook, name: str) -> bool:
+    """Return whether a host went off without a shutdown while requests ran."""
+    seen = look.hosts.get(name)
+    ended = seen.last_shutdown if seen else None
+    return ended is not None and ended.clean is False and bool(_count_last_requests(look, ended.at))
+
+
+def _count_last_requests(look: HealthLook, at: float | None) -> int:
+    """Return how many requests ran by the last statistics in the head's log, 0 if it is older."""
+    log = look.hosts[look.ranks[0]].logs.get("serve") if look.ranks[0] in look.hosts else None
+    if log is None or (at and log.at and log.at < at - RECENT):
+        return 0
+    found = [match for match in map(RUNNING.search, log.lines) if match]
+    return int(found[-1][1]) if found else 0
 
 
 def _find_missing_processes(look: HealthLook, name: str, seen: HostLook) -> Iterator[str]:

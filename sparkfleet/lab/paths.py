@@ -42,6 +42,7 @@ IMAGES = Path("/var/lib/docker")  # its overlays cannot lie on the host's own
 DOCKER_ENABLED = Path("/etc/docker/enabled")  # while this is there, a boot starts Docker
 NETWORKMANAGER = Path("/etc/NetworkManager")
 NETWORKMANAGER_ENABLED = NETWORKMANAGER / "conf.d/sparkfleet-lab.conf"  # and NetworkManager
+UNITS_ENABLED = Path("/etc/lab-units")  # `systemctl lab-on` makes it on a host
 
 
 def layer_path(host: str) -> Path:

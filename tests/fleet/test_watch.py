@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sparkfleet.lab import fleet
 from sparkfleet.lab.fleet import LabFleet
-from tests.commandline import becomes, command_line, processes
+from tests.commandline import becomes, command_line, processes, within
 from tests.standin import engine
 from tests.standin.cluster import HOSTS, Cluster, boot
 
@@ -133,3 +135,46 @@ def test_a_cluster_comes_back_after_a_power_cut(cluster: Cluster, order: tuple[s
     assert back, list_events(cluster)[before:]
     kinds = [event["kind"] for event in list_events(cluster)[before:]]
     assert kinds.count("relaunching") == 1
+
+
+@pytest.fixture
+def visible(cluster: Cluster) -> Iterator[Cluster]:
+    """Yield the cluster with an inventory whose model lies where the hosts see it too."""
+    with tempfile.TemporaryDirectory(prefix="sparkfleet-", dir="/var/tmp") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield Cluster(lab=cluster.lab, inventory=engine.inventory(cluster.lab, folder))
+        fleet.run_on(HOSTS[0], ["sh", "-c", "rm -rf ~nvidia/.local/share/sparkfleet"])
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("order", [HOSTS, pytest.param(HOSTS[::-1], marks=pytest.mark.thorough)])
+def test_a_bare_head_watches_and_relaunches_the_cluster_after_a_power_cut(
+    visible: Cluster, order: tuple[str, ...]
+) -> None:
+    head = HOSTS[0]
+    fleet.run_on(head, ["systemctl", "lab-on"])
+    assert visible.up().code == 0
+    before = len(list_events(visible))
+    shown = visible.run("cluster.enable", "--on-head", "--check")
+    assert shown.code == 0, shown.output
+    assert "sparkfleet and" in shown.output
+    assert fleet.run_on(head, ["ls", "/home/nvidia/.local"], check=False).returncode
+    done = visible.run("cluster.enable", "--on-head")
+    assert done.code == 0, done.output
+    assert "is watched on this machine, also after a reboot" in done.output
+    again = visible.run("cluster.enable", "--on-head")
+    assert "unchanged:" in again.output, again.output
+    for host in HOSTS:
+        fleet.set_fault(host, "power-off")
+    for host in order:
+        boot(host)
+    assert within(300, visible.answers), fleet.run_on(
+        head, ["sh", "-c", "tail -50 /var/log/sparkfleet-*"]
+    ).stdout
+    assert becomes(lambda: list_events(visible)[-1]["kind"] in ("relaunched", "verdict"))
+    assert visible.run("cluster.disable", "--on-head").code == 0
+    kinds = [event["kind"] for event in list_events(visible)[before:]]
+    assert kinds.count("relaunching") == 1
+    assert {"enabled", "watching", "disabled"} <= set(kinds)
+    assert visible.answers()

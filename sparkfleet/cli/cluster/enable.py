@@ -9,13 +9,22 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from sparkfleet.cli.cluster.events import record_watch_event
+from sparkfleet.cli.cluster.head import disable_on_head, enable_on_head
+from sparkfleet.cli.cluster.options import EnableOptions
 from sparkfleet.cli.cluster.service import LIMIT, run_system_command
-from sparkfleet.cli.context import CommandContext, print_run_started, resolve_context
+from sparkfleet.cli.context import (
+    CommandContext,
+    open_cluster,
+    print_run_started,
+    resolve_context,
+)
 from sparkfleet.cli.options import Options
 from sparkfleet.cli.views.screen import print_lines
 from sparkfleet.commands import quote
 from sparkfleet.door import command_name
 from sparkfleet.errors import UsageError
+from sparkfleet.launch.watching.events import EventKind
 from sparkfleet.launch.watching.unit import WatchMachine, WatchUnit, build_watch_unit
 from sparkfleet.model import Change
 from sparkfleet.report.text import format_diff
@@ -25,8 +34,11 @@ KEPT = ("XDG_STATE_HOME", "PYTHONPATH")  # variables that decide what the watche
 RUNNING = Path("/run/systemd/system")  # exists where systemd is PID 1: sd_booted(3)
 
 
-def enable_watch(options: Options) -> int:
+def enable_watch(options: EnableOptions) -> int:
     """Write and start the unit of this machine, or show it with --check; return 0."""
+    if options.on_head:
+        with open_cluster(options, needs_recipe=False) as session:
+            return enable_on_head(session, options)
     context = resolve_context(options, needs_recipe=False)
     print_run_started(options, context)
     unit = describe_watch_unit(context)
@@ -42,6 +54,8 @@ def enable_watch(options: Options) -> int:
         _write_unit(unit)
     for command in commands:
         run_system_command(command, sudo=unit.sudo)
+    if before != unit.text:
+        _record(context, options, EventKind.ENABLED, unit)
     print_lines(
         f"cluster {context.cluster.name} is watched on this machine, also after a reboot",
         f"see what it does: {command_name('cluster.events')}, and the journal of {unit.name}",
@@ -50,8 +64,11 @@ def enable_watch(options: Options) -> int:
     return 0
 
 
-def disable_watch(options: Options) -> int:
+def disable_watch(options: EnableOptions) -> int:
     """Stop and remove the unit of this machine, or show what would be; return 0."""
+    if options.on_head:
+        with open_cluster(options, needs_recipe=False) as session:
+            return disable_on_head(session, options)
     context = resolve_context(options, needs_recipe=False)
     print_run_started(options, context)
     unit = describe_watch_unit(context)
@@ -69,6 +86,7 @@ def disable_watch(options: Options) -> int:
     _check_systemd()
     for command in commands:
         run_system_command(command, sudo=unit.sudo)
+    _record(context, options, EventKind.DISABLED, unit)
     return 0
 
 
@@ -118,13 +136,17 @@ def read_unit_text(unit: WatchUnit) -> str | None:
         return None
 
 
+def _record(context: CommandContext, options: Options, kind: EventKind, unit: WatchUnit) -> None:
+    record_watch_event(context, options, kind, f"{unit.path} on this machine")
+
+
 def _print_place(context: CommandContext) -> None:
     """Print that the watcher depends on this machine, where that is not the head."""
     head = context.cluster.head
     if head.get("ansible_connection") != "local":
         print_lines(
             f"this machine watches {head.name} and the others, so it must stay on; the head can do "
-            f"so itself: run this there, with ansible_connection: local for {head.name}"
+            f"so itself: {command_name('cluster.enable')} --on-head"
         )
 
 

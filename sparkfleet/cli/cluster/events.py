@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import getpass
+import platform
 import time
 from collections.abc import Iterable, Iterator
 
 from sparkfleet.cli.cluster.options import EventsOptions
-from sparkfleet.cli.context import ClusterSession, open_cluster
+from sparkfleet.cli.context import ClusterSession, CommandContext, open_cluster, open_pool
+from sparkfleet.cli.options import Options
 from sparkfleet.cli.views.documents import print_document
 from sparkfleet.cli.views.screen import print_lines
 from sparkfleet.cli.views.tables import create_cell, create_console, create_table
+from sparkfleet.errors import SparkfleetError
 from sparkfleet.launch.host.processes import locate_deployment
-from sparkfleet.launch.watching.events import ClusterEvent, EventKind, EventLog, read_event_log
+from sparkfleet.launch.watching.events import (
+    ClusterEvent,
+    EventKind,
+    EventLog,
+    read_event_log,
+    record_event,
+)
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.report import output_streams
 
@@ -48,6 +58,24 @@ def fetch_event_log(session: ClusterSession, lines: int | None = None) -> EventL
     if lines is None:
         return read_event_log(connection, location)
     return read_event_log(connection, location, lines=lines)
+
+
+def record_watch_event(
+    context: CommandContext, options: Options, kind: EventKind, text: str
+) -> None:
+    """Append an event of the watcher to the log on the head; a failure is only a line."""
+    head = context.cluster.head
+    location = locate_deployment(Settings(host=head), context.cluster.name)
+    try:
+        with open_pool(options) as pool:
+            record_event(pool.connect(head), location, build_watch_event(kind, text))
+    except SparkfleetError as error:
+        print_lines(f"the event {kind} could not be recorded on {head.name}: {error.message}")
+
+
+def build_watch_event(kind: EventKind, text: str) -> ClusterEvent:
+    """Return an event with who is at work here."""
+    return ClusterEvent(kind=kind, text=text, by=f"{getpass.getuser()}@{platform.node()}")
 
 
 def find_new_events(before: EventLog, now: EventLog) -> list[ClusterEvent]:

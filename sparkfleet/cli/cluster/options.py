@@ -82,7 +82,7 @@ class ClusterWatchOptions(Options):
     """Options of `cluster.watch`; `every` is in seconds."""
 
     every: float = option(
-        "seconds between two looks; 10 by default", duration(least=1.0), default=10.0
+        "seconds from one look to the next; 5 by default", duration(least=1.0), default=5.0
     )
     once: bool = flag("one look, and what follows from it; then end")
 
@@ -129,6 +129,13 @@ class MonitoringOptions(Options):
     out: Path | None = option(  # noqa: RUF009 - it is a dataclass field
         "the file to write, by default standard output", parse_path, value="FILE"
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnableOptions(Options):
+    """Options of `cluster.enable` and `cluster.disable`."""
+
+    on_head: bool = flag("on the head in place of this machine; installs sparkfleet there")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

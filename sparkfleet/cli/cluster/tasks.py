@@ -8,6 +8,7 @@ from sparkfleet.cli.cluster.options import (
     ClusterUpOptions,
     ClusterWatchOptions,
     DownOptions,
+    EnableOptions,
     EventsOptions,
     LogsOptions,
     MonitoringOptions,
@@ -291,7 +292,7 @@ def watch(options: ClusterWatchOptions) -> int:
 
 
 @command("cluster.enable", CLUSTER, CHECK, DIFF)
-def enable(options: Options) -> int:
+def enable(options: EnableOptions) -> int:
     """Watch the cluster from this machine as a systemd service, so that it survives reboots.
 
     Type it on the head, or on a control machine that is always on: the service runs
@@ -301,6 +302,7 @@ def enable(options: Options) -> int:
 
       {task:cluster.enable} --check --diff      the unit file, and the commands
       {task:cluster.enable}
+      {task:cluster.enable} --on-head           from a control machine that is not always on
     """
     from sparkfleet.cli.cluster.enable import enable_watch  # noqa: PLC0415 - Jinja: not for --list
 
@@ -308,7 +310,7 @@ def enable(options: Options) -> int:
 
 
 @command("cluster.disable", CLUSTER, CHECK, DIFF)
-def disable(options: Options) -> int:
+def disable(options: EnableOptions) -> int:
     """Stop watching the cluster from this machine: remove the service of `cluster.enable`.
 
     What the cluster serves goes on.

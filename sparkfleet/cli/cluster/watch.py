@@ -7,7 +7,11 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from sparkfleet.cli.cluster.events import fetch_event_log
+from sparkfleet.cli.cluster.events import (
+    build_watch_event,
+    fetch_event_log,
+    record_watch_event,
+)
 from sparkfleet.cli.cluster.options import ClusterWatchOptions
 from sparkfleet.cli.cluster.relaunch import read_start_request, relaunch_cluster, save_cluster_logs
 from sparkfleet.cli.context import (
@@ -64,10 +68,12 @@ def watch_cluster(options: ClusterWatchOptions) -> int:
         watcher = Watcher(context, options, notify, page)
         print_run_started(options, context)
         while True:
+            began = time.monotonic()
             code = watcher.watch_once()
             if options.once or code == Interrupted.exit_code:
                 break
-            time.sleep(options.every)
+            time.sleep(max(0.0, options.every - (time.monotonic() - began)))
+    watcher.end()
     return 0 if code == Interrupted.exit_code else code
 
 
@@ -91,6 +97,7 @@ class Watcher:
         self._log = EventLog()
         self._shown: set[str] = set()  # lines of this look, and of the one before
         self._shown_before: set[str] = set()
+        self._announced = options.once  # cron would fill the log
 
     def watch_once(self) -> int:
         """Look, decide and act; return the exit code. No failure of a host is raised."""
@@ -120,6 +127,7 @@ class Watcher:
         health = judge_health(seen)
         with contextlib.suppress(SparkfleetError):  # a head that is away is in the verdict
             self._log = fetch_event_log(session)
+        self._announce(session)
         busy = any(host.busy for host in seen.hosts.values())
         decision = decide_next_step(health, self._log, busy=busy)
         known = str(health) in decision.reason
@@ -134,6 +142,20 @@ class Watcher:
         return Look(
             health=health, decision=decision, request=self._prepare_relaunch(session, health)
         )
+
+    def _announce(self, session: ClusterSession) -> None:
+        """Record that the watch began, at the first look at which the head answers."""
+        if not self._announced:
+            text = f"cluster.watch looks every {self._options.every:g} s"
+            event = build_watch_event(EventKind.WATCHING, text)
+            self._announced = self._record(session, event, notify=False)
+
+    def end(self) -> None:
+        """Record that the watch ends, if its begin was recorded."""
+        if self._announced and not self._options.once:
+            record_watch_event(
+                self._context, self._options, EventKind.WATCH_ENDED, "cluster.watch was stopped"
+            )
 
     def _prepare_relaunch(self, session: ClusterSession, health: ClusterHealth) -> StartRequest:
         """Save what the relaunch would destroy, and record that it begins."""
@@ -173,19 +195,25 @@ class Watcher:
         )
         self._record(session, event, notify=before is not None or health.state not in QUIET)
 
-    def _record(self, session: ClusterSession, event: ClusterEvent, *, notify: bool = True) -> None:
-        """Append an event to the log on the head, and send it; neither failure stops the watch."""
+    def _record(self, session: ClusterSession, event: ClusterEvent, *, notify: bool = True) -> bool:
+        """Append an event to the log on the head, and send it; return whether the former worked.
+
+        Neither failure stops the watch.
+        """
         head = self._context.cluster.head
         location = locate_deployment(Settings(host=head), self._context.cluster.name)
         now = time.time()
+        recorded = True
         try:
             now = record_event(session.pool.connect(head), location, event)
         except SparkfleetError as error:
+            recorded = False
             self._show(f"the event {event.kind} could not be recorded: {error.message}")
         event = replace(event, at=now)
         self._log = replace(self._log, events=(*self._log.events, event))
         if notify:
             self._send(event)
+        return recorded
 
     def _send(self, event: ClusterEvent) -> None:
         for line in send_event(self._notify, event, self._context.cluster.name):

@@ -24,7 +24,7 @@ KERNEL_RELEASE = "6.17.0-1021-nvidia"
 KERNEL_VERSION = "#21-Ubuntu SMP PREEMPT_DYNAMIC Wed May 27 19:14:05 UTC 2026"
 STAND_INS = ("ethtool", "ibdev2netdev", "ibstat", "ibv_devinfo", "lab-docker",
              "lab-networkmanager", "nvidia-container-runtime", "nvidia-container-runtime-hook",
-             "nvidia-smi", "rdma", "show_gids", "uname")  # fmt: skip
+             "nvidia-smi", "rdma", "show_gids", "systemctl", "uname")  # fmt: skip
 NETPLAN = "usr/sbin/netplan"
 NETPLAN_FILE = "etc/netplan/01-network-manager-all.yaml"
 NETPLAN_LIBRARY = "usr/lib/sparkfleet-lab"  # where the stand-in of netplan finds PyYAML

@@ -26,6 +26,7 @@ from sparkfleet.lab.paths import (
     REFRESH_DONE,
     REFRESH_REQUEST,
     SCARCE,
+    UNITS_ENABLED,
 )
 from sparkfleet.lab.plan import HostPlan
 
@@ -33,6 +34,7 @@ SSHD = ("/usr/sbin/sshd", "-D", "-E", "/run/sshd.log")
 NETPLAN = ("/usr/sbin/netplan", "apply")
 DOCKER = ("/usr/bin/lab-docker",)
 NETWORKMANAGER = ("/usr/bin/lab-networkmanager",)
+UNITS = ("/usr/bin/systemctl", "lab-boot")  # starts the units that are enabled
 ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
     "HOME": "/root",
@@ -56,6 +58,8 @@ def run_init(host: HostPlan, *, ready: int) -> None:
     os.posix_spawn(SSHD[0], SSHD, os.environ)
     if DOCKER_ENABLED.exists():
         os.posix_spawn(DOCKER[0], DOCKER, os.environ)
+    if UNITS_ENABLED.exists():
+        os.posix_spawn(UNITS[0], UNITS, os.environ)
     driver = Driver(host)
     os.close(ready)
     while True:

@@ -31,6 +31,10 @@ class EventKind(enum.StrEnum):
     RELAUNCH_FAILED = "relaunch-failed"
     RELAUNCH_SKIPPED = "relaunch-skipped"  # nothing was changed: another run holds the lock
     GAVE_UP = "gave-up"  # the watcher relaunches no more
+    WATCHING = "watching"  # cluster.watch began
+    WATCH_ENDED = "watch-ended"
+    ENABLED = "enabled"  # cluster.enable
+    DISABLED = "disabled"
     NOTIFY_FAILED = "notify-failed"
 
 

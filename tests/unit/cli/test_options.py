@@ -16,8 +16,8 @@ from sparkfleet.errors import UsageError
 
 # Each option as typed: NAME is positional, `!` takes no value, `*` repeats; others take a value.
 OFFERED = {
-    "cluster.disable": "check! cluster diff! inventory* set*",
-    "cluster.enable": "check! cluster diff! inventory* set*",
+    "cluster.disable": "check! cluster diff! inventory* on-head! set*",
+    "cluster.enable": "check! cluster diff! inventory* on-head! set*",
     "cluster.events": "cluster follow! inventory* lines output set*",
     "cluster.down": (
         "all! check! cluster forks inventory* junit limit* lock-wait orphans! output set* "

@@ -20,7 +20,7 @@ import yaml
 
 from sparkfleet.cli.cluster import enable as enabling
 from sparkfleet.cli.cluster import service
-from sparkfleet.cli.cluster.options import ClusterWatchOptions
+from sparkfleet.cli.cluster.options import ClusterWatchOptions, EnableOptions
 from sparkfleet.cli.cluster.watch import Watcher
 from sparkfleet.cli.context import resolve_context
 from sparkfleet.cli.options import Options
@@ -226,7 +226,7 @@ def enable(machine: Machine, monkeypatch: pytest.MonkeyPatch, *, on: bool = True
     monkeypatch.setattr(enabling, "run_system_command", functools.partial(run_plainly, program))
     monkeypatch.setattr(service, "run_system_command", functools.partial(run_plainly, program))
     deed = enabling.enable_watch if on else enabling.disable_watch
-    assert deed(Options(task="cluster.enable", inventory=(str(machine.inventory),))) == 0
+    assert deed(EnableOptions(task="cluster.enable", inventory=(str(machine.inventory),))) == 0
     return units / f"sparkfleet-watch-{CLUSTER}.service"
 
 
@@ -253,6 +253,7 @@ def test_the_unit_is_written_kept_and_removed(
     begin = ["daemon-reload", f"enable {name}", f"restart {name}"]
     end = [f"disable --now {name}", "daemon-reload"]
     assert notes == [*begin, f"enable --now {name}", f"stop {name}", f"start {name}", *end]
+    assert machine.list_kinds() == ["enabled", "disabled"]
 
 
 def test_after_a_reboot_the_unit_brings_the_cluster_up(
@@ -273,6 +274,15 @@ def test_after_a_reboot_the_unit_brings_the_cluster_up(
         assert init.wait() == 0
     assert Path(f"/proc/{machine.find_server()}").exists()
     assert machine.run("cluster.watch", "--once").code == 0
+
+
+def test_the_begin_and_the_end_of_a_watch_are_events(machine: Machine) -> None:
+    words = command_line("cluster.watch", "--every", "1", "--inventory", str(machine.inventory))
+    with subprocess.Popen(words, env=machine.env, stdout=subprocess.DEVNULL) as watcher:
+        assert becomes(lambda: "verdict" in machine.list_kinds())
+        watcher.terminate()
+        assert watcher.wait() == 0
+    assert machine.list_kinds() == ["watching", "verdict", "watch-ended"]
 
 
 def test_a_line_that_repeats_is_printed_once(

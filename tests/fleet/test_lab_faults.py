@@ -162,6 +162,14 @@ SIGNS = {
         broken=r" 131072\n(.|\n)*MemAvailable: +131072 kB\n\Z",
         whole=r"MemAvailable: +\d{7,} kB\n\Z",
     ),
+    "gpu-empty": Sign(
+        command=(
+            "bash -c 'exec -a VLLM::Worker_TP0 sleep 9' & "
+            "nvidia-smi --query-compute-apps=pid,process_name --format=csv; kill $!"
+        ),
+        broken=r"\Apid, process_name.*\n\Z",
+        whole=r", VLLM::Worker_TP0, ",
+    ),
 }
 BY_HAND = {"ssh-dead", "power-off"}
 

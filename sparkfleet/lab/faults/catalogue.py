@@ -178,6 +178,11 @@ FAULTS: Mapping[str, Fault] = {
         inject=same_steps(InitFile(path=SCARCE, text=NEARLY_NOTHING)),
         repair=same_steps(InitFile(path=SCARCE, text=None)),
     ),
+    "gpu-empty": Fault(
+        what="nvidia-smi lists no process on the GPU, though the ranks run",
+        inject=same_steps(HostScript(script="touch /run/gpu-empty")),
+        repair=same_steps(HostScript(script="rm /run/gpu-empty")),
+    ),
     "power-off": Fault(
         what="every process of the host dies at once, then its cables go dark",
         inject=effects.cut_power,

@@ -1,0 +1,260 @@
+"""Times from a break to its verdict, and to serving again: the rows of docs/health.md.
+
+``sudo .ci/second-lab python benchmarks/health.py [--only TEXT] [--real]``. Boots a lab of two
+hosts with the stand-in engine of `tests/standin`, or with `--real` vLLM. Each row starts a cluster,
+breaks one thing and measures seconds: `notice`, until the first verdict other than `serving`;
+`serve`, until the endpoint answers the smoke prompt and the verdict is `serving` again. By hand,
+`cluster.status` is typed until it shows the break, and then `cluster.up`; with the watcher,
+`cluster.watch` runs with its defaults, and nothing is typed. After the notice a management link
+that was cut is mended, and a host that lost power is booted. The target is that of issue 15: a
+break is noticed within 15 s.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import itertools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from sparkfleet.lab import fleet
+from sparkfleet.lab.engine import install, model
+from sparkfleet.lab.fleet import LabFleet
+from tests.commandline import chat, command_line, processes
+from tests.standin import cluster as lab_cluster
+from tests.standin import engine, faults
+from tests.standin.cluster import HOSTS
+
+TARGET = 15.0  # s to notice
+LIMIT = 600.0  # s for a state that must come
+TICK = 0.2  # s between two looks at the log of events
+SERVING = "serving"
+RANK = {"ray": "ray::RayWorkerProc", "mp": "VLLM::Worker_TP"}
+HEADLINES = ("executor", "rank", "what broke", "watcher", "verdict", "notice", "serve")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Break:
+    """One thing that breaks on the host of a rank; `mend` is what a person does about the host."""
+
+    name: str
+    do: Callable[[str, str], object]  # with the host and the executor
+    mend: Callable[[str], object] | None = None
+    ranks: tuple[int, ...] = (0, 1)
+    loses_ranks: bool = False  # though the first verdict is `unknown`
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One measurement; the times are in s."""
+
+    executor: str
+    rank: int
+    broke: str
+    watcher: bool
+    verdict: str
+    notice: float
+    serve: float
+
+    def cells(self) -> tuple[str, ...]:
+        """Return the row as words."""
+        watcher = "yes" if self.watcher else "no"
+        times = (f"{self.notice:.0f} s", f"{self.serve:.0f} s")
+        return (self.executor, str(self.rank), self.broke, watcher, self.verdict, *times)
+
+
+def send(signal: str, title: str) -> Callable[[str, str], None]:
+    """Return what sends a signal to the processes whose title has `title`, or the worker's."""
+
+    def do(host: str, executor: str) -> None:
+        wanted = title or RANK[executor]
+        pids = [str(pid) for pid, words in processes(host).items() if wanted in words]
+        fleet.run_on(host, ["kill", signal, *pids])
+
+    return do
+
+
+def set_fault(kind: str) -> Callable[[str, str], None]:
+    """Return what breaks a host in a way that the lab knows."""
+    return lambda host, _: fleet.set_fault(host, kind)
+
+
+def clear_fault(kind: str) -> Callable[[str], None]:
+    """Return what mends that."""
+    return lambda host: fleet.set_fault(host, kind, clear=True)
+
+
+BREAKS = (
+    Break(name="server killed", do=send("-KILL", "bin/vllm serve"), ranks=(0,)),
+    Break(name="server frozen", do=send("-STOP", "bin/vllm serve"), ranks=(0,)),
+    Break(name="worker killed", do=send("-KILL", "")),
+    Break(name="worker frozen", do=send("-STOP", "")),
+    Break(
+        name="GPU has no process",
+        do=set_fault("gpu-empty"),
+        mend=clear_fault("gpu-empty"),
+    ),
+    Break(
+        name="management link cut",
+        do=lambda host, _: fleet.run_on(host, ["sh", "-ec", f"nft -f - <<'.'\n{faults.CUT}\n."]),
+        mend=lambda host: faults.uncut(host)(),
+    ),
+    Break(name="power lost", do=set_fault("power-off"), mend=lab_cluster.boot, loses_ranks=True),
+)
+
+
+class Bench:
+    """The lab, its inventory, and how a cluster is started on it."""
+
+    def __init__(self, lab: LabFleet, inventory: Path, *, model: str) -> None:
+        self._lab = lab
+        self._inventory = inventory
+        self._model = model
+
+    def type(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run one of our own command lines to its end."""
+        line = command_line(*words, "--inventory", str(self._inventory))
+        return subprocess.run(line, capture_output=True, text=True, check=False)
+
+    def must(self, *words: str) -> str:
+        """Run one that must end with 0; return what it printed."""
+        done = self.type(*words)
+        if done.returncode:
+            sys.exit(f"{' '.join(words)} failed:\n{done.stdout}{done.stderr}")
+        return done.stdout
+
+    def judge(self) -> str:
+        """Return the state that `cluster.status` shows."""
+        return str(
+            json.loads(self.type("cluster.status", "--output", "json").stdout)["health"]["state"]
+        )
+
+    def answers(self) -> bool:
+        """Return whether the endpoint answers the smoke prompt."""
+        with contextlib.suppress(OSError):
+            return chat(self._lab.hosts[0].address, "12*17", model=self._model) == "204"
+        return False
+
+    def measure(self, broken: Break, executor: str, rank: int, *, watcher: bool) -> Row:
+        """Start a cluster, break it, and return how long what took."""
+        host = HOSTS[rank]
+        self.must("cluster.down")
+        self.must("cluster.up", "--tp", "2", "--executor", executor)
+        with self._watch() if watcher else contextlib.nullcontext(None) as output:
+            began = time.monotonic()
+            broken.do(host, executor)
+            verdict = self._await_verdict(output)
+            noticed = time.monotonic() - began
+            if broken.mend:
+                broken.mend(host)
+            if output is None and (verdict != "unknown" or broken.loses_ranks):
+                self.must("cluster.up", "--tp", "2", "--executor", executor)
+            wait(lambda: self.answers() and self.judge() == SERVING)
+            served = time.monotonic() - began
+        return Row(
+            executor=executor,
+            rank=rank,
+            broke=broken.name,
+            watcher=watcher,
+            verdict=verdict,
+            notice=noticed,
+            serve=served,
+        )
+
+    @contextlib.contextmanager
+    def _watch(self) -> Iterator[Path]:
+        """Run `cluster.watch` once it has seen that the cluster serves; yield its output's file."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "watch"
+            line = command_line("cluster.watch", "--inventory", str(self._inventory))
+            with path.open("w") as file, subprocess.Popen(line, stdout=file, stderr=file) as child:
+                wait(lambda: SERVING in path.read_text())
+                yield path
+                child.terminate()
+
+    def _await_verdict(self, output: Path | None) -> str:
+        """Return the first state other than serving, from the watcher or `cluster.status`."""
+        deadline = time.monotonic() + LIMIT
+        while time.monotonic() < deadline:
+            if output is None:
+                state = self.judge()
+            else:
+                time.sleep(TICK)
+                state = read_state(output.read_text())
+            if state != SERVING:
+                return state
+        sys.exit("the break was not noticed")
+
+
+def read_state(text: str) -> str:
+    """Return the last state in the output of a watcher, `serving` where it has another text."""
+    states = ("rank lost", "wedged", "unknown", "degraded", "stopped", "starting")
+    last = text.rstrip().splitlines()[-1] if text.strip() else ""
+    if "waiting for a host" in last:
+        return "unknown"
+    return next((state for state in states if f"{state}: " in last), SERVING)
+
+
+def wait(holds: Callable[[], bool]) -> None:
+    """Wait until something holds."""
+    deadline = time.monotonic() + LIMIT
+    while not holds():
+        if time.monotonic() > deadline:
+            sys.exit("it did not serve again")
+        time.sleep(TICK)
+
+
+def list_cases(only: str) -> list[tuple[Break, str, int, bool]]:
+    """Return the rows to measure: those whose words contain `only`."""
+    cases = itertools.product(BREAKS, RANK, (0, 1), (False, True))
+    return [
+        case
+        for case in cases
+        if case[2] in case[0].ranks
+        and only in f"{case[1]} {case[2]} {case[0].name} {'yes' if case[3] else 'no'}"
+    ]
+
+
+def boot_bench(folder: Path, *, real: bool) -> Bench:
+    """Boot the lab with its engine."""
+    if real:
+        install.install_engine(print)
+        model.ensure_model(print)
+        lab = fleet.start_fleet(2)
+        return Bench(lab, lab.inventory, model="tiny-spark")
+    lab = fleet.start_fleet(2)
+    engine.install(*HOSTS)
+    engine.misbehave(HOSTS[0], "serve", unaware=True)  # the harder case: /health says nothing
+    return Bench(lab, engine.inventory(lab, folder), model="standin")
+
+
+def main() -> int:
+    """Measure, print one row each, and return 1 where a notice misses the target."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--only", default="", help="rows with this text, as 'ray 1 worker'")
+    parser.add_argument("--real", action="store_true", help="with vLLM in place of the stand-in")
+    options = parser.parse_args()
+    rows: list[Row] = []
+    print("| " + " | ".join(HEADLINES) + " |\n|" + "---|" * len(HEADLINES), flush=True)
+    with tempfile.TemporaryDirectory() as name:
+        os.environ["XDG_STATE_HOME"] = f"{name}/state"
+        try:
+            bench = boot_bench(Path(name), real=options.real)
+            for broken, executor, rank, watcher in list_cases(options.only):
+                rows.append(bench.measure(broken, executor, rank, watcher=watcher))
+                print("| " + " | ".join(rows[-1].cells()) + " |", flush=True)
+        finally:
+            fleet.remove_fleet()
+    return 1 if any(row.notice > TARGET for row in rows) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

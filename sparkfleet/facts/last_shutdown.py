@@ -48,7 +48,7 @@ class LastShutdown:
 
 
 def parse_last_shutdown(journal: str, wtmp: str) -> LastShutdown:
-    """Return the end of the last boot, from the texts of `onhost/shared/last_boot.py`."""
+    """Return the end of the last boot, from the texts of `read_last_boot` on the host."""
     lines = [match for match in map(LINE.match, journal.splitlines()) if match]
     earlier = _list_records(wtmp)[1:]
     clean = None

@@ -22,7 +22,7 @@ from sparkfleet.cli.views.screen import print_lines
 from sparkfleet.commands import Command
 from sparkfleet.door import command_name
 from sparkfleet.errors import LaunchError, UsageError
-from sparkfleet.launch.watching.bundle import COMPILED, PACKAGES, Bundle, build_bundle
+from sparkfleet.launch.watching.bundle import COMPILED, PACKAGES, Bundle, pack_bundle
 from sparkfleet.model import Host
 from sparkfleet.remote.connection import Connection
 from sparkfleet.resources import PACKAGE
@@ -106,7 +106,7 @@ def plan_head(session: ClusterSession, connection: Connection) -> HeadPlan:
             hint="on that host: sudo apt-get install -y "
             + " ".join(PACKAGES[name] for name in found["missing"]),
         )
-    bundle = build_bundle(compiled=same)
+    bundle = pack_bundle(compiled=same)
     recipes = dict(_read_recipes(session))
     files = {**dict(_read_inventory_files(session.context.files)), **recipes}
     base = f"{found['home']}/{BASE}"

@@ -45,7 +45,7 @@ class Bundle:
     libraries: Mapping[str, str]
 
 
-def build_bundle(*, compiled: bool) -> Bundle:
+def pack_bundle(*, compiled: bool) -> Bundle:
     """Return the archive for a host, with or without compiled libraries; the same for the same."""
     libraries = {
         name: found

@@ -36,7 +36,6 @@ from sparkfleet.onhost.shared.labels import (
     GUARD_RECORD,
     ROLE_LABEL,
 )
-from sparkfleet.onhost.shared.last_boot import read_last_boot
 from sparkfleet.onhost.shared.os_errors import build_os_error_answer
 from sparkfleet.onhost.shared.paths import RefusedError, cluster_folder
 from sparkfleet.onhost.shared.rails import read_carriers
@@ -51,6 +50,7 @@ from sparkfleet.onhost.shared.vitals import (
     GPU_STATE,
     ask_endpoint,
     is_lock_held,
+    read_last_boot,
     run_tool,
 )
 

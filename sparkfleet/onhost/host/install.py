@@ -41,11 +41,11 @@ def main() -> None:
     handlers = {
         "probe": probe_python,
         "unpack": unpack_archive,
-        "write": write_files,
+        "write": replace_folder,
         "key": read_key,
         "host_keys": read_host_keys,
         "trust": trust_hosts,
-        "authorize": authorize_key,
+        "authorize": add_authorized_key,
     }
     try:
         answer = handlers[request["do"]](request)
@@ -96,7 +96,7 @@ def unpack_file(archive: tarfile.TarFile, entry: tarfile.TarInfo, folder: Path) 
     path.write_bytes(content.read())
 
 
-def write_files(request: dict[str, Any]) -> dict[str, Any]:
+def replace_folder(request: dict[str, Any]) -> dict[str, Any]:
     """Write the files of a folder, and remove the others there."""
     folder = Path(request["folder"]).expanduser()
     shutil.rmtree(folder, ignore_errors=True)
@@ -134,7 +134,7 @@ def trust_hosts(request: dict[str, Any]) -> dict[str, Any]:
     return {"added": add_lines(Path("~/.ssh/known_hosts").expanduser(), request["lines"])}
 
 
-def authorize_key(request: dict[str, Any]) -> dict[str, Any]:
+def add_authorized_key(request: dict[str, Any]) -> dict[str, Any]:
     """Add a line to authorized_keys."""
     path = Path("~/.ssh/authorized_keys").expanduser()
     return {"added": add_lines(path, [request["line"]])}

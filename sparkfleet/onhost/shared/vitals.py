@@ -14,6 +14,9 @@ from typing import NamedTuple
 PATIENCE = 5  # s for a tool or the endpoint
 APPS = ("nvidia-smi", "--query-compute-apps=pid,process_name,used_memory", "--format=csv")
 GPU_STATE = ("nvidia-smi", "--query-gpu=power.draw,temperature.gpu,clocks.sm", "--format=csv")
+# The end of the boot before: journalctl(1), last(1) of https://man7.org/linux/man-pages
+JOURNAL = ("journalctl", "-b", "-1", "-n", "60", "-o", "short-unix", "--no-pager", "-q")
+WTMP = ("last", "-Fxn2", "shutdown", "reboot")
 GPU_REASONS = ("nvidia-smi", "--query-gpu=clocks_event_reasons.active", "--format=csv")
 
 
@@ -45,6 +48,14 @@ def run_tool(*argv: str, patience: float = PATIENCE) -> ToolOutput:
         return ToolOutput(text)
     words = (done.stderr.decode(errors="replace").strip() or text.strip()).splitlines()
     return ToolOutput(None, words[-1] if words else f"status {done.returncode}")
+
+
+def read_last_boot(patience: float) -> dict[str, str]:
+    """Return the end of that boot's ``journal``, and ``wtmp``; "" where a tool lists none."""
+    return {
+        "journal": run_tool(*JOURNAL, patience=patience).text or "",
+        "wtmp": run_tool(*WTMP, patience=patience).text or "",
+    }
 
 
 def ask_endpoint(url: str, path: str, *, patience: float = PATIENCE) -> EndpointAnswer:

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from sparkfleet.cli.cluster.head import write_overlay
-from sparkfleet.launch.watching.bundle import COMPILED, build_bundle
+from sparkfleet.launch.watching.bundle import COMPILED, pack_bundle
 from sparkfleet.model import Host, Value
 
 KEYS = ("ssh-ed25519 AAAA", "ssh-rsa BBBB")
@@ -41,7 +41,7 @@ def ask(home: Path, request: dict[str, Any], payload: bytes = b"") -> dict[str, 
 
 
 def test_the_archive_runs_without_our_libraries(tmp_path: Path) -> None:
-    bundle = build_bundle(compiled=True)
+    bundle = pack_bundle(compiled=True)
     folder = tmp_path / "app"
     request = {"do": "unpack", "folder": str(folder), "size": len(bundle.archive)}
     answer = ask(tmp_path, {**request, "sha256": bundle.sha256}, bundle.archive)
@@ -59,8 +59,8 @@ def test_the_archive_runs_without_our_libraries(tmp_path: Path) -> None:
 
 
 def test_without_compiled_libraries_none_is_in_it() -> None:
-    bundle = build_bundle(compiled=False)
-    assert bundle == build_bundle(compiled=False)
+    bundle = pack_bundle(compiled=False)
+    assert bundle == pack_bundle(compiled=False)
     names = list_names(bundle.archive)
     assert not [name for name in names if ".so" in name]
     assert not bundle.libraries.keys() & COMPILED.keys()

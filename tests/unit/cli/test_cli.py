@@ -23,7 +23,7 @@ CHECKOUT = Path(__file__).parents[3]
 PAIR = str(CHECKOUT / "inventories" / "pair.yml")
 INVOKE = ("-m", "invoke", "--search-root", str(CHECKOUT))
 TYPE_TP = "type: --tp 2"
-LISTED = "recipes.list shows those that there are"
+LISTED = "sparkfleet recipes.list shows those that there are"
 MINIMAL = "sparks: {hosts: {one: {ansible_host: 127.0.0.1}}}\n"
 
 Call = Callable[..., subprocess.CompletedProcess[str]]

@@ -178,6 +178,7 @@ def _list_template_errors() -> tuple[type[Exception], ...]:
         AttributeError,
         LookupError,
         MemoryError,
+        NameError,  # Jinja writes an infinite number as a name
         OSError,
         RuntimeError,
         TypeError,
@@ -213,10 +214,21 @@ def _evaluate_compiled(expression: str, variables: Mapping[str, Any]) -> Any:
     needed = _pick_variables("{{" + expression + "}}", variables)
     value = _compile_expression(expression)(needed)
     if isinstance(value, Iterator):
-        return list(value)  # `map` and `select` return iterators
-    if type(value).__name__.endswith("Undefined"):
-        str(value)  # raises the error that says which name is undefined
+        value = list(value)  # `map` and `select` return iterators
+    _refuse_undefined(value)
     return value
+
+
+def _refuse_undefined(value: Any) -> None:
+    """Raise the error that says which name is undefined, also inside a list or a mapping."""
+    if type(value).__name__.endswith("Undefined"):
+        str(value)
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            _refuse_undefined(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            _refuse_undefined(item)
 
 
 def _pick_variables(text: str, variables: Mapping[str, Any]) -> dict[str, Any]:

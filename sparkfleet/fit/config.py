@@ -34,7 +34,7 @@ def parse_model_config(text: str, *, file: str = "config.json") -> Architecture:
     """
     try:
         tree = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{file} is not JSON: {error}", hint="download the file again") from error
     if not isinstance(tree, dict):
         raise InputError(f"{file} is not a JSON object", hint="pass the config.json of the model")

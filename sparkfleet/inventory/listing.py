@@ -14,7 +14,7 @@ from sparkfleet.inventory.membership import list_group_hosts
 from sparkfleet.model import Group, Inventory, Value
 from sparkfleet.spelling import did_you_mean
 from sparkfleet.variables import VARIABLES, Kind
-from sparkfleet.variables.secret import PASSWORDS, VEIL, is_file, mask_secret
+from sparkfleet.variables.secret import PASSWORDS, VEIL, is_file, is_secret, mask_secret
 from sparkfleet.yaml.positions import Unsafe
 
 MAX_LINES = 100_000
@@ -86,10 +86,21 @@ def dump_host_vars(inventory: Inventory, name: str) -> dict[str, Any]:
     if name not in inventory.hosts:
         raise InventoryError(f"no host {name!r}", hint=did_you_mean(name, inventory.hosts))
     return {
-        variable: _mask_secret(variable, value.data if value.raw is None else value.raw)
+        variable: _mask_variable(variable, value.data if value.raw is None else value.raw)
         for variable, value in inventory.hosts[name].vars.items()
         if variable not in INTERNAL
     }
+
+
+def _mask_variable(name: str, data: Any) -> Any:
+    """Return what is written for a variable; of an environment, no secret that is typed there."""
+    row = VARIABLES.get(name)
+    if row and row.kind is Kind.ENVIRONMENT and isinstance(data, Mapping):
+        data = {
+            key: VEIL if is_secret(str(key)) and not _is_secret_reference(item) else item
+            for key, item in data.items()
+        }
+    return _mask_secret(name, data)
 
 
 def _mask_secret(name: Any, data: Any) -> Any:

@@ -20,6 +20,16 @@ PATTERNS = tuple(
 )
 
 
+ASSIGNMENT = re.compile(
+    r"(\b\w*(?:TOKEN|KEY|SECRET|PASSWORD|PASSWD|CREDENTIALS?)[A-Z_]*=)[^\s\"',\]]+"
+)
+
+
+def redact_assignments(text: str) -> str:
+    """Return `text` with the values of variables like HF_TOKEN=... masked, and nothing else."""
+    return ASSIGNMENT.sub(rf"\1{VEIL}", text)
+
+
 def redact_secrets(text: str) -> str:
     """Return `text` with what looks like a secret masked."""
     for pattern in PATTERNS:

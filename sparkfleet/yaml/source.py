@@ -14,7 +14,11 @@ from sparkfleet.yaml.encryption import find_encryption
 
 MAX_BYTES = 5_000_000
 MAX_EXCERPT = 120  # characters of a line that a message shows
-PASSWORD = re.compile(r"ansible_(become_|sudo_|ssh_)?pass")  # a line that is not shown
+# A line that is not shown
+PASSWORD = re.compile(
+    r"ansible_(become_|sudo_|ssh_)?pass"
+    r"|(?:\b|_)(?:TOKEN|KEY|SECRET|PASSWORD|PASSWD|CREDENTIALS?)[A-Z_]*[\"']?\s*[:=]"
+)
 LINE_END = re.compile("\r\n|[\r\n\x85\u2028\u2029]")  # libyaml's line ends
 
 

@@ -30,6 +30,7 @@ from sparkfleet.quantities import format_count
 from sparkfleet.recipes.explanation import GROUPS, Setting, list_settings
 from sparkfleet.recipes.metadata import Speed
 from sparkfleet.recipes.recipe import Recipe, load_recipe
+from sparkfleet.report.redaction import redact_assignments
 from sparkfleet.resources import format_path, list_data_files
 from sparkfleet.variables.secret import VEIL
 
@@ -56,7 +57,7 @@ def show_recipe(options: RecipeOptions) -> int:
         return 0
     out = create_screen(sys.stdout)
     for line in _format_recipe(recipe, settings, dict(list(by_host.items())[1:])):
-        out.line(line, "" if line.startswith(" ") else "bold")
+        out.line(redact_assignments(line), "" if line.startswith(" ") else "bold")
     return 0
 
 
@@ -201,14 +202,21 @@ def _format_field(name: str, text: str) -> Lines:
         yield f"  {name:<12} {text}"
 
 
+def _redact(value: object) -> object:
+    """Return a value without the secrets of options such as ``--env=HF_TOKEN=...``."""
+    if isinstance(value, str):
+        return redact_assignments(value)
+    return [_redact(item) for item in value] if isinstance(value, list) else value
+
+
 def _serialize_setting(setting: Setting) -> dict[str, object]:
     return {
         "variable": setting.variable,
         "key": setting.key,
-        "value": VEIL if setting.is_hidden else setting.value,
+        "value": VEIL if setting.is_hidden else _redact(setting.value),
         "where": str(setting.where),
         "over": [
-            {"value": VEIL if setting.is_hidden else value, "where": str(where)}
+            {"value": VEIL if setting.is_hidden else _redact(value), "where": str(where)}
             for value, where in setting.over
         ],
         "meaning": setting.meaning,

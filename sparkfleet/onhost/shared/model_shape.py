@@ -47,9 +47,21 @@ def read_safetensors_header(path: Path) -> dict[str, Any]:
         data = file.read(length) if length <= LONGEST else b""
     try:
         content = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
-    return content if isinstance(content, dict) else {}
+    if not isinstance(content, dict):
+        return {}
+    return {name: tensor for name, tensor in content.items() if is_tensor(tensor)}
+
+
+def is_tensor(tensor: Any) -> bool:
+    """Return whether an entry of a header has the type, shape and place of a tensor."""
+    if not isinstance(tensor, dict) or not isinstance(tensor.get("dtype"), str):
+        return False
+    shape, ends = tensor.get("shape"), tensor.get("data_offsets")
+    if not isinstance(shape, list) or not isinstance(ends, list) or len(ends) != 2:
+        return False
+    return all(type(value) is int for value in (*shape, *ends))
 
 
 def group_tensors(headers: list[dict[str, Any]]) -> list[list[Any]]:

@@ -18,7 +18,7 @@ def header_problem(path: Path, size: int) -> str | None:
             tensors = json.loads(shard.read(length))
             ends = (t["data_offsets"][1] for name, t in tensors.items() if name != "__metadata__")
             whole = 8 + length + max(ends, default=0)
-        except (ValueError, LookupError, TypeError, AttributeError):
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             return "no safetensors header"
     return None if whole == size else f"{size} bytes where the header says {whole}"
 
@@ -34,7 +34,7 @@ def index_problem(path: Path, *, nested: bool) -> str | None:
     try:
         shards = set(json.loads(path.read_text())["weight_map"].values())
         missing = sorted(name for name in shards if not (path.parent / name).exists())
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return "no weight_map"
     if not missing or (nested and len(missing) == len(shards)):
         return None

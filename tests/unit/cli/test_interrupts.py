@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from sparkfleet import __main__
 from sparkfleet.cli import signals
 
 NUMBERS = (signal.SIGTERM, signal.SIGHUP)
@@ -32,3 +33,14 @@ def test_nohup_keeps_its_meaning() -> None:
     signals.install_signal_handlers()
     os.kill(os.getpid(), signal.SIGHUP)
     assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+
+
+def test_an_interrupt_while_modules_are_imported_ends_with_130(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(_: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(__main__, "_run_command_line", interrupt)
+    assert __main__._run_for_exit_code("sparkfleet") == 130
+    assert capsys.readouterr().err == "interrupted\n"

@@ -5,6 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
+from tests.fuzz.__main__ import FUZZERS
+
 CHECKOUT = Path(__file__).parents[3]
 PROMISES = (CHECKOUT / "docs" / "security.md").read_text()
 
@@ -20,3 +24,25 @@ def test_each_promise_names_tests_that_exist() -> None:
     assert named - existing == set()
     for promise in re.findall(r"^- .*(?:\n  .*)*", PROMISES, re.MULTILINE):
         assert "`test_" in promise
+
+
+def test_every_finding_of_the_audit_has_a_row_with_tests() -> None:
+    rows = re.findall(r"^\| ((?:[SL]\d+(?:, )?)+) \| .+ \| (.+) \|$", PROMISES, re.MULTILINE)
+    found = {name for names, _ in rows for name in names.split(", ")}
+    accepted = set(re.findall(r"\((L\d+)\)", PROMISES))
+    every = {f"S{number}" for number in range(1, 19)} | {f"L{number}" for number in range(1, 20)}
+    assert found | accepted == every
+    assert all("`test_" in tests for _, tests in rows)
+
+
+def test_the_manual_says_that_a_recipe_is_trusted() -> None:
+    text = (CHECKOUT / "docs" / "recipes.md").read_text()
+    assert "A recipe is trusted like a script" in text
+
+
+@pytest.mark.parametrize("name", FUZZERS)
+def test_each_fuzzer_exists(name: str) -> None:
+    for test in FUZZERS[name]:
+        path, _, function = test.partition("::")
+        text = (CHECKOUT / "tests/unit" / path).read_text()
+        assert f"def {function}(" in text

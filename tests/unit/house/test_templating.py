@@ -82,6 +82,9 @@ def test_the_environment_is_read_by_lookup(monkeypatch: pytest.MonkeyPatch) -> N
         ("{{ ''.__class__ }}", "is unsafe"),
         ("{{ range(10 ** 9) | list }}", "Range too big"),
         ("{{ '{' | from_json }}", "Expecting property name"),
+        ("{{ '1e999' | from_json }}", "'inf' is not defined"),
+        ("{{ [1] | map(attribute='__class__') | list }}", "is unsafe"),
+        ("{{ [[absent]] }}", "'absent' is undefined"),
     ],
 )
 def test_a_failing_template_is_reported_with_its_place(text: str, reason: str) -> None:

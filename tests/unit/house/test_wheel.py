@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import re
+import subprocess
+import sys
+import tomllib
 from pathlib import Path, PurePosixPath
 
 import pytest
 from hatchling.builders.wheel import WheelBuilder
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[3]
 DATA = ("inventories", "templates", "playbooks")
@@ -42,3 +48,22 @@ def test_it_has_no_file_of_another_kind(content: set[str]) -> None:
 def test_it_has_no_test_double_and_no_key(content: set[str]) -> None:
     words = ("tests/", "doubles", "hub_server", "id_ed25519", ".pem", "ray-token")
     assert {name for name in content for word in words if word in name} == set()
+
+
+@pytest.mark.skipif(not (ROOT / ".ci/sbom").exists(), reason="a source distribution lacks .ci")
+def test_the_bill_of_materials_has_every_dependency_at_its_locked_version(tmp_path: Path) -> None:
+    command = [sys.executable, str(ROOT / ".ci/sbom"), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    document = json.loads(Path(done.stdout.strip()).read_text())
+    assert (document["bomFormat"], document["specVersion"]) == ("CycloneDX", "1.6")
+    found = {each["name"]: each["version"] for each in document["components"]}
+    locked = dict(
+        line.split("==") for line in (ROOT / "constraints.txt").read_text().split() if "==" in line
+    )
+    versions = {canonicalize_name(name): version for name, version in locked.items()}
+    assert {name: versions[name] for name in found} == found
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    direct = {canonicalize_name(re.split(r"[<>=]", line)[0]) for line in project["dependencies"]}
+    assert direct <= found.keys()
+    references = {each["ref"] for each in document["dependencies"]}
+    assert {ref for each in document["dependencies"] for ref in each["dependsOn"]} <= references

@@ -1,0 +1,74 @@
+"""All fuzzers under one command: ``python -m tests.fuzz``, with ``--thorough`` for the long form.
+
+They are properties of the unit tests, so the gate runs each of them with the same few examples
+every time; ``--thorough`` tries new and many more ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+
+FUZZERS: Mapping[str, tuple[str, ...]] = {
+    "inventories": (
+        "inventory/test_inventory_mutations.py::test_a_mutated_inventory_is_read_or_refused",
+    ),
+    "recipes": (
+        "recipes/test_recipe_mutations.py::test_wild_values_are_judged_or_refused",
+        "recipes/test_recipe_mutations.py::test_a_mutated_recipe_is_judged_or_refused",
+    ),
+    "playbooks": (
+        "playbook/test_playbook_mutations.py::test_a_mutated_playbook_is_read_or_refused",
+    ),
+    "templates": ("house/test_templating.py::test_any_text_is_rendered_or_refused",),
+    "values in scripts": ("launch/test_hostile_values.py::test_no_text_leaves_its_place",),
+    "facts": (
+        "facts/test_facts_tolerance.py::test_any_text_in_any_source_parses",
+        "facts/test_facts_tolerance.py::test_any_source_that_was_cut_short_parses",
+    ),
+    "host answers": ("remote/test_answers.py::test_an_answer_of_another_shape_names_its_host",),
+    "Hub answers": ("weights/test_hub_answers.py::test_no_answer_leads_to_another_place",),
+    "ssh_config": (
+        "remote/test_ssh_mutations.py::test_a_changed_configuration_is_used_or_refused",
+    ),
+    "known_hosts": ("remote/test_ssh_mutations.py::test_changed_known_hosts_are_read",),
+    "safetensors": ("weights/test_deep_files.py::test_any_header_has_a_verdict",),
+    "config.json": ("fit/test_fit_mutations.py::test_a_changed_config_is_answered_or_refused",),
+    "logs": (
+        "doctor/test_log_mutations.py::test_a_changed_log_is_diagnosed",
+        "doctor/test_log_mutations.py::test_a_strange_log_is_diagnosed",
+    ),
+}
+
+
+def main() -> None:
+    """Run them one after the other and print a table; exit with 1 where one found something."""
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
+    parser.add_argument("--thorough", action="store_true", help="many more examples of each")
+    options = parser.parse_args()
+    extra = ["--thorough"] if options.thorough else []
+    failed = 0
+    sys.stdout.write("| input | s | result |\n|---|---|---|\n")
+    for name, tests in FUZZERS.items():
+        began = time.monotonic()
+        paths = [f"tests/unit/{test}" for test in tests]
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *extra, *paths],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        failed += done.returncode != 0
+        seconds = time.monotonic() - began
+        result = "passed" if done.returncode == 0 else "FAILED"
+        sys.stdout.write(f"| {name} | {seconds:.0f} | {result} |\n")
+        sys.stdout.write(done.stdout if done.returncode else "")
+        sys.stdout.flush()
+    sys.exit(failed > 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -220,10 +220,13 @@ def _evaluate_compiled(expression: str, variables: Mapping[str, Any]) -> Any:
 
 
 def _refuse_undefined(value: Any) -> None:
-    """Raise the error that says which name is undefined, also inside a list or a mapping."""
+    """Raise the error that says which name is undefined, also inside a list or a dictionary.
+
+    Variables of hosts are no dictionaries: they hold no such value, and `hostvars` holds itself.
+    """
     if type(value).__name__.endswith("Undefined"):
         str(value)
-    elif isinstance(value, Mapping):
+    elif isinstance(value, dict):
         for item in value.values():
             _refuse_undefined(item)
     elif isinstance(value, list | tuple):

@@ -26,7 +26,7 @@ SETTLING = 60.0  # s until what a host that was cut off runs has ended
 
 @dataclass(slots=True)
 class Result:
-    """How one case ended: its exit code, its time in s, and what nobody can explain."""
+    """Outcome of one case: its exit code, its time in s, and what is not explained."""
 
     case: Case
     code: int = 0

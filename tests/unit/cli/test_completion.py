@@ -28,7 +28,7 @@ from tests.commandline import PATIENCE
 PAIR = str(Path(__file__).parents[3] / "inventories" / "pair.yml")
 UNLISTED = {  # kinds without a list of values
     *("TEXT", "N", "DURATION", "REASON", "TAG", "NAME", "VERSION", "TOKENS", "FRACTION", "MODEL"),
-    *("MACHINE", "FINGERPRINT", "ORG/MODEL", "URL", "SUBNET"),
+    *("MACHINE", "FINGERPRINT", "ORG/MODEL", "URL", "SUBNET", "ADDRESS:PORT"),
 }
 ZSH_SETUP = """
 autoload -U compinit && compinit -u -D

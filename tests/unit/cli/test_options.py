@@ -18,6 +18,9 @@ from sparkfleet.errors import UsageError
 OFFERED = {
     "cluster.disable": "check! cluster diff! inventory* on-head! set*",
     "cluster.enable": "check! cluster diff! inventory* on-head! set*",
+    "cluster.export": "cluster inventory* out set* to",
+    "cluster.page": "bind cluster every forks inventory* set* token-file",
+    "cluster.report": "cluster forks html inventory* set*",
     "cluster.events": "cluster follow! inventory* lines output set*",
     "cluster.down": (
         "all! check! cluster forks inventory* junit limit* lock-wait orphans! output set* "

@@ -27,7 +27,7 @@ def _engine(folder: Path, script: str) -> str:
 
 def _ask(root: Path, deed: str, cli: str, **more: Any) -> dict[str, Any]:
     request = {"do": deed, "cli": cli, "cluster_dir": str(root), "cluster": "t", "grace": 0}
-    look = {"files": ["nccl.env"], "image": "vllm:1", "pip": [], **more}
+    look = {"files": ["nccl.env"], "image": "vllm:1", "pip": [], "cache": str(root), **more}
     return LocalConnection(Host(name="here")).run_program(
         "deployment/containers", {**request, **look}
     )

@@ -105,7 +105,8 @@ def _write_engine(folder: Path) -> str:
 def test_containers_are_surveyed_and_stopped_whatever_their_record_holds(
     tmp_path: Path, text: str
 ) -> None:
-    place = {"cli": _write_engine(tmp_path), "files": ["guard.json"], "image": None, "pip": []}
+    look = {"files": ["guard.json"], "image": None, "pip": [], "cache": "/", "ports": [8000]}
+    place = {"cli": _write_engine(tmp_path), **look}
     _ask(tmp_path, "processes", "write", contents={"deployment.json": text, "guard.json": text})
     answer = _ask(tmp_path, "containers", "survey", **place)
     assert answer["record"] is None

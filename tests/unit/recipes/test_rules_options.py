@@ -131,7 +131,7 @@ def test_an_option_that_sparkfleet_sets_is_reported_among_raw_words(recipes: Rec
 
 
 def test_similar_options_are_left_to_the_recipe(recipes: Recipes) -> None:
-    recipe = _args(tensor_parallelism=2, max_num_seqs=4, data_parallel_size=1)
+    recipe = _args(tensor_parallelism=2, max_num_seqs=4, decode_context_parallel_size=1)
     assert "owned" not in recipes.found(recipe)
 
 

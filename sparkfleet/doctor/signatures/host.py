@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from sparkfleet.doctor.signatures.row import Clues, FailureRole, Signature
+from sparkfleet.doctor.signatures.row import NOWHERE, Clues, FailureRole, Signature, find_first_end
 
 
 def _shows_no_connectx(match: re.Match[str], _clues: Clues) -> bool:
-    return not re.search(r"^enP?\d+p1s0f", match.string, re.MULTILINE)
+    return find_first_end(r"(?m)^enP?\d+p1s0f", match.string) == NOWHERE
 
 
 ROWS = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from sparkfleet.doctor.signatures.row import Clues, FailureRole, Signature
+from sparkfleet.doctor.signatures.row import Clues, FailureRole, Signature, find_first_end
 
 _DROP = "`sudo sh -c 'sync; echo 3 > /proc/sys/vm/drop_caches'` on that host"
 _FILES = "Raise it: `--ulimit nofile=1048576` for a container, else `ulimit -n 1048576`."
@@ -13,6 +13,7 @@ _LOADING = (
     r"Starting to load model|Loading weights took|Model loading took"
     r"|oading .{0,80}:\s{1,8}\d{1,3}% Completed"
 )
+_INITIALIZING = "Initializing a V1 LLM engine"
 _ASKS_CUDA = (
     r"mem_get_info|cudaMemGetInfo|_cuda_init\(|_cuda_setDevice|set_device\(|\binit_device\b"
 )
@@ -24,10 +25,11 @@ def _is_before_loading(match: re.Match[str], _clues: Clues) -> bool:
     """Return whether CUDA itself found no memory: in its own calls, or before the weights."""
     if not re.match(_NO_MEMORY, match[0]):
         return False
-    before = match.string[: match.start()]
-    if re.search(_ASKS_CUDA, before[-_TRACEBACK:]):
+    text, start = match.string, match.start()
+    if re.search(_ASKS_CUDA, text[max(0, start - _TRACEBACK) : start]):
         return True
-    return "Initializing a V1 LLM engine" in before and not re.search(_LOADING, before)
+    begun = find_first_end(_INITIALIZING, text) <= start
+    return begun and not find_first_end(_LOADING, text) <= start
 
 
 def _is_after_start(match: re.Match[str], clues: Clues) -> bool:

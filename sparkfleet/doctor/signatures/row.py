@@ -13,6 +13,7 @@ from typing import Any
 from sparkfleet.model import Severity
 
 _WITH_BREAKS = ("CATEGORY_SPACE", "CATEGORY_NOT_DIGIT", "CATEGORY_NOT_WORD")
+NOWHERE = float("inf")
 _SHORTEST_NEEDLE = 4  # characters
 
 
@@ -101,6 +102,13 @@ class Signature:
         if not needles or len(lowered) != len(text) or not stays_on_a_line(self.pattern):
             return pattern.finditer(text)
         return _search_lines(pattern, text, _list_lines_with(present, lowered))
+
+
+@functools.lru_cache(maxsize=8)  # many matches of one log ask the same
+def find_first_end(pattern: str, text: str) -> float:
+    """Return where the first match of `pattern` in `text` ends, `NOWHERE` if there is none."""
+    match = re.search(pattern, text)
+    return match.end() if match else NOWHERE
 
 
 @functools.cache

@@ -12,7 +12,7 @@ from sparkfleet.lab import fleet
 from sparkfleet.lab.engine import install
 from sparkfleet.lab.fleet import LabFleet
 from tests import one_wire
-from tests.commandline import LONGEST, Type, becomes
+from tests.commandline import LONGEST, Type, becomes, chat
 
 pytestmark = [
     pytest.mark.fleet,
@@ -96,3 +96,20 @@ def test_weights_are_staged_over_the_wire(
         done = run("weights.stage")
         assert done.code == 0, done.output
         assert re.search(r"spark-01 -> spark-02: .* MB/s", done.output), done.output
+
+
+@pytest.mark.parametrize("executor", ["ray", "mp"])
+@pytest.mark.parametrize("rp_filter", [0, 2])
+def test_a_model_is_served_where_the_twin_answers(
+    run: Type, lab: LabFleet, executor: str, rp_filter: int
+) -> None:
+    with one_wire.answering(lab, rp_filter=rp_filter, twin=True):
+        try:
+            done = run("cluster.up", "--tp", "2", "--executor", executor)
+            assert done.code == 0, done.output
+            assert "204" in chat(lab.hosts[0].address, "12*17")
+            again = run("cluster.up", "--tp", "2", "--executor", executor)
+            assert again.code == 0, again.output
+            assert again.recap("spark-02")["changed"] == 0
+        finally:
+            run("cluster.down")

@@ -23,13 +23,21 @@ LONGER = 1.0  # s that it is measured again where the moment would refuse it
 
 
 def run_gate(
-    pool: ConnectionPool, fabric: Fabric, facts: Mapping[str, HostFacts], hosts: Sequence[Host]
+    pool: ConnectionPool,
+    fabric: Fabric,
+    facts: Mapping[str, HostFacts],
+    hosts: Sequence[Host],
+    *,
+    copies: int = 1,
 ) -> tuple[Verdict, ...]:
-    """Return the verdicts of the static gate, and where it does not refuse of the active one."""
+    """Return the verdicts of the static gate, and where it does not refuse of the active one.
+
+    `copies` of the model are to be served.
+    """
     verdicts = run_static_gate(fabric, facts, hosts)
     if any(verdict.refuses for verdict in verdicts):
         return verdicts
-    return verdicts + run_active_gate(pool, fabric, hosts)
+    return verdicts + run_active_gate(pool, fabric, hosts, copies=copies)
 
 
 def sample_rates(pool: ConnectionPool, fabric: Fabric, hosts: Sequence[Host]) -> Samples:

@@ -31,6 +31,9 @@ def test_a_port_is_opened_on_each_fabric_address_and_called_by_every_peer() -> N
 def test_ranks_that_meet_without_ray_need_the_master_port_only() -> None:
     calls = _roles(Cluster(*pair(vllm_executor="mp")))["spark-1"].calls
     assert {call.port for call in calls} == {29501, FREE_PORT}
+    cluster = Cluster(*pair(vllm_executor="mp"))
+    copies = links.plan_reachability(cluster.fabric, cluster.hosts, copies=2)["spark-1"].calls
+    assert {call.port for call in copies} == {29501, 29550, FREE_PORT}
     both = _roles(Cluster(*pair(vllm_executor="auto")))["spark-1"].calls
     assert {29501, 6379} < {call.port for call in both}
 

@@ -7,7 +7,9 @@ from dataclasses import replace
 from sparkfleet.launch.images.checks import check_image_contents
 from tests.engines import PROBE, WITH_IMAGE, settings
 
-WITHOUT = replace(WITH_IMAGE, probe=replace(PROBE, programs=("vllm", "nvidia-smi"), packages={}))
+WITHOUT = replace(
+    WITH_IMAGE, probe=replace(PROBE, programs=("vllm", "bash", "nvidia-smi"), packages={})
+)
 
 
 def _refused(nodes: int) -> list[str]:

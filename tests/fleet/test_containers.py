@@ -61,7 +61,7 @@ def lab() -> Iterator[fleet.LabFleet]:
     fleet.remove_fleet()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def here(lab: fleet.LabFleet) -> Spark:
     spark = Spark("spark-01")
     spark.root("sh", "-c", "mkdir -p /home/nvidia/vllm && chown nvidia: /home/nvidia/vllm")

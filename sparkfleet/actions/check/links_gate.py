@@ -49,7 +49,7 @@ class LinksGate(Action[NoArgs]):
         """Check the facts of all hosts together, their reachability, and the rates."""
         facts = run.facts
         fabric = links.select_fabric(facts, hosts)
-        verdicts = links.run_gate(run.pool, fabric, facts, hosts)
+        verdicts = links.run_gate(run.pool, fabric, facts, hosts, copies=run.options.dp)
         hash_ = receipt.hash_facts(fabric, facts, hosts)
         receipts = read_receipts(run, hosts)
         lapse = receipt.explain_expiry(receipts, hash_, hosts, datetime.now(UTC))

@@ -76,7 +76,7 @@ def _check_hosts(context: CommandContext, answers: Answers[HostInspection]) -> t
     verdicts = [
         *(verdict for host in hosts for verdict in check_machine(facts[host.name])),
         *check_hosts(facts, surveys, settings, nodes=len(context.cluster.hosts)),
-        *check_open_endpoint(settings[context.cluster.head.name]),
+        *check_open_endpoint(Settings(host=context.cluster.head)),
         *links.check_machines(links.select_fabric(facts, hosts), facts, hosts),
         *(inspection[2] for inspection in answers.values.values() if inspection[2]),
     ]

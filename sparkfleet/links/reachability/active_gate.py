@@ -21,7 +21,7 @@ TIMEOUT = 90  # s for the whole of it
 
 
 def run_active_gate(
-    pool: ConnectionPool, fabric: Fabric, hosts: Sequence[Host]
+    pool: ConnectionPool, fabric: Fabric, hosts: Sequence[Host], *, copies: int = 1
 ) -> tuple[Verdict, ...]:
     """Prove who reaches whom over the fabric, and return the verdicts.
 
@@ -29,7 +29,7 @@ def run_active_gate(
     this takes, and answers callers with a proof that it is that host. One channel a host. Raises
     the SparkfleetError of a host that did not take part.
     """
-    roles = plan_reachability(fabric, hosts)
+    roles = plan_reachability(fabric, hosts, copies=copies)
     nonce = secrets.token_hex(16)
     requests = {name: _build_listen_request(role) for name, role in roles.items()}
     with open_sessions(pool, "fabric/reach", requests, hosts=hosts) as running:

@@ -23,8 +23,9 @@ PORTS = {  # by what joins the ranks, see `vllm_executor`
         "ray_worker_port_min",
         "ray_worker_port_max",
     ),
-    "mp": ("vllm_master_port", "vllm_dp_port"),
+    "mp": ("vllm_master_port",),
 }
+COPIES_PORT = "vllm_dp_port"  # of several copies, which are joined without Ray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,8 +86,12 @@ class ReachReport:
     neighbours: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
 
-def plan_reachability(fabric: Fabric, hosts: Sequence[Host]) -> Mapping[str, ReachRole]:
+def plan_reachability(
+    fabric: Fabric, hosts: Sequence[Host], *, copies: int = 1
+) -> Mapping[str, ReachRole]:
     """Return the role of every host: it calls each peer on each subnet that both are in.
+
+    `copies` of the model meet at a port of their own (`--dp`).
 
     Pings go to the next and the previous host in the order of the ranks: that proves every rail,
     and every port of a switch, in both directions. With more than `FEW` hosts so do the calls, and
@@ -94,11 +99,11 @@ def plan_reachability(fabric: Fabric, hosts: Sequence[Host]) -> Mapping[str, Rea
     and so on ranks away: a mesh of 32 hosts does not fit into one kernel's table of neighbours
     (1024 entries, gc_thresh3), as the lab's hosts share it.
     """
-    return {host.name: _plan_role(fabric, host) for host in hosts}
+    return {host.name: _plan_role(fabric, host, copies) for host in hosts}
 
 
-def _plan_role(fabric: Fabric, host: Host) -> ReachRole:
-    ports = (*_list_executor_ports(host), FREE_PORT)
+def _plan_role(fabric: Fabric, host: Host, copies: int) -> ReachRole:
+    ports = (*_list_executor_ports(host, copies), FREE_PORT)
     rails = _list_endpoints(fabric, host.name)
     return ReachRole(
         host=host.name,
@@ -122,10 +127,11 @@ def _plan_role(fabric: Fabric, host: Host) -> ReachRole:
     )
 
 
-def _list_executor_ports(host: Host) -> tuple[int, ...]:
+def _list_executor_ports(host: Host, copies: int) -> tuple[int, ...]:
     """Return the fixed ports of the executor; of all, where it is chosen later."""
     executor = host.get("vllm_executor") or find_default("vllm_executor")
     names = PORTS.get(executor) or tuple(name for group in PORTS.values() for name in group)
+    names += (COPIES_PORT,) if copies > 1 else ()
     return tuple(int(host.get(name) or find_default(name)) for name in names)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from ipaddress import AddressValueError, IPv4Address
 from typing import Any
@@ -15,6 +16,9 @@ from sparkfleet.verdicts import error
 NCCL = "NCCL_SOCKET_IFNAME"
 UCX = "UCX_NET_DEVICES"
 HOST_IP = "VLLM_HOST_IP"
+# Names of RDMA devices: prefixes that rdma-core gives, of drivers and of software devices
+# (linux-rdma/rdma-core, kernel-boot/rdma_rename.c).
+RDMA_NAME = re.compile(r"(?:roce|ib|iw|opa|usnic)[a-z0-9]*[0-9]|(?:mlx[45]_|rxe|siw)[0-9]+")
 
 
 def check_interface_names(
@@ -30,7 +34,7 @@ def check_interface_names(
         for word in parse_interface_names(name, text):
             netdevs = match_netdevs(facts, name, word, exact=text.startswith("="))
             reasons = ["" if dev.loopback else explain_no_link(dev) for dev in netdevs]
-            if all(reasons) and (netdevs or not _may_be_unread_device(facts, name)):
+            if all(reasons) and (netdevs or not _may_be_unread_device(facts, name, word)):
                 seen = f"{word}: {(*reasons, 'no such interface')[0]}"
                 yield _report_interface(facts, name, seen, sources.get(name, "vllm_env"))
     value = variables.get(HOST_IP)
@@ -69,9 +73,9 @@ def explain_no_link(netdev: Netdev) -> str:
     return "" if netdev.carrier else "it has an address and no carrier"
 
 
-def _may_be_unread_device(facts: HostFacts, name: str) -> bool:
-    """Return whether the name may be an HCA's: a solo start does not read those."""
-    return name == UCX and not facts.fabric
+def _may_be_unread_device(facts: HostFacts, name: str, word: str) -> bool:
+    """Return whether `word` may name an HCA: a solo start does not read those."""
+    return name == UCX and not facts.fabric and bool(RDMA_NAME.fullmatch(word.lower()))
 
 
 def _report_interface(facts: HostFacts, name: str, problem: str, source: str) -> Verdict:

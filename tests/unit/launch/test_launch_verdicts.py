@@ -60,13 +60,16 @@ def test_a_missing_environment_differs_from_a_missing_package() -> None:
     assert refused["engine.vllm spark-2"].seen == "environment not found"
 
 
-def _judge_solo(**variables: Any) -> dict[str, Verdict]:
+def _judge_solo(variables: Mapping[str, Any], *, fabric: bool = True) -> dict[str, Verdict]:
+    """Return the refusals of a solo start, which does not read the fabric (`fabric`)."""
     spark = gb10.pair()[0]
     spark.addresses[gb10.F0] = "192.168.9.1/24"  # its cage has no cable
     given = {"engine_venv": Value(data="~/v"), "vllm_env": Value(data=variables)}
     settings = {spark.name: Settings(host=Host(name=spark.name, vars=given))}
     surveys = {spark.name: _survey()}
-    found = check_hosts({spark.name: spark.facts()}, surveys, settings, nodes=1)
+    facts = spark.facts()
+    facts = facts if fabric else replace(facts, fabric=False, hcas=())
+    found = check_hosts({spark.name: facts}, surveys, settings, nodes=1)
     return {verdict.subject: verdict for verdict in found if verdict.refuses}
 
 
@@ -85,7 +88,7 @@ def _judge_solo(**variables: Any) -> dict[str, Verdict]:
 def test_a_solo_start_is_refused_for_an_interface_that_the_host_does_not_have(
     name: str, value: str, seen: str
 ) -> None:
-    found = _judge_solo(**{name: value})
+    found = _judge_solo({name: value})
     assert list(found) == [name]
     assert found[name].seen == seen
     assert "vllm_env" in found[name].source
@@ -108,7 +111,26 @@ def test_a_solo_start_is_refused_for_an_interface_that_the_host_does_not_have(
 def test_a_solo_start_with_an_interface_that_has_a_link_passes(
     name: str, value: str | None
 ) -> None:
-    assert _judge_solo(**{name: value}) == {}
+    assert _judge_solo({name: value}) == {}
+
+
+@pytest.mark.parametrize(
+    ("value", "refused"),
+    [
+        ("eth9", True),
+        ("eth9:1", True),
+        (gb10.F1, False),
+        ("rocep1s0f1:1", False),
+        ("roceP2p1s0f1", False),
+        ("mlx5_0:1", False),
+        ("ibp3s0", False),
+    ],
+)
+def test_a_name_that_no_rdma_device_has_is_refused_where_those_were_not_read(
+    value: str,
+    refused: bool,  # noqa: FBT001
+) -> None:
+    assert ("UCX_NET_DEVICES" in _judge_solo({"UCX_NET_DEVICES": value}, fabric=False)) is refused
 
 
 def test_solo_needs_no_ray() -> None:

@@ -25,7 +25,7 @@ from vllm.utils.argparse_utils import FlexibleArgumentParser
 def takes(action, text):
     try:
         action.type(text)
-    except Exception:
+    except Exception:  # whatever a converter of vLLM raises is a refusal
         return False
     return True
 

@@ -29,7 +29,7 @@ def list_differences(applied: dict[str, dict[str, object]]) -> list[str]:
         if now != recorded:
             state = "is missing" if now is None else "exists" if recorded is None else "has changed"
             found.append(f"{name} {state} since links.apply")
-    rails = {name: dict(own) for name, own in applied["rails"].items()}  # type: ignore[call-overload]
+    rails = {name: dict(own) for name, own in applied["rails"].items()}  # type: ignore[call-overload] # JSON
     return found + find_differences(rails)
 
 

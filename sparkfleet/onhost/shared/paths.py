@@ -129,4 +129,5 @@ def find_mount(path: Path) -> tuple[str, str]:
 
 def find_filesystem(folder: str) -> str:
     """Return the filesystem that holds a folder, or will once the folder is made."""
-    return find_mount(Path(os.path.realpath(os.path.expanduser(folder))))[1]  # noqa: PTH111
+    home = os.path.expanduser(folder)  # noqa: PTH111 - pathlib raises where ~user is unknown
+    return find_mount(Path(os.path.realpath(home)))[1]

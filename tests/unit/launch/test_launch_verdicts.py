@@ -128,7 +128,7 @@ def test_a_solo_start_with_an_interface_that_has_a_link_passes(
 )
 def test_a_name_that_no_rdma_device_has_is_refused_where_those_were_not_read(
     value: str,
-    refused: bool,  # noqa: FBT001
+    refused: bool,  # noqa: FBT001 - of pytest
 ) -> None:
     assert ("UCX_NET_DEVICES" in _judge_solo({"UCX_NET_DEVICES": value}, fabric=False)) is refused
 

@@ -28,6 +28,7 @@ MARKS = ("*config.json", "params.json", "model_index.json", "*.safetensors", "*.
 CONFIG = "config.json"
 LFS = b"version https://git-lfs.github.com/spec/v1\n"
 NAME_IT = "name the folder that holds config.json"
+UNREADABLE = "make the folder readable to the user who runs this"
 BROKEN = "the download is broken; fetch that file again"
 CORES = 8  # at most this many hash at once; more would wait for the disk
 SKIPPED_FOLDERS = (".cache", ".git")  # `hf download --local-dir` keeps its own books in .cache
@@ -196,10 +197,22 @@ def check_folder_name(name: str) -> None:
 
 
 def _walk_source_files(folder: Path) -> Iterator[Path]:
-    for parent, folders, names in os.walk(folder, followlinks=True):
+    for parent, folders, names in os.walk(folder, followlinks=True, onerror=_refuse_unreadable):
         folders[:] = sorted(name for name in folders if name not in SKIPPED_FOLDERS)
+        _refuse_link_loops(Path(parent), folders)
         kept = (name for name in sorted(names) if not name.startswith(OF_MAC))
         yield from (Path(parent, name) for name in kept if not name.endswith(PARTIAL))
+
+
+def _refuse_unreadable(error: OSError) -> None:
+    raise InputError(f"{error.filename}: {error.strerror}", hint=UNREADABLE) from error
+
+
+def _refuse_link_loops(parent: Path, folders: Sequence[str]) -> None:
+    """Refuse a link to a folder above it: such a walk would end only at the kernel's limit."""
+    for link in (parent / name for name in folders):
+        if link.is_symlink() and parent.resolve().is_relative_to(target := link.resolve()):
+            raise InputError(f"{link} links to {target}, which contains it", hint="remove the link")
 
 
 def _list_hashed_files(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -77,7 +79,35 @@ def test_a_dangling_link_is_named(tmp_path: Path) -> None:
 def test_a_folder_that_links_to_itself_is_named(tmp_path: Path) -> None:
     folder = write(tmp_path / "m", files(1000))
     (folder / "self").symlink_to(".")
-    assert "Too many levels of symbolic links" in str(refusal(folder))
+    assert f"self links to {folder}, which contains it" in str(refusal(folder))
+
+
+def test_a_folder_that_links_to_a_folder_above_it_is_named(tmp_path: Path) -> None:
+    folder = write(tmp_path / "m", {**files(1000), "adapter/config.json": b"{}"})
+    (folder / "adapter/up").symlink_to(tmp_path)
+    assert f"adapter/up links to {tmp_path}, which contains it" in str(refusal(folder))
+
+
+def test_a_link_to_a_folder_beside_it_is_followed(tmp_path: Path) -> None:
+    write(tmp_path / "other", {"adapter_config.json": b"{}"})
+    folder = write(tmp_path / "m", files(1000))
+    (folder / "adapter").symlink_to(tmp_path / "other")
+    assert "adapter/adapter_config.json" in {x.path for x in manifest_from_folder(folder).files}
+
+
+def test_a_folder_that_cannot_be_read_is_named_and_not_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write(tmp_path / "m", {**files(1000), "adapter/config.json": b"{}"})
+    scandir = os.scandir
+
+    def deny(path: str) -> Iterator[os.DirEntry[str]]:
+        if str(path).endswith("adapter"):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", deny)
+    assert "adapter: Permission denied" in str(refusal(folder))
 
 
 def test_a_file_that_aria2_has_not_finished_is_refused_despite_its_length(tmp_path: Path) -> None:

@@ -132,7 +132,8 @@ def test_bench_leaves_a_receipt_on_every_node(lab: LabFleet, tmp_path: Path) -> 
 @pytest.mark.skipif(not install.is_complete(), reason="the lab's engine is not installed")
 def test_a_collective_runs_in_the_engine_with_each_ranks_environment(lab: LabFleet) -> None:
     code, content = _json("links.bench", "--seconds", "0.05")
-    assert code == 0, content["verdicts"]
+    assert not [x for x in content["verdicts"] if x["severity"] == "error"]
+    assert code == 0
     assert content["collective"]["backend"] == "gloo"
     assert set(content["collective"]["rows"]) == {"all_gather", "all_reduce"}
     assert all(row["busbw"] > 0 for row in content["collective"]["rows"]["all_reduce"])

@@ -28,7 +28,7 @@ Answer = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectiveLoad:
-    """How much is measured: no larger message is begun after `seconds`; `largest` is in bytes."""
+    """How much is measured: no message begins that ends after `seconds`; `largest` is in bytes."""
 
     seconds: int
     iterations: int

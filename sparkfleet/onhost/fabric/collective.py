@@ -10,8 +10,8 @@ is one line:
 
 `init` is an address of rank 0 that all reach, and a free port there; `backend` is nccl, gloo or
 auto (nccl where torch sees a GPU); `sizes` are bytes of a message: what each rank reduces, or what
-each has when all was gathered. `env` is the rank's environment, null unsets a variable. No larger
-size is begun after `seconds`; whatever hangs ends after `timeout`.
+each has when all was gathered. `env` is the rank's environment, null unsets a variable. No size
+is begun that would end after `seconds`; whatever hangs ends after `timeout`.
 
 The answer is the last line: ``{"backend": ..., "torch": ..., "nccl": ..., "device": ...,
 "rows": [[OPERATION, SIZE, MICROSECONDS, BUSBW]...], "log": ...}``: microseconds of one collective,
@@ -49,10 +49,12 @@ def main() -> None:
         log = Path(folder) / "nccl.log"
         limit = threading.Timer(request["seconds"] + request["timeout"], give_up, [log])
         limit.daemon = True
-        limit.start()
         apply_environment(request["env"], log)
         try:
-            answer = join_collectives(request)
+            import torch.distributed  # noqa: PLC0415 - of the engine; before it, nothing needs it
+
+            limit.start()  # after the import, which can be slow from a cold disk
+            answer = join_collectives(torch, request)
         except ImportError as error:
             answer = {"missing": f"{sys.executable}: {error}"}
         except (RuntimeError, ValueError, OSError) as error:
@@ -88,10 +90,8 @@ def read_nccl_log(log: Path) -> str:
     return ""
 
 
-def join_collectives(request: dict[str, Any]) -> dict[str, Any]:
+def join_collectives(torch: Any, request: dict[str, Any]) -> dict[str, Any]:
     """Join the group, time every size and operation, and leave it."""
-    import torch.distributed  # noqa: PLC0415 - of the engine; what comes before must not need it
-
     backend = request["backend"]
     number = request["device"]
     if backend == "auto":
@@ -119,14 +119,20 @@ def join_collectives(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def time_collectives(torch: Any, request: dict[str, Any], device: Any) -> Iterator[list[Any]]:
-    """Yield operation, size, microseconds and busbw; all ranks stop at the same size."""
+    """Yield operation, size, microseconds and busbw; all ranks stop at the same size.
+
+    The first collective sets up the connections; its time does not count. A size begins only if,
+    judged by the size before it, it ends within the limit.
+    """
     group = torch.distributed
-    began = time.monotonic()
+    group.all_reduce(torch.zeros(1, device=device))
+    spent = rate = 0.0  # s in all, and s for a byte of a message at the last size
     for size in request["sizes"]:
-        spent = torch.tensor([time.monotonic() - began], device=device)
-        group.all_reduce(spent, group.ReduceOp.MAX)
-        if spent.item() > request["seconds"]:
+        end = torch.tensor([spent + rate * size], device=device)
+        group.all_reduce(end, group.ReduceOp.MAX)
+        if end.item() > request["seconds"]:
             return
+        rate = 0.0
         for name in request["operations"]:
             run = prepare_operation(torch, name, size // FLOAT, device)
             for _ in range(request["warmup"]):
@@ -134,6 +140,8 @@ def time_collectives(torch: Any, request: dict[str, Any], device: Any) -> Iterat
             seconds = time_repetitions(torch, run, request["iterations"], device)
             busbw = size / seconds / 1e9 * FACTORS[name](request["world"])
             yield [name, size, seconds * 1e6, busbw]
+            rate += seconds * (request["warmup"] + request["iterations"]) / size
+        spent += rate * size
 
 
 def prepare_operation(torch: Any, name: str, count: int, device: Any) -> Callable[[], object]:

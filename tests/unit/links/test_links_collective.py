@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from sparkfleet.links.bandwidth import collective
 from sparkfleet.links.bandwidth.collective_verdicts import judge_answers
 from sparkfleet.model import Severity
+from sparkfleet.onhost.fabric import collective as onhost
 from tests.gb10 import Cluster, output, pair, ring
 from tests.measured import busbw, evidence
 
@@ -152,3 +154,74 @@ def test_a_rank_that_failed_is_named_with_what_it_said() -> None:
     (verdict,) = _judged(failed="NCCL error: invalid usage", log="")
     assert (verdict.check, verdict.host, verdict.refuses) == ("link.collective", "spark-1", True)
     assert verdict.seen == "NCCL error: invalid usage"
+
+
+class FakeTorch:
+    """A torch whose collectives take `per_byte` seconds a byte, and set-up of the first `setup`."""
+
+    def __init__(self, per_byte: float, setup: float = 0.0) -> None:
+        self.now, self.setup, self.per_byte = 0.0, setup, per_byte
+        self.distributed = self
+        self.ReduceOp = SimpleNamespace(MAX="max")
+
+    def zeros(self, count: int, device: object) -> FakeTensor:
+        return FakeTensor([0.0], count)
+
+    def tensor(self, values: list[float], device: object) -> FakeTensor:
+        return FakeTensor(values, len(values))
+
+    def all_reduce(self, tensor: FakeTensor, operation: str = "sum") -> None:
+        self.now += self.setup + tensor.count * 4 * self.per_byte
+        self.setup = 0.0
+
+    def all_gather_single(self, whole: FakeTensor, part: FakeTensor) -> None:
+        self.now += whole.count * 4 * self.per_byte
+
+    def get_world_size(self) -> int:
+        return 2
+
+    def barrier(self) -> None:
+        """All ranks are there."""
+
+
+@dataclass
+class FakeTensor:
+    """A tensor with `count` numbers."""
+
+    values: list[float]
+    count: int
+
+    def item(self) -> float:
+        return self.values[0]
+
+
+def time_sizes(monkeypatch: pytest.MonkeyPatch, torch: FakeTorch, seconds: float) -> list[int]:
+    monkeypatch.setattr("time.perf_counter", lambda: torch.now)
+    request = {
+        "sizes": [1 << 20, 4 << 20, 16 << 20],
+        "operations": ["all_gather", "all_reduce"],
+        "iterations": 20,
+        "warmup": 5,
+        "seconds": seconds,
+        "world": 2,
+    }
+    rows = onhost.time_collectives(torch, request, SimpleNamespace(type="cpu"))
+    return [size for name, size, _, _ in rows if name == "all_reduce"]
+
+
+def test_a_message_that_would_end_after_the_limit_is_not_begun(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    slow = FakeTorch(per_byte=1 / 100e6)  # 0.52 s for the first size, then 2.1 s and 8.4 s
+    assert time_sizes(monkeypatch, slow, 5) == [1 << 20, 4 << 20]
+    assert time_sizes(monkeypatch, FakeTorch(per_byte=1 / 10e9), 5)[-1] == 16 << 20
+
+
+def test_a_fabric_slower_than_the_limit_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert time_sizes(monkeypatch, FakeTorch(per_byte=1 / 1e6), 5) == [1 << 20]
+
+
+def test_the_time_to_connect_ranks_does_not_use_up_the_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert time_sizes(monkeypatch, FakeTorch(1 / 10e9, setup=30), 5)[-1] == 16 << 20

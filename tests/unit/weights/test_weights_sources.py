@@ -88,7 +88,7 @@ def test_a_folder_that_links_to_a_folder_above_it_is_named(tmp_path: Path) -> No
     assert f"adapter/up links to {tmp_path}, which contains it" in str(refusal(folder))
 
 
-def test_a_link_to_a_folder_beside_it_is_followed(tmp_path: Path) -> None:
+def test_a_link_to_another_folder_is_followed(tmp_path: Path) -> None:
     write(tmp_path / "other", {"adapter_config.json": b"{}"})
     folder = write(tmp_path / "m", files(1000))
     (folder / "adapter").symlink_to(tmp_path / "other")

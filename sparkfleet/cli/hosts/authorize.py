@@ -23,7 +23,6 @@ from sparkfleet.errors import (
     HostError,
     HostKeyError,
     SparkfleetError,
-    UnreachableError,
     UsageError,
 )
 from sparkfleet.remote.errors import Target
@@ -71,11 +70,28 @@ def _authorize_machine(target: Target, given: Path | None) -> None:
     print_lines(f"{target.host}: {target.login} takes {key} once its password is typed")
     command = build_copy_command(target, key)
     if code := _run_on_terminal(command):
-        raise UnreachableError(
-            f"ssh-copy-id ended with {code}", host=target.host, hint=f"by hand: {quote(command)}"
-        )
+        raise _build_copy_error(target, key, command, code)
     try_login(target)
     print_lines(f"{target.host}: {target.login} takes the key")
+
+
+def _build_copy_error(
+    target: Target, key: Path, command: Sequence[str], code: int
+) -> AuthenticationError:
+    """Return the error of a copy that failed; what OpenSSH said is on the terminal already."""
+    by_hand = f"add the line of {key} to ~/.ssh/authorized_keys of {target.login} on its console"
+    if code == CANNOT_RUN:
+        message = "ssh-copy-id not found on this machine"
+        hint = f"install OpenSSH's client, or {by_hand}"
+    else:
+        message = (
+            f"{target.login} does not take {key} yet: ssh-copy-id ended with {code}; see above"
+        )
+        hint = (
+            f"to type the password again: {command_name('hosts.authorize')}, or "
+            f"{quote(command)}; if it takes no password: {by_hand}"
+        )
+    return AuthenticationError(message, host=target.host, hint=hint)
 
 
 def choose_public_key(target: Target, given: Path | None) -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -68,16 +68,18 @@ def show_host_keys(options: TrustOptions) -> int:
     )
     keys, refused = settle_host_keys(list_machines(context.cluster.hosts), request)
     left = [key for key in keys if key.state is KeyState.NEW]
-    code = compute_exit_code(refused.values(), refused=bool(left))
+    unseen = [] if refused else find_unseen(keys, options.fingerprint)
+    code = compute_exit_code(refused.values(), refused=bool(left or unseen))
     if options.json:
         print_document(
             machines=[_serialize_key(key) for key in keys],
+            unseen_fingerprints=unseen,
             errors=serialize_host_errors(refused),
             exit_code=code,
         )
         return code
     print_host_errors(refused)
-    print_lines(*_format_left(left))
+    print_lines(*format_unseen(unseen), *_format_left(left))
     return code
 
 
@@ -169,6 +171,17 @@ def format_console_command(kind: str) -> str:
     """Return the command that prints the fingerprint on the machine itself: ssh-keygen(1)."""
     name = FILES.get(kind) or ("ecdsa" if kind.startswith("ecdsa-") else "*")
     return f"ssh-keygen -lf /etc/ssh/ssh_host_{name}_key.pub"
+
+
+def find_unseen(keys: Sequence[MachineKey], fingerprints: Iterable[str]) -> list[str]:
+    """Return the fingerprints that were given and that no machine showed."""
+    return sorted(set(fingerprints) - {key.offered.fingerprint for key in keys})
+
+
+def format_unseen(unseen: Iterable[str]) -> Iterator[str]:
+    """Yield a line for each fingerprint that was given and that no machine showed."""
+    for fingerprint in unseen:
+        yield f"--fingerprint {fingerprint}: no machine has this host key"
 
 
 def _format_left(left: Sequence[MachineKey]) -> Iterator[str]:

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from sparkfleet.cli.context import open_pool
 from sparkfleet.cli.hosts.authorize import authorize_machines
 from sparkfleet.cli.hosts.machines import list_machines
-from sparkfleet.cli.hosts.trust import TrustRequest, settle_host_keys
+from sparkfleet.cli.hosts.trust import TrustRequest, find_unseen, format_unseen, settle_host_keys
 from sparkfleet.cli.init.findings import HostReading
 from sparkfleet.cli.init.options import InitOptions
+from sparkfleet.cli.views.screen import print_lines
 from sparkfleet.errors import CommandError
 from sparkfleet.facts import gather_facts
 from sparkfleet.links.selection import find_qsfp_rails
@@ -29,7 +30,9 @@ def give_access(hosts: Sequence[Host], options: InitOptions, *, asks: bool) -> N
         request = TrustRequest(
             fingerprints=options.fingerprint, forks=options.forks, asks=asks, shows=True
         )
-        settle_host_keys(machines, request)
+        keys, refused = settle_host_keys(machines, request)
+        if not refused:
+            print_lines(*format_unseen(find_unseen(keys, options.fingerprint)))
     if asks:
         authorize_machines(machines, None)
 

@@ -39,8 +39,9 @@ def collect_answers(options: InitOptions, *, asks: bool) -> ProjectAnswers:
         print_lines(*(f"  {each}" for each in announced))
     machines = options.host or (_ask_machines() if asks else ())
     if not machines:
+        why = "" if asks or options.yes else ", and there is no terminal to ask on"
         raise UsageError(
-            "no Spark was named", hint=f"type: {command_name('init')} --host USER@ADDRESS"
+            f"no Spark was named{why}", hint=f"type: {command_name('init')} --host USER@ADDRESS"
         )
     hosts = build_hosts(machines)
     recipe = options.recipe or (_ask_recipe(len(hosts)) if asks else FIRST_TRY)

@@ -116,11 +116,27 @@ def test_a_fingerprint_adds_its_key_without_a_question(home: Path, server: SshSe
 
 
 def test_a_key_without_its_fingerprint_is_not_added(
-    home: Path, server: SshServer, monkeypatch: pytest.MonkeyPatch
+    home: Path,
+    server: SshServer,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(prompt, "confirm", lambda _: True)
-    assert _trust(home, server, fingerprint=["SHA256:" + "a" * 43]) == 2
+    other = "SHA256:" + "a" * 43
+    assert _trust(home, server, fingerprint=[other]) == 2
     assert not (home / "known_hosts").exists()
+    unseen = f"--fingerprint {other}: no machine has this host key"
+    assert unseen in capsys.readouterr().out
+
+
+def test_a_fingerprint_of_no_machine_is_refused_where_keys_are_known(
+    home: Path, server: SshServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / "known_hosts").write_text(server.line)
+    other = "SHA256:" + "a" * 43
+    assert _trust(home, server, fingerprint=[other, _fingerprint(server)], output="json") == 2
+    assert json.loads(capsys.readouterr().out)["unseen_fingerprints"] == [other]
+    assert (home / "known_hosts").read_text() == server.line
 
 
 def test_a_changed_key_is_never_added(
@@ -242,7 +258,25 @@ def test_a_key_is_copied_by_openssh_with_host_keys_checked(
         *("-o", "StrictHostKeyChecking=yes", "-o", f"UserKnownHostsFile={home}/known_hosts"),
         "nvidia@127.0.0.1",
     ]
-    assert "ssh-copy-id ended with 1" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert f"nvidia@127.0.0.1 does not take {home}/key.pub yet" in shown
+    assert "to type the password again: sparkfleet hosts.authorize" in shown
+
+
+def test_without_ssh_copy_id_the_line_to_add_is_named(
+    home: Path,
+    server: SshServer,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _make_key(home)
+    (home / "known_hosts").write_text(server.line)
+    monkeypatch.setattr(prompt, "require_terminal", lambda *_: None)
+    monkeypatch.setenv("PATH", str(home / "nothing"))
+    assert _authorize(home, server) == 4
+    shown = capsys.readouterr().out
+    assert "ssh-copy-id not found on this machine" in shown
+    assert f"add the line of {home}/key.pub to ~/.ssh/authorized_keys" in shown
 
 
 def test_a_copied_key_is_tried(

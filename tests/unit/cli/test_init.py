@@ -140,7 +140,8 @@ def test_an_inventory_that_exists_is_kept_and_replaced_on_demand(
 @pytest.mark.parametrize(
     ("typed", "error", "message"),
     [
-        ({}, UsageError, "no Spark was named"),
+        ({}, UsageError, "no Spark was named, and there is no terminal to ask on"),
+        ({"yes": True}, UsageError, "no Spark was named\n"),
         ({"host": ["a", "a"]}, UsageError, "two Sparks have the address a"),
         ({"host": ["x=a", "x=b"]}, UsageError, "two Sparks have the name x"),
         ({"host": ["me@"]}, UsageError, "expected an address"),

@@ -1,4 +1,8 @@
-"""Recipes of eugr/spark-vllm-docker: run-recipe.py of its README of 2026-09-15."""
+"""Recipes of eugr/spark-vllm-docker: run-recipe.py of its README of 2026-09-15.
+
+spark-pulse keeps recipes of this form too; there, a file without a version is version 1
+(schemas/recipe-v1.schema.json of kharkevich-engineering-lab/spark-pulse-recipes).
+"""
 
 from __future__ import annotations
 
@@ -31,7 +35,7 @@ TENSOR_PARALLEL = "tensor_parallel"
 def convert_eugr_recipe(draft: RecipeDraft) -> None:
     """Convert the file; raises RecipeError with what is missing or of a wrong type."""
     fields = FieldReader(draft.tree)
-    fields.text("recipe_version", needed=True)
+    version = fields.text("recipe_version")
     name = fields.text("name", needed=True)
     container = fields.text("container", needed=True)
     command_node = fields.text("command", needed=True)
@@ -46,6 +50,8 @@ def convert_eugr_recipe(draft: RecipeDraft) -> None:
     fields.raise_problems()
     if name is None or container is None or command_node is None:
         return
+    if version is None:
+        draft.note("recipe_version is missing, and is read as 1", draft.tree)
     title = description or name
     draft.set("description", str(title.data).strip(), title)
     if solo_only:

@@ -35,7 +35,6 @@ REFUSED = {
     "nvidia-llama-cpp": (6, 10, "backend: expected vllm (got 'llama-cpp')"),
     "spark-pulse-embedding": (5, 9, "serves: 'embedding' is not served"),
     "spark-pulse-llama-cpp": (5, 9, "engine: expected vllm (got 'llama-cpp')"),
-    "spark-pulse-no-version": (2, 1, "missing recipe_version"),
     "sparkrun-sglang": (4, 10, "runtime: expected one of vllm"),
 }
 PIPELINE = ("3x-qwen3.5-397b-int4-autoround",)  # its three stages are given at the start
@@ -201,6 +200,12 @@ def test_a_file_of_others_becomes_a_command_line(path: Path) -> None:
     words = build_user_arguments(settings, "/weights", "/weights/model", drafts)
     names = {word.partition("=")[0].removeprefix("--no-").removeprefix("--") for word in words}
     assert names >= {name.partition(".")[0] for name in _data(recipe, "vllm_args")}
+
+
+def test_a_file_without_a_version_is_read_as_version_1() -> None:
+    recipe = load_recipe(str(FOLDER / "eugr" / "spark-pulse-minimax-m2-awq.yaml"))
+    advice = _data(recipe, "advice")
+    assert any("recipe_version is missing, and is read as 1" in text for text in advice)
 
 
 @pytest.mark.parametrize("name", sorted(REFUSED))

@@ -17,7 +17,7 @@ from sparkfleet.verdicts import build_verdict
 PATIENCE = 6.0  # s; a driver frees the memory of a process within one
 DROP_TIMEOUT = 180.0  # s; `sync` writes out what is dirty first
 DROP_REQUEST = {"do": "drop"}
-DROP_COMMAND = ("sh", "-c", "sync; echo 3 > /proc/sys/vm/drop_caches")
+DROP_COMMAND = ("sh", "-c", "/bin/sync; echo 3 > /proc/sys/vm/drop_caches")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

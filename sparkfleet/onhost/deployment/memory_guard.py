@@ -34,6 +34,8 @@ TICK = 0.25  # s between samples; an NVMe disk fills 2 GB of memory in that time
 ARMING = 5.0  # s for the first sample
 ENDING = 60.0  # s for a command that ends ranks
 MOST = 6  # processes that a reason names
+MOST_OF_A_NAME = 15  # bytes of a name that the kernel keeps
+ARGUMENTS_START = 45  # of the fields after the name in /proc/PID/stat: arg_start, then arg_end
 GIB = 1 << 30
 PAGE = os.sysconf("SC_PAGE_SIZE")
 GPU = ("nvidia-smi", "--query-compute-apps=pid,process_name,used_memory", "--format=csv,noheader")
@@ -91,6 +93,7 @@ def run_guard(request: dict[str, Any], folder: Path, pipe: int) -> None:
     os.chdir("/")
     with contextlib.suppress(OSError):  # only root may ask to be spared
         Path("/proc/self/oom_score_adj").write_text("-900")
+    show_name(f"sparkfleet-memory-guard {request['cluster']}")
     limits = {name: request[name] for name in ("loading", "serving", "samples")}
     state = {"pid": os.getpid(), "available": read_available_memory(), **limits, "reason": None}
     write_guard_state(folder, state)
@@ -98,6 +101,22 @@ def run_guard(request: dict[str, Any], folder: Path, pipe: int) -> None:
     os.close(pipe)
     watch_memory(request, folder, state)
     os._exit(0)
+
+
+def show_name(name: str) -> None:
+    """Have `ps` and `top` show `name`, in place of the command that started this Python.
+
+    The kernel shows the words that a process keeps between arg_start and arg_end, and the process
+    may change them. https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
+    """
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        Path("/proc/self/comm").write_text(name[:MOST_OF_A_NAME])
+        fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+        start, end = int(fields[ARGUMENTS_START]), int(fields[ARGUMENTS_START + 1])
+        room = end - start
+        with Path("/proc/self/mem").open("r+b", buffering=0) as memory:
+            memory.seek(start)
+            memory.write(name.encode()[: room - 1].ljust(room, b"\0"))
 
 
 def watch_memory(request: dict[str, Any], folder: Path, state: dict[str, Any]) -> None:

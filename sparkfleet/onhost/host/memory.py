@@ -16,7 +16,7 @@ from typing import Any
 
 from sparkfleet.onhost.shared.os_errors import build_os_error_answer
 
-DROP = ("sudo", "-n", "sh", "-c", "sync; echo 3 > /proc/sys/vm/drop_caches")
+DROP = ("sudo", "-n", "sh", "-c", "/bin/sync; echo 3 > /proc/sys/vm/drop_caches")
 PLAIN = "--format=csv,noheader,nounits"
 HOLDERS = ("nvidia-smi", "--query-compute-apps=pid,used_memory", PLAIN)
 OWN_MEMORY = ("nvidia-smi", "--query-gpu=memory.total", PLAIN)

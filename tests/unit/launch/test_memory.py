@@ -12,9 +12,12 @@ import pytest
 from sparkfleet.errors import CommandError
 from sparkfleet.launch.preflight import page_cache
 from sparkfleet.model import Host, Severity
+from sparkfleet.onhost.host import memory
 from sparkfleet.remote.local import LocalConnection
 
 GIB = 1 << 30
+PREPARE = Path(__file__).parents[3] / "playbooks" / "hosts-prepare.yml"
+SHELL_BUILTINS = {"echo"}
 
 
 @pytest.fixture
@@ -93,8 +96,18 @@ def test_the_page_cache_is_emptied_by_the_documented_command(
     _tool(tools, "sudo", f"printf '%s\\n' \"$@\" >{tools}/words")
     before, after = page_cache.drop_caches(link)
     assert min(before, after) > 0
-    documented = "sync; echo 3 > /proc/sys/vm/drop_caches"
+    documented = "/bin/sync; echo 3 > /proc/sys/vm/drop_caches"
     assert (tools / "words").read_text().splitlines() == ["-n", "sh", "-c", documented]
+
+
+def test_no_program_of_the_rule_is_found_by_the_path_of_the_user() -> None:
+    shell, option, script = page_cache.DROP_COMMAND
+    assert ("sudo", "-n", *page_cache.DROP_COMMAND) == memory.DROP
+    assert f'drop: "{option} {script}"' in PREPARE.read_text()
+    for command in script.split("; "):
+        name = command.split()[0]
+        assert name.startswith("/") or name in SHELL_BUILTINS, name
+    assert (shell, option) == ("sh", "-c")  # the rule itself names /bin/sh and /usr/bin/sh
 
 
 def test_a_user_who_may_not_gets_a_hint(link: LocalConnection, tools: Path) -> None:

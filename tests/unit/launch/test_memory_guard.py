@@ -167,6 +167,13 @@ def test_a_guard_does_not_count_as_a_process_of_the_deployment(node: Node) -> No
     assert node.link.run_program("deployment/processes", {**node.place, **more})["processes"] == []
 
 
+def test_ps_shows_a_guard_and_its_cluster_by_name(node: Node) -> None:
+    process = Path(f"/proc/{node.arm()}")
+    words = (process / "cmdline").read_bytes().rstrip(b"\0")
+    assert words == f"sparkfleet-memory-guard {CLUSTER}".encode()
+    assert (process / "comm").read_text() == "sparkfleet-memo\n"
+
+
 def test_the_guard_is_not_armed_where_memory_is_too_short_already(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -83,7 +83,10 @@ ROWS = (
     ),
     Signature(
         id="gloo-loopback",
-        pattern=r"connectFullMesh failed with .{0,2000}\bremote=\[(?:127\.0\.0\.1|::1)\]",
+        pattern=(
+            r"connectFullMesh failed with .{0,2000}\bremote=\[(?:127\.0\.0\.1|::1)\]"
+            r"|connectFullMesh failed with \[\S{0,200}pair\.cc:\d{1,6}\] no error"
+        ),
         cause="Gloo tried to reach the other rank at the loopback address.",
         fix=(
             "Set GLOO_SOCKET_IFNAME on each host to its own fabric interface "

@@ -58,6 +58,58 @@ ROWS = (
         near_miss="1 device was found",
     ),
     Signature(
+        id="gpu-init-failed",
+        pattern=r"NVRM: .{0,60}RmInitAdapter failed!",
+        cause=(
+            "The driver cannot start the GPU: proprietary kernel modules (a GB10 needs the open "
+            "ones), or firmware that a reboot does not reset."
+        ),
+        fix=(
+            "Install the driver's -open packages on that host; then power it off and on, not only "
+            "reboot. `nvidia-smi -L` must list NVIDIA GB10."
+        ),
+        source="NVIDIA/open-gpu-kernel-modules#673",
+        leads_to=("gpu-not-found",),
+        sample="NVRM: GPU 000f:01:00.0: RmInitAdapter failed! (0x62:0x1a:2631)",
+        near_miss="NVRM: loading NVIDIA UNIX Open Kernel Module for aarch64",
+    ),
+    Signature(
+        id="nvml-memory-unsupported",
+        pattern=(
+            r"NVMLError_NotSupported\b|nvmlDeviceGetMemoryInfo\w{0,4}.{0,40}NOT_SUPPORTED"
+            r"|(?<!Ignoring )error getting device memory: Not Supported"
+        ),
+        cause="A program reads the GPU's memory with NVML, which a GB10 does not support.",
+        fix=(
+            "Use a version of that program that knows GB10; PyTorch's torch.cuda.mem_get_info() "
+            "and /proc/meminfo show the free memory."
+        ),
+        source="https://docs.nvidia.com/dgx/dgx-spark/known-issues.html; NVIDIA/cosmos#180",
+        sample="pynvml.NVMLError_NotSupported: Not Supported",
+        near_miss="Ignoring error getting device memory: Not Supported",
+    ),
+    Signature(
+        id="thread-limit",
+        pattern=r"pthread_create\b.{0,60}Resource temporarily unavailable",
+        cause="The host or the container may start no more threads: a limit of processes.",
+        fix=(
+            "Start the container without a pids limit (`--pids-limit -1`), raise nproc in "
+            "/etc/security/limits.conf, or lower OPENBLAS_NUM_THREADS."
+        ),
+        source="vllm-project/vllm#13354",
+        sample="pthread_create failed: Resource temporarily unavailable",
+        near_miss="pthread_create failed for thread 1 of 48: Operation not permitted",
+    ),
+    Signature(
+        id="threads-not-permitted",
+        pattern=r"pthread_create\b.{0,60}Operation not permitted",
+        cause="An old Docker's seccomp filter forbids the clone3 call of the image's glibc.",
+        fix="Update Docker on that host to 20.10.10 or later.",
+        source="coqui-ai/TTS#3439",
+        sample="pthread_create failed for thread 1 of 48: Operation not permitted",
+        near_miss="pthread_create failed: Resource temporarily unavailable",
+    ),
+    Signature(
         id="docker-permission",
         pattern=r"permission denied while trying to connect to the [Dd]ocker"
         r"|[Pp]ermission denied.{0,300}docker\.sock",

@@ -18,6 +18,26 @@ ROWS = (
         near_miss="Model architectures ['LlamaForCausalLM'] resolved",
     ),
     Signature(
+        id="length-above-model",
+        pattern=(
+            r"User-specified max_model_len \((?P<asked>\d{1,12})\) is greater than the derived "
+            r"max_model_len \((?:\w{1,60}=(?P<most>\d{1,12}))(?!.{0,300}json\)\. VLLM_ALLOW)"
+        ),
+        cause="max-model-len is {asked}; the model was made for {most} positions.",
+        fix="Lower max-model-len in vllm_args, or set the rope scaling of the model's card there.",
+        source="vllm-project/vllm PR#7080; vllm-project/vllm PR#20904",
+        leads_to=("vllm-usage-error",),
+        sample=(
+            "User-specified max_model_len (65536) is greater than the derived max_model_len "
+            "(max_position_embeddings=32768 or model_max_length=None in model's config.json)."
+        ),
+        near_miss=(
+            "User-specified max_model_len (65536) is greater than the derived max_model_len "
+            "(max_position_embeddings=32768 or model_max_length=None in model's config.json). "
+            "VLLM_ALLOW_LONG_MAX_MODEL_LEN must be used with extreme caution."
+        ),
+    ),
+    Signature(
         id="pp-layer-of-another-rank",
         pattern=(
             r"KeyError: '(?P<layer>[\w.]{0,120}\blayers\.\d{1,4}\.[\w.]{0,60}"

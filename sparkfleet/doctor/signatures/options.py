@@ -182,4 +182,28 @@ ROWS = (
         role=FailureRole.WARNING,
         near_miss="vLLM environment variable detected: VLLM_HOST_IP",
     ),
+    Signature(
+        id="vllm-port-of-kubernetes",
+        pattern=(
+            r"VLLM_PORT '(?P<value>[^']{1,200})' appears to be a URI"
+            r"|invalid literal for int\(\) with base 10: '(?:tcp|udp)://"
+        ),
+        cause=("VLLM_PORT holds a URL: Kubernetes sets it in pods if a service has the name vllm."),
+        fix="Give the service another name, or set enableServiceLinks: false in the pod.",
+        source="vllm-project/vllm PR#18209",
+        sample="ValueError: VLLM_PORT 'tcp://10.43.1.2:8000' appears to be a URI.",
+        near_miss="Connecting to 'tcp://10.43.1.2:8000'",
+    ),
+    Signature(
+        id="device-named-by-uuid",
+        pattern=r"invalid literal for int\(\) with base 10: '(?P<device>(?:GPU|MIG)-[\w-]{1,60})'",
+        cause="This vLLM expects numbers in CUDA_VISIBLE_DEVICES; it holds {device}.",
+        fix="Leave CUDA_VISIBLE_DEVICES unset: a host has one GPU.",
+        source="vllm-project/vllm PR#46132; vllm-project/vllm#20939",
+        sample=(
+            "ValueError: invalid literal for int() with base 10: "
+            "'MIG-4c60d78c-506f-5593-938d-a136eaa1fa52'"
+        ),
+        near_miss="CUDA_VISIBLE_DEVICES=GPU-4c60d78c-506f-5593-938d-a136eaa1fa52",
+    ),
 )

@@ -325,4 +325,17 @@ ROWS = (
         sample="ERROR: Unexpected bus error encountered in worker. Bus error (core dumped)",
         near_miss="PCIe Bus Error: severity=Corrected",
     ),
+    Signature(
+        id="torch-capability-range",
+        pattern=r"GB10 which is of (?:cuda|compute) capability (?:\(CC\) )?12\.1",
+        cause=(
+            "PyTorch's list of GPUs ends at 12.0 or omits 12.1; kernels for 12.0 also run on a "
+            "GB10: harmless where torch is built for CUDA 13."
+        ),
+        fix="Ignore it; if kernels fail, use an image with PyTorch 2.11 or later for CUDA 13.",
+        source="pytorch/pytorch PR#166185",
+        role=FailureRole.WARNING,
+        sample="UserWarning: Found GPU0 NVIDIA GB10 which is of cuda capability 12.1.",
+        near_miss="Found GPU0 NVIDIA GB10 with CUDA capability sm_121",
+    ),
 )

@@ -70,7 +70,7 @@ ROWS = (
         id="queue-pair-timeout",
         pattern=(
             r"ibv_modify_qp.{0,60}(?:\b110\b|timeout|timed out)"
-            r"|modify QP to RTR: Connection timed out"
+            r"|modify QP to RTR\b.{0,80}Connection timed out"
         ),
         cause=(
             "The other end of a queue pair did not answer: a ring cabled port 0 to port 0, no "
@@ -85,6 +85,41 @@ ROWS = (
             "ntxf31415/deepseek-v4-vision-exp-dgxspark-tp4-switchless-ring docs/pitfalls.md"
         ),
         near_miss="ibv_modify_qp: state INIT to RTR",
+    ),
+    Signature(
+        id="gid-without-interface",
+        pattern=(
+            r"ibv_modify_qp.{0,60}(?:\berrno 19\b|failed with 19\b|No such device)"
+            r"|read failed in ncclIbRoceGetVersionNum: Invalid argument"
+        ),
+        cause=(
+            "The GID that NCCL uses has no network interface here: the container has a network of "
+            "its own, the interface is down, or NCCL_IB_GID_INDEX points elsewhere."
+        ),
+        fix=(
+            "Run the container in the host's network, set nccl_ib_gid_index: auto, and run "
+            "`{task:links.verify}`."
+        ),
+        source="NVIDIA/nccl#799; NVIDIA/nccl#925",
+        leads_to=("nccl-group-failed",),
+        sample="NCCL WARN Call to ibv_modify_qp failed with error No such device",
+        near_miss="NCCL WARN Call to ibv_open_device failed: No such device",
+    ),
+    Signature(
+        id="nccl-versions-differ",
+        pattern=(r"connecting to address\b.{0,60}with family (?!1\b)\d{1,10} is neither AF_INET"),
+        cause="The ranks exchange addresses in different forms: their NCCL versions differ.",
+        fix="Start all hosts from the same image; remove NCCL libraries that are mounted over it.",
+        source="NVIDIA/nccl#1267",
+        leads_to=("nccl-group-failed",),
+        sample=(
+            "NCCL WARN ncclSocketInit: connecting to address  with family 0 is neither AF_INET(2) "
+            "nor AF_INET6(10)"
+        ),
+        near_miss=(
+            "NCCL WARN ncclSocketInit: connecting to address  with family 1 is neither AF_INET(2) "
+            "nor AF_INET6(10)"
+        ),
     ),
     Signature(
         id="nccl-ib-baked-in",

@@ -91,6 +91,23 @@ ROWS = (
         near_miss="Found model weights with `/models/x`",
     ),
     Signature(
+        id="weights-of-another-architecture",
+        pattern=(
+            r"There is no module or parameter named '(?P<name>[^']{1,200})' in (?P<class>\w{1,80})"
+        ),
+        cause="The weights have {name}, which this vLLM's {class} does not have.",
+        fix=(
+            "Use an image whose vLLM knows this model, or the weights' format (load-format, "
+            "config-format: mistral); do not mix weights of several exports in one folder."
+        ),
+        source="vllm-project/vllm#21176; vllm-project/vllm#28517",
+        sample=(
+            "ValueError: There is no module or parameter named 'mm_whisper_embeddings' in "
+            "LlamaForCausalLM"
+        ),
+        near_miss="There is no module named 'scipy'",
+    ),
+    Signature(
         id="weights-permission",
         pattern=(
             r"(?:PermissionError|Permission denied)"

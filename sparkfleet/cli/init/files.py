@@ -108,6 +108,8 @@ def _format_value(value: Any) -> str:
     if isinstance(value, Mapping):
         pairs = (f"{name}: {_format_value(item)}" for name, item in value.items())
         return f"{{{', '.join(pairs)}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_format_value, value))}]"
     text = str(value)
     plain = not isinstance(value, str) or (text[0].isalpha() and ":" not in text)
     return text if plain and text not in ("yes", "no", "on", "off", "null") else json.dumps(text)

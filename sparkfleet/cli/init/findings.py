@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sparkfleet import links
 from sparkfleet.door import command_name
 from sparkfleet.facts import HostFacts
 from sparkfleet.links.addressing.wiring import group_rails
-from sparkfleet.links.model import Fabric, Topology
+from sparkfleet.links.model import Fabric, Rail, Topology
 from sparkfleet.links.selection import find_qsfp_rails
 from sparkfleet.model import EMPTY, Host
 from sparkfleet.quantities import format_memory
@@ -47,11 +47,34 @@ def examine_hosts(readings: Mapping[str, HostReading], hosts: Sequence[Host]) ->
     lines += _describe_fabric(fabric)
     if not fabric.cables:
         return _examine_wires(readings, hosts, lines)
-    return Findings(
+    found = Findings(
         common=_choose_common(fabric),
         by_host={host.name: _choose_own(fabric, host.name) for host in hosts},
         lines=tuple(lines),
     )
+    if len(hosts) > 2 or fabric.topology is not Topology.DIRECT:
+        return found
+    one, two = (host.name for host in hosts)
+    return _choose_cable(found, [pair for cable in fabric.cables for pair in cable.rails(one, two)])
+
+
+def _choose_cable(found: Findings, pairs: Sequence[tuple[Rail, Rail]]) -> Findings:
+    """Return the findings with the first of two cables in use, as a second adds little."""
+    mine, theirs = pairs[0]
+    used = [pair for pair in pairs if (pair[0].port, pair[1].port) == (mine.port, theirs.port)]
+    if len(used) == len(pairs):
+        return found
+    own: dict[str, Mapping[str, Any]] = {}
+    for rails in zip(*used, strict=True):
+        host, names = rails[0].host, [rail.name for rail in rails]
+        ends = found.by_host[host].get("link_cables", {})
+        kept = {name: end for name, end in ends.items() if name in names}
+        own[host] = {"link_interfaces": names, "link_cables": kept}
+    line = (
+        f"two cables join {mine.host} and {theirs.host}: link_interfaces names the first, since a "
+        "second adds little; to use both, name all four rails of each host"
+    )
+    return replace(found, by_host=own, lines=(*found.lines, line))
 
 
 def _describe_host(facts: HostFacts) -> Iterator[str]:
@@ -103,12 +126,15 @@ def _examine_wires(
         for end, far in ((mine, theirs), (theirs, mine)):
             cables = by_host[end.host].setdefault("link_cables", {})
             cables[end.name] = f"{far.host}:{far.name}"
-    return Findings(
+    found = Findings(
         common={"link_topology": str(topology if len(hosts) > 2 else Topology.DIRECT)},
         by_host=by_host,
         lines=(*lines, *(f"one wire: {group}" for group in groups)),
         addressed=False,
     )
+    if len(hosts) > 2:
+        return found
+    return _choose_cable(found, [(group.rails[0], group.rails[1]) for group in groups])
 
 
 def _choose_common(fabric: Fabric) -> dict[str, Any]:

@@ -257,6 +257,44 @@ def test_rails_without_addresses_are_matched_by_who_answers_on_their_wires() -> 
     assert all(end.startswith("spark-2:") for end in cables.values())
 
 
+def _read_two_cables() -> dict[str, HostReading]:
+    """Return a pair with both cages joined, each rail with an address."""
+    netdevs = (gb10.F0, gb10.P2F0, gb10.F1, gb10.P2F1)
+    sparks = [
+        gb10.Spark(f"spark-{n}", {dev: f"10.0.{at}.{n}/24" for at, dev in enumerate(netdevs)})
+        for n in (1, 2)
+    ]
+    return {spark.name: HostReading(facts=spark.facts()) for spark in sparks}
+
+
+def _remove_addresses(readings: dict[str, HostReading]) -> dict[str, HostReading]:
+    one, two = (reading.facts for reading in readings.values())
+    ends = {one.host: _list_ends(one, two), two.host: _list_ends(two, one)}
+    return {
+        facts.host: HostReading(
+            facts=replace(
+                facts, netdevs=tuple(replace(dev, addresses=()) for dev in facts.netdevs)
+            ),
+            ends=ends[facts.host],
+        )
+        for facts in (one, two)
+    }
+
+
+@pytest.mark.parametrize("bare", [False, True])
+def test_of_two_cables_the_first_is_written_and_the_other_is_named(*, bare: bool) -> None:
+    readings = _read_two_cables()
+    if bare:
+        readings = _remove_addresses(readings)
+    findings = examine_hosts(readings, tuple(Host(name=name) for name in readings))
+    for name, other in (("spark-1", "spark-2"), ("spark-2", "spark-1")):
+        own = findings.by_host[name]
+        assert own["link_interfaces"] == [gb10.F0, gb10.P2F0]
+        assert own["link_cables"] == {dev: f"{other}:{dev}" for dev in (gb10.F0, gb10.P2F0)}
+    assert findings.common["link_topology"] == "direct"
+    assert "two cables join spark-1 and spark-2" in findings.lines[-1]
+
+
 def test_a_machine_on_a_cable_that_was_not_named_is_shown() -> None:
     readings = _read_bare_pair()
     alone = {"spark-1": readings["spark-1"]}

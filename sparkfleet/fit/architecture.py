@@ -27,6 +27,18 @@ class Latent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KeyIndex:
+    """The index of block-sparse attention (QSA): a key of `dim` elements for `ratio` tokens.
+
+    `ngrams` says whether layers look n-grams up, and so have a state.
+    """
+
+    dim: int
+    ratio: int
+    ngrams: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Recurrent:
     """A state of fixed size for a sequence: Mamba-2, or linear attention (gated delta net).
 
@@ -101,6 +113,7 @@ class Architecture:
     sparse: tuple[str, ...] = ()
     shared_kv_layers: int = 0
     latent: Latent | None = None
+    key_index: KeyIndex | None = None
     mamba: Recurrent | None = None
     linear: Recurrent | None = None
     experts: Experts | None = None

@@ -13,7 +13,7 @@ from typing import Any
 
 from sparkfleet.errors import InputError
 from sparkfleet.fit import layers
-from sparkfleet.fit.architecture import Architecture, Experts, Latent, Recurrent, Tower
+from sparkfleet.fit.architecture import Architecture, Experts, KeyIndex, Latent, Recurrent, Tower
 from sparkfleet.model import EMPTY
 from sparkfleet.values import convert_integer
 
@@ -165,6 +165,7 @@ def _parse_attention(fields: ConfigFields) -> dict[str, Any]:
         "window": number("sliding_window") if used else None,
         "shared_kv_layers": number("num_kv_shared_layers") or 0,
         "latent": _parse_latent_attention(fields) if number("kv_lora_rank") else None,
+        "key_index": _parse_key_index(fields) if layers.is_key_indexed(fields.text) else None,
         "mamba": _parse_mamba(fields) if number("mamba_num_heads", "mamba_n_heads") else None,
         "linear": _parse_linear_attention(fields) if number("linear_num_value_heads") else None,
     }
@@ -181,6 +182,14 @@ def _parse_latent_attention(fields: ConfigFields) -> Latent:
         query_rank=fields.number("q_lora_rank"),
         index_dim=fields.number("index_head_dim") if indexed else None,
         indexed=layers.list_indexed_layers(fields.text, count) if indexed else (),
+    )
+
+
+def _parse_key_index(fields: ConfigFields) -> KeyIndex:
+    return KeyIndex(
+        dim=fields.number("indexer_head_dim") or 0,
+        ratio=fields.number("indexer_compress_ratio") or 1,
+        ngrams=bool(fields.value("ple_layer_ids")),
     )
 
 

@@ -22,16 +22,20 @@ NEARLY_EQUAL = 1.25  # counts of layers of two types that are still given one de
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KVCacheGroup:
-    """Layers that share blocks: `block` tokens in each, or one state if `state`."""
+    """Layers that share blocks: `block` tokens in each, or one state if `state`.
+
+    A sequence has so many `states`.
+    """
 
     block: int
     window: int | None = None
     state: bool = False
+    states: int = 1
 
     def blocks(self, tokens: int, batched: int) -> int:
         """Return the blocks that a sequence of `tokens` needs, `batched` of them in one step."""
         if self.state:
-            return 1
+            return self.states
         if self.window is None:
             return ceil(tokens / self.block)
         return ceil(min(self.window - 1 + batched, tokens) / self.block) + 1
@@ -94,8 +98,9 @@ def build_block_pool(rows: tuple[LayerCache, ...], *, block: int = BLOCK) -> Blo
     if len({(row.window, bool(row.state_bytes)) for row in types}) == 1:
         return _build_uniform_pool(rows, block)
     page = _compute_page_bytes(types, block)
-    fewest = min(types.values())
-    most = max(types.values())
+    counts = [count for row, count in types.items() if not row.alone]
+    fewest = min(counts)
+    most = max(counts)
     depth = most if most < fewest * NEARLY_EQUAL else fewest
     groups = tuple(_split_cache_groups(types, page, depth, block))
     return BlockPool(groups=groups, block_bytes=page * depth)
@@ -116,13 +121,17 @@ def _compute_page_bytes(types: Counter[LayerCache], block: int) -> int:
     widest = max(row.token_bytes for row in types)
     state = max(row.state_bytes for row in types)
     tokens = block * max(1, ceil(state / (widest * block))) if widest else 1
-    return max(widest * tokens, state)
+    side = max(row.side_bytes for row in types)
+    return max(widest * tokens, state) + side * tokens
 
 
 def _split_cache_groups(
     types: Counter[LayerCache], page: int, depth: int, block: int
 ) -> Iterator[KVCacheGroup]:
     for row, count in types.items():
-        tokens = page // row.token_bytes // block * block if row.token_bytes else 1
-        group = KVCacheGroup(block=tokens, window=row.window, state=bool(row.state_bytes))
+        size = row.token_bytes + row.side_bytes
+        tokens = page // size // block * block if size else 1
+        group = KVCacheGroup(
+            block=tokens, window=row.window, state=bool(row.state_bytes), states=row.states
+        )
         yield from [group] * ceil(count / depth)

@@ -36,30 +36,48 @@ SPARSE_PACKED = ("auto", "fp8", "fp8_e4m3", "fp8_ds_mla")
 class LayerCache:
     """The cache of one layer on one rank: bytes for each token, or for each sequence.
 
-    With a `window` only that many tokens are kept.
+    With a `window` only that many tokens are kept. `side_bytes` of a token are in the same
+    block and do not decide how many tokens it holds. A state takes `states` blocks of a sequence;
+    one that is `alone` has a group of blocks of its own.
     """
 
     kind: str
     token_bytes: int = 0
+    side_bytes: int = 0
     state_bytes: int = 0
+    states: int = 1
+    alone: bool = False
     window: int | None = None
 
     def bytes(self, tokens: int) -> int:
         """Return what a sequence of `tokens` leaves in this layer."""
         kept = tokens if self.window is None else min(tokens, self.window)
-        return self.token_bytes * kept + self.state_bytes
+        return (self.token_bytes + self.side_bytes) * kept + self.state_bytes
 
 
 def list_layer_caches(
-    shape: Architecture, dtype: str, *, tp: int = 1, pp: int = 1, drafts: int = 0
+    shape: Architecture,
+    dtype: str,
+    *,
+    tp: int = 1,
+    pp: int = 1,
+    drafts: int = 0,
+    drafted: int = 0,
+    prefixes: bool = True,
 ) -> tuple[LayerCache, ...]:
     """Return what each layer of the fullest pipeline stage keeps on one rank.
 
     `dtype` is that of the KV cache as vLLM writes it, or auto; `drafts` counts layers of a built-in
-    MTP head that are run too. Raises UnknownFigureError for what the config does not say.
+    MTP head that are run too, `drafted` the tokens that they draft a step. `prefixes` are cached or
+    not. Raises UnknownFigureError for what the config does not say.
     """
     layer_types = _require_layer_types(shape)
-    if shape.latent is not None and shape.latent.index_dim:
+    if shape.key_index is not None:
+        kept = drafted + (2 if prefixes else 1)
+        width = element_bytes(shape, dtype)
+        rows = _list_block_sparse_caches(shape, width, tp=tp, drafts=drafts, drafted=drafted)
+        rows = [replace(row, states=kept) if row.kind == kinds.LINEAR else row for row in rows]
+    elif shape.latent is not None and shape.latent.index_dim:
         rows = _list_indexed_caches(shape.latent, shape, dtype, drafts=drafts)
     else:
         width = element_bytes(shape, dtype)
@@ -188,6 +206,38 @@ def _list_indexed_caches(
         LayerCache(kind=kinds.LATENT, token_bytes=size + (index if has_index else 0))
         for has_index in (*latent.indexed, *[True] * drafts)
     ]
+
+
+def _list_block_sparse_caches(
+    shape: Architecture, width: float, *, tp: int, drafts: int, drafted: int
+) -> list[LayerCache]:
+    """Return the caches of Qwen3.8-Flash-Next, whose attention takes blocks of tokens by an index.
+
+    A key of the index, of 16 bits, stands for a few tokens and lies next to their keys and values;
+    those that are not compressed yet are a state of one block. Each drafted token keeps an input of
+    the convolution, and the n-gram layers have a state too (vllm/models/qwen4_exp/common/
+    qsa_cache.py and nvidia/qsa.py, `MambaStateShapeCalculator`).
+    """
+    index = shape.key_index
+    if index is None or shape.linear is None:
+        raise UnknownFigureError("unknown cache of block-sparse attention: no such fields")
+    full = LayerCache(
+        kind=kinds.FULL,
+        token_bytes=_count_head_bytes(shape, width, tp=tp, whole=True),
+        side_bytes=2 * index.dim // index.ratio,
+    )
+    kernel = _require_config_field(shape.linear.kernel, "linear_conv_kernel_dim")
+    linear = replace(shape.linear, kernel=kernel + drafted)
+    state = LayerCache(
+        kind=kinds.LINEAR, state_bytes=_count_state_bytes(shape, linear, "linear attention", tp)
+    )
+    each = {kinds.FULL: full, kinds.LINEAR: state}
+    rows = [each[layer_type] for layer_type in _require_layer_types(shape)]
+    rows += [full] * drafts
+    if index.ngrams:
+        rows.append(replace(state, alone=True))
+    raw = LayerCache(kind=kinds.FULL, state_bytes=2 * index.dim * index.ratio, alone=True)
+    return [*rows, raw]
 
 
 def _count_packed_bytes(shape: Architecture, dtype: str) -> int:

@@ -44,6 +44,7 @@ ONE_KIND = (  # families whose layers are all alike where no list of types is wr
 )
 SPARSE = ("index_", "indexer_", "compress_ratio")
 INDEXED_FAMILIES = ("deepseek_v32", "glm_moe_dsa")
+KEY_INDEXED = "qwen4_exp"
 INDEX_BLOCK = 128  # elements of an index that share a scale
 LATENT_FAMILIES = (
     "deepseek_v2",
@@ -63,6 +64,15 @@ def is_indexed_latent(fields: Mapping[str, Any]) -> bool:
     known = isinstance(index, int) and index > 0 and not index % INDEX_BLOCK
     compressed = any(name.startswith("compress_ratio") and fields[name] for name in fields)
     return family in INDEXED_FAMILIES and sizes == (512, 64) and known and not compressed
+
+
+def is_key_indexed(fields: Mapping[str, Any]) -> bool:
+    """Return whether the layers are those of Qwen3.8-Flash-Next: an index of compressed keys."""
+    family = str(fields.get("model_type", "")).removesuffix("_text")
+    sizes = [fields.get(name) for name in ("indexer_head_dim", "indexer_compress_ratio")]
+    known = all(isinstance(size, int) and size > 0 for size in sizes)
+    other = any(name.startswith(("index_", "compress_ratio")) and fields[name] for name in fields)
+    return family == KEY_INDEXED and known and fields.get("indexer_kv_heads") == 1 and not other
 
 
 def list_indexed_layers(fields: Mapping[str, Any], count: int) -> tuple[bool, ...]:
@@ -87,7 +97,7 @@ def find_sparse_fields(fields: Mapping[str, Any]) -> tuple[str, ...]:
     An index (``index_head_dim``) and a compression (``compress_ratios`` of DeepSeek V4) take memory
     that the layer types do not show.
     """
-    if is_indexed_latent(fields):
+    if is_indexed_latent(fields) or is_key_indexed(fields):
         return ()
     return tuple(sorted(name for name in fields if name.startswith(SPARSE) and fields[name]))
 

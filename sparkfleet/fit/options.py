@@ -65,6 +65,7 @@ class ServeOptions:
     kv_bytes: int | None = None
     auto_length: bool = False
     kv_dtype: str = "auto"
+    prefixes: bool = True  # whether prefixes are cached
     eager: bool = False
     online: str | None = None
     speculation: Speculation | None = None
@@ -106,6 +107,7 @@ def parse_serve_options(
         util=parse_memory_fraction("gpu-memory-utilization", given.get("gpu-memory-utilization")),
         kv_bytes=None if kv_bytes is None else _parse_byte_size("kv-cache-memory-bytes", kv_bytes),
         kv_dtype=str(given.get("kv-cache-dtype") or "auto"),
+        prefixes=given.get("enable-prefix-caching") is not False,
         eager=given.get("enforce-eager") is True,
         online=quantization if quantization and quantization not in STORED else None,
         speculation=_parse_speculation(options.speculative_config),

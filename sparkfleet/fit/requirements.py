@@ -121,7 +121,13 @@ def _estimate_block_pool(model: ModelProfile, options: ServeOptions) -> BlockPoo
         )
     drafts = model.shape.draft_layers if built_in else 0
     rows = list_layer_caches(
-        model.shape, options.kv_dtype, tp=options.tp, pp=options.pp, drafts=drafts
+        model.shape,
+        options.kv_dtype,
+        tp=options.tp,
+        pp=options.pp,
+        drafts=drafts,
+        drafted=speculation.tokens if speculation else 0,
+        prefixes=options.prefixes,
     )
     if model.draft_shape is not None:
         rows += list_layer_caches(model.draft_shape, options.kv_dtype, tp=options.tp)

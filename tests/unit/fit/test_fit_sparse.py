@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from sparkfleet.fit.interval import UnknownFigureError
+from sparkfleet.fit.kv_blocks import build_block_pool
 from sparkfleet.fit.kv_cache import list_layer_caches
 from sparkfleet.fit.model import ModelProfile
-from sparkfleet.fit.options import ServeOptions, Speculation
+from sparkfleet.fit.options import ServeOptions, Speculation, parse_serve_options
 from sparkfleet.fit.requirements import estimate_requirements
+from sparkfleet.vllm.options import read_vllm_options
 from tests.models import made
 
 LATENT: dict[str, Any] = {"model_type": "deepseek_v3", "kv_lora_rank": 512, "qk_rope_head_dim": 64}
@@ -22,6 +24,28 @@ DSA: dict[str, Any] = {
     "index_topk": 2048,
 }
 GLM = {**DSA, "model_type": "glm_moe_dsa", "num_hidden_layers": 78}
+FLASH_NEXT: dict[str, Any] = {  # the fields of Qwen3.8-Flash-Next that its cache depends on
+    "model_type": "qwen4_exp_text",
+    "dtype": "bfloat16",
+    "hidden_size": 2560,
+    "num_hidden_layers": 48,
+    "full_attention_interval": 4,
+    "num_attention_heads": 24,
+    "num_key_value_heads": 2,
+    "head_dim": 256,
+    "linear_conv_kernel_dim": 4,
+    "linear_key_head_dim": 128,
+    "linear_value_head_dim": 128,
+    "linear_num_key_heads": 16,
+    "linear_num_value_heads": 48,
+    "mamba_ssm_dtype": "float32",
+    "indexer_head_dim": 128,
+    "indexer_compress_ratio": 4,
+    "indexer_kv_heads": 1,
+    "ple_layer_ids": [2],
+    "mtp_num_hidden_layers": 1,
+    "max_position_embeddings": 262144,
+}
 
 
 def _unknown(options: ServeOptions, **fields: Any) -> tuple[str, ...]:
@@ -126,3 +150,67 @@ def test_a_packed_latent_of_a_fork_is_unknown() -> None:
 def test_the_longest_context_of_a_sparse_model_follows_its_cache() -> None:
     size = _sequence_bytes(ServeOptions(kv_dtype="fp8", length=64000), **DSA)
     assert size == 64000 * 4 * 788
+
+
+@pytest.mark.parametrize(
+    ("dtype", "tp", "drafted", "prefixes", "blocks", "tokens"),
+    [
+        ("auto", 2, 3, True, 1504, 2_131_159),  # README of MiaAI-Lab's two Sparks, 31.7 GiB
+        ("fp8", 2, 3, True, 1435, 3_652_200),  # the same, 32.02 GiB
+        ("fp8", 1, 3, True, 390, 992_584),  # MiaAI-Lab's one Spark, 16.46 GiB
+        ("auto", 1, 2, True, 744, 1_077_542),  # github.com/vllm-project/vllm/issues/54426
+        ("fp8", 1, 2, True, 707, 1_853_358),
+        ("auto", 1, 2, True, 539, 780_638),
+        ("fp8", 1, 2, True, 534, 1_399_848),
+        ("fp8", 1, 4, False, 391, 995_129),  # tonyd2wild's one, two and four Sparks
+        ("fp8", 2, 4, False, 2308, 5_874_061),
+        ("fp8", 4, 4, False, 6379, 9_088_133),
+    ],
+)
+def test_tokens_of_block_sparse_attention_are_those_of_published_logs(
+    *, dtype: str, tp: int, drafted: int, prefixes: bool, blocks: int, tokens: int
+) -> None:
+    rows = list_layer_caches(
+        made(**FLASH_NEXT), dtype, tp=tp, drafts=1, drafted=drafted, prefixes=prefixes
+    )
+    pool = build_block_pool(rows)
+    size = blocks * pool.block_bytes
+    assert pool.logged(size, length=262144, batched=8192) == tokens
+
+
+@pytest.mark.parametrize(
+    ("dtype", "tp", "drafted", "gib", "blocks"),
+    [("auto", 2, 3, 31.7, 1504), ("fp8", 2, 3, 32.02, 1435), ("fp8", 1, 3, 16.46, 390)],
+)
+def test_blocks_of_block_sparse_attention_have_the_published_bytes(
+    dtype: str, tp: int, drafted: int, gib: float, blocks: int
+) -> None:
+    rows = list_layer_caches(made(**FLASH_NEXT), dtype, tp=tp, drafts=1, drafted=drafted)
+    pool = build_block_pool(rows)
+    assert abs(pool.blocks(gib * (1 << 30)) - blocks) <= 1  # GiB are rounded to 0.01
+
+
+@pytest.mark.parametrize("prefixes", [True, False])
+def test_a_cache_of_prefixes_takes_one_more_state(*, prefixes: bool) -> None:
+    options = read_vllm_options({"enable-prefix-caching": prefixes})
+    assert parse_serve_options(options).prefixes is prefixes
+    assert parse_serve_options(read_vllm_options({})).prefixes
+    negated = read_vllm_options({}, ["--no-enable-prefix-caching"])
+    assert not parse_serve_options(negated).prefixes
+    rows = list_layer_caches(made(**FLASH_NEXT), "fp8", prefixes=prefixes)
+    assert max(row.states for row in rows) == 1 + prefixes
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"model_type": "qwen5_next"},
+        {"indexer_compress_ratio": None},
+        {"indexer_head_dim": "128"},
+        {"indexer_kv_heads": 2},
+        {"index_topk": 2048},
+    ],
+)
+def test_a_block_sparse_attention_of_another_shape_stays_unknown(fields: dict[str, Any]) -> None:
+    with pytest.raises(UnknownFigureError, match="sparse attention"):
+        list_layer_caches(made(**{**FLASH_NEXT, **fields}), "fp8")

@@ -9,7 +9,7 @@ from sparkfleet.fit.options import ServeOptions
 from sparkfleet.model import Severity, Verdict
 from sparkfleet.quantities import format_memory as gib
 from sparkfleet.quantities import format_size
-from sparkfleet.verdicts import build_verdict
+from sparkfleet.verdicts import build_verdict, info
 
 SOURCE = "/proc/meminfo; config.json and tensors of the model"
 SEVERITIES = {
@@ -36,6 +36,18 @@ def build_fit_verdict(fit: Fit, options: ServeOptions, holders: Sequence[str] = 
         fix=""
         if fit.answer in (FitAnswer.FITS, FitAnswer.UNKNOWN)
         else _suggest_memory_fix(fit, options, holders),
+    )
+
+
+def build_unknown_memory_verdict(host: str) -> Verdict:
+    """Return the verdict on a node whose memory cannot be read."""
+    return info(
+        "memory.fit",
+        host,
+        "memory",
+        expected="MemTotal and MemAvailable",
+        seen="neither; it is unknown whether the model fits",
+        source="/proc/meminfo",
     )
 
 

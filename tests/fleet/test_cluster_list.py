@@ -85,3 +85,35 @@ def test_all_takes_no_option_of_one_cluster(cluster: Cluster, words: tuple[str, 
     done = cluster.run("cluster.up", "--all", *words)
     assert done.code == 5, done.output
     assert f"--all cannot be combined with {words[0]}" in done.output
+
+
+def share_memory(**shares: float) -> tuple[str, str]:
+    """Return the option that gives the clusters pair and small these shares of the memory."""
+    hosts = {"pair": "sparks", "small": "spark-02"}
+    clusters = {
+        name: {
+            "hosts": hosts[name],
+            "vars": {
+                "vllm_port": 8000 + number,
+                "vllm_args": {"kv-cache-memory-bytes": None, "gpu-memory-utilization": share},
+            },
+        }
+        for number, (name, share) in enumerate(shares.items())
+    }
+    return "--set", f"clusters={json.dumps(clusters)}"
+
+
+def test_a_start_is_refused_where_it_and_what_runs_exceed_the_memory(cluster: Cluster) -> None:
+    assert cluster.run("cluster.down", "--all").code == 0
+    shares = share_memory(pair=0.92, small=0.09)
+    done = cluster.run("cluster.up", "--cluster", "small", "--solo", *shares)
+    assert done.code == 0, done.output
+    serving = cluster.processes()
+    done = cluster.run("cluster.up", "--cluster", "pair", "--tp", "2", *shares)
+    assert done.code == 2, done.output
+    assert "memory of all clusters" in done.output
+    assert " GiB small + " in done.output
+    assert " GiB pair" in done.output
+    assert "cluster.down --cluster small" in done.output
+    assert cluster.processes() == serving
+    assert cluster.run("cluster.down", "--all").code == 0

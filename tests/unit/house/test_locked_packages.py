@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(not LOCKED.exists(), reason="a source distributi
 def _read(name: str) -> dict[str, str]:
     """Return the version of each package that a locked file has for Linux, by its name."""
     text = (LOCKED / f"{name}.txt").read_text()
-    versions = {}
+    versions: dict[str, str] = {}
     for entry in re.split(r"\n(?=\w)", text.replace("\\\n", "")):
         words = re.sub(r"^#.*\n?", "", entry, flags=re.MULTILINE)
         if not words.strip():

@@ -58,6 +58,7 @@ ROWS = (
             r"World size \((?P<tp>\d+)\) is larger than the number of available GPUs \("
             r"|local_world_size \((?P<local>\d+)\) must be less than or equal to the number of"
             r"|ensure that world_size \((?P<size>\d+)\) is less than"
+            r"|Tensor parallel size \(\d+\) cannot be larger than the number of available GPUs"
         ),
         cause=(
             "vLLM was asked for more GPUs than this host has, without an executor that spans hosts."
@@ -230,7 +231,10 @@ ROWS = (
     ),
     Signature(
         id="engine-start-failed",
-        pattern=r"Engine core initialization failed\.|EngineCore failed to start\.",
+        pattern=(
+            r"Engine core initialization failed\.|EngineCore failed to start\."
+            r"|WorkerProc initialization failed due to an exception"
+        ),
         cause="The engine did not start; this line does not say why.",
         fix="Check the first error before it, on every host.",
         source="recorded by this project with vLLM 0.32 on two emulated hosts",

@@ -74,6 +74,39 @@ ROWS = (
         near_miss="NVRM: loading NVIDIA UNIX Open Kernel Module for aarch64",
     ),
     Signature(
+        id="cuda-unknown-error",
+        pattern=r"RuntimeError: CUDA unknown error|initialization error: cuda error: unknown error",
+        cause=(
+            "CUDA does not start, although the driver is loaded: the module nvidia_uvm is missing "
+            "or is that of an older driver, or the container lacks its device."
+        ),
+        fix=(
+            "Run `sudo nvidia-modprobe -u -c=0` on that host and restart the container; if that "
+            "does not help, reboot."
+        ),
+        source="NVIDIA/nvidia-docker#106; AbdBarho/stable-diffusion-webui-docker#388",
+        sample=(
+            "RuntimeError: CUDA unknown error - this may be due to an incorrectly set up "
+            "environment, e.g. changing env variable CUDA_VISIBLE_DEVICES after program start."
+        ),
+        near_miss="RuntimeError: CUDA error: unspecified launch failure",
+    ),
+    Signature(
+        id="container-without-gpu",
+        pattern=r"The NVIDIA Driver was not detected\. {1,2}GPU functionality",
+        cause="The container has no GPU: it was started without `--gpus all`.",
+        fix=(
+            "Start it with `--gpus all`; `docker run --rm --gpus all IMAGE nvidia-smi` on that "
+            "host shows whether the NVIDIA container toolkit works."
+        ),
+        source="NVIDIA/nvidia-docker#464; NVIDIA/nvidia-docker#1548",
+        role=FailureRole.WARNING,
+        sample=(
+            "WARNING: The NVIDIA Driver was not detected.  GPU functionality will not be available."
+        ),
+        near_miss="NOTE: MOFED driver for multi-node communication was not detected.",
+    ),
+    Signature(
         id="nvml-memory-unsupported",
         pattern=(
             r"NVMLError_NotSupported\b|nvmlDeviceGetMemoryInfo\w{0,4}.{0,40}NOT_SUPPORTED"

@@ -58,7 +58,7 @@ ROWS = (
     ),
     Signature(
         id="gid-tables-differ",
-        pattern=r"ibv_modify_qp.{0,60}(?:EINVAL|Invalid argument)",
+        pattern=r"ibv_modify_qp.{0,60}(?:EINVAL|Invalid argument|Network is unreachable)",
         cause="The GID tables of the hosts differ: a rail has no or a random link-local address.",
         fix="Give every rail a static address in netplan; `{task:links.verify}` shows the rail.",
         source=(
@@ -197,6 +197,7 @@ ROWS = (
             r"[ :]{0,3}(?:\d{1,3}\()?(?P<why>No route to host|Connection timed out"
             r"|Network is unreachable|Host is unreachable)"
             r"|connect returned (?:No route to host|Network is unreachable)(?!, retrying)"
+            r"|connect returned No route to host, retrying \((?P<tries>\d{1,3})/(?P=tries)\)"
         ),
         context=r"Bootstrap ?: Using (?:\S{1,40}?:)?(?P<own>\d[\d.]{6,14})<",
         cause="{own} cannot reach {peer} on port {port} ({why}): a firewall or a route blocks it.",

@@ -20,8 +20,8 @@ instanttensor-loader mamba-block-size mdns-duplicate-name memory-almost-full mem
 message-queue-address model-code-not-staged model-not-staged modelinfos-permission
 nccl-2.30.4 nccl-ib-baked-in nccl-no-rdma-device nccl-so-path nccl-too-many-hcas
 nccl-tree-on-ring netplan-self-route open-file-limit-low option-value-type pcie-width-x2
-peer-unreachable port-no-cable port-speed-100g ray-already-running ray-single-node
-rdma-memory-cma rdma-packet-loss sm121-unsupported
+port-no-cable port-speed-100g ray-already-running ray-single-node rdma-memory-cma
+rdma-packet-loss sm121-unsupported
 """
 
 

@@ -197,7 +197,6 @@ ROWS = (
             r"[ :]{0,3}(?:\d{1,3}\()?(?P<why>No route to host|Connection timed out"
             r"|Network is unreachable|Host is unreachable)"
             r"|connect returned (?:No route to host|Network is unreachable)(?!, retrying)"
-            r"|connect returned No route to host, retrying \((?P<tries>\d{1,3})/(?P=tries)\)"
         ),
         context=r"Bootstrap ?: Using (?:\S{1,40}?:)?(?P<own>\d[\d.]{6,14})<",
         cause="{own} cannot reach {peer} on port {port} ({why}): a firewall or a route blocks it.",

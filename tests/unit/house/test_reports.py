@@ -17,11 +17,11 @@ connectx-missing control-path-on-host cuda-context-no-memory cutlass-fp4-moe dis
 driver-590 driver-610 env-copied-from-head env-overwritten-by-head fastsafetensors-missing
 firewall-blocks gid-index-empty host-ip-unknown host-list-split image-layer-missing
 instanttensor-loader mamba-block-size mdns-duplicate-name memory-almost-full memory-guard
-message-queue-address model-code-not-staged model-not-staged modelinfos-permission
-nccl-2.30.4 nccl-ib-baked-in nccl-no-rdma-device nccl-so-path nccl-too-many-hcas
-nccl-tree-on-ring netplan-self-route open-file-limit-low option-value-type pcie-width-x2
-port-no-cable port-speed-100g ray-already-running ray-single-node rdma-memory-cma
-rdma-packet-loss sm121-unsupported
+message-queue-address model-code-not-staged model-not-staged modelinfos-permission nccl-2.30.4
+nccl-ib-baked-in nccl-no-rdma-device nccl-so-path nccl-too-many-hcas nccl-tree-on-ring
+netplan-self-route open-file-limit-low option-value-type pcie-width-x2 peer-unreachable
+port-no-cable port-speed-100g ray-already-running ray-single-node rdma-memory-cma rdma-packet-loss
+sm121-unsupported
 """
 
 

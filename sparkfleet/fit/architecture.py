@@ -30,7 +30,7 @@ class Latent:
 class KeyIndex:
     """The index of block-sparse attention (QSA): a key of `dim` elements for `ratio` tokens.
 
-    `ngrams` says whether layers look n-grams up, and so have a state.
+    `ngrams` says whether layers look up n-grams, and so have a state.
     """
 
     dim: int

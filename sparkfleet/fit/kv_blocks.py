@@ -24,7 +24,7 @@ NEARLY_EQUAL = 1.25  # counts of layers of two types that are still given one de
 class KVCacheGroup:
     """Layers that share blocks: `block` tokens in each, or one state if `state`.
 
-    A sequence has so many `states`.
+    A sequence needs `states` blocks of a state.
     """
 
     block: int

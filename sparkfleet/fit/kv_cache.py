@@ -68,8 +68,8 @@ def list_layer_caches(
     """Return what each layer of the fullest pipeline stage keeps on one rank.
 
     `dtype` is that of the KV cache as vLLM writes it, or auto; `drafts` counts layers of a built-in
-    MTP head that are run too, `drafted` the tokens that they draft a step. `prefixes` are cached or
-    not. Raises UnknownFigureError for what the config does not say.
+    MTP head that are run too, `drafted` the tokens that they draft a step; `prefixes` says whether
+    prefixes are cached. Raises UnknownFigureError for what the config does not say.
     """
     layer_types = _require_layer_types(shape)
     if shape.key_index is not None:

@@ -188,7 +188,7 @@ ROWS = (
             r"VLLM_PORT '(?P<value>[^']{1,200})' appears to be a URI"
             r"|invalid literal for int\(\) with base 10: '(?:tcp|udp)://"
         ),
-        cause=("VLLM_PORT holds a URL: Kubernetes sets it in pods if a service has the name vllm."),
+        cause="VLLM_PORT holds a URL: Kubernetes sets it in pods if a service has the name vllm.",
         fix="Give the service another name, or set enableServiceLinks: false in the pod.",
         source="vllm-project/vllm PR#18209",
         sample="ValueError: VLLM_PORT 'tcp://10.43.1.2:8000' appears to be a URI.",

@@ -107,7 +107,7 @@ ROWS = (
     ),
     Signature(
         id="nccl-versions-differ",
-        pattern=(r"connecting to address\b.{0,60}with family (?!1\b)\d{1,10} is neither AF_INET"),
+        pattern=r"connecting to address\b.{0,60}with family (?!1\b)\d{1,10} is neither AF_INET",
         cause="The ranks exchange addresses in different forms: their NCCL versions differ.",
         fix="Start all hosts from the same image; remove NCCL libraries that are mounted over it.",
         source="NVIDIA/nccl#1267",

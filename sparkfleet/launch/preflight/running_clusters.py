@@ -1,4 +1,4 @@
-"""The memory of all clusters that run on one host, those of this inventory; pure."""
+"""The memory of all clusters of the inventory that run on one host; pure."""
 
 from __future__ import annotations
 

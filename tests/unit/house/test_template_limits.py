@@ -68,6 +68,11 @@ def test_a_template_that_takes_too_much_is_refused(text: str, tmp_path: Path) ->
     assert grown < 500_000  # KiB
 
 
+def test_a_template_of_too_many_steps_is_refused_for_its_steps() -> None:
+    with pytest.raises(InputError, match="more than 200,000 steps"):
+        render_value(GREEDY["loops"], {})
+
+
 def test_variables_that_name_each_other_share_one_budget(tmp_path: Path) -> None:
     lines = [f"    v{i}: '{{{{ v{i + 1} ~ v{i + 2} }}}}'" for i in range(40)]
     text = "\n".join(["sparks:", "  hosts: {a: {}}", "  vars:", *lines, "    v40: x", "    v41: x"])

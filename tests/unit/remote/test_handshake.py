@@ -102,7 +102,19 @@ def test_connections_that_reset_or_are_silent_do_not_block_others(listener: Keye
             peer.wire.close()
 
 
-def test_a_request_that_is_too_long_is_not_read(listener: KeyedListener) -> None:
+def test_a_connection_that_proves_nothing_ends(
+    listener: KeyedListener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handshake, "GREETING_TIME", 0.1)
+    with connect(listener) as wire:
+        handshake.receive_exactly(wire, 32)
+        assert wire.recv(1) == b""
+
+
+def test_a_request_that_is_too_long_is_not_read(
+    listener: KeyedListener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handshake, "GREETING_TIME", 60)  # so that only its length can end it
     with connect(listener) as wire:
         handshake.receive_exactly(wire, 32)
         wire.sendall(b"n" * 64 + struct.pack(">I", handshake.MOST_REQUEST + 1))

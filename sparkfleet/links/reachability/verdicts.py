@@ -205,10 +205,12 @@ def _judge_pings(
         if small["received"] == 0:
             if not dead_paths & {("link.path", subject), ("link.misplugged", subject)}:
                 yield _report_unproven_ping(ping, small)
+        elif count_lost_packets(small):
+            yield _report_lossy(ping, small, large)
         elif large["received"] == 0:
             yield _report_black_hole(ping, large)
-        elif count_lost_packets(small) or count_lost_packets(large):
-            yield _report_lossy(ping, large)
+        elif count_lost_packets(large):
+            yield _report_lossy(ping, small, large)
 
 
 def _report_unproven_ping(ping: Ping, small: Mapping[str, Any]) -> Verdict:
@@ -261,13 +263,24 @@ def _report_black_hole(ping: Ping, answer: Mapping[str, Any]) -> Verdict:
     )
 
 
-def _report_lossy(ping: Ping, answer: Mapping[str, Any]) -> Verdict:
+def _report_lossy(ping: Ping, small: Mapping[str, Any], large: Mapping[str, Any]) -> Verdict:
+    """Report a link that loses packets, also where no large one came back.
+
+    A link that loses small packets can lose every large one by chance, so it says nothing about
+    the MTU before the loss is cured.
+    """
+    fix = "reseat the cable at both ends; behind a switch look at its port counters"
+    if large["received"] == 0:
+        fix += "; no packet of the full MTU came back, so verify the MTU again after that"
+    counts = [f"{_count_missing_packets(large)} of {large['sent']} lost"]
+    if count_lost_packets(small):
+        counts.append(f"of small packets {_count_missing_packets(small)} of {small['sent']}")
     return error(
         "link.loss",
         ping.rail.host,
         f"{ping.rail.name} {ping.rail.ip}",
         expected=f"no packet lost on the way to {ping.to.host} at {ping.to.ip}",
-        seen=f"{_count_missing_packets(answer)} of {answer['sent']} lost",
+        seen=", ".join(counts),
         source=f"ping -M do -s {ping.size}",
-        fix="reseat the cable at both ends; behind a switch look at its port counters",
+        fix=fix,
     )

@@ -172,6 +172,16 @@ def test_lost_packets_are_counted(roles: Mapping[str, ReachRole]) -> None:
     assert verdict.refuses
 
 
+def test_a_link_that_loses_small_packets_says_nothing_about_the_mtu(
+    roles: Mapping[str, ReachRole],
+) -> None:
+    (verdict,) = _with_ping(roles, _ping(5, 2), _ping(4, 0, 0))
+    assert verdict.check == "link.loss"
+    assert verdict.seen == "4 of 4 lost, of small packets 3 of 5"
+    assert "verify the MTU again" in verdict.fix
+    assert verdict.refuses
+
+
 @pytest.mark.parametrize(
     ("sent", "received", "last", "missing"),
     [

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 from sparkfleet.commands import build_script_command
 from sparkfleet.errors import CommandError
 from sparkfleet.model import Host
+from sparkfleet.remote.answers import parse_answer
 from sparkfleet.remote.channel import ChannelTimeoutError
+from sparkfleet.remote.login_errors import build_lost_error
 
 if TYPE_CHECKING:
     from sparkfleet.remote.channel import Channel
@@ -24,15 +26,15 @@ if TYPE_CHECKING:
 class Session:
     """The program on one host; `first` is its answer to the request that it was started with."""
 
-    host: str
+    connection: Connection
     first: Mapping[str, Any]
     channel: Channel
     lines: Iterator[bytes]
 
     def send_request(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Send a request and return its answer; raises CommandError."""
+        """Send a request and return its answer; raises CommandError, UnreachableError."""
         data = json.dumps(request, separators=(",", ":")).encode() + b"\n"
-        return _exchange_line(self.host, self.channel, self.lines, data)
+        return _exchange_line(self.connection, self.channel, self.lines, data)
 
 
 @contextmanager
@@ -56,8 +58,8 @@ def open_sessions(
         channel = connection.open(command)
         opened.append(channel)
         lines = channel.lines(time.monotonic() + request["timeout"])
-        first = _exchange_line(connection.host.name, channel, lines, command.stdin)
-        return Session(host=connection.host.name, first=first, channel=channel, lines=lines)
+        first = _exchange_line(connection, channel, lines, command.stdin)
+        return Session(connection=connection, first=first, channel=channel, lines=lines)
 
     try:
         yield pool.map(start, hosts).all()
@@ -67,13 +69,23 @@ def open_sessions(
 
 
 def _exchange_line(
-    host: str, channel: Channel, lines: Iterator[bytes], data: bytes
+    connection: Connection, channel: Channel, lines: Iterator[bytes], data: bytes
 ) -> Mapping[str, Any]:
+    line, reason = None, "it ended before it answered"
     try:
         channel.send(data)
-        return dict(json.loads(next(lines)))
-    except (OSError, StopIteration, ChannelTimeoutError, ValueError) as error:
-        output = channel.stderr.strip().splitlines()[-1:] or [repr(error)]
-        raise CommandError(
-            f"the link probe on this host stopped: {output[0]}", host=host
-        ) from error
+        line = next(lines, None)
+    except (OSError, ChannelTimeoutError) as error:
+        reason = str(error)
+    if line is not None:
+        return parse_answer(_parse_object, line, connection.host.name, "link probe")
+    if connection.is_lost():
+        raise build_lost_error(connection.host, "while its links were probed")
+    printed = channel.stderr.strip().splitlines()[-1:] or [reason]
+    raise CommandError(
+        f"the link probe on this host stopped: {printed[0]}", host=connection.host.name
+    )
+
+
+def _parse_object(line: bytes) -> Mapping[str, Any]:
+    return dict(json.loads(line))

@@ -38,10 +38,17 @@ def open_cluster() -> Iterator[Cluster]:
             fleet.remove_fleet()
 
 
-def run_campaign(cluster: Cluster, *, seed: int, runs: int, minutes: float) -> Iterator[Result]:
-    """Yield the result of each run, up to `runs` of them or `minutes` of time."""
+def run_campaign(
+    cluster: Cluster, *, seed: int, runs: int, minutes: float, only: Sequence[int] = ()
+) -> Iterator[Result]:
+    """Yield the result of each run, up to `runs` of them or `minutes` of time.
+
+    `only` chooses runs by their number, from 1, to repeat those.
+    """
     end = time.monotonic() + 60 * minutes
-    for case in choose_cases(seed, runs):
+    for number, case in enumerate(choose_cases(seed, runs), start=1):
+        if only and number not in only:
+            continue
         if time.monotonic() > end:
             return
         yield run_case(cluster, case)
@@ -68,11 +75,16 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=40)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=60.0, help="start no run after these")
+    parser.add_argument("--only", type=int, nargs="*", default=[], help="repeat these runs")
     options = parser.parse_args()
     results: list[Result] = []
     with open_cluster() as cluster:
         for result in run_campaign(
-            cluster, seed=options.seed, runs=options.runs, minutes=options.minutes
+            cluster,
+            seed=options.seed,
+            runs=options.runs,
+            minutes=options.minutes,
+            only=options.only,
         ):
             results.append(result)
             verdict = "UNEXPLAINED" if result.wrong else "ok"

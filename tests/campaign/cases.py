@@ -7,6 +7,8 @@ import signal
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from tests.campaign.odd_hosts import ODD
+
 HOSTS = ("spark-01", "spark-02")
 FAULTS = (
     *("link-down", "nic-gone", "rail-down", "mtu", "loss", "no-rdma", "no-address", "wrong-subnet"),
@@ -40,36 +42,7 @@ SIGNALS: Mapping[str, tuple[signal.Signals, ...]] = {
     "SIGTERM": (signal.SIGTERM,),
     "closed terminal": (signal.SIGHUP,),
 }
-# What makes a host odd, and what undoes it; each runs as root on the host
-ODD: Mapping[str, tuple[str, str]] = {
-    "start file prints": ("echo 'echo hello' >>{home}/.bashrc", "rm -f {home}/.bashrc"),
-    "start file ends": ("echo 'exit 1' >>{home}/.bashrc", "rm -f {home}/.bashrc"),
-    "start file asks": ("echo 'read -p name: x' >>{home}/.bashrc", "rm -f {home}/.bashrc"),
-    "start file sleeps": ("echo 'sleep 4' >>{home}/.bashrc", "rm -f {home}/.bashrc"),
-    "login shell is dash": ("usermod -s /bin/dash nvidia", "usermod -s /bin/bash nvidia"),
-    "login shell refuses": ("usermod -s /usr/sbin/nologin nvidia", "usermod -s /bin/bash nvidia"),
-    "login shell is missing": ("usermod -s /bin/absent nvidia", "usermod -s /bin/bash nvidia"),
-    "motd and banner": ("echo hello >/etc/motd", "rm -f /etc/motd"),
-    "strange locale": (
-        "echo 'export LC_ALL=xx_YY.UTF-9 LANG=de_DE' >>{home}/.bashrc",
-        "rm -f {home}/.bashrc",
-    ),
-    "home is read-only": ("chmod 0500 {home}", "chmod 0755 {home}"),
-    "umask 000": ("echo 'umask 000' >>{home}/.bashrc", "rm -f {home}/.bashrc"),
-    "few files": ("echo 'ulimit -n 16' >>{home}/.bashrc", "rm -f {home}/.bashrc"),
-    "no python3": (
-        "ln -sf /bin/false {home}/python3; echo 'PATH={home}:$PATH' >>{home}/.bashrc",
-        "rm -rf {home}/.bashrc {home}/python3",
-    ),
-    "TMOUT": ("echo 'TMOUT=1' >>{home}/.bashrc", "rm -f {home}/.bashrc"),
-    "record of another shape": ("mkdir -p {state}; echo '[1]' >{state}/deployment.json", ""),
-    "guard of another shape": ("mkdir -p {state}; echo '[1]' >{state}/guard.json", ""),
-}
-PAIRS = tuple(
-    (first, other)
-    for first in ("up", "down", "stage")
-    for other in ("up", "down", "stage", "status", "switch")
-)
+PAIRS = tuple((first, other) for first in ("up", "switch", "down", "stage") for other in TASKS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,9 +70,14 @@ def choose_cases(seed: int, count: int) -> Iterator[Case]:
         yield _choose(chance, kinds[number % len(kinds)])
 
 
+def list_phases(task: str) -> tuple[str, ...]:
+    """Return the steps of a task at which something can happen; a switch has those of a start."""
+    return PHASES["up" if task == "switch" else task]
+
+
 def _choose(chance: random.Random, kind: str) -> Case:
     task = chance.choice(("up", "up", "down", "stage", "switch"))
-    phase = chance.choice(PHASES["up" if task == "switch" else task])
+    phase = chance.choice(list_phases(task))
     host = chance.choice(HOSTS)
     match kind:
         case "fault":
@@ -108,8 +86,8 @@ def _choose(chance: random.Random, kind: str) -> Case:
             return Case(kind=kind, task=task, what=chance.choice(list(SIGNALS)), phase=phase)
         case "odd host":
             odd = chance.choice(list(ODD))
-            task = chance.choice(("up", "status", "check", "down", "verify"))
-            return Case(kind=kind, task=task, what=odd, phase="", host=HOSTS[1])
+            task = chance.choice(("up", "switch", "status", "check", "down", "verify"))
+            return Case(kind=kind, task=task, what=odd, phase="", host=host)
     task, other = chance.choice(PAIRS)
-    phase = chance.choice(PHASES[task])
+    phase = chance.choice(list_phases(task))
     return Case(kind=kind, task=task, what=f"then {other}", phase=phase, other=other)

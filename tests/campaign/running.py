@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from sparkfleet.lab import fleet
-from tests.campaign.cases import HOSTS, ODD, SIGNALS, TASKS, Case
+from tests.campaign.cases import HOSTS, SIGNALS, TASKS, Case
+from tests.campaign.odd_hosts import ODD
 from tests.commandline import Child, Done, Event, within
 from tests.standin import engine
 from tests.standin.cluster import FOLDER, Cluster
@@ -46,6 +47,8 @@ def run_case(cluster: Cluster, case: Case) -> Result:
         fleet.set_fault(case.host, case.what, clear=True)
     result.code = done.code
     _judge_end(result, done)
+    if case.kind == "odd host" and ODD[case.what].works and done.code != 0:
+        result.wrong.append(f"does not complete on this host:\n{_quote_end(done)}")
     for other in second:
         _judge_end(result, other)
     _judge_next_run(cluster, result)
@@ -85,9 +88,8 @@ def _odd_host(case: Case) -> Iterator[None]:
     if case.kind != "odd host":
         yield
         return
-    make, undo = (script.format(home=HOME, state=FOLDER) for script in ODD[case.what])
-    owner = f"; chown -R nvidia: {HOME}/.bashrc {FOLDER} 2>/dev/null || true"
-    fleet.run_on(case.host, ["sh", "-ec", make + owner])
+    make, undo = ODD[case.what].format_scripts(home=HOME, state=FOLDER)
+    fleet.run_on(case.host, ["sh", "-ec", make])
     try:
         yield
     finally:
@@ -98,7 +100,7 @@ def _odd_host(case: Case) -> Iterator[None]:
 def _judge_end(result: Result, done: Done) -> None:
     """Note an exit code that does not exist, a bug, and a failure without a host and a cause."""
     text = done.output
-    end = "\n".join(text.splitlines()[-12:])
+    end = _quote_end(done)
     if done.code not in ENDS:
         result.wrong.append(f"exit code {done.code}:\n{end}")
     if BUG.search(text):
@@ -108,6 +110,10 @@ def _judge_end(result: Result, done: Done) -> None:
         result.wrong.append(f"no host or cause named:\n{end}")
 
 
+def _quote_end(done: Done) -> str:
+    return "\n".join(done.output.splitlines()[-24:])
+
+
 def _judge_next_run(cluster: Cluster, result: Result) -> None:
     """Note a next run that does not complete, and what the case left."""
     done = cluster.up()
@@ -115,8 +121,7 @@ def _judge_next_run(cluster: Cluster, result: Result) -> None:
         cluster.run("cluster.unlock")
         done = cluster.up()
     if done.code != 0:
-        end = "\n".join(done.output.splitlines()[-12:])
-        result.wrong.append(f"the next run ends with {done.code}:\n{end}")
+        result.wrong.append(f"the next run ends with {done.code}:\n{_quote_end(done)}")
         return
     if not cluster.answers_again():
         result.wrong.append("the next run serves nothing")

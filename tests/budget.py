@@ -1,14 +1,19 @@
-"""How much a run of the tests tries: examples of a property, and the time that it may take."""
+"""How much a run of the tests tries: examples of a property, and the time that each may take."""
 
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from hypothesis import settings
 
 FACTOR = "SPARKFLEET_EXAMPLES"  # an environment variable: workers of xdist inherit it
 THOROUGH = 5
 MANY = 20_000  # examples of inputs from outside, with --thorough
+LONGEST = 2.0  # s of the processor that an input from outside may take; most take a hundredth
+SLOW = 5  # times that in the gate, whose machines may be several times slower and busy
 
 
 def configure_examples(*, thorough: bool) -> None:
@@ -26,3 +31,18 @@ def scale_examples(count: int, *, thorough: int | None = None) -> int:
     """Return how many examples to try: `count` by default, `thorough` of them with --thorough."""
     factor = float(os.environ.get(FACTOR, "1"))
     return thorough if thorough and factor >= THOROUGH else int(count * factor)
+
+
+@contextmanager
+def limit_cpu_time() -> Iterator[None]:
+    """Fail where the block takes more than `LONGEST` of the processor; `SLOW` times it in the gate.
+
+    Waiting does not count, nor does what other processes take, so that a busy machine changes
+    nothing; what explodes with the length of its input takes far more.
+    """
+    factor = float(os.environ.get(FACTOR, "1"))
+    limit = LONGEST if factor >= THOROUGH else LONGEST * SLOW
+    began = time.process_time()
+    yield
+    taken = time.process_time() - began
+    assert taken < limit, f"{taken:.1f} s of the processor"

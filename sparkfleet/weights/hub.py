@@ -28,7 +28,6 @@ from sparkfleet.safe_paths import (
     GIT,
     SHA256,
     UnexpectedError,
-    check_hex_digits,
     check_relative_path,
     is_below,
     shortened,
@@ -203,31 +202,27 @@ def _fetch_manifest(name: str, revision: str, token: str | None) -> Manifest:
     if not info.sha or not info.siblings:
         raise HubError(f"no commit or file list of {name} from {constants.ENDPOINT}", hint=NOT_HUB)
     try:
-        commit = check_hex_digits("commit id", info.sha, GIT)  # before anything is asked by it
-        files = tuple(_parse_sibling(api, name, commit, row) for row in info.siblings)
-        return Manifest(name=name, commit=commit, revision=revision, files=files)
+        empty = Manifest(name=name, commit=info.sha, revision=revision, files=())
+        files = tuple(_parse_sibling(api, empty, row) for row in info.siblings)
+        return replace(empty, files=files)
     except UnexpectedError as error:
         problem = error.format_message(f" of {name} from {constants.ENDPOINT}")
         raise HubError(problem, hint=NOT_HUB) from error
 
 
-def _parse_sibling(
-    api: huggingface_hub.HfApi, name: str, commit: str, row: RepoSibling
-) -> ModelFile:
+def _parse_sibling(api: huggingface_hub.HfApi, manifest: Manifest, row: RepoSibling) -> ModelFile:
     if row.size is None or not (row.lfs or row.blob_id):
-        return _fetch_file_metadata(
-            api, name, commit, check_relative_path("file name", row.rfilename)
-        )
+        return _fetch_file_metadata(api, manifest, check_relative_path("file name", row.rfilename))
     hashes = {"sha256": row.lfs.sha256} if row.lfs else {"git_sha1": row.blob_id}
     return ModelFile(path=row.rfilename, size=row.size, **hashes)
 
 
-def _fetch_file_metadata(
-    api: huggingface_hub.HfApi, name: str, commit: str, path: str
-) -> ModelFile:
+def _fetch_file_metadata(api: huggingface_hub.HfApi, manifest: Manifest, path: str) -> ModelFile:
     """Ask for the size and the hash of one file, which the listing of a mirror lacks."""
-    url = resolve_url(Manifest(name=name, commit=commit, files=())) + quote(path)
-    metadata = query_hub(lambda: api.get_hf_file_metadata(url=url), name, str(api.token or ""))
+    url = resolve_url(manifest) + quote(path)
+    metadata = query_hub(
+        lambda: api.get_hf_file_metadata(url=url), manifest.name, str(api.token or "")
+    )
     kind = KINDS.get(len(metadata.etag or ""))
     if metadata.size is None or kind is None:
         raise HubError(f"no size or hash of {path} from {constants.ENDPOINT}", hint=NOT_HUB)

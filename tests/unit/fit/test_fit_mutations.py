@@ -17,7 +17,7 @@ from sparkfleet.fit.memory import NodeMemory, evaluate_nodes
 from sparkfleet.fit.options import ServeOptions, Speculation
 from sparkfleet.fit.requirements import estimate_requirements
 from sparkfleet.fit.verdicts import build_fit_verdict
-from tests.budget import MANY, scale_examples
+from tests.budget import MANY, limit_cpu_time, scale_examples
 from tests.models import CONFIGS
 
 VALUES = st.one_of(
@@ -62,7 +62,7 @@ def test_a_changed_config_is_answered_or_refused(data: st.DataObject) -> None:
     for _ in range(data.draw(st.integers(1, 3))):
         owner, key = data.draw(st.sampled_from(places(tree)))
         owner[key] = data.draw(VALUES)
-    with contextlib.suppress(InputError):
+    with limit_cpu_time(), contextlib.suppress(InputError):
         answer(tree)
 
 

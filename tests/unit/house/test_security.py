@@ -40,8 +40,9 @@ def test_the_manual_says_that_a_recipe_is_trusted() -> None:
 
 
 @pytest.mark.parametrize("name", FUZZERS)
-def test_each_fuzzer_exists(name: str) -> None:
+def test_each_fuzzer_exists_and_limits_the_time_of_an_input(name: str) -> None:
     for test in FUZZERS[name]:
         path, _, function = test.partition("::")
         text = (CHECKOUT / "tests/unit" / path).read_text()
         assert f"def {function}(" in text
+        assert "limit_cpu_time()" in text

@@ -29,6 +29,7 @@ from sparkfleet.model import Host, Value
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.variables import VARIABLES, Kind
 from tests import engines, gb10
+from tests.budget import limit_cpu_time
 
 RUN = "touch INJECTED"
 ALONE = (
@@ -216,7 +217,8 @@ def _harm(texts: tuple[str, ...], ways: Any, tmp_path: Path) -> tuple[int, list[
             for case in _cases(text, folder):
                 for way in ways:
                     try:
-                        rows += _written(case, way, port, base, known)
+                        with limit_cpu_time():
+                            rows += _written(case, way, port, base, known)
                     except InputError:  # refused: no script, no harm
                         continue
         _run(base, tmp_path)

@@ -17,7 +17,7 @@ from sparkfleet.playbook.listing import build_listing, format_listing
 from sparkfleet.playbook.parse import load_playbook
 from sparkfleet.playbook.selection import ALL, Selection, select_tasks
 from sparkfleet.remote.connection import Connection
-from tests.budget import scale_examples
+from tests.budget import limit_cpu_time, scale_examples
 from tests.scenes import inventory, scene
 
 ROOT = Path(__file__).parents[3]
@@ -99,8 +99,9 @@ def test_a_mutated_playbook_is_read_or_refused(
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "mutated.yml"
     path.write_bytes(content)
-    try:
-        told = _use(path, selection)
-    except InputError as refusal:
-        told = str(refusal) if all(problem.message for problem in refusal.problems) else ""
+    with limit_cpu_time():
+        try:
+            told = _use(path, selection)
+        except InputError as refusal:
+            told = str(refusal) if all(problem.message for problem in refusal.problems) else ""
     assert told

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sparkfleet.cli.recipes.validate import run_recipe_rules
 from sparkfleet.errors import RecipeError, Where
 from sparkfleet.recipes.recipe import load_recipe
-from tests.budget import MANY, scale_examples
+from tests.budget import MANY, limit_cpu_time, scale_examples
 
 ROOT = Path(__file__).parents[3]
 SEEDS = sorted((ROOT / "playbooks" / "recipes").glob("*.yml"))
@@ -109,7 +109,8 @@ def test_wild_values_are_judged_or_refused(
     tmp_path_factory: pytest.TempPathFactory, content: dict[str, Any], vllm: str
 ) -> None:
     text = yaml.safe_dump(content, allow_unicode=True)
-    _judge(tmp_path_factory.getbasetemp() / "wild.yml", text.encode(), vllm)
+    with limit_cpu_time():
+        _judge(tmp_path_factory.getbasetemp() / "wild.yml", text.encode(), vllm)
 
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
@@ -117,7 +118,8 @@ def test_wild_values_are_judged_or_refused(
 def test_a_mutated_recipe_is_judged_or_refused(
     tmp_path_factory: pytest.TempPathFactory, content: bytes, vllm: str
 ) -> None:
-    _judge(tmp_path_factory.getbasetemp() / "mutated.yml", content, vllm)
+    with limit_cpu_time():
+        _judge(tmp_path_factory.getbasetemp() / "mutated.yml", content, vllm)
 
 
 def _judge(path: Path, content: bytes, vllm: str) -> None:

@@ -26,6 +26,7 @@ from sparkfleet.remote.answers import parse_answer
 from sparkfleet.remote.channel import Channel, Result
 from sparkfleet.remote.connection import Connection
 from sparkfleet.weights.model_store import list_stored_models
+from tests.budget import limit_cpu_time
 
 HOST = Host(name="spark-07")
 SETTINGS = Settings(host=HOST)
@@ -85,7 +86,10 @@ ASKED: dict[str, Callable[[Connection], Any]] = {
 @pytest.mark.parametrize("answer", ODD, ids=range(len(ODD)))
 @pytest.mark.parametrize("asked", ASKED)
 def test_an_answer_of_another_shape_names_its_host(asked: str, answer: Any) -> None:
-    with pytest.raises(CommandError, match=r"of the .* program has an unknown shape") as caught:
+    with (
+        limit_cpu_time(),
+        pytest.raises(CommandError, match=r"of the .* program has an unknown shape") as caught,
+    ):
         ASKED[asked](LyingConnection(answer))
     assert caught.value.host == "spark-07"
     assert caught.value.exit_code == 2

@@ -15,7 +15,7 @@ from sparkfleet.remote.known_hosts import KeyVerdict, read_known_keys
 from sparkfleet.remote.ssh_config import complete_ssh_options
 from sparkfleet.remote.ssh_keywords import KEYWORDS
 from sparkfleet.remote.ssh_options import parse_ssh_options
-from tests.budget import MANY, scale_examples
+from tests.budget import MANY, limit_cpu_time, scale_examples
 
 KEY = "AAAAC3NzaC1lZDI1NTE5AAAAIFLzK16ChUFquoMrhQrxY3c1l6A00NpdPHhtP3R73ZMp"
 KNOWN = f"""\
@@ -68,7 +68,8 @@ def mutated(draw: st.DrawFn, seed: str) -> str:
 def test_changed_known_hosts_are_read(tmp_path: Path, text: str, name: str) -> None:
     path = tmp_path / "known_hosts"
     path.write_text(text, encoding="utf-8", errors="surrogatepass")
-    known = read_known_keys([path], name)
+    with limit_cpu_time():
+        known = read_known_keys([path], name)
     assert known.judge("ssh-ed25519", b"x") in (KeyVerdict.UNKNOWN, KeyVerdict.CHANGED)
     assert all(remark.startswith(f"{path}:") for remark in known.remarks)
 
@@ -91,7 +92,7 @@ def test_a_changed_configuration_is_used_or_refused(tmp_path: Path, text: str) -
     path.write_text(text.replace("exec", "user"), encoding="utf-8", errors="surrogatepass")
     words = Value(data=f"-F {path}")
     host = Host(name="spark-01", vars={"ansible_ssh_common_args": words})
-    with contextlib.suppress(InputError):
+    with limit_cpu_time(), contextlib.suppress(InputError):
         options = complete_ssh_options(parse_ssh_options(host))
         assert options.address
         assert options.port

@@ -8,17 +8,18 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import pytest
 from huggingface_hub import constants
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from sparkfleet.safe_paths import is_below
 from sparkfleet.weights import hub, layout
 from sparkfleet.weights.hub import HubError
 from sparkfleet.weights.manifest import Manifest, dump_manifest, parse_manifest, user_cache_folder
-from tests.budget import scale_examples
+from tests.budget import limit_cpu_time, scale_examples
 from tests.doubles.hub_server import HubFile, HubServer
 from tests.weights import COMMIT, files, isolate, shard
 
@@ -176,14 +177,27 @@ TEXTS = st.lists(PIECES, min_size=1, max_size=5).map("/".join) | st.text(max_siz
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-@given(st.sampled_from(["commit", "path", "etag", "git_sha1"]), TEXTS)
-def test_no_answer_leads_to_another_place(server: HubServer, field: str, value: str) -> None:
+@given(
+    field=st.sampled_from(["commit", "path", "etag", "git_sha1"]),
+    value=TEXTS,
+    sizes=st.booleans(),
+)
+@example(field="path", value="../x", sizes=False)  # the size of each file is asked for by its name
+def test_no_answer_leads_to_another_place(
+    server: HubServer, *, field: str, value: str, sizes: bool
+) -> None:
     server.add(NAME, files(100))
+    server.sizes = sizes
+    server.requests.clear()
     change(server, kind="small" if field == "git_sha1" else "large", **{field: value})
     try:
-        manifest = hub.resolve_manifest(NAME)
+        with limit_cpu_time():
+            manifest = hub.resolve_manifest(NAME)
     except HubError:
         return
+    finally:
+        asked = [unquote(urlsplit(request.split(" ")[-1]).path) for request in server.requests]
+        assert not [path for path in asked if ".." in path.split("/")]
     home = layout.model_folder(manifest)
     for place in layout.list_file_locations(manifest):
         assert is_below(place.path)

@@ -21,6 +21,8 @@ MTP_OF_MODEL = (  # the most tokens
 )
 # The draft of Laguna S 2.1 needs it: discussion 9 of poolside/Laguna-S-2.1-DFlash on the Hub.
 DFLASH_NEEDS_FP8 = re.compile(r"laguna-s-2\.1")
+# The mods of eugr/spark-vllm-docker at 4909701 and 86688d72 make it so, measured on two Sparks.
+DFLASH_MADE_FOR_FP8 = re.compile(r"mimo-v2\.6")
 MTP_MOST = 3  # guide 13.5: 1 to 3 with heads of the checkpoint
 PAIRED_MOST = 4  # single-spark: measured with a draft model of its own
 DFLASH_LEAST = "0.21.0"
@@ -34,7 +36,8 @@ def _find_draft_method(context: RuleContext) -> str:
 
 
 def _check_dflash_kv_dtype(context: RuleContext) -> Iterator[RuleFinding]:
-    allowed = is_model(context, DFLASH_OVER_FP8) or is_model(context, DFLASH_NEEDS_FP8)
+    kinds = (DFLASH_OVER_FP8, DFLASH_NEEDS_FP8, DFLASH_MADE_FOR_FP8)
+    allowed = any(is_model(context, kind) for kind in kinds)
     if _find_draft_method(context) != "dflash" or allowed:
         return
     of_image = str(context.environment.get("KV_CACHE_DTYPE") or "").lower()
@@ -104,7 +107,8 @@ RULES = (
     Rule(
         id="dflash_kv",
         why="DFlash does not work over an FP8 KV cache",
-        source="guide 13.1 and 13.6; NVIDIA serves Qwen3.8-27B so, and Laguna S 2.1 needs it",
+        source="guide 13.1 and 13.6; NVIDIA serves Qwen3.8-27B so, Laguna S 2.1 needs it, and mods "
+        "of eugr/spark-vllm-docker make it work for MiMo V2.6",
         find=_check_dflash_kv_dtype,
     ),
     Rule(

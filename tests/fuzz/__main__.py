@@ -1,16 +1,17 @@
 """All fuzzers under one command: ``python -m tests.fuzz``, with ``--thorough`` for the long form.
 
 They are properties of the unit tests, so the gate runs each of them with the same few examples
-every time; ``--thorough`` tries new and many more ones.
+every time; ``--thorough`` tries new and many more ones, which `--seed` chooses.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 FUZZERS: Mapping[str, tuple[str, ...]] = {
     "inventories": (
@@ -44,30 +45,38 @@ FUZZERS: Mapping[str, tuple[str, ...]] = {
 }
 
 
+EXAMPLES = re.compile(r"(\d+) passing examples")
+
+
 def main() -> None:
     """Run them one after the other and print a table; exit with 1 where one found something."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--thorough", action="store_true", help="many more examples of each")
+    parser.add_argument("--seed", type=int, default=1, help="of the examples of --thorough")
+    parser.add_argument("inputs", nargs="*", metavar="INPUT", help=", ".join(FUZZERS))
     options = parser.parse_args()
-    extra = ["--thorough"] if options.thorough else []
+    if unknown := set(options.inputs) - set(FUZZERS):
+        parser.error(f"no such input: {', '.join(sorted(unknown))}")
+    extra = ["--thorough", f"--hypothesis-seed={options.seed}"] if options.thorough else []
     failed = 0
-    sys.stdout.write("| input | s | result |\n|---|---|---|\n")
-    for name, tests in FUZZERS.items():
+    sys.stdout.write("| input | examples | s | result |\n|---|---|---|---|\n")
+    for name in options.inputs or FUZZERS:
         began = time.monotonic()
-        paths = [f"tests/unit/{test}" for test in tests]
-        done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *extra, *paths],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = _run_tests(FUZZERS[name], extra)
         failed += done.returncode != 0
         seconds = time.monotonic() - began
-        result = "passed" if done.returncode == 0 else "FAILED"
-        sys.stdout.write(f"| {name} | {seconds:.0f} | {result} |\n")
+        result = "FAILED" if done.returncode else "passed"
+        examples = sum(map(int, EXAMPLES.findall(done.stdout))) or ""
+        sys.stdout.write(f"| {name} | {examples} | {seconds:.0f} | {result} |\n")
         sys.stdout.write(done.stdout if done.returncode else "")
         sys.stdout.flush()
     sys.exit(failed > 0)
+
+
+def _run_tests(tests: Sequence[str], extra: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    command += ["--hypothesis-show-statistics", *extra, *(f"tests/unit/{test}" for test in tests)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 if __name__ == "__main__":

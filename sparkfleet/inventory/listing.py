@@ -14,13 +14,21 @@ from sparkfleet.inventory.membership import list_group_hosts
 from sparkfleet.model import Group, Inventory, Value
 from sparkfleet.spelling import did_you_mean
 from sparkfleet.variables import VARIABLES, Kind
-from sparkfleet.variables.secret import PASSWORDS, VEIL, is_file, is_secret, mask_secret
+from sparkfleet.variables.secret import (
+    PASSWORDS,
+    VEIL,
+    is_file,
+    is_secret,
+    mask_secret,
+    names_secret,
+)
 from sparkfleet.yaml.positions import Unsafe
 
 MAX_LINES = 100_000
 LOOKUP = re.compile(
     r"""\{\{ *lookup\((["'])\w+\1, *(["'])[^"']*\2\)( *\| *default\('', true\))? *\}\}"""
 )
+REFERENCE = re.compile(r"\{\{ *[A-Za-z_][\w.]* *\}\}")  # to another variable, and nothing else
 INTERNAL = frozenset(  # never shown by Ansible, wherever they are set
     {
         "ansible_async_path",
@@ -104,12 +112,25 @@ def _mask_variable(name: str, data: Any) -> Any:
 
 
 def _mask_secret(name: Any, data: Any) -> Any:
-    """Return what is written for a variable; a password is not shown, a way to one is."""
-    return VEIL if name in PASSWORDS and not _is_secret_reference(data) else _to_json_data(data)
+    """Return what is written for a variable; no secret is shown, but a way to one is."""
+    if name in PASSWORDS and not _is_secret_reference(data):
+        return VEIL
+    return _veil(data) if names_secret(str(name)) else _to_json_data(data)
+
+
+def _veil(data: Any) -> Any:
+    """Return `data` with every text and number in it masked."""
+    if isinstance(data, bool) or _is_secret_reference(data):
+        return data
+    if isinstance(data, Mapping):
+        return {_format_json_key(key): _veil(item) for key, item in data.items()}
+    return [_veil(item) for item in data] if isinstance(data, list | tuple) else VEIL
 
 
 def _is_secret_reference(data: Any) -> bool:
-    return data is None or is_file(data) or (isinstance(data, str) and bool(LOOKUP.fullmatch(data)))
+    if data is None or is_file(data):
+        return True
+    return isinstance(data, str) and bool(LOOKUP.fullmatch(data) or REFERENCE.fullmatch(data))
 
 
 def _to_json_data(data: Any) -> Any:
@@ -189,4 +210,4 @@ def _format_value(variable: str, data: Any, raw: Any = None) -> str:
         return VEIL
     if row and row.kind is Kind.ENVIRONMENT:
         data = mask_secret(data, raw)
-    return json.dumps(_to_json_data(data), ensure_ascii=False)
+    return json.dumps(_mask_secret(variable, data), ensure_ascii=False)

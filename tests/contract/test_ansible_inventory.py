@@ -71,6 +71,9 @@ def _shipped() -> Sources:
     return {f"shipped {file.name}": [str(file)] for file in files if file.name != "local.yml"}
 
 
+SECRETS = frozenset({"token", "k3s_token"})  # of the corpus
+
+
 def _main_file(folder: Path) -> Path:
     [file] = [x for x in folder.rglob("*") if x.is_file() and x.stem in ("hosts", "inventory")]
     return file
@@ -110,6 +113,15 @@ def _listed(files: list[str]) -> Any:
     return json.loads(json.dumps(inventory.dump_inventory(inventory.load_inventory(files))))
 
 
+def _hide_secrets(data: Any) -> Any:
+    """Return what Ansible lists without the secrets of the corpus, which it shows."""
+    if isinstance(data, dict):
+        return {
+            key: "(secret)" if key in SECRETS else _hide_secrets(item) for key, item in data.items()
+        }
+    return data
+
+
 def test_the_peer_is_the_pinned_ansible() -> None:
     assert version("ansible-core").startswith("2.19.")
 
@@ -120,7 +132,7 @@ def test_the_corpus_holds_sixty_inventories() -> None:
 
 @pytest.mark.parametrize("name", EQUAL)
 def test_hosts_groups_and_variables_are_ansibles(name: str, ansible: Answers) -> None:
-    assert _listed(EQUAL[name]) == ansible[name]["--list"]
+    assert _listed(EQUAL[name]) == _hide_secrets(ansible[name]["--list"])
 
 
 @pytest.mark.parametrize("name", EQUAL)

@@ -143,6 +143,77 @@ def test_nothing_shows_a_password(tmp_path: Path, name: str) -> None:
     assert inventories.dump_host_vars(loaded, "spark1")[name] == "(secret)"
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gpustack_token",
+        "k3s_token",
+        "apiKey",
+        "hf_token",
+        "registry_password",
+        "mysql_root_password",
+        "vault_pass",
+        "ngc_api_key",
+        "aws_secret_access_key",
+        "wifi_psk",
+        "client_secret",
+        "tailscale_authkey",
+        "github_pat",
+        "wg_private_key",
+        "litellm_master_key",
+        "registry_credentials",
+        "k3s_server_token",
+        "user_password",
+        "gpg_passphrase",
+        "url_token",
+    ],
+)
+def test_a_secret_of_another_tool_is_not_shown(tmp_path: Path, name: str) -> None:
+    for written in (SECRET, f"[{SECRET}]", f"{{of: {SECRET}, on: true}}"):
+        loaded = inventories.load_inventory([_file(tmp_path, f"{name}: {written}")])
+        shown = [
+            inventories.explain_host_variable(loaded, "spark1", name),
+            inventories.dump_inventory(loaded),
+            inventories.dump_host_vars(loaded, "spark1"),
+        ]
+        assert SECRET not in json.dumps(shown), written
+        assert "(secret)" in json.dumps(shown[0]), written
+
+
+def test_a_secret_in_a_mapping_of_another_tool_is_not_shown(tmp_path: Path) -> None:
+    line = f"k3s: {{server: here, agents: [{{token: {SECRET}, port: 6443}}]}}"
+    loaded = inventories.load_inventory([_file(tmp_path, line)])
+    variables = inventories.dump_host_vars(loaded, "spark1")["k3s"]
+    assert variables == {"server": "here", "agents": [{"token": "(secret)", "port": 6443}]}
+    told = inventories.explain_host_variable(loaded, "spark1", "k3s")
+    assert SECRET not in json.dumps(told)
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("ansible_ssh_private_key_file", "~/.ssh/id"),
+        ("ssh_public_key", "ssh-ed25519 AAAA"),
+        ("authorized_keys", "ssh-ed25519 AAAA"),
+        ("max_tokens", 100),
+        ("token_file", "/etc/token"),
+        ("apt_key_url", "here"),
+        ("tokenizer_mode", "auto"),
+        ("gpu_passthrough", "on"),
+        ("keyboard_layout", "de"),
+        ("use_token", True),
+        ("gpustack_token", "{{ vault_gpustack_token }}"),
+        ("gpustack_token", "{{ lookup('env', 'TOKEN') }}"),
+        ("gpustack_token", None),
+    ],
+)
+def test_a_variable_that_holds_no_secret_is_shown(
+    tmp_path: Path, name: str, written: object
+) -> None:
+    loaded = inventories.load_inventory([_file(tmp_path, f"{name}: {json.dumps(written)}")])
+    assert inventories.dump_host_vars(loaded, "spark1")[name] == written
+
+
 def test_the_way_to_a_password_is_shown(tmp_path: Path) -> None:
     way = "{{ lookup('env', 'SPARK_SUDO') }}"
     loaded = inventories.load_inventory([_file(tmp_path, f'ansible_become_password: "{way}"')])

@@ -39,6 +39,25 @@ class KeyIndex:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PooledIndex:
+    """The index of GLM 5.3 Flash: a key of `dim` elements of 8 bits for each `pool` of tokens."""
+
+    dim: int
+    pool: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compressed:
+    """The cache of DeepSeek V4: for each layer the tokens that share an entry, 0 for none.
+
+    `dspark_layers` are those of a DSpark draft in the checkpoint.
+    """
+
+    ratios: tuple[int, ...]
+    dspark_layers: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Recurrent:
     """A state of fixed size for a sequence: Mamba-2, or linear attention (gated delta net).
 
@@ -87,7 +106,8 @@ class Architecture:
     RoPE scaling may stretch `context` by the factor `stretch`, unless it is counted in already.
     `layer_types` has one word for each layer (see `fit.layers`), or None where the file does not
     say. `global_*` are those of full-attention layers that differ from the sliding ones.
-    `sparse` names the fields of a sparse attention whose cache is not known.
+    `sparse` names the fields of a sparse attention whose cache is not known; `key_bytes` are those
+    of a token in the index of each layer, where the layers are plain otherwise.
     `shared_kv_layers` are the last ones, which keep no cache of their own. `code` names other
     repositories whose Python the model needs.
     """
@@ -114,6 +134,9 @@ class Architecture:
     shared_kv_layers: int = 0
     latent: Latent | None = None
     key_index: KeyIndex | None = None
+    pooled_index: PooledIndex | None = None
+    compressed: Compressed | None = None
+    key_bytes: tuple[int, ...] = ()
     mamba: Recurrent | None = None
     linear: Recurrent | None = None
     experts: Experts | None = None

@@ -14,6 +14,7 @@ from typing import Any
 from sparkfleet.errors import InputError
 from sparkfleet.fit import layers
 from sparkfleet.fit.architecture import Architecture, Experts, KeyIndex, Latent, Recurrent, Tower
+from sparkfleet.fit.sparse import families
 from sparkfleet.model import EMPTY
 from sparkfleet.values import convert_integer
 
@@ -166,8 +167,13 @@ def _parse_attention(fields: ConfigFields) -> dict[str, Any]:
         "shared_kv_layers": number("num_kv_shared_layers") or 0,
         "latent": _parse_latent_attention(fields) if number("kv_lora_rank") else None,
         "key_index": _parse_key_index(fields) if layers.is_key_indexed(fields.text) else None,
+        "pooled_index": families.find_pooled_index(fields.text),
+        "compressed": families.find_compressed(fields.text),
+        "key_bytes": families.list_key_bytes(fields.text),
         "mamba": _parse_mamba(fields) if number("mamba_num_heads", "mamba_n_heads") else None,
-        "linear": _parse_linear_attention(fields) if number("linear_num_value_heads") else None,
+        "linear": _parse_linear_attention(fields)
+        if number("linear_num_value_heads")
+        else _parse_delta_attention(fields),
     }
 
 
@@ -212,6 +218,24 @@ def _parse_linear_attention(fields: ConfigFields) -> Recurrent:
         value_dim=fields.number("linear_value_head_dim"),
         kernel=fields.number("linear_conv_kernel_dim"),
         dtype=_normalize_dtype(fields.value("mamba_ssm_cache_dtype", "mamba_ssm_dtype")),
+    )
+
+
+def _parse_delta_attention(fields: ConfigFields) -> Recurrent | None:
+    """Return the state of Kimi delta attention (KDA): keys and values have the same heads."""
+    inner = fields.mapping("linear_attn_config")
+    if not inner:
+        return None
+    own = ConfigFields(tree=inner, file=f"{fields.file}: linear_attn_config")
+    heads = own.number("num_heads")
+    dim = own.number("head_dim")
+    return Recurrent(
+        key_heads=heads,
+        key_dim=dim,
+        value_heads=heads,
+        value_dim=dim,
+        kernel=own.number("short_conv_kernel_size"),
+        dtype="float32",
     )
 
 

@@ -17,6 +17,7 @@ from math import ceil
 from sparkfleet.fit.kv_cache import LayerCache
 
 BLOCK = 16  # tokens; vLLM's default on CUDA
+POOLED_UNIT = 128  # tokens: 32 keys of a pool of four, as the kernel of GLM 5.3 Flash's index wants
 NEARLY_EQUAL = 1.25  # counts of layers of two types that are still given one depth
 
 
@@ -24,13 +25,14 @@ NEARLY_EQUAL = 1.25  # counts of layers of two types that are still given one de
 class KVCacheGroup:
     """Layers that share blocks: `block` tokens in each, or one state if `state`.
 
-    A sequence needs `states` blocks of a state.
+    A sequence needs `states` blocks of a state, and room for the batches of `steps` in a window.
     """
 
     block: int
     window: int | None = None
     state: bool = False
     states: int = 1
+    steps: int = 1
 
     def blocks(self, tokens: int, batched: int) -> int:
         """Return the blocks that a sequence of `tokens` needs, `batched` of them in one step."""
@@ -38,15 +40,20 @@ class KVCacheGroup:
             return self.states
         if self.window is None:
             return ceil(tokens / self.block)
-        return ceil(min(self.window - 1 + batched, tokens) / self.block) + 1
+        return ceil(min(self.window - 1 + batched * self.steps, tokens) / self.block) + 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockPool:
-    """The groups, and the bytes of one block of any of them."""
+    """The groups, and the bytes of one block of any of them.
+
+    vLLM asks before a start for `checked_bytes` for each block of the longest sequence, where that
+    is not the same (0 where it is).
+    """
 
     groups: tuple[KVCacheGroup, ...]
     block_bytes: int
+    checked_bytes: int = 0
 
     def blocks(self, size: float) -> int:
         """Return how many blocks `size` bytes are."""
@@ -69,8 +76,9 @@ class BlockPool:
         return self.blocks(size) / needed if needed else 0.0
 
     def sequence_bytes(self, tokens: int, batched: int) -> int:
-        """Return the bytes of the blocks of one sequence."""
-        return self.block_bytes * sum(group.blocks(tokens, batched) for group in self.groups)
+        """Return the bytes that vLLM asks for the blocks of one sequence."""
+        size = self.checked_bytes or self.block_bytes
+        return size * sum(group.blocks(tokens, batched) for group in self.groups)
 
     def sequences(self, size: float, tokens: int, batched: int) -> int:
         """Return how many sequences of `tokens` fit in `size` bytes at once."""

@@ -77,6 +77,9 @@ def list_layer_caches(
         width = element_bytes(shape, dtype)
         rows = _list_block_sparse_caches(shape, width, tp=tp, drafts=drafts, drafted=drafted)
         rows = [replace(row, states=kept) if row.kind == kinds.LINEAR else row for row in rows]
+    elif shape.pooled_index is not None:
+        kept = drafted + (2 if prefixes else 1)
+        rows = _list_pooled_caches(shape, dtype, tp=tp, drafts=drafts, drafted=drafted, kept=kept)
     elif shape.latent is not None and shape.latent.index_dim:
         rows = _list_indexed_caches(shape.latent, shape, dtype, drafts=drafts)
     else:
@@ -88,6 +91,11 @@ def list_layer_caches(
             if (row := _build_layer_cache(shape, layer_type, width, tp=tp))
         ]
         rows += [_build_draft_cache(shape, rows, width, tp=tp)] * drafts
+        keys = (*shape.key_bytes, *[0] * (len(rows) - len(shape.key_bytes)))
+        rows = [
+            replace(row, token_bytes=row.token_bytes + size)
+            for row, size in zip(rows, keys, strict=True)
+        ]
     return max(_split_stages(tuple(rows), pp), key=lambda stage: sum(row.bytes(1) for row in stage))
 
 
@@ -128,6 +136,8 @@ def _find_checkpoint_dtype(shape: Architecture) -> str | None:
 
 def _require_layer_types(shape: Architecture) -> tuple[str, ...]:
     family = shape.model_type or shape.name or "this model"
+    if shape.compressed is not None:
+        raise UnknownFigureError(f"unknown cache of each layer of {family}: it is compressed")
     if shape.sparse:
         raise UnknownFigureError(
             f"unknown KV cache of {family}: sparse attention keeps an index or a compressed cache "
@@ -188,8 +198,9 @@ def _count_head_bytes(shape: Architecture, width: float, *, tp: int, whole: bool
 def _count_latent_bytes(shape: Architecture, width: float) -> int:
     latent = shape.latent or Latent(rank=None, rope_dim=None)
     rank = _require_config_field(latent.rank, "kv_lora_rank")
-    rope = _require_config_field(latent.rope_dim, "qk_rope_head_dim")
-    return round((rank + rope) * width)
+    if latent.rope_dim is None:
+        raise UnknownFigureError("unknown qk_rope_head_dim: config.json does not have it")
+    return round((rank + latent.rope_dim) * width)
 
 
 def _list_indexed_caches(
@@ -238,6 +249,39 @@ def _list_block_sparse_caches(
         rows.append(replace(state, alone=True))
     raw = LayerCache(kind=kinds.FULL, state_bytes=2 * index.dim * index.ratio, alone=True)
     return [*rows, raw]
+
+
+def _list_pooled_caches(
+    shape: Architecture, dtype: str, *, tp: int, drafts: int, drafted: int, kept: int
+) -> list[LayerCache]:
+    """Return the caches of GLM 5.3 Flash: latents with a pooled index, and states of KDA.
+
+    A key of the index stands for a few tokens and lies beside their latents; the last ones, of 16
+    bits with a score for each, are a block of their own (`Glm5NextIndexerCache` and
+    `Glm5NextTailCache` in vllm/models/glm5next/nvidia/attention.py).
+    """
+    index = shape.pooled_index
+    if index is None or shape.linear is None:
+        raise UnknownFigureError("unknown cache of pooled attention: no such fields")
+    if dtype not in ("auto", "bfloat16", "fp8_ds_mla"):
+        raise UnknownFigureError(
+            f"unknown size of the KV cache of GLM 5.3 Flash in {dtype}: the kernel decides on it",
+            hint="start it once: vLLM's log shows the size of its KV cache",
+        )
+    size = FP8_DS_MLA if dtype == "fp8_ds_mla" else _count_latent_bytes(shape, BYTES["bfloat16"])
+    key = index.dim + index.dim // kinds.INDEX_BLOCK * 4
+    latent = LayerCache(kind=kinds.LATENT, token_bytes=size, side_bytes=key // index.pool)
+    kernel = _require_config_field(shape.linear.kernel, "short_conv_kernel_size")
+    linear = replace(shape.linear, kernel=kernel + drafted)
+    state = LayerCache(
+        kind=kinds.LINEAR,
+        state_bytes=_count_state_bytes(shape, linear, "linear attention", tp),
+        states=kept,
+    )
+    each = {kinds.LATENT: latent, kinds.LINEAR: state}
+    rows = [each[layer_type] for layer_type in _require_layer_types(shape)]
+    tail = LayerCache(kind=kinds.LATENT, state_bytes=2 * 2 * index.dim * index.pool, alone=True)
+    return [*rows, *[latent] * drafts, tail]
 
 
 def _count_packed_bytes(shape: Architecture, dtype: str) -> int:

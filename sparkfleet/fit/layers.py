@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from sparkfleet.fit.sparse import families
+
 FULL = "full_attention"
 SLIDING = "sliding_attention"
 LATENT = "latent_attention"
@@ -19,7 +21,7 @@ DENSE = "mlp"
 LAYER_TYPES = (FULL, SLIDING, LATENT, LINEAR, MAMBA, EXPERTS, DENSE)
 
 NEMOTRON = {"M": MAMBA, "*": FULL, "E": EXPERTS, "-": DENSE}
-SAME = {"attention": FULL, "mamba2": MAMBA}
+SAME = {"attention": FULL, "mamba2": MAMBA, families.SPARSE_LAYER: LATENT}
 ONE_KIND = (  # families whose layers are all alike where no list of types is written
     "llama",
     "mistral",
@@ -97,7 +99,11 @@ def find_sparse_fields(fields: Mapping[str, Any]) -> tuple[str, ...]:
     An index (``index_head_dim``) and a compression (``compress_ratios`` of DeepSeek V4) take memory
     that the layer types do not show.
     """
-    if is_indexed_latent(fields) or is_key_indexed(fields):
+    if (
+        is_indexed_latent(fields)
+        or is_key_indexed(fields)
+        or families.is_known_sparse_family(fields)
+    ):
         return ()
     return tuple(sorted(name for name in fields if name.startswith(SPARSE) and fields[name]))
 
@@ -108,6 +114,8 @@ def read_layer_types(fields: Mapping[str, Any], count: int | None) -> tuple[str,
     An unknown word is returned as it is written.
     """
     written = fields.get("layer_types") or fields.get("layers_block_type")
+    if keys := families.list_key_bytes(fields):
+        return (FULL,) * len(keys)
     if isinstance(written, list):
         layer_types = tuple(SAME.get(str(layer_type), str(layer_type)) for layer_type in written)
     elif isinstance(pattern := fields.get("hybrid_override_pattern"), str):

@@ -66,6 +66,7 @@ class ServeOptions:
     auto_length: bool = False
     kv_dtype: str = "auto"
     prefixes: bool = True  # whether prefixes are cached
+    asynchronous: bool = True  # whether a step is planned while another one runs
     eager: bool = False
     online: str | None = None
     speculation: Speculation | None = None
@@ -108,6 +109,7 @@ def parse_serve_options(
         kv_bytes=None if kv_bytes is None else _parse_byte_size("kv-cache-memory-bytes", kv_bytes),
         kv_dtype=str(given.get("kv-cache-dtype") or "auto"),
         prefixes=given.get("enable-prefix-caching") is not False,
+        asynchronous=given.get("async-scheduling") is not False,
         eager=given.get("enforce-eager") is True,
         online=quantization if quantization and quantization not in STORED else None,
         speculation=_parse_speculation(options.speculative_config),

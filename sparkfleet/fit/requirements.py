@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sparkfleet.fit.interval import NOTHING, Interval, UnknownFigureError
-from sparkfleet.fit.kv_blocks import BlockPool, build_block_pool
+from sparkfleet.fit.kv_blocks import BLOCK, POOLED_UNIT, BlockPool, build_block_pool
 from sparkfleet.fit.kv_cache import list_layer_caches
 from sparkfleet.fit.model import ModelProfile
 from sparkfleet.fit.options import ServeOptions
 from sparkfleet.fit.refusals import Refusal, find_refusal
+from sparkfleet.fit.sparse.compressed import build_compressed_pool
 
 GIB = 1 << 30
 RUNNING = Interval.of(4 * GIB, 8 * GIB)
@@ -19,7 +20,8 @@ One published start names all parts: 0.85 x 121.6 - 15.76 - 81.8 = 5.8 GiB (52-t
 """
 RUNNING_EAGER = Interval.of(2 * GIB, 6 * GIB)  # without CUDA graphs
 LOOKUPS = ("ngram", "suffix")  # drafts out of the text itself, without a model
-BLOCK_DRAFTS = ("dspark", "dflash")  # whose layers are not those of an MTP head
+DSPARK = "dspark"
+BLOCK_DRAFTS = (DSPARK, "dflash")  # whose layers are not those of an MTP head
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,11 +117,17 @@ def _estimate_block_pool(model: ModelProfile, options: ServeOptions) -> BlockPoo
         raise UnknownFigureError("unknown KV cache: config.json not found")
     speculation = options.speculation
     built_in = _uses_built_in_draft(options)
+    drafts = model.shape.draft_layers if built_in else 0
+    if (compressed := model.shape.compressed) is not None and options.pp == 1:
+        if speculation is not None and built_in and speculation.method == DSPARK:
+            drafts = compressed.dspark_layers or drafts
+        return build_compressed_pool(
+            compressed, options.kv_dtype, drafts=drafts, asynchronous=options.asynchronous
+        )
     if speculation is not None and built_in and speculation.method in BLOCK_DRAFTS:
         raise UnknownFigureError(
             f"unknown KV cache of the {speculation.method} draft in the checkpoint"
         )
-    drafts = model.shape.draft_layers if built_in else 0
     rows = list_layer_caches(
         model.shape,
         options.kv_dtype,
@@ -131,4 +139,5 @@ def _estimate_block_pool(model: ModelProfile, options: ServeOptions) -> BlockPoo
     )
     if model.draft_shape is not None:
         rows += list_layer_caches(model.draft_shape, options.kv_dtype, tp=options.tp)
-    return build_block_pool(rows)
+    unit = POOLED_UNIT if model.shape.pooled_index is not None else BLOCK
+    return build_block_pool(rows, block=unit)

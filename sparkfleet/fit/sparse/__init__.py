@@ -1,0 +1,1 @@
+"""Sparse attention: the families that are known, and caches unlike those of others; pure."""

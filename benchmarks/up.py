@@ -21,6 +21,7 @@ from collections.abc import Callable
 
 from sparkfleet.lab import fleet
 from sparkfleet.lab.engine import install, model
+from sparkfleet.lab.engine.kinds import CPU
 from sparkfleet.lab.fleet import LabFleet, LabHost
 from tests.commandline import chat, command_line
 
@@ -75,7 +76,7 @@ def wait(holds: Callable[[], bool]) -> None:
 def by_hand(lab: LabFleet) -> None:
     """Start what `cluster.up` rendered, and ask it the smoke prompt."""
     head, worker = lab.hosts
-    ray = f"{install.venv_path()}/bin/ray status --address={head.rails[0].address}:6379"
+    ray = f"{CPU.venv_path()}/bin/ray status --address={head.rails[0].address}:6379"
     start(lab, head, "ray-head.sh")
     start(lab, worker, "ray-worker.sh")
     wait(lambda: ssh(lab, head, ray).count(" 1 node_") == 2)

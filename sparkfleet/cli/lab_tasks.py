@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sparkfleet.cli.command import command
-from sparkfleet.cli.options import Options, choice, flag, number, option
+from sparkfleet.cli.options import Options, choice, flag, number, option, parse_path
 from sparkfleet.cli.views.screen import print_lines
+from sparkfleet.errors import UsageError
+
+if TYPE_CHECKING:
+    from sparkfleet.lab.fleet import LabFleet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpOptions(Options):
     """Options of `lab.up`."""
 
-    hosts: int = option("how many Sparks", number(), default=2)
+    hosts: int | None = option("how many Sparks (2; with --gpus, one for each GPU)", number())
     cables: str | None = option(
         "crossed (a pair whose cages differ), straight, both, switch or ring",
         value="crossed|straight|both|switch|ring",
@@ -33,6 +40,8 @@ class UpOptions(Options):
         default="netplan",
         value="netplan|networkmanager",
     )
+    gpus: bool = flag("each host has one real NVIDIA GPU of this machine")
+    stand_in: bool = flag("with --gpus: nvidia-smi, /proc and /sys show a GB10 all the same")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +59,19 @@ class EngineOptions(Options):
 
     index: str | None = option("package index that has CPU builds of torch", value="URL")
     wheels: str | None = option("folder with wheels", value="FOLDER")
+    gpu: bool = flag("vLLM for real GPUs (CUDA 13): 11 GB")
+    torch: Path | None = option(  # noqa: RUF009 - it is a dataclass field
+        "with --gpu: a Python that has the pinned torch, used in place of another copy",
+        parse_path,
+        value="PYTHON",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelOptions(Options):
+    """Options of `lab.model`."""
+
+    gpu: bool = flag("for the engine of `lab.engine --gpu`")
 
 
 @command("lab.up")
@@ -59,26 +81,54 @@ def up(options: UpOptions) -> int:
     Writes an inventory that the other tasks take with --inventory lab. Does nothing if they run.
 
       {task:lab.up} --hosts 3 --cables ring
+      {task:lab.up} --gpus
       {task:lab.up} --bare
       {task:lab.up} --bare --authorized --network networkmanager
     """
     from sparkfleet.lab import fleet  # noqa: PLC0415 - not for --list
+    from sparkfleet.lab.host.gpus import choose_gpus, find_gpus  # noqa: PLC0415 - the same
     from sparkfleet.lab.paths import USER  # noqa: PLC0415 - the same
 
-    shape = options.cables or ("crossed" if options.hosts == 2 else "switch")
+    if options.stand_in and not options.gpus:
+        raise UsageError(
+            "--stand-in needs --gpus", hint="without --gpus, all hosts show a GB10 already"
+        )
+    gpus = choose_gpus(find_gpus(), options.hosts) if options.gpus else ()
+    hosts = len(gpus) or options.hosts or 2
     booted = fleet.start_fleet(
-        options.hosts,
-        cables=shape,
+        hosts,
+        cables=options.cables or ("crossed" if hosts == 2 else "switch"),
         separate_wires=options.wires == "separate" and not options.bare,
         bare=options.bare,
         networkmanager=options.bare and options.network == "networkmanager",
         password=options.bare and not options.authorized,
+        gpus=gpus,
+        stand_in=options.stand_in,
     )
-    print_lines(f"{options.hosts} hosts are up; inventory {booted.inventory}")
+    if gpus:
+        print_lines(*_describe_gpus(booted, stand_in=options.stand_in))
+    print_lines(f"{hosts} hosts are up; inventory {booted.inventory}")
     if booted.password:
         addresses = ", ".join(host.address for host in booted.hosts)
         print_lines(f"log in as {USER} to {addresses}; the password is in {booted.password}")
     return 0
+
+
+def _describe_gpus(booted: LabFleet, *, stand_in: bool) -> Iterator[str]:
+    """Yield what was found of the GPUs and their driver, and what it means for the hosts."""
+    from sparkfleet.lab.host.gpus import find_container_runtime, read_driver  # noqa: PLC0415 - not for --list
+
+    for host in booted.hosts:
+        if host.gpu:
+            uuid = f" ({host.gpu.uuid})" if host.gpu.uuid else ""
+            yield f"{host.name}: {host.gpu.name}{uuid}, /dev/nvidia{host.gpu.minor}"
+    driver = read_driver()
+    shown = "a stand-in for a GB10 (--stand-in)" if stand_in else driver.program or "not found"
+    library = driver.library or "not found, so nothing can compute on the GPUs"
+    yield f"driver {driver.version or 'of unknown version'}; libcuda {library}; nvidia-smi {shown}"
+    runtime = find_container_runtime()
+    yield f"NVIDIA's container runtime {runtime or 'not installed: containers get no GPU'}"
+    yield "NCCL: over sockets (NCCL_NET in the inventory), for the RDMA devices are stand-ins"
 
 
 @command("lab.down")
@@ -100,11 +150,13 @@ def status(_options: Options) -> int:
     if running is None:
         print_lines("the lab is down")
         return 0
-    grid = create_table("host", "state", "management", "fabric", "faults")
+    more = ["GPU"] if any(host.gpu for host in running.hosts) else []
+    grid = create_table("host", "state", "management", "fabric", "faults", *more)
     for host in running.hosts:
         fabric = ", ".join(f"{rail.interface} {rail.address}" for rail in host.rails)
         state = create_cell(f"pid {host.pid1}") if host.alive else create_cell("off", "red")
-        grid.add_row(host.name, state, host.address, fabric, ", ".join(host.faults))
+        gpu = [host.gpu.name] if host.gpu else []
+        grid.add_row(host.name, state, host.address, fabric, ", ".join(host.faults), *gpu)
     create_console().print(grid)
     print_lines(f"inventory {running.inventory}")
     return 0
@@ -121,11 +173,24 @@ def fault(options: FaultOptions) -> int:
 
 @command("lab.engine")
 def engine(options: EngineOptions) -> int:
-    """Install the CPU build of vLLM and Ray for the lab: 2.7 GB, minutes, once."""
-    from sparkfleet.lab.engine import install as lab_engine  # noqa: PLC0415 - not for --list
+    """Install the CPU build of vLLM and Ray for the lab: 2.7 GB, minutes, once.
 
+    With --gpu it is the build for real GPUs, which the hosts of `lab.up --gpus` serve with.
+
+    {task:lab.engine} --gpu
+    {task:lab.engine} --gpu --wheels ~/wheels --torch /opt/torch/bin/python
+    """
+    from sparkfleet.lab.engine import install as lab_engine  # noqa: PLC0415 - not for --list
+    from sparkfleet.lab.engine.kinds import CPU, GPU  # noqa: PLC0415 - the same
+
+    if options.torch and not options.gpu:
+        raise UsageError("--torch needs --gpu", hint="the CPU engine has its own build of torch")
     path = lab_engine.install_engine(
-        print_lines, extra_index_url=options.index, find_links=options.wheels
+        print_lines,
+        kind=GPU if options.gpu else CPU,
+        extra_index_url=options.index,
+        find_links=options.wheels,
+        torch=options.torch,
     )
     print_lines(f"engine {path}")
     return 0
@@ -146,9 +211,11 @@ def containers(_options: Options) -> int:
 
 
 @command("lab.model")
-def model(_options: Options) -> int:
+def model(options: ModelOptions) -> int:
     """Train the tiny model that knows the smoke answers by heart: about a minute, once."""
     from sparkfleet.lab.engine import model as lab_model  # noqa: PLC0415 - not for --list
+    from sparkfleet.lab.engine.kinds import CPU, GPU  # noqa: PLC0415 - the same
 
-    print_lines(f"model {lab_model.ensure_model(print_lines)}")
+    made = lab_model.ensure_model(print_lines, GPU if options.gpu else CPU)
+    print_lines(f"model {made}")
     return 0

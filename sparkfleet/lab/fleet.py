@@ -15,11 +15,12 @@ from pathlib import Path
 import sparkfleet
 from sparkfleet.door import command_name
 from sparkfleet.errors import UsageError
-from sparkfleet.lab.engine import install, model, requirements
+from sparkfleet.lab.engine import kinds, model, requirements
 from sparkfleet.lab.faults import catalogue
 from sparkfleet.lab.faults.settle import wait_until_settled
 from sparkfleet.lab.faults.steps import StepTarget, run_in_host, run_steps
 from sparkfleet.lab.host import build, network, teardown
+from sparkfleet.lab.host import gpus as lab_gpus
 from sparkfleet.lab.paths import INVENTORY, KEY, KNOWN_HOSTS, PASSWORD, RUN
 from sparkfleet.lab.plan import FleetPlan, HostPlan, plan_fleet
 from sparkfleet.lab.state import LabState, hold_lab_lock, load_lab_state, remove_lock
@@ -41,7 +42,10 @@ class LabRail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabHost:
-    """A simulated Spark: `pid1` is a process of this machine, `address` for management."""
+    """A simulated Spark: `pid1` is a process of this machine, `address` for management.
+
+    `gpu` is its real GPU, None where it has none.
+    """
 
     name: str
     pid1: int
@@ -49,6 +53,7 @@ class LabHost:
     address: str
     rails: tuple[LabRail, ...]
     faults: tuple[str, ...]
+    gpu: lab_gpus.LabGpu | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,13 +77,16 @@ def start_fleet(
     bare: bool = False,
     networkmanager: bool = False,
     password: bool = False,
+    gpus: Sequence[lab_gpus.LabGpu] = (),
+    stand_in: bool = False,
 ) -> LabFleet:
     """Boot `hosts` Sparks cabled in shape `cables` (see `plan.SHAPES`) and return the fleet.
 
     The two rails of a cage share one wire, unless `separate_wires` is set. `bare` hosts have no
     addresses on their rails, as they come from the box; those with `networkmanager` run it in
-    place of netplan, and those with a `password` know no key yet. A fleet of that size and shape
-    that runs is returned as it is, faults and all; another one is replaced. Raises UsageError.
+    place of netplan, and those with a `password` know no key yet. Each has one of `gpus`, if there
+    are any, and with `stand_in` reads like a GB10 all the same. A fleet of that size and shape that
+    runs is returned as it is, faults and all; another one is replaced. Raises UsageError.
     """
     target = plan_fleet(
         hosts,
@@ -87,7 +95,10 @@ def start_fleet(
         bare=bare,
         networkmanager=networkmanager,
         password=password,
+        gpus=gpus,
+        stand_in=stand_in,
     )
+    kind = kinds.GPU if gpus else kinds.CPU
     if state := _find_running_fleet(target):
         return _build_lab_fleet(state)
     requirements.check_requirements()
@@ -98,7 +109,7 @@ def start_fleet(
             return _build_lab_fleet(state)
         teardown.remove_lab()
         try:
-            build.build_fleet(target, install.venv_path(), model.model_path())
+            build.build_fleet(target, kind.venv_path(), model.model_path(kind))
             state = LabState(plan=target, running={})
             state = boot_hosts(state, target.hosts, lock)
         except BaseException:  # a signal too
@@ -191,11 +202,9 @@ def boot_hosts(state: LabState, hosts: Sequence[HostPlan], lock: int) -> LabStat
 
 def _run_boot_program(state: LabState, names: Sequence[str], lock: int) -> dict[str, int]:
     """Run `sparkfleet.lab.host.boot` and return the PID of each host's PID 1."""
-    wires = "separate" if state.plan.separate else "shared"
-    kind = "bare" if state.plan.bare else "configured"
-    fleet = (str(len(state.plan.hosts)), state.plan.cables, wires, kind)
+    shape = json.dumps(state.plan.shape)
     done = subprocess.run(
-        [sys.executable, "-m", "sparkfleet.lab.host.boot", *fleet, *names],
+        [sys.executable, "-m", "sparkfleet.lab.host.boot", shape, *names],
         stdin=lock,
         capture_output=True,
         text=True,
@@ -268,4 +277,5 @@ def _build_lab_host(state: LabState, host: HostPlan) -> LabHost:
         address=host.address,
         rails=rails,
         faults=state.faults.get(host.name, ()),
+        gpu=host.gpu,
     )

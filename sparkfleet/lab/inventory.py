@@ -35,6 +35,13 @@ VARS = """\
     weights_source: {model}
     vllm_recipe: lab-tiny
 """
+GPU_VARS = """\
+    nccl_env:
+      NCCL_NET: Socket           # the RDMA devices are stand-ins, through which nothing can be sent
+      NCCL_IB_DISABLE: 1         # the same
+      NCCL_NVLS_ENABLE: 0        # no NVLink multicast: no two Sparks have it
+    weights_dir: ~/vllm
+"""
 
 
 def format_lab_inventory(plan: FleetPlan, venv: Path, model: Path) -> str:
@@ -47,7 +54,7 @@ def format_lab_inventory(plan: FleetPlan, venv: Path, model: Path) -> str:
         "venv": venv,
         "model": model,
     }
-    return HEAD + hosts + VARS.format_map(values)
+    return HEAD + hosts + VARS.format_map(values) + (GPU_VARS if plan.gpus else "")
 
 
 def format_known_hosts(plan: FleetPlan, keys: Mapping[str, str]) -> str:

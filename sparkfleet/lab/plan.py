@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from sparkfleet.errors import UsageError
 from sparkfleet.lab.host import hardware
+from sparkfleet.lab.host.gpus import LabGpu
 from sparkfleet.lab.host.hardware import FUNCTIONS, NicFunction
 from sparkfleet.spelling import did_you_mean, suggest_similar
 
@@ -63,10 +65,15 @@ class Port:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostPlan:
-    """A simulated Spark; `number` counts from 1 and ends each of its addresses."""
+    """A simulated Spark; `number` counts from 1 and ends each of its addresses.
+
+    `gpu` is the real GPU that it has, None without; `stand_in`: it reads like a GB10 all the same.
+    """
 
     number: int
     ports: tuple[Port, ...]
+    gpu: LabGpu | None = None
+    stand_in: bool = False
 
     @property
     def name(self) -> str:
@@ -99,6 +106,11 @@ class HostPlan:
         return any(port.wire and not port.address for port in self.ports)
 
     @property
+    def shown_gpu(self) -> LabGpu | None:
+        """The real GPU that nvidia-smi, /proc and /sys show; None where they show a GB10."""
+        return None if self.stand_in else self.gpu
+
+    @property
     def rails(self) -> tuple[Port, ...]:
         """The ports that have a cable: both functions of each cabled cage."""
         return tuple(port for port in self.ports if port.wire)
@@ -114,7 +126,8 @@ class FleetPlan:
 
     `separate`: the two rails of a cage have a wire each, which no Spark has. `bare`: the hosts are
     as they come, without addresses on the rails; `networkmanager` configures these in place of
-    netplan, and `password`: a login needs one, for no key is there.
+    netplan, and `password`: a login needs one, for no key is there. `gpus` has the real GPU of each
+    host, or is empty; with `stand_in` the hosts read like GB10s all the same.
     """
 
     cables: str
@@ -122,8 +135,24 @@ class FleetPlan:
     bare: bool = False
     networkmanager: bool = False
     password: bool = False
+    gpus: tuple[LabGpu, ...] = ()
+    stand_in: bool = False
     hosts: tuple[HostPlan, ...]
     wires: tuple[Wire, ...]
+
+    @property
+    def shape(self) -> dict[str, Any]:
+        """The argument of `plan_shape` for this plan, as JSON can hold it."""
+        return {
+            "hosts": len(self.hosts),
+            "cables": self.cables,
+            "separate": self.separate,
+            "bare": self.bare,
+            "networkmanager": self.networkmanager,
+            "password": self.password,
+            "gpus": [asdict(gpu) for gpu in self.gpus],
+            "stand_in": self.stand_in,
+        }
 
     def host(self, name: str) -> HostPlan:
         """Return the host of that name; raises UsageError if there is none."""
@@ -168,13 +197,14 @@ def plan_fleet(
     bare: bool = False,
     networkmanager: bool = False,
     password: bool = False,
+    gpus: Sequence[LabGpu] = (),
+    stand_in: bool = False,
 ) -> FleetPlan:
     """Return the plan of a fleet of `hosts` Sparks, cabled in the shape `cables` (see `SHAPES`).
 
     More than two hosts cannot share one cable, so `crossed`, the default, becomes `switch`;
     a single host has no peer and so no cable. `separate` gives each rail a wire of its own,
-    `bare` no rail an address; `networkmanager` and `password` are as in `FleetPlan`. Raises
-    UsageError.
+    `bare` no rail an address; the others are as in `FleetPlan`. Raises UsageError.
     """
     if not 1 <= hosts <= MAX_HOSTS:
         raise UsageError(
@@ -192,16 +222,26 @@ def plan_fleet(
             hint="choose another --hosts or --cables",
         )
     wires = tuple(_plan_wires(SHAPES[cables].cables(hosts), separate=separate))
-    members = tuple(_plan_host(number, wires, bare=bare) for number in range(1, hosts + 1))
+    members = tuple(
+        _plan_host(number, wires, bare=bare, gpu=gpu, stand_in=stand_in)
+        for number, gpu in enumerate(gpus or [None] * hosts, start=1)
+    )
     return FleetPlan(
         cables=cables,
         separate=separate,
         bare=bare,
         networkmanager=networkmanager,
         password=password,
+        gpus=tuple(gpus),
+        stand_in=stand_in,
         hosts=members,
         wires=wires,
     )
+
+
+def plan_shape(shape: Mapping[str, Any]) -> FleetPlan:
+    """Return the plan whose `shape` it is; raises KeyError and TypeError for another version's."""
+    return plan_fleet(**{**shape, "gpus": tuple(LabGpu(**gpu) for gpu in shape["gpus"])})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,10 +296,14 @@ def _plan_wires(cables: Iterable[CablePlan], *, separate: bool) -> Iterator[Wire
             yield Wire(net=net, direct=cable.direct, ends=ends, bridge=bridge)
 
 
-def _plan_host(number: int, wires: Iterable[Wire], *, bare: bool) -> HostPlan:
+def _plan_host(
+    number: int, wires: Iterable[Wire], *, bare: bool, gpu: LabGpu | None, stand_in: bool
+) -> HostPlan:
     plugged = {index: wire for wire in wires for end, index in wire.ends if end == number}
     return HostPlan(
         number=number,
+        gpu=gpu,
+        stand_in=stand_in,
         ports=tuple(
             _plan_port(number, index, plugged.get(index), bare=bare)
             for index in range(len(FUNCTIONS))

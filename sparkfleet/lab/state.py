@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from sparkfleet.lab.paths import LOCK, STATE
-from sparkfleet.lab.plan import FleetPlan, plan_fleet
+from sparkfleet.lab.plan import FleetPlan, plan_shape
 
 _NO_FAULTS: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
@@ -54,12 +54,7 @@ class LabState:
     def save(self) -> None:
         """Write the state file, whole or not at all."""
         data = {
-            "hosts": len(self.plan.hosts),
-            "cables": self.plan.cables,
-            "separate": self.plan.separate,
-            "bare": self.plan.bare,
-            "networkmanager": self.plan.networkmanager,
-            "password": self.plan.password,
+            "shape": self.plan.shape,
             "running": {
                 name: [process.pid, process.started] for name, process in self.running.items()
             },
@@ -76,18 +71,11 @@ def load_lab_state() -> LabState | None:
         data = json.loads(STATE.read_text())
         running = {name: InitProcess(pid=p, started=s) for name, (p, s) in data["running"].items()}
         return LabState(
-            plan=plan_fleet(
-                data["hosts"],
-                data["cables"],
-                separate=data["separate"],
-                bare=data["bare"],
-                networkmanager=data["networkmanager"],
-                password=data["password"],
-            ),
+            plan=plan_shape(data["shape"]),
             running=running,
             faults={name: tuple(kinds) for name, kinds in data["faults"].items()},
         )
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, TypeError):
         return None
 
 

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from sparkfleet.lab import fleet
-from sparkfleet.lab.engine import install
+from sparkfleet.lab.engine.kinds import CPU
 from sparkfleet.lab.fleet import LabFleet
 from tests import one_wire
 from tests.commandline import LONGEST, Type, becomes, chat
@@ -42,7 +42,7 @@ def _run(host: fleet.LabHost, *words: str) -> subprocess.CompletedProcess[str]:
     """Run a command of the engine on a host, with the variables of its rank."""
     rail = host.rails[0]
     variables = {
-        "PATH": f"{install.venv_path()}/bin:/usr/bin:/bin",
+        "PATH": f"{CPU.venv_path()}/bin:/usr/bin:/bin",
         "HOME": "/home/nvidia",
         "GLOO_SOCKET_IFNAME": rail.interface,
         "VLLM_HOST_IP": rail.address,

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from sparkfleet.lab.engine import install
+from sparkfleet.lab.engine.kinds import CPU
 from sparkfleet.vllm.option_types import load_option_types
 from sparkfleet.vllm.releases import load_release_table
 
@@ -52,7 +53,7 @@ TAKEN = {  # by type, what vLLM converts
 
 
 def _run(*words: str | Path) -> dict[str, Any]:
-    python = install.venv_path() / "bin/python"
+    python = CPU.venv_path() / "bin/python"
     done = subprocess.run([python, *words], capture_output=True, text=True, check=True)
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found

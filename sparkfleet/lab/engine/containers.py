@@ -20,7 +20,8 @@ from types import MappingProxyType
 from sparkfleet.door import command_name
 from sparkfleet.errors import UsageError
 from sparkfleet.lab import state as states
-from sparkfleet.lab.engine import install, requirements
+from sparkfleet.lab.engine import requirements
+from sparkfleet.lab.engine.kinds import CPU
 from sparkfleet.lab.faults.steps import host_path, run_in_host
 from sparkfleet.lab.host import build
 from sparkfleet.lab.paths import CACHE, DOCKER_ENABLED, DOCKER_INVENTORY, INSIDE, INVENTORY
@@ -65,7 +66,7 @@ def start_docker() -> str:
 
 def image_name() -> str:
     """Return the name of the image of this engine."""
-    return f"sparkfleet-lab/vllm:{install.venv_path().name.removeprefix('engine-')}"
+    return f"sparkfleet-lab/vllm:{CPU.venv_path().name.removeprefix('engine-')}"
 
 
 def build_image_layer(programs: Mapping[str, str] = NONE) -> bytes:
@@ -93,7 +94,7 @@ def list_image_instructions(path: str = "") -> list[str]:
     """Return what else the image says, as lines of a Dockerfile; `path` comes first in its PATH."""
     binds = dict.fromkeys((*BINDS, str(CACHE), str(Path(sys.base_prefix).resolve())))
     return [
-        f"ENV PATH={path and f'{path}:'}{install.venv_path()}/bin:{SYSTEM_PATH}",
+        f"ENV PATH={path and f'{path}:'}{CPU.venv_path()}/bin:{SYSTEM_PATH}",
         f"ENV SPARKFLEET_LAB_BINDS={':'.join(binds)}",
         "WORKDIR /root",
     ]

@@ -10,11 +10,11 @@ import time
 from importlib import resources
 from pathlib import Path
 
-from sparkfleet.door import command_name
 from sparkfleet.errors import UsageError
 from sparkfleet.lab.cache import hold_path_lock
 from sparkfleet.lab.engine import install
 from sparkfleet.lab.engine.install import Progress
+from sparkfleet.lab.engine.kinds import CPU, EngineKind
 from sparkfleet.lab.engine.smoke_answers import list_smoke_answers
 from sparkfleet.lab.paths import CACHE
 
@@ -29,31 +29,28 @@ ENVIRONMENT = {
 }
 
 
-def model_path() -> Path:
-    """Return where the model lives, made or not."""
-    return CACHE / f"tiny-spark-{VERSION}"
+def model_path(kind: EngineKind = CPU) -> Path:
+    """Return where the model of an engine lives, made or not: its tokenizer is the engine's."""
+    return CACHE / (f"tiny-spark-{VERSION}" if kind == CPU else f"tiny-spark-gpu-{VERSION}")
 
 
-def ensure_model(progress: Progress) -> Path:
-    """Make the model if it is not there, and return its folder.
+def ensure_model(progress: Progress, kind: EngineKind = CPU) -> Path:
+    """Make the model of an engine if it is not there, and return its folder.
 
     Training takes under a minute on two cores and ends with a check of every answer against the
     written files; a model that fails it is not published. Raises UsageError.
     """
-    folder = model_path()
-    if _read_marker(folder) == _fingerprint_sources():
+    folder = model_path(kind)
+    if _read_marker(folder) == _fingerprint_sources(kind):
         return folder
-    if not install.is_complete():
-        raise UsageError(
-            "the lab's engine is not installed", hint=f"sudo {command_name('lab.engine')}"
-        )
+    install.check_engine(kind)
     with hold_path_lock(folder):
-        if _read_marker(folder) != _fingerprint_sources():
-            _publish_model(folder, progress)
+        if _read_marker(folder) != _fingerprint_sources(kind):
+            _publish_model(folder, kind, progress)
     return folder
 
 
-def _publish_model(folder: Path, progress: Progress) -> None:
+def _publish_model(folder: Path, kind: EngineKind, progress: Progress) -> None:
     progress(
         f"training the lab's model on {len(list_smoke_answers())} answers: under a "
         f"minute on idle cores"
@@ -64,8 +61,8 @@ def _publish_model(folder: Path, progress: Progress) -> None:
     for left_over in (fresh, old):
         shutil.rmtree(left_over, ignore_errors=True)
     fresh.mkdir(mode=0o755)
-    report = _run_training(fresh)
-    (fresh / MARKER).write_text(_fingerprint_sources())
+    report = _run_training(fresh, kind)
+    (fresh / MARKER).write_text(_fingerprint_sources(kind))
     for path in fresh.iterdir():
         path.chmod(0o644)
     if folder.exists():
@@ -75,10 +72,10 @@ def _publish_model(folder: Path, progress: Progress) -> None:
     progress(f"the model is ready after {time.monotonic() - began:.0f} s: {report}: {folder}")
 
 
-def _run_training(folder: Path) -> str:
+def _run_training(folder: Path, kind: EngineKind) -> str:
     with resources.as_file(resources.files("sparkfleet.lab.engine") / "train.py") as program:
         done = subprocess.run(
-            [str(install.venv_path() / "bin/python"), "-I", str(program), str(folder)],
+            [str(kind.venv_path() / "bin/python"), "-I", str(program), str(folder)],
             input=json.dumps({"answers": list_smoke_answers(), "seed": SEED}),
             env={**ENVIRONMENT, "HOME": str(folder)},
             capture_output=True,
@@ -91,10 +88,10 @@ def _run_training(folder: Path) -> str:
     return done.stdout.strip()
 
 
-def _fingerprint_sources() -> str:
+def _fingerprint_sources(kind: EngineKind) -> str:
     """Return a fingerprint of everything that the model's content follows from."""
     program = (resources.files("sparkfleet.lab.engine") / "train.py").read_text()
-    parts = (program, json.dumps(list_smoke_answers()), str(SEED), install.read_lock_file())
+    parts = (program, json.dumps(list_smoke_answers()), str(SEED), kind.read_lock())
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 

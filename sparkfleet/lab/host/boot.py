@@ -1,8 +1,8 @@
 """The program that boots hosts: each in namespaces of its own, on an overlay of this machine.
 
-``python -m sparkfleet.lab.host.boot HOSTS CABLES WIRES STATE NAME...`` prints one line of JSON: the
-process id of each host's PID 1 by name, or ``{"error": ...}``. It runs apart from the caller
-because it forks.
+``python -m sparkfleet.lab.host.boot SHAPE NAME...`` prints one line of JSON: the process id of
+each host's PID 1 by name, or ``{"error": ...}``. SHAPE is that of the fleet's plan, as JSON. It
+runs apart from the caller because it forks.
 Its standard input is the lab's lock: a caller that waits for it never sees a half-booted host.
 """
 
@@ -18,7 +18,8 @@ import traceback
 import uuid
 from pathlib import Path
 
-from sparkfleet.lab.host import kernel
+from sparkfleet.lab.engine.install import find_base_folders
+from sparkfleet.lab.host import gpus, kernel
 from sparkfleet.lab.host.disk import (
     CMA_IDLE,
     KERNEL_RELEASE,
@@ -27,6 +28,7 @@ from sparkfleet.lab.host.disk import (
     merge_meminfo,
 )
 from sparkfleet.lab.host.driver import mount_sys
+from sparkfleet.lab.host.gpu_mounts import bind_driver, bind_read_only, write_driver_facts
 from sparkfleet.lab.host.init import run_init
 from sparkfleet.lab.host.kernel import MountFlag, Namespace
 from sparkfleet.lab.host.sysfs import DRIVER_VERSION
@@ -42,7 +44,7 @@ from sparkfleet.lab.paths import (
     SYS_LAYERS,
     layer_path,
 )
-from sparkfleet.lab.plan import HostPlan, plan_fleet
+from sparkfleet.lab.plan import HostPlan, plan_shape
 
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "fuse", "net/tun")
 # Stand-ins for the RDMA devices are /dev/null: a program that opens one can do no harm.
@@ -68,8 +70,8 @@ LIMITS = ((resource.RLIMIT_MEMLOCK, UNLIMITED), (resource.RLIMIT_NOFILE, 1048576
 def main() -> None:
     """Boot the hosts that the command line names, all at once, and say how it went."""
     os.umask(0o022)
-    hosts, cables, wires, state, *names = sys.argv[1:]
-    fleet = plan_fleet(int(hosts), cables, separate=wires == "separate", bare=state == "bare")
+    shape, *names = sys.argv[1:]
+    fleet = plan_shape(json.loads(shape))
     gc.freeze()  # what the forks share stays shared
     started = {name: _fork_host(fleet.host(name)) for name in names}
     answer: dict[str, object] = {}
@@ -126,8 +128,10 @@ def _build_root(host: HostPlan) -> None:
     root = layer_path(host.name) / "root"
     kernel.mount_overlay(root, f"{COMMON}:/", layer_path(host.name) / "disk")
     _mount_system(root, host)
-    _make_devices(root)
+    _make_devices(root, host)
     _bind_machine_folders(root)
+    if host.gpu:
+        bind_driver(root, host)
     home = root / _relative_path(HOME)
     home.mkdir(parents=True, exist_ok=True)
     kernel.mount(layer_path(host.name) / "home", home, flags=MountFlag.BIND)
@@ -145,7 +149,8 @@ def _build_root(host: HostPlan) -> None:
 def _find_interpreters() -> list[Path]:
     """Return the programs that a host's user must be able to run: our Python, the engines'."""
     venvs = (path.resolve() for path in CACHE.glob("engine-*/bin/python"))
-    return [Path(sys.executable).resolve(), CACHE / "engine", *venvs]
+    bases = (folder / "bin" for folder in find_base_folders())
+    return [Path(sys.executable).resolve(), CACHE / "engine", *venvs, *bases]
 
 
 def _mount_system(root: Path, host: HostPlan) -> None:
@@ -158,12 +163,14 @@ def _mount_system(root: Path, host: HostPlan) -> None:
         kernel.mount("tmpfs", root / folder, "tmpfs", SAFE, data=mode)
 
 
-def _make_devices(root: Path) -> None:
+def _make_devices(root: Path, host: HostPlan) -> None:
     dev = root / "dev"
     for folder in ("pts", "net", "infiniband"):
         (dev / folder).mkdir()
     pairs = [(Path("/dev") / name, dev / name) for name in DEVICES]
     pairs += [(Path("/dev/null"), dev / "infiniband" / name) for name in RDMA_DEVICES]
+    if host.gpu:
+        pairs += [(Path("/dev") / name, dev / name) for name in gpus.list_device_files(host.gpu)]
     for source, target in pairs:
         if source.exists():
             target.touch()
@@ -178,12 +185,12 @@ def _make_devices(root: Path) -> None:
 
 def _bind_machine_folders(root: Path) -> None:
     """Show what lies on other filesystems of this machine: an overlay sees only that of ``/``."""
-    for folder in {CACHE, Path(sys.base_prefix).resolve()}:
+    folders = {CACHE, Path(sys.base_prefix).resolve(), *find_base_folders()}
+    for folder in sorted(folders):
         if folder.is_dir() and folder.stat().st_dev != Path("/").stat().st_dev:
             inside = root / _relative_path(folder)
             inside.mkdir(parents=True, exist_ok=True)
-            kernel.mount(folder, inside, flags=MountFlag.BIND)
-            kernel.mount("", inside, flags=MountFlag.BIND | MountFlag.REMOUNT | MountFlag.READ_ONLY)
+            bind_read_only(folder, inside)
 
 
 def _write_kernel_facts(root: Path, host: HostPlan) -> None:
@@ -203,9 +210,8 @@ def _write_kernel_facts(root: Path, host: HostPlan) -> None:
         fake.write_text(text)
         kernel.mount(fake, root / "proc" / name, flags=MountFlag.BIND)
     if (root / "proc/driver").is_dir():
-        kernel.mount("tmpfs", root / "proc/driver", "tmpfs", SAFE, data="mode=755,size=64k")
-        (root / "proc/driver/nvidia").mkdir()
-        (root / "proc/driver/nvidia/version").write_text(DRIVER_FACT)
+        kernel.mount("tmpfs", root / "proc/driver", "tmpfs", SAFE, data="mode=755,size=1m")
+        write_driver_facts(root, host, DRIVER_FACT)
 
 
 def _relative_path(path: Path) -> Path:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from sparkfleet.lab import inventory
 from sparkfleet.lab.host import disk, kernel, network
+from sparkfleet.lab.host.gpus import read_driver
 from sparkfleet.lab.host.kernel import MountFlag
 from sparkfleet.lab.host.sysfs import build_sysfs
 from sparkfleet.lab.paths import (
@@ -27,6 +28,7 @@ from sparkfleet.lab.paths import (
 from sparkfleet.lab.plan import FleetPlan, HostPlan
 
 HOME_SIZE = "2g"
+GPU_HOME_SIZE = "64g"  # weights with real work, and what CUDA and vLLM compile for this host
 ARP_RETRY = Path(f"/proc/sys/net/ipv4/neigh/{CONTROL_NIC}/retrans_time_ms")
 ARP_INTERVAL = "20"  # ms in place of 1 s: a fresh link may lose its first packet
 HOST_KEY = "etc/ssh/ssh_host_ed25519_key"
@@ -39,7 +41,12 @@ def build_fleet(plan: FleetPlan, venv: Path, model: Path) -> None:
     kernel.mount("sparkfleet-lab", LAYERS, "tmpfs", data="mode=755")
     _make_key(KEY, "sparkfleet-lab")
     password = secrets.token_urlsafe(9) if plan.password else ""
-    common = disk.build_common_layer(password=password, netplan=not plan.networkmanager)
+    common = disk.build_common_layer(
+        password=password,
+        netplan=not plan.networkmanager,
+        driver=read_driver() if plan.gpus else None,
+        stand_in=plan.stand_in,
+    )
     common.write(COMMON)
     uid = disk.read_user_id(common)
     keys = {host.name: _make_disk(plan, host, uid) for host in plan.hosts}
@@ -69,7 +76,8 @@ def _make_disk(plan: FleetPlan, host: HostPlan, uid: int) -> str:
     (base / "disk/upper/etc/ssh").mkdir()
     _make_key(base / "disk/upper" / HOST_KEY, host.name)
     renew_sys(host)
-    _make_home(base / "home", uid, authorized=not plan.password)
+    size = GPU_HOME_SIZE if host.gpu else HOME_SIZE
+    _make_home(base / "home", uid, size, authorized=not plan.password)
     return (base / "disk/upper" / f"{HOST_KEY}.pub").read_text()
 
 
@@ -82,11 +90,9 @@ def renew_sys(host: HostPlan) -> None:
     build_sysfs(host).write(base / "upper")
 
 
-def _make_home(home: Path, uid: int, *, authorized: bool) -> None:
+def _make_home(home: Path, uid: int, size: str, *, authorized: bool) -> None:
     """Mount a home of limited size, outside the host, so that it survives a loss of power."""
-    kernel.mount(
-        "sparkfleet-home", home, "tmpfs", MountFlag.NO_DEV, data=f"mode=750,size={HOME_SIZE}"
-    )
+    kernel.mount("sparkfleet-home", home, "tmpfs", MountFlag.NO_DEV, data=f"mode=750,size={size}")
     os.chown(home, uid, uid)
     if not authorized:
         return

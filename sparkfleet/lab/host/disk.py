@@ -15,6 +15,7 @@ from typing import Any
 
 import yaml
 
+from sparkfleet.lab.host.gpus import PROGRAM_PATH, GpuDriver
 from sparkfleet.lab.host.tree import FileTree
 from sparkfleet.lab.paths import CGROUP, HOME, NETWORKMANAGER, NETWORKMANAGER_ENABLED, USER
 from sparkfleet.lab.plan import FleetPlan, HostPlan
@@ -25,6 +26,7 @@ KERNEL_VERSION = "#21-Ubuntu SMP PREEMPT_DYNAMIC Wed May 27 19:14:05 UTC 2026"
 STAND_INS = ("ethtool", "ibdev2netdev", "ibstat", "ibv_devinfo", "lab-docker",
              "lab-networkmanager", "nvidia-container-runtime", "nvidia-container-runtime-hook",
              "nvidia-smi", "rdma", "show_gids", "systemctl", "uname")  # fmt: skip
+LINKER_FILE = "etc/ld.so.conf.d/zz-sparkfleet-lab.conf"  # where the driver's libraries are
 NETPLAN = "usr/sbin/netplan"
 NETPLAN_FILE = "etc/netplan/01-network-manager-all.yaml"
 NETPLAN_LIBRARY = "usr/lib/sparkfleet-lab"  # where the stand-in of netplan finds PyYAML
@@ -103,12 +105,18 @@ Subsystem sftp internal-sftp
 
 
 def build_common_layer(
-    accounts: Path = Path("/etc"), *, password: str = "", netplan: bool = True
+    accounts: Path = Path("/etc"),
+    *,
+    password: str = "",
+    netplan: bool = True,
+    driver: GpuDriver | None = None,
+    stand_in: bool = False,
 ) -> FileTree:
     """Return the layer that all hosts share: the user, sshd's configuration, the stand-ins.
 
     `accounts` is the folder with this machine's passwd, shadow and group files. `password` lets
-    the user log in with it; without `netplan` there is no stand-in of it.
+    the user log in with it; without `netplan` there is no stand-in of it. `driver` is that of real
+    GPUs, whose nvidia-smi the hosts have unless `stand_in`.
     """
     uid = find_free_id((accounts / "passwd").read_text() + (accounts / "group").read_text())
     names = {name: f"usr/bin/{name}" for name in STAND_INS}
@@ -135,7 +143,22 @@ def build_common_layer(
         files[f"etc/sudoers.d/90-{USER}"] = f"{USER} ALL=(ALL) NOPASSWD:ALL\n"
         modes[f"etc/sudoers.d/90-{USER}"] = 0o440
     links = {} if Path("/usr/bin/python3").exists() else {"usr/bin/python3": _interpreter_path()}
+    if driver:
+        _add_driver(files, links, driver, stand_in=stand_in)
     return FileTree(files=files, links=links, modes=modes)
+
+
+def _add_driver(
+    files: dict[str, str], links: dict[str, str], driver: GpuDriver, *, stand_in: bool
+) -> None:
+    """Let the hosts' linker find libcuda, and put the real nvidia-smi in place of the stand-in."""
+    if driver.library:
+        files[LINKER_FILE] = f"{driver.library.parent}\n"
+    if stand_in:
+        return
+    del files[str(PROGRAM_PATH.relative_to("/"))]
+    if driver.program and driver.program != PROGRAM_PATH:
+        links[str(PROGRAM_PATH.relative_to("/"))] = str(driver.program)
 
 
 def hash_password(password: str) -> str:

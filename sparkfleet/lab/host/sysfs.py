@@ -138,8 +138,10 @@ def build_sysfs(host: HostPlan) -> FileTree:
     """Return the upper layer of a host's /sys."""
     files: dict[str, str] = dict(_list_machine_files(host))
     links: dict[str, str] = {"class/dmi/id": f"../../{DMI}"}
-    for slot in (ETHERNET_SLOT, GPU_SLOT):
+    for slot in _list_slots(host):
         links[f"{PCI_DEVICES}/{slot}"] = f"../../../{slot_path(slot)}"
+    if host.shown_gpu and host.shown_gpu.device_path:
+        links[f"{PCI_DEVICES}/{host.shown_gpu.bus}"] = f"../../../{host.shown_gpu.device_path}"
     links[f"{netdev_path(MANAGEMENT)}/device"] = f"../../../{_below_devices(ETHERNET_SLOT)}"
     links[f"{netdev_path(WIFI)}/phy80211"] = "../../../ieee80211/phy0"
     for port in host.ports:
@@ -184,11 +186,18 @@ def _list_machine_files(host: HostPlan) -> dict[str, str]:
     """Return the files about the machine as a whole, and the devices that never change."""
     files = {f"{DMI}/{name}": text for name, text in BOARD.items()}
     files[f"{DMI}/product_serial"] = host.serial
-    files["module/nvidia/version"] = DRIVER_VERSION
+    if not host.shown_gpu:  # the real driver's version is the kernel's own file
+        files["module/nvidia/version"] = DRIVER_VERSION
     files["devices/ieee80211/phy0/name"] = "phy0"
-    for slot, device in ((ETHERNET_SLOT, ETHERNET), (GPU_SLOT, GPU)):
+    for slot in _list_slots(host):
+        device = ETHERNET if slot == ETHERNET_SLOT else GPU
         files |= {f"{slot_path(slot)}/{name}": text for name, text in device.items()}
     return _add_newlines(files)
+
+
+def _list_slots(host: HostPlan) -> tuple[str, ...]:
+    """Return the slots of the made-up devices besides the ConnectX-7."""
+    return (ETHERNET_SLOT,) if host.shown_gpu else (ETHERNET_SLOT, GPU_SLOT)
 
 
 def _add_newlines(files: Mapping[str, str]) -> dict[str, str]:

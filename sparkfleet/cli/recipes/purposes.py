@@ -26,6 +26,11 @@ class Purpose:
     accepts: Accepts
     first: str  # newest, fastest, longest or busiest
 
+    @property
+    def counts_all(self) -> bool:
+        """Whether the tokens of all requests together count, and so copies do."""
+        return self.first == "busiest"
+
 
 def _accept_coding(_recipe: Recipe, options: VllmOptions, _seeing: Collection[str]) -> bool:
     tools = options.value("tool-call-parser") and options.value("enable-auto-tool-choice")

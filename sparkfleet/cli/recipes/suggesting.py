@@ -34,8 +34,13 @@ LEGEND = (
     "Tokens a second; at 8: of 8 requests together. Published by a source",
     "({show} NAME), or measured here by serve.bench (--measured).",
     "The loads of sources differ.",
-    "Two copies: each Spark serves alone, as a cluster of its own.",
 )
+AT_ONE_ADDRESS = "Two copies at one address: {up} --dp 2 --recipe NAME."
+APART = (
+    "*: as two clusters of one Spark each, each started by --solo. With --dp vLLM",
+    "divides the experts of a model over both, and some images take no options.",
+)
+STAR = "*"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +51,17 @@ class SpeedFigure:
     decode: float
     requests: int
     source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """One way to serve a recipe: its options of a start, and all its tokens a second together.
+
+    `rate` is None where no one measured it.
+    """
+
+    options: str
+    rate: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,9 +83,34 @@ class Candidate:
         return max(self.figures, key=lambda figure: figure.decode, default=None)
 
     @property
-    def size(self) -> int:
-        """The size to start with: that of the best figure, else the smallest."""
-        return self.best.nodes if self.best else self.sizes[0]
+    def has_copies(self) -> bool:
+        """Whether --dp serves copies of one Spark each that do not need each other.
+
+        vLLM divides the experts of a mixture over all copies, and an image with a program of its
+        own takes no options.
+        """
+        program = self.recipe.vars.get("engine_program")
+        own = program is not None and program.data == "image"
+        checkpoint = self.recipe.checkpoint
+        return 1 in self.sizes and checkpoint is not None and checkpoint.moe is False and not own
+
+    def list_starts(self, count: int, *, copies: bool) -> list[Start]:
+        """Return the ways to serve it on up to `count` Sparks, the smallest first."""
+        starts = []
+        for size in self.sizes:
+            figure = self.find_figure(size)
+            words = f"--tp {size}" if size > 1 else "--solo"
+            starts.append(Start(options=words, rate=figure.decode if figure else None))
+        if copies and count >= COPIES and self.has_copies:
+            alone = self.find_figure(1)
+            rate = COPIES * alone.decode if alone else None
+            starts.append(Start(options=f"--dp {COPIES}", rate=rate))
+        return starts
+
+    def choose_start(self, count: int, *, copies: bool) -> Start:
+        """Return the way with the best figure, else the smallest; copies help many requests."""
+        starts = self.list_starts(count, copies=copies)
+        return max(starts, key=lambda start: start.rate or 0.0)
 
 
 def show_suggestions(options: SuggestOptions) -> int:
@@ -77,13 +118,13 @@ def show_suggestions(options: SuggestOptions) -> int:
     purpose = PURPOSES[options.purpose]
     hosts = select_inventory_hosts(options)
     measured = _read_measurements(options) if options.measured else ()
-    candidates = _rank_candidates(_list_candidates(purpose, hosts, measured), purpose)
+    candidates = _rank_candidates(_list_candidates(purpose, hosts, measured), purpose, len(hosts))
     shown = candidates[: options.most]
     if options.json:
         print_document(
             purpose=options.purpose,
             hosts=[host.name for host in hosts],
-            candidates=[_serialize_candidate(each) for each in shown],
+            candidates=[_serialize_candidate(each, purpose, len(hosts)) for each in shown],
         )
     else:
         print_lines(*_format_suggestions(shown, len(candidates), purpose, hosts))
@@ -133,7 +174,7 @@ def _choose_figures(
             if speed.decode and speed.nodes == size
         ]
         for found in (here, published):
-            if purpose.first != "busiest":
+            if not purpose.counts_all:
                 found[:] = [figure for figure in found if figure.requests == 1]
         chosen = here or published
         if chosen:
@@ -165,9 +206,11 @@ def _read_measurements(options: SuggestOptions) -> tuple[MeasuredStep, ...]:
     return speeds.parse_measurements(gathered.read(path).text)
 
 
-def _rank_candidates(candidates: Sequence[Candidate], purpose: Purpose) -> list[Candidate]:
+def _rank_candidates(
+    candidates: Sequence[Candidate], purpose: Purpose, count: int
+) -> list[Candidate]:
     def rank(candidate: Candidate) -> tuple[Any, ...]:
-        speed = candidate.best.decode if candidate.best else 0.0
+        speed = candidate.choose_start(count, copies=purpose.counts_all).rate or 0.0
         if purpose.first == "newest":
             return (speed > 0, candidate.recipe.date[:7], speed)
         if purpose.first == "longest":
@@ -192,10 +235,18 @@ def _format_suggestions(
         yield from lines
     if count > len(shown):
         yield f"{count - len(shown)} more: --most {count}"
-    yield from (line.format(show=command_name("recipes.show")) for line in LEGEND)
+    yield from _format_legend(shown, len(hosts))
     yield "type:"
     for each in shown:
-        yield f"  {_format_command(each)}"
+        yield f"  {_format_command(each, purpose, len(hosts))}"
+
+
+def _format_legend(shown: Sequence[Candidate], count: int) -> Iterator[str]:
+    yield from (line.format(show=command_name("recipes.show")) for line in LEGEND)
+    if count >= COPIES and any(each.has_copies for each in shown):
+        yield AT_ONE_ADDRESS.format(up=command_name("cluster.up"))
+    if count >= COPIES and any(1 in each.sizes and not each.has_copies for each in shown):
+        yield from APART
 
 
 def _build_cells(candidate: Candidate, sizes: Sequence[int], count: int) -> dict[str, str]:
@@ -207,7 +258,8 @@ def _build_cells(candidate: Candidate, sizes: Sequence[int], count: int) -> dict
     if count >= COPIES:
         alone = candidate.find_figure(1)
         copies = f"{COPIES} x {_format_decode(alone)}" if alone else _format_figure(candidate, 1)
-        cells["two copies"] = copies
+        apart = 1 in candidate.sizes and not candidate.has_copies
+        cells["two copies"] = copies + STAR * apart
     return cells | {f"TP={size}": _format_figure(candidate, size) for size in sizes}
 
 
@@ -227,16 +279,24 @@ def _format_context(tokens: int) -> str:
     return f"{tokens // 1024}K" if tokens else "auto"
 
 
-def _format_command(candidate: Candidate) -> str:
-    size = f"--tp {candidate.size}" if candidate.size > 1 else "--solo"
-    return f"{command_name('cluster.up')} {size} --recipe {candidate.recipe.name}"
+def _format_command(candidate: Candidate, purpose: Purpose, count: int) -> str:
+    start = candidate.choose_start(count, copies=purpose.counts_all)
+    return _format_start(candidate, start)
 
 
-def _serialize_candidate(candidate: Candidate) -> dict[str, Any]:
+def _format_start(candidate: Candidate, start: Start) -> str:
+    return f"{command_name('cluster.up')} {start.options} --recipe {candidate.recipe.name}"
+
+
+def _serialize_candidate(candidate: Candidate, purpose: Purpose, count: int) -> dict[str, Any]:
     return {
         "recipe": candidate.recipe.name,
         "context": candidate.context or None,
         "sizes": list(candidate.sizes),
         "figures": [asdict(figure) for figure in candidate.figures],
-        "command": _format_command(candidate),
+        "command": _format_command(candidate, purpose, count),
+        "starts": [
+            {"command": _format_start(candidate, start), "decode": start.rate}
+            for start in candidate.list_starts(count, copies=True)
+        ],
     }

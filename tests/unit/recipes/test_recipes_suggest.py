@@ -50,7 +50,7 @@ def test_a_suggestion_ends_with_commands_and_fits_the_terminal(
     assert 0 < len(commands) <= 8
     for command in commands:
         assert re.fullmatch(
-            r"  sparkfleet cluster.up (--solo|--tp \d) --recipe [\w.-]+", command
+            r"  sparkfleet cluster.up (--solo|--tp \d|--dp 2) --recipe [\w.-]+", command
         ), command
     assert max(map(len, lines[1:])) <= max(columns, *map(len, commands))
 
@@ -80,6 +80,38 @@ def test_two_copies_are_twice_the_figure_of_one(tmp_path: Path) -> None:
     assert re.split(r"\s{2,}", row) == ["qwen3.8-27b-nvfp4", "256K", "24.27", "2 x 24.27", "-"]
     row = next(line for line in text.splitlines() if line.startswith("qwen3.8-27b-nvfp4-tp2"))
     assert re.split(r"\s{2,}", row) == ["qwen3.8-27b-nvfp4-tp2", "256K", "-", "-", "37.35"]
+
+
+def test_throughput_offers_copies_of_a_dense_model(tmp_path: Path) -> None:
+    (dense,) = (
+        candidate
+        for candidate in _document(tmp_path, "throughput")
+        if candidate["recipe"] == "qwen3.8-27b-nvfp4"
+    )
+    assert dense["command"] == "sparkfleet cluster.up --dp 2 --recipe qwen3.8-27b-nvfp4"
+    assert [(start["command"].split()[2:4], start["decode"]) for start in dense["starts"]] == [
+        (["--solo", "--recipe"], 24.27),
+        (["--dp", "2"], 48.54),
+    ]
+    for purpose in ("chat", "coding"):  # a copy is no faster for one request
+        for candidate in _document(tmp_path, purpose):
+            assert "--dp" not in candidate["command"]
+    assert "--dp" not in str(_document(tmp_path, "throughput", count=1))
+
+
+def test_experts_and_images_with_programs_of_their_own_have_no_copies(tmp_path: Path) -> None:
+    by_name = {each["recipe"]: each for each in _document(tmp_path, "throughput")}
+    for name in (
+        "nemotron-3.5-lightning-30b-a3b-nvfp4",
+        "dflash-qwen3.5-27b",
+        "laguna-xs.2-dflash",
+    ):
+        assert "--dp" not in str(by_name[name]), name
+    text = _suggest(tmp_path, "chat", "--most", "99")
+    row = next(line for line in text.splitlines() if line.startswith("nemotron-3.5-lightning"))
+    assert "2 x 95.45*" in row
+    assert "as two clusters of one Spark each" in text
+    assert "Two copies at one address: sparkfleet cluster.up --dp 2 --recipe NAME." in text
 
 
 def test_one_spark_has_no_columns_for_two(tmp_path: Path) -> None:

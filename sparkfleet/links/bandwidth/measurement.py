@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from sparkfleet.links.answers import parse_flows, parse_perftest, parse_ports
 from sparkfleet.links.bandwidth import flows
 from sparkfleet.links.bandwidth.rates import Delay, MeasuredRate, Pair, Samples, Way, schedule_steps
 from sparkfleet.links.model import Fabric
-from sparkfleet.links.reachability.session import Session, open_sessions
+from sparkfleet.links.reachability.session import Parser, Session, open_sessions
 from sparkfleet.model import Host
 
 if TYPE_CHECKING:
     from sparkfleet.remote.pool import ConnectionPool
 
+T = TypeVar("T")
 STEP_LIMIT = 30  # s that a step may take at most
 
 Results = Sequence[Mapping[str, Any]]
@@ -39,7 +42,7 @@ def measure_rates(
     requests = {host.name: {"timeout": limit} for host in hosts}
     rates: list[MeasuredRate] = []
     delays: list[Delay] = []
-    with open_sessions(pool, "fabric/bandwidth", requests, hosts=hosts) as running:
+    with open_sessions(pool, "fabric/bandwidth", requests, parse_perftest, hosts=hosts) as running:
         ensemble = Ensemble(pool=pool, running=running, hosts={item.name: item for item in hosts})
         for pairs, plan in each:
             for step in plan:
@@ -54,7 +57,7 @@ class Ensemble:
     """The program `onhost/bandwidth.py` on all hosts; of a step no host is twice on one side."""
 
     pool: ConnectionPool
-    running: Mapping[str, Session]
+    running: Mapping[str, Session[bool]]
     hosts: Mapping[str, Host]
 
     def round_trips(self, step: Sequence[Way]) -> list[Delay]:
@@ -76,31 +79,33 @@ class Ensemble:
         ]
 
     def _kind(self, way: Way) -> str:
-        there = all(self.running[name].first["perftest"] for name in (way.host, way.peer))
+        there = all(self.running[name].first for name in (way.host, way.peer))
         return flows.choose_flow_kind(way, perftest=there)
 
     def _pass(self, step: Sequence[tuple[Way, str]], seconds: float) -> list[Results]:
         """Let every taker listen, then every sender send; return the results of each way."""
         ports = self._request_all(
-            {way.peer: {"take": flows.build_take_flows(way, kind, seconds)} for way, kind in step}
+            {way.peer: {"take": flows.build_take_flows(way, kind, seconds)} for way, kind in step},
+            {way.peer: partial(parse_ports, count=len(way.rails)) for way, _ in step},
         )
         sent = self._request_all(
             {
                 way.host: {
-                    "send": flows.build_send_flows(way, kind, seconds, ports[way.peer]["ports"]),
+                    "send": flows.build_send_flows(way, kind, seconds, ports[way.peer]),
                     "seconds": seconds,
                 }
                 for way, kind in step
-            }
+            },
+            {way.host: partial(parse_flows, kind=kind, count=len(way.rails)) for way, kind in step},
         )
-        return [sent[way.host]["sent"] for way, _ in step]
+        return [sent[way.host] for way, _ in step]
 
     def _request_all(
-        self, requests: Mapping[str, Mapping[str, Any]]
-    ) -> Mapping[str, Mapping[str, Any]]:
+        self, requests: Mapping[str, Mapping[str, Any]], parsers: Mapping[str, Parser[T]]
+    ) -> Mapping[str, T]:
         return self.pool.map(
             lambda connection: self.running[connection.host.name].send_request(
-                requests[connection.host.name]
+                requests[connection.host.name], parsers[connection.host.name]
             ),
             [self.hosts[name] for name in requests],
         ).all()

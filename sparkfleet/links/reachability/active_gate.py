@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from sparkfleet.links.answers import Listening, parse_listening, parse_reach_report
 from sparkfleet.links.model import Fabric, Rail
 from sparkfleet.links.reachability.arp_flux import find_substitutes
 from sparkfleet.links.reachability.misplugged import find_far_ends
-from sparkfleet.links.reachability.plan import PINGS, ReachReport, ReachRole, plan_reachability
+from sparkfleet.links.reachability.plan import PINGS, ReachRole, plan_reachability
 from sparkfleet.links.reachability.session import open_sessions
 from sparkfleet.links.reachability.verdicts import judge_reach
 from sparkfleet.model import Host, Verdict
@@ -32,16 +34,19 @@ def run_active_gate(
     roles = plan_reachability(fabric, hosts, copies=copies)
     nonce = secrets.token_hex(16)
     requests = {name: _build_listen_request(role) for name, role in roles.items()}
-    with open_sessions(pool, "fabric/reach", requests, hosts=hosts) as running:
+    with open_sessions(pool, "fabric/reach", requests, parse_listening, hosts=hosts) as running:
         opened = {name: session.first for name, session in running.items()}
         calls = {name: _build_call_request(role, opened, nonce) for name, role in roles.items()}
-        answers = pool.map(
+        parsers = {
+            name: partial(parse_reach_report, role=role, nonce=nonce, listening=opened[name])
+            for name, role in roles.items()
+        }
+        reports = pool.map(
             lambda connection: running[connection.host.name].send_request(
-                calls[connection.host.name]
+                calls[connection.host.name], parsers[connection.host.name]
             ),
             hosts,
         ).all()
-    reports = {name: _build_report(nonce, opened[name], answers[name]) for name in roles}
     return judge_reach(
         roles, reports, find_far_ends(fabric, reports), find_substitutes(fabric, reports)
     )
@@ -52,12 +57,11 @@ def _build_listen_request(role: ReachRole) -> dict[str, Any]:
 
 
 def _build_call_request(
-    role: ReachRole, opened: Mapping[str, Mapping[str, Any]], nonce: str
+    role: ReachRole, opened: Mapping[str, Listening], nonce: str
 ) -> dict[str, Any]:
-    actual = {host: _parse_listening(answer) for host, answer in opened.items()}
     calls = []
     for call in role.calls:
-        listening = actual[call.to.host].get((str(call.to.ip), call.port))
+        listening = opened[call.to.host].actual.get((str(call.to.ip), call.port))
         line = "" if listening is None else nonce
         port = listening or call.port
         calls.append({**_describe_way(role, call.rail, call.to), "port": port, "line": line})
@@ -76,20 +80,3 @@ def _describe_way(role: ReachRole, rail: Rail, to: Rail) -> dict[str, Any]:
         "address": str(to.ip),
         "mac": to.netdev.mac,
     }
-
-
-def _parse_listening(answer: Mapping[str, Any]) -> dict[tuple[str, int], int]:
-    return {(address, port): got for address, port, got in answer["listening"]}
-
-
-def _build_report(nonce: str, opened: Mapping[str, Any], answer: Mapping[str, Any]) -> ReachReport:
-    return ReachReport(
-        nonce=nonce,
-        actual=_parse_listening(opened),
-        busy={(address, port): why for address, port, why in opened["busy"]},
-        connections=tuple(answer["connections"]),
-        pings=tuple(answer["pings"]),
-        counters=answer["counters"],
-        ends=answer["ends"],
-        neighbours={(netdev, address): mac for netdev, address, mac in answer["neighbours"]},
-    )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from sparkfleet.commands import build_script_command
 from sparkfleet.errors import CommandError
@@ -21,20 +21,26 @@ if TYPE_CHECKING:
     from sparkfleet.remote.connection import Connection
     from sparkfleet.remote.pool import ConnectionPool
 
+T = TypeVar("T")
+U = TypeVar("U")
+Parser = Callable[[Mapping[str, Any]], T]
+"""What makes a value of an answer; raises InvalidValueError or LookupError."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Session:
+class Session(Generic[T]):
     """The program on one host; `first` is its answer to the request that it was started with."""
 
     connection: Connection
-    first: Mapping[str, Any]
+    first: T
     channel: Channel
     lines: Iterator[bytes]
 
-    def send_request(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+    def send_request(self, request: Mapping[str, Any], parser: Parser[U]) -> U:
         """Send a request and return its answer; raises CommandError, UnreachableError."""
         data = json.dumps(request, separators=(",", ":")).encode() + b"\n"
-        return _exchange_line(self.connection, self.channel, self.lines, data)
+        line = _exchange_line(self.connection, self.channel, self.lines, data)
+        return _parse_line(self.connection, line, parser)
 
 
 @contextmanager
@@ -42,23 +48,25 @@ def open_sessions(
     pool: ConnectionPool,
     program: str,
     requests: Mapping[str, Mapping[str, Any]],
+    parser: Parser[T],
     *,
     hosts: Sequence[Host],
-) -> Iterator[Mapping[str, Session]]:
+) -> Iterator[Mapping[str, Session[T]]]:
     """Run `onhost/<program>.py` on `hosts`, one channel each, until the block ends.
 
-    Every request says in `timeout`, seconds, how long the program may take as a whole. Raises the
-    SparkfleetError of a host that did not take part.
+    `parser` reads their first answers. Every request says in `timeout`, seconds, how long the
+    program may take as a whole. Raises the SparkfleetError of a host that did not take part.
     """
     opened: list[Channel] = []
 
-    def start(connection: Connection) -> Session:
+    def start(connection: Connection) -> Session[T]:
         request = requests[connection.host.name]
         command = build_script_command(program, request)
         channel = connection.open(command)
         opened.append(channel)
         lines = channel.lines(time.monotonic() + request["timeout"])
-        first = _exchange_line(connection, channel, lines, command.stdin)
+        line = _exchange_line(connection, channel, lines, command.stdin)
+        first = _parse_line(connection, line, parser)
         return Session(connection=connection, first=first, channel=channel, lines=lines)
 
     try:
@@ -70,15 +78,14 @@ def open_sessions(
 
 def _exchange_line(
     connection: Connection, channel: Channel, lines: Iterator[bytes], data: bytes
-) -> Mapping[str, Any]:
-    line, reason = None, "it ended before it answered"
+) -> bytes:
+    reason = "it ended before it answered"
     try:
         channel.send(data)
-        line = next(lines, None)
+        if (line := next(lines, None)) is not None:
+            return line
     except (OSError, ChannelTimeoutError) as error:
         reason = str(error)
-    if line is not None:
-        return parse_answer(_parse_object, line, connection.host.name, "link probe")
     if connection.is_lost():
         raise build_lost_error(connection.host, "while its links were probed")
     printed = channel.stderr.strip().splitlines()[-1:] or [reason]
@@ -87,5 +94,7 @@ def _exchange_line(
     )
 
 
-def _parse_object(line: bytes) -> Mapping[str, Any]:
-    return dict(json.loads(line))
+def _parse_line(connection: Connection, line: bytes, parser: Parser[T]) -> T:
+    return parse_answer(
+        lambda line: parser(dict(json.loads(line))), line, connection.host.name, "link probe"
+    )

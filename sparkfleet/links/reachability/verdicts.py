@@ -95,7 +95,7 @@ def _judge_paths(
             yield _report_impostor(rail, to, impostor)
         elif len(failed) == len(answers):
             end = find_other_end(ends, rail, to)
-            why = failed[0][1].get("why", "no answer to ARP on this rail")
+            why = _explain_failure(failed[0][1])
             yield (
                 _report_no_path(rail, to, why) if end is None else report_misplugged(rail, to, end)
             )
@@ -112,6 +112,11 @@ def _is_connected(report: ReachReport, call: TcpCall, answer: Mapping[str, Any])
     if answer.get("unpinned") and (call.rail.name, str(call.to.ip)) not in report.neighbours:
         return False
     return bool(answer["connected"])
+
+
+def _explain_failure(answer: Mapping[str, Any]) -> str:
+    """Return why a call failed; one that connected out of another rail does not say."""
+    return str(answer.get("why", "no answer to ARP on this rail"))
 
 
 def _is_known_lossy(role: ReachRole, report: ReachReport, rail: Rail, to: Rail) -> bool:
@@ -137,13 +142,14 @@ def _report_no_path(rail: Rail, to: Rail, why: str) -> Verdict:
 
 def _report_blocked(call: TcpCall, answer: Mapping[str, Any], there: ReachReport) -> Verdict:
     at = (str(call.to.ip), call.port)
+    why = _explain_failure(answer).lower()
     if at in there.busy:
         return error(
             "link.port",
             call.to.host,
             f"{call.to.name} {call.to.ip}:{call.port}",
             expected="a free port, or a listener that peers reach",
-            seen=f"{there.busy[at].lower()}, and {call.rail.host} gets: {answer['why'].lower()}",
+            seen=f"{there.busy[at].lower()}, and {call.rail.host} gets: {why}",
             source="bind(2), connect(2)",
             fix=f"free the port or choose another: ss -tlnp 'sport = :{call.port}'",
         )
@@ -157,7 +163,7 @@ def _report_blocked(call: TcpCall, answer: Mapping[str, Any], there: ReachReport
         call.to.host,
         f"{call.to.name} {call.to.ip}",
         expected=f"{call.rail.host} reaches {port}",
-        seen=f"{answer['why'].lower()}, while other ports of that address answer",
+        seen=f"{why}, while other ports of that address answer",
         source="connect(2)",
         fix=f"let the fabric through the firewall: sudo ufw allow in on {call.to.name}",
     )

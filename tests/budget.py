@@ -11,7 +11,8 @@ from hypothesis import settings
 
 FACTOR = "SPARKFLEET_EXAMPLES"  # an environment variable: workers of xdist inherit it
 THOROUGH = 5
-MANY = 20_000  # examples of inputs from outside, with --thorough
+MOST_EXAMPLES = "SPARKFLEET_MOST_EXAMPLES"  # another number than the next one
+MANY = int(os.environ.get(MOST_EXAMPLES, "20000"))  # of inputs from outside, with --thorough
 LONGEST = 2.0  # s of the processor that an input from outside may take; most take a hundredth
 SLOW = 5  # times that in the gate, whose machines may be several times slower and busy
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -77,6 +78,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=60.0, help="start no run after these")
     parser.add_argument("--only", type=int, nargs="*", default=[], help="repeat these runs")
     options = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it in the background
     results: list[Result] = []
     with open_cluster() as cluster:
         for result in run_campaign(

@@ -18,6 +18,7 @@ from tests.standin.cluster import FOLDER, Cluster
 
 HOME = "/home/nvidia"
 ENDS = {0, 2, 4, 5, 6, 75, 130, -signal.SIGKILL}
+INTERRUPTED = {130, -signal.SIGKILL}
 BUG = re.compile(r"a bug in sparkfleet|Traceback \(most recent call last\)")
 FAILURE = re.compile(
     r"fatal: |error|FAILED|UNREACHABLE|refused|locked|warning|state: unknown", re.IGNORECASE
@@ -49,6 +50,8 @@ def run_case(cluster: Cluster, case: Case) -> Result:
     _judge_end(result, done)
     if case.kind == "odd host" and ODD[case.what].works and done.code != 0:
         result.wrong.append(f"does not complete on this host:\n{_quote_end(done)}")
+    if case.kind == "signal" and done.code not in INTERRUPTED:
+        result.wrong.append(f"goes on after the signal:\n{_quote_end(done)}")
     for other in second:
         _judge_end(result, other)
     _judge_next_run(cluster, result)

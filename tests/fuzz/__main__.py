@@ -7,11 +7,14 @@ every time; ``--thorough`` tries new and many more ones, which `--seed` chooses.
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+
+from tests.budget import MANY, MOST_EXAMPLES
 
 FUZZERS: Mapping[str, tuple[str, ...]] = {
     "inventories": (
@@ -45,7 +48,7 @@ FUZZERS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-EXAMPLES = re.compile(r"(\d+) passing examples")
+EXAMPLES = re.compile(r"(\d+) passing, ")  # of each property, as hypothesis reports it
 
 
 def main() -> None:
@@ -53,11 +56,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--thorough", action="store_true", help="many more examples of each")
     parser.add_argument("--seed", type=int, default=1, help="of the examples of --thorough")
+    parser.add_argument(
+        "--examples", type=int, default=MANY, help=f"at most so many with --thorough: {MANY:,}"
+    )
     parser.add_argument("inputs", nargs="*", metavar="INPUT", help=", ".join(FUZZERS))
     options = parser.parse_args()
     if unknown := set(options.inputs) - set(FUZZERS):
         parser.error(f"no such input: {', '.join(sorted(unknown))}")
     extra = ["--thorough", f"--hypothesis-seed={options.seed}"] if options.thorough else []
+    os.environ[MOST_EXAMPLES] = str(options.examples)
     failed = 0
     sys.stdout.write("| input | examples | s | result |\n|---|---|---|---|\n")
     for name in options.inputs or FUZZERS:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 
 from sparkfleet.actions.run_context import RunOptions
 from sparkfleet.errors import InventoryError, PlaybookError
-from tests.commandline import command_line
+from tests.commandline import run_command, start_command
 from tests.scenes import inventory, play
 from tests.standin.sudo import install
 
@@ -35,36 +34,29 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @dataclass(frozen=True)
 class Done:
-    """Exit code of a command line, and the output of its terminal."""
+    """Exit code of a command line, its output with its errors, and that of its terminal."""
 
     code: int
     output: str
-    errors: str
     terminal: str
 
 
 def _words(fake: Path, *words: str) -> list[str]:
     play, hosts = str(fake / "play.yml"), str(fake / "hosts.yml")
-    return command_line("playbook.run", play, "--inventory", hosts, *words)
+    return ["playbook.run", play, "--inventory", hosts, *words]
 
 
 def _type(fake: Path, answer: str, *words: str) -> Done:
     """Run it on a terminal of its own, where `answer` is typed when something is asked."""
     ours, theirs = os.openpty()
-    with subprocess.Popen(
-        ["setsid", "--ctty", "--wait", *_words(fake, *words)],
-        stdin=theirs,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as child:
+    with start_command(*_words(fake, *words), terminal=theirs, session=True) as child:
         os.close(theirs)
         terminal = b"".join(_until(ours, b"hosts: "))
         os.write(ours, f"{answer}\n".encode())
-        output, errors = child.communicate(timeout=60)
+        code, output = child.read_rest()
         terminal += b"".join(_until(ours, None))
     os.close(ours)
-    return Done(child.returncode, output, errors, terminal.decode())
+    return Done(code=code, output=output, terminal=terminal.decode())
 
 
 def _until(terminal: int, mark: bytes | None) -> Iterator[bytes]:
@@ -89,7 +81,7 @@ def test_one_answer_is_for_all_hosts_and_is_shown_nowhere(fake: Path) -> None:
     }
     assert set((fake / "given").read_text().splitlines()) == {SECRET}
     log = (Path(told["log"]) / "run.log").read_text()
-    assert SECRET not in done.output + done.errors + log + (fake / "asked").read_text()
+    assert SECRET not in done.output + log + (fake / "asked").read_text()
 
 
 def test_a_wrong_answer_is_reported_by_each_host(fake: Path) -> None:
@@ -102,30 +94,29 @@ def test_a_wrong_answer_is_reported_by_each_host(fake: Path) -> None:
 def test_no_answer_ends_it_before_a_host_is_touched(fake: Path) -> None:
     done = _type(fake, "", "--ask-become-pass")
     assert done.code == 5
-    assert done.errors.startswith("no password was typed")
+    assert done.output.startswith("no password was typed")
     assert (fake / "asked").read_text() == ""
 
 
 def test_without_a_terminal_it_says_what_to_do(fake: Path) -> None:
-    done = subprocess.run(
-        _words(fake, "-K"), start_new_session=True, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 5
-    assert "--ask-become-pass requires a terminal" in done.stderr
-    assert "ansible_become_password: {from_file: PATH}" in done.stderr
+    with start_command(*_words(fake, "-K"), session=True) as child:
+        code, output = child.read_rest()
+    assert code == 5
+    assert "--ask-become-pass requires a terminal" in output
+    assert "ansible_become_password: {from_file: PATH}" in output
     assert (fake / "asked").read_text() == ""
 
 
 def test_a_password_that_others_may_read_is_refused_before_a_host_is_touched(fake: Path) -> None:
     (fake / "hosts.yml").write_text(HOSTS % f", ansible_become_password: {SECRET}")
     (fake / "hosts.yml").chmod(0o644)
-    done = subprocess.run(_words(fake), capture_output=True, text=True, check=False)
+    done = run_command(*_words(fake))
     assert done.returncode == 5
     assert f"chmod 600 {fake / 'hosts.yml'}" in done.stderr
     assert done.stderr.count("others may read") == 1
     assert SECRET not in done.stdout + done.stderr
     (fake / "hosts.yml").chmod(0o600)
-    done = subprocess.run(_words(fake, "-v"), capture_output=True, text=True, check=False)
+    done = run_command(*_words(fake, "-v"))
     assert done.returncode == 0
     assert SECRET not in done.stdout + done.stderr
     assert (fake / "given").read_text().splitlines() == [SECRET] * 4

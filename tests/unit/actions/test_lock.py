@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -25,6 +24,7 @@ from sparkfleet.model import Host, Status, Value
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.local import LocalConnection
 from sparkfleet.remote.pool import ConnectionPool
+from tests.commandline import ForkedCommand, start_command
 from tests.scenes import inventory, play
 
 
@@ -204,54 +204,48 @@ def test_a_process_of_another_program_is_left_alone(
         other.kill()
 
 
-def _typed(folder: Path, *words: str, **more: Any) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "sparkfleet", *words, "--inventory", str(folder / "i.yml")],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        **more,
-    )
+def _type(folder: Path, *words: str) -> ForkedCommand:
+    return start_command(*words, "--inventory", str(folder / "i.yml"))
 
 
-def _said(process: subprocess.Popen[str]) -> tuple[int, str]:
-    output = process.communicate(timeout=60)[0]
-    return process.returncode, output
+def _read_all(command: ForkedCommand) -> tuple[int, str]:
+    with command:
+        return command.read_rest()
 
 
 def test_the_command_line_holds_and_frees_the_lock(tmp_path: Path) -> None:
     (tmp_path / "i.yml").write_text(
         f"sparks: {{hosts: {{one: {{ansible_connection: local, weights_dir: {tmp_path}}}}}}}"
     )
-    holder = _typed(tmp_path, "cluster.lock")
+    holder = _type(tmp_path, "cluster.lock")
     assert holder.stdout is not None
     assert holder.stdout.readline().startswith("cluster.lock  inventory ")
     assert holder.stdout.readline() == "cluster default is locked on one; Ctrl-C releases it\n"
-    code, said = _said(_typed(tmp_path, "cluster.lock"))
+    code, said = _read_all(_type(tmp_path, "cluster.lock"))
     assert (code, "cluster.lock" in said) == (75, True)
-    code, said = _said(_typed(tmp_path, "cluster.unlock"))
+    code, said = _read_all(_type(tmp_path, "cluster.unlock"))
     assert code == 75
     assert "is held by a running process" in said
-    code, said = _said(_typed(tmp_path, "cluster.unlock", "--force"))
+    code, said = _read_all(_type(tmp_path, "cluster.unlock", "--force"))
     assert code == 0
     assert "released on one; it was held by" in said
     assert str(holder.pid) in said
-    assert _said(_typed(tmp_path, "cluster.unlock"))[1].endswith(
+    assert _read_all(_type(tmp_path, "cluster.unlock"))[1].endswith(
         "\ncluster default is not locked\n"
     )
     holder.send_signal(signal.SIGINT)
-    assert _said(holder) == (0, "released\n")
+    assert _read_all(holder) == (0, "released\n")
 
 
 def test_sigterm_ends_any_task_as_ctrl_c_does(tmp_path: Path) -> None:
     (tmp_path / "i.yml").write_text(
         f"sparks: {{hosts: {{one: {{ansible_connection: local, weights_dir: {tmp_path}}}}}}}"
     )
-    watch = _typed(tmp_path, "cluster.logs", "--follow")
+    watch = _type(tmp_path, "cluster.logs", "--follow")
     assert watch.stdout is not None
     assert watch.stdout.readline().startswith("cluster.logs  inventory ")
     watch.send_signal(signal.SIGTERM)
-    code, said = _said(watch)
+    code, said = _read_all(watch)
     assert (code, said) in ((130, "interrupted\n"), (0, ""))  # 0 once it follows
 
 

@@ -21,7 +21,6 @@ from tests.commandline import run_command
 
 CHECKOUT = Path(__file__).parents[3]
 PAIR = str(CHECKOUT / "inventories" / "pair.yml")
-INVOKE = ("-m", "invoke", "--search-root", str(CHECKOUT))
 TYPE_TP = "type: --tp 2"
 LISTED = "sparkfleet recipes.list shows those that there are"
 MINIMAL = "sparks: {hosts: {one: {ansible_host: 127.0.0.1}}}\n"
@@ -34,16 +33,9 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
     """Type a command line in an empty folder."""
     monkeypatch.delenv("SPARKFLEET_INVENTORY", raising=False)
 
-    def type_it(*words: str, program: tuple[str, ...] = ()) -> Any:
-        if not program:
-            return run_command(*words, cwd=tmp_path)
-        return subprocess.run(
-            [sys.executable, *program, *words],
-            capture_output=True,
-            text=True,
-            cwd=tmp_path,
-            check=False,
-        )
+    def type_it(*words: str, door: str = "sparkfleet") -> Any:
+        root = ("--search-root", str(CHECKOUT)) if door == "invoke" else ()
+        return run_command(*root, *words, cwd=tmp_path, door=door)
 
     return type_it
 
@@ -56,7 +48,7 @@ def test_both_doors_have_the_same_tasks(call: Call) -> None:
     ours = call("--list").stdout
     assert ours.startswith("Available tasks:")
     assert "cluster.up" in ours
-    assert call("--list", program=INVOKE).stdout == ours
+    assert call("--list", door="invoke").stdout == ours
 
 
 @pytest.mark.parametrize(
@@ -72,7 +64,7 @@ def test_both_doors_have_the_same_tasks(call: Call) -> None:
     ],
 )
 def test_both_doors_say_the_same_and_end_alike(call: Call, words: list[str]) -> None:
-    ours, theirs = call(*words), call(*words, program=INVOKE)
+    ours, theirs = call(*words), call(*words, door="invoke")
     assert theirs.stdout.replace("invoke ", "sparkfleet ") == ours.stdout
     assert theirs.stderr.replace("invoke ", "sparkfleet ") == ours.stderr
     assert theirs.returncode == ours.returncode
@@ -197,9 +189,8 @@ def test_tasks_and_options_are_completed(call: Call) -> None:
         in call("--print-completion-script", "bash").stdout
     )
     assert "cluster.up" in call("--complete", "--", "sparkfleet clu").stdout.split()
-    for binary, program in (("sparkfleet", ()), ("invoke", INVOKE), ("inv", INVOKE)):
-        words = ["--complete", "--", f"{binary} cluster.up --t"]
-        done = call(*words, program=program) if program else call(*words)
+    for binary, door in (("sparkfleet", "sparkfleet"), ("invoke", "invoke"), ("inv", "invoke")):
+        done = call("--complete", "--", f"{binary} cluster.up --t", door=door)
         assert "--tp" in done.stdout.split()
 
 
@@ -523,7 +514,7 @@ def test_a_bug_ends_with_1_and_a_file_and_no_traceback(
     log.unlink()
 
 
-def test_a_plain_inventory_task_is_answered_without_invoke(call: Call) -> None:
+def test_a_plain_inventory_task_is_answered_without_invoke() -> None:
     code = (
         "import runpy, sys\n"
         f"sys.argv = ['sparkfleet', 'inventory.list', '--inventory', {PAIR!r}]\n"
@@ -531,7 +522,8 @@ def test_a_plain_inventory_task_is_answered_without_invoke(call: Call) -> None:
         "except SystemExit: pass\n"
         "print('\\nLOADED', *sys.modules)"
     )
-    text, loaded = call(program=("-c", code)).stdout.split("\nLOADED ")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    text, loaded = done.stdout.split("\nLOADED ")
     assert json.loads(text)["sparks"]["hosts"] == ["spark1", "spark2"]
     assert not {"invoke", "rich", "jinja2"} & {name.split(".")[0] for name in loaded.split()}
 
@@ -539,7 +531,7 @@ def test_a_plain_inventory_task_is_answered_without_invoke(call: Call) -> None:
 @pytest.mark.parametrize("task", ["list", "graph"])
 def test_both_doors_print_the_same_inventory(call: Call, task: str) -> None:
     words = [f"inventory.{task}", "--inventory", PAIR]
-    assert call(*words).stdout == call(*words, program=INVOKE).stdout
+    assert call(*words).stdout == call(*words, door="invoke").stdout
 
 
 @pytest.mark.parametrize("task", ["cluster.up", "inventory.host", "playbook.run", "weights.prune"])

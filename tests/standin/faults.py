@@ -27,6 +27,14 @@ table inet cut {
     chain out { type filter hook output priority 0; oifname enP7s7 drop; }
 }
 """
+SLOW = """
+table inet slow {
+    chain in {
+        type filter hook input priority 0;
+        iifname != lo limit rate over 20 mbytes/second burst 4 mbytes drop
+    }
+}
+"""
 
 
 def nothing(_: Child) -> None:
@@ -125,10 +133,14 @@ def end_sessions(host: str) -> Deed:
 
 
 def end_sessions_at(host: str, mib: int) -> Deed:
-    """Return the deed that ends the SSH sessions of a host once its weights have `mib` MiB."""
+    """Return the deed that ends the SSH sessions of a host once its weights have `mib` MiB.
+
+    Until then the host receives so slowly that the transfer cannot end first.
+    """
     grown = f"[ $(du -sm /home/nvidia/vllm | cut -f1) -gt {mib} ]"
-    end = "pgrep -f '^sshd(-session)?: nvidia' | xargs -r kill -9"
-    return shell(host, f"( until {grown}; do :; done; {end} ) </dev/null >/dev/null 2>&1 &")
+    end = "pgrep -f '^sshd(-session)?: nvidia' | xargs -r kill -9; nft delete table inet slow"
+    wait = f"( until {grown}; do sleep 0.05; done; {end} ) </dev/null >/dev/null 2>&1 &"
+    return shell(host, f"nft -f - <<'.'\n{SLOW}\n.\n{wait}")
 
 
 def cut_for(host: str, seconds: float) -> Deed:

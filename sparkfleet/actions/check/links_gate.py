@@ -95,6 +95,18 @@ class LinksGate(Action[NoArgs]):
         )
 
 
+def find_measured_rate(run: RunContext, fabric: links.Fabric | None) -> float | None:
+    """Return what the slowest cable carried, in Gb/s, by this run's gate or a valid receipt."""
+    if run.state.cable_gbps or fabric is None:
+        return run.state.cable_gbps
+    hosts = run.cluster.hosts
+    receipts = read_receipts(run, hosts)
+    hash_ = receipt.hash_facts(fabric, run.facts, hosts)
+    lapse = receipt.explain_expiry(receipts, hash_, hosts, datetime.now(UTC))
+    first = receipts[hosts[0].name]
+    return None if lapse or first is None else first.cable_gbps
+
+
 def read_receipts(
     run: RunContext, hosts: tuple[Host, ...], file: str = receipt.FILE
 ) -> dict[str, receipt.LinksReceipt | None]:

@@ -11,6 +11,7 @@ from sparkfleet.actions.action import Action, Plan, arg
 from sparkfleet.actions.check import recipe_rules
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.actions.run_state import RunState
+from sparkfleet.actions.stage.transfer_times import format_link_time
 from sparkfleet.errors import CommandError
 from sparkfleet.launch.deployment.environment import build_rank_environment
 from sparkfleet.launch.deployment.executor import select_executor
@@ -24,6 +25,7 @@ from sparkfleet.launch.images.checks import check_image_architecture, check_imag
 from sparkfleet.launch.images.plan import AcquirePlan, DistributePlan
 from sparkfleet.launch.images.transfer import ImageHost
 from sparkfleet.model import Change, Host, Verdict
+from sparkfleet.quantities import format_size
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.connection import Connection
 from sparkfleet.report.events import Progress
@@ -114,7 +116,7 @@ def _plan_obtain(
 def _obtain_changes(work: AcquirePlan, settings: Settings) -> Iterator[Change]:
     image = settings.needed("engine_image")
     if work.pull:
-        yield Change(summary=f"pull {image}")
+        yield Change(summary=f"pull {image}; its size is unknown until the registry has answered")
     if work.build:
         packages = " ".join(map(str, settings.value("engine_pip")))
         yield Change(summary=f"build {image} with {packages}")
@@ -131,13 +133,22 @@ def _plan_spread(
             verdicts += _check_image_content(run, host, surveys[host.name])
     return {
         name: Plan(
-            changes=(Change(summary=f"copy the image from {work.source}"),) if work.source else (),
+            changes=tuple(_list_copies(run, work)),
             verdicts=tuple(verdict for verdict in verdicts if verdict.host == name),
             message=_format_image(surveys[name]),
             work=work if work.source or work.probe else None,
         )
         for name, work in plans.items()
     }
+
+
+def _list_copies(run: RunContext, work: DistributePlan) -> Iterator[Change]:
+    """Yield the copy of the image to a host, with its size and its least time."""
+    if work.source and (image := run.surveys[work.source].image):
+        time = format_link_time(image.size, run.state.cable_gbps)
+        yield Change(
+            summary=f"copy the image from {work.source}: {format_size(image.size)}; {time}"
+        )
 
 
 def _format_image(survey: Survey) -> str:

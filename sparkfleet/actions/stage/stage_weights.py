@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 from sparkfleet import links
 from sparkfleet.actions.action import Action, NoArgs, Plan, Planned
+from sparkfleet.actions.check.links_gate import find_measured_rate
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.actions.run_state import RunState, StagedWeights
+from sparkfleet.actions.stage.transfer_times import format_ways
 from sparkfleet.errors import HostError
 from sparkfleet.links import Fabric
 from sparkfleet.model import EMPTY, Change, Host, Verdict
@@ -67,6 +69,9 @@ class StageWeights(Action[NoArgs]):
         served = orders[0]
         head = run.settings(run.cluster.head)
         warnings = find_file_warnings(served.model.manifest, head) if any(lacking.values()) else ()
+        lookup = build_address_lookup(run)
+        rate = find_measured_rate(run, _find_fabric(run))
+        ways = format_ways([order.routes(lookup) for order in orders], rate)
         return Planned(
             plans={name: _plan_host_transfers(orders, name) for name in inspected},
             provided=RunState(
@@ -76,7 +81,9 @@ class StageWeights(Action[NoArgs]):
                     lacking,
                 )
             ),
-            notes=tuple(Note(text=f"    {text}") for text in (*format_lacking(lacking), *warnings)),
+            notes=tuple(
+                Note(text=f"    {text}") for text in (*format_lacking(lacking), *ways, *warnings)
+            ),
         )
 
     def apply_all(
@@ -94,6 +101,7 @@ class StageWeights(Action[NoArgs]):
         return run.pool.map(
             lambda connection: _verify_host(run, connection, plans[connection.host.name], reports),
             hosts,
+            repeatable=True,
         )
 
 
@@ -263,10 +271,14 @@ def read_weights_strategy(run: RunContext) -> Strategy:
 
 def build_address_lookup(run: RunContext) -> Shared:
     """Return the function that finds the addresses that two hosts share on the fabric, if any."""
+    return build_fabric_lookup(_find_fabric(run), read_weights_strategy(run))
+
+
+def _find_fabric(run: RunContext) -> Fabric | None:
     fabric = run.state.fabric
     if fabric is None and run.state.facts and len(run.cluster.hosts) > 1:
-        fabric = links.select_fabric(run.state.facts, run.cluster.hosts)
-    return build_fabric_lookup(fabric, read_weights_strategy(run))
+        return links.select_fabric(run.state.facts, run.cluster.hosts)
+    return fabric
 
 
 def build_fabric_lookup(fabric: Fabric | None, strategy: Strategy) -> Shared:

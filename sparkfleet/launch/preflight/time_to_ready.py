@@ -5,14 +5,11 @@ A blocked host is reported by the verdict of the failed check.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 from sparkfleet.launch.host.survey import Survey
 from sparkfleet.launch.images import plan as images
 from sparkfleet.quantities import format_size
-
-RATE = 400_000_000  # bytes/s between Sparks with common tools
 
 
 def format_time_to_ready(name: str, surveys: Mapping[str, Survey], weights: int) -> str:
@@ -21,14 +18,9 @@ def format_time_to_ready(name: str, surveys: Mapping[str, Survey], weights: int)
     owner = images.find_image_owner(surveys)
     if survey.daemon is not None and owner is None:
         return "slow: an image to pull or build" + (
-            f", {_format_transfer_time(weights)}" if weights else ""
+            f", {format_size(weights)} to move" if weights else ""
         )
     image = surveys[owner].image if owner else None
     lacks = image is not None and images.is_different_image(survey.image, image)
     size = weights + (image.size if image and lacks else 0)
-    return f"slow: {_format_transfer_time(size)}" if size else "ready"
-
-
-def _format_transfer_time(size: int) -> str:
-    minutes = math.ceil(size / RATE / 60)
-    return f"{format_size(size)} to move, about {minutes} min at {format_size(RATE)}/s"
+    return f"slow: {format_size(size)} to move" if size else "ready"

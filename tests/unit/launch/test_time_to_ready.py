@@ -12,13 +12,11 @@ def test_a_host_with_everything_is_ready() -> None:
     assert format_time_to_ready("two", {"one": survey(), "two": survey()}, 0) == "ready"
 
 
-def test_missing_files_are_shown_with_their_time() -> None:
+def test_missing_files_are_shown_with_their_size() -> None:
     both = {"one": survey(), "two": survey(image=None)}
     assert format_time_to_ready("one", both, 0) == "ready"
-    assert format_time_to_ready("two", both, 0) == "slow: 20 GB to move, about 1 min at 400 MB/s"
-    assert format_time_to_ready("two", both, 62_000_000_000).startswith(
-        "slow: 82 GB to move, about 4 min"
-    )
+    assert format_time_to_ready("two", both, 0) == "slow: 20 GB to move"
+    assert format_time_to_ready("two", both, 62_000_000_000) == "slow: 82 GB to move"
 
 
 def test_another_image_than_the_first_ones_has_to_be_moved() -> None:

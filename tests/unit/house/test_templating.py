@@ -85,6 +85,7 @@ def test_the_environment_is_read_by_lookup(monkeypatch: pytest.MonkeyPatch) -> N
         ("{{ '{' | from_json }}", "Expecting property name"),
         ("{{ '1e999' | from_json }}", "'inf' is not defined"),
         ("{{ [1] | map(attribute='__class__') | list }}", "is unsafe"),
+        ("{{ [1] | map(attribute='__class__') }}", "is unsafe"),
         ("{{ [[absent]] }}", "'absent' is undefined"),
     ],
 )

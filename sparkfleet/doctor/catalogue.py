@@ -22,11 +22,14 @@ def render_catalogue() -> str:
 
 def _render_lines() -> Iterator[str]:
     seen = sum(row.recorded for row in SIGNATURES)
+    reported = sum(row.reported for row in SIGNATURES)
     yield TITLE
     yield ""
     yield f"{len(SIGNATURES)} rows. For {seen} of them the message is from a real log: a"
     yield "recording or a public report. The others, marked with *, have only the words of their"
-    yield "source. Words in capitals are those of the log."
+    yield f"source. Public reports show the message of {reported} rows (`tests/reports`); for those"
+    yield "marked with † none was found: they are known from source code, from a document, or from"
+    yield "recordings of this project. Words in capitals are those of the log."
     for title, rows in CHAPTERS.items():
         yield ""
         yield f"### {title}"
@@ -37,7 +40,7 @@ def _render_lines() -> Iterator[str]:
 
 
 def _render_row(row: Signature) -> str:
-    mark = "" if row.recorded else " *"
+    mark = " *" * (not row.recorded) + " †" * (not row.reported)
     cells = (f"{row.id}{mark}", _format_role(row.role), row.cause, row.fix, row.source)
     return f"| {' | '.join(map(_format_cell, cells))} |"
 

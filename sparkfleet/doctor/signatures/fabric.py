@@ -29,6 +29,7 @@ ROWS = (
             "recorded by this project with vLLM 0.20.2; spark-arena/sparkrun#135; "
             "vllm-project/vllm#40991"
         ),
+        reported=False,
         near_miss="Overwriting environment variable PATH from '/usr/bin' to '/opt/bin'",
     ),
     Signature(
@@ -41,6 +42,7 @@ ROWS = (
         ),
         source="spark-arena/sparkrun#135",
         role=FailureRole.WARNING,
+        reported=False,
         near_miss="Copying the following environment variables to workers: ['HF_TOKEN']",
     ),
     Signature(
@@ -67,6 +69,7 @@ ROWS = (
             "container. sparkfleet sets NCCL_NET=IB to prevent a silent fallback to TCP."
         ),
         source="recorded by this project with NCCL 2.28.9",
+        reported=False,
         near_miss="NCCL INFO Initialized NET plugin IB",
     ),
     Signature(
@@ -123,6 +126,7 @@ ROWS = (
         fix="Set VLLM_HOST_IP on each host to its own fabric address.",
         source="MiaAI-Lab/Qwen3.8-Flash-Next-Dual-DGX-Sparks#3; spark-arena/sparkrun PR#219",
         role=FailureRole.WARNING,
+        reported=False,
         near_miss="DP group leader: master_addr=10.0.0.1, mq_connect_ip=10.0.0.1 (local)",
     ),
     Signature(
@@ -171,6 +175,7 @@ ROWS = (
         fix="Set link_interfaces to the netdevs that share a subnet with the peers.",
         source="eugr/spark-vllm-docker#40",
         role=FailureRole.WARNING,
+        reported=False,
         near_miss="NET/IB : Using [0]rocep1s0f0:1/RoCE [1]roceP2p1s0f0:1/RoCE [RO]; OOB enp1:1<0>",
     ),
     Signature(
@@ -181,6 +186,7 @@ ROWS = (
         source="NVIDIA/dgx-spark-playbooks switch README",
         role=FailureRole.WARNING,
         recorded=False,
+        reported=False,
         near_miss="\tSpeed: 200000Mb/s",
     ),
     Signature(
@@ -191,6 +197,7 @@ ROWS = (
         source="graham33/nixos-dgx-spark#165",
         role=FailureRole.WARNING,
         recorded=False,
+        reported=False,
         near_miss="Link detected: yes",
     ),
     Signature(
@@ -201,6 +208,7 @@ ROWS = (
         source="tonyd2wild/DeepSeek-v4-Flash-Vision-Exp-DSpark-1M-NVFP4-KV-2x-DGX-Spark PR#35",
         role=FailureRole.WARNING,
         recorded=False,
+        reported=False,
         near_miss="LnkSta: Speed 32GT/s, Width x4",
     ),
     Signature(
@@ -210,6 +218,7 @@ ROWS = (
         fix="Run `{task:links.verify}` twice; check MTU, speed and the growth of the counters.",
         source="MiaAI-Lab/GLM-5.3-Flash-EXL3-2x-DGX-Sparks PR#115",
         role=FailureRole.WARNING,
+        reported=False,
         near_miss="packet_seq_err 0 out_of_sequence 0",
     ),
     Signature(
@@ -233,6 +242,7 @@ ROWS = (
         fix="Remove that route from netplan: an address with /24 creates its own.",
         source="https://idzik.co/4xspark.html",
         role=FailureRole.WARNING,
+        reported=False,
         near_miss=(
             "- 192.168.100.10/24\n      routes:\n        - to: 192.168.101.0/24\n"
             "          via: 192.168.100.1"

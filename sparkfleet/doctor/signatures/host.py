@@ -178,6 +178,7 @@ ROWS = (
         cause="The list of hosts was split into letters.",
         fix="List the hosts in an inventory; select some of them with --limit.",
         source="spark-arena/sparkrun#257",
+        reported=False,
         near_miss="Running script in parallel on 2 hosts: spark0, spark1",
     ),
     Signature(
@@ -239,6 +240,7 @@ ROWS = (
         fix="Plug in the QSFP cable and reboot that host; `{task:links.show}` must then list it.",
         source="graham33/nixos-dgx-spark#165; NVIDIA developer forum, t/373900",
         role=FailureRole.WARNING,
+        reported=False,
         near_miss="enp1s0f0np0      UP             4c:bb:47:00:00:01 <BROADCAST,UP,LOWER_UP>",
     ),
     Signature(
@@ -251,6 +253,7 @@ ROWS = (
             "MiaAI-Lab/GLM-5.3-Flash-EXL3-2x-DGX-Sparks#47"
         ),
         role=FailureRole.WARNING,
+        reported=False,
         near_miss="Mem:   121Gi   20Gi   60Gi   10Mi   41Gi   100Gi",
     ),
 )

@@ -95,6 +95,38 @@ ROWS = (
         near_miss="GlobalPerLayerAttribute resolved",
     ),
     Signature(
+        id="transformers-mismatch",
+        pattern=(
+            r"cannot import name '(?P<name>\w{1,80})' from '(?P<module>transformers[\w.]{0,120})'"
+        ),
+        cause=(
+            "The transformers of this image does not match its vLLM or the model's own code: "
+            "{module} has no {name}."
+        ),
+        fix=(
+            "Use an image that was tested with the model, or pin transformers in engine_pip to the "
+            "version that the model's config.json names (transformers_version)."
+        ),
+        source="baaivision/Emu3.5#57; OpenGVLab/InternVL#912",
+        sample="ImportError: cannot import name 'X' from 'transformers.utils.import_utils' (/x.py)",
+        near_miss="ImportError: cannot import name 'X' from 'module' (/x.py)",
+    ),
+    Signature(
+        id="package-of-another-release",
+        pattern=(
+            r"No module named '(?P<name>(?:vllm(?!\._C)|torch|transformers|flashinfer|triton)"
+            r"\.[\w.]{1,120})'"
+        ),
+        cause="{name} is not in the installed package: two packages are of different releases.",
+        fix=(
+            "Use a released image, or install vllm, torch and what uses them together from one "
+            "index; an add-on must be of the release of its vLLM."
+        ),
+        source="baidu/vLLM-Kunlun#386; vllm-project/vllm#19131",
+        sample="ModuleNotFoundError: No module named 'torch._inductor.custom_graph_pass'",
+        near_miss="ModuleNotFoundError: No module named 'xformers'",
+    ),
+    Signature(
         id="tp-does-not-divide-heads",
         pattern=(
             r"Total number of attention heads \((?P<heads>\d+)\) must be divisible by "
@@ -192,6 +224,7 @@ ROWS = (
         source="observed on a DGX Spark serving Gemma 4 26B NVFP4",
         role=FailureRole.WARNING,
         recorded=False,
+        reported=False,
         near_miss="Using 'MARLIN' NvFp4 MoE backend",
     ),
     Signature(
@@ -210,12 +243,57 @@ ROWS = (
         pattern=(
             r"(?i)\bsm_?121\b.{0,40}\bnot\b.{0,40}\b(?:support|compatib)"
             r"|this kernel only supports sm120\b"
+            r"|is for sm\d{2,3}-sm\d{2,3}, but was built for sm\d{2,3}"
+            r"|tcgen05\b.{0,60}\bnot supported"
         ),
-        cause="The image was not built for the GB10 (sm_121).",
+        cause="A kernel of this image was not built for the GB10 (sm_121).",
         fix="Use the image's cu130 tag or NVIDIA's NGC image.",
-        source="PyTorch's own message",
-        recorded=False,
+        source="PyTorch's own message; Dao-AILab/flash-attention PR#2257",
         near_miss="sm_121 is supported by this build",
+    ),
+    Signature(
+        id="cuda-illegal-memory",
+        pattern=r"an illegal memory access was encountered|CUDA_ERROR_ILLEGAL_ADDRESS",
+        cause=(
+            "A kernel reached outside its memory. The line that reports it is often that of a "
+            "later kernel."
+        ),
+        fix=(
+            "Try without speculative-config, with another attention-backend or moe-backend in "
+            "vllm_args, then a newer image; CUDA_LAUNCH_BLOCKING: 1 in vllm_env names the kernel."
+        ),
+        source="vllm-project/vllm#13673; vllm-project/vllm#6976",
+        role=FailureRole.SYMPTOM,
+        sample="RuntimeError: CUDA error: an illegal memory access was encountered",
+        near_miss="CUDA error: an illegal instruction was encountered",
+    ),
+    Signature(
+        id="cuda-device-assert",
+        pattern=r"device-side assert triggered|Assertion `srcIndex < srcSelectDimSize` failed",
+        cause=(
+            "A kernel met a value outside its table, such as a token or a position that the model "
+            "does not have."
+        ),
+        fix=(
+            "Compare max-model-len and the tokenizer with the model's config.json, try without "
+            "speculative-config; CUDA_LAUNCH_BLOCKING: 1 in vllm_env names the kernel."
+        ),
+        source="vllm-project/vllm#11931; sgl-project/sglang#543",
+        role=FailureRole.SYMPTOM,
+        sample="RuntimeError: CUDA error: device-side assert triggered",
+        near_miss="Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.",
+    ),
+    Signature(
+        id="cuda-device-missing",
+        pattern=r"CUDA error: invalid device ordinal|CUDA_ERROR_INVALID_DEVICE\b",
+        cause="A rank asks for a GPU that this host does not have; a Spark has one, number 0.",
+        fix=(
+            "Start one rank on each host (`{task:cluster.up} --tp N` does this, with Ray or with "
+            "mp), and leave CUDA_VISIBLE_DEVICES unset in vllm_env and the image."
+        ),
+        source="vllm-project/vllm#16456; vllm-project/vllm#22677",
+        sample="RuntimeError: CUDA error: invalid device ordinal",
+        near_miss="CUDA error: invalid device function",
     ),
     Signature(
         id="gemma4-tool-parser",
@@ -224,22 +302,6 @@ ROWS = (
         fix="Set tool-call-parser: pythonic in vllm_args.",
         source="vllm-project/vllm#38837",
         near_miss="Gemma4ToolParser loaded",
-    ),
-    Signature(
-        id="fastsafetensors-missing",
-        pattern=r"No module named 'fastsafetensors'",
-        cause="The image has no fastsafetensors.",
-        fix="Set load-format: safetensors in vllm_args.",
-        source="Python's own message",
-        near_miss="using fastsafetensors 0.1.15",
-    ),
-    Signature(
-        id="scipy-missing",
-        pattern=r"No module named 'scipy'|ImportError: .{0,300}\bscipy\b",
-        cause="The model's processor imports scipy, which the image does not have.",
-        fix="Add scipy to the recipe's engine_pip.",
-        source="Python's own message",
-        near_miss="import scipy took 0.2 s",
     ),
     Signature(
         id="trust-remote-code",
@@ -269,6 +331,7 @@ ROWS = (
         fix="Install driver 580.",
         source="eugr/spark-vllm-docker README 2026-03-12",
         role=FailureRole.WARNING,
+        reported=False,
         near_miss="| NVIDIA-SMI 580.95.05   Driver Version: 580.95.05   CUDA Version: 13.0 |",
     ),
 )

@@ -65,6 +65,7 @@ ROWS = (
         fix="Correct the value in vllm_args; `{task:recipes.validate} all` finds such values.",
         source="Python's argparse",
         leads_to=("vllm-usage-error",),
+        reported=False,
         sample="vllm serve: error: argument --max-num-seqs: invalid int value: 'many'",
         near_miss="error: argument --dtype: invalid choice: 'fp7' (choose from 'auto')",
     ),

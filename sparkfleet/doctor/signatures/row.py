@@ -56,6 +56,8 @@ class Signature:
     may name the pattern's groups in braces, and `{ray}`, the addresses of Ray's nodes;
     ``{task:cluster.up}`` in `fix` becomes the command that the user types. `recorded` is False
     where the exact message is not on record: the pattern then holds only the words of its source.
+    `reported` is False where no public report shows it (``tests/reports``): it is then known from
+    source code, from a document, or from recordings of this project.
     `holds` returns False for a match that the clues explain otherwise.
 
     `context` is a pattern for an earlier line, whose groups `cause` and `fix` may name as well.
@@ -70,6 +72,7 @@ class Signature:
     source: str
     role: FailureRole = FailureRole.CAUSE
     recorded: bool = True
+    reported: bool = True
     holds: Callable[[re.Match[str], Clues], bool] = _always_holds
     context: str = ""
     leads_to: tuple[str, ...] = ()

@@ -134,6 +134,42 @@ ROWS = (
         near_miss="undefined symbol: PyUnicode_AsUTF8",
     ),
     Signature(
+        id="vllm-not-installed",
+        pattern=(
+            r"PackageNotFoundError: (?:No package metadata was found for )?(?:The )?'?vllm\b"
+            r"|The vLLM package was not found, so its version could not be inspected"
+            r"|No module named 'vllm'|\bvllm: (?:command )?not found"
+        ),
+        cause=(
+            "The Python that runs here has no vLLM, or has it under another name, as builds from "
+            "a fork do."
+        ),
+        fix=(
+            "Set engine_venv to the environment that has it, or use an image that does; "
+            "`vllm --version` inside must print a version."
+        ),
+        source="hiyouga/LlamaFactory#8411; vllm-project/vllm PR#13501",
+        sample=("importlib.metadata.PackageNotFoundError: No package metadata was found for vllm"),
+        near_miss="WARNING The ray package was not found, so its version could not be inspected.",
+    ),
+    Signature(
+        id="python-package-missing",
+        pattern=(
+            r"(?:^ModuleNotFoundError: No module named '|^(?:importlib[._]metadata\.)?"
+            r"PackageNotFoundError: (?:No package metadata was found for )?(?:The )?'?"
+            r"|^ImportError: .{0,300}?\b(?=scipy))"
+            r"(?P<name>(?!(?:vllm|torch|transformers|flashinfer|triton)\b)[\w.-]{1,80})"
+        ),
+        cause="The image has no Python package for {name}, which the model or an option needs.",
+        fix=(
+            "Add the package to the recipe's engine_pip, or use an image that has it; for "
+            "fastsafetensors, set load-format: safetensors instead."
+        ),
+        source="Python's own message; SystemPanic/vllm-windows#49; modelscope/ms-swift#1905",
+        sample="ModuleNotFoundError: No module named 'fastsafetensors'",
+        near_miss="INFO [a.py:1] using fastsafetensors 0.1.15",
+    ),
+    Signature(
         id="pytorch-cpu-build",
         pattern=(
             rf"lib(?:torch_cuda|c10_cuda|torch_cuda_linalg)\.so{_MISSING}"

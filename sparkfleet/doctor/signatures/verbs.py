@@ -54,6 +54,7 @@ ROWS = (
             "MiaAI-Lab/DeepSeek-v4-Flash-DSpark-2x-DGX-Spark PR#10"
         ),
         recorded=False,
+        reported=False,
         near_miss="ibv_modify_qp succeeded after 61 ms of INIT",
     ),
     Signature(
@@ -154,6 +155,23 @@ ROWS = (
         near_miss="NET/IB : Got completion with status=5 opcode=0 len=0 vendor err 249",
     ),
     Signature(
+        id="rdma-transfer-failed",
+        pattern=r"Got completion .{0,120}(?:with error |status=)(?P<code>(?!12\b)[1-9]\d?)\b",
+        cause=(
+            "An RDMA transfer ended with status {code}. Of these 4 is memory that the adapter may "
+            "not use, 10 access that the peer refused, and 5 only follows from another failure."
+        ),
+        fix=(
+            "Find the first such line of all hosts, then run `{task:links.verify}`; if it comes "
+            "back, restart both hosts."
+        ),
+        source="NVIDIA/nccl#214; NVIDIA/nccl-tests#252",
+        role=FailureRole.SYMPTOM,
+        leads_to=("nccl-group-failed",),
+        sample="NET/IB : Got completion from peer 10.0.0.1<1> with error 4, opcode 1, len 21938",
+        near_miss="NET/IB : Got completion from peer 10.0.0.1<1> with status=12 opcode=0 len=0",
+    ),
+    Signature(
         id="nccl-library-missing",
         pattern=(
             r"Failed to (?:load|import) NCCL library\b"
@@ -178,6 +196,7 @@ ROWS = (
         fix="Set VLLM_NCCL_SO_PATH in vllm_env to the library to use.",
         source="ntxf31415/deepseek-v4-vision-exp-dgxspark-tp4-switchless-ring docs/pitfalls.md",
         recorded=False,
+        reported=False,
         near_miss="RuntimeError: NCCL error: remote process exited or there was a network error",
     ),
     Signature(
@@ -188,6 +207,7 @@ ROWS = (
         source="NVIDIA/nccl#2167",
         role=FailureRole.WARNING,
         recorded=False,
+        reported=False,
         near_miss="vLLM is using nccl==2.30.7",
     ),
     Signature(
@@ -195,7 +215,8 @@ ROWS = (
         pattern=(
             r"[Cc]onnect to (?P<peer>[\w.:\[\]]{1,60})<(?P<port>\d{1,5})> (?:returned|failed)"
             r"[ :]{0,3}(?:\d{1,3}\()?(?P<why>No route to host|Connection timed out"
-            r"|Network is unreachable|Host is unreachable)"
+            r"|Network is unreachable|Host is unreachable"
+            r"|Software caused connection abort)"
             r"|connect returned (?:No route to host|Network is unreachable)(?!, retrying)"
         ),
         context=r"Bootstrap ?: Using (?:\S{1,40}?:)?(?P<own>\d[\d.]{6,14})<",
@@ -213,6 +234,103 @@ ROWS = (
             " errno 115(Operation now in progress)"
         ),
         near_miss="NCCL WARN Connect to 10.0.0.4<56849> returned 111(Connection refused)",
+    ),
+    Signature(
+        id="nccl-nvls-failed",
+        pattern=(
+            r"transport/nvls\.cc:\d{1,5} NCCL WARN (?:Cuda failure|Failed)"
+            r"|Failed to bind NVLink SHARP \(NVLS\) Multicast memory"
+        ),
+        cause="NCCL cannot use multicast over NVLink (NVLS) here, although the driver offers it.",
+        fix="Set NCCL_NVLS_ENABLE: 0 in nccl_env; a host with one GPU has no NVLink anyway.",
+        source="NVIDIA/nccl#1672; NVIDIA/nccl#1769",
+        leads_to=("nccl-cuda-failed", "nccl-group-failed"),
+        sample="Failed to bind NVLink SHARP (NVLS) Multicast memory: CUDA error 401",
+        near_miss="NCCL INFO NVLS multicast support is not available on dev 0",
+    ),
+    Signature(
+        id="nccl-shared-memory",
+        pattern=(
+            r"Error while (?:attaching to|creating) shared memory segment /dev/shm/"
+            r"|Error: failed to extend /dev/shm/nccl-"
+        ),
+        cause=(
+            "NCCL's shared memory is missing: /dev/shm is full or too small, or the processes of "
+            "this host do not see the same one."
+        ),
+        fix=(
+            "Start the container with `--ipc=host` or a larger `--shm-size` (`{task:cluster.up}` "
+            "does this), and look for full memory with `df /dev/shm`."
+        ),
+        source="NVIDIA/nccl#1589",
+        leads_to=("nccl-proxy-failed", "nccl-group-failed"),
+        sample=(
+            "NCCL WARN Error while attaching to shared memory segment /dev/shm/nccl-glnlGK (size "
+            "14156128), error: No such file or directory (2)"
+        ),
+        near_miss="NCCL INFO MMAP imported shareable host buffer /dev/shm/nccl-I9oUed size 4096",
+    ),
+    Signature(
+        id="nccl-cuda-failed",
+        pattern=r"NCCL WARN Cuda failure (?:\d{1,4} )?'(?P<what>[^'\n]{1,120})'",
+        cause="A CUDA call of NCCL failed on this host: {what}.",
+        fix=(
+            "Check the GPU there with `nvidia-smi` and the kernel's log for Xid; restart the "
+            "container, then the host."
+        ),
+        source="NVIDIA/nccl#1029; NVIDIA/nccl#846",
+        role=FailureRole.SYMPTOM,
+        leads_to=("nccl-group-failed",),
+        sample="init.cc:263 NCCL WARN Cuda failure 'initialization error'",
+        near_miss="NCCL INFO cudaDriverVersion 13000",
+    ),
+    Signature(
+        id="nccl-peer-closed",
+        pattern=(
+            r"NCCL WARN .{0,60}(?:Connection closed by remote peer "
+            r"|Call to (?:recv|send) .{0,90}failed : (?:Connection reset by peer|Broken pipe))"
+        ),
+        cause="Another rank closed its connection in the middle: it failed or was stopped.",
+        fix="Check that host's log for its first error; this one only lost its partner.",
+        source="NVIDIA/nccl#1612; NVIDIA/nccl-tests#166",
+        role=FailureRole.SYMPTOM,
+        leads_to=("nccl-proxy-failed", "nccl-group-failed"),
+        sample="NCCL WARN socketProgress: Connection closed by remote peer node1<57557>",
+        near_miss="NCCL INFO [Service thread] Connection closed by localRank 0",
+    ),
+    Signature(
+        id="nccl-foreign-connection",
+        pattern=r"socketFinalizeAccept: wrong (?P<what>magic|type) ",
+        cause=(
+            "Something that does not belong to this run connected to NCCL's port: a port scan, a "
+            "health check, or a rank of another run or NCCL version. NCCL may hang after it."
+        ),
+        fix=(
+            "Stop what scans these ports, stop leftover ranks (`{task:cluster.down}`), and start "
+            "all hosts from one image; newer NCCL passes over such connections."
+        ),
+        source="NVIDIA/nccl#1808; NVIDIA/nccl PR#1880",
+        role=FailureRole.WARNING,
+        sample=("NCCL WARN socketFinalizeAccept: wrong magic 74656d2f20544547 != 7970663b906d70b9"),
+        near_miss="NCCL INFO socketFinalizeAccept: connection accepted",
+    ),
+    Signature(
+        id="nccl-proxy-failed",
+        pattern=(
+            r"\[Proxy Service \d{1,5}\] Failed to execute operation (?P<what>\w{1,30}) from rank "
+            r"(?P<number>\d{1,5})"
+        ),
+        context=r"NCCL WARN (?P<warning>(?!\[Proxy).{1,300})",
+        cause="NCCL's operation {what} for rank {number} failed; its last warning: {warning}.",
+        fix="Run `{task:links.verify}`; NCCL_DEBUG: INFO in nccl_env shows the warning before it.",
+        source="NVIDIA/nccl-tests#111; NVIDIA/nccl-tests#166",
+        role=FailureRole.SYMPTOM,
+        leads_to=("nccl-group-failed",),
+        sample=(
+            "NCCL WARN socketStartConnect: Connect to 10.0.0.2<45763> failed : Connection refused\n"
+            "NCCL WARN [Proxy Service 0] Failed to execute operation Connect from rank 0, retcode 2"
+        ),
+        near_miss="NCCL INFO [Proxy Service 0] Device 0 CPU core 3",
     ),
     Signature(
         id="nccl-group-failed",
@@ -258,9 +376,15 @@ ROWS = (
     ),
     Signature(
         id="rendezvous-unreachable",
-        pattern=r"The client socket has (?:timed out|failed to connect)",
-        cause="A rank could not reach the head: it is down, or the port is blocked.",
-        fix="Check the head's log first, then run `{task:links.verify}` for the port.",
+        pattern=(
+            r"The client socket has (?:timed out|failed to connect)"
+            r"|The server socket on \S{1,80} has timed out"
+        ),
+        cause="A rank could not reach the head: it is down, or its address or port is blocked.",
+        fix=(
+            "Check the head's log first, then run `{task:links.verify}` for the port; the address "
+            "in the line must be one of the fabric, not of a VPN (VLLM_HOST_IP)."
+        ),
         source="PyTorch's own message",
         role=FailureRole.SYMPTOM,
         near_miss="The client socket has connected to [spark0]:29501",

@@ -108,10 +108,29 @@ ROWS = (
         near_miss="There is no module named 'scipy'",
     ),
     Signature(
+        id="weight-shape-mismatch",
+        pattern=(
+            r"assert param_data\.shape == loaded_weight\.shape|weight shape mismatch: parameter has"
+            r"|Attempted to load weight \(torch\.Size"
+        ),
+        cause=(
+            "A weight has another shape than this vLLM expects of the model: a quantization that "
+            "it reads otherwise, a --tp that does not divide it, or files of another model."
+        ),
+        fix=(
+            "Compare quantization and load-format in vllm_args with the model's card, and the "
+            "files with `{task:weights.verify}`; try `--tp 1` or a newer image."
+        ),
+        source="vllm-project/vllm PR#53233; vllm-project/vllm#19361",
+        leads_to=("engine-start-failed",),
+        sample="    assert param_data.shape == loaded_weight.shape\nAssertionError",
+        near_miss="assert param_data.numel() > 0",
+    ),
+    Signature(
         id="weights-permission",
         pattern=(
             r"(?:PermissionError|Permission denied)"
-            r".{0,300}(?:huggingface|/hub/|/models\b|\.cache)"
+            r".{0,300}(?:huggingface|/hub/|/models\b)"
         ),
         cause="The weights belong to another user, usually root, whose container wrote them.",
         fix="Run `sudo chown -R $USER ~/vllm` on the host that `{task:weights.verify}` shows.",
@@ -135,6 +154,44 @@ ROWS = (
         fix="Add it to weights_drafts (a draft, an adapter, the code of another model).",
         source="llm-d-incubation/llm-d-modelservice#243; huggingface/huggingface_hub#2797",
         near_miss="Read-only file system: '/etc/hostname'",
+    ),
+    Signature(
+        id="folder-not-writable",
+        pattern=(
+            r"OSError: .{0,30}Read-only file system: '(?P<path>(?![^'\n]*models--)[^'\n]{1,300})'"
+            r"|changing permissions of '[^'\n]{1,300}': Read-only file system"
+            r"|PermissionError: .{0,40}'[^'\n]{0,200}/\.cache(?:'|/(?!huggingface)[^'\n]{0,200}')"
+        ),
+        cause=(
+            "A program wants to write to a folder that is mounted read-only or belongs to another "
+            "user: a cache, or a home that the container's user does not have."
+        ),
+        fix=(
+            "Point its cache to a folder that can be written, in vllm_env: HOME, HF_HOME, "
+            "VLLM_CACHE_ROOT, FLASHINFER_WORKSPACE_BASE, TRITON_CACHE_DIR. weights_dir is "
+            "read-only on purpose: `{task:weights.stage}` fills it."
+        ),
+        source="Center-for-AI-Innovation/LLMFlux#124; OHF-Voice/wyoming-faster-whisper#27",
+        sample="OSError: [Errno 30] Read-only file system: '/root/.cache/flashinfer'",
+        near_miss=(
+            "Could not set the permissions on the file '/data/x'. Error: [Errno 30] Read-only file "
+            "system: '/tmp_1'. Continuing without setting permissions."
+        ),
+    ),
+    Signature(
+        id="fastsafetensors-metadata",
+        pattern=(
+            r"SafeTensorsMetadataKeyError: 'data_offsets'"
+            r"|(?:Producer batch \d{1,6} failed|Consumer error): 'data_offsets'"
+        ),
+        cause="fastsafetensors 0.3.2 cannot read the header of this checkpoint.",
+        fix=(
+            "Set load-format: safetensors in vllm_args, or use an image with a newer "
+            "fastsafetensors."
+        ),
+        source="foundation-model-stack/fastsafetensors#88; vllm-project/vllm PR#50827",
+        sample="[PG0] 2026-07-03 07:57:03.918 - Consumer error: 'data_offsets'",
+        near_miss="Loading fastsafetensors checkpoint shards:   0% Completed | 0/4",
     ),
     Signature(
         id="model-code-not-staged",
@@ -162,6 +219,7 @@ ROWS = (
             "spark-arena/sparkrun#103; sfxnz/DeepSeek-V4.1-Flash-EXL3-vLLM-2x-DGX-Spark#4; "
             "spark-arena/sparkrun#67"
         ),
+        reported=False,
         near_miss="rsync: building file list of /home/me/models",
     ),
     Signature(
@@ -171,6 +229,7 @@ ROWS = (
         fix="Run `{task:weights.plan}`, which subtracts the files that each host has.",
         source="MiaAI-Lab/DeepSeek-v4.1-Flash-EXL3-2x-DGX-Sparks#26",
         recorded=False,
+        reported=False,
         near_miss="needed 385 GiB, done",
     ),
     Signature(
@@ -187,8 +246,14 @@ ROWS = (
     ),
     Signature(
         id="image-layer-missing",
-        pattern=r"open \S+/blobs/sha256/\w+: no such file or directory",
-        cause="An image layer is missing: a multi-platform index was saved, or /tmp was emptied.",
+        pattern=(
+            r"open \S{1,200}/(?:blobs/sha256/\w+|docker-import-\d{1,20}/\S{1,300}"
+            r"|GetImageBlob\d{1,20}): no such file or directory"
+        ),
+        cause=(
+            "A part of the image is missing: a multi-platform index was saved, a temporary folder "
+            "was emptied, or the archive is not one of `docker save`."
+        ),
         fix="Save with `docker save --platform linux/arm64`, or pull the image on that host.",
         source=(
             "MiaAI-Lab/GLM-5.3-Flash-EXL3-2x-DGX-Sparks#8; "

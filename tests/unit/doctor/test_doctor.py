@@ -137,7 +137,6 @@ SAMPLES = {
     "nccl-so-path": "RuntimeError: NCCL error: invalid argument",
     "container-unhealthy": "Up 3 hours (unhealthy)",
     "modelinfos-permission": "PermissionError: /root/.cache/vllm/modelinfos/x.json",
-    "fastsafetensors-missing": "ModuleNotFoundError: No module named 'fastsafetensors'",
     "illegal-instruction": "IllegalInstruction",
     "gemma4-tool-parser": "TypeError: Gemma4ToolParser.__init__() takes 2 arguments",
     "cutlass-fp4-failed": (
@@ -155,7 +154,6 @@ SAMPLES = {
     "trust-remote-code": (
         "The repository a/b contains custom code which must be executed to load it"
     ),
-    "scipy-missing": "ImportError: module needs scipy",
     "sm121-unsupported": "sm_121 is not supported",
     "model-code-not-staged": (
         "Could not locate the configuration_hf.py inside nomic-ai/nomic-bert-2048."

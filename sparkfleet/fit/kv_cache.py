@@ -256,7 +256,7 @@ def _list_pooled_caches(
 ) -> list[LayerCache]:
     """Return the caches of GLM 5.3 Flash: latents with a pooled index, and states of KDA.
 
-    A key of the index stands for a few tokens and lies beside their latents; the last ones, of 16
+    A key of the index stands for a few tokens and lies next to their latents; the last ones, of 16
     bits with a score for each, are a block of their own (`Glm5NextIndexerCache` and
     `Glm5NextTailCache` in vllm/models/glm5next/nvidia/attention.py).
     """

@@ -31,6 +31,7 @@ TAGS: Mapping[type[yaml.Node], frozenset[str]] = {
     yaml.SequenceNode: frozenset([TAG + "seq"]),
     yaml.MappingNode: frozenset([TAG + "map"]),
 }
+CUT_HINT = "is the file complete? it ends within a text that is in quotes"
 ALIAS_HINT = 'in YAML, quote what begins with *: "*.safetensors"'
 QUOTE_HINT = 'a value with {{ }}, ": " or " #" in it needs quotes: key: "{{ value }}"'
 
@@ -76,6 +77,8 @@ def _build_syntax_problem(failure: yaml.YAMLError, source: Source) -> Problem:
     hint = QUOTE_HINT if "{{" in excerpt or message.startswith("mapping values") else None
     if message.startswith("while scanning an alias"):
         hint = ALIAS_HINT
+    if message.endswith("found unexpected end of stream"):
+        hint = CUT_HINT
     return Problem(message=message, where=where, hint=hint)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sparkfleet.cli.recipes.options import ImportOptions
@@ -10,12 +10,15 @@ from sparkfleet.door import command_name
 from sparkfleet.errors import Problem, RecipeError, UsageError, Where
 from sparkfleet.recipes.extends import FOLDER, SUFFIXES, read_recipe_tree
 from sparkfleet.recipes.foreign.draft import ConvertedMap
+from sparkfleet.recipes.foreign.mods import advise_on_missing_mod
 from sparkfleet.recipes.foreign.naming import name_recipe_file
 from sparkfleet.recipes.recipe import Recipe, load_recipe
 from sparkfleet.resources import format_path
 from sparkfleet.safe_paths import is_name
 
 MODS = "mods"
+TOOLS = "eugr, sparkrun, spark-pulse or NVIDIA"
+START_HINT = "start with: "  # of a file that is not a recipe of sparkfleet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +66,9 @@ def _find_files(options: ImportOptions) -> list[Path]:
     if source.is_file():
         return [source]
     if not source.is_dir():
-        raise UsageError(f"{options.source} is not a file or a folder", hint="name a recipe")
+        raise UsageError(
+            f"{options.source} is not a file or a folder", hint=_advise(options.source)
+        )
     if options.name:
         raise UsageError("--name is for one recipe", hint="name a file, or leave --name out")
     return [
@@ -78,11 +83,14 @@ def _find_files(options: ImportOptions) -> list[Path]:
 def _convert_file(path: Path, options: ImportOptions) -> ImportedRecipe | None:
     """Return the converted recipe; of a folder None for a file that is not a recipe of others."""
     alone = path == Path(options.source).expanduser()
-    tree = read_recipe_tree(path)
+    try:
+        tree = read_recipe_tree(path)
+    except RecipeError as error:
+        raise RecipeError.of([_name_formats(problem) for problem in error.problems]) from error
     if not isinstance(tree, ConvertedMap):
         if alone:
             raise RecipeError(
-                "is not a recipe of eugr, sparkrun, spark-pulse or NVIDIA",
+                f"is not a recipe of {TOOLS}",
                 where=Where(file=format_path(path)),
                 hint="a recipe of sparkfleet is used as it is: --recipe FILE",
             )
@@ -91,13 +99,29 @@ def _convert_file(path: Path, options: ImportOptions) -> ImportedRecipe | None:
     name = options.name or name_recipe_file(path)
     if not is_name(name):
         raise RecipeError(
-            f"{name!r} is not a name for a file", where=tree.where, hint="add --name NAME"
+            f"{name!r} is not a name for a file",
+            where=None if options.name else tree.where,
+            hint="use letters, digits, dots, - and _" if options.name else "add --name NAME",
         )
     mods = tuple(_locate_mod(mod, tree) for mod in recipe.foreign_mods)
     made = ImportedRecipe(name=name, recipe=recipe, tree=tree, mods=mods)
     if made.path.exists():
         raise _existing_error(made, path)
     return made
+
+
+def _advise(source: str) -> str:
+    """Return what to type instead of a source that is not a file."""
+    if "://" in source or source.startswith("git@"):
+        return f"keep its repository as a shelf: {command_name('recipes.add')} {source}"
+    return "name a recipe file, or a folder with recipes"
+
+
+def _name_formats(problem: Problem) -> Problem:
+    """Return a problem of an empty or foreign file with what can be imported as the hint."""
+    if not (problem.hint or "").startswith(START_HINT):
+        return problem
+    return replace(problem, hint=f"expected a recipe of {TOOLS}")
 
 
 def _existing_error(made: ImportedRecipe, path: Path) -> RecipeError:
@@ -118,7 +142,7 @@ def _locate_mod(name: str, tree: ConvertedMap) -> Path:
     raise RecipeError(
         f"the mod {name} was not found next to the recipe or above it",
         where=None if place is None else place.where,
-        hint="import from a clone of its repository, which has the mods",
+        hint=advise_on_missing_mod(name),
     )
 
 

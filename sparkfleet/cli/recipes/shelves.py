@@ -34,7 +34,8 @@ def add_shelf(options: AddOptions) -> int:
     """Put the recipes of a source into the project, at its commit of now; runs none of it."""
     name = options.name or _name_source(options.source)
     if not NAME.fullmatch(name):
-        raise UsageError(f"{name!r} is not a name for a shelf", hint="add --name NAME")
+        hint = "use letters, digits, dots, - and _" if options.name else "add --name NAME"
+        raise UsageError(f"{name!r} is not a name for a shelf", hint=hint)
     if load_shelf(name) is not None:
         raise UsageError(
             f"shelf {name} exists", hint=f"type: {command_name('recipes.update')} {name}"
@@ -67,7 +68,8 @@ def update_shelf(options: UpdateOptions) -> int:
     shelf = _find_shelf(options.name)
     if options.revision:
         shelf = replace(shelf, revision=options.revision)
-    snapshot = take_snapshot(shelf.source, shelf.revision)
+    stays = f"shelf {shelf.name} stays at {shelf.commit[:SHORT]}, and its recipes work without git"
+    snapshot = take_snapshot(shelf.source, shelf.revision, otherwise=stays)
     before = read_files(shelf)
     changed = list(iterate_changes(before, snapshot.files))
     index = index_snapshot(snapshot)

@@ -10,7 +10,7 @@ from sparkfleet.recipes.foreign.draft import ConvertedMap, RecipeDraft, build_no
 from sparkfleet.recipes.foreign.eugr import convert_eugr_recipe
 from sparkfleet.recipes.foreign.formats import Format, find_format
 from sparkfleet.recipes.foreign.includes import resolve_includes
-from sparkfleet.recipes.foreign.mods import find_mod
+from sparkfleet.recipes.foreign.mods import advise_on_missing_mod, describe_mod, find_mod
 from sparkfleet.recipes.foreign.nvidia import convert_nvidia_recipe
 from sparkfleet.recipes.foreign.spark_pulse import convert_spark_pulse_recipe
 from sparkfleet.recipes.foreign.sparkrun import convert_sparkrun_recipe
@@ -70,10 +70,10 @@ def _resolve_mods(draft: RecipeDraft, path: Path) -> None:
             draft.note(
                 f"the mod {node.data} was not found next to the recipe or above it",
                 node,
-                "import from a clone of its repository, which has the mods",
+                advise_on_missing_mod(str(node.data)),
             )
         else:
-            draft.note(f"the mod {node.data} runs as root in every container: {found}", node)
+            draft.note(describe_mod(str(node.data), found), node)
         items.append(node if found is None else build_node(format_path(found), node))
     draft.entries["engine_mods"] = (entry[0], replace(entry[1], items=tuple(items)))
 

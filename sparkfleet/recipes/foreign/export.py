@@ -10,9 +10,11 @@ from typing import Any
 import yaml
 
 from sparkfleet.commands import quote
+from sparkfleet.errors import RecipeError
 from sparkfleet.recipes.foreign.eugr import LAUNCHER_ENV, PUBLISHED
 from sparkfleet.recipes.foreign.formats import Format
 from sparkfleet.recipes.recipe import Recipe
+from sparkfleet.templating import holds_template
 from sparkfleet.vllm.options import REPEAT
 
 TARGETS = (Format.EUGR, Format.SPARKRUN)
@@ -27,6 +29,11 @@ SAID = {  # variables that an export has
     *("vllm_model", "vllm_args", "vllm_env", "nccl_env", "vllm_served_name", "vllm_port"),
     *("vllm_executor", "engine_image", "engine_mods", "weights_revision", "weights_drafts"),
 }
+NEEDED = (  # without them the model may not start, or not as it should
+    *("weights_files", "weights_source", "engine_mounts", "engine_pip", "engine_args"),
+    *("engine_privileged", "vllm_raw_args"),
+)
+FOLDER = "@MODEL@"  # the folder of the weights, which is another with every tool
 
 
 @dataclass(slots=True)
@@ -38,10 +45,21 @@ class Export:
 
 
 def export_recipe(recipe: Recipe, target: Format) -> Export:
-    """Return the recipe in the format of `target`, eugr or sparkrun."""
+    """Return the recipe in the format of `target`, eugr or sparkrun.
+
+    Raises RecipeError for one that is not started by `vllm serve`.
+    """
     result = Export()
     values = {name: value.data for name, value in recipe.vars.items()}
+    if values.get("engine_program") == "image":
+        raise RecipeError(
+            f"recipe {recipe.name} starts the program of its image, and {target} can only say "
+            "`vllm serve`",
+            where=recipe.vars["engine_program"].where,
+            hint="send the recipe file itself",
+        )
     env = {**(values.get("nccl_env") or {}), **(values.get("vllm_env") or {})}
+    env = {name: value for name, value in env.items() if _find_own_form(value) is None}
     if target is Format.EUGR:
         document = _build_eugr(recipe, values, env)
     else:
@@ -135,7 +153,9 @@ def _build_command(values: Mapping[str, Any], recipe: Recipe, target: Format) ->
     if target is Format.SPARKRUN and values.get("weights_revision", "main") != "main":
         words.append(["--revision", "{model_revision}"])
     defaults = _build_defaults(recipe, values)
-    for name, value in (values.get("vllm_args") or {}).items():
+    given = values.get("vllm_args") or {}
+    said = {name: value for name, value in given.items() if _find_own_form(value) is None}
+    for name, value in said.items():
         words += list(_format_option(name, value, defaults, doubled=doubled))
     return INDENT.join(" ".join(line) for line in words) + "\n"
 
@@ -174,7 +194,9 @@ def _escape(text: str, *, doubled: bool) -> str:
 def _list_left_out(recipe: Recipe, values: Mapping[str, Any], target: Format) -> Iterator[str]:
     for name, value in values.items():
         if name not in SAID and value not in (None, [], {}, ""):
-            yield f"{name} has no counterpart"
+            needed = "; without it the model may not start" if name in NEEDED else ""
+            yield f"{name} has no counterpart{needed}"
+    yield from _list_own_forms(values)
     if target is Format.EUGR and values.get("weights_drafts"):
         yield "weights_drafts: eugr's launcher downloads `model` only, vLLM the draft"
     if target is Format.EUGR and values.get("weights_revision", "main") != "main":
@@ -188,6 +210,23 @@ def _list_left_out(recipe: Recipe, values: Mapping[str, Any], target: Format) ->
     ):
         if given:
             yield f"{name} has no counterpart"
+
+
+def _list_own_forms(values: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the options and variables whose value only sparkfleet can fill in."""
+    for variable in ("vllm_env", "vllm_args"):
+        for name, value in (values.get(variable) or {}).items():
+            if (form := _find_own_form(value)) is not None:
+                yield f"{name} of {variable} has {form}"
+
+
+def _find_own_form(value: Any) -> str | None:
+    """Return what of a value only sparkfleet can fill in, None where there is nothing."""
+    if FOLDER in json.dumps(value):
+        return f"{FOLDER}, the folder of the weights, which has no counterpart"
+    if holds_template(value):
+        return "a value of this machine, which is not for others"
+    return None
 
 
 class _BlockDumper(yaml.SafeDumper):

@@ -20,6 +20,8 @@ MOST_FILES = 5000
 MOST_BYTES = 2_000_000  # of one file
 PATIENCE = 600.0  # s until git counts as one that never answers
 SAFE = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
+OR_FOLDER = "a folder can be added too"
+REASONS = (("ssh:", "Host key"), ("fatal:", "error:", "ERROR:"))  # ssh says more than git
 PROTOCOLS = "file:git:http:https:ssh"  # and none that runs a command, such as ext::
 
 
@@ -31,8 +33,10 @@ class Snapshot:
     files: Mapping[str, bytes]
 
 
-def take_snapshot(source: str, revision: str = "") -> Snapshot:
+def take_snapshot(source: str, revision: str = "", *, otherwise: str = OR_FOLDER) -> Snapshot:
     """Return the files of a git repository at `revision`, or of a folder; raises RecipeError.
+
+    `otherwise` is the hint where git cannot have the repository.
 
     Only recipes (.yml, .yaml) and the folders of mods (with a run.sh) are taken, and of them only
     regular files. Nothing of the source is run, and no hook of git either.
@@ -48,7 +52,7 @@ def take_snapshot(source: str, revision: str = "") -> Snapshot:
             raise UsageError(f"{source} is not a git repository: it has no revision {revision}")
         return _read_folder(folder)
     with tempfile.TemporaryDirectory(prefix="sparkfleet-shelf-") as temporary:
-        return _read_repository(source, revision, Path(temporary))
+        return _read_repository(source, revision, Path(temporary), otherwise)
 
 
 def _is_repository(folder: Path) -> bool:
@@ -77,9 +81,10 @@ def _has_link(path: Path, folder: Path) -> bool:
     return any(above.is_symlink() for above in path.parents if above.is_relative_to(folder))
 
 
-def _read_repository(source: str, revision: str, temporary: Path) -> Snapshot:
+def _read_repository(source: str, revision: str, temporary: Path, otherwise: str) -> Snapshot:
     clone = temporary / "clone"
-    _run_git("clone", "--quiet", "--no-checkout", "--no-recurse-submodules", "--", source, clone)
+    words = ("--quiet", "--no-checkout", "--no-recurse-submodules", "--", source, clone)
+    _run_git("clone", *words, hint=otherwise)
     commit = _resolve_commit(clone, revision)
     archive = temporary / "files.tar"
     _run_git("-C", clone, "archive", "--format=tar", f"--output={archive}", commit)
@@ -106,13 +111,13 @@ def _resolve_commit(clone: Path, revision: str) -> str:
     )
 
 
-def _run_git(*words: str | Path) -> None:
+def _run_git(*words: str | Path, hint: str | None = None) -> None:
     done = _call_git(*words)
     if done.returncode:
         lines = done.stderr.strip().splitlines() or [f"git exited with {done.returncode}"]
-        reasons = [line for line in lines if line.startswith(("fatal:", "error:", "ERROR:"))]
+        reasons = [line for starts in REASONS for line in lines if line.startswith(starts)]
         reason = (reasons or lines[-1:])[0]
-        raise RecipeError(f"git: {reason}", hint="a folder can be added too")
+        raise RecipeError(f"git: {reason}", hint=hint)
 
 
 def _call_git(*words: str | Path) -> subprocess.CompletedProcess[str]:

@@ -181,3 +181,44 @@ def test_mods_of_others_are_shown_before_a_start_and_need_a_yes(
     text = call(*words, "--check", code=4)  # nothing answers there
     assert "echo patched" in text
     assert "not confirmed" not in text
+
+
+def test_an_export_leaves_out_what_only_this_machine_has_and_says_so(call: Call) -> None:
+    document = json.loads(
+        call("recipes.export", "mimo-v2.6-flash", "--to", "eugr", "--output", "json")
+    )
+    assert "@MODEL@" not in document["text"]
+    assert any(text.startswith("MIMO_V26_MODEL_DIR of vllm_env") for text in document["left_out"])
+    words = ("recipes.export", "gemma4-26b-a4b-nvfp4-community", "--to", "sparkrun")
+    left_out = json.loads(call(*words, "--output", "json"))["left_out"]
+    assert "engine_mounts has no counterpart; without it the model may not start" in left_out
+
+
+def test_a_program_of_an_image_is_not_exported(call: Call) -> None:
+    text = call("recipes.export", "dflash-qwen3.5-27b", "--to", "eugr", code=5)
+    assert "starts the program of its image, and eugr can only say `vllm serve`" in text
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "parts"),
+    [
+        ("note.txt", "just text\n", ["expected a mapping", "expected a recipe of eugr, sparkrun"]),
+        ("empty.yaml", "", ["the recipe is empty", "expected a recipe of eugr, sparkrun"]),
+        ("cut.yaml", 'name: "x\n', ["cut.yaml:2:1", "is the file complete?"]),
+        ("https://example.invalid/a/b", None, ["recipes.add https://example.invalid/a/b"]),
+        ("none.yaml", None, ["none.yaml is not a file or a folder"]),
+    ],
+)
+def test_what_cannot_be_imported_says_what_can(
+    call: Call, tmp_path: Path, source: str, text: str | None, parts: list[str]
+) -> None:
+    if text is not None:
+        (tmp_path / source).write_text(text)
+    shown = call("recipes.import", source, code=5)
+    for part in parts:
+        assert part in shown
+
+
+def test_a_name_that_was_given_is_not_asked_for_again(call: Call, repository: Path) -> None:
+    shown = call("recipes.import", "theirs/recipes/small.yaml", "--name", "a/b", code=5)
+    assert "use letters, digits, dots, - and _" in shown

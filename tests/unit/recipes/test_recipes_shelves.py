@@ -112,6 +112,68 @@ def test_a_recipe_of_a_shelf_says_so(call: Call, work: Path, tmp_path: Path) -> 
     assert "echo patched" in text
 
 
+SPARKRUN = """\
+recipe_version: "2"
+model: org/Small
+runtime: vllm
+container: vllm/vllm-openai:v0.28.0
+mods: [%s]
+defaults: {max_model_len: 4096}
+command: |
+  vllm serve {model} --max-model-len {max_model_len}
+"""
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Path:
+    """Write a registry with a recipe and without mods."""
+    folder = tmp_path / "other"
+    (folder / "recipes").mkdir(parents=True)
+    return folder / "recipes" / "far.yaml"
+
+
+@pytest.mark.parametrize("named", ["'@eugr/fix'", "'@eugr/mods/fix'", "fix", "mods/fix"])
+def test_a_mod_of_another_registry_is_taken_from_its_shelf(
+    call: Call, work: Path, other: Path, tmp_path: Path, named: str
+) -> None:
+    other.write_text(SPARKRUN % named)
+    call("recipes.add", "../team.git", "--name", "eugr")
+    call("recipes.add", "../other")
+    mod = "playbooks/shelves/eugr/files/mods/fix"
+    text = " ".join(call("recipes.show", "other/far").split())
+    assert f'engine_mods: ["{mod}"]' in text
+    commit = _git(work, "rev-parse", "HEAD")[:12]
+    assert f"shelf eugr at {commit}" in text
+    (tmp_path / "project" / "hosts.yml").write_text(INVENTORY)
+    words = ["cluster.up", "--solo", "-i", "hosts.yml", "--recipe", "other/far"]
+    assert f"not confirmed: code of others runs as root in the image: {mod}" in call(*words, code=5)
+    call("recipes.import", "../other/recipes/far.yaml", "--yes")
+    copy = tmp_path / "project/playbooks/recipes/mods/far/fix/run.sh"
+    assert copy.read_text() == "echo patched\n"
+
+
+def test_a_mod_of_an_unknown_registry_says_how_to_get_it(
+    call: Call, work: Path, other: Path
+) -> None:
+    other.write_text(SPARKRUN % "'@sparks/fix'")
+    call("recipes.add", "../team.git")
+    text = call("recipes.import", "../other/recipes/far.yaml", "--yes", code=5)
+    assert "far.yaml:5:8: the mod @sparks/fix was not found" in text
+    assert "sparkfleet recipes.add SOURCE --name sparks" in text
+
+
+def test_a_registry_of_a_mod_is_preferred_to_a_neighbour(
+    call: Call, work: Path, other: Path, tmp_path: Path
+) -> None:
+    other.write_text(SPARKRUN % "'@team/fix'")
+    near = other.parent.parent / "mods" / "fix"
+    near.mkdir(parents=True)
+    (near / "run.sh").write_text("echo near\n")
+    call("recipes.add", "../team.git")
+    text = " ".join(call("recipes.show", "../other/recipes/far.yaml").split())
+    assert 'engine_mods: ["playbooks/shelves/team/files/mods/fix"]' in text
+
+
 def test_code_of_a_shelf_is_not_started_without_a_yes(
     call: Call, work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -161,7 +223,9 @@ def test_a_shelf_needs_its_source_only_for_an_update(
     call("recipes.add", "../team.git")
     (tmp_path / "team.git").rename(tmp_path / "elsewhere.git")
     assert "org/Small" in call("recipes.show", "team/small")
-    assert "git: " in call("recipes.update", "team", code=5)
+    text = call("recipes.update", "team", code=5)
+    assert "git: " in text
+    assert "shelf team stays at" in text
 
 
 def test_a_shelf_is_removed_by_name(call: Call, work: Path, tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def test_throughput_offers_copies_of_a_dense_model(tmp_path: Path) -> None:
         (["--solo", "--recipe"], 24.27),
         (["--dp", "2"], 48.54),
     ]
-    for purpose in ("chat", "coding"):  # a copy is no faster for one request
+    for purpose in ("chat", "coding"):  # one request is not answered sooner by copies
         for candidate in _document(tmp_path, purpose):
             assert "--dp" not in candidate["command"]
     assert "--dp" not in str(_document(tmp_path, "throughput", count=1))

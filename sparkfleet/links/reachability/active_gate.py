@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from sparkfleet.links.answers import Listening, parse_listening, parse_reach_rep
 from sparkfleet.links.model import Fabric, Rail
 from sparkfleet.links.reachability.arp_flux import find_substitutes
 from sparkfleet.links.reachability.misplugged import find_far_ends
-from sparkfleet.links.reachability.plan import PINGS, ReachRole, plan_reachability
+from sparkfleet.links.reachability.plan import PINGS, ReachReport, ReachRole, plan_reachability
 from sparkfleet.links.reachability.session import open_sessions
 from sparkfleet.links.reachability.verdicts import judge_reach
 from sparkfleet.model import Host, Verdict
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from sparkfleet.remote.pool import ConnectionPool
 
 TIMEOUT = 90  # s for the whole of it
+REPEATS = 3  # where a port was in use, and then refused a call
+PAUSE = 0.5  # s before each: a process that was killed closes its sockets one by one
 
 
 def run_active_gate(
@@ -28,10 +31,26 @@ def run_active_gate(
     """Prove who reaches whom over the fabric, and return the verdicts.
 
     Every host opens a listener on each of its fabric addresses and rendezvous ports for as long as
-    this takes, and answers callers with a proof that it is that host. One channel a host. Raises
-    the SparkfleetError of a host that did not take part.
+    this takes, and answers callers with a proof that it is that host. One channel a host. It is
+    repeated where the holder of a port ended meanwhile, as Ray's processes do when their head has
+    died. Raises the SparkfleetError of a host that did not take part.
     """
     roles = plan_reachability(fabric, hosts, copies=copies)
+    reports = _exchange_calls(pool, roles, hosts)
+    for _ in range(REPEATS):
+        if not _has_lost_holder(roles, reports):
+            break
+        time.sleep(PAUSE)
+        reports = _exchange_calls(pool, roles, hosts)
+    return judge_reach(
+        roles, reports, find_far_ends(fabric, reports), find_substitutes(fabric, reports)
+    )
+
+
+def _exchange_calls(
+    pool: ConnectionPool, roles: Mapping[str, ReachRole], hosts: Sequence[Host]
+) -> Mapping[str, ReachReport]:
+    """Let all hosts listen and call each other; return their reports."""
     nonce = secrets.token_hex(16)
     requests = {name: _build_listen_request(role) for name, role in roles.items()}
     with open_sessions(pool, "fabric/reach", requests, parse_listening, hosts=hosts) as running:
@@ -41,14 +60,20 @@ def run_active_gate(
             name: partial(parse_reach_report, role=role, nonce=nonce, listening=opened[name])
             for name, role in roles.items()
         }
-        reports = pool.map(
+        return pool.map(
             lambda connection: running[connection.host.name].send_request(
                 calls[connection.host.name], parsers[connection.host.name]
             ),
             hosts,
         ).all()
-    return judge_reach(
-        roles, reports, find_far_ends(fabric, reports), find_substitutes(fabric, reports)
+
+
+def _has_lost_holder(roles: Mapping[str, ReachRole], reports: Mapping[str, ReachReport]) -> bool:
+    """Return whether a port that was in use did not take a call a moment later."""
+    return any(
+        not answer["connected"] and (str(call.to.ip), call.port) in reports[call.to.host].busy
+        for name, role in roles.items()
+        for call, answer in zip(role.calls, reports[name].connections, strict=True)
     )
 
 

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Mapping
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from ipaddress import IPv4Interface
 from typing import Any
@@ -12,7 +14,9 @@ import pytest
 from sparkfleet import links
 from sparkfleet.facts.network import Netdev
 from sparkfleet.links import Fabric, Rail, Topology
+from sparkfleet.links.reachability import active_gate
 from sparkfleet.links.reachability.plan import ReachReport, ReachRole
+from sparkfleet.links.reachability.session import open_sessions
 from sparkfleet.links.reachability.verdicts import count_lost_packets
 from sparkfleet.model import Host, Severity, Value, Verdict
 from sparkfleet.onhost.fabric import reach
@@ -296,6 +300,38 @@ def test_hosts_that_run_the_program_prove_each_other() -> None:
     with ConnectionPool(LocalConnection) as pool:
         verdicts = links.run_active_gate(pool, fabric, hosts)
     assert [(x.host, x.check) for x in verdicts] == [(name, "link.reach") for name in rails]
+
+
+def test_a_port_whose_holder_ends_meanwhile_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rails = {name: (_loopback(name, f"127.8.0.{n}"),) for n, name in enumerate(("a", "b"), 1)}
+    fabric = Fabric(
+        hosts=("a", "b"),
+        topology=Topology.SWITCH,
+        rails=rails,
+        spare=dict.fromkeys(rails, ()),
+        network=rails["a"][0].network,
+    )
+    opened = open_sessions
+    times = 0
+
+    @contextmanager
+    def open_and_let_go(*args: Any, **options: Any) -> Iterator[Any]:
+        nonlocal times
+        times += 1
+        with opened(*args, **options) as running:
+            yield running
+        holder.close()
+
+    monkeypatch.setattr(active_gate, "open_sessions", open_and_let_go)
+    with socket.socket() as holder, ConnectionPool(LocalConnection) as pool:
+        holder.bind(("127.8.0.1", 0))  # and does not listen: a call is refused
+        port = Value(data=holder.getsockname()[1])
+        hosts = [Host(name=name, vars={"ray_port": port}) for name in rails]
+        verdicts = links.run_active_gate(pool, fabric, hosts)
+    assert [(x.host, x.check) for x in verdicts] == [(name, "link.reach") for name in rails]
+    assert times >= 2
 
 
 def test_in_a_large_cluster_second_rails_are_called_by_neighbours_only() -> None:

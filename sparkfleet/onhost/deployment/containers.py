@@ -45,6 +45,7 @@ PATIENCE = 30  # s for the daemon to answer
 START_PATIENCE = 60  # s for a container to start
 TICK = 0.1
 PUBLISHED = "{{.Names}}\t{{.Image}}\t{{.Ports}}"
+PAUSED = "paused"  # a state of a container
 LISTENING = "0A"  # a state of /proc/net/tcp
 SOCKETS = (
     'for fd in /proc/[0-9]*/fd/*; do readlink "$fd"; done 2>/dev/null'
@@ -190,13 +191,15 @@ def find_port_holders(request: dict[str, Any], own: list[dict[str, str]]) -> dic
     """Return who holds the `ports` of a request, as far as processes do not show their sockets.
 
     Sockets of root's processes are hidden from this user, so running containers are asked: those of
-    this cluster, `own` (``sockets``: inodes, null where one does not answer), and others that use
-    the host's network (``holders``: name and image by inode). ``published`` are lines of the ports
-    that all containers publish.
+    this cluster, `own` (``sockets``: inodes, null where one is paused or does not answer), and
+    others that use the host's network (``holders``: name and image by inode). ``published`` are
+    lines of the ports that all containers publish.
     """
     listening = list_listening_sockets(set(request["ports"]))
     if not listening:
         return {}
+    if any(container["state"] == PAUSED for container in own):  # nothing can be run in it
+        return {"sockets": None, "published": ""}
     cli = request["cli"]
     running = [container["id"] for container in own if container["state"] == "running"]
     try:

@@ -90,6 +90,13 @@ def test_a_managed_container_that_does_not_answer_leaves_them_unknown(
     assert found == {"sockets": None, "published": ""}
 
 
+def test_a_managed_container_that_is_paused_leaves_them_unknown(
+    tmp_path: Path, listener: socket.socket
+) -> None:
+    found = _ask(tmp_path, listener, holds="none", state="paused")
+    assert found == {"sockets": None, "published": ""}
+
+
 def test_the_engine_is_not_asked_where_nothing_listens(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]

@@ -98,6 +98,7 @@ class Watcher:
         self._shown: set[str] = set()  # lines of this look, and of the one before
         self._shown_before: set[str] = set()
         self._announced = options.once  # cron would fill the log
+        self._is_head_away = False  # at this look: asking it again would take as long again
 
     def watch_once(self) -> int:
         """Look, decide and act; return the exit code. No failure of a host is raised."""
@@ -125,9 +126,11 @@ class Watcher:
     def _look(self, session: ClusterSession) -> Look:
         seen = look_at_cluster(session.pool, self._context.cluster, ray=False)
         health = judge_health(seen)
-        with contextlib.suppress(SparkfleetError):  # a head that is away is in the verdict
-            self._log = fetch_event_log(session)
-        self._announce(session)
+        self._is_head_away = self._context.cluster.head.name in seen.errors
+        if not self._is_head_away:
+            with contextlib.suppress(SparkfleetError):  # the next look reads it
+                self._log = fetch_event_log(session)
+            self._announce(session)
         busy = any(host.busy for host in seen.hosts.values())
         decision = decide_next_step(health, self._log, busy=busy)
         known = str(health) in decision.reason
@@ -198,14 +201,16 @@ class Watcher:
     def _record(self, session: ClusterSession, event: ClusterEvent, *, notify: bool = True) -> bool:
         """Append an event to the log on the head, and send it; return whether the former worked.
 
-        Neither failure stops the watch.
+        Neither failure stops the watch. Where the head is away, the event is only sent: the line of
+        the look says why.
         """
         head = self._context.cluster.head
         location = locate_deployment(Settings(host=head), self._context.cluster.name)
         now = time.time()
-        recorded = True
+        recorded = not self._is_head_away
         try:
-            now = record_event(session.pool.connect(head), location, event)
+            if recorded:
+                now = record_event(session.pool.connect(head), location, event)
         except SparkfleetError as error:
             recorded = False
             self._show(f"the event {event.kind} could not be recorded: {error.message}")

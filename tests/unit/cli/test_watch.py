@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 from sparkfleet.cli.cluster import enable as enabling
-from sparkfleet.cli.cluster import service
+from sparkfleet.cli.cluster import service, watch
 from sparkfleet.cli.cluster.options import ClusterWatchOptions, EnableOptions
 from sparkfleet.cli.cluster.watch import Watcher
 from sparkfleet.cli.context import resolve_context
@@ -296,6 +296,27 @@ def test_a_line_that_repeats_is_printed_once(
     watcher = Watcher(resolve_context(options, needs_recipe=False), options, NotifySettings())
     assert [watcher.watch_once() for _ in range(3)] == [0, 0, 0]
     assert capsys.readouterr().out.count("stopped: no deployment is recorded") == 1
+
+
+def test_a_head_that_is_away_is_not_asked_again_in_the_same_look(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("the head was asked once more")
+
+    away = {"ansible_host": "127.0.0.1", "ansible_port": 1, "ansible_user": "ann"}
+    content = yaml.safe_load(machine.inventory.read_text())
+    content["sparks"]["hosts"] = {"later": away, "here": {"ansible_connection": "local"}}
+    machine.inventory.write_text(yaml.safe_dump(content, sort_keys=False))
+    for name in ("fetch_event_log", "record_event"):
+        monkeypatch.setattr(watch, name, refuse)
+    options = ClusterWatchOptions(task="cluster.watch", inventory=(str(machine.inventory),))
+    context = resolve_context(options, needs_recipe=False)
+    notified = machine.folder / "notified"
+    settings = NotifySettings(command=("tee", "-a", str(notified)))
+    assert Watcher(context, options, settings).watch_once() == 4
+    assert "waiting for a host: later was not reached" in capsys.readouterr().out
+    assert json.loads(notified.read_text())["event"]["state"] == "unknown"
 
 
 def test_a_host_that_is_away_is_waited_for(machine: Machine) -> None:

@@ -13,7 +13,7 @@ from sparkfleet.page.tables import format_time
 
 WIDTH = 720
 HEIGHT = 260
-LEFT = 52
+LEFT = 60
 RIGHT = 16
 TOP = 16
 BOTTOM = 34
@@ -76,7 +76,12 @@ def _draw_grid(most: float) -> Iterator[str]:
         value = most * step / STEPS
         y = _scale_rate(value, most)
         yield f'<line x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH - RIGHT}" y2="{y:.1f}" class="grid"/>'
-        yield f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{value:g}</text>'
+        yield f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{_format_rate(value)}</text>'
+
+
+def _format_rate(value: float) -> str:
+    """Return a rate in few characters, which fit on a telephone too."""
+    return f"{value:g}" if value < 10_000 else f"{value / 1000:g}k"
 
 
 def _draw_times(first: float, last: float) -> Iterator[str]:

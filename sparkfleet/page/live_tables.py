@@ -11,6 +11,7 @@ from sparkfleet.page.tables import (
     UNKNOWN,
     Cell,
     Table,
+    create_name,
     create_number,
     create_page_cell,
     create_page_table,
@@ -91,10 +92,10 @@ def _list_figures(content: PageContent) -> Iterator[tuple[str, Cell]]:
         ("requests running", "running", "{}"),
         ("requests waiting", "waiting", "{}"),
         ("KV cache in use", "cache", "{:.1%}"),
-        ("to the first token", "ttft", "{:.2f} s"),
+        ("time to the first token", "ttft", "{:.2f} s"),
     ):
         value = load[key]
-        text = "none came" if value is None else form.format(value)
+        text = "no request" if value is None else form.format(value)
         yield label, create_status_cell(text, ("hosts", name, "load", key), value)
 
 
@@ -116,7 +117,7 @@ def _build_rank_row(at: int, rank: Mapping[str, Any]) -> Iterator[Cell]:
     since = f" since {format_time(rank['since'])}" if rank["since"] else ""
     last = f"last line: {rank['last_line']}" if rank["problem"] and rank["last_line"] else ""
     yield create_status_cell(str(rank["rank"]), (*path, "rank"), rank["rank"])
-    yield create_page_cell(rank["host"])
+    yield create_name(rank["host"])
     yield create_status_cell(f"{text}{since}", (*path, "alive"), rank["alive"], tone=tone)
     yield create_status_cell(
         "not found" if rank["pid"] is None else str(rank["pid"]),
@@ -147,7 +148,7 @@ def _build_host_row(content: PageContent, name: str) -> Iterator[Cell]:
     host = content.status["hosts"][name]
     path = ("hosts", name)
     tone, _ = TONES.get(host["state"], ("bad", ""))
-    yield create_page_cell(name)
+    yield create_name(name)
     yield create_status_cell(host["state"], (*path, "state"), host["state"], tone=tone)
     if "error" in host:
         yield create_page_cell(host["error"])
@@ -194,14 +195,15 @@ def build_event_table(content: PageContent) -> Table:
     rest = len(content.events) - len(shown)
     return create_page_table(
         "Events",
-        ("time", "event", "what happened", "cause", "by"),
+        ("time", "event", "what happened", "cause", "recipe", "by"),
         (
             (
-                create_page_cell(format_time(event.at)),
-                create_page_cell(event.kind, tone=_pick_event_tone(event.kind)),
+                create_name(format_time(event.at)),
+                create_name(event.kind, tone=_pick_event_tone(event.kind)),
                 create_page_cell(f"{event.state}: {event.text}" if event.state else event.text),
-                create_page_cell(event.cause or event.recipe),
-                create_page_cell(event.by),
+                create_page_cell(event.cause),
+                create_page_cell(event.recipe),
+                create_name(event.by),
             )
             for event in shown
         ),

@@ -13,6 +13,7 @@ from sparkfleet.page.content import Background, LinkMap, clean_page_text
 from sparkfleet.page.tables import (
     Cell,
     Table,
+    create_name,
     create_number,
     create_page_cell,
     create_page_table,
@@ -32,7 +33,7 @@ def build_rail_table(links: LinkMap) -> Table:
         ("host", "port", "interface", "HCA", "address", "MTU", "Mb/s", "joins"),
         (
             (
-                create_page_cell(row.host),
+                create_name(row.host),
                 create_number("" if row.port is None else str(row.port)),
                 create_page_cell(row.netdev, form="code"),
                 create_page_cell(row.hca or "none", form="code"),
@@ -71,8 +72,8 @@ def build_rate_table(links: LinkMap) -> Table:
 
 
 def _build_rate_row(rate: MeasuredRate) -> Iterator[Cell]:
-    yield create_page_cell(rate.host)
-    yield create_page_cell(rate.peer)
+    yield create_name(rate.host)
+    yield create_name(rate.peer)
     yield create_page_cell(f"{', '.join(rate.rails)}{' together' if len(rate.rails) > 1 else ''}")
     yield create_page_cell(rate.why, tone="bad") if rate.why else create_number(f"{rate.gbps:.1f}")
     yield create_page_cell(rate.tool)
@@ -86,13 +87,13 @@ def build_verdict_table(links: LinkMap) -> Table:
         ("host", "subject", "expected", "seen", "what to do"),
         (
             (
-                create_page_cell(verdict.host),
+                create_name(verdict.host),
                 create_page_cell(
                     f"{verdict.severity}: {verdict.subject}", tone=_tone(verdict.severity)
                 ),
                 create_page_cell(verdict.expected),
                 create_page_cell(verdict.seen),
-                create_page_cell(verdict.fix),
+                create_page_cell(verdict.fix, form="prose"),
             )
             for verdict in found
         ),
@@ -162,7 +163,7 @@ def build_bench_table(entries: Sequence[BenchEntry]) -> Table:
         ("time", "recipe", "hosts", "at once", "prompt", "answer", "decode", "prefill", "TTFT"),
         (
             (
-                create_page_cell(format_time(entry.at)),
+                create_name(format_time(entry.at)),
                 create_page_cell(entry.recipe + (" (disturbed)" if entry.disturbed else "")),
                 create_number(f"{entry.nodes:.0f}"),
                 create_number(f"{entry.requests:.0f}"),
@@ -223,19 +224,19 @@ def _list_finding_rows(diagnosis: Diagnosis) -> Iterator[Iterator[Cell]]:
         is_cause = finding in diagnosis.causes
         yield iter(
             (
-                create_page_cell(finding.host),
+                create_name(finding.host),
                 create_page_cell(
                     f"{'cause' if is_cause else 'may matter'}: {finding.cause} [{finding.id}]",
                     tone="bad" if is_cause else "warn",
                 ),
-                create_page_cell(finding.fix),
+                create_page_cell(finding.fix, form="prose"),
                 create_page_cell(f"{finding.log}:{finding.line}: {finding.text}", form="code"),
             )
         )
     for error in diagnosis.errors:
         yield iter(
             (
-                create_page_cell(error.host),
+                create_name(error.host),
                 create_page_cell("first error, without a known cause", tone="warn"),
                 create_page_cell(""),
                 create_page_cell(f"{error.log}:{error.line}: {error.text}", form="code"),

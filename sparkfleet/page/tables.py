@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sparkfleet.page.content import clean_page_text
 
 UNKNOWN = "unknown"
+MOST_NAME = 24  # characters of a name or a time that stays in one line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +19,8 @@ class Cell:
     """A cell: its text, already cleaned, and `tone` of good, warn or bad.
 
     `field` is the JSON pointer (RFC 6901) of its value in the document of `cluster.status`, and
-    `value` that value as JSON, both "" for other cells. `form` is code, number or "".
+    `value` that value as JSON, both "" for other cells. `form` is code, number, name (in one line),
+    prose (where backquotes enclose what to type) or "".
     """
 
     text: str
@@ -42,6 +44,12 @@ class Table:
 def create_page_cell(text: Any, *, tone: str = "", form: str = "") -> Cell:
     """Return a cell with a text of others, cleaned."""
     return Cell(text=clean_page_text(text), tone=tone, form=form)
+
+
+def create_name(text: Any, *, tone: str = "") -> Cell:
+    """Return a cell with a name or a time, which stays in one line unless it is long."""
+    cell = create_page_cell(text, tone=tone)
+    return replace(cell, form="name") if len(cell.text) <= MOST_NAME else cell
 
 
 def create_number(text: str) -> Cell:

@@ -32,6 +32,7 @@ from tests.commandline import becomes
 
 CLUSTER = f"health-{os.getpid()}"  # two runs on a machine must not see each other's processes
 ENGINE = f"export SPARKFLEET_CLUSTER={CLUSTER}\nexec -a VLLM::EngineCore sleep 60\n"
+COLOURLESS = "(RayWorkerProc pid=9) all is well"
 METRICS = """\
 vllm:num_requests_running{{engine="0"}} {running}
 vllm:num_requests_waiting{{engine="0"}} 0.0
@@ -132,6 +133,12 @@ def node(tmp_path: Path, server: Server) -> Iterator[Node]:
 
 def judged(seen: HostLook) -> HealthState:
     return judge_health(collect_look({"here": seen}, {})).state
+
+
+def test_the_colours_of_a_log_are_left_out(node: Node) -> None:
+    script = "printf '\\033[36m(RayWorkerProc pid=9)\\033[0m all is well\\n'\n" + ENGINE
+    node.start(script)
+    assert becomes(lambda: node.look().logs["serve"].lines[-1:] == (COLOURLESS,))
 
 
 def test_a_deployment_that_serves_is_seen_whole(node: Node, server: Server) -> None:

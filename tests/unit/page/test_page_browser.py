@@ -66,11 +66,25 @@ def find_value(document: Any, pointer: str) -> Any:
     return document
 
 
+BROKEN_NAMES = """
+[...document.querySelectorAll('td.name span')].filter(e => e.getClientRects().length > 1)
+.map(e => e.textContent)
+"""
+CLIPPED = """
+[...document.querySelectorAll('.chart text')].filter(e => {
+  const box = e.getBoundingClientRect(), chart = e.closest('svg').getBoundingClientRect();
+  return box.left < chart.left - 1 || box.right > chart.right + 1;
+}).map(e => e.textContent)
+"""
+
+
 @pytest.mark.parametrize("width", WIDTHS)
 def test_a_report_fits_the_screen(browser: Browser, tmp_path: Path, width: int) -> None:
     browser.open(write_page(tmp_path, build_content()), width=width)
     assert browser.evaluate("document.documentElement.scrollWidth") == width
     assert browser.evaluate(TOO_WIDE) == []
+    assert browser.evaluate(BROKEN_NAMES) == []
+    assert browser.evaluate(CLIPPED) == []
     assert browser.evaluate("document.querySelector('.state').innerText") == "✓ serving"
     shown = "e => getComputedStyle(e).display !== 'none'"
     maps = f"[...document.querySelectorAll('.map')].filter({shown}).map(e => e.className)"

@@ -10,6 +10,7 @@ import pytest
 
 from sparkfleet.launch.endpoint.health import HealthState
 from sparkfleet.launch.watching.events import ClusterEvent, EventKind
+from sparkfleet.model import Severity
 from sparkfleet.page.content import Background, PageContent, clean_page_text
 from sparkfleet.page.html import build_policy, render_body, render_page
 from tests.pages import HOSTILE, build_content, build_health, build_hostile, build_status
@@ -187,3 +188,22 @@ def test_older_events_are_counted() -> None:
     assert "change 59" in text
     assert "change 9 " not in text
     assert "10 older events are on spark-01." in text
+
+
+def test_an_event_has_its_cause_and_its_recipe_in_columns_of_their_own() -> None:
+    event = ClusterEvent(kind=EventKind.STARTED, text="nothing ran", recipe="gemma4")
+    body = render_body(replace(build_content(), events=(event,)), live=False)
+    (row,) = re.findall(r'<table role="table" class="events".*?</table>', body, re.DOTALL)
+    cells = dict(re.findall(r'data-head="([^"]+)".*?<span>(.*?)</span>', row))
+    assert (cells["cause"], cells["recipe"]) == ("", "gemma4")
+
+
+def test_what_to_type_is_code_and_a_lone_backquote_harms_nothing() -> None:
+    content = build_content()
+    links = content.background.links
+    assert links is not None
+    found = replace(links.verdicts[0], severity=Severity.ERROR, fix="type `ip <link>`, or `reboot")
+    background = replace(content.background, links=replace(links, verdicts=(found,)))
+    page = Outline(render_body(replace(content, background=background), live=False))
+    assert page.open == []
+    assert "type ip <link> , or reboot" in page.text

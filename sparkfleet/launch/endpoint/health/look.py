@@ -17,6 +17,7 @@ from sparkfleet.launch.host.deployment_record import (
 )
 from sparkfleet.launch.host.memory_guard import Guard, parse_guard
 from sparkfleet.model import EMPTY
+from sparkfleet.report.visible import COLOUR
 from sparkfleet.vllm.metrics import Sample
 
 SUSPENDED = ("T", "t")  # states of /proc/PID/stat: by a signal, by a debugger
@@ -201,7 +202,10 @@ def parse_host_look(answer: Mapping[str, Any]) -> HostLook:
         rails={str(name): bool(carrier) for name, carrier in answer["rails"].items()},
         compilers=tuple(map(str, answer["compilers"])),
         logs={
-            str(role): LogEnd(lines=tuple(map(str, log["lines"])), at=_parse_number(log["at"]))
+            str(role): LogEnd(
+                lines=tuple(COLOUR.sub("", str(line)) for line in log["lines"]),
+                at=_parse_number(log["at"]),
+            )
             for role, log in answer["logs"].items()
         },
         endpoint=None if endpoint is None else _parse_endpoint(endpoint),

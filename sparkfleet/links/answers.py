@@ -5,13 +5,16 @@ A host can be broken, or lie. Each function raises InvalidValueError, or LookupE
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from ipaddress import IPv6Address, ip_address
 from typing import Any
 
 from sparkfleet.errors import InvalidValueError
 from sparkfleet.links.reachability.plan import ReachReport, ReachRole
 from sparkfleet.values import (
+    convert_choice,
     convert_flag,
     convert_integer,
     convert_mapping,
@@ -20,6 +23,8 @@ from sparkfleet.values import (
 )
 
 KINDS = ("small", "large")  # of pings
+NETDEV = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,14}")  # IFNAMSIZ of Linux, no signs of a shell
+HARDWARE_ADDRESS = re.compile(r"[0-9A-Fa-f:]{1,60}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +101,55 @@ def _check_pings(answer: Any) -> Mapping[str, Any]:
             convert_integer(ping["last"], minimum=0, strict=True)
             convert_flag(ping["complete"], strict=True)
     return pings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wires:
+    """The machines on the wire of each netdev, by the answer of `fabric/wires`.
+
+    `ends` are their MAC addresses, `addresses` their IPv6 addresses by MAC. `server` is the address
+    by which this login reached the host, "" for none.
+    """
+
+    ends: Mapping[str, tuple[str, ...]]
+    addresses: Mapping[str, Mapping[str, str]]
+    server: str
+
+
+def parse_wires(answer: Mapping[str, Any], *, netdevs: Collection[str]) -> Wires:
+    """Return the answer of `fabric/wires` about `netdevs`; it becomes part of addresses."""
+    addresses = {
+        _check_netdev(netdev, netdevs): {
+            _check_hardware_address(mac): _check_local_address(address)
+            for mac, address in convert_mapping(found).items()
+        }
+        for netdev, found in convert_mapping(answer["addresses"]).items()
+    }
+    server = convert_string(answer["server"])
+    if server:
+        ip_address(server.partition("%")[0])
+    ends = {netdev: tuple(found) for netdev, found in addresses.items()}
+    return Wires(ends=ends, addresses=addresses, server=server)
+
+
+def _check_netdev(value: str, netdevs: Collection[str]) -> str:
+    if NETDEV.fullmatch(value):
+        return convert_choice(value, netdevs)
+    raise InvalidValueError("the name of a network interface", value)
+
+
+def _check_hardware_address(value: str) -> str:
+    if HARDWARE_ADDRESS.fullmatch(value):
+        return value
+    raise InvalidValueError("a MAC address", value)
+
+
+def _check_local_address(value: Any) -> str:
+    """Return an IPv6 address without a zone: the zone would be a text of the host in commands."""
+    address = IPv6Address(convert_string(value))
+    if address.scope_id is not None:
+        raise InvalidValueError("an IPv6 address without a zone", value)
+    return str(address)
 
 
 def parse_perftest(answer: Mapping[str, Any]) -> bool:

@@ -6,6 +6,7 @@ import re
 
 from sparkfleet.variables.secret import VEIL
 
+# A pattern begins only where a word does: else the length of a hostile line would be squared.
 _WORDS = "(?:token|key|secret|password|passwd|credentials?)"
 PATTERNS = tuple(
     re.compile(pattern, re.IGNORECASE | re.DOTALL)
@@ -14,14 +15,14 @@ PATTERNS = tuple(
         r"(://)[^\s/@]+(?=@)",  # https://user:password@host
         r"(\b(?:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{6,}",
         r"(\b)(?:hf|sk|ghp|gho|glpat|xox[abp]|nvapi)[_-][\w-]{10,}",  # known by their beginning
-        rf"""(\b[\w-]*{_WORDS}["']?\s*[=:]\s*["']?)(?!\(secret\))[^\s"',;}}\]]+""",  # HF_TOKEN=...
-        rf"(--[\w-]*{_WORDS}\s+)[^\s-]\S*",  # --api-key ...
+        rf"""((?<![\w-])[\w-]*{_WORDS}["']?\s*[=:]\s*["']?)(?!\(secret\))[^\s"',;}}\]]+""",
+        rf"((?<![\w-])--[\w-]*{_WORDS}\s+)[^\s-]\S*",  # --api-key ...
     )
 )
 
 
 ASSIGNMENT = re.compile(
-    r"(\b\w*(?:TOKEN|KEY|SECRET|PASSWORD|PASSWD|CREDENTIALS?)[A-Z_]*=)[^\s\"',\]]+"
+    r"(\b\w*(?:TOKEN|KEY|SECRET|PASSWORD|PASSWD|CREDENTIALS?)[A-Z_]{0,64}=)[^\s\"',\]]+"
 )
 
 

@@ -44,7 +44,7 @@ def write_bundle(path: Path, target: str | None, options: Options) -> int:
         users |= {str(host.get("ansible_user", "")) for host in context.cluster.hosts}
         with open_pool(options) as pool:
             files |= collect_from_hosts(ClusterSession(context=context, pool=pool))
-    redacted = {name: redact_identity(text[-MOST_TEXT:], users) for name, text in files.items()}
+    redacted = {name: redact_identity(text, users)[-MOST_TEXT:] for name, text in files.items()}
     contents = list_contents(redacted)
     _write_archive(path, {CONTENTS: contents, **redacted})
     print_lines(*contents.splitlines(), f"wrote {path}")

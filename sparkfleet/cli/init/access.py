@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sparkfleet.cli.context import open_pool
 from sparkfleet.cli.hosts.authorize import authorize_machines
@@ -14,6 +14,7 @@ from sparkfleet.cli.init.options import InitOptions
 from sparkfleet.cli.views.screen import print_lines
 from sparkfleet.errors import CommandError
 from sparkfleet.facts import gather_facts
+from sparkfleet.links.addressing.surveying import read_wires
 from sparkfleet.links.selection import find_qsfp_rails
 from sparkfleet.model import Host
 from sparkfleet.remote.connection import Connection
@@ -46,7 +47,7 @@ def read_hosts(hosts: Sequence[Host], options: InitOptions) -> Answers[HostReadi
 def _read_host(connection: Connection) -> HostReading:
     facts = gather_facts(connection)
     lit = [rail.name for rail in find_qsfp_rails(facts) if rail.netdev.carrier]
-    ends: dict[str, list[str]] = {}
+    ends: Mapping[str, Sequence[str]] = {}
     with contextlib.suppress(CommandError):  # the cabling then stays unknown
-        ends = connection.run_program("fabric/wires", {"netdevs": lit})["ends"] if lit else {}
+        ends = read_wires(connection, lit).ends if lit else {}
     return HostReading(facts=facts, ends=ends)

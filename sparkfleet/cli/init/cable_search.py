@@ -6,7 +6,7 @@ key at its management address as over the cable.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv6Address
 
@@ -19,6 +19,7 @@ from sparkfleet.cli.init.options import InitOptions
 from sparkfleet.cli.views.screen import print_host_errors, print_lines
 from sparkfleet.errors import SparkfleetError
 from sparkfleet.facts import HostFacts, gather_facts
+from sparkfleet.links.addressing.surveying import read_wires
 from sparkfleet.links.selection import find_qsfp_rails
 from sparkfleet.model import Host, Value
 from sparkfleet.remote.connection import Connection
@@ -71,13 +72,12 @@ def find_cabled_hosts(
 
 def _read_ends(connection: Connection) -> tuple[CableEnd, ...]:
     rails = [rail.name for rail in find_qsfp_rails(gather_facts(connection)) if rail.netdev.carrier]
-    answer = connection.run_program("fabric/wires", {"netdevs": rails})
-    return tuple(parse_ends(answer["addresses"])) if rails else ()
+    return tuple(list_cable_ends(read_wires(connection, rails).addresses)) if rails else ()
 
 
-def parse_ends(answer: dict[str, dict[str, str]]) -> Iterator[CableEnd]:
+def list_cable_ends(found: Mapping[str, Mapping[str, str]]) -> Iterator[CableEnd]:
     """Yield the link-local addresses of ``{netdev: {MAC: address}}``."""
-    for netdev, addresses in answer.items():
+    for netdev, addresses in found.items():
         for mac, address in addresses.items():
             if IPv6Address(address).is_link_local:
                 yield CableEnd(netdev=netdev, address=address, mac=mac)

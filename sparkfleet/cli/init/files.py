@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from sparkfleet.model import Host
 
 INVENTORY = "inventories/local.yml"
 CONNECTION = ("ansible_connection", "ansible_host", "ansible_port", "ansible_user")
+PLAIN = re.compile(r"[A-Za-z][\w./@-]*", re.ASCII)  # text that needs no quotes in YAML
+WORDS = frozenset(["y", "yes", "n", "no", "on", "off", "true", "false", "null"])
 KEY_FILE = "api-key"
 IGNORED = ".gitignore"
 NOTES = {
@@ -111,5 +114,5 @@ def _format_value(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(_format_value, value))}]"
     text = str(value)
-    plain = not isinstance(value, str) or (text[0].isalpha() and ":" not in text)
-    return text if plain and text not in ("yes", "no", "on", "off", "null") else json.dumps(text)
+    plain = not isinstance(value, str) or (PLAIN.fullmatch(text) and text.lower() not in WORDS)
+    return text if plain else json.dumps(text)

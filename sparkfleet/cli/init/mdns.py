@@ -21,6 +21,9 @@ INTERNET = 1  # class IN
 PATIENCE = 3.0  # s
 LARGEST = 9000  # bytes of a message
 MOST_JUMPS = 32  # of compressed names
+MOST_NAME = 255  # bytes: https://www.rfc-editor.org/rfc/rfc1035#section-2.3.4
+MOST_LABEL = 63
+MOST_MACHINES = 256  # whose records are kept; a network of Sparks has fewer
 HEADER = struct.Struct("!6H")
 RECORD = struct.Struct("!HHIH")
 
@@ -115,6 +118,9 @@ def read_message(message: bytes, records: Records) -> None:
 
 def _add_record(records: Records, name: str, kind: int, data: tuple[bytes, int, int]) -> None:
     message, start, length = data
+    kept = (records.instances, records.hosts, records.addresses)
+    if max(map(len, kept)) >= MOST_MACHINES:
+        return
     if kind == PTR and name.lower() == SERVICE:
         records.instances.add(_read_name(message, start)[0])
     elif kind == SRV:
@@ -131,12 +137,14 @@ def _read_name(message: bytes, at: int) -> tuple[str, int]:
     end = 0
     for _ in range(MOST_JUMPS * 4):
         length = message[at]
-        if length == 0:
+        if length == 0 and sum(len(label) + 1 for label in labels) <= MOST_NAME:
             return ".".join(labels), end or at + 1
         if length >= 0xC0:
             end = end or at + 2
             at = (length & 0x3F) << 8 | message[at + 1]
             continue
+        if length == 0 or length > MOST_LABEL:
+            break
         labels.append(message[at + 1 : at + 1 + length].decode())
         at += 1 + length
-    raise ValueError("a name of DNS without an end")
+    raise ValueError("a name of DNS without an end, or too long")

@@ -14,6 +14,8 @@ from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.connection import Connection
 from sparkfleet.report import output_streams
 from sparkfleet.report.visible import clean_log_text
+from sparkfleet.safe_paths import check_relative_path
+from sparkfleet.values import convert_mapping, convert_string
 from sparkfleet.vllm.milestones import ANSI
 
 STOP_GRACE = 20.0  # s for a rank to exit by itself; vLLM and Ray need about one
@@ -154,7 +156,10 @@ def _fetch_logs(
 
 
 def _parse_logs(answer: Mapping[str, Any]) -> dict[str, str]:
-    return {str(name): str(text) for name, text in answer["logs"].items()}
+    logs = convert_mapping(answer["logs"])
+    for name in logs:
+        check_relative_path("name of a log", PurePosixPath(name).name)
+    return {name: convert_string(text) for name, text in logs.items()}
 
 
 def save_logs(

@@ -167,7 +167,7 @@ def parse_survey(answer: Mapping[str, Any], *, cli: str = "") -> Survey:
     return Survey(
         home=str(answer["home"]),
         folder=str(answer["folder"]),
-        files={str(name): _text(text) for name, text in files.items()},
+        files={name: _text(files[name]) for name in MANAGED_FILES if name in files},
         processes=tuple(answer["processes"]),
         engine=answer["engine"],
         guard=memory_guard.parse_guard(guard),

@@ -70,13 +70,16 @@ def _post_event(url: str, body: bytes) -> Iterator[str]:
         return
     try:
         headers = {"Content-Type": "application/json"}
-        with httpx.Client(timeout=LIMIT, follow_redirects=False) as client:
-            reply = client.post(url, content=body, headers=headers)
+        with (
+            httpx.Client(timeout=LIMIT, follow_redirects=False) as client,
+            client.stream("POST", url, content=body, headers=headers) as reply,
+        ):
+            status = reply.status_code  # its body is not read, however long it is
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, OSError) as error:
         yield f"the webhook could not be reached ({type(error).__name__})"
         return
-    if not reply.is_success:
-        yield f"the webhook answered with status {reply.status_code}"
+    if not httpx.codes.is_success(status):
+        yield f"the webhook answered with status {status}"
 
 
 def _run_command(command: tuple[str, ...], body: bytes) -> Iterator[str]:

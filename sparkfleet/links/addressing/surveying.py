@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sparkfleet.facts import HostFacts
 from sparkfleet.inventory.passwords import read_sudo_password
 from sparkfleet.links.addressing.host_network import HostNetwork, parse_host_network
 from sparkfleet.links.addressing.plan import FabricInputs
+from sparkfleet.links.answers import Wires, parse_wires
 from sparkfleet.links.selection import find_qsfp_rails
 from sparkfleet.model import Host
 from sparkfleet.remote.answers import parse_answer
@@ -28,12 +30,12 @@ def survey_fabric(
 
     Raises the SparkfleetError of a host that did not answer.
     """
-    wires = pool.map(lambda connection: _read_wires(connection, facts), hosts).all()
+    wires = pool.map(lambda connection: _read_host_wires(connection, facts), hosts).all()
 
     def look(connection: Connection) -> HostNetwork:
         host = connection.host
         answer = run_netconfig(connection, facts[host.name].system.user, {"do": "look"})
-        server = str(wires[host.name]["server"])
+        server = wires[host.name].server
         return parse_answer(
             lambda raw: parse_host_network(host.name, raw, server), answer, host.name, PROGRAM
         )
@@ -42,19 +44,24 @@ def survey_fabric(
         hosts=hosts,
         facts=facts,
         networks=pool.map(look, hosts).all(),
-        answers={name: dict(answer["ends"]) for name, answer in wires.items()},
+        answers={name: answer.ends for name, answer in wires.items()},
     )
 
 
-def _read_wires(connection: Connection, facts: Mapping[str, HostFacts]) -> dict[str, Any]:
+def _read_host_wires(connection: Connection, facts: Mapping[str, HostFacts]) -> Wires:
     rails = find_qsfp_rails(facts[connection.host.name])
-    lit = [rail.name for rail in rails if rail.netdev.carrier]
-    return connection.run_program("fabric/wires", {"netdevs": lit})
+    return read_wires(connection, [rail.name for rail in rails if rail.netdev.carrier])
+
+
+def read_wires(connection: Connection, netdevs: Sequence[str]) -> Wires:
+    """Return which machines answer on the wires of some netdevs of a host."""
+    request = {"netdevs": list(netdevs)}
+    return connection.query("fabric/wires", request, partial(parse_wires, netdevs=netdevs))
 
 
 def read_login_address(connection: Connection) -> str:
     """Return the address of the host by which this login reached it, "" on this machine."""
-    return str(connection.run_program("fabric/wires", {"netdevs": []})["server"])
+    return read_wires(connection, ()).server
 
 
 def run_netconfig(

@@ -7,9 +7,11 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from sparkfleet.errors import RecipeError, Where
 from sparkfleet.safe_paths import check_relative_path
+from sparkfleet.values import convert_mapping, convert_string
 
 FOLDER = "playbooks/shelves"
 RECORD = "shelf.json"
@@ -59,18 +61,41 @@ def load_shelf(name: str) -> Shelf | None:
     path = Path(FOLDER) / name / RECORD
     if not NAME.fullmatch(name) or not path.is_file():
         return None
+    _refuse_links(path)
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        shelf = Shelf(**{**content, "name": name})
-        for file in shelf.recipes.values():
-            check_relative_path("path of a recipe", file)
-    except (OSError, ValueError, TypeError, AttributeError) as error:
+        return _parse_record(name, json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, LookupError, RecursionError) as error:
         raise RecipeError(
             f"is not the record of a shelf: {error}",
             where=Where(file=str(path)),
-            hint=f"type: {{task:recipes.remove}} {name}, then add it again",
+            hint=f"remove the folder {path.parent}, then add the shelf again",
         ) from error
-    return shelf
+
+
+def _parse_record(name: str, content: Any) -> Shelf:
+    """Return the shelf of a record, which may have come with a project of others."""
+    fields = convert_mapping(content)
+    return Shelf(
+        name=name,
+        source=convert_string(fields["source"]),
+        commit=convert_string(fields["commit"]),
+        revision=convert_string(fields.get("revision", "")),
+        recipes={
+            recipe: check_relative_path("path of a recipe", file)
+            for recipe, file in convert_mapping(fields["recipes"]).items()
+        },
+    )
+
+
+def _refuse_links(path: Path) -> None:
+    """Refuse links on the way to a record: with the shelf, what they lead to would be replaced."""
+    for part in (path, path.parent, path.parent / FILES, path.parent.parent):
+        if part.is_symlink():
+            raise RecipeError(
+                "is a link; a shelf is never one",
+                where=Where(file=str(part)),
+                hint="remove the link, then add the shelf again",
+            )
 
 
 def list_shelves() -> Iterator[Shelf]:

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from sparkfleet.errors import RecipeError, UsageError, Where
-from sparkfleet.safe_paths import is_below
+from sparkfleet.safe_paths import is_below, shortened
 
 SUFFIXES = (".yml", ".yaml")
 PROGRAM = "run.sh"
 MOST_FILES = 5000
 MOST_BYTES = 2_000_000  # of one file
+MOST_TOTAL = 100_000_000  # bytes of all files
 PATIENCE = 600.0  # s until git counts as one that never answers
 SAFE = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
 OR_FOLDER = "a folder can be added too"
@@ -65,12 +66,10 @@ def _read_folder(folder: Path) -> Snapshot:
         for path in sorted(folder.rglob("*"))
         if path.is_file() and not path.is_symlink() and not _has_link(path, folder)
     ]
-    sizes = {path.relative_to(folder).as_posix(): path for path in paths}
-    wanted = _select_files(sizes)
-    files = {
-        name: _check_size(name, sizes[name].stat().st_size, sizes[name].read_bytes())
-        for name in wanted
-    }
+    named = {path.relative_to(folder).as_posix(): path for path in paths}
+    wanted = _select_files(named)
+    _check_sizes({name: named[name].stat().st_size for name in wanted})
+    files = {name: named[name].read_bytes() for name in wanted}
     digest = hashlib.sha256()
     for name, content in sorted(files.items()):
         digest.update(f"{len(name)} {name} {len(content)} ".encode() + content)
@@ -89,14 +88,13 @@ def _read_repository(source: str, revision: str, temporary: Path, otherwise: str
     archive = temporary / "files.tar"
     _run_git("-C", clone, "archive", "--format=tar", f"--output={archive}", commit)
     with tarfile.open(archive) as tar:
-        members = {
-            member.name: member for member in tar if member.isreg() and is_below(member.name)
-        }
+        members = {member.name: member for member in tar if member.isreg()}
+        wanted = _select_files(members)
+        _check_sizes({name: members[name].size for name in wanted})
         files = {}
-        for name in _select_files(members):
+        for name in wanted:
             content = tar.extractfile(members[name])
-            data = content.read(MOST_BYTES + 1) if content else b""
-            files[name] = _check_size(name, members[name].size, data)
+            files[name] = content.read() if content else b""
     return Snapshot(commit=commit, files=files)
 
 
@@ -154,6 +152,12 @@ def _select_files(names: Mapping[str, object]) -> list[str]:
     ]
     if len(chosen) > MOST_FILES:
         raise RecipeError(f"has {len(chosen)} recipes and files of mods, more than {MOST_FILES}")
+    for name in chosen:
+        if not (is_below(name) and name.isprintable()):
+            raise RecipeError(
+                f"has a file with a name that no shelf takes: {shortened(name)}",
+                hint="give the file a name of letters, digits and . _ -",
+            )
     return sorted(chosen)
 
 
@@ -165,10 +169,15 @@ def _is_in_mod(name: str, mods: set[str]) -> bool:
     return any(str(above) in mods for above in PurePosixPath(name).parents)
 
 
-def _check_size(name: str, size: int, content: bytes) -> bytes:
-    if size > MOST_BYTES:
-        raise RecipeError(f"is larger than {MOST_BYTES // 1_000_000} MB", where=Where(file=name))
-    return content
+def _check_sizes(sizes: Mapping[str, int]) -> None:
+    """Raise RecipeError, before anything is read, where files are too large, or all together."""
+    for name, size in sizes.items():
+        if size > MOST_BYTES:
+            raise RecipeError(
+                f"is larger than {MOST_BYTES // 1_000_000} MB", where=Where(file=name)
+            )
+    if sum(sizes.values()) > MOST_TOTAL:
+        raise RecipeError(f"recipes and mods have more than {MOST_TOTAL // 1_000_000} MB together")
 
 
 def iterate_changes(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> Iterator[str]:

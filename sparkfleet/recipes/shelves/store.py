@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from sparkfleet.errors import RecipeError, Where
 from sparkfleet.recipes.shelves.indexing import ShelfIndex, index_recipes
 from sparkfleet.recipes.shelves.record import FILES, FOLDER, RECORD, Shelf, format_record
 from sparkfleet.recipes.shelves.snapshot import Snapshot
@@ -44,8 +45,13 @@ def write_shelf(shelf: Shelf, snapshot: Snapshot) -> None:
 
 
 def remove_shelf(shelf: Shelf) -> None:
-    """Remove the folder of a shelf."""
-    shutil.rmtree(shelf.folder)
+    """Remove the folder of a shelf; raises RecipeError where it cannot be removed."""
+    try:
+        shutil.rmtree(shelf.folder)
+    except OSError as error:
+        raise RecipeError(
+            f"cannot be removed: {error.strerror or error}", where=Where(file=str(shelf.folder))
+        ) from error
 
 
 def build_shelf(shelf: Shelf, snapshot: Snapshot, index: ShelfIndex) -> Shelf:
@@ -54,8 +60,14 @@ def build_shelf(shelf: Shelf, snapshot: Snapshot, index: ShelfIndex) -> Shelf:
 
 
 def _write_files(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write files below a new folder; raises RecipeError for names that no folder can hold."""
     folder.mkdir(parents=True)
     for name, content in files.items():
         path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        except OSError as error:
+            raise RecipeError(
+                f"cannot be written: {error.strerror}", where=Where(file=name)
+            ) from error

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from sparkfleet.cli.doctor import bundle
 from sparkfleet.cli.doctor.bundle import write_bundle
 from sparkfleet.cli.options import Options
 from sparkfleet.errors import UsageError
@@ -114,3 +115,16 @@ def test_identity_is_masked(text: str, expected: str) -> None:
 )
 def test_what_a_fault_needs_stays(text: str) -> None:
     assert redact_identity(text, ["ann", "root"]) == text
+
+
+def test_a_secret_at_the_cut_of_a_long_log_is_masked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bundle, "MOST_TEXT", 40)
+    (tmp_path / "run").mkdir()
+    log = "PASSWORD=" + "hunter2" * 20 + "\n"
+    (tmp_path / "run" / "here-serve.log").write_text(log)
+    write_bundle(tmp_path / "b.tgz", str(tmp_path / "run"), Options(task="doctor"))
+    text = read(tmp_path / "b.tgz")["run/here-serve.log"]
+    assert "hunter2" not in text
+    assert "(secret)" in text

@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from sparkfleet.cli import defaults, prompt
 from sparkfleet.cli.init import mdns, project
 from sparkfleet.cli.init.answers import build_hosts, fits_by_size
 from sparkfleet.cli.init.discovery import parse_announcements
+from sparkfleet.cli.init.files import _format_value
 from sparkfleet.cli.init.findings import HostReading, examine_hosts
 from sparkfleet.cli.init.options import (
     InitOptions,
@@ -342,3 +344,30 @@ def test_without_avahi_a_query_of_our_own_is_sent(
     with pytest.raises(UsageError, match="no Spark was named"):
         init(discover=True)
     assert "192.168.1.11     spark.local" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "a\n    evil",
+            "a #b",
+            "a, b]",
+            "a}",
+            "true",
+            "On",
+            "NULL",
+            "~",
+            "1e3",
+            "",
+            "a: b",
+            "é",
+            "-",
+        ),
+        *("enp1s0f0np0", "spark-1.lan", "me@a/b", "0x1", "a\u2028b", "\x1b[2J", "*a", "&a", "!a"),
+    ],
+    ids=ascii,
+)
+def test_any_text_is_itself_in_the_inventory(text: str) -> None:
+    line = f"a: [{_format_value(text)}, {_format_value(text)}]\nb: {_format_value(text)}\n"
+    assert yaml.safe_load(line) == {"a": [text, text], "b": text}

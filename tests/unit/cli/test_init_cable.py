@@ -14,7 +14,7 @@ from sparkfleet.cli.init.cable_search import (
     CableEnd,
     build_peer,
     find_management_address,
-    parse_ends,
+    list_cable_ends,
 )
 from sparkfleet.facts import HostFacts
 from sparkfleet.model import Host, Value
@@ -47,7 +47,7 @@ def test_a_peer_is_reached_through_the_first_spark() -> None:
 
 def test_only_link_local_addresses_count() -> None:
     answer = {"enp1s0f1np1": {END.mac: END.address, "02:00:00:00:00:02": "fd00::1"}}
-    assert list(parse_ends(answer)) == [END]
+    assert list(list_cable_ends(answer)) == [END]
 
 
 def test_the_management_address_is_not_one_of_a_rail() -> None:

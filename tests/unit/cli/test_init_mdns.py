@@ -11,6 +11,7 @@ import pytest
 
 from sparkfleet.cli.init.mdns import (
     HEADER,
+    MOST_MACHINES,
     PTR,
     RECORD,
     SERVICE,
@@ -89,3 +90,19 @@ def test_a_name_that_refers_to_an_earlier_one_is_read() -> None:
 def test_a_message_that_is_not_valid_is_refused(message: bytes) -> None:
     with pytest.raises(ValueError, match="DNS"):
         read_message(message, Records())
+
+
+def test_a_name_that_is_too_long_is_refused() -> None:
+    label = b"\x3f" + b"a" * 63
+    for name in (label * 5 + b"\0", b"\x40" + b"a" * 64 + b"\0"):
+        record = name + RECORD.pack(A, 1, 120, 4) + bytes([192, 168, 1, 11])
+        with pytest.raises(ValueError, match="too long"):
+            read_message(_answer(record), Records())
+
+
+def test_the_machines_that_are_kept_have_a_bound() -> None:
+    records = Records()
+    for number in range(2000):
+        name = _encode_name(f"spark-{number}.{SERVICE}")
+        read_message(_answer(_encode_record(SERVICE, PTR, name)), records)
+    assert len(records.instances) == MOST_MACHINES

@@ -32,10 +32,12 @@ class Hook(BaseHTTPRequestHandler):
     """A webhook on this machine: it keeps what it got, and answers with the status in the path."""
 
     bodies: list[bytes]
+    length = 0  # bytes of the answer that are promised; none is sent
 
     def do_POST(self) -> None:
         type(self).bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
         self.send_response(int(self.path[1:4]))
+        self.send_header("Content-Length", str(self.length))
         self.send_header("Location", "http://127.0.0.1:1/elsewhere")
         self.end_headers()
 
@@ -146,3 +148,11 @@ def test_another_form_is_refused_and_no_url_is_quoted(value: Any) -> None:
 def test_both_forms_are_taken() -> None:
     value = {"webhook": {"from_file": "~/url"}, "command": ["logger"]}
     assert validate_value(VARIABLES["notify"], value) is None
+
+
+def test_the_answer_of_a_webhook_is_not_read(webhook: str) -> None:
+    Hook.length = 1 << 40  # bytes that it promises, and never sends
+    try:
+        assert send_event(NotifySettings(webhook=f"{webhook}200/{WORD}"), EVENT, "desk") == ()
+    finally:
+        Hook.length = 0

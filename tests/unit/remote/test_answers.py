@@ -132,3 +132,23 @@ def test_a_state_or_guard_of_another_shape_is_none(text: str) -> None:
     }
     survey = parse_survey({**answer, "files": {"guard.json": text, "state.json": text}})
     assert (survey.guard, survey.state) == (None, None)
+
+
+def test_a_host_adds_no_names_of_its_own_to_the_files_of_a_deployment() -> None:
+    files = {"nccl.env": "a", "../../.ssh/authorized_keys": "b", "x\x1b[2J": "c"}
+    answer: dict[str, Any] = {
+        "home": "/h",
+        "folder": "/f",
+        "processes": [],
+        "record": None,
+        "engine": None,
+    }
+    assert parse_survey({**answer, "files": files}).files == {"nccl.env": "a"}
+
+
+@pytest.mark.parametrize(
+    "name", ["/x/a\n.log", "/x/\0.log", "/x/a\x1b[2J.log", "..", "/x/" + "a" * 300]
+)
+def test_the_name_of_a_log_is_a_file_name(name: str) -> None:
+    with pytest.raises(CommandError, match="of the log program has an unknown shape"):
+        processes.read_logs(LyingConnection({"logs": {name: "text"}}), PLACE)

@@ -27,6 +27,10 @@ from sparkfleet.yaml.nodes import Node, Scalar
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 NUMBER = re.compile(r"-?(?:\d{1,15}|\d+\.\d+)")
 HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
+CACHED = re.compile(  # the folder of a model in a cache of the Hub
+    r"(?:/|~)\S*/models--(?P<owner>[\w.-]+?)--(?P<name>[\w.-]+)/snapshots/(?P<commit>[0-9a-f]{40})/?"
+)
+SPECULATION = "speculative-config"
 SERVE = ("vllm", "serve")
 MODULE = ("-m", "vllm.entrypoints.openai.api_server")
 BY_SPARKFLEET = (  # set for each host, from the inventory and the size
@@ -158,7 +162,10 @@ def put_options(draft: RecipeDraft, command: ServeCommand) -> None:
         dotted = any(each.path for each in given)
         if len(given) > 1 and not dotted and name not in APPENDED:
             draft.note(f"--{name} is given {len(given)} times, and the last one counts", place)
-        draft.put("vllm_args", name, _convert_value(name, option.value), place)
+        value = _convert_value(name, option.value)
+        if name == SPECULATION:
+            value = _name_cached_draft(value)
+        draft.put("vllm_args", name, value, place)
     _put_drafts(draft, command)
 
 
@@ -228,13 +235,30 @@ def _convert_text(value: Any) -> Any:
 
 def _put_drafts(draft: RecipeDraft, command: ServeCommand) -> None:
     """Declare the draft model, which no other tool downloads by itself."""
-    config = command.options.speculative_config
-    config = _convert_text(config)
+    config = _name_cached_draft(_convert_text(command.options.speculative_config))
     name = config.get("model") if isinstance(config, dict) else None
     if isinstance(name, str) and HUB_NAME.fullmatch(name):
-        found = command.find("speculative-config") or command.find("spec-model")
+        found = command.find(SPECULATION) or command.find("spec-model")
+        revision = config.get("revision")
         if found is not None:
-            draft.append("weights_drafts", name, found[1])
+            pinned = f"{name}@{revision}" if revision else name
+            draft.append("weights_drafts", pinned, found[1])
+
+
+def _name_cached_draft(config: Any) -> Any:
+    """Return a speculative config with the name of a model in place of its path in a Hub cache."""
+    path = config.get("model") if isinstance(config, dict) else None
+    cached = parse_cache_path(path) if isinstance(path, str) else None
+    if cached is None:
+        return config
+    name, commit = cached
+    return {"revision": commit, **config, "model": name}
+
+
+def parse_cache_path(path: str) -> tuple[str, str] | None:
+    """Return the name and the commit of a model whose folder in a cache of the Hub is `path`."""
+    found = CACHED.fullmatch(path)
+    return (f"{found['owner']}/{found['name']}", found["commit"]) if found else None
 
 
 def put_environment(draft: RecipeDraft, env: dict[str, ExpandedWord]) -> None:
@@ -277,6 +301,12 @@ def set_model(draft: RecipeDraft, command: ServeCommand, named: Scalar | None) -
         draft.set("vllm_model", str(named.data), named)
         return
     if served is None:
+        return
+    if (cached := parse_cache_path(served.text)) is not None:
+        name, commit = cached
+        draft.set("vllm_model", name, served.place)
+        draft.set("weights_revision", commit, served.place)
+        draft.note(f"the model is a folder of their cache, of {name} at {commit}", served.place)
         return
     if served.text.startswith(("/", ".", "~", "$")):
         draft.note(f"the model {served.text} is a path of their machine", served.place)

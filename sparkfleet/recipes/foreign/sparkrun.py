@@ -21,7 +21,7 @@ from sparkfleet.recipes.foreign.serve import (
     set_model,
 )
 from sparkfleet.vllm.releases import load_release_table
-from sparkfleet.yaml.nodes import Map, Node, Scalar
+from sparkfleet.yaml.nodes import List, Map, Node, Scalar
 
 RUNTIMES = ("vllm", "vllm-distributed", "vllm-ray")
 SILENT = (  # keys that say nothing about a start here
@@ -135,7 +135,9 @@ def _pin_drafts(draft: RecipeDraft, fields: FieldReader) -> None:
     """Add the revisions that the file states for the models that it distributes."""
     config = fields.mapping("distribution_config")
     models = config.get("models") if config is not None else None
-    for item in getattr(models, "items", ()) if not isinstance(models, Map) else ():
+    if isinstance(models, Map):
+        models = models.get("entries")
+    for item in models.items if isinstance(models, List) else ():
         if not isinstance(item, Map):
             continue
         name = item.get("name")

@@ -1,4 +1,4 @@
-"""Recipes of eugr, sparkrun, spark-pulse and NVIDIA: 41 files with the facts of public ones."""
+"""Recipes of eugr, sparkrun, spark-pulse and NVIDIA: 47 files with the facts of public ones."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ REFUSED = {
 }
 PIPELINE = ("3x-qwen3.5-397b-int4-autoround",)  # its three stages are given at the start
 SHORT = {"tp": "tensor-parallel-size", "pp": "pipeline-parallel-size"}
+CACHED_DRAFT = re.compile(r'"model":"/[^"]*/models--([^"-]+)--([^"]+)/snapshots/([0-9a-f]{40})"')
 SHELL = re.compile(r"\\\s*\n")
 EUGR = """\
 recipe_version: "1"
@@ -95,7 +96,8 @@ def _options(words: list[str]) -> dict[str, Any]:
         name, _, value = words[at].lstrip("-").partition("=")
         head, _, key = name.partition(".")
         head = head.replace("_", "-")
-        text: Any = value or " ".join(words[at + 1 : end]) or True
+        more = words[at + 1 : end]
+        text: Any = value or (more if len(more) > 1 else "".join(more)) or True
         head = SHORT.get(head, head)
         if key:
             options.setdefault(head, {})[key] = text
@@ -103,13 +105,15 @@ def _options(words: list[str]) -> dict[str, Any]:
             options[head.removeprefix("no-")] = False
         else:
             options[head] = text
-    return {name: value for name, value in options.items() if name not in OWNED_OPTIONS}
+    ours = {*OWNED_OPTIONS, "revision"}  # weights_revision
+    return {name: value for name, value in options.items() if name not in ours}
 
 
 def _normal(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _normal(item) for key, item in value.items()}
     if isinstance(value, str):
+        value = CACHED_DRAFT.sub(r'"model":"\1/\2","revision":"\3"', value)
         try:
             return _normal(json.loads(value))
         except ValueError:
@@ -200,6 +204,24 @@ def test_a_file_of_others_becomes_a_command_line(path: Path) -> None:
     words = build_user_arguments(settings, "/weights", "/weights/model", drafts)
     names = {word.partition("=")[0].removeprefix("--no-").removeprefix("--") for word in words}
     assert names >= {name.partition(".")[0] for name in _data(recipe, "vllm_args")}
+
+
+def test_a_folder_of_the_cache_of_others_is_the_model_at_its_commit() -> None:
+    recipe = load_recipe(str(FOLDER / "eugr" / "minimax-m3-nvfp4-dspark-cached.yaml"))
+    assert _data(recipe, "vllm_model") == "nvidia/MiniMax-M3-NVFP4"
+    assert _data(recipe, "weights_revision") == "901464083161bf8612a29ff7ad29914cd4ab4a85"
+    draft = "nvidia/MiniMax-M3-DSpark@e82db0e1895bc4e0c339ce670b2b553899a57f59"
+    assert _data(recipe, "weights_drafts") == [draft]
+    assert not any("path of their machine" in text for text in recipe.advice)
+
+
+@pytest.mark.parametrize(
+    "file",
+    ["eugr/minimax-m3-nvfp4-dspark", "sparkrun/glm-5.3-flash-exl3-vllm-gitcommit90"],
+)
+def test_a_draft_is_staged_at_the_commit_that_the_file_gives(file: str) -> None:
+    (draft,) = _data(load_recipe(str(FOLDER / f"{file}.yaml")), "weights_drafts")
+    assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", draft)
 
 
 def test_a_file_without_a_version_is_read_as_version_1() -> None:

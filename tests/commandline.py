@@ -6,25 +6,23 @@ import atexit
 import json
 import os
 import re
-import select
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import IO, Self
+from typing import IO
 
 from sparkfleet.lab import fleet
+from tests.forking import ENVIRONMENT, ForkedProcess, ForkServer
 from tests.source import PACKAGE
 
-ENVIRONMENT = dict(os.environ)  # before a test changes it
 LONGEST = 420  # s; a start on two busy cores takes 90
 PATIENCE = 60.0  # s until a state that is awaited counts as one that never comes
 # The command line, which stops itself (SIGSTOP) after a line with the next mark, until SIGCONT.
@@ -102,8 +100,7 @@ def run_command(
     With the door `invoke`, invoke reads the words, which have to name the folder of tasks.py.
     """
     env = dict(os.environ if env is None else env)
-    server = start_fork_server()
-    if server.settings != _library_settings(env):
+    if _library_settings(ENVIRONMENT) != _library_settings(env):
         assert door == "sparkfleet", "libraries read them at their import"
         return subprocess.run(
             command_line(*words),
@@ -121,7 +118,7 @@ def run_command(
     ):
         stdin.write(given)
         stdin.seek(0)
-        code = server.start(words, stdin, stdout, stderr, door=door, cwd=cwd, env=env).wait(None)
+        code = _fork_command(words, stdin, stdout, stderr, door=door, cwd=cwd, env=env).wait()
         stdout.seek(0)
         stderr.seek(0)
         return subprocess.CompletedProcess(words, code, stdout.read(), stderr.read())
@@ -133,128 +130,50 @@ def start_command(
     env: Mapping[str, str] | None = None,
     terminal: int | None = None,
     session: bool = False,
-) -> ForkedCommand:
+) -> ForkedProcess:
     """Start a command line in a fork; its output and errors come together in `stdout`.
 
     With a descriptor of a `terminal`, it is the standard input. A command line in a `session` of
     its own has that terminal, or none.
     """
     environment = dict(os.environ if env is None else env)
-    server = start_fork_server()
-    assert server.settings == _library_settings(environment), "libraries read them at their import"
+    same = _library_settings(ENVIRONMENT) == _library_settings(environment)
+    assert same, "libraries read these settings when they are imported"
     read, write = os.pipe()
     with Path(os.devnull).open() as null, os.fdopen(write, "w") as output:
         stdin = null if terminal is None else terminal
-        child = server.start(
+        child = _fork_command(
             words, stdin, output, output, cwd=cwd, env=environment, session=session
         )
     child.stdout = os.fdopen(read)
     return child
 
 
-@dataclass(slots=True, kw_only=True)
-class ForkedCommand:
-    """A command line that runs in a fork of the server, with what tests use of a `Popen`."""
-
-    pid: int
-    answers: IO[str]
-    stdout: IO[str] | None = None
-    returncode: int | None = None
-
-    def wait(self, timeout: float | None = PATIENCE) -> int:
-        """Return the exit status; raises TimeoutExpired."""
-        if self.returncode is None:
-            if not select.select([self.answers], [], [], timeout)[0]:
-                raise subprocess.TimeoutExpired("the command line", timeout or 0)
-            answer = self.answers.readline()
-            assert answer, "the fork server has ended"
-            self.returncode = int(answer)
-        return self.returncode
-
-    def poll(self) -> int | None:
-        """Return the exit status, or None while it runs."""
-        with suppress(subprocess.TimeoutExpired):
-            self.wait(0)
-        return self.returncode
-
-    def read_rest(self) -> tuple[int, str]:
-        """Return the exit status and what is still to be read of its output."""
-        assert self.stdout is not None
-        rest = self.stdout.read()
-        return self.wait(), rest
-
-    def send_signal(self, number: int) -> None:
-        """Send a signal, unless it has ended."""
-        if self.poll() is None:
-            os.kill(self.pid, number)
-
-    def close(self) -> None:
-        """Wait for its end."""
-        self.wait()
-        self.answers.close()
-        if self.stdout is not None:
-            self.stdout.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForkServer:
-    """The process of `tests/fork_server.py`; it ends when this one does, with its socket."""
-
-    process: subprocess.Popen[bytes]
-    requests: socket.socket
-    settings: Mapping[str, str]
-
-    def start(
-        self,
-        words: Sequence[str],
-        *files: IO[str] | int,
-        door: str = "sparkfleet",
-        cwd: Path | None,
-        env: Mapping[str, str],
-        session: bool = False,
-    ) -> ForkedCommand:
-        """Start a command line with those files as its standard streams."""
-        request = {
-            "program": str(PACKAGE / "__main__.py") if door == "sparkfleet" else door,
-            "door": door,
-            "words": words,
-            "cwd": str(cwd or Path.cwd()),
-            "env": env,
-            "session": session,
-        }
-        ours, theirs = socket.socketpair()
-        with ours, theirs:
-            descriptors = [file if isinstance(file, int) else file.fileno() for file in files]
-            text = json.dumps(request).encode()
-            socket.send_fds(self.requests, [text], [*descriptors, theirs.fileno()])
-            answers = ours.makefile("r")
-        pid = answers.readline()
-        assert pid, f"the fork server ended with {self.process.wait()}"
-        return ForkedCommand(pid=int(pid), answers=answers)
-
-    def close(self) -> None:
-        """End it."""
-        self.requests.close()
-        self.process.wait()
-
-
 @cache
-def start_fork_server() -> ForkServer:
-    """Start the server in the environment that the tests were started in."""
-    ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
-    with theirs:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tests.fork_server"], stdin=theirs.fileno(), env=ENVIRONMENT
-        )
-    server = ForkServer(process=process, requests=ours, settings=_library_settings(ENVIRONMENT))
+def _start_server() -> ForkServer:
+    server = ForkServer.launch("-m", "tests.fork_server")
     atexit.register(server.close)
     return server
+
+
+def _fork_command(
+    words: Sequence[str],
+    *files: IO[str] | int,
+    door: str = "sparkfleet",
+    cwd: Path | None,
+    env: Mapping[str, str],
+    session: bool = False,
+) -> ForkedProcess:
+    request = {
+        "program": str(PACKAGE / "__main__.py") if door == "sparkfleet" else door,
+        "door": door,
+        "words": words,
+        "cwd": str(cwd or Path.cwd()),
+        "env": env,
+        "session": session,
+    }
+    descriptors = [file if isinstance(file, int) else file.fileno() for file in files]
+    return _start_server().start(request, descriptors)
 
 
 def _library_settings(env: Mapping[str, str]) -> Mapping[str, str]:

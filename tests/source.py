@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -20,9 +20,26 @@ def parse_package() -> Mapping[str, ast.Module]:
 
 
 @cache
+def list_nodes() -> Mapping[str, tuple[ast.AST, ...]]:
+    """Return the nodes of each module, as `ast.walk` yields them, which takes 0.4 s for all."""
+    return {name: tuple(ast.walk(tree)) for name, tree in parse_package().items()}
+
+
+@cache
+def list_classes() -> Sequence[str]:
+    """Return the name of each class, as often as it is defined."""
+    return [
+        node.name
+        for nodes in list_nodes().values()
+        for node in nodes
+        if isinstance(node, ast.ClassDef)
+    ]
+
+
+@cache
 def list_imports() -> Mapping[str, tuple[str, ...]]:
     """Return what each module imports, wherever in it: modules, and names with their module."""
-    return {name: tuple(_imports(tree)) for name, tree in parse_package().items()}
+    return {name: tuple(_imports(nodes)) for name, nodes in list_nodes().items()}
 
 
 @cache
@@ -30,14 +47,14 @@ def list_functions() -> Mapping[str, ast.FunctionDef]:
     """Return each function and method by `path:line name`."""
     return {
         f"{name}:{node.lineno} {node.name}": node
-        for name, tree in parse_package().items()
-        for node in ast.walk(tree)
+        for name, nodes in list_nodes().items()
+        for node in nodes
         if isinstance(node, ast.FunctionDef)
     }
 
 
-def _imports(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
+def _imports(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:

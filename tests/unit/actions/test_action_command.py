@@ -18,6 +18,7 @@ from sparkfleet.commands import build_shell_command
 from sparkfleet.errors import PlaybookError
 from sparkfleet.model import Host, Outcome, Status
 from sparkfleet.remote.local import LocalConnection
+from tests.commandline import becomes
 from tests.scenes import inventory, play
 
 ONE = inventory(("spark-01",))
@@ -162,9 +163,8 @@ def test_a_killed_run_leaves_no_command_behind(tmp_path: Path) -> None:
     with subprocess.Popen(
         [*words, "--inventory", "inventory.yml"], cwd=tmp_path, stdout=subprocess.DEVNULL
     ) as child:
-        while not _alive(mark):
-            assert child.poll() is None
-            time.sleep(0.02)
+        assert becomes(lambda: bool(_alive(mark)) or child.poll() is not None)
+        assert child.poll() is None
         child.kill()
     assert _gone(mark)
 

@@ -24,7 +24,8 @@ from sparkfleet.model import Host, Status, Value
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.local import LocalConnection
 from sparkfleet.remote.pool import ConnectionPool
-from tests.commandline import ForkedCommand, start_command
+from tests.commandline import start_command
+from tests.forking import ForkedProcess
 from tests.scenes import inventory, play
 
 
@@ -99,8 +100,9 @@ def test_the_holder_is_shown_and_its_process_is_stopped(
     held.release()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def dead() -> dict[str, str]:
+    """Return what a run that has ended wrote about itself."""
     program = (
         "import json; from sparkfleet.actions.run.lock import build_lock_holder; "
         "print(json.dumps(build_lock_holder('it')))"
@@ -204,11 +206,11 @@ def test_a_process_of_another_program_is_left_alone(
         other.kill()
 
 
-def _type(folder: Path, *words: str) -> ForkedCommand:
+def _type(folder: Path, *words: str) -> ForkedProcess:
     return start_command(*words, "--inventory", str(folder / "i.yml"))
 
 
-def _read_all(command: ForkedCommand) -> tuple[int, str]:
+def _read_all(command: ForkedProcess) -> tuple[int, str]:
     with command:
         return command.read_rest()
 

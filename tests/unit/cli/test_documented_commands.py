@@ -17,6 +17,7 @@ from tests.commandline import run_command
 from tests.scenes import inventory, play
 
 ROOT = Path(__file__).parents[3]
+PARSER = Parser(contexts=namespace.to_contexts())
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 SHIPPED = sorted(path for path in (ROOT / "inventories").glob("*.yml") if path.stem != "lab")
 STARTS = ("cluster.up", "cluster.switch", "cluster.drift", "cluster.down", "hosts.prepare")
@@ -36,7 +37,7 @@ COMMANDS = sorted({line for document in DOCUMENTS for line in _list_commands(doc
 
 def _parse(line: str) -> tuple[str, dict[str, object]]:
     """Return the task and what invoke hands over; raises ParseError."""
-    (context,) = Parser(contexts=namespace.to_contexts()).parse_argv(shlex.split(line))
+    (context,) = PARSER.parse_argv(shlex.split(line))
     return str(context.name), context.as_kwargs
 
 

@@ -10,7 +10,6 @@ import signal
 import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,8 @@ from sparkfleet.cli.context import resolve_context
 from sparkfleet.cli.options import Options
 from sparkfleet.launch.watching import unit
 from sparkfleet.launch.watching.notify import NotifySettings
-from tests.commandline import Done, becomes, command_line
+from tests.commandline import Done, becomes, run_command, start_command
+from tests.forking import ForkedProcess
 from tests.standin import engine
 
 PROGRAMS = Path(__file__).parents[3] / "sparkfleet" / "lab" / "host" / "programs"
@@ -43,15 +43,11 @@ class Machine:
     env: dict[str, str]
 
     def run(self, *words: str) -> Done:
-        done = subprocess.run(
-            command_line(*words, "--inventory", str(self.inventory)),
-            env=self.env,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
-        return Done(code=done.returncode, output=done.stdout)
+        done = run_command(*words, "--inventory", str(self.inventory), env=self.env)
+        return Done(code=done.returncode, output=done.stdout + done.stderr)
+
+    def start(self, *words: str) -> ForkedProcess:
+        return start_command(*words, "--inventory", str(self.inventory), env=self.env)
 
     def up(self, *words: str) -> Done:
         done = self.run("cluster.up", "--solo", *words)
@@ -146,6 +142,7 @@ def test_a_dead_engine_is_relaunched_when_two_looks_agree(machine: Machine) -> N
     assert [name for name in kinds if f'"kind": "{name}"' in sent] == kinds[1:]
 
 
+@pytest.mark.thorough
 def test_a_frozen_engine_is_relaunched(machine: Machine) -> None:
     machine.up()
     frozen = machine.find_server()
@@ -157,6 +154,7 @@ def test_a_frozen_engine_is_relaunched(machine: Machine) -> None:
     assert machine.find_server() != frozen
 
 
+@pytest.mark.thorough
 def test_what_a_person_stopped_stays_stopped(machine: Machine) -> None:
     machine.up()
     assert machine.run("cluster.down").code == 0
@@ -167,6 +165,7 @@ def test_what_a_person_stopped_stays_stopped(machine: Machine) -> None:
     assert "relaunching" not in machine.list_kinds()
 
 
+@pytest.mark.thorough
 def test_a_second_failure_waits_and_a_failed_notify_stops_nothing(machine: Machine) -> None:
     content = yaml.safe_load(machine.inventory.read_text())
     content["sparks"]["vars"]["notify"] = {"command": ["false"]}
@@ -183,21 +182,13 @@ def test_a_second_failure_waits_and_a_failed_notify_stops_nothing(machine: Machi
     assert "notify: the command false ended with status 1" in first.output
 
 
-@contextmanager
-def watching(machine: Machine) -> Iterator[subprocess.Popen[str]]:
-    words = command_line("cluster.watch", "--every", "1", "--inventory", str(machine.inventory))
-    with subprocess.Popen(words, env=machine.env, stdout=subprocess.PIPE, text=True) as child:
-        yield child
-        child.kill()
-
-
 def test_sigterm_ends_the_watch_cleanly(machine: Machine) -> None:
-    with watching(machine) as child:
+    with machine.start("cluster.watch", "--every", "1") as child:
         assert child.stdout is not None
         line = next(line for line in child.stdout if "stopped: no deployment" in line)
-        child.terminate()
-        rest = child.stdout.read()
-        assert child.wait() == 0
+        child.send_signal(signal.SIGTERM)
+        code, rest = child.read_rest()
+    assert code == 0
     assert "Traceback" not in line + rest
 
 
@@ -257,6 +248,7 @@ def test_the_unit_is_written_kept_and_removed(
     assert machine.list_kinds() == ["enabled", "disabled"]
 
 
+@pytest.mark.thorough
 def test_after_a_reboot_the_unit_brings_the_cluster_up(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -278,11 +270,10 @@ def test_after_a_reboot_the_unit_brings_the_cluster_up(
 
 
 def test_the_begin_and_the_end_of_a_watch_are_events(machine: Machine) -> None:
-    words = command_line("cluster.watch", "--every", "1", "--inventory", str(machine.inventory))
-    with subprocess.Popen(words, env=machine.env, stdout=subprocess.DEVNULL) as watcher:
+    with machine.start("cluster.watch", "--every", "1") as watcher:
         judged = becomes(lambda: "verdict" in machine.list_kinds())
-        watcher.terminate()
-        assert watcher.wait() == 0
+        watcher.send_signal(signal.SIGTERM)
+        assert watcher.read_rest()[0] == 0
     assert judged
     assert machine.list_kinds() == ["watching", "verdict", "watch-ended"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import shlex
 from collections.abc import Iterator
@@ -12,11 +11,12 @@ import pytest
 from invoke.parser import Parser
 
 from sparkfleet.cli.tasks import namespace
-from tests.source import parse_package
+from tests.source import list_classes
 from tests.unit.house.test_layers import LAYERS
 
 CHECKOUT = Path(__file__).parents[3]
 PACKAGE = CHECKOUT / "sparkfleet"
+PARSER = Parser(contexts=namespace.to_contexts())
 DOCUMENTS = sorted([*CHECKOUT.glob("*.md"), *(CHECKOUT / "docs").glob("*.md")])
 ARCHITECTURE = CHECKOUT / "docs" / "architecture.md"
 HOUSE = [ARCHITECTURE, CHECKOUT / "docs" / "glossary.md", CHECKOUT / "CONTRIBUTING.md"]
@@ -67,7 +67,7 @@ def test_every_link_leads_somewhere(document: Path) -> None:
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_every_command_can_be_typed(document: Path) -> None:
     for command in _find_commands(document):
-        Parser(contexts=namespace.to_contexts()).parse_argv(shlex.split(command))
+        PARSER.parse_argv(shlex.split(command))
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
@@ -85,13 +85,8 @@ def test_every_path_of_the_checkout_exists(document: Path) -> None:
 
 @pytest.mark.parametrize("document", HOUSE, ids=lambda path: path.name)
 def test_every_class_that_a_document_names_exists(document: Path) -> None:
-    classes = {
-        node.name
-        for tree in parse_package().values()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ClassDef)
-    }
-    assert set(NAMED_CLASS.findall(document.read_text())) - classes - {"InThisForm"} == set()
+    named = set(NAMED_CLASS.findall(document.read_text()))
+    assert named - {*list_classes(), "InThisForm"} == set()
 
 
 def test_the_tree_has_every_folder_of_the_package() -> None:

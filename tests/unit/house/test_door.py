@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pytest
 
@@ -12,7 +12,7 @@ from sparkfleet import door
 from sparkfleet.cli.tasks import namespace
 from sparkfleet.errors import Problem, UsageError
 from sparkfleet.model import Outcome, Severity, Status, Verdict
-from tests.source import parse_package
+from tests.source import list_nodes
 
 
 @pytest.fixture
@@ -53,24 +53,24 @@ def test_hints_and_fixes_are_expanded_wherever_they_are_shown() -> None:
     assert verdict.fix == shown
 
 
-def _strings(node: ast.AST) -> Iterator[str]:
-    """Yield the texts below `node`; a call in an f-string stands for the door."""
-    for part in ast.walk(node):
+def _strings(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """Yield the texts among `nodes`; a call in an f-string stands for the door."""
+    for part in nodes:
         if isinstance(part, ast.Constant) and isinstance(part.value, str):
             yield part.value
 
 
-def _hints(tree: ast.Module) -> Iterator[str]:
+def _hints(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """Yield the texts of all hints and fixes; names in calls of `command_name` are no texts."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.keyword) and node.arg in ("hint", "fix"):
             named = {
                 text
                 for call in ast.walk(node.value)
                 if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "command_name"
-                for text in _strings(call)
+                for text in _strings(ast.walk(call))
             }
-            yield from (text for text in _strings(node.value) if text not in named)
+            yield from (text for text in _strings(ast.walk(node.value)) if text not in named)
 
 
 def test_every_command_in_a_text_names_the_door() -> None:
@@ -78,7 +78,7 @@ def test_every_command_in_a_text_names_the_door() -> None:
     typed = re.compile(rf"\b(?:invoke|sparkfleet) (?:{tasks})\b")
     bare = re.compile(rf"(?<!\{{task:)(?<![\w.])(?:{tasks.replace('doctor|', '')})(?![\w.]*\w)")
     wrong = []
-    for name, tree in parse_package().items():
-        wrong += [(name, text) for text in _strings(tree) if typed.search(text)]
-        wrong += [(name, text) for text in _hints(tree) if bare.search(text)]
+    for name, nodes in list_nodes().items():
+        wrong += [(name, text) for text in _strings(nodes) if typed.search(text)]
+        wrong += [(name, text) for text in _hints(nodes) if bare.search(text)]
     assert wrong == []

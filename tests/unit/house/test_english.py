@@ -13,7 +13,7 @@ import re
 import sys
 import tokenize
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -132,16 +132,29 @@ def read_texts(path: Path) -> Iterator[Text]:
             yield Text(file=file, line=number, content=line)
         return
     yield from _read_comments(file, source)
-    tree = ast.parse(source)
-    documented = set(_find_docstrings(tree))
-    patterns = set(_find_patterns(tree))
-    for node in ast.walk(tree):
+    if file.startswith("tests/"):
+        yield from _read_definitions(file, ast.parse(source))
+        return
+    nodes = tuple(ast.walk(ast.parse(source)))
+    documented = {docstring for node in nodes if (docstring := _find_docstring(node))}
+    patterns = set(_find_patterns(nodes))
+    for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in patterns:
-            docstring = node in documented
-            if docstring or not file.startswith("tests/"):
-                yield Text(file=file, line=node.lineno, content=node.value, docstring=docstring)
-        elif isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
-            yield Text(file=file, line=node.lineno, content=node.name.replace("_", " "))
+            yield Text(
+                file=file, line=node.lineno, content=node.value, docstring=node in documented
+            )
+
+
+def _read_definitions(file: str, node: ast.AST) -> Iterator[Text]:
+    """Yield the docstrings of a module and its definitions, and the names of its tests."""
+    if docstring := _find_docstring(node):
+        text = str(docstring.value)
+        yield Text(file=file, line=docstring.lineno, content=text, docstring=True)
+    if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+        yield Text(file=file, line=node.lineno, content=node.name.replace("_", " "))
+    for inner in getattr(node, "body", ()):
+        if isinstance(inner, ast.stmt):
+            yield from _read_definitions(file, inner)
 
 
 def _read_comments(file: str, source: str) -> Iterator[Text]:
@@ -153,18 +166,18 @@ def _read_comments(file: str, source: str) -> Iterator[Text]:
             yield Text(file=file, line=token.start[0], content=token.string)
 
 
-def _find_docstrings(tree: ast.Module) -> Iterator[ast.Constant]:
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            continue
-        first = node.body[0] if node.body else None
-        if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
-            yield first.value
+def _find_docstring(node: ast.AST) -> ast.Constant | None:
+    if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        return None
+    first = node.body[0] if node.body else None
+    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+        return first.value
+    return None
 
 
-def _find_patterns(tree: ast.Module) -> Iterator[ast.Constant]:
+def _find_patterns(nodes: Iterable[ast.AST]) -> Iterator[ast.Constant]:
     """Yield the constants of regular expressions: they match what others write."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Attribute)
@@ -178,14 +191,13 @@ def _find_patterns(tree: ast.Module) -> Iterator[ast.Constant]:
 
 def find_hits(text: Text) -> Iterator[Hit]:
     """Yield each banned word of a text that no exemption covers."""
-    if not (SUSPICIOUS.search(text.content) or text.docstring):
-        return
-    lines = text.content.splitlines()
+    patterns = [RELATIVE] if text.docstring else []
+    if SUSPICIOUS.search(text.content):
+        patterns += BANNED
+        patterns += [PRIVATE] if not text.file.startswith("tests/") else []
     if any(text.file == file and part in text.content for file, part in EXEMPT):
         return
-    patterns = [*BANNED]
-    patterns += [RELATIVE] if text.docstring else []
-    patterns += [PRIVATE] if not text.file.startswith("tests/") else []
+    lines = text.content.splitlines()
     for pattern, instead in patterns:
         for match in re.finditer(pattern, text.content, re.IGNORECASE):
             below = text.content.count("\n", 0, match.start())

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
-from tests.source import PACKAGE, list_functions, parse_package
+from tests.source import PACKAGE, list_classes, list_functions, list_nodes, parse_package
 
 MOST_LINES = 400
 MOST_BODY = 40
@@ -44,9 +44,9 @@ def _measure_body(node: ast.FunctionDef) -> int:
     return (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
 
 
-def _list_imports(tree: ast.Module) -> set[str]:
+def _list_imports(nodes: Iterable[ast.AST]) -> set[str]:
     modules = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             modules |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -58,10 +58,10 @@ def _name_module(path: str) -> str:
     return f"sparkfleet.{path.removesuffix('.py').replace('/', '.')}".removesuffix(".__init__")
 
 
-def _find_targets(tree: ast.Module, modules: Collection[str]) -> set[str]:
+def _find_targets(nodes: Iterable[ast.AST], modules: Collection[str]) -> set[str]:
     """Return the modules of the package that a module imports, for type checking too."""
     targets = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.ImportFrom) and node.module:
             members = {f"{node.module}.{alias.name}" for alias in node.names}
             targets |= {name if name in modules else node.module for name in members}
@@ -106,7 +106,7 @@ def test_functions_take_few_positional_parameters() -> None:
 
 def test_modules_import_few_others() -> None:
     crowded = {
-        name for name, tree in parse_package().items() if len(_list_imports(tree)) > MOST_IMPORTS
+        name for name, nodes in list_nodes().items() if len(_list_imports(nodes)) > MOST_IMPORTS
     }
     assert crowded - COMPOSING == set()
 
@@ -121,8 +121,8 @@ def test_folders_hold_few_modules() -> None:
 def test_modules_do_not_import_each_other() -> None:
     names = {_name_module(path) for path in parse_package()}
     edges = {
-        _name_module(path): _find_targets(tree, names) - {_name_module(path)}
-        for path, tree in parse_package().items()
+        _name_module(path): _find_targets(nodes, names) - {_name_module(path)}
+        for path, nodes in list_nodes().items()
     }
     assert {name for name in _find_cycle(edges) if ".recipes.fit" not in name} == set()
 
@@ -140,21 +140,13 @@ def test_a_public_function_of_a_module_has_a_name_of_its_own() -> None:
 
 
 def test_a_class_has_a_name_of_its_own() -> None:
-    counts = Counter(
-        node.name
-        for tree in parse_package().values()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ClassDef)
-    )
+    counts = Counter(list_classes())
     assert {name for name, count in counts.items() if count > 1} == set()
 
 
 def test_assignments_are_one_a_line() -> None:
     assignments = [
-        node
-        for tree in parse_package().values()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Assign)
+        node for nodes in list_nodes().values() for node in nodes if isinstance(node, ast.Assign)
     ]
     packed = [
         node
@@ -176,15 +168,15 @@ def test_functions_have_names_of_a_verb_and_a_noun() -> None:
 
 
 def test_variables_are_named_after_what_they_hold() -> None:
-    names = [name for tree in parse_package().values() for name in _list_variables(tree)]
+    names = [name for nodes in list_nodes().values() for name in _list_variables(nodes)]
     pronouns = Counter(name for name in names if name in PRONOUNS)
     assert 1000 * pronouns.total() / len(names) <= MOST_PRONOUNS, pronouns
 
 
-def _list_variables(tree: ast.Module) -> list[str]:
+def _list_variables(nodes: Iterable[ast.AST]) -> list[str]:
     return [
         node.arg if isinstance(node, ast.arg) else node.id
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.arg)
         or (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
     ]

@@ -33,7 +33,11 @@ FUZZERS: Mapping[str, tuple[str, ...]] = {
         "facts/test_facts_tolerance.py::test_any_text_in_any_source_parses",
         "facts/test_facts_tolerance.py::test_any_source_that_was_cut_short_parses",
     ),
-    "host answers": ("remote/test_answers.py::test_an_answer_of_another_shape_names_its_host",),
+    "host answers": (
+        "remote/test_answers.py::test_an_answer_of_another_shape_names_its_host",
+        "remote/test_answer_mutations.py::test_a_changed_answer_is_read_or_names_its_host",
+        "links/test_link_sessions.py::test_each_part_of_an_answer_is_checked",
+    ),
     "Hub answers": ("weights/test_hub_answers.py::test_no_answer_leads_to_another_place",),
     "ssh_config": (
         "remote/test_ssh_mutations.py::test_a_changed_configuration_is_used_or_refused",

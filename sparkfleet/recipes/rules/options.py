@@ -19,6 +19,7 @@ from sparkfleet.vllm.options import VllmOption
 from sparkfleet.vllm.owned_options import find_option_owner
 
 VARIABLE = re.compile(r"VLLM_[A-Z0-9_]+")
+OF_MOD = ", or one that a mod adds"  # the list of an image is read before its mods
 BROKEN = re.compile(r"\\\s*$|\\\s*\n|\s--[a-z]")
 
 
@@ -29,13 +30,14 @@ def _check_unknown_options(context: RuleContext) -> Iterator[RuleFinding]:
         if not known and _is_unknown_name("options", option.name, context, context.facts.options):
             names = _list_vllm_names("options", context, context.facts.options)
             history = releases.load_release_table("options").history(option.name)
+            added = not history and bool(context.settings.value("engine_mods"))
             yield RuleFinding(
                 subject=f"{option.flag} in vllm_args",
-                expected=_describe_expected("an option", context),
+                expected=_describe_expected("an option", context) + OF_MOD * added,
                 seen=history or "no such option in any release",
                 where=option.where,
                 fix=OPTIONS.get(option.name) or _suggest_name(option.name, history, names),
-                severity=_rate_certainty(context),
+                severity=Severity.INFO if added else _rate_certainty(context),
             )
 
 

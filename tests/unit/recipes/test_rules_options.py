@@ -63,6 +63,20 @@ def test_an_option_of_a_fork_is_known_for_its_image_only(
     assert recipes.found(recipe).get("option") == expected
 
 
+@pytest.mark.parametrize(
+    ("option", "expected"), [("gpu-memory-utilization-gb", "info"), ("swap-space", "error")]
+)
+def test_an_option_that_a_mod_may_add_does_not_refuse(
+    recipes: Recipes, option: str, expected: str
+) -> None:
+    """The list of an image is read before its mods; a name that a release dropped is wrong."""
+    recipe = {**_args(**{option: 108}), "engine_mods": ["mods/gpu-mem-util-gb"]}
+    known = ObservedFacts(vllm="0.29.0", options={"max-model-len"}, variables=set())
+    assert recipes.found(recipe, known=known).get("option") == expected
+    without = {name: value for name, value in recipe.items() if name != "engine_mods"}
+    assert recipes.found(without, known=known).get("option") == "error"
+
+
 def test_the_engines_own_list_counts_more_than_any_table(recipes: Recipes) -> None:
     recipe = {**_args(max_model_len=1, quantization="fp8"), "vllm_env": {"VLLM_ONE": 1}}
     assert recipes.found(recipe, known=OWN) == {"option": "error"}

@@ -15,6 +15,7 @@ from sparkfleet.resources import list_data_files
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "recipe-rules.md"
 ADVICE = {
+    "option",
     "dense",
     "moving_tag",
     "utilization",

@@ -30,7 +30,18 @@ from sparkfleet.recipes.shelves.record import find_shelf, find_shelf_recipe, nam
 from sparkfleet.recipes.unwritten import build_model_variables, is_model_name
 from sparkfleet.yaml.nodes import List, Map, Node
 
-__all__ = ["FOLDER", "Checkpoint", "LogLines", "Recipe", "SmokePrompt", "Speed", "load_recipe"]
+__all__ = [
+    "FIRST_TRY",
+    "FOLDER",
+    "Checkpoint",
+    "LogLines",
+    "Recipe",
+    "SmokePrompt",
+    "Speed",
+    "load_recipe",
+]
+
+FIRST_TRY = "gpt-oss-20b"  # small, fast, and fits one Spark
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,6 +37,10 @@ VALUE_FLAGS = {
 FAMILY_FLAGS = {"-4": "inet", "-6": "inet6"}
 # Flags without a meaning for one connection that is kept open; accepted, and without effect.
 HARMLESS_FLAGS = re.compile("-[AaCfgKkMnNqTtvXxYy]+")
+# The way through a bastion in Ansible's documents, which ProxyJump replaces.
+BASTION = re.compile(
+    r"(?i:proxycommand)=ssh(?: -q)?(?: -W %h:%p)?(?: -q)? ([\w@.-]+)(?: -q)?(?: -W %h:%p)?"
+)
 OPTION = re.compile(r"\s*(\w+)\s*(?:=|\s|$)\s*(.*?)\s*", re.DOTALL)  # Name=value, or Name value
 
 
@@ -119,7 +123,7 @@ def _split_ssh_args(host: Host, variable: str) -> Iterator[tuple[str, str]]:
         attached = arg[2:]
         if flag == "-o":
             option = OPTION.fullmatch(attached or next(args, ""))
-            yield (option[1].lower(), option[2]) if option else (arg, "")
+            yield (option[1], option[2]) if option else (arg, "")
         elif flag in FAMILY_FLAGS:
             yield "addressfamily", FAMILY_FLAGS[flag]
         elif flag in VALUE_FLAGS:
@@ -129,7 +133,7 @@ def _split_ssh_args(host: Host, variable: str) -> Iterator[tuple[str, str]]:
 
 
 def _parse_ssh_arg(host: Host, name: str, value: str) -> dict[str, Any]:  # noqa: C901 - a table of options, one case each
-    match name:
+    match name.lower():
         case "userknownhostsfile":
             return {"known_hosts": tuple(shlex.split(value))}
         case "stricthostkeychecking" if value.lower() in ("yes", "ask", "true"):
@@ -141,7 +145,7 @@ def _parse_ssh_arg(host: Host, name: str, value: str) -> dict[str, Any]:  # noqa
         case "port" if value.isdecimal() and int(value) in PORTS:
             return {"port": int(value)}
         case "user" | "hostkeyalias" | "configfile" if value:
-            return {FIELDS[name]: value}
+            return {FIELDS[name.lower()]: value}
         case "proxyjump" if (jumps := parse_jump_hosts(value)) is not None:
             return {"jumps": jumps}
         case "proxycommand" if value.lower() == "none":
@@ -153,8 +157,8 @@ def _parse_ssh_arg(host: Host, name: str, value: str) -> dict[str, Any]:  # noqa
 
 def _parse_ssh_keyword(host: Host, name: str, value: str) -> dict[str, Any]:
     """Return what an option that ssh itself reads leaves; raises InventoryError for the others."""
-    row = KEYWORDS.get(name)
-    if row is not None and name not in PARSED and value:
+    row = KEYWORDS.get(name.lower())
+    if row is not None and name.lower() not in PARSED and value:
         fine = value.lower() in (each.lower() for each in row.fine)
         if row.treatment is Treatment.USED or (fine and row.name in READ_FINE):
             return {"words": (f"{row.name}={value}",)}
@@ -181,10 +185,12 @@ def _build_option_error(host: Host, name: str, value: str) -> InventoryError:
         "known: UserKnownHostsFile, IdentityFile, ProxyJump (-J), Port, User, HostKeyAlias, "
         "accept-new, -F"
     )
-    row = KEYWORDS.get(name)
+    row = KEYWORDS.get(name.lower())
     if row is not None and row.treatment is Treatment.REFUSED:
         hint = row.note
-    if name == "stricthostkeychecking":
+    if bastion := BASTION.fullmatch(option):
+        hint = f"write it as -o ProxyJump={bastion[1]}"
+    if name.lower() == "stricthostkeychecking":
         hint = "host keys are always checked; use accept-new to trust a host on first contact"
     source = host.vars.get("ansible_ssh_common_args") or host.vars.get("ansible_ssh_extra_args")
     return InventoryError(

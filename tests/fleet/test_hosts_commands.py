@@ -31,6 +31,40 @@ needs_sudo = pytest.mark.skipif(
 HOSTS = ("spark-01", "spark-02")
 RULE = "/etc/sudoers.d/sparkfleet-drop-caches"
 ASKING = "/etc/sudoers.d/80-password"
+# Stands in for nvidia-ctk, as NVIDIA's pages on runtimes and CDI describe what it writes.
+TOOLKIT = r"""
+rm -rf /etc/docker /etc/cdi
+cat >/usr/bin/nvidia-ctk <<'.'
+#!/bin/sh
+set -e
+case "$*" in
+"runtime configure --runtime=docker")
+    mkdir -p /etc/docker
+    echo '{"runtimes": {"nvidia": {"args": [], "path": "nvidia-container-runtime"}}}' \
+        >/etc/docker/daemon.json ;;
+"cdi generate --output=/etc/cdi/nvidia.yaml")
+    mkdir -p /etc/cdi
+    printf 'cdiVersion: 0.5.0\nkind: nvidia.com/gpu\n' >/etc/cdi/nvidia.yaml ;;
+*) exit 64 ;;
+esac
+.
+chmod +x /usr/bin/nvidia-ctk
+"""
+# And for the systemctl of a host whose toolkit has the service, from 1.18 on.
+REFRESH = r"""
+cat >/usr/local/bin/systemctl <<'.'
+#!/bin/sh
+echo "$*" >>/run/asked
+.
+chmod +x /usr/local/bin/systemctl
+"""
+TOOLKIT_FILES = (
+    "/usr/bin/nvidia-ctk",
+    "/usr/local/bin/systemctl",
+    "/run/asked",
+    "/etc/docker",
+    "/etc/cdi",
+)
 ASK = f"""rm -f {RULE} /etc/sudoers.d/90-nvidia
 echo 'nvidia ALL=(ALL:ALL) ALL' >{ASKING}
 echo "$1" | chpasswd"""
@@ -123,6 +157,48 @@ def test_the_rule_for_drop_caches_allows_that_command_only() -> None:
     for words, code in ((DROP_COMMAND, 0), (("sh", "-c", "id"), 1), ((*DROP_COMMAND, "id"), 1)):
         allowed = ["su", "nvidia", "-s", "/bin/sh", "-c", quote(("sudo", "-n", "-l", *words))]
         assert fleet.run_on("spark-01", allowed, check=False).returncode == code
+
+
+@pytest.fixture
+def toolkit(lab: LabFleet) -> Iterator[None]:
+    """Put a stand-in for NVIDIA's toolkit on all hosts; nothing of it stays."""
+    for name in HOSTS:
+        fleet.run_on(name, ["sh", "-ec", TOOLKIT])
+    yield
+    for name in HOSTS:
+        fleet.run_on(name, ["rm", "-rf", *TOOLKIT_FILES])
+
+
+@needs_sudo
+@pytest.mark.usefixtures("lab")
+def test_without_nvidias_toolkit_nothing_of_it_is_set_up() -> None:
+    assert _changed("--yes", "--tags", "gpu,cdi", "--set", "engine=docker") == [0, 0]
+
+
+@needs_sudo
+@pytest.mark.usefixtures("toolkit")
+def test_nvidias_runtime_and_a_cdi_specification_are_set_up_once() -> None:
+    words = ("--yes", "--tags", "gpu,cdi", "--set", "engine=docker")
+    shown = _type("hosts.prepare", *words[1:])
+    assert "sudo nvidia-ctk runtime configure --runtime=docker" in shown.stdout
+    assert fleet.run_on("spark-01", ["ls", "/etc/docker"], check=False).returncode
+    assert _changed(*words) == [2, 2]
+    for name in HOSTS:
+        runtimes = json.loads(fleet.run_on(name, ["cat", "/etc/docker/daemon.json"]).stdout)
+        assert runtimes["runtimes"]["nvidia"]["path"] == "nvidia-container-runtime"
+        assert "nvidia.com/gpu" in fleet.run_on(name, ["cat", "/etc/cdi/nvidia.yaml"]).stdout
+    assert _changed(*words) == [0, 0]
+
+
+@needs_sudo
+@pytest.mark.usefixtures("toolkit")
+def test_a_newer_toolkit_keeps_the_cdi_specification_by_its_service() -> None:
+    for name in HOSTS:
+        fleet.run_on(name, ["sh", "-ec", REFRESH])
+    assert _changed("--yes", "--tags", "cdi", "--set", "engine=podman") == [1, 1]
+    asked = fleet.run_on("spark-01", ["cat", "/run/asked"]).stdout.split("\n")
+    assert "enable --now nvidia-cdi-refresh.path nvidia-cdi-refresh.service" in asked
+    assert fleet.run_on("spark-01", ["ls", "/etc/cdi"], check=False).returncode
 
 
 @pytest.fixture

@@ -126,7 +126,7 @@ def test_bench_leaves_a_receipt_on_every_node(lab: LabFleet, tmp_path: Path) -> 
     assert one == other
     assert one["rates"] == content["rates"]
     assert "polyline" not in plot.read_text()
-    assert "rates: proven" in _type("links.verify").stdout
+    assert "rates: measured" in _type("links.verify").stdout
 
 
 @pytest.mark.skipif(not install.is_complete(), reason="the lab's engine is not installed")

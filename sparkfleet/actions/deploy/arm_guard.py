@@ -53,7 +53,7 @@ def _plan_guard(launch: LaunchState, name: str, settings: Settings) -> Plan:
     if target is None:
         return Plan(skip=True, message="guard: false")
     if not launch.reason and launch.surveys[name].guard == target:
-        return Plan(message="armed")
+        return Plan(message="running")
     loading = format_memory(settings.size("guard_loading"))
     serving = format_memory(target.serving)
     text = f"stop ranks below {loading} while loading, below {serving} while serving"

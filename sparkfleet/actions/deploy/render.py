@@ -86,6 +86,8 @@ def explain_difference(
     deployment: Deployment, surveys: Mapping[str, Survey], health: ClusterHealth | None = None
 ) -> str:
     """Return why the deployment must be started, or "" if it serves unchanged on every host."""
+    if all(surveys[name].hash is None for name in deployment.files):
+        return "no deployment is running"
     for name, files in deployment.files.items():
         survey = surveys[name]
         if survey.hash is None:

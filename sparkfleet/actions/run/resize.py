@@ -11,7 +11,7 @@ from sparkfleet.launch.host.survey import Survey
 
 def describe_resize(surveys: Mapping[str, Survey], hosts: Sequence[str]) -> str:
     """Return how the size of what is serving would change; "" if it would not."""
-    serving = next((s.about.hosts for s in surveys.values() if s.roles and not s.interrupted), ())
+    serving = _list_serving(surveys)
     if not serving or len(serving) == len(hosts):
         return ""
     before = f"{len(serving)} {_count_noun(len(serving))} ({', '.join(serving)})"
@@ -27,12 +27,17 @@ def confirm_resize(run: RunContext, surveys: Mapping[str, Survey]) -> str:
     names = [host.name for host in run.cluster.hosts]
     text = describe_resize(surveys, names) if ask else ""
     if ask and text and not ask(f"{text}. Continue?"):
+        size = len(_list_serving(surveys))
         raise GateError(
             f"not confirmed: {text}",
             host=names[0],
-            hint="to change the size: --yes; to keep it, give the size: --tp N",
+            hint=f"to change the size: --yes; to keep it, name it, such as --tp {size}",
         )
     return text
+
+
+def _list_serving(surveys: Mapping[str, Survey]) -> tuple[str, ...]:
+    return next((s.about.hosts for s in surveys.values() if s.roles and not s.interrupted), ())
 
 
 def _count_noun(count: int) -> str:

@@ -25,7 +25,7 @@ def format_unreachable(cluster: Cluster) -> dict[str, str]:
     addresses = {host.name: host.address for host in cluster.hosts}
     return {
         name: f"{name} has not answered since {entry['since']} ({entry['command']}): what runs "
-        "there is unknown; its ports and memory count as claimed until it answers"
+        "there is unknown; its ports and memory are treated as in use until it answers"
         for name, entry in _read_unreachable(_build_record_path(cluster)).items()
         if entry["since"] and addresses.get(name) == entry["address"]
     }

@@ -14,11 +14,10 @@ from sparkfleet.door import command_name
 from sparkfleet.errors import RecipeError, UsageError
 from sparkfleet.fit.memory import IDLE
 from sparkfleet.model import Host, Value
-from sparkfleet.recipes.recipe import FOLDER, Recipe, load_recipe
+from sparkfleet.recipes.recipe import FIRST_TRY, FOLDER, Recipe, load_recipe
 from sparkfleet.recipes.unwritten import UTILIZATION
 from sparkfleet.resources import list_data_files
 
-FIRST_TRY = "gpt-oss-20b"
 SHOWN = 12  # recipes, the newest first
 LAB = "lab-tiny"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from sparkfleet.cli.init.findings import Findings, examine_hosts
 from sparkfleet.cli.init.options import InitOptions
 from sparkfleet.cli.views.screen import print_host_errors, print_lines
 from sparkfleet.door import command_name
-from sparkfleet.errors import SparkfleetError, UsageError
+from sparkfleet.errors import AuthenticationError, HostKeyError, SparkfleetError, UsageError
 from sparkfleet.inventory.loading import load_inventory
 from sparkfleet.resources import format_path
 
@@ -93,8 +93,7 @@ def _format_next(
     if folder.resolve() != Path.cwd():
         yield f"  cd {folder}"
     if errors:
-        yield f"  {command_name('hosts.trust')}      # host keys"
-        yield f"  {command_name('hosts.authorize')}  # your SSH key"
+        yield from _format_missing_access(errors.values())
         yield f"  {command_name('init')} --replace with the same answers fills in the cabling"
         return
     nodes = len(answers.hosts)
@@ -105,3 +104,15 @@ def _format_next(
     if nodes == 1 or findings.common:
         size = f"--tp {nodes}" if nodes > 1 else "--solo"
         yield f"  {command_name('cluster.up')} {size}"
+
+
+def _format_missing_access(errors: Iterable[SparkfleetError]) -> Iterator[str]:
+    """Yield what gives access to the hosts that did not let us in; nothing that was done already.
+
+    SSH compares the host key first, so a refused login has a host key that is known.
+    """
+    kinds = [type(error) for error in errors]
+    if HostKeyError in kinds:
+        yield f"  {command_name('hosts.trust')}      # host keys"
+    if HostKeyError in kinds or AuthenticationError in kinds:
+        yield f"  {command_name('hosts.authorize')}  # your SSH key"

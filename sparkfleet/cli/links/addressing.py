@@ -90,7 +90,7 @@ def print_plan(plan: FabricPlan) -> None:
     console = create_console()
     console.print(_build_plan_table(plan))
     if any(plan.fabric.rails.values()):
-        lines = ["", *text_map.render_text_map(plan.fabric), ""]
+        lines = ["", *text_map.render_text_map(plan.fabric, console.width), ""]
         console.print("\n".join(lines), soft_wrap=True)
     for change in plan.changes.values():
         print_host_change(change)

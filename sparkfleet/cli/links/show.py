@@ -19,6 +19,7 @@ from sparkfleet.cli.options import Options
 from sparkfleet.cli.views.documents import print_document
 from sparkfleet.cli.views.tables import create_console, create_table
 from sparkfleet.cli.views.verdicts import print_verdicts
+from sparkfleet.door import command_name
 from sparkfleet.errors import UsageError
 from sparkfleet.facts import HostFacts
 from sparkfleet.links import Fabric, receipt
@@ -92,10 +93,10 @@ def show_map(options: LinkMapOptions) -> int:
     if options.json:
         print_document(**_build_map_document(session.fabric, rows))
         return 0
-    create_console().print(_build_rail_table(rows))
-    create_console().print(
-        "\n".join(["", *text_map.render_text_map(session.fabric)]), soft_wrap=True
-    )
+    console = create_console()
+    console.print(_build_rail_table(rows))
+    drawing = text_map.render_text_map(session.fabric, console.width)
+    console.print("\n".join(["", *drawing]), soft_wrap=True)
     if svg:
         create_console().print(f"\ndrawing {svg}")
     return 0
@@ -151,7 +152,9 @@ def verify_links(options: Options) -> int:
     else:
         print_verdicts(create_console(), verdicts, verbose=options.verbose)
         create_console().print(
-            f"rates: {f'cluster.up will measure, {lapse}' if lapse else 'proven'}"
+            f"rates: no current measurement, {lapse}; {command_name('cluster.up')} measures"
+            if lapse
+            else "rates: measured, and the receipt is current"
         )
     return compute_exit_code(refused=any(verdict.refuses for verdict in verdicts))
 

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
+from rich.console import Console
 from rich.table import Table
 
 from sparkfleet.cli.recipes.fit_values import FitResult, PredictedSpeed
 from sparkfleet.cli.views.documents import print_document
-from sparkfleet.cli.views.tables import create_console, create_table
+from sparkfleet.cli.views.tables import create_console, create_table, measure_table
 from sparkfleet.fit.interval import Interval
 from sparkfleet.fit.memory import Fit, FitAnswer, format_counts
 from sparkfleet.fit.options import ServeOptions
@@ -53,7 +54,7 @@ def show_fit_result(result: FitResult, *, output: str) -> None:
     for line in _format_speeds(result):
         out.print(line)
     if result.published:
-        out.print(_build_speed_table(result))
+        _print_published_speeds(out, result)
     out.print(f"advice: {result.advice.choice}", style="bold")
     for reason in result.advice.reasons:
         out.print(f"  {reason}")
@@ -139,7 +140,7 @@ def _format_speeds(result: FitResult) -> Iterator[str]:
     if result.rate is None:
         yield "decode: unknown: the active weights are not known"
     else:
-        who = "one answer" if result.requests == 1 else f"{result.requests} answers together"
+        who = "one request" if result.requests == 1 else f"{result.requests} concurrent requests"
         yield f"decode, {who}, {result.context} tokens in the cache: {format_rate(result.rate)}"
         terms = result.rate.terms
         yield f"  terms: {terms.source}; error {terms.error:.1%}"
@@ -147,14 +148,28 @@ def _format_speeds(result: FitResult) -> Iterator[str]:
 
 def format_rate(rate: DecodeRate) -> str:
     """Return what is expected of decoding, and the most that memory allows."""
-    most = f"{rate.ceiling.high:.1f} tok/s at most (the memory's 273 GB/s)"
+    most = f"{rate.ceiling.high:.1f} tok/s at most (memory-bandwidth limit: 273 GB/s)"
     wide = rate.expected
     return most if wide is None else f"{wide.low:.1f} to {wide.high:.1f} expected, {most}"
 
 
-def _build_speed_table(result: FitResult) -> Table:
-    """Return the published speeds with what is predicted for them, the highest first."""
-    grid = create_table("published", "requests", "context", "predicted", "judged", "source")
+def _print_published_speeds(out: Console, result: FitResult) -> None:
+    """Print the table; where it does not fit, its sources are a line below it."""
+    table = _build_speed_table(result, "source")
+    if measure_table(table, out) <= out.width:
+        out.print(table)
+        return
+    out.print(_build_speed_table(result))
+    sources = (f"{each.speed.source}, {each.speed.date}" for each in result.published)
+    out.print(f"published by: {'; '.join(dict.fromkeys(sources))}")
+
+
+def _build_speed_table(result: FitResult, *more: str) -> Table:
+    """Return the published speeds with what is predicted for them, the highest first.
+
+    `more` is the head of a further column, of their sources.
+    """
+    grid = create_table("published", "requests", "context", "predicted", "judged", *more)
     ordered = sorted(result.published, key=lambda each: each.speed.decode or 0, reverse=True)
     for prediction in ordered:
         speed = prediction.speed
@@ -165,7 +180,7 @@ def _build_speed_table(result: FitResult) -> Table:
             str(speed.context or "-"),
             f"{span.low:.1f} to {span.high:.1f}",
             _judge_prediction(prediction),
-            f"{speed.source}, {speed.date}",
+            *(f"{speed.source}, {speed.date}" for _ in more),
         )
     return grid
 

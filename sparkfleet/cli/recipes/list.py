@@ -16,7 +16,7 @@ from sparkfleet.cli.views.screen import print_lines
 from sparkfleet.door import command_name
 from sparkfleet.errors import Problem, RecipeError
 from sparkfleet.quantities import format_size
-from sparkfleet.recipes.recipe import FOLDER, Recipe, load_recipe
+from sparkfleet.recipes.recipe import FIRST_TRY, FOLDER, Recipe, load_recipe
 from sparkfleet.recipes.shelves.record import list_shelf_recipes
 from sparkfleet.report import json
 from sparkfleet.resources import format_path, list_data_files
@@ -61,7 +61,10 @@ def show_recipes(options: ListOptions) -> int:
         return 0
     rows = [_build_row(recipe, fits.get(recipe.name)) for recipe in recipes]
     table = _format_groups(rows, options.group) if rows else _format_nothing(options)
-    print_lines(*table, *(f"not usable: {problem}" for problem in problems), COMPARED)
+    rest = [f"not usable: {problem}" for problem in problems]
+    if not (options.search or options.fits):
+        rest += _format_first_steps()
+    print_lines(*table, *rest, COMPARED)
     return 0
 
 
@@ -82,6 +85,13 @@ def _format_nothing(options: ListOptions) -> Iterator[str]:
     fitting = " and fits the Sparks of the inventory" if with_text and options.fits else ""
     fitting = " fits the Sparks of the inventory" if options.fits and not with_text else fitting
     yield f"no recipe{with_text}{fitting}; all are shown by: {command_name('recipes.list')}"
+
+
+def _format_first_steps() -> Iterator[str]:
+    """Yield what to choose, and what to type next; short, for a terminal of 80 columns."""
+    yield f"a first try: {FIRST_TRY}; one explained: {command_name('recipes.show')} NAME"
+    yield f"what fits your Sparks: {command_name('recipes.list')} --fits"
+    yield f"for a purpose: {command_name('recipes.suggest')} coding"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

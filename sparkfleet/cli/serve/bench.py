@@ -102,7 +102,7 @@ class BenchRunner:
             after = self._sample()
             measured = compute_throughput(replies, self._cached(before, after, replies))
             before = after
-            if not self.quiet:
+            if not self.quiet and self.workload.rounds > 1:  # one is what the table shows
                 print_lines(
                     f"  round {turn} of {self.workload.rounds}: {bench_view.format_pace(measured)}"
                 )

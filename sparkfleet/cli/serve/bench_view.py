@@ -5,11 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from itertools import zip_longest
 from typing import Any
+
+from rich.table import Table
 
 from sparkfleet.cli.recipes import fit_view
 from sparkfleet.cli.views.documents import print_document
 from sparkfleet.cli.views.screen import create_screen
+from sparkfleet.cli.views.tables import create_console, create_table
 from sparkfleet.door import expand_commands
 from sparkfleet.fit.speed import DecodeRate
 from sparkfleet.launch.endpoint.throughput import SpeedComparison, Throughput
@@ -23,6 +27,17 @@ ANY = (
     "the GPU's clock: cluster.up measures it under load before a start (engine_clock_check)",
     "{task:serve.watch}: other clients, preempted answers, low memory",
     "{task:recipes.show}: the options that the figure was measured with",
+)
+
+
+PACE_COLUMNS = (
+    "requests",
+    "first token",
+    "prefill",
+    "decode",
+    "published",
+    "expected",
+    "memory limit",
 )
 
 
@@ -53,18 +68,15 @@ def show_bench(bench: ServeBenchResult, *, output: str) -> None:
     if output == "json":
         print_document(**_build_bench_document(bench))
         return
+    create_console().print(_build_pace_table(bench))
     out = create_screen(sys.stdout)
     for pace in bench.paces:
-        out.line(f"measured   {format_pace(pace)}", "bold")
+        out.line(f"{_format_requests(pace.requests)}: {_format_tokens(pace)}")
     for row in bench.rows:
         out.line(f"published  {_format_published_speed(row)}")
     if not bench.rows:
         out.line(
             f"published  nothing for {_pluralize(bench.nodes, 'node')} by recipe {bench.recipe}"
-        )
-    for pace, rate in zip(bench.paces, bench.rates, strict=False):
-        out.line(
-            f"expected   {_format_requests(pace.requests)}: decode {fit_view.format_rate(rate)}"
         )
     for note in bench.notes:
         out.line(f"note: {note}", "yellow")
@@ -72,14 +84,36 @@ def show_bench(bench: ServeBenchResult, *, output: str) -> None:
         out.line(line, "red" if bench.slow else "green")
 
 
+def _build_pace_table(bench: ServeBenchResult) -> Table:
+    """Return a row for each number of requests: measured, published and expected, in tokens/s."""
+    table = create_table(*PACE_COLUMNS)
+    for pace, rate in zip_longest(bench.paces, bench.rates[: len(bench.paces)]):
+        published = [row.decode for row in bench.rows if row.requests == pace.requests]
+        wide = rate and rate.expected
+        table.add_row(
+            str(pace.requests),
+            f"{pace.ttft:.2f} s",
+            f"{pace.prefill:.0f} tok/s",
+            f"{pace.decode:.1f} tok/s",
+            ", ".join(f"{figure:g}" for figure in published if figure) or "-",
+            f"{wide.low:.1f} to {wide.high:.1f}" if wide else "-",
+            f"{rate.ceiling.high:.1f}" if rate else "-",
+        )
+    return table
+
+
 def format_pace(pace: Throughput) -> str:
-    """Return the figures of a round, or the medians of several, in a line."""
-    cached = f", {pace.cached:.0f} prompt tokens cached" if pace.cached else ""
+    """Return the figures of a round in a line."""
     return (
         f"{_format_requests(pace.requests)}: first token after {pace.ttft:.2f} s, "
         f"prefill {pace.prefill:.0f} tok/s, decode {pace.decode:.1f} tok/s "
-        f"({pace.context:.0f} tokens read, {pace.answer:.0f} written each{cached})"
+        f"({_format_tokens(pace)})"
     )
+
+
+def _format_tokens(pace: Throughput) -> str:
+    cached = f", {pace.cached:.0f} prompt tokens cached" if pace.cached else ""
+    return f"{pace.context:.0f} tokens read, {pace.answer:.0f} written each{cached}"
 
 
 def _format_bench_verdict(bench: ServeBenchResult) -> Iterator[str]:

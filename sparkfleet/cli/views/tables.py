@@ -35,8 +35,7 @@ class _Table(Table):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the table, or its rows as lists where it does not fit."""
-        unbounded = options.update(width=UNBOUNDED)
-        if self.__rich_measure__(console, unbounded).maximum <= options.max_width:
+        if measure_table(self, console) <= options.max_width:
             yield from super().__rich_console__(console, options)
         else:
             yield from self._list_rows()
@@ -52,6 +51,12 @@ class _Table(Table):
                 label = f"{head}: " if head else ""
                 text = Text.assemble((label, "dim" if at else "bold"), cell)
                 yield Padding(text, (0, 0, 0, 2 if at else 0), expand=False)
+
+
+def measure_table(table: Table, console: Console) -> int:
+    """Return the columns that a table needs."""
+    unbounded = console.options.update(width=UNBOUNDED)
+    return table.__rich_measure__(console, unbounded).maximum
 
 
 def create_console() -> Console:

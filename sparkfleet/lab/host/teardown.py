@@ -13,7 +13,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from sparkfleet.errors import UsageError
@@ -23,11 +23,13 @@ from sparkfleet.lab.state import read_start_ticks
 
 CGROUPS = Path("/sys/fs/cgroup")
 PATIENCE = 10.0  # s for killed processes to end
+THAW = {"freezer.state": "THAWED", "cgroup.freeze": "0"}  # by file, of cgroup v1 and v2
 
 
 def remove_lab() -> None:
     """Remove every process, interface, namespace, mount and folder of the lab."""
     names = list_namespaces()
+    thaw_cgroups()
     kill_processes(list_lab_processes(names))
     _remove_control()
     for name in names:
@@ -85,12 +87,27 @@ def kill_processes(pids: Iterable[int]) -> None:
         time.sleep(0.002)
 
 
+def thaw_cgroups(cgroups: Path = CGROUPS) -> None:
+    """Let paused containers of the hosts run: a frozen process does not end by SIGKILL."""
+    for folder in _list_cgroups(cgroups):
+        for name, text in THAW.items():
+            if (folder / name).exists():
+                with contextlib.suppress(OSError):
+                    (folder / name).write_text(text)
+
+
 def _remove_cgroups() -> None:
     """Remove the cgroups of the hosts' containers; one that is in use is another lab's."""
-    for root in (*CGROUPS.glob(CGROUP), *CGROUPS.glob(f"*/{CGROUP}")):
+    for folder in _list_cgroups(CGROUPS):
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+
+
+def _list_cgroups(cgroups: Path) -> Iterator[Path]:
+    """Yield the cgroups of the lab, those within another first."""
+    for root in (*cgroups.glob(CGROUP), *cgroups.glob(f"*/{CGROUP}")):
         for folder, _, _ in os.walk(root, topdown=False):
-            with contextlib.suppress(OSError):
-                Path(folder).rmdir()
+            yield Path(folder)
 
 
 def _remove_control() -> None:

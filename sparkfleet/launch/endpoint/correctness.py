@@ -32,7 +32,7 @@ REASONING_PROMPT = "A train leaves at 9:40 and arrives at 12:05. How many minute
 # Names in the chat templates of Gemma and Qwen, and of Granite
 REASONING_ARGUMENTS = {"enable_thinking": True, "thinking": True}
 
-# Delimiters of thoughts and tool calls, which the right parser removes
+# Delimiters of reasoning and tool calls, which the right parser removes
 TAGS = re.compile(r"</?think>|<\|?channel\|?>|^thought\n|\[/?THINK\]")
 CALL_TAGS = re.compile(r"</?tool_call|\[TOOL_CALLS\]|<\|?tool|get_weather\(|\"name\": ?\"get_weath")
 # One character or short word repeated; lines of Markdown tables do not count
@@ -186,7 +186,7 @@ def _find_call_problem(name: str, arguments: str, function: str) -> str:
 
 
 def check_reasoning(reply: Reply, parser: str) -> SmokeCheck:
-    """Check that thoughts are separated from the answer."""
+    """Check that reasoning is separated from the answer."""
     fix = ""
     if reply.refusal:
         result = reply.refusal
@@ -199,7 +199,7 @@ def check_reasoning(reply: Reply, parser: str) -> SmokeCheck:
         result, fix = _find_reply_problem(reply)
         passed = False
     elif reply.reasoning:
-        result = f"{len(reply.reasoning)} characters of thoughts, separated"
+        result = f"{len(reply.reasoning)} characters of reasoning, separated"
         passed = True
     else:
         result = "unknown: it answered without thinking"
@@ -207,7 +207,7 @@ def check_reasoning(reply: Reply, parser: str) -> SmokeCheck:
     return SmokeCheck(
         name="reasoning",
         asked=_quote_shortened(REASONING_PROMPT),
-        expected="thoughts separated from the answer",
+        expected="reasoning separated from the answer",
         seen=result,
         passed=passed,
         seconds=reply.seconds,
@@ -241,10 +241,10 @@ def _find_reply_problem(reply: Reply) -> tuple[str, str]:
     if reply.content or reply.calls:
         return "", ""
     if reply.reasoning and reply.finish == "length":
-        return f"no answer: all {reply.tokens} tokens were used for thoughts", LONGER_ANSWER_FIX
+        return f"no answer: all {reply.tokens} tokens were used for reasoning", LONGER_ANSWER_FIX
     if reply.reasoning:
         return (
-            f"no answer: all of it was parsed as thoughts: {_quote_shortened(reply.reasoning)}",
+            f"no answer: all of it was parsed as reasoning: {_quote_shortened(reply.reasoning)}",
             WRONG_REASONING_PARSER,
         )
     return f"an empty answer (finish_reason {reply.finish or 'none'})", LOGS_FIX

@@ -1,6 +1,6 @@
 """Replies of the endpoint to chat requests, complete or streamed; pure.
 
-The thoughts of a model are in `reasoning`, which "used to be called reasoning_content" (vLLM's
+The reasoning of a model is in `reasoning`, which "used to be called reasoning_content" (vLLM's
 documentation from 0.11.2 on); both are read.
 """
 
@@ -57,7 +57,7 @@ class Reply:
 
     @property
     def text(self) -> str:
-        """The answer, or the thoughts if thinking used all tokens."""
+        """The answer, or the reasoning if it used all tokens."""
         return self.content or self.reasoning
 
 

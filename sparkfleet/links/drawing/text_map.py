@@ -6,16 +6,23 @@ from collections.abc import Iterator
 
 from sparkfleet.links.model import Cable, Fabric, Rail, Topology
 
+UNBOUNDED = 10_000  # columns
 NOTHING = "no cable of this cluster"
 
 
-def render_text_map(fabric: Fabric) -> Iterator[str]:
-    """Yield the map: which hosts are connected, over which rails."""
+def render_text_map(fabric: Fabric, width: int = UNBOUNDED) -> Iterator[str]:
+    """Yield the map: which hosts are connected, over which rails.
+
+    Where a line would be longer than `width` columns, the two ends of a rail are on lines of their
+    own.
+    """
     if fabric.topology is Topology.SWITCH:
         yield from _render_switch(fabric)
     else:
         for cable in fabric.cables:
-            yield from _render_cable(cable)
+            lines = list(_render_cable(cable))
+            fits = max(map(len, lines)) <= width
+            yield from lines if fits else _render_narrow_cable(cable)
     for host in fabric.hosts:
         unset = [
             rail.name for rail in fabric.spare[host] if rail.netdev.carrier and not rail.address
@@ -40,6 +47,14 @@ def _render_cable(cable: Cable) -> Iterator[str]:
     width = max(map(len, left))
     for at, (start, end) in enumerate(zip(left, right, strict=True)):
         yield f"{start:<{width}}  {'=====' if at == 0 else '-----'}  {end}".rstrip()
+
+
+def _render_narrow_cable(cable: Cable) -> Iterator[str]:
+    first, second = cable.ends
+    yield f"{first}  =====  {second}"
+    for mine, theirs in cable.rails(first.host, second.host):
+        yield f"         {_format_rail(mine)}".rstrip()
+        yield f"  -----  {_format_rail(theirs)}".rstrip()
 
 
 def _render_switch(fabric: Fabric) -> Iterator[str]:

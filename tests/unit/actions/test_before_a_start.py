@@ -75,7 +75,7 @@ def test_a_guard_is_armed_for_a_start_and_where_another_is_wanted(tmp_path: Path
     with _scene(tmp_path) as made:
         assert _changed(arm.plan(made, SEEN)) == [*NAMES]
     with _scene(tmp_path, reason="", survey=armed) as made:
-        assert arm.plan(made, SEEN)["spark-1"] == Plan(message="armed")
+        assert arm.plan(made, SEEN)["spark-1"] == Plan(message="running")
     with _scene(tmp_path, reason="", survey=armed, guard_serving="4GiB") as made:
         assert _changed(arm.plan(made, SEEN)) == [*NAMES]
     with _scene(tmp_path, guard=False) as made:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import stat
 import subprocess
 import sys
@@ -28,7 +29,14 @@ from sparkfleet.cli.init.options import (
     parse_machine,
 )
 from sparkfleet.cli.options import parse_options
-from sparkfleet.errors import RecipeError, UnreachableError, UsageError
+from sparkfleet.errors import (
+    AuthenticationError,
+    HostError,
+    HostKeyError,
+    RecipeError,
+    UnreachableError,
+    UsageError,
+)
 from sparkfleet.facts import HostFacts
 from sparkfleet.inventory.clusters import choose_cluster
 from sparkfleet.inventory.loading import load_inventory
@@ -121,8 +129,24 @@ def test_a_host_that_does_not_answer_is_left_for_later(
     assert "link_" not in (tmp_path / "inventories/local.yml").read_text()
     shown = capsys.readouterr().out
     assert "no route" in shown
-    assert "sparkfleet hosts.trust" in shown
     assert "sparkfleet init --replace" in shown
+
+
+@pytest.mark.parametrize(
+    ("error", "tasks"),
+    [
+        (HostKeyError, ["hosts.trust", "hosts.authorize"]),
+        (AuthenticationError, ["hosts.authorize"]),  # its host key was compared before
+        (UnreachableError, []),
+    ],
+)
+def test_what_is_next_leaves_out_what_was_done(
+    init: Init, capsys: pytest.CaptureFixture[str], error: type[HostError], tasks: list[str]
+) -> None:
+    facts = {"spark-1": _pair_facts()["spark-1"]}
+    init(host=PAIR, facts=facts, lost={"spark-2": error("refused", host="spark-2")})
+    _, _, after = capsys.readouterr().out.partition("next:")
+    assert re.findall(r"hosts\.\w+", after) == tasks
 
 
 def test_an_inventory_that_exists_is_kept_and_replaced_on_demand(

@@ -48,6 +48,13 @@ def test_a_table_that_is_too_wide_is_a_list_of_lines() -> None:
     ]
 
 
+def test_a_table_knows_the_columns_that_it_needs() -> None:
+    table = tables.create_table("host", "address")
+    table.add_row("spark-01", "10.78.1.1/24")
+    console = Console(width=5)
+    assert tables.measure_table(table, console) == len(" spark-01  10.78.1.1/24 ")
+
+
 def test_a_table_that_fits_is_a_table() -> None:
     head, row = _print_row(120)
     assert head.split() == ["host", "netdev", "address", "seen", "fix"]

@@ -104,7 +104,7 @@ def test_a_start_that_cannot_fit_ends_with_2(call: Call) -> None:
 
 def test_several_requests_share_the_read(call: Call) -> None:
     done = call("r.yml", folder="model", requests="3", context="1000")
-    assert "decode, 3 answers together, 1000 tokens in the cache" in done.stdout
+    assert "decode, 3 concurrent requests, 1000 tokens in the cache" in done.stdout
 
 
 def test_the_document_has_what_the_text_has(call: Call) -> None:

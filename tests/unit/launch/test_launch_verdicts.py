@@ -219,6 +219,11 @@ def test_a_deployment_that_stopped_serving_is_started_again(
     assert explain_difference(_deployment(), surveys, health) == reason
 
 
+def test_on_a_first_start_no_host_is_named() -> None:
+    surveys = dict.fromkeys(NAMES, _survey())
+    assert explain_difference(_deployment(), surveys) == "no deployment is running"
+
+
 def test_a_partial_deployment_is_started_again() -> None:
     surveys = dict.fromkeys(NAMES, _survey(hash="h1", roles=WORKER))
     assert explain_difference(_deployment(), surveys) == "serve is not running on spark-1"

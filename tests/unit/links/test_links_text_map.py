@@ -42,6 +42,15 @@ def test_a_pair_is_two_cages_and_the_rails_between_them() -> None:
     assert lines == [" ".join(line.split()) for line in PAIR.splitlines()]
 
 
+def test_a_narrow_terminal_has_the_two_ends_of_a_rail_below_each_other() -> None:
+    fabric = Cluster(*pair(1, 0)).fabric
+    lines = list(text_map.render_text_map(fabric, 80))
+    assert max(map(len, lines)) <= 80
+    assert lines[0] == "spark-1 port 1  =====  spark-2 port 0"
+    assert [line.split()[0] for line in lines[1:3]] == ["enp1s0f1np1", "-----"]
+    assert list(text_map.render_text_map(fabric, 200)) == list(text_map.render_text_map(fabric))
+
+
 def test_a_switch_is_a_tree_of_cages() -> None:
     assert _text(Cluster(*switch(3))) == SWITCH
 

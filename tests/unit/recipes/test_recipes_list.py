@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from sparkfleet.cli.recipes.list import COMPARED, align_columns
+from sparkfleet.recipes.recipe import FIRST_TRY
 from sparkfleet.resources import list_data_files
 from tests.commandline import run_command
 from tests.documents import SEEDS
@@ -45,6 +46,12 @@ def test_no_line_is_wider_than_the_terminal(
     assert max(map(len, lines)) <= columns
     assert _names(lines) >= CATALOGUE - {"deepseek-v4.1-flash"}
     assert lines[-1] == COMPARED
+
+
+def test_the_whole_catalogue_ends_with_what_to_choose_and_a_search_does_not(tmp_path: Path) -> None:
+    lines = _list(tmp_path)
+    assert f"a first try: {FIRST_TRY}; one explained: sparkfleet recipes.show NAME" in lines
+    assert not [line for line in _list(tmp_path, "--search", "gpt-oss") if "first try" in line]
 
 
 def test_a_wide_terminal_has_every_column_and_a_narrow_one_fewer(tmp_path: Path) -> None:

@@ -84,6 +84,9 @@ def test_of_two_values_the_variables_then_the_first_counts() -> None:
     [
         ("-o StrictHostKeyChecking=no", "host keys are always checked"),
         ("-o ProxyCommand=nc", "use ProxyJump"),
+        ('-o ProxyCommand="ssh -W %h:%p -q me@jump"', "write it as -o ProxyJump=me@jump"),
+        ('-o ProxyCommand="ssh jump -W %h:%p"', "write it as -o ProxyJump=jump"),
+        ("-o StrictHostKeyChecking=no", "SSH option 'StrictHostKeyChecking=no'"),
         ("-p twenty", "known: UserKnownHostsFile"),
         ("-J one,-oProxyCommand=x", "known: UserKnownHostsFile"),
         ("-J a@b:c", "known: UserKnownHostsFile"),

@@ -44,7 +44,7 @@ def test_a_right_answer_passes() -> None:
         (but(content="205"), "'205'", "weights.verify"),
         (
             but(content="", reasoning="12 times", finish="length", tokens=500),
-            "no answer: all 500 tokens were used for thoughts",
+            "no answer: all 500 tokens were used for reasoning",
             "vllm_smoke_tokens",
         ),
         (but(content=""), "an empty answer (finish_reason stop)", "cluster.logs"),
@@ -74,7 +74,7 @@ def test_a_parser_that_takes_the_whole_answer_for_thoughts_is_reported() -> None
         correctness.check_reasoning(reply, "qwen3"),
     ):
         assert check.passed is False
-        assert check.seen == "no answer: all of it was parsed as thoughts: '204'"
+        assert check.seen == "no answer: all of it was parsed as reasoning: '204'"
         assert "reasoning-parser does not match this model" in check.fix
 
 

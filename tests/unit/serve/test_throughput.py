@@ -122,6 +122,9 @@ def test_a_slow_one_says_by_how_much_and_what_to_look_at(
     assert "look at:\n  sparkfleet links.verify" in out
     assert "NET/Socket" in out
     assert "note: n" in out
+    head, values = out.splitlines()[:2]
+    assert head.split()[:3] == ["requests", "first", "token"]
+    assert values.split()[:6] == ["1", f"{one.ttft:.2f}", "s", f"{one.prefill:.0f}", "tok/s", "2.1"]
 
 
 def test_prompts_get_the_length_that_is_asked_for() -> None:

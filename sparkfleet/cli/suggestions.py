@@ -11,6 +11,7 @@ from sparkfleet.cli.tasks import namespace
 from sparkfleet.door import command_name, expand_commands
 from sparkfleet.spelling import suggest_similar
 
+HELP = "help"  # typed before a task, as --help after it
 CORE = ("--help", "--list", "--version")
 FEW = 8  # options that a hint lists
 ANSIBLE = {  # options of ansible-playbook, and what to type here
@@ -80,7 +81,7 @@ def _explain_unknown(word: str, argv: Sequence[str]) -> tuple[str, str]:
 def _suggest_before_tasks(word: str, argv: Sequence[str]) -> str:
     """Return what to type instead of an unknown word before all tasks."""
     if not word.startswith("-"):
-        return suggest_similar(word, namespace.task_names)
+        return suggest_similar(word, [*namespace.task_names, HELP], lister=command_name("--list"))
     task = next((part for part in argv if part in namespace.task_names), None)
     late = task is not None and word in _map_arguments(task)
     return f"it comes after {task}" if late else suggest_similar(word, CORE)

@@ -137,7 +137,7 @@ class TerminalScreen:
 
     def _show_row(self, host: str, text: str) -> Progress:
         if self._bars is None:
-            self._bars = _create_progress_bars(self._console)
+            self._bars = create_progress_bars(self._console)
             self._bars.start()
         if host not in self._rows:
             _, began = self._waits.get(host, ("", time.monotonic()))
@@ -169,9 +169,10 @@ class TerminalScreen:
             self._waits.clear()
 
 
-def _create_progress_bars(console: Console) -> Progress:
+def create_progress_bars(console: Console) -> Progress:
+    """Return the moving lines of a terminal, in ASCII where it shows no more."""
     return Progress(
-        SpinnerColumn(),
+        SpinnerColumn("line" if console.options.ascii_only else "dots"),
         TextColumn("{task.fields[host]}", style="bold", markup=False),
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=20),

@@ -7,12 +7,13 @@ from collections.abc import Callable
 
 import pytest
 from rich.console import Console
+from rich.progress import SpinnerColumn
 
 from sparkfleet.quantities import format_seconds
 from sparkfleet.report.events import Progress
 from sparkfleet.report.pace import RateTracker
 from sparkfleet.report.screens import PlainScreen
-from sparkfleet.report.terminal import TerminalScreen
+from sparkfleet.report.terminal import TerminalScreen, VisibleConsole, create_progress_bars
 from sparkfleet.report.text import TextReporter
 
 
@@ -115,3 +116,15 @@ def test_a_terminal_counts_steps_and_shows_bytes_in_words() -> None:
     screen.clear()
     assert "1/4" in stream.getvalue()
     assert "5000000000" not in stream.getvalue()
+
+
+@pytest.mark.parametrize(("encoding", "spins"), [("ascii", False), ("utf-8", True)])
+def test_a_terminal_without_utf_8_gets_a_spinner_that_it_can_show(
+    encoding: str, *, spins: bool
+) -> None:
+    console = VisibleConsole(
+        file=io.TextIOWrapper(io.BytesIO(), encoding), force_terminal=True, width=80
+    )
+    (spinner, *_) = create_progress_bars(console).columns
+    assert isinstance(spinner, SpinnerColumn)
+    assert any(ord(letter) > 127 for frame in spinner.spinner.frames for letter in frame) == spins

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from sparkfleet.facts.host import GPU_QUERY
-from sparkfleet.launch.images.checks import check_image_architecture
+from sparkfleet.launch.images.checks import check_image_architecture, check_image_driver
 from sparkfleet.model import Severity
 from tests.engines import WITH_IMAGE, settings
 from tests.gb10 import Cluster, output, pair
@@ -61,3 +61,31 @@ def test_t2_23_an_image_of_another_processor_is_refused_before_the_start(
     for verdict in found:
         assert verdict.seen == image
         assert "linux/" in verdict.fix
+
+
+@pytest.mark.parametrize(
+    ("needs", "driver", "warned"),
+    [
+        ("cuda>=13.1", "580.95.05", True),
+        ("cuda>=13.0", "580.95.05", False),
+        ("cuda>=13.0 brand=tesla,driver>=570,driver<571", "570.10", False),  # the brand is unknown
+        ("cuda>=13.0 driver>=580,driver<581", "570.10", True),
+        ("cuda>=13.1 driver>=580,driver<581", "580.95.05", False),
+        ("cuda>=14.0", "777.1", False),  # a branch that is not known
+        ("cuda>=13.1", "", False),
+        ("", "580.95.05", False),
+    ],
+)
+def test_t2_23_an_image_that_asks_for_a_newer_driver_is_warned_of(
+    needs: str, driver: str, *, warned: bool
+) -> None:
+    image = replace(WITH_IMAGE, environment={"NVIDIA_REQUIRE_CUDA": needs})
+    found = list(check_image_driver(image, settings(), driver))
+    assert [verdict.severity for verdict in found] == ([Severity.WARNING] if warned else [])
+
+
+def test_t2_23_an_image_that_asks_for_nothing_is_not_warned_of() -> None:
+    image = replace(WITH_IMAGE, environment={"NVIDIA_REQUIRE_CUDA": "cuda>=13.1"})
+    unchecked = settings(vllm_env={"NVIDIA_DISABLE_REQUIRE": "1"})
+    assert list(check_image_driver(image, unchecked, "580.95.05")) == []
+    assert list(check_image_driver(image, settings(engine_gpus="none"), "580.95.05")) == []

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.errors import RecipeError
+from sparkfleet.fit.architecture import Architecture
 from sparkfleet.fit.model import ModelProfile
 from sparkfleet.model import Host, Severity, Verdict
 from sparkfleet.recipes.rules import ObservedFacts, RuleResult, apply_rules, build_rule_context
@@ -53,8 +54,22 @@ def check_staged_rules(run: RunContext, model: ModelProfile) -> tuple[Verdict, .
         return ()
     before = observed[head.name]
     method = str(shape.quantization.get("quant_method") or "").lower()
-    now = replace(before, format=method, architecture=shape.name or "", code=shape.code)
+    now = replace(
+        before,
+        format=method,
+        architecture=shape.name or "",
+        code=shape.code,
+        latent=_find_latent_attention(shape),
+    )
     return _added_verdicts(run, head, before, now)
+
+
+def _find_latent_attention(shape: Architecture) -> bool | None:
+    """Return whether a model has MLA; None for sparse attention, which has backends of its own."""
+    latent = shape.latent
+    if shape.key_index is not None or (latent is not None and latent.index_dim is not None):
+        return None
+    return None if latent is None and not shape.kv_heads else latent is not None
 
 
 def _added_verdicts(

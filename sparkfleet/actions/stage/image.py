@@ -21,7 +21,11 @@ from sparkfleet.launch.host.installed_vllm import summarize_probe
 from sparkfleet.launch.host.survey import Survey
 from sparkfleet.launch.images import plan as planning
 from sparkfleet.launch.images import transfer
-from sparkfleet.launch.images.checks import check_image_architecture, check_image_contents
+from sparkfleet.launch.images.checks import (
+    check_image_architecture,
+    check_image_contents,
+    check_image_driver,
+)
 from sparkfleet.launch.images.plan import AcquirePlan, DistributePlan
 from sparkfleet.launch.images.transfer import ImageHost
 from sparkfleet.model import Change, Host, Verdict
@@ -190,6 +194,7 @@ def _check_image_content(run: RunContext, host: Host, survey: Survey) -> Iterato
         return
     yield from _check_architecture(run, host, survey)
     settings = run.settings(host)
+    yield from check_image_driver(survey.image, settings, run.facts[host.name].driver)
     fabric = run.state.fabric
     network = links.compute_rank_env(fabric, host) if fabric else ()
     variables = build_rank_environment(settings, network, cluster=run.cluster.name, hf_home="")

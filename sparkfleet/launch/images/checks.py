@@ -12,6 +12,11 @@ from sparkfleet.recipes.settings import Settings
 from sparkfleet.verdicts import build_verdict, error, warning
 
 ARCHITECTURES = {"aarch64": "arm64", "x86_64": "amd64"}  # what engines call the machines of uname
+REQUIREMENT = "NVIDIA_REQUIRE_CUDA"  # alternatives; each is conditions with commas between
+UNCHECKED = "NVIDIA_DISABLE_REQUIRE"
+CONDITION = re.compile(r"(?P<name>cuda|driver)(?P<sign>[<>]=?|=)(?P<version>\d+(?:\.\d+)*)")
+# The CUDA that nvidia-smi shows for a branch of the driver, 2026-11; others are not known.
+CUDA_OF_DRIVER = {"570": "12.8", "575": "12.9", "580": "13.0", "590": "13.1", "610": "13.3"}
 # Network settings, which only fit their author's network; NCCL_VERSION is in every CUDA image.
 BAKED = re.compile(r"(NCCL|GLOO|UCX|TP)_(?!(VERSION|HOME)$)\w+|VLLM_(NCCL_SO_PATH|HOST_IP)")
 MINIMUM_VERSIONS = (("vllm", "vllm_min_version"), ("transformers", "vllm_min_transformers"))
@@ -77,6 +82,51 @@ def check_image_architecture(
         source=str(settings.origin("engine_image")),
         fix=f"take an image with a build for linux/{expected}, such as vllm/vllm-openai with a tag "
         "of CUDA 13; remove this one on that host, so that it is pulled again",
+    )
+
+
+def check_image_driver(image: ContainerImage, settings: Settings, driver: str) -> Iterator[Verdict]:
+    """Yield a warning for an image that asks for a newer `driver` than the host has.
+
+    NVIDIA's container toolkit does not start it: "unsatisfied condition: cuda>=13.1"
+    (NVIDIA/nvidia-container-toolkit#152). Nothing for what is not known.
+    """
+    needs = image.environment.get(REQUIREMENT, "")
+    own = settings.mapping("vllm_env").get(UNCHECKED, image.environment.get(UNCHECKED))
+    unchecked = str(own).lower() in ("1", "true", "yes", "on")
+    if not needs or not driver or unchecked or settings.text("engine_gpus") == "none":
+        return
+    if any(_meets_requirement(need, driver) for need in needs.split()):
+        return
+    yield warning(
+        "engine.driver",
+        settings.host.name,
+        f"driver for {image.name}",
+        expected=" or ".join(needs.split()[:3]),
+        seen=f"{driver}, of CUDA {CUDA_OF_DRIVER.get(driver.partition('.')[0], '?')}",
+        source=f"{REQUIREMENT} of the image",
+        fix="take an image of an older CUDA, or update the driver of that host and reboot",
+    )
+
+
+def _meets_requirement(need: str, driver: str) -> bool:
+    """Return whether a driver may meet conditions such as `cuda>=13.0,driver<590`."""
+    return all(_meets_condition(one, driver) for one in need.split(","))
+
+
+def _meets_condition(condition: str, driver: str) -> bool:
+    match = CONDITION.fullmatch(condition)
+    if match is None:
+        return True  # brand=..., which the facts do not have
+    known = {"driver": driver, "cuda": CUDA_OF_DRIVER.get(driver.partition(".")[0], "")}
+    actual, bound = known[match["name"]], match["version"]
+    if not actual:
+        return True
+    have, want = _parse_release(actual), _parse_release(bound)
+    if match["name"] == "driver":  # driver<590 is about the branch
+        have = have[: len(want)]
+    return {">=": have >= want, ">": have > want, "<": have < want, "<=": have <= want}.get(
+        match["sign"], have == want
     )
 
 

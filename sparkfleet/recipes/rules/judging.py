@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from sparkfleet.errors import Problem
 from sparkfleet.model import Severity, Verdict
 from sparkfleet.recipes.rules import (
+    bounds,
     drafts,
     kernels,
     memory,
@@ -39,6 +40,7 @@ TOPICS = (
     options,
     values,
     typed,
+    bounds,
     secrets,
 )
 ACCEPT = "vllm_accept"

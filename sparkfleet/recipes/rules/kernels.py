@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from sparkfleet.model import Severity
-from sparkfleet.recipes.rules.images import COMMUNITY
+from sparkfleet.recipes.rules.images import COMMUNITY, FORK_OPTIONS
 from sparkfleet.recipes.rules.models import (
     GEMMA4_MOE,
     GEMMA4_MOE_OF_NVIDIA,
@@ -21,6 +22,7 @@ from sparkfleet.recipes.rules.models import (
 )
 from sparkfleet.recipes.rules.rule import Rule, RuleFinding
 from sparkfleet.recipes.rules.subject import RuleContext
+from sparkfleet.vllm.options import VllmOption, parse_json_object
 from sparkfleet.vllm.releases import parse_version
 
 NATIVE_FP4 = "VLLM_USE_FLASHINFER_MOE_FP4"
@@ -28,6 +30,23 @@ ATTENTION = "VLLM_ATTENTION_BACKEND"
 FP8_CACHE_MEASURED = re.compile(r"qwen3\.5-122b-a10b-nvfp4")  # by NVIDIA with 0.28.0, 2026-09
 FP8_CACHE_SINCE = parse_version("0.28.0")
 CUTLASS = ("cutlass", "vllm_cutlass")
+# Backends whose supports_compute_capability leaves out 12.1, and those of other makers.
+OTHER_GPUS = {
+    "CUTLASS_MLA": "GPUs of compute capability 10",
+    "FLASHINFER_MLA": "GPUs of compute capability 10",
+    "FLASHINFER_MLA_SPARSE_SM90": "GPUs of compute capability 9",
+    "FLASHMLA": "GPUs of compute capability 9 and 10",
+    "FLASHMLA_SPARSE": "GPUs of compute capability 9 and 10",
+    "FLASH_ATTN_MLA": "GPUs of compute capability 9",
+    "FLASH_ATTN_MLA_SPARSE": "GPUs of compute capability 9",
+    "TOKENSPEED_MLA": "GPUs of compute capability 10",
+}
+FOR_LATENT = (
+    *("CUTLASS_MLA", "FLASHINFER_MLA", "FLASHMLA", "FLASH_ATTN_MLA", "TOKENSPEED_MLA"),
+    "TRITON_MLA",
+)
+FOR_HEADS = ("FLASHINFER", "FLASH_ATTN", "FLEX_ATTENTION", "TRITON_ATTN")
+OTHER_MAKERS = {"ROCM_": "AMD's GPUs", "XPU_": "Intel's GPUs"}
 
 
 def _check_chunked_prefill(context: RuleContext) -> Iterator[RuleFinding]:
@@ -105,6 +124,46 @@ def _check_attention_backend(context: RuleContext) -> Iterator[RuleFinding]:
         )
 
 
+def _check_attention_gpu(context: RuleContext) -> Iterator[RuleFinding]:
+    for option, name in _list_attention_backends(context):
+        makers = (gpus for prefix, gpus in OTHER_MAKERS.items() if name.startswith(prefix))
+        if gpus := OTHER_GPUS.get(name) or next(makers, ""):
+            of_fork = context.image.repository in (COMMUNITY, *FORK_OPTIONS)
+            yield RuleFinding(
+                subject=option.flag,
+                expected="a backend that runs on the GB10, of compute capability 12.1",
+                seen=f"{name}, which is for {gpus}",
+                where=option.where,
+                fix=f"take {option.name} out: vLLM then chooses one that runs",
+                severity=Severity.ERROR if context.version and not of_fork else Severity.WARNING,
+            )
+
+
+def _check_attention_kind(context: RuleContext) -> Iterator[RuleFinding]:
+    latent = context.facts.latent
+    disabled = str(context.environment.get("VLLM_MLA_DISABLE") or "0").lower() in ("1", "true")
+    if latent is None or disabled:
+        return
+    for option, name in _list_attention_backends(context):
+        if name in (FOR_HEADS if latent else FOR_LATENT):
+            kind = "multi-head latent attention (MLA)" if latent else "heads of keys and values"
+            yield RuleFinding(
+                subject=option.flag,
+                expected=f"a backend for a model with {kind}",
+                seen=name,
+                where=option.where,
+                fix=f"take {option.name} out: vLLM then chooses one that fits the model",
+            )
+
+
+def _list_attention_backends(context: RuleContext) -> Iterator[tuple[VllmOption, str]]:
+    if option := context.option("attention-backend"):
+        yield option, str(option.value).upper()
+    if option := context.option("attention-config"):
+        backend: Any = parse_json_object(option.value).get("backend")
+        yield option, str(backend).upper()
+
+
 RULES = (
     Rule(
         id="chunked_prefill",
@@ -131,5 +190,17 @@ RULES = (
         why="Gemma 4 has heads of 256 and of 512, which only TRITON_ATTN takes",
         source="single-spark, bring-up; research 8",
         find=_check_attention_backend,
+    ),
+    Rule(
+        id="attention_gpu",
+        why="vLLM ends with 'compute capability not supported' after minutes of loading",
+        source="vLLM's v1/attention/backends, supports_compute_capability, 0.32.0",
+        find=_check_attention_gpu,
+    ),
+    Rule(
+        id="attention_kind",
+        why="vLLM ends with 'MLA not supported' or 'non-MLA not supported' while it starts",
+        source="vLLM's v1/attention/backend.py, validate_configuration, 0.32.0",
+        find=_check_attention_kind,
     ),
 )

@@ -23,7 +23,8 @@ class ObservedFacts:
     distributions with it. `options` are those of its `vllm serve`, `types` how it converts the text
     of some, `values` the lists that some of them choose from, and `variables` those of the
     environment that it reads, all from its own source. `format`, `architecture` and `code` are what
-    the checkpoint's own config.json says; `code` are repositories whose Python it needs.
+    the checkpoint's own config.json says; `code` are repositories whose Python it needs, and
+    `latent` is whether it has multi-head latent attention (MLA), None where that is not known.
     """
 
     vllm: str = ""
@@ -31,6 +32,7 @@ class ObservedFacts:
     format: str = ""
     architecture: str = ""
     code: Collection[str] = ()
+    latent: bool | None = None
     packages: Mapping[str, str] = field(default_factory=lambda: EMPTY)
     options: Collection[str] = ()
     types: Mapping[str, str] = field(default_factory=lambda: EMPTY)

@@ -1,0 +1,201 @@
+"""Numbers that vLLM refuses: out of range, at odds with each other, or of a draft model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sparkfleet.model import Severity
+from sparkfleet.recipes.rules.rule import Rule, RuleFinding
+from sparkfleet.recipes.rules.subject import RuleContext
+from sparkfleet.vllm.options import VllmOption, parse_human_readable_int
+
+AUTO = ("auto", "-1")  # the longest that fits
+CUDA_GRAPHS = ("none", "piecewise", "full", "full_decode_only", "full_and_piecewise")
+# Methods whose draft is a model of its own; others guess from the prompt or from the model itself.
+OF_A_MODEL = ("eagle", "eagle3", "dflash", "draft_model", "medusa", "mlp_speculator")
+COUNTED = ("draft_model", "eagle", "eagle3", "ngram", "ngram_gpu")  # their draft names no number
+WITHOUT_MODEL = ("ngram", "ngram_gpu", "suffix", "extract_hidden_states", "custom_class", "dspark")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NumberBounds:
+    """The least value of an option, and of what it is a multiple."""
+
+    least: int
+    multiple: int = 1
+
+
+# The bounds of vLLM's config/{cache,model,scheduler,parallel}.py, 0.32.0.
+BOUNDS = {
+    "block-size": NumberBounds(least=1),
+    "decode-context-parallel-size": NumberBounds(least=1),
+    "mamba-block-size": NumberBounds(least=8, multiple=8),
+    "max-model-len": NumberBounds(least=1),
+    "max-num-batched-tokens": NumberBounds(least=1),
+    "max-num-seqs": NumberBounds(least=1),
+    "num-gpu-blocks-override": NumberBounds(least=1),
+    "stream-interval": NumberBounds(least=1),
+}
+
+
+def _check_ranges(context: RuleContext) -> Iterator[RuleFinding]:
+    for name, bounds in BOUNDS.items():
+        option = context.option(name)
+        count = _read_count(option)
+        if option is None or count is None:
+            continue
+        if count < bounds.least or count % bounds.multiple:
+            yield RuleFinding(
+                subject=option.flag,
+                expected=_describe_bounds(name, bounds),
+                seen=str(option.value),
+                where=option.where,
+                fix=f"write {_describe_bounds(name, bounds)}, or take {name} out",
+            )
+
+
+def _describe_bounds(name: str, bounds: NumberBounds) -> str:
+    least = f"at least {bounds.least}" + (", or auto" if name == "max-model-len" else "")
+    return least if bounds.multiple == 1 else f"a multiple of {bounds.multiple}"
+
+
+def _read_count(option: VllmOption | None) -> int | None:
+    """Return the integer of an option; None for "auto" and where there is none."""
+    if option is None or isinstance(option.value, bool):
+        return None
+    text = str(option.value).strip()
+    if option.name == "max-model-len" and text in AUTO:
+        return None
+    try:
+        return -parse_human_readable_int(text[1:]) if text[:1] == "-" else _parse_positive(text)
+    except ValueError:  # the rule `number` reports it
+        return None
+
+
+def _parse_positive(text: str) -> int:
+    return parse_human_readable_int(text.removeprefix("+").replace("_", ""))
+
+
+def _check_batch(context: RuleContext) -> Iterator[RuleFinding]:
+    batch = context.option("max-num-batched-tokens")
+    size = _read_count(batch)
+    if batch is None or size is None or size < 1:
+        return
+    requests = _read_count(context.option("max-num-seqs"))
+    if requests is not None and size < requests:
+        yield RuleFinding(
+            subject=batch.flag,
+            expected=f"at least max-num-seqs, {requests}",
+            seen=str(size),
+            where=batch.where,
+            fix=f"set max-num-batched-tokens: {requests} or more, or lower max-num-seqs",
+        )
+    length = _read_count(context.option("max-model-len"))
+    chunks = context.option("enable-chunked-prefill")
+    if length is not None and size < length and chunks is not None and chunks.value is False:
+        yield RuleFinding(
+            subject=batch.flag,
+            expected=f"at least max-model-len, {length}, without chunked prefill",
+            seen=str(size),
+            where=batch.where,
+            fix="take enable-chunked-prefill: false out, or raise max-num-batched-tokens",
+        )
+
+
+def _check_draft(context: RuleContext) -> Iterator[RuleFinding]:
+    draft, where = context.draft, context.at("speculative-config")
+    method = str(draft.get("method") or "").lower()
+    tokens = draft.get("num_speculative_tokens")
+    if not draft:
+        return
+    if isinstance(tokens, int) and tokens < 1:
+        yield RuleFinding(
+            subject="num_speculative_tokens",
+            expected="at least 1",
+            seen=str(tokens),
+            where=where,
+            fix="write 1 or more, or take speculative-config out",
+        )
+    if tokens is None and method in COUNTED:
+        yield RuleFinding(
+            subject="num_speculative_tokens",
+            expected=f"a number of tokens for the method {method}",
+            seen="none",
+            where=where,
+            fix="add num_speculative_tokens to speculative-config, as the draft's card has it",
+            severity=Severity.ERROR if method.startswith("ngram") else Severity.WARNING,
+        )
+    if method in OF_A_MODEL and not draft.get("model"):
+        yield RuleFinding(
+            subject="speculative-config",
+            expected=f"the model of the draft for the method {method}",
+            seen="no model",
+            where=where,
+            fix="add model: ORG/NAME to speculative-config, and to weights_drafts",
+        )
+    if "tensor_parallel_size" in draft:
+        yield RuleFinding(
+            subject="tensor_parallel_size in speculative-config",
+            expected="draft_tensor_parallel_size",
+            seen=str(draft["tensor_parallel_size"]),
+            where=where,
+            fix="rename it to draft_tensor_parallel_size",
+        )
+    yield from _check_draft_method(method, context)
+
+
+def _check_draft_method(method: str, context: RuleContext) -> Iterator[RuleFinding]:
+    known = method in (*OF_A_MODEL, *WITHOUT_MODEL, "") or method.endswith("mtp")
+    if not known:
+        yield RuleFinding(
+            subject="method in speculative-config",
+            expected=f"mtp, one of {', '.join((*OF_A_MODEL, *WITHOUT_MODEL))}, or left out",
+            seen=method,
+            where=context.at("speculative-config"),
+            fix="write one of these; a newer vLLM may have more",
+            severity=Severity.WARNING,
+        )
+
+
+def _check_cuda_graphs(context: RuleContext) -> Iterator[RuleFinding]:
+    option = context.option("compilation-config")
+    value = None if option is None else option.value
+    mode = value.get("cudagraph_mode") if isinstance(value, dict) else None
+    if option is not None and isinstance(mode, str) and mode.lower() not in CUDA_GRAPHS:
+        yield RuleFinding(
+            subject="cudagraph_mode in compilation-config",
+            expected=f"one of {', '.join(CUDA_GRAPHS).upper()}",
+            seen=mode,
+            where=option.where,
+            fix="write one of these, or take cudagraph_mode out",
+            severity=Severity.WARNING,
+        )
+
+
+RULES = (
+    Rule(
+        id="range",
+        why="vLLM ends when it reads its options: the number is out of range",
+        source="vLLM's config/cache.py, model.py, scheduler.py and parallel.py, 0.32.0",
+        find=_check_ranges,
+    ),
+    Rule(
+        id="batch",
+        why="vLLM ends when it reads its options: max_num_batched_tokens is too small",
+        source="vLLM's config/scheduler.py, verify_max_model_len, 0.32.0",
+        find=_check_batch,
+    ),
+    Rule(
+        id="draft",
+        why="vLLM ends when it reads its options: it cannot make the draft of them",
+        source="vLLM's config/speculative.py, 0.32.0",
+        find=_check_draft,
+    ),
+    Rule(
+        id="cuda_graphs",
+        why="vLLM ends when it reads its options: there is no such mode",
+        source="vLLM's config/compilation.py, CUDAGraphMode, 0.32.0",
+        find=_check_cuda_graphs,
+    ),
+)

@@ -63,6 +63,7 @@ class ServeOptions:
     batched: int = BATCHED
     util: float = DEFAULT_MEMORY_UTILIZATION
     kv_bytes: int | None = None
+    blocks_set: bool = False  # whether --num-gpu-blocks-override sets the KV cache
     auto_length: bool = False
     kv_dtype: str = "auto"
     prefixes: bool = True  # whether prefixes are cached
@@ -107,6 +108,7 @@ def parse_serve_options(
         ),
         util=parse_memory_fraction("gpu-memory-utilization", given.get("gpu-memory-utilization")),
         kv_bytes=None if kv_bytes is None else _parse_byte_size("kv-cache-memory-bytes", kv_bytes),
+        blocks_set=given.get("num-gpu-blocks-override") is not None,
         kv_dtype=str(given.get("kv-cache-dtype") or "auto"),
         prefixes=given.get("enable-prefix-caching") is not False,
         asynchronous=given.get("async-scheduling") is not False,

@@ -70,6 +70,8 @@ def estimate_requirements(model: ModelProfile, options: ServeOptions) -> MemoryR
     blocks = None
     sequence_bytes = None
     try:
+        if options.blocks_set:  # vLLM then ignores util and bytes; a block's size is the backend's
+            raise UnknownFigureError("unknown KV cache: num-gpu-blocks-override sets its blocks")
         blocks = _estimate_block_pool(model, options)
         if length:
             sequence_bytes = blocks.sequence_bytes(length, options.batched)

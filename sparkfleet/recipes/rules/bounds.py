@@ -26,9 +26,9 @@ class NumberBounds:
     multiple: int = 1
 
 
-# The bounds of vLLM's config/{cache,model,scheduler,parallel}.py, 0.32.0.
+# The bounds of vLLM's config/{cache,model,scheduler,parallel}.py and v1/attention, 0.32.0.
 BOUNDS = {
-    "block-size": NumberBounds(least=1),
+    "block-size": NumberBounds(least=16, multiple=16),  # of every attention backend on NVIDIA
     "decode-context-parallel-size": NumberBounds(least=1),
     "mamba-block-size": NumberBounds(least=8, multiple=8),
     "max-model-len": NumberBounds(least=1),

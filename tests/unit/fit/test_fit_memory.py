@@ -74,6 +74,17 @@ def test_weights_with_tables_on_disk_are_unknown_and_not_refused(
     assert judged(model("llama-3.3-70b-instruct"), kv_bytes=GIB).answer is FitAnswer.NOT
 
 
+def test_a_set_number_of_blocks_leaves_the_cache_unknown_and_the_weights_known() -> None:
+    asked = parse_serve_options(read_vllm_options({"num-gpu-blocks-override": 5}))
+    assert asked.blocks_set
+    fit = judged(model("qwen3-30b-a3b"), blocks_set=True, length=8192)
+    assert fit.answer is FitAnswer.UNKNOWN
+    assert "unknown KV cache: num-gpu-blocks-override sets its blocks" in fit.why
+    assert "the weights fit" in fit.why
+    assert fit.sequences is None
+    assert judged(model("llama-3.3-70b-instruct"), blocks_set=True).answer is FitAnswer.NOT
+
+
 def test_tables_in_memory_count() -> None:
     args = {"engram-config": {"table_memory": "ram"}}
     options = read_vllm_options(args)

@@ -35,6 +35,8 @@ def _recipe(image: str = IMAGE, **args: Any) -> dict[str, Any]:
         ({"max_num_seqs": 0}, {"range": "error"}),
         ({"max_num_seqs": "many"}, {}),  # the rule `number` reports it
         ({"block_size": 0}, {"range": "error"}),
+        ({"block_size": 7}, {"range": "error"}),
+        ({"block_size": 256}, {}),
         ({"num_gpu_blocks_override": -1}, {"range": "error"}),
         ({"mamba_block_size": 100}, {"range": "error"}),
         ({"mamba_block_size": 256}, {}),

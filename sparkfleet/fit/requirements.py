@@ -70,8 +70,6 @@ def estimate_requirements(model: ModelProfile, options: ServeOptions) -> MemoryR
     blocks = None
     sequence_bytes = None
     try:
-        if options.blocks_set:  # vLLM then ignores util and bytes; a block's size is the backend's
-            raise UnknownFigureError("unknown KV cache: num-gpu-blocks-override sets its blocks")
         blocks = _estimate_block_pool(model, options)
         if length:
             sequence_bytes = blocks.sequence_bytes(length, options.batched)
@@ -117,6 +115,8 @@ def _uses_built_in_draft(options: ServeOptions) -> bool:
 def _estimate_block_pool(model: ModelProfile, options: ServeOptions) -> BlockPool:
     if model.shape is None:
         raise UnknownFigureError("unknown KV cache: config.json not found")
+    if options.blocks_set:  # vLLM then ignores util and bytes; a block's size is the backend's
+        raise UnknownFigureError("unknown KV cache: num-gpu-blocks-override sets its blocks")
     speculation = options.speculation
     built_in = _uses_built_in_draft(options)
     drafts = model.shape.draft_layers if built_in else 0

@@ -55,6 +55,21 @@ def _check_ranges(context: RuleContext) -> Iterator[RuleFinding]:
             )
 
 
+def _check_context_ranks(context: RuleContext) -> Iterator[RuleFinding]:
+    option = context.option("decode-context-parallel-size")
+    count = _read_count(option)
+    if option is None or not count or count < 0 or context.tp == 1:
+        return
+    if context.tp % count and context.option("prefill-context-parallel-size") is None:
+        yield RuleFinding(
+            subject=option.flag,
+            expected=f"a number that divides --tp {context.tp}",
+            seen=str(option.value),
+            where=option.where,
+            fix="write such a number, or take decode-context-parallel-size out",
+        )
+
+
 def _describe_bounds(name: str, bounds: NumberBounds) -> str:
     least = f"at least {bounds.least}" + (", or auto" if name == "max-model-len" else "")
     return least if bounds.multiple == 1 else f"a multiple of {bounds.multiple}"
@@ -179,6 +194,12 @@ RULES = (
         why="vLLM ends when it reads its options: the number is out of range",
         source="vLLM's config/cache.py, model.py, scheduler.py and parallel.py, 0.32.0",
         find=_check_ranges,
+    ),
+    Rule(
+        id="context_ranks",
+        why="vLLM ends when it reads its options: it shares the context among the ranks of --tp",
+        source="vLLM's config/parallel.py, 0.32.0",
+        find=_check_context_ranks,
     ),
     Rule(
         id="batch",

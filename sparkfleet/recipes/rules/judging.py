@@ -13,6 +13,7 @@ from sparkfleet.recipes.rules import (
     kernels,
     memory,
     models,
+    nested,
     options,
     parsers,
     quantization,
@@ -41,6 +42,7 @@ TOPICS = (
     values,
     typed,
     bounds,
+    nested,
     secrets,
 )
 ACCEPT = "vllm_accept"

@@ -11,7 +11,10 @@ from sparkfleet.recipes.rules import ObservedFacts
 from tests.judged import Recipes
 
 IMAGE = "vllm/vllm-openai:v0.32.0-cu130"
-RULES = ("range", "batch", "draft", "cuda_graphs", "tool_choice", "attention_gpu")
+RULES = (
+    *("range", "batch", "draft", "cuda_graphs", "tool_choice", "attention_gpu"),
+    *("config_key", "config_mode", "context_ranks"),
+)
 
 
 @pytest.fixture
@@ -151,3 +154,31 @@ def test_a_mode_of_cuda_graphs_is_one_of_a_list(
 ) -> None:
     given = _recipe(compilation_config={"cudagraph_mode": mode})
     assert recipes.found(given, among=RULES) == found
+
+
+@pytest.mark.parametrize(
+    ("args", "found"),
+    [
+        ({"compilation_config": {"cudagraf_mode": "FULL"}}, {"config_key": "warning"}),
+        ({"compilation_config": {"cudagraph_mode": "FULL", "of_a_fork": 1}}, {}),
+        (
+            {"speculative_config": {"method": "mtp", "num_speculative_token": 2}},
+            {"config_key": "warning"},
+        ),
+        ({"tokenizer_mode": "sloww"}, {"config_mode": "warning"}),
+        ({"tokenizer_mode": "mistral", "config_format": "mistral"}, {}),
+        ({"config_format": "hff"}, {"config_mode": "warning"}),
+    ],
+)
+def test_a_name_that_vllm_does_not_know_is_a_warning(
+    recipes: Recipes, args: dict[str, Any], found: dict[str, str]
+) -> None:
+    assert recipes.found(_recipe(**args), among=RULES) == found
+
+
+@pytest.mark.parametrize(("ranks", "tp", "found"), [(3, 2, 1), (2, 4, 0), (2, 1, 0), (1, 3, 0)])
+def test_the_ranks_that_share_the_context_divide_tp(
+    recipes: Recipes, ranks: int, tp: int, found: int
+) -> None:
+    rules = recipes.found(_recipe(decode_context_parallel_size=ranks), tp=tp, among=RULES)
+    assert rules == ({"context_ranks": "error"} if found else {})

@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # importing these takes longer than a playbook of simple task
     from sparkfleet.launch.deployment.deployment import Deployment
     from sparkfleet.launch.endpoint.health import ClusterHealth
     from sparkfleet.launch.engines.engine import Engine
+    from sparkfleet.launch.gateway.state import GatewayState
     from sparkfleet.launch.host.deployment_record import DeploymentMetadata, RunProgress
     from sparkfleet.launch.host.survey import Survey
     from sparkfleet.links import Fabric
@@ -94,6 +95,7 @@ class RunState:
     launch: LaunchState | None = None
     replacement: Replacement | None = None
     locks: Locks | None = None
+    gateway: GatewayState | None = None
 
     def names(self) -> frozenset[str]:
         """Return the names of the fields that are set."""

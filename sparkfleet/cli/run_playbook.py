@@ -21,6 +21,7 @@ from sparkfleet.cli.context import (
     open_pool,
     resolve_context,
 )
+from sparkfleet.cli.gateway.following import follow_with_gateway
 from sparkfleet.cli.options import Options, format_command_line
 from sparkfleet.cli.recipes.review import review_recipe
 from sparkfleet.cli.run_events import record_run_event
@@ -146,6 +147,18 @@ def _find_playbook(name: str) -> Path:
     return path
 
 
+def run_play(play: AssignedPlay, context: CommandContext, options: Options) -> int:
+    """Run a play that was built here, as `run_playbook` runs a file; return the exit code."""
+    reporter = _create_reporter(options)
+    try:
+        run_options = _build_run_options(options, context)
+        return _execute_run((play,), context, run_options, reporter, options=options)
+    except SparkfleetError as error:
+        reporter.handle(_build_run_stopped(error))
+        error.reported = True
+        raise
+
+
 def _print_listing(assigned: Sequence[AssignedPlay], options: Options, path: Path) -> int:
     content = build_listing(assigned, tasks=options.list_tasks, hosts=options.list_hosts)
     if options.json:
@@ -207,6 +220,7 @@ def _run_plays(run: RunContext, assigned: Sequence[AssignedPlay], *, task: str, 
     elif not run.options.check:
         record_durations(kind, ended.phases)
     record_run_event(run, plays, ended, task=task, cause=cause)
+    ended = follow_with_gateway(run, plays, ended, task=task)
     run.report(
         RunEnded(
             recap=ended.recap,

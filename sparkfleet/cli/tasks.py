@@ -10,6 +10,7 @@ from invoke.tasks import Task
 from sparkfleet.cli import lab_tasks, playbook_tasks
 from sparkfleet.cli.cluster import tasks as cluster_tasks
 from sparkfleet.cli.doctor.tasks import doctor
+from sparkfleet.cli.gateway import tasks as gateway_tasks
 from sparkfleet.cli.hosts import tasks as hosts_tasks
 from sparkfleet.cli.init.tasks import init
 from sparkfleet.cli.inventory import tasks as inventory_tasks
@@ -31,6 +32,7 @@ namespace = Collection(
     doctor,
     init,
     _build_collection("cluster", cluster_tasks),
+    _build_collection("gateway", gateway_tasks),
     _build_collection("hosts", hosts_tasks),
     _build_collection("inventory", inventory_tasks),
     _build_collection("lab", lab_tasks),

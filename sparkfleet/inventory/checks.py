@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from sparkfleet.errors import InventoryError, Problem, Where
-from sparkfleet.inventory import clusters
+from sparkfleet.inventory import clusters, gateway
 from sparkfleet.inventory.connections import check_connection_variables
 from sparkfleet.inventory.kinds import validate_value
 from sparkfleet.inventory.membership import list_group_hosts
@@ -21,6 +21,7 @@ from sparkfleet.spelling import (
 )
 from sparkfleet.templating import holds_template
 from sparkfleet.variables import FAMILIES, VARIABLES, Kind, Variable
+from sparkfleet.variables.gateway import GATEWAY, list_gateway_problems
 from sparkfleet.variables.names import list_invalid_names
 
 FEW_LETTERS = 2  # that a misspelt name has more or less than the right one
@@ -30,11 +31,12 @@ def check_inventory(inventory: Inventory) -> list[Problem]:
     """Return every problem with names, addresses, variables of sparkfleet and clusters."""
     names = list_group_hosts(inventory, "sparks") if "sparks" in inventory.groups else ()
     sparks = [inventory.hosts[name] for name in names]
-    return [
+    problems = [
         *_check_set_variables(inventory),
         *check_connection_variables(inventory.hosts.values(), sparks),
         *(_check_clusters(inventory) if sparks else ()),
     ]
+    return problems or list(_check_gateway_place(inventory))
 
 
 def _check_set_variables(inventory: Inventory) -> Iterator[Problem]:
@@ -81,6 +83,8 @@ def check_variable(name: str, value: Value) -> Iterator[Problem]:
         return
     if wrong := validate_value(row, value.data, value.raw):
         yield Problem(message=f"{name}: {wrong}", where=value.where, hint=row.help)
+    elif name == GATEWAY:
+        yield from _check_gateway(value)
     elif name == "cluster_rank_vars":
         yield from _check_nested_variables(value.data or (), value.where)
 
@@ -90,6 +94,15 @@ def _check_environment_names(row: Variable, value: Value) -> Iterator[Problem]:
     for key, wrong in list_invalid_names(value.data) if row.kind is Kind.ENVIRONMENT else ():
         where = value.entries.get(key) or value.where
         yield Problem(message=f"{row.name}: {wrong}", where=where, hint=row.help)
+
+
+def _check_gateway(value: Value) -> Iterator[Problem]:
+    """Yield the problems of `gateway`, each at the place of its key."""
+    for key, wrong, hint in list_gateway_problems(value.data or {}):
+        where = value.entries.get(key) or value.where
+        yield Problem(
+            message=f"{GATEWAY}: {wrong}", where=where, hint=hint or VARIABLES[GATEWAY].help
+        )
 
 
 def _check_nested_variables(
@@ -138,3 +151,11 @@ def _check_clusters(inventory: Inventory) -> Iterator[Problem]:
         yield from _check_nested_variables(
             [definition.vars, *definition.host_vars.values()], definition.where
         )
+
+
+def _check_gateway_place(inventory: Inventory) -> Iterator[Problem]:
+    """Yield why the gateway cannot be on its host; its own values are checked before."""
+    try:
+        gateway.read_gateway(inventory)
+    except InventoryError as failure:
+        yield from failure.problems

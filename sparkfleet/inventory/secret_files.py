@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from pathlib import Path
 
 from sparkfleet.errors import InventoryError, Where
+
+OTHERS = stat.S_IRWXG | stat.S_IRWXO
+MOST_TEXT = 1 << 20  # bytes
 
 
 def read_secret_file(path: Path, *, subject: str, where: Where | None, hint: str) -> str:
@@ -22,5 +27,27 @@ def read_secret_file(path: Path, *, subject: str, where: Where | None, hint: str
     if "\0" in text:
         raise InventoryError(
             f"{subject} is to come from {path}: it holds a NUL byte", where=where, hint=hint
+        )
+    return text
+
+
+def read_private_file(path: Path, *, subject: str, where: Where | None, hint: str) -> str:
+    """Return the text of a file that no other user can read.
+
+    Raises InventoryError, which names `subject` and nothing of what the file holds; `hint` says how
+    to make the file.
+    """
+    try:
+        with path.open("rb") as file:
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+            text = file.read(MOST_TEXT).decode("utf-8")
+    except (OSError, ValueError) as error:  # not UTF-8, or an invalid path
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise InventoryError(f"{subject}: {path}: {reason}", where=where, hint=hint) from None
+    if mode & OTHERS:
+        raise InventoryError(
+            f"{subject}: {path}: other users can read it (mode {mode:04o}, expected 0600)",
+            where=where,
+            hint=f"chmod 600 {path}, and write new keys into it",
         )
     return text

@@ -31,6 +31,7 @@ CLASSES = {  # by action name: the module under `sparkfleet.actions`, and the cl
     "health": ("check.health", "CheckHealth"),
     "image": ("stage.image", "StageImage"),
     "join_gate": ("deploy.join_gate", "JoinGate"),
+    "leave_gateway": ("gateway.leave", "LeaveGateway"),
     "links_gate": ("check.links_gate", "LinksGate"),
     "lock": ("run.lock", "Lock"),
     "memory_fit": ("check.memory_fit", "MemoryFit"),
@@ -58,6 +59,11 @@ CLASSES = {  # by action name: the module under `sparkfleet.actions`, and the cl
     "wait_tcp": ("builtin.wait_tcp", "WaitTcp"),
 }
 INTERNAL = {  # for the plays of commands; a playbook file cannot name them
+    "gateway_check": ("gateway.check", "CheckGateway"),
+    "gateway_drift": ("gateway.drift", "GatewayDrift"),
+    "gateway_render": ("gateway.render", "RenderGateway"),
+    "gateway_start": ("gateway.start", "StartGateway"),
+    "gateway_stop": ("gateway.stop", "StopGateway"),
     "locate_weights": ("stage.locate_weights", "LocateWeights"),
     "select_fabric": ("check.select_fabric", "SelectFabric"),
 }

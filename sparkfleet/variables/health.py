@@ -59,6 +59,13 @@ ROWS = (
         "127.0.0.1:8090, and token_file: PATH, which a wider address needs",
     ),
     Variable(
+        name="gateway",
+        kind=Kind.MAPPING,
+        help="one address for the models of all clusters, docs/gateway.md: port: 8080, bind: "
+        "ADDRESS, host: NAME, api_keys: PATH, aliases: {ALIAS: MODEL}, max_body: 8MiB, "
+        "timeout: 1h, drain: 60s",
+    ),
+    Variable(
         name="engine_clock_check",
         kind=Kind.FLAG,
         help="read the clock of an idle GPU under two seconds of load before a start",

@@ -150,6 +150,7 @@ def _describe_deployment(
         run=run.run_id,
         recipe=run.recipe.name,
         served_name=deployment.served_name,
+        aliases=deployment.aliases,
         listens_on=deployment.listens_on,
         port=deployment.port,
         tp=deployment.tp,

@@ -9,7 +9,7 @@ from typing import Any
 from sparkfleet.actions.action import Action, NoArgs, Plan
 from sparkfleet.actions.deploy.launch_state import locate_files
 from sparkfleet.actions.run_context import RunContext
-from sparkfleet.inventory.clusters import read_cluster_definitions
+from sparkfleet.inventory.gateway import list_labels
 from sparkfleet.launch.host import processes
 from sparkfleet.launch.host.deployment_record import STATE
 from sparkfleet.launch.host.survey import Survey
@@ -36,7 +36,7 @@ class StopDeployment(Action[NoArgs]):
         labels = query_vitals(
             connection, locate_files(run, connection.host), url=None, pids=()
         ).labels
-        return tuple(sorted(set(labels) - read_cluster_definitions(run.inventory).keys()))
+        return tuple(sorted(set(labels) - list_labels(run.inventory)))
 
     def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Mapping[str, Plan]:
         """Plan to stop every process of the cluster."""

@@ -7,10 +7,12 @@ from dataclasses import replace
 from typing import TypeVar
 
 from sparkfleet.cli import defaults
+from sparkfleet.cli.command import print_error
 from sparkfleet.cli.connection_checks import check_ssh_options
+from sparkfleet.cli.gateway.runs import run_gateway_down_if_any
 from sparkfleet.cli.options import Options
 from sparkfleet.cli.views.screen import print_lines
-from sparkfleet.errors import GateError, UsageError
+from sparkfleet.errors import GateError, Interrupted, SparkfleetError, UsageError
 from sparkfleet.inventory.clusters import choose_cluster, read_cluster_definitions
 from sparkfleet.inventory.loading import load_inventory
 from sparkfleet.launch.preflight.shared_hosts import find_shared_host_conflicts, read_own_settings
@@ -36,17 +38,39 @@ def start_all(options: OptionsT, start: Callable[[OptionsT], int]) -> int:
         )
         first.others = tuple(others)
         raise first
-    for number, one in enumerate(_select_each(options, clusters), 1):
-        if code := start(one):
-            left = [cluster.name for cluster in clusters[number:]]
-            print_lines(f"not started: {', '.join(left)}" if left else "")
+    names = [cluster.name for cluster in clusters]
+    for number, one in enumerate(_select_each(options, clusters)):
+        try:
+            code = start(one)
+        except SparkfleetError as error:
+            print_error(error)
+            code = error.exit_code
+        except KeyboardInterrupt:
+            code = Interrupted.exit_code
+        if code:
+            print_lines(*_format_stopped_start(names, number, code))
             return code
     return 0
 
 
+def _format_stopped_start(names: Sequence[str], failed: int, code: int) -> Iterator[str]:
+    """Yield which cluster failed, which keep what they serve, and which were not started."""
+    yield f"cluster {names[failed]} failed with exit code {code}"
+    if kept := names[:failed]:
+        yield f"started before it, and left as they are: {', '.join(kept)}"
+    if left := names[failed + 1 :]:
+        yield f"not started: {', '.join(left)}"
+
+
 def stop_all(options: OptionsT, stop: Callable[[OptionsT], int]) -> int:
-    """Stop every cluster in the order of the inventory; return the worst exit code."""
-    return max(stop(one) for one in _select_each(options, _read_clusters(options)))
+    """Stop the gateway, then every cluster in the order of the inventory.
+
+    Return the worst exit code.
+    """
+    clusters = _read_clusters(options)
+    return max(
+        run_gateway_down_if_any(options), *(stop(one) for one in _select_each(options, clusters))
+    )
 
 
 def _read_clusters(options: Options) -> list[Cluster]:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from sparkfleet.cli.cluster.options import LogsOptions
-from sparkfleet.cli.context import CommandContext, open_cluster
+from sparkfleet.cli.context import open_cluster
 from sparkfleet.cli.exit_codes import compute_exit_code
 from sparkfleet.cli.views.screen import create_screen
 from sparkfleet.launch.host import processes
+from sparkfleet.model import Host
 from sparkfleet.recipes.settings import Settings
-from sparkfleet.remote.connection import Connection
 from sparkfleet.remote.pool import Answers, ConnectionPool
 from sparkfleet.report import output_streams
 from sparkfleet.report.visible import clean_log_text
@@ -30,36 +30,43 @@ def show_logs(options: LogsOptions) -> int:
     With --follow also print new lines, until Ctrl-C.
     """
     with open_cluster(options) as session:
-        context = session.context
-        pool = session.pool
-        answers = _fetch_cluster_logs(context, pool, options.lines)
-        _print_logs(answers)
-        with contextlib.suppress(KeyboardInterrupt):  # its end, with 0
-            last: Lines = {}
-            if options.follow:
-                last = _split_lines(_fetch_cluster_logs(context, pool, REACH))
-            while options.follow and output_streams.has_reader():
-                time.sleep(EVERY)
-                last = _print_new_lines(
-                    last, _split_lines(_fetch_cluster_logs(context, pool, REACH))
-                )
+        cluster = session.context.cluster
+        return follow_logs(
+            session.pool,
+            cluster.hosts,
+            lambda host: processes.locate_deployment(Settings(host=host), cluster.name),
+            lines=options.lines,
+            follow=options.follow,
+        )
+
+
+def follow_logs(
+    pool: ConnectionPool,
+    hosts: Sequence[Host],
+    locate: Callable[[Host], Mapping[str, str]],
+    *,
+    lines: int,
+    follow: bool,
+) -> int:
+    """Print the end of every log that `locate` finds on `hosts`, and what is added to it."""
+
+    def fetch(count: int) -> Answers[dict[str, str]]:
+        return pool.map(
+            lambda connection: processes.read_logs(
+                connection, locate(connection.host), lines=count
+            ),
+            hosts,
+            repeatable=True,
+        )
+
+    answers = fetch(lines)
+    _print_logs(answers)
+    with contextlib.suppress(KeyboardInterrupt):  # its end, with 0
+        last: Lines = _split_lines(fetch(REACH)) if follow else {}
+        while follow and output_streams.has_reader():
+            time.sleep(EVERY)
+            last = _print_new_lines(last, _split_lines(fetch(REACH)))
     return compute_exit_code(answers.errors.values())
-
-
-def _fetch_cluster_logs(
-    context: CommandContext, pool: ConnectionPool, count: int
-) -> Answers[dict[str, str]]:
-    return pool.map(
-        lambda connection: _fetch_host_logs(context, connection, count),
-        context.cluster.hosts,
-        repeatable=True,
-    )
-
-
-def _fetch_host_logs(context: CommandContext, connection: Connection, count: int) -> dict[str, str]:
-    settings = Settings(host=connection.host)
-    place = processes.locate_deployment(settings, context.cluster.name)
-    return processes.read_logs(connection, place, lines=count)
 
 
 def _print_logs(answers: Answers[dict[str, str]]) -> None:

@@ -26,7 +26,7 @@ from sparkfleet.cli.views.screen import print_lines
 from sparkfleet.cli.views.tables import create_cell, create_console, create_table
 from sparkfleet.door import command_name
 from sparkfleet.errors import SparkfleetError, UnreachableError
-from sparkfleet.inventory.clusters import read_cluster_definitions
+from sparkfleet.inventory.gateway import list_labels
 from sparkfleet.launch.endpoint.health import (
     ClusterHealth,
     HealthLook,
@@ -174,7 +174,7 @@ def _query_status(
 
 
 def _format_status_notes(context: CommandContext, answers: Answers[HostStatus]) -> Iterator[str]:
-    clusters = read_cluster_definitions(context.inventory)
+    known = list_labels(context.inventory)
     for name, status in answers.values.items():
         survey = status.survey
         if survey.interrupted and survey.state is not None:
@@ -195,7 +195,7 @@ def _format_status_notes(context: CommandContext, answers: Answers[HostStatus]) 
                 f"{name}: orphaned: {survey.running_summary} labelled by sparkfleet without a "
                 f"deployment record; stop them with {command_name('cluster.down')}"
             )
-        for label in sorted(set(status.vitals.labels) - clusters.keys()):
+        for label in sorted(set(status.vitals.labels) - known):
             yield f"{name}: cluster {label!r} is running, which the inventory does not define"
             yield f"  stop it with {command_name('cluster.down')} --orphans"
 

@@ -21,12 +21,16 @@ from sparkfleet.cli.context import (
     print_run_started,
     resolve_context,
 )
+from sparkfleet.cli.gateway.watching import GatewayWatch
 from sparkfleet.cli.pages.publishing import PagePublisher, open_watch_page
 from sparkfleet.cli.views.screen import print_lines
 from sparkfleet.errors import Interrupted, SparkfleetError
-from sparkfleet.launch.endpoint.health.judge import judge_health
-from sparkfleet.launch.endpoint.health.reading import look_at_cluster
-from sparkfleet.launch.endpoint.health.state import ClusterHealth, HealthState
+from sparkfleet.launch.endpoint.health import (
+    ClusterHealth,
+    HealthState,
+    judge_health,
+    look_at_cluster,
+)
 from sparkfleet.launch.host.processes import locate_deployment
 from sparkfleet.launch.watching.breaker import Decision, Step, decide_next_step, find_verdict
 from sparkfleet.launch.watching.events import ClusterEvent, EventKind, EventLog, record_event
@@ -94,6 +98,7 @@ class Watcher:
         self._options = options
         self._notify = notify
         self._page = page
+        self._gateway = GatewayWatch(inventory=context.inventory, cluster=context.cluster.name)
         self._log = EventLog()
         self._shown: set[str] = set()  # lines of this look, and of the one before
         self._shown_before: set[str] = set()
@@ -136,6 +141,7 @@ class Watcher:
         known = str(health) in decision.reason
         self._show(decision.reason if known else f"{health}; {decision.reason}")
         self._record_verdict(session, health)
+        self._follow_gateway(session, health)
         if decision.step is Step.GIVE_UP:
             self._record(session, ClusterEvent(kind=EventKind.GAVE_UP, text=decision.reason))
         if self._page is not None:
@@ -145,6 +151,14 @@ class Watcher:
         return Look(
             health=health, decision=decision, request=self._prepare_relaunch(session, health)
         )
+
+    def _follow_gateway(self, session: ClusterSession, health: ClusterHealth) -> None:
+        """Show the verdict to the gateway, if there is one; its failure does not stop the watch."""
+        try:
+            for line in self._gateway.follow(session.pool, health):
+                self._show(line)
+        except SparkfleetError as error:
+            self._show(f"gateway: {error.message}")
 
     def _announce(self, session: ClusterSession) -> None:
         """Record that the watch began, at the first look at which the head answers."""

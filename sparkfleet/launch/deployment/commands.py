@@ -13,6 +13,22 @@ def find_served_name(settings: Settings) -> str:
     return settings.text("vllm_served_name") or settings.needed("vllm_model")
 
 
+def find_aliases(settings: Settings) -> tuple[str, ...]:
+    """Return the names that `gateway` of the inventory gives the model besides its own."""
+    aliases = settings.mapping("gateway").get("aliases") or {}
+    served = find_served_name(settings)
+    return tuple(sorted(alias for alias, name in aliases.items() if name == served))
+
+
+def _build_name_options(settings: Settings) -> tuple[str, ...]:
+    """Return the option with the names of the model: vLLM refuses requests for any other."""
+    name = find_served_name(settings)
+    aliases = find_aliases(settings)
+    if not aliases:
+        return (f"--served-model-name={name}",)
+    return ("--served-model-name", name, *aliases)
+
+
 def read_ray_port(head: DeploymentNode) -> int:
     """Return the port of Ray's head."""
     return head.settings.integer("ray_port")
@@ -68,7 +84,7 @@ def build_serve_command(
         node.engine.program("vllm"),
         "serve",
         inside(node.model),
-        f"--served-model-name={find_served_name(head.settings)}",
+        *_build_name_options(head.settings),
         *(_build_endpoint_options(head.settings) if node is head else ("--headless",)),
         *_build_parallel_options(node, head, group),
         *staged_paths.build_user_arguments(

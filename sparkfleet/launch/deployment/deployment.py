@@ -15,6 +15,7 @@ from sparkfleet.commands import quote_folded
 from sparkfleet.launch.deployment.commands import (
     build_ray_command,
     build_serve_command,
+    find_aliases,
     find_pack_strategy,
     find_served_name,
     read_ray_port,
@@ -59,6 +60,7 @@ class Deployment:
     dp: int = 1
     per_host: frozenset[str] = frozenset()
     addresses: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()  # further names of the model
 
     def roles(self, *, head: bool) -> tuple[str, ...]:
         """Return the roles of the head, or of any other host, in start order."""
@@ -99,6 +101,7 @@ def render_deployment(
         per_host=_find_per_host_variables(nodes),
         addresses=tuple(node.address for node in nodes if node.address),
         served_name=find_served_name(head),
+        aliases=find_aliases(head),
         listens_on=head.text("vllm_host"),
         port=head.integer("vllm_port"),
         files={host: _insert_hash(texts, hash_) for host, texts in files.items()},

@@ -34,13 +34,15 @@ class DeploymentMetadata:
     """Facts about a deployment besides its files; kept in the record on each host.
 
     `hosts` are in rank order. `ray_nodes` maps host names to their addresses in Ray, empty without
-    Ray; `python` starts the engine's own Python on the head. `weights` and `engine` identify bytes
-    outside the files. Time-outs are in seconds.
+    Ray; `python` starts the engine's own Python on the head. `aliases` are names of the model
+    besides `served_name`. `weights` and `engine` identify bytes outside the files. Time-outs are in
+    seconds.
     """
 
     run: str = ""
     recipe: str = ""
     served_name: str = ""
+    aliases: tuple[str, ...] = ()
     listens_on: str = ""  # address of the endpoint, "" in records of earlier versions
     port: int = 0
     tp: int = 1

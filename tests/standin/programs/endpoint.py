@@ -26,7 +26,8 @@ class Endpoint(ThreadingHTTPServer):
         self.socket.close()
         self.socket = bound
         bound.listen(64)
-        self.name = name
+        self.names = name.split()
+        self.name = self.names[0]
         self.options = options
         self.wrong = wrong
         self.healthy = not wrong.get("unhealthy")
@@ -60,7 +61,7 @@ class Handler(BaseHTTPRequestHandler):
             case "/metrics":
                 self._reply(200, _metrics(own))
             case "/v1/models" if self._allowed():
-                models = [{"id": own.name, "object": "model", "owned_by": "vllm"}]
+                models = [{"id": name, "object": "model", "owned_by": "vllm"} for name in own.names]
                 self._reply(200, {"object": "list", "data": models})
             case _:
                 self._reply(401 if self.path.startswith("/v1") else 404, {"error": "no"})
@@ -70,7 +71,7 @@ class Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if self.path != "/v1/chat/completions" or not self._allowed():
             self._reply(404 if self._allowed() else 401, {"error": "no"})
-        elif body["model"] != self.server.name:
+        elif body["model"] not in self.server.names:
             text = f"The model `{body['model']}` does not exist."
             self._reply(404, {"error": {"message": text, "type": "NotFoundError", "code": 404}})
         elif self.server.broken:

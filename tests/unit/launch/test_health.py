@@ -148,7 +148,7 @@ def test_all_workers_that_vanished_are_lost_while_the_engine_lives(executor: str
 def test_a_role_that_died_is_a_lost_rank_with_its_last_line(executor: str, rank: int) -> None:
     role = "ray" if executor == RAY else "serve"
     roles = {**host(executor, rank).roles, role: RoleLook(pid=API, age=None)}
-    logs = {role: LogEnd(lines=("loading", "CUDA error: out of memory"), at=1000.0)}
+    logs = {role: LogEnd(lines=("loading", "\x1b[31mCUDA error\x1b[0m: out of memory"), at=1000.0)}
     health = judge_health(look(executor, {rank: {"roles": roles, "logs": logs}}))
     assert health.state is HealthState.RANK_LOST
     assert f"{role} died on {NAMES[rank]}" in health.reason

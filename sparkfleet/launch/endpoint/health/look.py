@@ -228,7 +228,8 @@ def _parse_about(data: Any) -> DeploymentMetadata:
         (about.hosts, tuple),
         (about.port, int),
         (about.dp, int),
-        *((name, str) for name in about.hosts),
+        (about.aliases, tuple),
+        *((name, str) for name in (*about.hosts, *about.aliases)),
     )
     if data and not all(isinstance(value, kind) for value, kind in fields):
         raise ValueError("the record of the deployment has fields of other types")

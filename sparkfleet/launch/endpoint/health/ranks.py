@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 from sparkfleet.launch.endpoint.health.look import EngineProcess, HealthLook, HostLook
 from sparkfleet.launch.endpoint.health.state import RankHealth
+from sparkfleet.vllm.milestones import ANSI
 
 WORKER = re.compile(r"VLLM::Worker|ray::\w*Worker")
 ENGINE = re.compile(r"VLLM::EngineCore")
@@ -147,7 +148,10 @@ def _find_end(seen: HostLook) -> float | None:
 
 
 def _find_last_line(look: HealthLook, rank: int, name: str) -> str:
-    """Return the last line of a rank: under Ray the head's log has the lines of all ranks."""
+    """Return the last line of a rank, without its colours.
+
+    Under Ray the head's log has the lines of all ranks.
+    """
     seen = look.hosts[name]
     address = look.about.ray_nodes.get(name)
     head = look.hosts.get(look.head or "")
@@ -156,10 +160,10 @@ def _find_last_line(look: HealthLook, rank: int, name: str) -> str:
         lines = head.logs["serve"].lines if "serve" in head.logs else ()
         of_rank = [line for line in lines if any(mark in line for mark in marks)]
         if of_rank:
-            return of_rank[-1]
+            return ANSI.sub("", of_rank[-1])
     roles = (*seen.dead, "serve", "ray")
     logs = (seen.logs[role].lines for role in roles if role in seen.logs)
-    return next((lines[-1] for lines in logs if lines), "")
+    return ANSI.sub("", next((lines[-1] for lines in logs if lines), ""))
 
 
 def format_since(rank: RankHealth) -> str:

@@ -1,0 +1,1 @@
+"""Actions on the gateway: render, start or reload, check, stop, compare, and leave it."""

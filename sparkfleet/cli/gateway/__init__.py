@@ -1,0 +1,1 @@
+"""`gateway.*`: one address for the models of all clusters."""

@@ -1,0 +1,64 @@
+"""`gateway.*`: one address for the models of all clusters."""
+
+from __future__ import annotations
+
+from sparkfleet.cli.command import command
+from sparkfleet.cli.gateway.options import GatewayLogsOptions
+from sparkfleet.cli.options import CHECK, DIFF, INVENTORY, LOCK, OUTPUT, REPORT, Options
+
+
+@command("gateway.up", INVENTORY, REPORT, CHECK, DIFF, LOCK)
+def up(options: Options) -> int:
+    """Start the gateway, or reload it for the clusters that serve now; streams are not cut.
+
+    HAProxy on one host answers at one port for every model and alias of the inventory, with the
+    keys of a file, and sends each request to the least busy copy that serves. It is checked before
+    anything changes, and what fails is rolled back. `cluster.up` does the same at its end.
+
+      {task:gateway.up} --check --diff      what would change
+      {task:gateway.up}                     needs in the inventory: gateway: {port: 8080}
+    """
+    from sparkfleet.cli.gateway.runs import run_gateway_up  # noqa: PLC0415 - Fabric: not for --list
+
+    return run_gateway_up(options)
+
+
+@command("gateway.down", INVENTORY, REPORT, CHECK, LOCK)
+def down(options: Options) -> int:
+    """Stop the gateway; requests have `drain` of the inventory to end. Clusters go on.
+
+    {task:gateway.down}
+    {task:cluster.down} --all      the gateway and every cluster
+    """
+    from sparkfleet.cli.gateway.runs import run_gateway_down  # noqa: PLC0415 - the same
+
+    return run_gateway_down(options)
+
+
+@command("gateway.status", INVENTORY, OUTPUT)
+def status(options: Options) -> int:
+    """Show whether the gateway serves: each model, its clusters, and who gets requests.
+
+    A cluster gets requests where its health says so and HAProxy reaches it. The exit code is 0
+    where the gateway runs as configured and every cluster that serves gets requests, or where it
+    was not started; 4 where its host was not reached, and else 2.
+
+      {task:gateway.status}
+      {task:gateway.status} --output json
+    """
+    from sparkfleet.cli.gateway.status import show_gateway  # noqa: PLC0415 - the same
+
+    return show_gateway(options)
+
+
+@command("gateway.logs", INVENTORY)
+def logs(options: GatewayLogsOptions) -> int:
+    """Show the end of the gateway's log: each request with its user, model, cluster and time.
+
+    It holds no key and nothing of what was asked or answered.
+
+      {task:gateway.logs} --follow
+    """
+    from sparkfleet.cli.gateway.runs import show_gateway_logs  # noqa: PLC0415 - the same
+
+    return show_gateway_logs(options)

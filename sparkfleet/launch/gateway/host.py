@@ -1,0 +1,173 @@
+"""Look at the gateway on its host, start, reload, steer and stop it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sparkfleet.launch.gateway.rendering import FILES, SCRIPT
+from sparkfleet.launch.host import processes
+from sparkfleet.launch.host.deployment_record import DeploymentMetadata
+from sparkfleet.onhost.shared.endpoint_url import build_local_url
+from sparkfleet.recipes.settings import Settings
+from sparkfleet.remote.connection import Connection
+from sparkfleet.variables.gateway import GATEWAY
+
+PROGRAM = "deployment/gateway"
+ROLE = "gateway"
+RECEIPT = "receipt.json"
+START_LIMIT = 30.0  # s for HAProxy to start a worker; it takes less than one
+MARGIN = 30.0  # s in addition to a limit
+STOP_GRACE = 5.0  # s for HAProxy to end once its streams have
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendServer:
+    """A server as HAProxy sees it: its `state` (UP, DOWN, MAINT, DRAIN) and why, and its load."""
+
+    backend: str
+    name: str
+    state: str
+    check: str
+    requests: int  # that run now
+    served: int  # since the worker was started
+
+    @property
+    def up(self) -> bool:
+        """Whether it gets requests."""
+        return self.state.startswith("UP")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayLook:
+    """The gateway on its host: what is installed, written and running.
+
+    `version` is that of HAProxy, "" where it is not installed; `hash` is of the files that its
+    worker was started with, "" where none answers. `recorded`: it was started, and not stopped.
+    """
+
+    version: str
+    folder: str
+    files: Mapping[str, str | None]
+    recorded: bool
+    runs: bool
+    hash: str
+    servers: tuple[BackendServer, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendVerdict:
+    """The answer of a backend that serves nothing, and whether its servers get requests."""
+
+    backend: str
+    reason: str
+    servers: Mapping[str, bool]
+
+
+def locate_gateway(settings: Settings) -> dict[str, str]:
+    """Return the part of a request that locates the gateway's files on its host."""
+    return {"cluster_dir": settings.cluster_dir, "cluster": GATEWAY}
+
+
+def look_at_gateway(connection: Connection, settings: Settings) -> GatewayLook:
+    """Return the state of the gateway; read-only."""
+    request = {**locate_gateway(settings), "do": "look", "files": [*FILES, RECEIPT]}
+    return connection.query(PROGRAM, request, _parse_look)
+
+
+def write_gateway_files(
+    connection: Connection, settings: Settings, contents: Mapping[str, str | None]
+) -> None:
+    """Put files in place once HAProxy has accepted them; null removes one. Raises CommandError."""
+    request = {**locate_gateway(settings), "do": "write", "contents": dict(contents)}
+    connection.run_program(PROGRAM, request)
+
+
+def start_gateway(
+    connection: Connection, settings: Settings, hash_: str, about: DeploymentMetadata
+) -> None:
+    """Start HAProxy with the files on the host, and wait for its worker; raises HostError."""
+    where = locate_gateway(settings)
+    processes.start_process(connection, where, ROLE, SCRIPT, hash_=hash_, about=about)
+    request = {**where, "do": "wait", "hash": hash_, "limit": START_LIMIT}
+    connection.run_program(PROGRAM, request, timeout=START_LIMIT + MARGIN)
+
+
+def reload_gateway(connection: Connection, settings: Settings, hash_: str) -> None:
+    """Start a worker with the files on the host; streams of the former go on. Raises HostError."""
+    request = {
+        **locate_gateway(settings),
+        "do": "reload",
+        "hash": hash_,
+        "limit": START_LIMIT,
+    }
+    connection.run_program(PROGRAM, request, timeout=START_LIMIT + MARGIN)
+
+
+def stop_gateway(connection: Connection, settings: Settings, *, drain: float) -> bool:
+    """Stop HAProxy; streams have `drain` s to end. Return whether all have."""
+    where = locate_gateway(settings)
+    request = {**where, "do": "finish", "limit": drain}
+    ended = connection.query(
+        PROGRAM, request, lambda answer: bool(answer["ended"]), timeout=drain + MARGIN
+    )
+    processes.stop_processes(connection, where, grace=STOP_GRACE)
+    return ended
+
+
+def set_verdicts(
+    connection: Connection, settings: Settings, verdicts: Sequence[BackendVerdict]
+) -> None:
+    """Set at the running HAProxy which clusters get requests, and why the others do not."""
+    content = [
+        {"backend": each.backend, "reason": each.reason, "servers": dict(each.servers)}
+        for each in verdicts
+    ]
+    request = {**locate_gateway(settings), "do": "verdicts", "verdicts": content}
+    connection.run_program(PROGRAM, request)
+
+
+def drain_servers(
+    connection: Connection, settings: Settings, servers: Sequence[BackendServer], limit: float
+) -> int:
+    """Send no more requests to servers; wait `limit` s for those that run, return their rest."""
+    pairs = [[each.backend, each.name] for each in servers]
+    request = {**locate_gateway(settings), "do": "drain", "servers": pairs, "limit": limit}
+    return connection.query(
+        PROGRAM, request, lambda answer: int(answer["left"]), timeout=limit + MARGIN
+    )
+
+
+def list_gateway_models(connection: Connection, *, bind: str, port: int, key: str) -> list[str]:
+    """Return the names that the gateway lists to a client on its own host; raises CommandError."""
+    request = {"url": build_local_url(bind, port), "key": key}
+    return connection.query(
+        f"{PROGRAM}_models", request, lambda answer: [str(name) for name in answer["models"]]
+    )
+
+
+def _parse_look(answer: Mapping[str, Any]) -> GatewayLook:
+    return GatewayLook(
+        version=str(answer["version"]),
+        folder=str(answer["folder"]),
+        files={
+            str(name): None if text is None else str(text) for name, text in answer["files"].items()
+        },
+        recorded=bool(answer["recorded"]),
+        runs=bool(answer["runs"]),
+        hash=str(answer["hash"]),
+        servers=tuple(_parse_server(row) for row in answer["servers"]),
+    )
+
+
+def _parse_server(row: Mapping[str, str]) -> BackendServer:
+    check = " ".join(filter(None, (row["check_status"], row["last_chk"])))
+    return BackendServer(
+        backend=row["pxname"],
+        name=row["svname"],
+        state=row["status"],
+        check=check,
+        requests=int(row["scur"] or 0),
+        served=int(row["stot"] or 0),
+    )

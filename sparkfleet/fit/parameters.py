@@ -48,6 +48,8 @@ def count_parameters(shape: Architecture) -> tuple[Part, ...]:
         raise UnknownFigureError(
             "cannot count the parameters: config.json does not list its layers"
         )
+    if shape.pooled_index is not None or shape.key_bytes:
+        raise UnknownFigureError("cannot count the parameters: sparse attention has an index")
     hidden = _require_dimension(shape.hidden, "hidden_size")
     vocab = _require_dimension(shape.vocab, "vocab_size")
     parts = [Part(role=ParameterRole.EMBEDDING, count=vocab * hidden)]

@@ -11,6 +11,7 @@ from sparkfleet.fit.kv_blocks import POOLED_UNIT, build_block_pool
 from sparkfleet.fit.kv_cache import list_layer_caches
 from sparkfleet.fit.model import ModelProfile
 from sparkfleet.fit.options import ServeOptions, Speculation, parse_serve_options
+from sparkfleet.fit.parameters import count_parameters
 from sparkfleet.fit.requirements import estimate_requirements
 from sparkfleet.fit.sparse.compressed import build_compressed_pool
 from sparkfleet.vllm.options import read_vllm_options
@@ -439,3 +440,9 @@ def test_an_index_over_blocks_adds_its_key_to_the_layers_that_have_one() -> None
 def test_an_index_over_blocks_of_another_shape_is_unknown(sparse: dict[str, Any]) -> None:
     with pytest.raises(UnknownFigureError, match="unknown layer types of minimax_m3_vl"):
         list_layer_caches(made({}, **{**M3, "sparse_attention_config": sparse}), "fp8")
+
+
+@pytest.mark.parametrize("fields", [M3, GLM_FLASH, V4], ids=["m3", "glm", "v4"])
+def test_weights_of_a_model_with_an_index_are_not_guessed(fields: dict[str, Any]) -> None:
+    with pytest.raises(UnknownFigureError, match="cannot count the parameters"):
+        count_parameters(made(**fields))

@@ -41,6 +41,7 @@ def enable_watch(options: EnableOptions) -> int:
             return enable_on_head(session, options)
     context = resolve_context(options, needs_recipe=False)
     print_run_started(options, context)
+    _check_systemd(options)
     unit = describe_watch_unit(context)
     before = read_unit_text(unit)
     _print_place(context)
@@ -49,7 +50,6 @@ def enable_watch(options: EnableOptions) -> int:
     _print_commands(commands, unit)
     if options.check:
         return 0
-    _check_systemd()
     if before != unit.text:
         _write_unit(unit)
     for command in commands:
@@ -76,6 +76,7 @@ def disable_watch(options: EnableOptions) -> int:
     if before is None:
         print_lines(f"{unit.path} does not exist: the watcher is not enabled on this machine")
         return 0
+    _check_systemd(options)
     _print_unit_change(unit, before, None, options)
     remove = ("rm", "--", str(unit.path))
     reload = (*unit.disable[0][: unit.disable[0].index("disable")], "daemon-reload")
@@ -83,10 +84,13 @@ def disable_watch(options: EnableOptions) -> int:
     _print_commands(commands, unit)
     if options.check:
         return 0
-    _check_systemd()
     for command in commands:
         run_system_command(command, sudo=unit.sudo)
     _record(context, options, EventKind.DISABLED, unit)
+    print_lines(
+        f"cluster {context.cluster.name} is no longer watched from this machine; "
+        "what it serves goes on"
+    )
     return 0
 
 
@@ -175,12 +179,15 @@ def _write_unit(unit: WatchUnit) -> None:
     unit.path.write_text(unit.text, encoding="utf-8")
 
 
-def _check_systemd() -> None:
-    if not RUNNING.exists():
-        raise UsageError(
-            "systemd does not run on this machine",
-            hint=f"let another supervisor run: {command_name('cluster.watch')}",
-        )
+def _check_systemd(options: Options) -> None:
+    """Raise UsageError where no systemd runs, before anything is shown as done; --check says so."""
+    if RUNNING.exists():
+        return
+    text = "systemd does not run on this machine"
+    if not options.check:
+        hint = f"let another supervisor run: {command_name('cluster.watch')}"
+        raise UsageError(text, hint=hint)
+    print_lines(f"{text}: without --check, {options.task} ends here with an error")
 
 
 def _ends_well(argv: Sequence[str]) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from sparkfleet import __version__
+from sparkfleet.cli.cluster.report import check_writable
 from sparkfleet.cli.context import ClusterSession, open_pool, resolve_context
 from sparkfleet.cli.doctor.host_files import Files, collect_from_hosts
 from sparkfleet.cli.doctor.view import find_failed_run
@@ -37,6 +38,9 @@ def write_bundle(path: Path, target: str | None, options: Options) -> int:
 
     With an inventory the hosts are asked too; one that does not answer is only noted.
     """
+    check_writable(path)
+    if path.exists():
+        raise _build_exists_error(path)
     files = {"versions.json": _describe_versions(), **_collect_logs(target)}
     users = {getpass.getuser()}
     if options.inventory:
@@ -90,4 +94,8 @@ def _write_archive(path: Path, files: Mapping[str, str]) -> None:
                     entry.mode = MODE
                     archive.addfile(entry, io.BytesIO(data))
     except FileExistsError as error:
-        raise UsageError(f"{path} exists", hint="name another file") from error
+        raise _build_exists_error(path) from error
+
+
+def _build_exists_error(path: Path) -> UsageError:
+    return UsageError(f"{path} exists", hint="name another file")

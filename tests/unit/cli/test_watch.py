@@ -23,6 +23,7 @@ from sparkfleet.cli.cluster.options import ClusterWatchOptions, EnableOptions
 from sparkfleet.cli.cluster.watch import Watcher
 from sparkfleet.cli.context import resolve_context
 from sparkfleet.cli.options import Options
+from sparkfleet.errors import UsageError
 from sparkfleet.launch.watching import unit
 from sparkfleet.launch.watching.notify import NotifySettings
 from tests.commandline import Done, becomes, run_command, start_command
@@ -246,6 +247,18 @@ def test_the_unit_is_written_kept_and_removed(
     end = [f"disable --now {name}", "daemon-reload"]
     assert notes == [*begin, f"enable --now {name}", f"stop {name}", f"start {name}", *end]
     assert machine.list_kinds() == ["enabled", "disabled"]
+
+
+def test_without_systemd_nothing_is_shown_as_done(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(enabling, "RUNNING", machine.folder / "none")
+    options = EnableOptions(task="cluster.enable", inventory=(str(machine.inventory),))
+    with pytest.raises(UsageError, match="systemd does not run on this machine"):
+        enabling.enable_watch(options)
+    assert "write" not in capsys.readouterr().out
+    assert enabling.enable_watch(replace(options, check=True)) == 0
+    assert "without --check, cluster.enable ends here with an error" in capsys.readouterr().out
 
 
 @pytest.mark.thorough

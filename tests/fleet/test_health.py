@@ -125,6 +125,32 @@ def test_what_serves_no_more_is_seen_and_replaced(
     heals(cluster, executor, f"{verdict}: ")
 
 
+@pytest.mark.parametrize(
+    ("executor", "host"),
+    [
+        (RAY, WORKER),
+        *(
+            pytest.param(*case, marks=pytest.mark.thorough)
+            for case in ((RAY, HEAD), (MP, HEAD), (MP, WORKER))
+        ),
+    ],
+)
+def test_a_rank_that_left_its_gpu_is_lost_though_it_lives_and_is_replaced(
+    cluster: Cluster, executor: str, host: str
+) -> None:
+    serve(cluster, executor)
+    fleet.set_fault(host, "gpu-empty")
+    try:
+        code, health = judge(cluster)
+        assert (code, health["state"], health["host"]) == (2, "rank lost", host), health
+        assert f"no process of the deployment is on the GPU of {host}" in health["reason"]
+        heals(cluster, executor, "rank lost: ")
+        code, health = judge(cluster)
+        assert (code, health["state"]) == (0, "serving"), health
+    finally:
+        fleet.set_fault(host, "gpu-empty", clear=True)
+
+
 def test_a_host_that_is_cut_off_is_unknown_and_then_serves(cluster: Cluster) -> None:
     serve(cluster, MP)
     fleet.run_on(WORKER, ["sh", "-ec", f"nft -f - <<'.'\n{faults.CUT}\n."])

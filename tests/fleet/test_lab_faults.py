@@ -164,8 +164,10 @@ SIGNS = {
     ),
     "gpu-empty": Sign(
         command=(
-            "bash -c 'exec -a VLLM::Worker_TP0 sleep 9' & "
-            "nvidia-smi --query-compute-apps=pid,process_name --format=csv; kill $!"
+            "find='pgrep -f ^VLLM::Worker_TP0'; $find >/dev/null || "
+            "{ setsid bash -c 'exec -a VLLM::Worker_TP0 sleep 900' >/dev/null 2>&1 & }; "
+            "until $find >/dev/null; do :; done; "
+            "nvidia-smi --query-compute-apps=pid,process_name --format=csv"
         ),
         broken=r"\Apid, process_name.*\n\Z",
         whole=r", VLLM::Worker_TP0, ",

@@ -22,6 +22,7 @@ pytestmark = [
     pytest.mark.fleet,
     pytest.mark.skipif(os.geteuid() != 0, reason="the lab needs root"),
 ]
+APPS = "/home/nvidia/.local/share/sparkfleet"
 OUT_OF_MEMORY = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB"
 
 
@@ -144,7 +145,7 @@ def visible(cluster: Cluster) -> Iterator[Cluster]:
         folder = Path(name)
         folder.chmod(0o755)
         yield Cluster(lab=cluster.lab, inventory=engine.inventory(cluster.lab, folder))
-        fleet.run_on(HOSTS[0], ["sh", "-c", "rm -rf ~nvidia/.local/share/sparkfleet"])
+        fleet.run_on(HOSTS[0], ["rm", "-rf", APPS])
 
 
 @pytest.mark.timeout(600)
@@ -159,7 +160,7 @@ def test_a_bare_head_watches_and_relaunches_the_cluster_after_a_power_cut(
     shown = visible.run("cluster.enable", "--on-head", "--check")
     assert shown.code == 0, shown.output
     assert "sparkfleet and" in shown.output
-    assert fleet.run_on(head, ["ls", "/home/nvidia/.local"], check=False).returncode
+    assert fleet.run_on(head, ["ls", APPS], check=False).returncode
     done = visible.run("cluster.enable", "--on-head")
     assert done.code == 0, done.output
     assert "is watched on this machine, also after a reboot" in done.output

@@ -16,11 +16,13 @@ from typing import Any
 import yaml
 
 from sparkfleet.lab import state as states
+from sparkfleet.lab.engine import containers
 from sparkfleet.lab.faults.steps import host_path
 from sparkfleet.lab.fleet import LabFleet
 
 ROOT = Path("/opt/standin")  # on every host
 BEHAVIOUR = ROOT / "behaviour.json"
+IMAGE = "sparkfleet-standin:1"
 HERE = Path(__file__).parent
 RECIPE = HERE / "recipe.yml"
 RECORDED = HERE.parent / "outputs"
@@ -78,15 +80,32 @@ def behave(*hosts: str) -> None:
         on(host, BEHAVIOUR).unlink(missing_ok=True)
 
 
-def inventory(lab: LabFleet, folder: Path, **variables: Any) -> Path:
+def install_image(*hosts: str) -> str:
+    """Give hosts whose Docker runs an image of the engine that `install` put there; return it."""
+    state = states.load_lab_state()
+    assert state is not None
+    path, binds, *rest = containers.list_image_instructions(f"{ROOT}/bin")
+    for host in hosts:
+        containers.import_image(
+            state.running[host],
+            IMAGE,
+            containers.build_image_layer(),
+            instructions=[path, f"{binds}:{ROOT}", *rest],
+        )
+    return IMAGE
+
+
+def inventory(lab: LabFleet, folder: Path, *, image: str = "", **variables: Any) -> Path:
     """Write, into `folder`, the lab's inventory with this engine; return the file.
 
-    Next to it are two models, standin and other.
+    With the image of `install_image` it runs in containers. Next to it are two models, standin and
+    other.
     """
     _model(folder / "other")
     content = yaml.safe_load(lab.inventory.read_text())
+    docker = {"engine": "docker", "engine_image": image, "engine_image_source": "none"}
     content["sparks"]["vars"] |= {
-        "engine_venv": str(ROOT),
+        **(docker if image else {"engine_venv": str(ROOT)}),
         "weights_source": str(_model(folder / "standin")),
         "vllm_recipe": str(RECIPE),
         **variables,
@@ -119,7 +138,8 @@ def _python(root: Path) -> None:
     """Make a virtual environment of the Python that runs the tests."""
     python = Path(sys.executable).resolve()
     (root / "bin").mkdir(parents=True)
-    (root / "bin/python").symlink_to(python)
+    for name in ("python", "python3"):
+        (root / "bin" / name).symlink_to(python)
     _write(root / "pyvenv.cfg", f"home = {python.parent}\ninclude-system-site-packages = false\n")
 
 

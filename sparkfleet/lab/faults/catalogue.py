@@ -21,6 +21,10 @@ from sparkfleet.spelling import did_you_mean
 MOVED_GID = "4"  # the pair of an address begins here, so that its RoCE v2 GID has index 5
 STRAY = "169.254.127.30/16"
 NEARLY_NOTHING = "MemFree:           65536 kB\nMemAvailable:     131072 kB\n"
+EMPTY_GPU = """
+nvidia-smi --query-compute-apps=pid --format=csv,noheader | cut -d, -f1 >/run/gpu-empty.new
+mv /run/gpu-empty.new /run/gpu-empty
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,8 +183,8 @@ FAULTS: Mapping[str, Fault] = {
         repair=same_steps(InitFile(path=SCARCE, text=None)),
     ),
     "gpu-empty": Fault(
-        what="nvidia-smi lists no process on the GPU, though the ranks run",
-        inject=same_steps(HostScript(script="touch /run/gpu-empty")),
+        what="the ranks that run are no longer on the GPU, by nvidia-smi; a later one is",
+        inject=same_steps(HostScript(script=EMPTY_GPU)),
         repair=same_steps(HostScript(script="rm /run/gpu-empty")),
     ),
     "power-off": Fault(

@@ -50,8 +50,19 @@ def _read_mod(number: int, text: str, settings: Settings) -> Mod:
         raise InventoryError(
             f"engine_mods: {path} cannot be read: {error}",
             where=settings.origin("engine_mods"),
-            hint=f"set a script on this machine, or a folder with a {PROGRAM}; text files only",
+            hint=_advise(path),
         ) from error
+
+
+def _advise(path: Path) -> str:
+    """Return what to do about a mod that cannot be read."""
+    first = Path(path.parts[0]) if path.parts else path
+    if path.is_absolute() or first == path or first.exists():
+        return f"set a script on this machine, or a folder with a {PROGRAM}; text files only"
+    return (
+        f"folder {first} not found here: it is a clone of a repository, which the recipe names "
+        "({task:recipes.show})"
+    )
 
 
 def _find_mod_program(contents: Mapping[str, str], path: Path) -> str:

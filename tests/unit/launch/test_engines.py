@@ -303,6 +303,9 @@ def test_a_mod_runs_in_its_folder_before_the_program(tmp_path: Path) -> None:
 def test_a_mod_that_is_not_there_is_an_error_before_anything_starts(tmp_path: Path) -> None:
     with pytest.raises(InventoryError, match="engine_mods"):
         deployed(engine_mods=[str(tmp_path / "none.sh")])
+    with pytest.raises(InventoryError) as failure:
+        deployed(engine_mods=["no-such-clone/mods/one"])
+    assert "folder no-such-clone not found here" in str(failure.value.problems[0].hint)
     (tmp_path / "empty").mkdir()
     with pytest.raises(InventoryError, match=r"run\.sh"):
         deployed(engine_mods=[str(tmp_path / "empty")])

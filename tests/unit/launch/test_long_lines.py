@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import time
 
 import pytest
 
+from sparkfleet.doctor.events import join_entries, read_entries
 from sparkfleet.doctor.matcher import find_known_failures
 from sparkfleet.doctor.signatures import SIGNATURES, Signature
 from sparkfleet.vllm.milestones import parse_milestone
@@ -61,3 +63,11 @@ def test_all_signatures_are_searched_in_bounded_time(signature: Signature) -> No
     began = time.process_time()
     find_known_failures({"host": log})
     assert time.process_time() - began < MOST
+
+
+def test_patterns_see_a_long_line_in_pieces() -> None:
+    searched = join_entries(read_entries("x" * SIZE))
+    sizes = [end - start for start, end in itertools.pairwise(searched.starts)]
+    assert max(sizes) <= 5000
+    assert sum(sizes) >= SIZE
+    assert set(searched.lines) == {0}

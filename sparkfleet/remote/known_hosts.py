@@ -14,6 +14,9 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
+
+from sparkfleet.errors import InvalidValueError
 
 REVOKED = "@revoked"
 AUTHORITY = "@cert-authority"
@@ -100,6 +103,17 @@ def _add_line(known: KnownKeys, line: str, name: str, where: str) -> None:
         known.remarks.append(f"{where} is not a valid line")
         return
     (known.revoked if marker else known.accepted).append((rest[0], key))
+
+
+def check_public_key(value: Any) -> str:
+    """Return a public key as it may stand in known_hosts or authorized_keys, TYPE BASE64 COMMENT.
+
+    Options before it, and further lines, would let in or trust others. Raises InvalidValueError.
+    """
+    words = value.split(" ") if isinstance(value, str) and value.isprintable() else []
+    if len(words) < 2 or _decode_key(words[0], words[1]) is None:
+        raise InvalidValueError("a public key", value)
+    return " ".join(words)
 
 
 def _decode_key(kind: str, text: str) -> bytes | None:

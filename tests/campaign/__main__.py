@@ -52,7 +52,9 @@ def run_campaign(
             continue
         if time.monotonic() > end:
             return
-        yield run_case(cluster, case)
+        result = run_case(cluster, case)
+        result.number = number
+        yield result
 
 
 def format_table(results: Sequence[Result]) -> str:
@@ -90,7 +92,7 @@ def main() -> None:
         ):
             results.append(result)
             verdict = "UNEXPLAINED" if result.wrong else "ok"
-            line = f"{len(results):4} {verdict:11} {result.code:4} {result.seconds:5.0f} s"
+            line = f"{result.number:4} {verdict:11} {result.code:4} {result.seconds:5.0f} s"
             sys.stdout.write(f"{line}  {result.case}\n")
             for wrong in result.wrong:
                 sys.stdout.write("       " + wrong.replace("\n", "\n       ") + "\n")

@@ -28,9 +28,10 @@ SETTLING = 60.0  # s until what a host that was cut off runs has ended
 
 @dataclass(slots=True)
 class Result:
-    """Outcome of one case: its exit code, its time in s, and what is not explained."""
+    """Outcome of one case: its number by the seed, exit code, time in s, what is not explained."""
 
     case: Case
+    number: int = 0
     code: int = 0
     seconds: float = 0.0
     wrong: list[str] = field(default_factory=list)

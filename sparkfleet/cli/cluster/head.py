@@ -25,7 +25,9 @@ from sparkfleet.errors import LaunchError, UsageError
 from sparkfleet.launch.watching.bundle import COMPILED, PACKAGES, Bundle, pack_bundle
 from sparkfleet.model import Host
 from sparkfleet.remote.connection import Connection
+from sparkfleet.remote.known_hosts import check_public_key
 from sparkfleet.resources import PACKAGE
+from sparkfleet.values import convert_choice, convert_integer, convert_string, convert_text
 
 PROGRAM = "host/install"
 BASE = ".local/share/sparkfleet"  # below the home of the user
@@ -93,8 +95,8 @@ def plan_head(session: ClusterSession, connection: Connection) -> HeadPlan:
     """Return what the head needs; raises LaunchError for a head that cannot run sparkfleet."""
     cluster = session.context.cluster
     request = {"do": "probe", "modules": list(COMPILED.values())}
-    found = connection.run_program(PROGRAM, request)
-    version = tuple(found["version"])
+    found = connection.query(PROGRAM, request, _parse_probe)
+    version = found["version"]
     _check_python(connection.host.name, version)
     same = version == sys.version_info[:2] and found["machine"] == platform.machine()
     if not same and found["missing"]:
@@ -193,6 +195,15 @@ def _print_plan(session: ClusterSession, plan: HeadPlan) -> None:
     )
 
 
+def _parse_probe(answer: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {
+        "version": (convert_integer(answer["version"][0]), convert_integer(answer["version"][1])),
+        "machine": convert_string(answer["machine"]),
+        "missing": [convert_choice(name, PACKAGES) for name in answer["missing"]],
+        "home": convert_text(answer["home"]),
+    }
+
+
 def _install(connection: Connection, plan: HeadPlan) -> None:
     archive = plan.bundle.archive
     request = {
@@ -215,11 +226,11 @@ def _grant_access(session: ClusterSession, head: Connection) -> None:
     others = [host for host in session.context.cluster.hosts if host is not head.host]
     if not others:
         return
-    key = head.run_program(PROGRAM, {"do": "key"})["key"]
+    key = head.query(PROGRAM, {"do": "key"}, _parse_key)
 
     def grant(connection: Connection) -> list[str]:
         connection.run_program(PROGRAM, {"do": "authorize", "line": key})
-        keys = connection.run_program(PROGRAM, {"do": "host_keys"})["keys"]
+        keys = connection.query(PROGRAM, {"do": "host_keys"}, _parse_host_keys)
         host = connection.host
         port = int(host.get("ansible_port") or 22)
         name = host.address if port == 22 else f"[{host.address}]:{port}"
@@ -228,6 +239,14 @@ def _grant_access(session: ClusterSession, head: Connection) -> None:
     lines = session.pool.map(grant, others).all()
     known = [line for entries in lines.values() for line in entries]
     head.run_program(PROGRAM, {"do": "trust", "lines": known})
+
+
+def _parse_key(answer: Mapping[str, Any]) -> str:
+    return check_public_key(answer["key"])
+
+
+def _parse_host_keys(answer: Mapping[str, Any]) -> list[str]:
+    return [check_public_key(entry) for entry in answer["keys"]]
 
 
 def _run_task(connection: Connection, command: Command) -> None:

@@ -12,10 +12,18 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from sparkfleet.errors import AuthenticationError, HostKeyError, UnreachableError
+from sparkfleet.cli.cluster import head
+from sparkfleet.errors import (
+    AuthenticationError,
+    CommandError,
+    HostKeyError,
+    InvalidValueError,
+    UnreachableError,
+)
 from sparkfleet.model import Host, Value
 from sparkfleet.remote import known_hosts, ssh
-from sparkfleet.remote.known_hosts import KeyVerdict, read_known_keys
+from sparkfleet.remote.answers import parse_answer
+from sparkfleet.remote.known_hosts import KeyVerdict, check_public_key, read_known_keys
 
 KEY = "AAAAC3NzaC1lZDI1NTE5AAAAIFLzK16ChUFquoMrhQrxY3c1l6A00NpdPHhtP3R73ZMp"
 OTHER = "AAAAC3NzaC1lZDI1NTE5AAAAIBRd6c7ncCj6kcJLAQORNfNyXFx3VedZN891SgnaUomg"
@@ -196,3 +204,41 @@ def test_an_exception_of_a_library_is_an_error_of_the_host(
     host = Host(name="spark-01", vars={"ansible_ssh_common_args": Value(data="-F none")})
     with pytest.raises(UnreachableError, match="Incorrect padding"):
         ssh.connect_ssh(host)
+
+
+@pytest.mark.parametrize("comment", ["", " watcher of spark-01"])
+def test_a_public_key_is_one_line_of_its_type(comment: str) -> None:
+    line = f"ssh-ed25519 {KEY}{comment}"
+    assert check_public_key(line) == line
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"ssh-ed25519 {KEY}\n* ssh-ed25519 {KEY}",
+        f"ssh-ed25519 {KEY}\r* ssh-ed25519 {KEY}",
+        f"* ssh-ed25519 {KEY}",
+        f"@cert-authority * ssh-ed25519 {KEY}",
+        f'command="x" ssh-ed25519 {KEY}',
+        f" ssh-ed25519 {KEY}",
+        f"ssh-rsa {KEY}",
+        f"ssh-ed25519 {KEY[:-8]}",
+        "ssh-ed25519",
+        "",
+        None,
+        5,
+        ["ssh-ed25519", KEY],
+    ],
+    ids=range(13),
+)
+def test_a_host_adds_no_lines_but_its_key(text: object) -> None:
+    with pytest.raises(InvalidValueError, match="a public key"):
+        check_public_key(text)
+
+
+def test_keys_that_lie_are_an_error_of_their_host() -> None:
+    for parser in (head._parse_key, head._parse_host_keys):
+        for answer in ({}, {"key": "x", "keys": ["x"]}, {"key": 1, "keys": 1}, {"keys": [None]}):
+            with pytest.raises(CommandError, match="unknown shape") as caught:
+                parse_answer(parser, answer, "spark-02", head.PROGRAM)
+            assert caught.value.host == "spark-02"

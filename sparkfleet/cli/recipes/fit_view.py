@@ -137,6 +137,9 @@ def _format_count_range(span: Interval | None) -> str:
 
 
 def _format_speeds(result: FitResult) -> Iterator[str]:
+    if result.need.refusal is not None:
+        yield "decode: none, as vLLM refuses this start"
+        return
     if result.rate is None:
         yield "decode: unknown: the active weights are not known"
     else:

@@ -20,10 +20,16 @@ WITHOUT_MODEL = ("ngram", "ngram_gpu", "suffix", "extract_hidden_states", "custo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumberBounds:
-    """The least value of an option, and of what it is a multiple."""
+    """The least and the highest value of an option, and of what it is a multiple."""
 
     least: int
+    most: int | None = None
     multiple: int = 1
+
+    def admit(self, count: int) -> bool:
+        """Return whether vLLM takes the number."""
+        inside = self.least <= count and (self.most is None or count <= self.most)
+        return inside and count % self.multiple == 0
 
 
 # The bounds of vLLM's config/{cache,model,scheduler,parallel}.py and v1/attention, 0.32.0.
@@ -35,6 +41,7 @@ BOUNDS = {
     "max-num-batched-tokens": NumberBounds(least=1),
     "max-num-seqs": NumberBounds(least=1),
     "num-gpu-blocks-override": NumberBounds(least=1),
+    "optimization-level": NumberBounds(least=0, most=3),
     "stream-interval": NumberBounds(least=1),
 }
 
@@ -45,7 +52,7 @@ def _check_ranges(context: RuleContext) -> Iterator[RuleFinding]:
         count = _read_count(option)
         if option is None or count is None:
             continue
-        if count < bounds.least or count % bounds.multiple:
+        if not bounds.admit(count):
             yield RuleFinding(
                 subject=option.flag,
                 expected=_describe_bounds(name, bounds),
@@ -71,6 +78,8 @@ def _check_context_ranks(context: RuleContext) -> Iterator[RuleFinding]:
 
 
 def _describe_bounds(name: str, bounds: NumberBounds) -> str:
+    if bounds.most is not None:
+        return f"{bounds.least} to {bounds.most}"
     least = f"at least {bounds.least}" + (", or auto" if name == "max-model-len" else "")
     return least if bounds.multiple == 1 else f"a multiple of {bounds.multiple}"
 
@@ -192,7 +201,7 @@ RULES = (
     Rule(
         id="range",
         why="vLLM ends when it reads its options: the number is out of range",
-        source="vLLM's config/cache.py, model.py, scheduler.py and parallel.py, 0.32.0",
+        source="vLLM's config/cache.py, model.py, scheduler.py, parallel.py and vllm.py, 0.32.0",
         find=_check_ranges,
     ),
     Rule(

@@ -102,6 +102,13 @@ def test_a_start_that_cannot_fit_ends_with_2(call: Call) -> None:
     assert "spark-1: it does not fit: util 0.99 takes 120.4 GiB" in done.stdout
 
 
+def test_a_start_that_vllm_refuses_has_no_speed(call: Call) -> None:
+    done = call("r.yml", folder="model", tp="3")
+    assert done.returncode == 2
+    assert "3 does not divide its" in done.stdout
+    assert "decode: none, as vLLM refuses this start" in done.stdout
+
+
 def test_several_requests_share_the_read(call: Call) -> None:
     done = call("r.yml", folder="model", requests="3", context="1000")
     assert "decode, 3 concurrent requests, 1000 tokens in the cache" in done.stdout

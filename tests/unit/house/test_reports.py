@@ -13,7 +13,7 @@ SOURCE = re.compile(r"[\w.-]+/[\w.-]+(?:#\d+| PR#\d+| (?:README|docs/)\S*)|https
 # Only one public place that shows the message was found; a family leaves this list when it has
 # its second report, and none enters it. A family without any is marked in its row.
 RARE = """
-cuda-context-no-memory driver-610 host-ip-unknown instanttensor-loader model-not-staged
+cuda-context-no-memory driver-610 host-ip-unknown model-not-staged
 modelinfos-permission nccl-ib-baked-in nccl-tree-on-ring open-file-limit-low ray-already-running
 ray-single-node
 """

@@ -37,6 +37,9 @@ def _recipe(image: str = IMAGE, **args: Any) -> dict[str, Any]:
         ({"max_model_len": "128K"}, {}),
         ({"max_num_seqs": 0}, {"range": "error"}),
         ({"max_num_seqs": "many"}, {}),  # the rule `number` reports it
+        ({"optimization_level": 7}, {"range": "error"}),
+        ({"optimization_level": 0}, {}),
+        ({"optimization_level": 3}, {}),
         ({"block_size": 0}, {"range": "error"}),
         ({"block_size": 7}, {"range": "error"}),
         ({"block_size": 256}, {}),

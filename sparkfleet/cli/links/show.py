@@ -94,7 +94,8 @@ def show_map(options: LinkMapOptions) -> int:
         print_document(**_build_map_document(session.fabric, rows))
         return 0
     console = create_console()
-    console.print(_build_rail_table(rows))
+    if rows:
+        console.print(_build_rail_table(rows))
     drawing = text_map.render_text_map(session.fabric, console.width)
     console.print("\n".join(["", *drawing]), soft_wrap=True)
     if svg:

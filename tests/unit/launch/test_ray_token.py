@@ -1,4 +1,4 @@
-"""The ranks tell Ray to let in only processes with the token of their deployment."""
+"""The ranks let Ray admit only processes with the token of their deployment."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ASKED = 'set -eu; . "$1"; echo "${RAY_AUTH_MODE-none} ${RAY_AUTH_TOKEN_PATH-none
 
 
 def _source(folder: Path, token_file: str) -> str:
-    """Return what a shell that read the environment of a rank would tell Ray."""
+    """Return what a shell that read the environment of a rank would give to Ray."""
     variables = {
         "host": "spark-01",
         "rank": 0,

@@ -17,7 +17,7 @@ from tests.budget import configure_examples
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-LAB = ("tests/e2e/", "tests/fleet/")
+LAB = ("tests/e2e/", "tests/fleet/", "tests/gpu/")
 # With two workers one has the lab, and the other starts with what takes longest.
 FIRST = (*LAB, "tests/contract/", "tests/unit/weights/", "tests/unit/actions/")
 CUT = "not started: the time of --budget is over"

@@ -41,6 +41,7 @@ class UpOptions(Options):
         value="netplan|networkmanager",
     )
     gpus: bool = flag("each host has one real NVIDIA GPU of this machine")
+    share: bool = flag("with --gpus: hosts share a GPU where there are fewer GPUs than hosts")
     stand_in: bool = flag("with --gpus: nvidia-smi, /proc and /sys show a GB10 all the same")
 
 
@@ -59,7 +60,7 @@ class EngineOptions(Options):
 
     index: str | None = option("package index that has CPU builds of torch", value="URL")
     wheels: str | None = option("folder with wheels", value="FOLDER")
-    gpu: bool = flag("vLLM for real GPUs (CUDA 13): 11 GB")
+    gpu: bool = flag("vLLM for real GPUs (CUDA 13): 9 GB")
     torch: Path | None = option(  # noqa: RUF009 - it is a dataclass field
         "with --gpu: a Python that has the pinned torch, used in place of another copy",
         parse_path,
@@ -89,11 +90,10 @@ def up(options: UpOptions) -> int:
     from sparkfleet.lab.host.gpus import choose_gpus, find_gpus  # noqa: PLC0415 - the same
     from sparkfleet.lab.paths import USER  # noqa: PLC0415 - the same
 
-    if options.stand_in and not options.gpus:
-        raise UsageError(
-            "--stand-in needs --gpus", hint="without --gpus, all hosts show a GB10 already"
-        )
-    gpus = choose_gpus(find_gpus(), options.hosts) if options.gpus else ()
+    for name, given in (("--stand-in", options.stand_in), ("--share", options.share)):
+        if given and not options.gpus:
+            raise UsageError(f"{name} needs --gpus", hint="without --gpus, all hosts show a GB10")
+    gpus = choose_gpus(find_gpus(), options.hosts, share=options.share) if options.gpus else ()
     hosts = len(gpus) or options.hosts or 2
     booted = fleet.start_fleet(
         hosts,

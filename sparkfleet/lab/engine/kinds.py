@@ -59,8 +59,8 @@ GPU = EngineKind(
     lock_file="engine-gpu-lock.txt",
     what="vLLM, Ray and torch for CUDA 13",
     task="lab.engine --gpu",
-    size=11_000_000_000,
-    space=15_000_000_000,
+    size=8_800_000_000,
+    space=12_000_000_000,
     plugin=False,
 )
 

@@ -83,13 +83,21 @@ def find_gpus(root: Path = MACHINE) -> tuple[LabGpu, ...]:
     return tuple(told.get(minor, LabGpu(minor=minor)) for minor in minors)
 
 
-def choose_gpus(found: tuple[LabGpu, ...], hosts: int | None) -> tuple[LabGpu, ...]:
-    """Return a GPU for each of `hosts` hosts, or all for None; raises UsageError for too many."""
+def choose_gpus(
+    found: tuple[LabGpu, ...], hosts: int | None, *, share: bool = False
+) -> tuple[LabGpu, ...]:
+    """Return a GPU for each of `hosts` hosts, or all for None; raises UsageError for too many.
+
+    With `share` the hosts take turns: two are the least, and several may have the same GPU.
+    """
+    if share:
+        wanted = max(2, len(found)) if hosts is None else hosts
+        return tuple(found[number % len(found)] for number in range(wanted))
     wanted = len(found) if hosts is None else hosts
     if wanted > len(found):
         raise UsageError(
             f"--gpus: {wanted} hosts need {wanted} GPUs, and this machine has {len(found)}",
-            hint=f"--hosts {len(found)}",
+            hint=f"--hosts {len(found)}, or --share, with which hosts have the same GPU",
         )
     return found[:wanted]
 

@@ -68,7 +68,7 @@ OFFERED = {
     "lab.fault": "HOST KIND clear!",
     "lab.model": "gpu!",
     "lab.status": "",
-    "lab.up": "authorized! bare! cables gpus! hosts network stand-in! wires",
+    "lab.up": "authorized! bare! cables gpus! hosts network share! stand-in! wires",
     "links.apply": (
         "arp! ask-become-pass! check! cluster diff! forks inventory* limit* output "
         "revert-after set* subnet verbose! while-serving! yes!"

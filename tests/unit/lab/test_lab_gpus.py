@@ -104,7 +104,14 @@ def test_there_are_as_many_hosts_as_gpus_or_fewer() -> None:
     assert gpus.choose_gpus(PAIR, 1) == PAIR[:1]
     with pytest.raises(UsageError, match="3 hosts need 3 GPUs, and this machine has 2") as caught:
         gpus.choose_gpus(PAIR, 3)
-    assert caught.value.hint == "--hosts 2"
+    assert caught.value.hint == "--hosts 2, or --share, with which hosts have the same GPU"
+
+
+def test_hosts_may_share_gpus() -> None:
+    first, second = PAIR
+    assert gpus.choose_gpus(PAIR[:1], None, share=True) == (first, first)
+    assert gpus.choose_gpus(PAIR, 3, share=True) == (first, second, first)
+    assert gpus.choose_gpus(PAIR, None, share=True) == PAIR
 
 
 def test_a_host_gets_the_files_of_its_own_gpu_only() -> None:
@@ -203,10 +210,11 @@ def test_the_inventory_sends_nccl_over_sockets_and_says_why() -> None:
     assert "NCCL_NET" not in format_lab_inventory(plan_fleet(2), Path("/venv"), Path("/model"))
 
 
-def test_a_stand_in_without_gpus_is_refused() -> None:
-    done = run_command("lab.up", "--stand-in")
+@pytest.mark.parametrize("option", ["--stand-in", "--share"])
+def test_options_for_gpus_need_gpus(option: str) -> None:
+    done = run_command("lab.up", option)
     assert done.returncode == 5
-    assert "--stand-in needs --gpus" in done.stderr
+    assert f"{option} needs --gpus" in done.stderr
 
 
 def test_the_lock_of_the_gpu_engine_pins_cuda_and_the_tested_releases() -> None:

@@ -156,6 +156,21 @@ def _start_server() -> ForkServer:
     return server
 
 
+def run_as_typed(*words: str) -> Done:
+    """Run a command line to its end; its output and errors come together, as on a terminal.
+
+    It is a fork, as in `run_command`, unless libraries have other settings.
+    """
+    if _library_settings(ENVIRONMENT) != _library_settings(os.environ):
+        done = subprocess.run(
+            command_line(*words), stdout=-1, stderr=subprocess.STDOUT, text=True, check=False
+        )
+        return Done(code=done.returncode, output=done.stdout)
+    with start_command(*words) as child:
+        code, output = child.read_rest()
+    return Done(code=code, output=output)
+
+
 def _fork_command(
     words: Sequence[str],
     *files: IO[str] | int,
@@ -198,6 +213,8 @@ def type_command(*words: str, events: Sequence[Event] = ()) -> Done:
     It waits, so that nothing depends on how fast the test is: what happens comes after the line
     that has the mark, and before anything that follows the line.
     """
+    if not events:
+        return run_as_typed(*words)
     lines: list[str] = []
     coming = list(events)
     with started(*words, marks=[event.mark for event in events]) as child:

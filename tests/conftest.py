@@ -38,11 +38,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--thorough` and `--budget`."""
+    """Add `--thorough`, `--variations` and `--budget`."""
     parser.addoption(
         "--thorough",
         action="store_true",
         help="also run tests that vary another test, and try more examples of each property",
+    )
+    parser.addoption(
+        "--variations",
+        action="store_true",
+        help="run only the tests that vary another test, with the usual examples",
     )
     parser.addoption(
         "--budget",
@@ -64,16 +69,19 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect `thorough` tests unless requested, and put first what takes longest.
 
-    With --thorough a property is a thorough test too, as it tries more examples.
+    With --thorough a property is a thorough test too, as it tries more examples. With
+    --variations all but the thorough tests are deselected.
     """
     if config.getoption("--thorough"):
         for item in items:
             if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
                 item.add_marker("thorough")
     else:
-        left_out = [item for item in items if item.get_closest_marker("thorough")]
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if not item.get_closest_marker("thorough")]
+        wanted = config.getoption("--variations")
+        marked = [bool(item.get_closest_marker("thorough")) for item in items]
+        pairs = list(zip(items, marked, strict=True))
+        config.hook.pytest_deselected(items=[item for item, mark in pairs if mark != wanted])
+        items[:] = [item for item, mark in pairs if mark == wanted]
     items.sort(key=_rank)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pytest
 from sparkfleet.lab import fleet
 from sparkfleet.lab.fleet import LabFleet
 from sparkfleet.lab.paths import INVENTORY
-from tests.commandline import command_line
+from tests.commandline import run_command
 
 pytestmark = [
     pytest.mark.fleet,
@@ -48,12 +47,7 @@ def test_each_host_gets_its_own_files_and_keeps_what_it_has(
     out = tmp_path / "out"
     words = ["cluster.render", "--tp", "2", "--recipe", "lab-tiny", "--out", str(out)]
     words += ["--set", f"weights_source={model}", "--set", "vllm_executor=ray"]
-    done = subprocess.run(
-        [*command_line(*words), "--inventory", str(INVENTORY)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_command(*words, "--inventory", str(INVENTORY))
     assert done.returncode == 0, done.stderr
     assert {host: _files(host) for host in HOSTS} == before
     head, worker = ((out / host / "nccl.env").read_text() for host in HOSTS)

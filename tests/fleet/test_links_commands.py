@@ -15,7 +15,7 @@ from sparkfleet.lab import fleet
 from sparkfleet.lab.engine import install
 from sparkfleet.lab.fleet import LabFleet
 from sparkfleet.lab.paths import INVENTORY
-from tests.commandline import command_line
+from tests.commandline import run_command
 
 pytestmark = [
     pytest.mark.fleet,
@@ -40,12 +40,7 @@ def lab() -> Iterator[LabFleet]:
 
 
 def _type(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*command_line(*words), "--inventory", str(INVENTORY)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return run_command(*words, "--inventory", str(INVENTORY))
 
 
 def _json(*words: str) -> tuple[int, Any]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from sparkfleet.lab import fleet
-from tests.commandline import Done, command_line
+from tests.commandline import Done, run_as_typed
 from tests.standin import engine
 
 pytestmark = [
@@ -34,15 +33,8 @@ def inventory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def _up(inventory: Path, recipe: str, *words: str) -> Done:
     path = inventory.parent / "made.yml"
     path.write_text(f"extends: {engine.RECIPE}\n{recipe}")
-    done = subprocess.run(
-        command_line("cluster.up", "--solo", "--recipe", str(path), "--inventory", str(inventory))
-        + list(words),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    return Done(code=done.returncode, output=done.stdout)
+    options = ("--solo", "--recipe", str(path), "--inventory", str(inventory), *words)
+    return run_as_typed("cluster.up", *options)
 
 
 def test_a_refused_recipe_changes_no_host(inventory: Path) -> None:

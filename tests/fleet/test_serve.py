@@ -6,13 +6,12 @@ import json
 import os
 import re
 import signal
-import subprocess
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from sparkfleet.lab import fleet
-from tests.commandline import Done, Event, chat, command_line, type_command
+from tests.commandline import Done, Event, chat, run_command, type_command
 from tests.standin import engine
 
 pytestmark = [
@@ -41,8 +40,7 @@ def inventory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture
 def run(inventory: str) -> Run:
     def call(*words: str) -> Done:
-        line = command_line(*words, "--inventory", inventory)
-        done = subprocess.run(line, capture_output=True, text=True, check=False)
+        done = run_command(*words, "--inventory", inventory)
         return Done(code=done.returncode, output=done.stdout + done.stderr)
 
     return call

@@ -13,7 +13,7 @@ import pytest
 
 from sparkfleet.lab import fleet
 from sparkfleet.lab.fleet import LabFleet
-from tests.commandline import Done, chat, command_line, processes
+from tests.commandline import Done, chat, processes, run_as_typed
 from tests.standin import engine, store
 
 pytestmark = [
@@ -57,14 +57,7 @@ def run(lab: LabFleet, weights: Path, tmp_path: Path, monkeypatch: pytest.Monkey
         subprocess.run(["cp", "-r", str(tmp_path / "standin"), str(weights)], check=True)
 
     def call(*words: str) -> Done:
-        done = subprocess.run(
-            command_line(*words, "--inventory", str(path)),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
-        return Done(code=done.returncode, output=done.stdout)
+        return run_as_typed(*words, "--inventory", str(path))
 
     return call
 

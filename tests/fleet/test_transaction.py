@@ -6,7 +6,6 @@ import json
 import os
 import re
 import signal
-import subprocess
 import urllib.request
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -21,8 +20,8 @@ from tests.commandline import (
     Done,
     Event,
     becomes,
-    command_line,
     processes,
+    run_as_typed,
     type_command,
 )
 from tests.standin import engine, faults
@@ -62,14 +61,7 @@ def run(inventory: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
     def call(*words: str) -> Done:
-        done = subprocess.run(
-            command_line(*words, "--inventory", inventory),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
-        return Done(code=done.returncode, output=done.stdout)
+        return run_as_typed(*words, "--inventory", inventory)
 
     yield call
     engine.behave(*HOSTS)

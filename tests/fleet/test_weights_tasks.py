@@ -12,7 +12,7 @@ import pytest
 
 from sparkfleet.lab import fleet
 from sparkfleet.lab.plan import CONTROL
-from tests.commandline import PATIENCE, Done, becomes, command_line
+from tests.commandline import PATIENCE, Done, becomes, command_line, run_as_typed
 from tests.doubles.hub_server import HubServer
 
 pytestmark = pytest.mark.fleet
@@ -46,10 +46,8 @@ class Type:
         given = (word for setting in settings for word in ("--set", setting))
         self.options = ("--inventory", str(inventory), *given)
 
-    def __call__(self, *words: str) -> Done:
-        typed = self.start(*words)
-        output, _ = typed.communicate(timeout=120)
-        return Done(code=typed.returncode, output=output)
+    def __call__(self, task: str, *words: str) -> Done:
+        return run_as_typed(task, *self.options, *words)
 
     def start(self, task: str, *words: str) -> subprocess.Popen[str]:
         return subprocess.Popen(

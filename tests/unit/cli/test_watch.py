@@ -26,7 +26,7 @@ from sparkfleet.cli.options import Options
 from sparkfleet.errors import UsageError
 from sparkfleet.launch.watching import unit
 from sparkfleet.launch.watching.notify import NotifySettings
-from tests.commandline import Done, becomes, run_command, start_command
+from tests.commandline import Done, becomes, run_command, start_command, within
 from tests.forking import ForkedProcess
 from tests.standin import engine
 
@@ -262,6 +262,7 @@ def test_without_systemd_nothing_is_shown_as_done(
 
 
 @pytest.mark.thorough
+@pytest.mark.timeout(900)
 def test_after_a_reboot_the_unit_brings_the_cluster_up(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -274,10 +275,10 @@ def test_after_a_reboot_the_unit_brings_the_cluster_up(
     command = [*words, "--every", "1"]
     env = {**machine.env, **variables}
     with subprocess.Popen(command, env=env, cwd=folder, stdout=subprocess.DEVNULL) as init:
-        assert becomes(lambda: machine.list_kinds()[-1] == "verdict" and "relaunched" in
-                       machine.list_kinds())  # fmt: skip
+        relaunched = within(600, lambda: machine.list_kinds()[-2:] == ["relaunched", "verdict"])
         init.terminate()
         assert init.wait() == 0
+    assert relaunched, machine.list_kinds()
     assert Path(f"/proc/{machine.find_server()}").exists()
     assert machine.run("cluster.watch", "--once").code == 0
 

@@ -83,14 +83,15 @@ def choose_start_request(
 ) -> StartRequest:
     """Return the request to use: the receipt of `host`, or this machine's `own` copy of it.
 
-    `local` says that the host is this machine. Raises LaunchError where neither is enough.
+    A later run of this machine that asked for the same changed nothing, and left the receipt as it
+    was. `local` says that the host is this machine. Raises LaunchError where neither is enough.
     """
     if receipt is None:
         message = "no receipt of a start that succeeded"
         raise LaunchError(message, host=host, hint=START_BY_HAND)
     if local:
         return receipt
-    if own is not None and own.run and own.run == receipt.run:
+    if own is not None and own.run and (own.run == receipt.run or _asks_same(own, receipt)):
         return own
     if receipt.given or not CATALOGUE_NAME.fullmatch(receipt.recipe):
         names = ", ".join(sorted(map(str, receipt.given))) or f"recipe {receipt.recipe}"
@@ -101,3 +102,8 @@ def choose_start_request(
             hint=f"write it into the inventory, or watch on the head; else {START_BY_HAND}",
         )
     return replace(receipt, recipe_file="")
+
+
+def _asks_same(own: StartRequest, receipt: StartRequest) -> bool:
+    """Return whether two requests differ at most in their run and in where their recipe lies."""
+    return replace(own, run="", recipe_file="") == replace(receipt, run="", recipe_file="")

@@ -80,6 +80,15 @@ def test_the_copy_of_this_machine_is_taken_if_it_is_of_the_same_run() -> None:
     assert choose_start_request(REQUEST, other, host="a", local=False).given == {}
 
 
+def test_the_copy_of_a_later_run_that_changed_nothing_is_taken() -> None:
+    receipt = replace(REQUEST, given={"vllm_executor": "mp"}, recipe="mine")
+    again = replace(receipt, run="r2", recipe_file="/home/u/mine.yml")
+    assert choose_start_request(receipt, again, host="a", local=False) == again
+    other = replace(again, given={"vllm_executor": "ray"})
+    with pytest.raises(LaunchError, match="started on another machine"):
+        choose_start_request(receipt, other, host="a", local=False)
+
+
 @pytest.mark.parametrize(
     "receipt",
     [

@@ -77,7 +77,7 @@ def make_complete_verdict(inspection: Inspection, manifest: Manifest) -> Verdict
         inspection.host,
         f"{inspection.storage.root}/{layout.served_folder(manifest)}",
         expected=whole,
-        seen=f"all of them, proven{read}",
+        seen=f"all of them, verified{read}",
     )
 
 

@@ -159,3 +159,9 @@ def test_a_broken_source_is_an_error_that_no_copy_can_fix() -> None:
     plan = stage.plan_staging(MANIFEST, {"spark-01": inspection})["spark-01"]
     assert checks(plan.verdicts) == ["weights.header"]
     assert plan.sends == ()
+
+
+def test_a_complete_host_has_all_files_verified() -> None:
+    inspection = Inspection(host="spark-01", storage=STORAGE, findings=())
+    verdict = verdicts.make_complete_verdict(inspection, MANIFEST)
+    assert (verdict.expected, verdict.seen) == ("2 files, 86 GB", "all of them, verified")

@@ -32,13 +32,14 @@ class Memory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
-    """A line of `nvidia-smi`; `memory` is None where it is the machine's own (unified)."""
+    """A line of `nvidia-smi`; `memory` and `used`, in bytes, are None where memory is unified."""
 
     name: str
     uuid: str = ""
     driver: str = ""
     capability: str = ""
     memory: int | None = None
+    used: int | None = None
     clock: int | None = None
 
 
@@ -180,6 +181,7 @@ def parse_gpus(text: str) -> tuple[Gpu, ...]:
             driver=row.get("driver_version", ""),
             capability=row.get("compute_cap", ""),
             memory=_parse_mebibytes(row.get("memory.total", "")),
+            used=_parse_mebibytes(row.get("memory.used", "")),
             clock=_parse_amount(row.get("clocks.sm") or row.get("clocks.current.sm", "")),
         )
         for row in parse_csv_table(text)

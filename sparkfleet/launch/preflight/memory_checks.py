@@ -16,7 +16,7 @@ from sparkfleet.launch.host.survey import Survey
 from sparkfleet.model import Severity, Verdict
 from sparkfleet.quantities import format_memory
 from sparkfleet.recipes.settings import Settings
-from sparkfleet.verdicts import build_verdict, warning
+from sparkfleet.verdicts import build_verdict, error, warning
 from sparkfleet.vllm.options import DEFAULT_MEMORY_UTILIZATION
 
 DROP_CACHES_COMMAND = "sudo sh -c 'sync; echo 3 > /proc/sys/vm/drop_caches'"
@@ -37,6 +37,7 @@ def check_host_memory(settings: Settings, facts: HostFacts, survey: Survey) -> I
         yield from _check_available_memory(settings, facts.memory)
         yield from _check_free_memory(settings, facts.memory)
         yield from _check_swap(settings.host.name, facts.memory)
+        yield from _check_gpu_memory(settings, facts)
     yield from _check_native_kernel(settings, facts)
     yield from _check_linger(settings, facts)
 
@@ -100,6 +101,32 @@ def _check_free_memory(settings: Settings, memory: Memory) -> Iterator[Verdict]:
         fix="drop_caches empties the page cache right before the start"
         if drops
         else f"set drop_caches: true, or once on that host: {DROP_CACHES_COMMAND}",
+    )
+
+
+def _check_gpu_memory(settings: Settings, facts: HostFacts) -> Iterator[Verdict]:
+    """Refuse what vLLM refuses after a minute: less free GPU memory than its share of all.
+
+    For GPUs with memory of their own. vLLM 0.20.2: "Free memory on device cuda:0 (12.52/139.8 GiB)
+    on startup is less than desired GPU memory utilization".
+    """
+    share = find_memory_utilization(settings)
+    gpu = facts.gpus[0] if facts.gpus else None
+    if share is None or gpu is None or gpu.memory is None or gpu.used is None:
+        return
+    free = gpu.memory - gpu.used
+    if free >= share * gpu.memory:
+        return
+    yield error(
+        "host.gpu_memory",
+        facts.host,
+        "free GPU memory",
+        expected=f"gpu-memory-utilization {share:g} of {format_memory(gpu.memory)}: "
+        f"{format_memory(int(share * gpu.memory))}",
+        seen=f"{format_memory(free)}; {format_memory(gpu.used)} in use",
+        source="nvidia-smi",
+        fix="find the process on that host: nvidia-smi, sudo fuser -v /dev/nvidia*; "
+        "or lower gpu-memory-utilization",
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 from sparkfleet.facts import HostFacts
 from sparkfleet.facts.host import GPU_TABLE
 from sparkfleet.facts.login import LINGER, LOGIND, USERS
-from sparkfleet.facts.machine import Memory
+from sparkfleet.facts.machine import Gpu, Memory
 from sparkfleet.launch.host.survey import Survey
 from sparkfleet.launch.preflight.memory_checks import check_host_memory, find_memory_utilization
 from sparkfleet.model import Host, Severity, Value, Verdict
@@ -49,6 +49,26 @@ def _found(facts: HostFacts, survey: Survey = SURVEY, **own: Any) -> dict[str, V
 
 def test_an_idle_spark_costs_nothing() -> None:
     assert _found(_facts()) == {}
+
+
+def _gpu(used: int) -> tuple[Gpu, ...]:
+    return (Gpu(name="NVIDIA H200", memory=140 * GIB, used=used),)
+
+
+def test_memory_of_a_gpu_that_others_use_is_refused_before_vllm_does() -> None:
+    verdict = _found(_facts(gpus=_gpu(127 * GIB)))["host.gpu_memory"]
+    assert verdict.severity is Severity.ERROR
+    assert verdict.seen == "13.0 GiB; 127.0 GiB in use"
+
+
+@pytest.mark.parametrize("used", [0, 5 * GIB])
+def test_a_gpu_with_enough_free_memory_costs_nothing(used: int) -> None:
+    assert _found(_facts(gpus=_gpu(used))) == {}
+
+
+def test_gpu_memory_does_not_matter_for_a_cache_of_a_set_size() -> None:
+    options = {"kv-cache-memory-bytes": 33554432}
+    assert _found(_facts(gpus=_gpu(127 * GIB)), vllm_args=options) == {}
 
 
 def test_a_desktop_is_reported_with_its_gpu_memory() -> None:

@@ -36,6 +36,15 @@ class RunResult:
     lost: frozenset[str] = frozenset()
     phases: tuple[tuple[str, float], ...] = ()
 
+    @property
+    def answered(self) -> list[str]:
+        """The hosts with an outcome other than unreachable, by name."""
+        return [
+            name
+            for name, counts in self.recap.items()
+            if any(count for status, count in counts.items() if status is not Status.UNREACHABLE)
+        ]
+
 
 class PlaybookRunner:
     """Runs the plays of one run."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from invoke.parser import Parser
 
-from sparkfleet.cli import run_playbook
+from sparkfleet.cli import prepare_run
 from sparkfleet.cli.options import Options, parse_options
 from sparkfleet.cli.tasks import namespace
 from sparkfleet.inventory.loading import load_inventory
@@ -68,7 +68,7 @@ def test_a_documented_command_works_with_each_inventory_that_is_large_enough(
     if options.nodes > len(hosts) or not set(wanted) <= set(hosts):
         pytest.skip("the inventory has fewer hosts, or others")
     playbook = {"cluster.switch": "cluster-up"}.get(task, task.replace(".", "-"))
-    run_playbook._prepare_run(run_playbook._find_playbook(playbook), options)
+    prepare_run.prepare_run(prepare_run.find_playbook(playbook), options)
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sparkfleet.actions.run.resize import confirm_resize, describe_resize
-from sparkfleet.cli import context, prompt, run_playbook
+from sparkfleet.cli import context, prepare_run, prompt
 from sparkfleet.cli.options import Options, parse_options
 from sparkfleet.errors import GateError
 from sparkfleet.model import Cluster, Host
@@ -54,17 +54,17 @@ def test_cluster_up_spans_the_cluster_unless_a_size_is_given(
 ) -> None:
     given = {"tp": None, **typed, "inventory": [str(SWITCH4)]}
     options = parse_options(Options, "cluster.up", given, whole_cluster=True)
-    chosen, assigned = run_playbook._prepare_run(run_playbook._find_playbook("cluster-up"), options)
+    chosen, assigned = prepare_run.prepare_run(prepare_run.find_playbook("cluster-up"), options)
     assert len(chosen.cluster.hosts) == expected
     assert len(assigned[0].hosts) == expected
-    assert run_playbook._build_run_options(options, chosen).tp == expected
+    assert prepare_run.build_run_options(options, chosen).tp == expected
 
 
 def test_every_host_is_stopped_whatever_the_recipe_allows() -> None:
     given = {"inventory": [str(SWITCH4)], "set": ["vllm_recipe=gpt-oss-20b"]}
     options = parse_options(Options, "cluster.down", given, whole_cluster=True)
-    down = run_playbook._find_playbook("cluster-down")
-    chosen, _ = run_playbook._prepare_run(down, options)
+    down = prepare_run.find_playbook("cluster-down")
+    chosen, _ = prepare_run.prepare_run(down, options)
     assert len(chosen.cluster.hosts) == 4
 
 
@@ -73,8 +73,8 @@ def test_weights_are_staged_on_every_host_whatever_the_recipe_allows(tmp_path: P
     recipe.write_text("extends: gpt-oss-20b\ntp_max: 1\n")
     given = {"inventory": [str(SWITCH4)], "recipe": str(recipe)}
     options = parse_options(Options, "weights.stage", given, whole_cluster=True)
-    stage = run_playbook._find_playbook("weights-stage")
-    chosen, _ = run_playbook._prepare_run(stage, options)
+    stage = prepare_run.find_playbook("weights-stage")
+    chosen, _ = prepare_run.prepare_run(stage, options)
     assert len(chosen.cluster.hosts) == 4
 
 

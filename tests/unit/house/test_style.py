@@ -29,7 +29,6 @@ COMPOSING = {
     "cli/links/bench.py",
     "cli/links/show.py",
     "cli/recipes/show.py",
-    "cli/run_playbook.py",
     "cli/weights/inspect.py",
 }
 # Names that several modules define, and why.

@@ -23,13 +23,6 @@ pytestmark = [
 
 KEY = "sk-0123456789abcdef"
 PORT = 8070
-CLUSTERS = {
-    "desk": {"hosts": ["spark-01"], "vars": {"vllm_served_name": "large"}},
-    "rack": {
-        "hosts": ["spark-02"],
-        "vars": {"vllm_served_name": "small", "vllm_env": {"VLLM_API_KEY": "vk-of-the-rack"}},
-    },
-}
 # The client of the engine's own environment; it prints what it got as JSON.
 CLIENT = """
 import json, sys
@@ -59,12 +52,23 @@ except openai.APIStatusError as error:
 
 @pytest.fixture(scope="module")
 def words(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
-    keys = tmp_path_factory.mktemp("keys") / "keys"
-    keys.write_text(f"me {KEY}\n")
-    keys.chmod(0o600)
+    folder = tmp_path_factory.mktemp("keys")
+    keys = folder / "keys"
+    own = folder / "rack"
+    for path, text in ((keys, f"me {KEY}\n"), (own, "vk-of-the-rack\n")):
+        path.write_text(text)
+        path.chmod(0o600)
+    key = {"VLLM_API_KEY": {"from_file": str(own)}}
+    tools = {"vllm_args": {"enable-auto-tool-choice": True, "tool-call-parser": "hermes"}}
+    large = {"vllm_served_name": "large", **tools}
+    small = {"vllm_served_name": "small", "vllm_env": key, **tools}
+    clusters = {
+        "desk": {"hosts": ["spark-01"], "vars": large},
+        "rack": {"hosts": ["spark-02"], "vars": small},
+    }
     gateway = {"port": PORT, "api_keys": str(keys), "aliases": {"gpt": "small"}}
-    clusters = f"clusters={json.dumps(CLUSTERS)}"
-    return "--set", clusters, "--set", f"gateway={json.dumps(gateway)}"
+    given = f"clusters={json.dumps(clusters)}"
+    return "--set", given, "--set", f"gateway={json.dumps(gateway)}"
 
 
 @pytest.fixture(scope="module")
@@ -86,18 +90,19 @@ def ask(lab: LabFleet) -> Callable[..., Any]:
     return call
 
 
-def test_two_models_and_the_gateway_come_up_with_one_command(
-    run: Type, words: tuple[str, ...]
-) -> None:
-    done: Done = run("cluster.up", "--all", *words)
-    assert done.code == 0, done.output
-    assert "models large, small, gpt" in done.output
+def test_two_models_and_the_gateway_come_up(run: Type, words: tuple[str, ...]) -> None:
+    first: Done = run("cluster.up", "--cluster", "desk", "--solo", *words)  # a busy machine is slow
+    assert first.code == 0, first.output
+    assert "models large" in first.output
+    both = run("cluster.up", "--all", *words)
+    assert both.code == 0, both.output
+    assert "models large, small, gpt" in both.output
 
 
 @pytest.mark.parametrize("model", ["large", "small", "gpt"])
 def test_chat_stream_tools_and_models_work_through_it(ask: Callable[..., Any], model: str) -> None:
     answer = ask(model)
-    assert answer["chat"] == answer["stream"] == "204", answer
+    assert answer.get("chat") == answer.get("stream") == "204", answer
     assert json.loads(answer["arguments"]) == {"city": "Oslo"}
     assert answer["models"] == ["large", "small", "gpt"]
 

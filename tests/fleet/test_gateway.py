@@ -130,6 +130,8 @@ def test_all_clusters_and_the_gateway_come_up_with_one_command(cluster: Cluster)
     assert ask(cluster, CHAT, {"model": "large"}, key="sk-wrong")[0] == 401
     assert chat(cluster, "medium")[0] == 404
     assert json.loads(read_file("receipt.json"))["models"] == NAMES
+    listed = cluster.run("cluster.list")
+    assert f"gateway http://10.78.0.1:{PORT}/v1: running, on spark-01" in listed.output
 
 
 @pytest.mark.thorough
@@ -173,6 +175,17 @@ def test_a_cluster_that_ends_is_named_with_its_reason(up: Cluster) -> None:
     again = up.run("cluster.up", "--cluster", "desk", "--solo")
     assert again.code == 0, again.output
     assert chat(up, "large") == (200, "204")
+
+
+@pytest.mark.thorough
+def test_a_watcher_starts_a_gateway_again_that_ended(up: Cluster) -> None:
+    fleet.run_on("spark-01", ["pkill", "-9", "haproxy"])
+    assert up.run("gateway.status").code == 2
+    done = up.run("cluster.watch", "--once", "--cluster", "desk")
+    assert done.code == 0, done.output
+    assert "the gateway had ended on spark-01; it was started again" in done.output
+    assert models(up) == NAMES
+    assert up.run("gateway.status").code == 0
 
 
 def test_a_change_that_haproxy_cannot_start_is_rolled_back(up: Cluster) -> None:

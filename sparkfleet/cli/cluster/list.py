@@ -8,6 +8,7 @@ from typing import Any
 
 from sparkfleet.cli.cluster.all_clusters import read_every_cluster
 from sparkfleet.cli.context import open_pool
+from sparkfleet.cli.gateway.summary import summarize_gateway
 from sparkfleet.cli.options import Options
 from sparkfleet.cli.views.documents import print_document
 from sparkfleet.cli.views.health import (
@@ -18,6 +19,7 @@ from sparkfleet.cli.views.health import (
 )
 from sparkfleet.cli.views.screen import print_lines
 from sparkfleet.cli.views.tables import create_cell, create_console, create_table
+from sparkfleet.inventory.loading import load_inventory
 from sparkfleet.launch.endpoint.health import (
     ClusterHealth,
     HealthLook,
@@ -80,13 +82,21 @@ def list_clusters(options: Options) -> int:
     if not options.json:
         print_lines(f"{options.task}  inventory {' '.join(map(format_path, files))}")
     listed = _look_at_clusters(options, chosen, settings)
+    gateway = _look_at_gateway(options, files)
     codes = {each.cluster.name: compute_health_exit_code(each.health) for each in listed}
     if options.json:
         clusters = {each.cluster.name: _serialize_cluster(each) for each in listed}
         shared = [asdict(conflict) for conflict in conflicts]
-        print_document(clusters=clusters, conflicts=shared, exit_code=max(codes.values()))
+        print_document(
+            clusters=clusters,
+            conflicts=shared,
+            gateway=gateway,
+            exit_code=max(codes.values()),
+        )
     else:
         _print_clusters(listed, conflicts)
+        if gateway:
+            print_lines("gateway {url}: {state}, on {host}".format(**gateway))
     return max(codes.values())
 
 
@@ -109,6 +119,12 @@ def _look_at_clusters(
                 )
             )
     return listed
+
+
+def _look_at_gateway(options: Options, files: Sequence[str]) -> dict[str, Any] | None:
+    inventory = load_inventory(files, extra_vars=options.set_variables)
+    with open_pool(options) as pool:
+        return summarize_gateway(pool, inventory)
 
 
 def _print_clusters(

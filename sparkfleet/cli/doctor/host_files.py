@@ -11,7 +11,10 @@ from sparkfleet.cli.cluster.events import fetch_event_log
 from sparkfleet.cli.context import ClusterSession
 from sparkfleet.cli.hosts.facts import serialize_facts
 from sparkfleet.errors import SparkfleetError
+from sparkfleet.inventory.gateway import read_gateway
 from sparkfleet.launch.deployment.secrets import mask_secrets
+from sparkfleet.launch.gateway.host import locate_gateway, look_at_gateway
+from sparkfleet.launch.gateway.rendering import mask_gateway_file
 from sparkfleet.launch.host.processes import locate_deployment, read_logs
 from sparkfleet.launch.host.survey import PACKAGES, survey_host
 from sparkfleet.recipes.settings import Settings
@@ -33,11 +36,29 @@ def collect_from_hosts(session: ClusterSession) -> Files:
         files |= found
     for name, error in answers.errors.items():
         files[f"hosts/{name}/error.txt"] = f"{error.message}\n"
+    files |= _collect_gateway(session)
     try:
         events = fetch_event_log(session).events
     except SparkfleetError as error:
         return {**files, "events.txt": f"{error.message}\n"}
     return {**files, "events.jsonl": "".join(f"{json.dumps(event.data())}\n" for event in events)}
+
+
+def _collect_gateway(session: ClusterSession) -> Files:
+    """Return the files and the log of the gateway, if the inventory has one."""
+    gateway = read_gateway(session.context.inventory)
+    if gateway is None:
+        return {}
+    settings = Settings(host=gateway.host)
+    try:
+        connection = session.pool.connect(gateway.host)
+        look = look_at_gateway(connection, settings)
+        logs = read_logs(connection, locate_gateway(settings))
+    except SparkfleetError as error:
+        return {"gateway/error.txt": f"{error.message}\n"}
+    files = {name: mask_gateway_file(name, text) or "" for name, text in look.files.items()}
+    files |= dict(_name_logs(logs))
+    return {f"gateway/{name}": text for name, text in files.items() if text}
 
 
 def _collect_host(session: ClusterSession, connection: Connection) -> Files:

@@ -11,6 +11,7 @@ from rich.text import Text
 from sparkfleet.cli.context import open_pool, print_run_started
 from sparkfleet.cli.exit_codes import compute_exit_code
 from sparkfleet.cli.gateway.runs import resolve_gateway
+from sparkfleet.cli.gateway.summary import find_gateway_state
 from sparkfleet.cli.options import Options
 from sparkfleet.cli.views.documents import print_document
 from sparkfleet.cli.views.health import open_wait_display, serialize_health
@@ -50,9 +51,7 @@ class GatewayStatus:
     @property
     def state(self) -> str:
         """The state in a word."""
-        if not self.look.runs:
-            return "ended" if self.look.recorded else "stopped"
-        return "running" if self.look.hash else "does not answer"
+        return find_gateway_state(self.look)
 
     def find_server(self, cluster: str) -> BackendServer | None:
         """Return a cluster as HAProxy sees it, None where it does not know it."""

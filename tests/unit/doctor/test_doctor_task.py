@@ -188,6 +188,15 @@ def test_a_run_without_a_recap_is_shown_by_its_last_lines() -> None:
     assert account.find_last_lines(RUN) == ()
 
 
+def test_the_lost_copy_that_a_watcher_found_is_named(ask: Ask, tmp_path: Path) -> None:
+    verdict = "rank lost: rank 1 (copy 1) on spark-02 is lost: its process ended"
+    (tmp_path / "run.log").write_text(f"cluster.watch  {verdict}\n")
+    (tmp_path / "spark-01-serve.log").write_text("INFO 11-27 21:20:59 Engine 000: Running: 1\n")
+    done = ask(str(tmp_path))
+    assert done.returncode == 0
+    assert verdict in done.stdout
+
+
 def test_of_a_long_refusal_the_first_and_the_last_lines_are_shown() -> None:
     tail = "".join(f"    line {number}\n" for number in range(1, 31))
     log = f"fatal: [a] FAILED! => died\n{tail}\nPLAY RECAP ***\na : ok=0 failed=1\n"

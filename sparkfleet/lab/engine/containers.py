@@ -25,6 +25,7 @@ from sparkfleet.lab.engine.kinds import CPU
 from sparkfleet.lab.faults.steps import host_path, run_in_host
 from sparkfleet.lab.host import build
 from sparkfleet.lab.paths import CACHE, DOCKER_ENABLED, DOCKER_INVENTORY, INSIDE, INVENTORY
+from sparkfleet.lab.plan import FleetPlan
 from sparkfleet.lab.state import InitProcess
 
 PACKAGES = {"dockerd": "docker.io", "docker": "docker.io"}
@@ -48,6 +49,7 @@ def start_docker() -> str:
         state = states.load_lab_state()
         if state is None:
             raise UsageError("no lab runs on this machine", hint=f"sudo {command_name('lab.up')}")
+        check_containers(state.plan)
         alive = [process for process in state.running.values() if process.alive]
         for process in alive:
             _start_daemon(process)
@@ -62,6 +64,16 @@ def start_docker() -> str:
                 )
         _write_inventory()
     return image_name()
+
+
+def check_containers(plan: FleetPlan) -> None:
+    """Raise UsageError for hosts with real GPUs: the image has the engine for the CPU."""
+    if plan.gpus:
+        raise UsageError(
+            "containers on hosts with real GPUs are not supported: the lab's container runtime"
+            " passes no GPU to them",
+            hint=f"use the inventory of {command_name('lab.up')} --gpus; its engine is native",
+        )
 
 
 def image_name() -> str:

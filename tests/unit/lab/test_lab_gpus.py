@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sparkfleet.errors import UsageError
-from sparkfleet.lab.engine import base_torch, install, kinds
+from sparkfleet.lab.engine import base_torch, containers, install, kinds
 from sparkfleet.lab.engine.distribution import parse_pins
 from sparkfleet.lab.engine.kinds import CPU, GPU
 from sparkfleet.lab.host import gpus
@@ -256,6 +256,12 @@ def _make_torch(folder: Path, cuda: str) -> Path:
     )
     program.chmod(0o755)
     return program
+
+
+def test_containers_are_refused_on_hosts_with_real_gpus() -> None:
+    containers.check_containers(plan_fleet(2))
+    with pytest.raises(UsageError, match="passes no GPU"):
+        containers.check_containers(plan_fleet(2, gpus=PAIR))
 
 
 PINS = [("torch", "2.11.0"), ("sympy", "1.14.0"), ("vllm", "0.20.2")]

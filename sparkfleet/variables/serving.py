@@ -50,7 +50,7 @@ ROWS = (
     Variable(
         name="vllm_executor",
         kind=Kind.TEXT,
-        help="executor for several hosts: ray, mp (vLLM's own), or auto (the one that all have)",
+        help="executor for several hosts: ray, mp (vLLM's own), or auto (mp where all have it)",
         default="ray",
         choices=("ray", "mp", "auto"),
     ),

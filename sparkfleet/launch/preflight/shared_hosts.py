@@ -100,5 +100,5 @@ def _list_ports(settings: Settings, members: Sequence[Settings]) -> Mapping[int,
     configured = head.text("vllm_executor")
     executor = Executor.UNI
     if len(members) > 1:
-        executor = Executor.RAY if configured == AUTO else Executor(configured)
+        executor = Executor.MP if configured == AUTO else Executor(configured)
     return list_required_ports(settings, executor, head=settings.host.name == head.host.name)

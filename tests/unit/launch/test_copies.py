@@ -98,7 +98,9 @@ def _choose(*, nodes: int, copies: int, ray: bool) -> str:
 def test_auto_takes_for_copies_what_keeps_the_others_serving() -> None:
     assert _choose(nodes=2, copies=2, ray=True).startswith("executor mp (auto: of copies")
     assert _choose(nodes=2, copies=2, ray=False).startswith("executor mp (auto: of copies")
-    assert _choose(nodes=4, copies=2, ray=True) == "executor ray (auto: every host has Ray)"
+    assert _choose(nodes=4, copies=2, ray=True) == (
+        "executor ray (auto: copies of several hosts need Ray)"
+    )
     assert "copies of several hosts need Ray" in _choose(nodes=4, copies=2, ray=False)
 
 

@@ -75,7 +75,11 @@ def test_both_doors_say_the_same_and_end_alike(call: Call, words: list[str]) -> 
     [
         (["hlep"], "No idea what 'hlep' is!", "did you mean 'help'?"),
         (["xyzzy"], "No idea what 'xyzzy' is!", "sparkfleet --list shows those that there are"),
-        (["down"], "No idea what 'down' is!", "did you mean 'cluster.down' or 'lab.down'?"),
+        (
+            ["down"],
+            "No idea what 'down' is!",
+            "did you mean 'cluster.down' or 'gateway.down' or 'lab.down'?",
+        ),
         (["--lst"], "No idea what '--lst' is!", "did you mean '--list'?"),
         (["--tp", "2", "cluster.up"], "No idea what '--tp' is!", "it comes after cluster.up"),
         (["cluster.up", "--tp"], "--tp needs a value", ""),

@@ -201,7 +201,7 @@ def test_the_errno_decides_in_every_program() -> None:
     alike = [
         f"{path.relative_to(ONHOST)}:{node.lineno}"
         for path in ONHOST.rglob("*.py")
-        if path.stem != "ray_nodes"  # it asks an address, and no file
+        if path.stem not in ("ray_nodes", "gateway_models")  # they ask an address, and no file
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.ExceptHandler)
         and "OSError" in ast.unparse(node.type or ast.Constant(""))

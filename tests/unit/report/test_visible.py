@@ -337,6 +337,7 @@ def test_rich_is_entered_through_its_gates() -> None:
         "cli/recipes/fit_view.py",
         "cli/links/bench.py",
         "cli/cluster/status.py",
+        "cli/gateway/status.py",
     }  # for annotations alone
     assert found - types <= CONSOLES
     assert made == {"cli/views/tables.py"}

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from sparkfleet.doctor.signatures import (
     executor,
     fabric,
+    gateway,
     host,
     memory,
     model,
@@ -35,6 +36,7 @@ CHAPTERS: Mapping[str, tuple[Signature, ...]] = MappingProxyType(
         "Images, wheels and compilers": toolchain.ROWS,
         "Weights": weights.ROWS,
         "Hosts": host.ROWS,
+        "The gateway": gateway.ROWS,
     }
 )
 SIGNATURES: tuple[Signature, ...] = tuple(row for rows in CHAPTERS.values() for row in rows)

@@ -171,7 +171,7 @@ ROWS = (
     ),
     Signature(
         id="port-in-use",
-        pattern=r"(?:[Aa]ddress already in use|EADDRINUSE)(?!\. Retrying)",
+        pattern=r"(?:(?<!bind socket \()[Aa]ddress already in use|EADDRINUSE)(?!\. Retrying)",
         cause="A port that the engine needs is in use.",
         fix="Find the process with `ss -tlnp` and stop it, or change vllm_port or ray_port.",
         source="vllm-project/vllm#7514; ray-project/ray#14098",

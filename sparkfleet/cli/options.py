@@ -156,7 +156,7 @@ def parse_duration(name: str, text: str, *, least: float = 0.0) -> float:
     try:
         return convert_duration(text, minimum=least)
     except ValueError as error:
-        raise UsageError(f"--{name}: {error}", hint=f"type: --{name} 10m") from error
+        raise UsageError(f"--{name}: {error}", hint=f"type: --{name} 30s") from error
 
 
 def _parse_choice(name: str, text: str, choices: Collection[str]) -> str:

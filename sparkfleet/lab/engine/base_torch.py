@@ -70,11 +70,11 @@ class BaseTorch:
 
 def find_base_torch(python: Path, pins: Iterable[tuple[str, str]]) -> BaseTorch:
     """Return the torch of a Python; raises UsageError unless it has the pinned one, for CUDA."""
-    told = _probe(python)
+    probed = _probe(python)
     pinned = dict(pins)["torch"]
-    version = told["packages"].get("torch", "")
-    if _drop_build(version) != pinned or told["cuda"].partition(".")[0] != CUDA:
-        built_for = f"CUDA {told['cuda']}" if told["cuda"] else "the CPU"
+    version = probed["packages"].get("torch", "")
+    if _drop_build(version) != pinned or probed["cuda"].partition(".")[0] != CUDA:
+        built_for = f"CUDA {probed['cuda']}" if probed["cuda"] else "the CPU"
         raise UsageError(
             f"--torch {python}: the engine needs torch {pinned} for CUDA {CUDA}, and this is torch"
             f" {version} for {built_for}",
@@ -82,10 +82,10 @@ def find_base_torch(python: Path, pins: Iterable[tuple[str, str]]) -> BaseTorch:
         )
     return BaseTorch(
         python=python,
-        site=Path(told["site"]),
-        prefix=Path(told["prefix"]),
-        packages=told["packages"],
-        bound=frozenset(told["bound"]),
+        site=Path(probed["site"]),
+        prefix=Path(probed["prefix"]),
+        packages=probed["packages"],
+        bound=frozenset(probed["bound"]),
     )
 
 

@@ -65,7 +65,7 @@ class GpuDriver:
 
 def find_gpus(root: Path = MACHINE) -> tuple[LabGpu, ...]:
     """Return the GPUs that have a device file, in their order; raises UsageError without any."""
-    told = {gpu.minor: gpu for gpu in _list_told_gpus(root / PROC / "gpus")}
+    by_minor = {gpu.minor: gpu for gpu in _list_driver_gpus(root / PROC / "gpus")}
     names = (re.fullmatch(r"nvidia(\d+)", path.name) for path in (root / "dev").glob("nvidia*"))
     minors = sorted(int(match[1]) for match in names if match)
     if not minors:
@@ -80,7 +80,7 @@ def find_gpus(root: Path = MACHINE) -> tuple[LabGpu, ...]:
             f"--gpus: not there: {', '.join(f'/dev/{name}' for name in missing)}",
             hint="make them, as root: nvidia-modprobe -c 0 -u",
         )
-    return tuple(told.get(minor, LabGpu(minor=minor)) for minor in minors)
+    return tuple(by_minor.get(minor, LabGpu(minor=minor)) for minor in minors)
 
 
 def choose_gpus(
@@ -154,7 +154,7 @@ def list_driver_mounts(mountinfo: str) -> list[Path]:
     return [Path(point) for point in sorted(ours)]
 
 
-def _list_told_gpus(folder: Path) -> Iterator[LabGpu]:
+def _list_driver_gpus(folder: Path) -> Iterator[LabGpu]:
     """Yield the GPUs of /proc/driver/nvidia/gpus: a folder each, named after its PCI address."""
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         values = _parse_information(_read_text(path / "information"))

@@ -92,10 +92,10 @@ def read_version() -> str:
     program = find_haproxy()
     if program is None:
         return ""
-    told = subprocess.run(
+    finished = subprocess.run(
         [program, "-v"], capture_output=True, text=True, check=False, timeout=ANSWER_LIMIT
     )
-    words = told.stdout.split()
+    words = finished.stdout.split()
     return words[words.index("version") + 1] if "version" in words[:-1] else "?"
 
 
@@ -170,7 +170,7 @@ def check_files(folder: Path, contents: dict[str, str | None]) -> str:
     try:
         for name, content in contents.items():
             replace_file(folder / name, content or "", 0o600)
-        told = subprocess.run(
+        finished = subprocess.run(
             [find_haproxy() or "haproxy", "-c", "-f", CONFIG],
             cwd=folder,
             capture_output=True,
@@ -178,8 +178,8 @@ def check_files(folder: Path, contents: dict[str, str | None]) -> str:
             check=False,
             timeout=ANSWER_LIMIT,
         )
-        alerts = [line for line in told.stderr.splitlines() if "[ALERT]" in line]
-        return "; ".join(alerts) or told.stderr.strip() if told.returncode else ""
+        alerts = [line for line in finished.stderr.splitlines() if "[ALERT]" in line]
+        return "; ".join(alerts) or finished.stderr.strip() if finished.returncode else ""
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

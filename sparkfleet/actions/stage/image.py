@@ -6,26 +6,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from sparkfleet import links
 from sparkfleet.actions.action import Action, Plan, arg
-from sparkfleet.actions.check import recipe_rules
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.actions.run_state import RunState
+from sparkfleet.actions.stage.fabric_routes import find_transfer_ends
+from sparkfleet.actions.stage.image_contents import (
+    check_host_image,
+    format_image,
+    inspect_copied_image,
+)
 from sparkfleet.actions.stage.transfer_times import format_link_time
-from sparkfleet.errors import CommandError
-from sparkfleet.launch.deployment.environment import build_rank_environment
-from sparkfleet.launch.deployment.executor import select_executor
-from sparkfleet.launch.engines.docker_options import build_gpu_options
 from sparkfleet.launch.host.engine_kind import NATIVE, read_engine_kind
-from sparkfleet.launch.host.installed_vllm import summarize_probe
 from sparkfleet.launch.host.survey import Survey
 from sparkfleet.launch.images import plan as planning
 from sparkfleet.launch.images import transfer
-from sparkfleet.launch.images.checks import (
-    check_image_architecture,
-    check_image_contents,
-    check_image_driver,
-)
 from sparkfleet.launch.images.plan import AcquirePlan, DistributePlan
 from sparkfleet.launch.images.transfer import ImageHost
 from sparkfleet.model import Change, Host, Verdict
@@ -33,7 +27,6 @@ from sparkfleet.quantities import format_size
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.connection import Connection
 from sparkfleet.report.events import Progress
-from sparkfleet.weights.transfer.routes import Ends
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,11 +84,11 @@ class StageImage(Action[ImageArgs]):
             return replace(plan, work=transfer.inspect_images(node))
         if work.source:
             source = _build_transfer_node(run, _find_source_host(run, work.source))
-            ends = _find_transfer_ends(run, work.source, connection.host.name)
+            ends = find_transfer_ends(run, work.source, connection.host.name)
             transfer.repeat_after_loss(
                 lambda: transfer.copy_image(source, node, ends, report), node, source
             )
-        return _inspect_copied_image(run, node, plan)
+        return inspect_copied_image(run, node, plan)
 
     def settle(self, run: RunContext, plans: Mapping[str, Plan]) -> RunState:
         """Provide the surveys with the images that the hosts have now."""
@@ -134,12 +127,12 @@ def _plan_spread(
     verdicts += planning.check_image_space(surveys, plans)
     for host in run.cluster.hosts:
         if not plans[host.name].source:
-            verdicts += _check_image_content(run, host, surveys[host.name])
+            verdicts += check_host_image(run, host, surveys[host.name])
     return {
         name: Plan(
             changes=tuple(_list_copies(run, work)),
             verdicts=tuple(verdict for verdict in verdicts if verdict.host == name),
-            message=_format_image(surveys[name]),
+            message=format_image(surveys[name]),
             work=work if work.source or work.probe else None,
         )
         for name, work in plans.items()
@@ -155,67 +148,6 @@ def _list_copies(run: RunContext, work: DistributePlan) -> Iterator[Change]:
         )
 
 
-def _format_image(survey: Survey) -> str:
-    image = survey.image
-    return f"{image.name} is {image.digest or f'layers {image.key}'}" if image else ""
-
-
-def _inspect_copied_image(run: RunContext, node: ImageHost, plan: Plan) -> Plan:
-    """Return the plan of a host that has the image now, with the image's contents."""
-    survey = transfer.inspect_images(node)
-    host = node.connection.host
-    source = planning.find_image_owner(run.surveys)
-    if survey.image is None or (
-        source and planning.is_different_image(survey.image, run.surveys[source].image)
-    ):
-        raise CommandError(
-            f"the copied image differs from the image on {source}",
-            host=host.name,
-            hint=f"compare the output of `{node.cli} image ls` on both hosts, then run again",
-        )
-    if wrong := tuple(_check_architecture(run, host, survey)):
-        return replace(plan, work=survey, verdicts=(*plan.verdicts, *wrong))
-    if survey.image.probe is None and survey.daemon is not None:
-        options = build_gpu_options(node.settings.text("engine_gpus"), survey.daemon)
-        transfer.probe_image(node, survey.image, options)
-        survey = transfer.inspect_images(node)
-        plan = replace(plan, verdicts=(*plan.verdicts, *_check_image_rules(run, host, survey)))
-    verdicts = (*plan.verdicts, *_check_image_content(run, host, survey))
-    return replace(plan, work=survey, verdicts=verdicts, message=_format_image(survey))
-
-
-def _check_image_rules(run: RunContext, host: Host, survey: Survey) -> tuple[Verdict, ...]:
-    probe = survey.image.probe if survey.image else None
-    return recipe_rules.check_learned_rules(run, host, summarize_probe(probe))
-
-
-def _check_image_content(run: RunContext, host: Host, survey: Survey) -> Iterator[Verdict]:
-    if survey.image is None:
-        return
-    yield from _check_architecture(run, host, survey)
-    settings = run.settings(host)
-    yield from check_image_driver(survey.image, settings, run.facts[host.name].driver)
-    fabric = run.state.fabric
-    network = links.compute_rank_env(fabric, host) if fabric else ()
-    variables = build_rank_environment(settings, network, cluster=run.cluster.name, hf_home="")
-    names = {variable.name for variable in variables}
-    nodes = run.options.nodes
-    surveys = {**run.surveys, host.name: survey}
-    choice = select_executor(
-        run.settings(run.cluster.head), surveys, nodes=nodes, copies=run.options.dp
-    )
-    if choice:
-        yield from check_image_contents(
-            survey.image, settings, names, nodes=nodes, executor=choice.executor
-        )
-
-
-def _check_architecture(run: RunContext, host: Host, survey: Survey) -> Iterator[Verdict]:
-    if survey.image is not None:
-        machine = run.facts[host.name].system.architecture
-        yield from check_image_architecture(survey.image, run.settings(host), machine)
-
-
 def _build_transfer_node(run: RunContext, host: Host) -> ImageHost:
     return ImageHost(
         connection=run.pool.connect(host),
@@ -226,11 +158,3 @@ def _build_transfer_node(run: RunContext, host: Host) -> ImageHost:
 
 def _find_source_host(run: RunContext, name: str) -> Host:
     return next(host for host in run.cluster.hosts if host.name == name)
-
-
-def _find_transfer_ends(run: RunContext, sender: str, receiver: str) -> Ends:
-    """Return the addresses of two hosts on one cable, or else their addresses in the group."""
-    fabric = run.fabric
-    if pair := fabric.find_pair(sender, receiver):
-        return Ends(sender=str(pair[0].ip), receiver=str(pair[1].ip))
-    return Ends(sender=str(fabric.address(sender)), receiver=str(fabric.address(receiver)))

@@ -8,7 +8,7 @@ from typing import Any
 from sparkfleet.actions.action import Action, NoArgs, Plan, Planned
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.actions.run_state import RunState
-from sparkfleet.actions.stage.stage_weights import build_staged_weights
+from sparkfleet.actions.stage.staged_weights import build_staged_weights
 from sparkfleet.model import Host
 from sparkfleet.remote.pool import Answers
 from sparkfleet.weights.required_models import ResolvedModel, resolve_required_models

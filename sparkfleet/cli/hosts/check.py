@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-from collections import Counter
-from collections.abc import Mapping
-from dataclasses import asdict
-
 from sparkfleet import links
 from sparkfleet.actions.run.gather_facts import inspect_host
 from sparkfleet.cli.context import CommandContext, open_cluster
 from sparkfleet.cli.exit_codes import compute_exit_code
 from sparkfleet.cli.options import Options
-from sparkfleet.cli.views.documents import print_document, serialize_host_errors
-from sparkfleet.cli.views.screen import create_screen
+from sparkfleet.cli.views.documents import print_document, serialize_host_errors, serialize_verdicts
+from sparkfleet.cli.views.screen import print_lines
+from sparkfleet.cli.views.verdicts import print_host_verdicts
 from sparkfleet.door import command_name
-from sparkfleet.errors import SparkfleetError
 from sparkfleet.facts import HostFacts
 from sparkfleet.inventory.passwords import read_sudo_password
 from sparkfleet.launch.host.survey import Survey
@@ -23,12 +18,10 @@ from sparkfleet.launch.preflight import page_cache
 from sparkfleet.launch.preflight.endpoint_checks import check_open_endpoint
 from sparkfleet.launch.preflight.login_checks import check_machine
 from sparkfleet.launch.preflight.preflight import check_hosts
-from sparkfleet.model import Severity, Verdict
+from sparkfleet.model import Verdict
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.connection import Connection
 from sparkfleet.remote.pool import Answers
-from sparkfleet.report.text import MARKS
-from sparkfleet.verdicts import merge_shared_warnings
 
 HostInspection = tuple[HostFacts, Survey, Verdict | None]
 
@@ -47,12 +40,14 @@ def show_checks(options: Options) -> int:
     code = compute_exit_code(answers.errors.values(), refused=refused)
     if options.json:
         print_document(
-            verdicts=[asdict(verdict) for verdict in verdicts],
+            verdicts=serialize_verdicts(verdicts),
             errors=serialize_host_errors(answers.errors),
             exit_code=code,
         )
     else:
-        _print_host_verdicts(context, verdicts, answers.errors)
+        print_host_verdicts(verdicts, answers.errors)
+        if len(context.cluster.hosts) > 1:
+            print_lines(f"to check the links between them: {command_name('links.verify')}")
     return code
 
 
@@ -81,19 +76,3 @@ def _check_hosts(context: CommandContext, answers: Answers[HostInspection]) -> t
         *(inspection[2] for inspection in answers.values.values() if inspection[2]),
     ]
     return tuple(verdict for host in hosts for verdict in verdicts if verdict.host == host.name)
-
-
-def _print_host_verdicts(
-    context: CommandContext, verdicts: tuple[Verdict, ...], errors: Mapping[str, SparkfleetError]
-) -> None:
-    out = create_screen(sys.stdout)
-    for verdict in merge_shared_warnings(verdicts):
-        out.line(f"{verdict.severity}: {verdict}", MARKS[verdict.severity])
-    for error in errors.values():
-        out.line(f"error: {error}", MARKS[Severity.ERROR])
-    counts = Counter(verdict.severity for verdict in verdicts)
-    parts = [f"{counts[severity]} {severity}" for severity in Severity if counts[severity]]
-    parts += [f"not checked: {', '.join(errors)}"] if errors else []
-    out.line(f"{len(verdicts)} checks: {', '.join(parts)}", "bold")
-    if len(context.cluster.hosts) > 1:
-        out.line(f"to check the links between them: {command_name('links.verify')}")

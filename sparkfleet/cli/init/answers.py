@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sparkfleet.cli import prompt
 from sparkfleet.cli.init.discovery import find_announced
 from sparkfleet.cli.init.options import LOCAL, InitOptions, Machine, parse_machine
-from sparkfleet.cli.recipes.list import format_checkpoint_size
+from sparkfleet.cli.views.recipe import format_checkpoint_size
 from sparkfleet.cli.views.screen import print_lines
 from sparkfleet.door import command_name
 from sparkfleet.errors import RecipeError, UsageError

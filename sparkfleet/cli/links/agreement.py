@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sparkfleet.cli import prompt
-from sparkfleet.cli.links.addressing import RootSession
 from sparkfleet.cli.links.options import AddressApplyOptions, ChangeOptions
+from sparkfleet.cli.links.session import RootSession
 from sparkfleet.cli.views.screen import print_lines
 from sparkfleet.door import command_name
 from sparkfleet.errors import HostError

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 from sparkfleet.cli.context import open_pool
 from sparkfleet.cli.exit_codes import compute_exit_code
-from sparkfleet.cli.links.addressing import (
-    build_plan_document,
-    make_plan,
-    open_root_session,
-    print_plan,
-)
 from sparkfleet.cli.links.agreement import find_serving, is_agreed
 from sparkfleet.cli.links.options import AddressApplyOptions
-from sparkfleet.cli.views.documents import print_document
+from sparkfleet.cli.links.plan import make_plan
+from sparkfleet.cli.links.plan_view import build_plan_document, print_plan
+from sparkfleet.cli.links.session import open_root_session
+from sparkfleet.cli.views.documents import print_document, serialize_verdicts
 from sparkfleet.cli.views.screen import print_lines
 from sparkfleet.cli.views.tables import create_console
 from sparkfleet.cli.views.verdicts import print_verdicts
@@ -48,7 +43,7 @@ def apply_links(options: AddressApplyOptions) -> int:
             changed=not result.problem,
             problem=result.problem,
             hosts=dict(result.hosts),
-            verdicts=[asdict(verdict) for verdict in result.verdicts],
+            verdicts=serialize_verdicts(result.verdicts),
         )
     else:
         _print_result(result, verbose=options.verbose)

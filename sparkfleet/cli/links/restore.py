@@ -8,9 +8,9 @@ from typing import Any
 from sparkfleet import facts
 from sparkfleet.cli.context import open_pool
 from sparkfleet.cli.exit_codes import compute_exit_code
-from sparkfleet.cli.links.addressing import RootSession, open_root_session
 from sparkfleet.cli.links.agreement import find_serving, is_agreed
 from sparkfleet.cli.links.options import ChangeOptions
+from sparkfleet.cli.links.session import RootSession, open_root_session
 from sparkfleet.cli.options import Options
 from sparkfleet.cli.views.screen import create_screen, print_lines
 from sparkfleet.facts import HostFacts

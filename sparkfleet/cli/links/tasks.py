@@ -43,7 +43,7 @@ def verify(options: Options) -> int:
     Reads the facts of all hosts, then lets them call and ping each other. docs/links.md explains
     each verdict.
     """
-    from sparkfleet.cli.links.show import verify_links  # noqa: PLC0415 - Fabric: not for --list
+    from sparkfleet.cli.links.verify import verify_links  # noqa: PLC0415 - Fabric: not for --list
 
     return verify_links(options)
 
@@ -75,7 +75,7 @@ def plan(options: AddressPlanOptions) -> int:
       {task:links.plan}
       {task:links.plan} --subnet 10.100.0.0/24 --ask-become-pass
     """
-    from sparkfleet.cli.links.addressing import plan_links  # noqa: PLC0415 - Fabric: not for --list
+    from sparkfleet.cli.links.plan import plan_links  # noqa: PLC0415 - Fabric: not for --list
 
     return plan_links(options)
 

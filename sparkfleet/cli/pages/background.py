@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from sparkfleet.actions.run.receipt import RECEIPT
-from sparkfleet.cli.cluster.status import ClusterStatus
 from sparkfleet.cli.context import ClusterSession
 from sparkfleet.cli.pages.link_map import explain_links, map_links
 from sparkfleet.cli.pages.readings import (
@@ -17,6 +16,7 @@ from sparkfleet.cli.pages.served import find_served, list_served_settings
 from sparkfleet.doctor.diagnosis import diagnose_logs
 from sparkfleet.errors import SparkfleetError
 from sparkfleet.launch.endpoint import bench_history
+from sparkfleet.launch.endpoint.health.status import ClusterStatus
 from sparkfleet.launch.watching.start_request import parse_start_request
 from sparkfleet.links import receipt
 from sparkfleet.page.content import Background

@@ -8,11 +8,13 @@ from dataclasses import replace
 
 from sparkfleet import __version__
 from sparkfleet.cli.cluster.events import fetch_event_log
-from sparkfleet.cli.cluster.status import ClusterStatus, build_status_document, scan_cluster
+from sparkfleet.cli.cluster.status import scan_cluster
 from sparkfleet.cli.context import ClusterSession
 from sparkfleet.cli.pages.background import collect_background
+from sparkfleet.cli.views.cluster_status import build_status_document
 from sparkfleet.errors import SparkfleetError
 from sparkfleet.launch.endpoint.health import HealthLook, ProbeUse
+from sparkfleet.launch.endpoint.health.status import ClusterStatus
 from sparkfleet.launch.host.processes import locate_deployment
 from sparkfleet.launch.host.vitals import (
     LinkRate,
@@ -104,7 +106,7 @@ class ContentCollector:
             cluster=context.cluster.name,
             head=context.cluster.head.name,
             version=__version__,
-            status=build_status_document(context, status),
+            status=build_status_document(context.cluster, status),
             hosts=tuple(host.name for host in context.cluster.hosts),
             rates=self._compute_rates(status),
             traffic={name: seen[-1] for name, seen in self._traffic.items() if seen},

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sparkfleet.cli.cluster.own_starts import read_own_start
-from sparkfleet.cli.cluster.status import ClusterStatus
 from sparkfleet.cli.context import CommandContext
 from sparkfleet.errors import RecipeError, Where
+from sparkfleet.launch.endpoint.health.status import ClusterStatus
 from sparkfleet.launch.endpoint.listening import build_client_url
 from sparkfleet.launch.watching.start_request import CATALOGUE_NAME, StartRequest
 from sparkfleet.model import Value

@@ -12,10 +12,15 @@ from typing import Any
 from sparkfleet.cli.recipes.options import ListOptions
 from sparkfleet.cli.recipes.sized_fit import RecipeFit, SizedFit
 from sparkfleet.cli.views.documents import print_document
+from sparkfleet.cli.views.recipe import (
+    format_best_speed,
+    format_checkpoint_size,
+    format_model,
+    format_spark_count,
+)
 from sparkfleet.cli.views.screen import print_lines
 from sparkfleet.door import command_name
 from sparkfleet.errors import Problem, RecipeError
-from sparkfleet.quantities import format_size
 from sparkfleet.recipes.recipe import FIRST_TRY, FOLDER, Recipe, load_recipe
 from sparkfleet.recipes.shelves.record import list_shelf_recipes
 from sparkfleet.report import json
@@ -206,33 +211,6 @@ def _align_row(row: Mapping[str, str], widths: Mapping[str, int]) -> list[str]:
         indent = " " * next(iter(widths.values()))
         return [first.rstrip(), GAP.join([indent, *others]).rstrip()]
     return [GAP.join(cells).rstrip()]
-
-
-def format_model(recipe: Recipe) -> str:
-    """Return the model that the recipe serves."""
-    return str(recipe.vars["vllm_model"].data) if "vllm_model" in recipe.vars else "-"
-
-
-def format_spark_count(recipe: Recipe) -> str:
-    """Return how many Sparks it is for, as ``1``, ``1+``, ``2-4``."""
-    least = recipe.tp_min or 1
-    if recipe.tp_max is None:
-        return f"{least}+"
-    return str(least) if least == recipe.tp_max else f"{least}-{recipe.tp_max}"
-
-
-def format_checkpoint_size(recipe: Recipe) -> str:
-    """Return the size of the weights on disk, "-" where no source has it."""
-    size = recipe.checkpoint and recipe.checkpoint.size
-    return format_size(size) if size else "-"
-
-
-def format_best_speed(recipe: Recipe) -> str:
-    """Return the best published decode speed of one request, "-" where no source has one."""
-    best = recipe.fastest
-    if best is None:
-        return "-"
-    return f"{best.decode:g} tok/s" + (f" on {best.nodes}" if best.nodes > 1 else "")
 
 
 def serialize_recipe(recipe: Recipe) -> dict[str, Any]:

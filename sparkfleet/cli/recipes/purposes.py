@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-from sparkfleet.cli.recipes.list import format_model
+from sparkfleet.cli.views.recipe import format_model
 from sparkfleet.recipes.recipe import Recipe
 from sparkfleet.vllm.options import VllmOptions, parse_human_readable_int, read_vllm_options
 

@@ -1,16 +1,19 @@
-"""Verdicts as a table."""
+"""Verdicts as a table, or as lines where they come with hosts that did not answer."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from rich.console import Console
 from rich.text import Text
 
+from sparkfleet.cli.views.screen import create_screen
 from sparkfleet.cli.views.tables import create_cell, create_table
+from sparkfleet.errors import SparkfleetError
 from sparkfleet.model import Severity, Verdict
 from sparkfleet.report.text import MARKS
+from sparkfleet.verdicts import merge_shared_warnings
 
 
 def print_verdicts(console: Console, verdicts: Sequence[Verdict], *, verbose: bool) -> None:
@@ -28,12 +31,36 @@ def print_verdicts(console: Console, verdicts: Sequence[Verdict], *, verbose: bo
         for verdict in shown:
             grid.add_row(*_format_cells(verdict))
         console.print(grid)
-    counts = Counter(verdict.severity for verdict in verdicts)
-    parts = (f"{counts[severity]} {severity}" for severity in Severity if counts[severity])
-    console.print(f"{len(verdicts)} checks: {', '.join(parts)}", style="bold")
+    console.print(_format_counts(verdicts), style="bold")
 
 
 def _format_cells(verdict: Verdict) -> list[str | Text]:
     mark = create_cell(verdict.severity, MARKS[verdict.severity])
     texts = (verdict.host, verdict.check, verdict.subject, verdict.expected, verdict.seen)
     return [mark, *texts, verdict.fix]
+
+
+def print_verdict_lines(verdicts: Iterable[Verdict]) -> None:
+    """Print a line for each verdict."""
+    out = create_screen()
+    for verdict in verdicts:
+        out.line(f"{verdict.severity}: {verdict}", MARKS[verdict.severity])
+
+
+def print_host_verdicts(verdicts: Sequence[Verdict], errors: Mapping[str, SparkfleetError]) -> None:
+    """Print a line for each verdict and each host that did not answer, then how many there are.
+
+    A warning that several hosts share is one line.
+    """
+    print_verdict_lines(merge_shared_warnings(verdicts))
+    out = create_screen()
+    for error in errors.values():
+        out.line(f"error: {error}", MARKS[Severity.ERROR])
+    not_checked = [f"not checked: {', '.join(errors)}"] if errors else []
+    out.line(_format_counts(verdicts, *not_checked), "bold")
+
+
+def _format_counts(verdicts: Sequence[Verdict], *rest: str) -> str:
+    counts = Counter(verdict.severity for verdict in verdicts)
+    parts = [f"{counts[severity]} {severity}" for severity in Severity if counts[severity]]
+    return f"{len(verdicts)} checks: {', '.join([*parts, *rest])}"

@@ -25,7 +25,7 @@ def stage(options: Options) -> int:
 @command("weights.verify", HOSTS, RECIPE, OUTPUT)
 def verify(options: VerifyOptions) -> int:
     """Check that every node has every file of the recipe; exits with 2 if not. Read-only."""
-    from sparkfleet.cli.weights.inspect import show_verdicts  # noqa: PLC0415 - Fabric: not for --list
+    from sparkfleet.cli.weights.verify import show_verdicts  # noqa: PLC0415 - Fabric: not for --list
 
     return show_verdicts(options)
 
@@ -36,7 +36,7 @@ def plan(options: Options) -> int:
 
     Also shows a model that the Hub would refuse: no token, or a licence that was not accepted.
     """
-    from sparkfleet.cli.weights.inspect import show_plans  # noqa: PLC0415 - Fabric: not for --list
+    from sparkfleet.cli.weights.plan import show_plans  # noqa: PLC0415 - Fabric: not for --list
 
     return show_plans(options)
 

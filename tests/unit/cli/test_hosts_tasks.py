@@ -10,8 +10,9 @@ import pytest
 
 from sparkfleet.cli.context import NO_RECIPE, CommandContext
 from sparkfleet.cli.exit_codes import compute_exit_code
-from sparkfleet.cli.hosts.check import _check_hosts, _print_host_verdicts
+from sparkfleet.cli.hosts.check import _check_hosts
 from sparkfleet.cli.hosts.facts import format_facts
+from sparkfleet.cli.views.verdicts import print_host_verdicts
 from sparkfleet.errors import CommandError, UnreachableError
 from sparkfleet.facts import HostFacts
 from sparkfleet.facts.machine import Listener
@@ -109,15 +110,11 @@ def test_a_host_without_any_facts_still_has_every_row() -> None:
 
 def test_a_warning_that_hosts_share_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     hosts = tuple(inventory(("spark-1", "spark-2")).hosts.values())
-    cluster = Cluster(name="default", hosts=hosts)
-    context = CommandContext(
-        files=("i",), inventory=inventory(()), cluster=cluster, recipe=NO_RECIPE
-    )
     texts = {"expected": "one", "seen": "none"}
     verdicts = [
         build("host.x", host.name, "a kernel", **texts) for build in (warning, ok) for host in hosts
     ]
-    _print_host_verdicts(context, tuple(verdicts), {})
+    print_host_verdicts(tuple(verdicts), {})
     lines = capsys.readouterr().out.splitlines()
     assert lines[:4] == [
         "warning: spark-1, spark-2: a kernel: expected one, saw none",

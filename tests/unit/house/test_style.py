@@ -19,18 +19,6 @@ MOST_PRONOUNS = 15  # of 1000 parameters and variables
 MOST_ONE_WORD = 100  # of 1000 functions of modules
 PRONOUNS = {"one", "found", "seen", "told", "own", "known", "wanted", "asked", "said", "given"}
 
-# Modules above the bound on imports: each puts the parts of one command together.
-COMPOSING = {
-    "actions/stage/image.py",
-    "actions/stage/stage_weights.py",
-    "cli/cluster/status.py",
-    "cli/hosts/check.py",
-    "cli/links/addressing.py",
-    "cli/links/bench.py",
-    "cli/links/show.py",
-    "cli/recipes/show.py",
-    "cli/weights/inspect.py",
-}
 # Names that several modules define, and why.
 SHARED_NAMES = {
     "main": "each program for a host starts with it",
@@ -107,7 +95,7 @@ def test_modules_import_few_others() -> None:
     crowded = {
         name for name, nodes in list_nodes().items() if len(_list_imports(nodes)) > MOST_IMPORTS
     }
-    assert crowded - COMPOSING == set()
+    assert crowded == set()
 
 
 def test_folders_hold_few_modules() -> None:

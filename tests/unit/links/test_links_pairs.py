@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sparkfleet.actions.stage.stage_weights import build_fabric_lookup
+from sparkfleet.actions.stage.fabric_routes import build_fabric_lookup
 from sparkfleet.weights.transfer.routes import Ends
 from sparkfleet.weights.transfer.stage import Strategy
 from tests.gb10 import F0, F1, P2F0, P2F1, Cluster, Spark, pair, ring, switch

@@ -335,8 +335,7 @@ def test_rich_is_entered_through_its_gates() -> None:
     }
     types = {
         "cli/recipes/fit_view.py",
-        "cli/links/bench.py",
-        "cli/cluster/status.py",
+        "cli/views/cluster_status.py",
         "cli/gateway/status.py",
     }  # for annotations alone
     assert found - types <= CONSOLES

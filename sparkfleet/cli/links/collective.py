@@ -1,17 +1,26 @@
-"""The Python of each host's engine, in which `links.bench` runs its collective."""
+"""The collective of `links.bench`: it runs in the Python of each host's engine."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from sparkfleet.cli.links.session import FabricSession
 from sparkfleet.door import command_name
 from sparkfleet.errors import InventoryError
 from sparkfleet.facts import HostFacts
 from sparkfleet.launch.engines.choice import create_engine
 from sparkfleet.launch.host.engine_kind import NATIVE, read_engine_kind
 from sparkfleet.launch.host.survey import Survey, survey_host
-from sparkfleet.links.bandwidth.collective import OPERATIONS
+from sparkfleet.links import Samples, receipt
+from sparkfleet.links.bandwidth.collective import (
+    OPERATIONS,
+    Collective,
+    parse_collective,
+    run_collectives,
+)
+from sparkfleet.links.bandwidth.collective_verdicts import judge_answers, judge_collective
+from sparkfleet.links.evidence import Evidence
 from sparkfleet.model import Cluster, Verdict
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.pool import ConnectionPool
@@ -26,7 +35,31 @@ class EnginePython:
     missing: Verdict | None = None
 
 
-def find_engine_pythons(
+def measure_collective(
+    session: FabricSession, samples: Samples
+) -> tuple[Collective | None, tuple[Verdict, ...]]:
+    """Return the rates of a collective over all ranks, and the verdicts on them.
+
+    None where it did not run; the verdicts then say why.
+    """
+    pythons = _find_engine_pythons(session.pool, session.cluster, session.facts)
+    if lacking := tuple(python.missing for python in pythons.values() if python.missing):
+        return None, lacking
+    entries = {host.name: host for host in session.hosts}
+    evidence = Evidence(fabric=session.fabric, facts=session.facts, hosts=entries)
+    commands = {name: python.command for name, python in pythons.items()}
+    answers = run_collectives(session.pool, evidence, commands)
+    verdicts = tuple(judge_answers(evidence, answers))
+    if any("failed" in answer or "missing" in answer for answer in answers.values()):
+        return None, verdicts
+    measured = parse_collective(answers[session.cluster.head.name])
+    cable_gbps = receipt.find_cable_rate(
+        (rate.gbps, rate.why) for rate in samples.rates if rate.whole
+    )
+    return measured, (*verdicts, judge_collective(evidence, measured, cable_gbps))
+
+
+def _find_engine_pythons(
     pool: ConnectionPool, cluster: Cluster, facts: Mapping[str, HostFacts]
 ) -> Mapping[str, EnginePython]:
     """Return the engine's Python of each host, from the inventory; one round trip."""

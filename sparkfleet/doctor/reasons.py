@@ -14,8 +14,9 @@ _MOST_REASON_LINES = 40  # lines after an exception's head in which its reason i
 _MOST_BUILD_LINES = 400  # lines before it, the output of compilers
 _MOST_CHAIN = 4  # wrappers that are shown
 _EXCEPTION = re.compile(
-    r"(?!ray\.exceptions\.RayTaskError)[\w.]{0,120}?\b[A-Z]\w{0,80}(?:Error|Exception|Timeout)"
-    r"(?:\([^)]{0,200}\))?(?:: \S|:?$)"
+    r"(?!ray\.exceptions\.RayTaskError)[\w.]{0,120}?\b"
+    r"(?:[A-Z]\w{0,80}(?:Error|Exception|Timeout)|Exception)(?:\([^)]{0,200}\))?(?:: \S|:?$)"
+    r"|(?:\w{1,40}\.){1,6}(?:exc|errors?|exceptions)\.[A-Z]\w{1,80}(?:: \S|:?$)"
     r"|[\w ]{1,80}: error: \S"
 )
 # Lines of programs other than Python that say why they failed.
@@ -31,7 +32,7 @@ _TOOL = re.compile(
     r"(?: \(core dumped\))?\s*$|(?:Killed|Killed process) \d"
     r"|!{3,} (?:Segfault|Illegal)|\*\*\* (?:SIG(?!TERM|INT)\w{3,6}|Aborted)|Fatal Python error: "
     r"|terminate called after throwing|\s*what\(\):\s+\S"
-    r"|CMake Error\b|ninja: error: |\w{2,20}: command not found"
+    r"|\[ALERT\] .{0,60}: \S|CMake Error\b|ninja: error: |\w{2,20}: command not found"
     r"|Failed to initialize NVML: |NVRM: |NCCL WARN |.{0,200} NCCL WARN "
 )
 _TOOL_CONSEQUENCE = re.compile(r"collect2: error|ninja: build stopped|make\S*: \*\*\* |FAILED: ")

@@ -23,10 +23,11 @@ _LEVELS = "DEBUG|INFO|WARNING|ERROR|CRITICAL|SUCC"
 _LEVEL = re.compile(_LEVELS)
 _STAMP = re.compile(
     rf"(?:\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d,\d+\t)?(?:{_LEVELS})"
-    r"(?:: +|(?: +\d\d-\d\d \d\d:\d\d:\d\d)?(?: \[[^\]\s]+:\d+\]| \S+\.py:\d+ --)?(?: |$))"
+    r"(?:: +|(?: +\d\d-\d\d \d\d:\d\d:\d\d)?(?: \[[^\]\s]+:\d+\]| \S+\.py:\d+(?: --|\]))?(?: |$))"
 )
 # What carries a log adds a prefix to each line: `docker logs -t`, journald, docker compose,
-# kubectl and torchrun. The C++ parts of Ray begin theirs with a date, a level and two numbers.
+# kubectl, torchrun, mpirun and the kernel. A Chinese locale numbers the months. The C++ parts of
+# Ray begin theirs with a date, a level and two numbers.
 _MONTHS = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
 _CARRIERS = re.compile(
     r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)? (?: *)"
@@ -39,6 +40,9 @@ _CARRIERS = re.compile(
     r"|\[pod/[\w./-]{1,200}\] "
     r"|\[(?:rank|default)?\d{1,4}\]: ?"
     r"|\[\d{1,4}\] ?(?!NCCL)"
+    r"|\[\d{1,4},\d{1,5}\]<std(?:out|err)>: ?"
+    r"|\[ {0,6}\d{1,7}\.\d{6}\] "
+    r"|\d{1,2}\u6708 [ \d]\d \d\d:\d\d:\d\d [\w.-]{1,64} [\w.@/-]{1,64}(?:\[\d{1,9}\])?: ?"
 )
 _RAY_STAMP = re.compile(
     r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (?P<level>[DIWECF]) \d{1,9} \d{1,9}\] "

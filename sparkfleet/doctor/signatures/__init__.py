@@ -10,13 +10,17 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from sparkfleet.doctor.signatures import (
+    containers,
     executor,
     fabric,
     gateway,
     host,
+    kernels,
     memory,
     model,
+    nccl,
     options,
+    packages,
     tokenizer,
     toolchain,
     verbs,
@@ -27,15 +31,17 @@ from sparkfleet.doctor.signatures.row import Clues, FailureRole, Signature
 CHAPTERS: Mapping[str, tuple[Signature, ...]] = MappingProxyType(
     {
         "The fabric": fabric.ROWS,
-        "NCCL and RDMA": verbs.ROWS,
+        "NCCL and RDMA": (*verbs.ROWS, *nccl.ROWS),
         "Ray, the mp executor and the engine's processes": executor.ROWS,
         "Memory": memory.ROWS,
         "Models": model.ROWS,
         "Tokenizers": tokenizer.ROWS,
         "Options": options.ROWS,
-        "Images, wheels and compilers": toolchain.ROWS,
+        "Kernels and CUDA graphs": kernels.ROWS,
+        "Images, wheels and compilers": (*toolchain.ROWS, *packages.ROWS),
         "Weights": weights.ROWS,
         "Hosts": host.ROWS,
+        "Docker": containers.ROWS,
         "The gateway": gateway.ROWS,
     }
 )

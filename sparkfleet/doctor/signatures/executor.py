@@ -35,7 +35,10 @@ ROWS = (
     ),
     Signature(
         id="ray-missing-gpus",
-        pattern=rf"{_WAITS}(?:.{{0,2000}}'node:(?P<ip>[^']+)')?",
+        pattern=(
+            rf"{_WAITS}(?:.{{0,2000}}'node:(?P<ip>[^']+)')?"
+            r"|number of required GPUs exceeds the total number of available GPUs"
+        ),
         cause="Ray has fewer free GPUs than the engine asks for: a worker has not joined.",
         fix="Check the worker's Ray log; `ray status` on the head must show every GPU.",
         source="NVIDIA/dgx-spark-playbooks#63; TechPreacher/dgx-spark-vllm-cluster glm/README.md",
@@ -118,7 +121,10 @@ ROWS = (
     ),
     Signature(
         id="ray-head-unreachable",
-        pattern=r"Failed to connect to GCS\b|Unable to connect to GCS at",
+        pattern=(
+            r"Failed to connect to GCS\b|Unable to connect to GCS at"
+            r"|Couldn't reconnect to GCS server"
+        ),
         cause="Ray's head does not answer: it is down, or its port is blocked.",
         fix="Check the head's Ray log, then run `{task:links.verify}` for ray_port.",
         source="vllm-project/vllm#15385; ray-project/ray#23611",
@@ -171,7 +177,10 @@ ROWS = (
     ),
     Signature(
         id="port-in-use",
-        pattern=r"(?:(?<!bind socket \()[Aa]ddress already in use|EADDRINUSE)(?!\. Retrying)",
+        pattern=(
+            r"(?:(?<!bind socket \()[Aa]ddress already in use|EADDRINUSE)(?!\. Retrying)"
+            r"|port is already allocated"
+        ),
         cause="A port that the engine needs is in use.",
         fix="Find the process with `ss -tlnp` and stop it, or change vllm_port or ray_port.",
         source="vllm-project/vllm#7514; ray-project/ray#14098",
@@ -258,5 +267,50 @@ ROWS = (
         source="recorded by this project with vLLM 0.32 on two emulated hosts",
         role=FailureRole.CONSEQUENCE,
         near_miss="Killed actor rank=1",
+    ),
+    Signature(
+        id="ray-node-start-timeout",
+        pattern=(
+            r"current node timed out during startup|GCS cannot find the node with node ID"
+            r"|while waiting for node to startup"
+        ),
+        cause="Ray on this host did not register with the head in time.",
+        fix=(
+            "Read raylet.out and raylet.err in /tmp/ray/session_latest/logs on that host; "
+            "`{task:links.verify}` tests the way to the head's ray_port."
+        ),
+        source="ray-project/ray#62883; gpustack/gpustack#5181",
+        role=FailureRole.SYMPTOM,
+        sample=(
+            "Exception: The current node timed out during startup. This could happen "
+            "because some of the raylet failed to startup or the GCS has become "
+            "overloaded."
+        ),
+        near_miss="Waiting for node to startup",
+    ),
+    Signature(
+        id="ray-exception-unreadable",
+        pattern=r"Failed to unpickle serialized exception",
+        cause=(
+            "Ray could not bring the exception of a worker to this log, so that the reason is only "
+            "in the worker's own."
+        ),
+        fix="Read the log of every host: `{task:cluster.logs}`.",
+        source="verl-project/verl#2277; RUC-NLPIR/Tool-Star#11",
+        role=FailureRole.SYMPTOM,
+        sample="RuntimeError: Failed to unpickle serialized exception",
+        near_miss="Serialized exception was sent",
+    ),
+    Signature(
+        id="cuda-in-forked-process",
+        pattern=r"Cannot re-initialize CUDA in forked subprocess",
+        cause="CUDA was used before the engine forked its workers.",
+        fix="Set VLLM_WORKER_MULTIPROC_METHOD: spawn in vllm_env.",
+        source="vllm-project/vllm#7151; lm-sys/FastChat#3507",
+        sample=(
+            "RuntimeError: Cannot re-initialize CUDA in forked subprocess. To use CUDA "
+            "with multiprocessing, you must use the 'spawn' start method"
+        ),
+        near_miss="Using the spawn start method for multiprocessing",
     ),
 )

@@ -43,4 +43,32 @@ ROWS = (
         sample="backend 'model0' has no server available!",
         near_miss="backend 'model0' has 1 server available",
     ),
+    Signature(
+        id="gateway-server-unresolved",
+        pattern=(
+            r"\[ALERT\].{0,60}parsing \[[^\]\n]{1,200}\] : 'server (?P<server>[^'\n]{1,120})' : "
+            r"(?:invalid address|could not resolve address)"
+        ),
+        cause="HAProxy cannot resolve the address of {server}, and does not start.",
+        fix="Use IP addresses or names that the gateway's host resolves (`getent hosts NAME`).",
+        source="vfarcic/docker-flow-proxy#463; hq450/fancyss#278",
+        leads_to=("gateway-config-invalid",),
+        sample=(
+            "[ALERT] 358/131112 (1067) : parsing [/etc/haproxy/haproxy.cfg:55] : 'server "
+            "spark9' : could not resolve address 'spark9'."
+        ),
+        near_miss="[ALERT] 050/092949 (22276) : parsing [x.cfg:9] : unknown keyword 'server2'",
+    ),
+    Signature(
+        id="gateway-config-invalid",
+        pattern=r"\[ALERT\].{0,60}parsing \[(?P<place>[^\]\n]{1,200})\] ?: (?P<what>.{1,300})",
+        cause="HAProxy does not accept its configuration at {place}: {what}",
+        fix="`{task:gateway.up}` writes the file anew; correct your own additions to it.",
+        source="WhatsApp/proxy#118; jweissig/episode-45#5",
+        sample=(
+            "[ALERT]    (20) : config : parsing [/etc/haproxy/haproxy.cfg:57] : unknown "
+            "keyword 'foo' in 'listen' section"
+        ),
+        near_miss="[NOTICE]   (20) : haproxy version is 2.6.7-c55bfdb",
+    ),
 )

@@ -15,8 +15,14 @@ ROWS = (
     Signature(
         id="semaphores-removed",
         pattern=r"SemLock\b(?:.{0,300}\n){0,8}?.{0,300}FileNotFoundError|FileNotFoundError.{0,300}SemLock",
-        cause="systemd-logind removed the semaphores when the SSH session ended.",
-        fix="Run `loginctl enable-linger` on that host, or `{task:hosts.prepare}`.",
+        cause=(
+            "The executor's semaphores do not exist: systemd-logind removed them when the SSH "
+            "session ended, or mp, which works on one host only, started a worker on another."
+        ),
+        fix=(
+            "Run `loginctl enable-linger` on that host, or `{task:hosts.prepare}`; over several "
+            "hosts set vllm_executor: ray, or start one rank on each."
+        ),
         source="eugr/spark-vllm-docker#352",
         recorded=False,
         near_miss="_multiprocessing.SemLock created",
@@ -255,5 +261,35 @@ ROWS = (
         role=FailureRole.WARNING,
         reported=False,
         near_miss="Mem:   121Gi   20Gi   60Gi   10Mi   41Gi   100Gi",
+    ),
+    Signature(
+        id="gpu-not-visible",
+        pattern=(
+            r"Failed to infer device type|No CUDA GPUs are available"
+            r"|no CUDA-capable device is detected|Found no NVIDIA driver on your system"
+        ),
+        cause=(
+            "The process sees no GPU: its container was started without one, its driver does not "
+            "work, or CUDA_VISIBLE_DEVICES names none."
+        ),
+        fix=(
+            "Run `nvidia-smi` on that host and in the container (`docker run --rm --gpus all IMAGE "
+            "nvidia-smi`), and leave CUDA_VISIBLE_DEVICES unset."
+        ),
+        source="vllm-project/vllm#12847; vllm-project/vllm#807",
+        sample="RuntimeError: No CUDA GPUs are available",
+        near_miss="Automatically detected platform cuda.",
+    ),
+    Signature(
+        id="gpu-off-the-bus",
+        pattern=r"(?i)\b(?:GPU has )?fallen off (?:of )?the bus\b",
+        cause="The driver has lost the GPU on the PCIe bus: a fault of power, heat or firmware.",
+        fix=(
+            "Switch that host off at the wall for a minute; a reboot is often not enough. Update "
+            "its firmware with fwupdmgr if it happens again."
+        ),
+        source="NVIDIA/NVSentinel#155; NVIDIA/open-gpu-kernel-modules#507",
+        sample="NVRM: Xid (PCI:0000:44:00): 79, GPU has fallen off the bus.",
+        near_miss="NVRM: Xid (PCI:000f:01:00): 31, MMU Fault",
     ),
 )

@@ -114,10 +114,14 @@ ROWS = (
     Signature(
         id="package-of-another-release",
         pattern=(
-            r"No module named '(?P<name>(?:vllm(?!\._C)|torch|transformers|flashinfer|triton)"
-            r"\.[\w.]{1,120})'"
+            r"(?:No module named '|cannot import name '(?P<part>\w{1,80})' from ')"
+            r"(?P<name>(?:vllm(?!\._C)|torch|flashinfer|triton"
+            r"|(?<=named ')transformers)\.[\w.]{1,120})'"
         ),
-        cause="{name} is not in the installed package: two packages are of different releases.",
+        cause=(
+            "{name}, or a part of it, is not in the installed package: two packages are of "
+            "different releases."
+        ),
         fix=(
             "Use a released image, or install vllm, torch and what uses them together from one "
             "index; an add-on must be of the release of its vLLM."
@@ -298,6 +302,7 @@ ROWS = (
     Signature(
         id="gemma4-tool-parser",
         pattern=r"Gemma4ToolParser\.__init__\(\)",
+        leads_to=("package-api-mismatch",),
         cause="The gemma4 tool parser of this image is broken (vLLM issue 38837).",
         fix="Set tool-call-parser: pythonic in vllm_args.",
         source="vllm-project/vllm#38837",

@@ -207,4 +207,32 @@ ROWS = (
         ),
         near_miss="CUDA_VISIBLE_DEVICES=GPU-4c60d78c-506f-5593-938d-a136eaa1fa52",
     ),
+    Signature(
+        id="batch-below-length",
+        pattern=(
+            r"max_num_batched_tokens \((?P<batch>\d{1,9})\) is smaller than max_model_len "
+            r"\((?P<length>\d{1,9})\)"
+        ),
+        cause=(
+            "Without chunked prefill a request of {length} tokens must fit into one batch, which "
+            "holds {batch}."
+        ),
+        fix=(
+            "Remove no-enable-chunked-prefill from vllm_args, or set max-num-batched-tokens to "
+            "{length} or more."
+        ),
+        source="vllm-project/vllm#28981; verl-project/verl PR#7632",
+        leads_to=("config-invalid",),
+        sample=("ValueError: max_num_batched_tokens (2048) is smaller than max_model_len (8192)."),
+        near_miss="max_num_batched_tokens (8192) is larger than max_model_len (4096)",
+    ),
+    Signature(
+        id="lora-rank-too-large",
+        pattern=r"LoRA rank (?P<have>\d{1,5}) is greater than max_lora_rank (?P<most>\d{1,5})",
+        cause="An adapter has rank {have}; vLLM was started for ranks up to {most}.",
+        fix="Set max-lora-rank to {have} or more in vllm_args (8, 16, 32, 64, 128, 256 ...).",
+        source="gpustack/gpustack#5438; hiyouga/LlamaFactory#9512",
+        sample="ValueError: LoRA rank 64 is greater than max_lora_rank 16.",
+        near_miss="LoRA rank 16 fits into max_lora_rank 16",
+    ),
 )

@@ -42,7 +42,10 @@ ROWS = (
     ),
     Signature(
         id="no-kernel-image",
-        pattern=r"no kernel image is available for execution on the device|NoKernelImageForDevice",
+        pattern=(
+            r"no kernel image is available for execution on the device|NoKernelImageForDevice"
+            r"|device kernel image is invalid"
+        ),
         cause="vLLM, PyTorch or a kernel library in this image has no code for the GB10 (sm_121).",
         fix=(
             "Use an image or wheels for CUDA 13 on aarch64 (a cu130 tag, or NVIDIA's NGC image); "

@@ -42,6 +42,7 @@ ROWS = (
         cause="The host is offline and does not have this model or revision.",
         fix="Run `{task:weights.stage}`, which copies the same commit to every host.",
         source="eugr/spark-vllm-docker#262; eugr/spark-vllm-docker#146",
+        leads_to=("hub-unreachable",),
         near_miss="HF_HUB_OFFLINE is set; outgoing traffic is not needed",
     ),
     Signature(
@@ -269,5 +270,97 @@ ROWS = (
         source="eugr/spark-vllm-docker#327; spark-arena/sparkrun#152",
         recorded=False,
         near_miss="Docker image matches",
+    ),
+    Signature(
+        id="hub-unreachable",
+        pattern=(
+            r"LocalEntryNotFoundError|couldn't connect to 'https://\S{1,60}' to load"
+            r"|trying to locate the files? on the Hub"
+            r"|host='(?:[\w.-]{1,60}\.)?(?:huggingface|hf|modelscope)\.(?:co|cn)', port=\d{1,5}\): "
+            r"(?:Max retries|Read timed out)"
+        ),
+        cause="The Hub cannot be reached from here, and the files are not in the cache.",
+        fix=(
+            "Stage the model with `{task:weights.stage}`. A host or container that needs a proxy "
+            "must have HTTPS_PROXY; check its DNS as well."
+        ),
+        source="Avarok-Cybersecurity/dgx-vllm#16; alvinliu0/HumanGaussian#4",
+        sample=(
+            "OSError: We couldn't connect to 'https://huggingface.co' to load the files, "
+            "and couldn't find them in the cached files."
+        ),
+        near_miss="HTTP Request: GET https://huggingface.co/api/models/x 200 OK",
+    ),
+    Signature(
+        id="hub-rate-limited",
+        pattern=r"429 Client Error|429 Too Many Requests|\btoomanyrequests: ",
+        cause="The Hub or the registry got too many requests from this address or account.",
+        fix=(
+            "Wait some minutes. Set HF_TOKEN and stage once with `{task:weights.stage}`; for "
+            "images, run `docker login` on that host."
+        ),
+        source="huggingface/transformers#34841; huggingface/Google-Cloud-Containers#145",
+        leads_to=("hub-unreachable",),
+        sample=(
+            "requests.exceptions.HTTPError: 429 Client Error: Too Many Requests for URL: "
+            "https://huggingface.co/a/b"
+        ),
+        near_miss="404 Client Error. (Request ID: Root=1)",
+    ),
+    Signature(
+        id="hub-not-found",
+        pattern=(
+            r"404 Client Error: Not Found for url: (?P<url>https://\S{1,300})"
+            r"|Repository Not Found for url: (?:https://\S{1,300})"
+            r"|\b(?:RevisionNotFoundError|RemoteEntryNotFoundError)\b"
+        ),
+        cause=(
+            "The Hub has no such model, file or revision. It answers the same for a private one "
+            "without a token."
+        ),
+        fix="Correct vllm_model and its revision in the recipe; set HF_TOKEN for a private model.",
+        source="vast-ai/base-image#128; vllm-project/vllm PR#8501",
+        leads_to=("hub-unauthorized", "hub-unreachable"),
+        sample=(
+            "requests.exceptions.HTTPError: 404 Client Error: Not Found for url: "
+            "https://huggingface.co/a/b/resolve/main/config.json"
+        ),
+        near_miss="429 Client Error: Too Many Requests for url: https://huggingface.co/x",
+    ),
+    Signature(
+        id="json-damaged",
+        pattern=(
+            r"Value error, Expecting value: line 1 column 1|is not a valid JSON file"
+            r"|JSONDecodeError: Expecting value: line 1 column 1"
+        ),
+        cause=(
+            "A JSON file of the model is empty or holds something else: a Git LFS pointer, a cut "
+            "download, or weights instead of a configuration."
+        ),
+        fix="Find it with `{task:weights.verify}`, then replace it with `{task:weights.stage}`.",
+        source="vllm-project/vllm#26161; vllm-project/vllm#7291",
+        leads_to=("config-invalid",),
+        sample="json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)",
+        near_miss="Expecting property name enclosed in double quotes: line 1 column 2 (char 1)",
+    ),
+    Signature(
+        id="weight-name-unknown",
+        pattern=(
+            r"KeyError: '(?P<key>(?:\w{1,40}\.){0,6}(?:layers|blocks|h)\.\d{1,4}\.[\w.]{0,120}"
+            r"(?:weight|bias|qzeros|scales))'"
+        ),
+        cause=(
+            "The checkpoint has {key}, which this vLLM does not expect of the model: it was "
+            "quantized or saved in another way, or the image is older."
+        ),
+        fix=(
+            "Compare quantization and load-format in vllm_args with the model's card, and use the "
+            "image that it names. Its folder must not hold other weights, "
+            "such as `consolidated*.safetensors`."
+        ),
+        source="vllm-project/vllm#23025; vllm-project/vllm#4989",
+        leads_to=("engine-start-failed",),
+        sample="KeyError: 'layers.1.mlp.experts.w13_weight'",
+        near_miss="KeyError: 'layers.0.mlp.down_proj.weight_scale'",
     ),
 )

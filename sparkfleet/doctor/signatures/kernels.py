@@ -1,0 +1,180 @@
+"""Failures of GPU kernels: their architecture, shared memory, graphs and quantized weights."""
+
+from __future__ import annotations
+
+from sparkfleet.doctor.signatures.row import FailureRole, Signature
+
+ROWS = (
+    Signature(
+        id="triton-shared-memory",
+        pattern=(
+            r"out of resource: shared memory, ?Required: (?P<need>\d{1,9}),? ?"
+            r"Hardware limit: (?P<most>\d{1,9})"
+        ),
+        cause=(
+            "A Triton kernel wants {need} bytes of shared memory for a block; this GPU has {most}. "
+            "The kernel was tuned for another GPU."
+        ),
+        fix=(
+            "Set another attention-backend or moe-backend in vllm_args, or use an image whose "
+            "kernels know this GPU."
+        ),
+        source="vllm-project/vllm#36802; triton-lang/triton#8182",
+        sample=(
+            "triton.runtime.errors.OutOfResources: out of resource: shared memory, "
+            "Required: 81920, Hardware limit: 65536. Reducing block sizes or "
+            "`num_stages` may help."
+        ),
+        near_miss="Allocated shared memory, Required: 65538, Hardware limit: 101376",
+    ),
+    Signature(
+        id="flashinfer-architecture",
+        pattern=r"FlashInfer requires (?:GPUs with )?sm75(?:\+| or higher)",
+        cause=(
+            "FlashInfer found no architecture to compile for: the CUDA toolkit in the image is "
+            "older than this GPU, or TORCH_CUDA_ARCH_LIST names only older ones."
+        ),
+        fix=(
+            "Use an image with CUDA 13, and remove TORCH_CUDA_ARCH_LIST and "
+            "FLASHINFER_CUDA_ARCH_LIST from vllm_env."
+        ),
+        source="vllm-project/vllm#50705; flashinfer-ai/flashinfer#371",
+        sample="RuntimeError: FlashInfer requires GPUs with sm75 or higher",
+        near_miss="FlashInfer supports sm75 and higher",
+    ),
+    Signature(
+        id="ptx-feature-missing",
+        pattern=(
+            r"ptxas .{1,200}; error\s{0,6}: (?:Instruction|Feature|Modifier) "
+            r"'(?P<what>[^'\n]{1,80})' (?:not supported on|requires) \.target "
+            r"'?(?P<arch>sm_\w{2,5})"
+        ),
+        cause=(
+            "A kernel was compiled for an architecture without {what} ({arch}). Only those with a "
+            "letter, such as sm_121a, have the instructions for FP4."
+        ),
+        fix=(
+            "Compile with CUDA 13 for 12.1a (TORCH_CUDA_ARCH_LIST), or use an image that was built "
+            "for the GB10."
+        ),
+        source="flashinfer-ai/flashinfer#1966; antirez/ds4#672",
+        sample=(
+            "ptxas /tmp/a.ptx, line 15870; error   : Instruction 'cvt with .e2m1x2' not "
+            "supported on .target 'sm_120'"
+        ),
+        near_miss="ptxas info    : Compiling entry function 'quantize' for 'sm_120'",
+    ),
+    Signature(
+        id="cublas-mismatch",
+        pattern=r"CUBLAS_STATUS_(?P<status>INVALID_VALUE|NOT_SUPPORTED|ARCH_MISMATCH)",
+        cause=(
+            "cuBLAS refused a call of PyTorch ({status}). Often it is another cuBLAS than "
+            "PyTorch's own, found through LD_LIBRARY_PATH."
+        ),
+        fix="Remove LD_LIBRARY_PATH from vllm_env, or use a released image.",
+        source="vllm-project/vllm#35608; ace-step/ACE-Step-1.5#540",
+        sample=(
+            "RuntimeError: CUDA error: CUBLAS_STATUS_INVALID_VALUE when calling `cublasGemmEx`"
+        ),
+        near_miss="CUBLAS_STATUS_SUCCESS",
+    ),
+    Signature(
+        id="cublas-no-memory",
+        pattern=r"CUBLAS_STATUS_(?:NOT_INITIALIZED|ALLOC_FAILED)",
+        cause="cuBLAS could not start: no memory is left for it, or CUDA failed before.",
+        fix=(
+            "If this log has an earlier CUDA error, that is the reason. Otherwise lower "
+            "gpu-memory-utilization, and stop what else uses the memory of that host."
+        ),
+        source="QwenLM/Qwen#120; karpathy/llama2.c#279",
+        role=FailureRole.SYMPTOM,
+        sample=(
+            "RuntimeError: CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate`"
+        ),
+        near_miss="CUBLAS_STATUS_SUCCESS",
+    ),
+    Signature(
+        id="torch-compile-failed",
+        pattern=(
+            r"BackendCompilerFailed: backend='(?P<backend>\w{1,40})' raised:\s{1,3}"
+            r"(?P<reason>\S.{0,300})"
+        ),
+        cause="torch.compile failed in {backend}: {reason}.",
+        fix=(
+            "Remove ~/.cache/vllm/torch_compile_cache on that host. If it fails again, "
+            "`enforce-eager: true` in vllm_args starts without compilation; a newer image may not "
+            "have the error."
+        ),
+        source="vllm-project/vllm#11450; pytorch/pytorch#119054",
+        role=FailureRole.SYMPTOM,
+        sample=(
+            "torch._dynamo.exc.BackendCompilerFailed: backend='inductor' "
+            "raised:\nTypeError: 'int' object is not iterable"
+        ),
+        near_miss="Using backend='inductor'",
+    ),
+    Signature(
+        id="graph-capture-failed",
+        pattern=(
+            r"operation not permitted when stream is capturing|cudaErrorStreamCapture\w{3,30}"
+            r"|operation failed due to a previous error during capture"
+        ),
+        cause="A step of this model or backend cannot be part of a CUDA graph.",
+        fix=(
+            "Start with `enforce-eager: true` in vllm_args; it is slower. Another "
+            "attention-backend or image may support graphs."
+        ),
+        source="noonghunna/club-3090#106; SystemPanic/vllm-windows#5",
+        sample="RuntimeError: CUDA error: operation not permitted when stream is capturing",
+        near_miss="Capturing CUDA graphs (mixed prefill-decode, PIECEWISE): 100%",
+    ),
+    Signature(
+        id="head-size-unsupported",
+        pattern=(
+            r"(?i)unsupported head[ _](?:dim|size):? \d{1,5}"
+            r"|head[ _]size \(?\d{1,5}\)? is not supported"
+        ),
+        cause="The attention backend has no kernel for the size of this model's heads.",
+        fix=(
+            "Set attention-backend in vllm_args to TRITON_ATTN, or to FLEX_ATTENTION, which takes "
+            "every size."
+        ),
+        source="vllm-project/vllm#22193; sgl-project/sglang#24714",
+        sample="RuntimeError: Unsupported head size: 32",
+        near_miss="Using head size 128",
+    ),
+    Signature(
+        id="quantization-shard",
+        pattern=(
+            r"is not divisible by weight quantization block_[nk] = \d"
+            r"|size_k must (?:be )?divisible by BLOCK_SIZE_K"
+            r"|(?:input|output) size is not aligned with the quantized weight shape"
+        ),
+        cause=(
+            "The part of a quantized weight that one rank gets does not hold whole blocks of the "
+            "quantization: --tp is too large for this checkpoint."
+        ),
+        fix=(
+            "Use a smaller `--tp`, with `--pp` for the other hosts; for a mixture of experts set "
+            "enable-expert-parallel: true in vllm_args. Or take another quantization of the model."
+        ),
+        source="vllm-project/vllm#45784; vllm-project/vllm#11671",
+        sample=(
+            "ValueError: Weight input_size_per_partition = 192 is not divisible by "
+            "weight quantization block_k = 128."
+        ),
+        near_miss="hidden size is divisible by weight quantization block_n = 128",
+    ),
+    Signature(
+        id="bitsandbytes-unsupported",
+        pattern=r"Model (?P<class>\w{1,80}) does not support BitsAndBytes quantization yet",
+        cause="This vLLM cannot load {class} with bitsandbytes.",
+        fix="Use a newer image, or another quantization of the model (NVFP4, FP8, AWQ).",
+        source="vllm-project/vllm#9967; vllm-project/vllm#7624",
+        sample=(
+            "AttributeError: Model LlavaForConditionalGeneration does not support "
+            "BitsAndBytes quantization yet."
+        ),
+        near_miss="bitsandbytes quantization is not fully optimized yet.",
+    ),
+)

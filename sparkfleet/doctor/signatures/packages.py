@@ -1,0 +1,64 @@
+"""Python packages that do not go together: NumPy, transformers, FlashInfer and vLLM."""
+
+from __future__ import annotations
+
+from sparkfleet.doctor.signatures.row import FailureRole, Signature
+
+ROWS = (
+    Signature(
+        id="numpy-too-new",
+        pattern=(
+            r"compiled using NumPy 1\.x cannot be run|numpy\.core\.multiarray failed to import"
+            r"|Numba needs NumPy [\d.]{1,8} or (?:less|older)|numpy\.dtype size changed"
+        ),
+        cause="The NumPy of this image is newer than a package that uses it allows.",
+        fix=(
+            "Use a released image, or pin numpy in engine_pip to a version that this line allows "
+            "(numpy<2 for packages that were compiled for NumPy 1)."
+        ),
+        source="chipmuenk/pyfda#253; numba/numba#10033",
+        sample="ImportError: Numba needs NumPy 2.0 or less. Got NumPy 2.1.",
+        near_miss="Numba uses NumPy 2.2",
+    ),
+    Signature(
+        id="package-api-mismatch",
+        pattern=(
+            r"TypeError: (?P<call>[\w.]{1,120})\(\) got an unexpected keyword argument "
+            r"'(?P<name>\w{1,80})'"
+        ),
+        cause=(
+            "{call} has no argument {name}: two packages of this image are of different releases, "
+            "or the model asks for what this vLLM does not have."
+        ),
+        fix=(
+            "Use a released image without packages in engine_pip that replace its own; for a new "
+            "model, the image that its card names."
+        ),
+        source="vllm-project/vllm#21822; vllm-project/vllm#20556",
+        role=FailureRole.SYMPTOM,
+        sample=(
+            "TypeError: flash_attn_varlen_func() got an unexpected keyword argument 'num_splits'"
+        ),
+        near_miss="TypeError: forward() missing 1 required positional argument: 'x'",
+    ),
+    Signature(
+        id="rope-scaling-format",
+        pattern=(
+            r"`rope_scaling` must be a dictionary|rope_scaling should have a 'rope_type' key"
+            r"|rope_scaling\[[\"']type[\"']\].{0,80}\n(?:[ ~^]{1,200}\n)?\W{0,4}KeyError: 'type'"
+            r"|KeyError: 'rope_type'"
+        ),
+        cause=(
+            "config.json describes rope_scaling in a form that this vLLM or transformers does not "
+            "read: the model is newer or older than the image."
+        ),
+        fix=(
+            "Use an image whose transformers is at least the transformers_version of the model's "
+            "config.json; remove rope-scaling and hf-overrides from vllm_args if they are set."
+        ),
+        source="vllm-project/vllm#9481; huggingface/transformers#32167",
+        leads_to=("config-invalid",),
+        sample="KeyError: 'rope_type'",
+        near_miss="Unrecognized keys in `rope_scaling` for 'rope_type'='linear': {'type'}",
+    ),
+)

@@ -2,28 +2,31 @@
 
 Each run breaks something at a chosen moment of a task on the lab, and is judged by its exit code,
 by the host and cause that it names, by what it leaves and by whether the next run completes.
+Two at once take half of the runs each: ``--part 1/2`` and ``--part 2/2``, each under
+``.ci/second-lab``, with a file of results each. ``--table FILE ...`` prints the table of them all.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import signal
 import sys
 import tempfile
 import time
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import groupby
 from pathlib import Path
 
 from sparkfleet.lab import fleet
-from tests.campaign.cases import HOSTS, choose_cases
-from tests.campaign.running import Result, run_case
+from tests.campaign.cases import HOSTS, Case, choose_cases
+from tests.campaign.links import start_bare_lab
+from tests.campaign.running import Result, measure_case, run_case
+from tests.campaign.table import Row, format_tables
 from tests.standin import engine
 from tests.standin.cluster import Cluster
-
-CODES = {0: "completes", 75: "refused, locked", 130: "interrupted", -9: "killed"}
 
 
 @contextmanager
@@ -39,66 +42,85 @@ def open_cluster() -> Iterator[Cluster]:
             fleet.remove_fleet()
 
 
-def run_campaign(
-    cluster: Cluster, *, seed: int, runs: int, minutes: float, only: Sequence[int] = ()
-) -> Iterator[Result]:
-    """Yield the result of each run, up to `runs` of them or `minutes` of time.
+@contextmanager
+def open_runner(cabling: str) -> Iterator[Callable[[Case], Result]]:
+    """Boot the hosts of a case; yield the function that runs it on them."""
+    if not cabling:
+        with open_cluster() as cluster:
+            yield lambda case: run_case(cluster, case)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["XDG_STATE_HOME"] = folder
+        lab = start_bare_lab(cabling)
+        try:
+            yield lab.run_case
+        finally:
+            fleet.remove_fleet()
 
-    `only` chooses runs by their number, from 1, to repeat those.
-    """
+
+def run_campaign(cases: Sequence[tuple[int, Case]], *, minutes: float) -> Iterator[Result]:
+    """Yield the result of each numbered case for `minutes` of time; those of a lab in one go."""
     end = time.monotonic() + 60 * minutes
-    for number, case in enumerate(choose_cases(seed, runs), start=1):
-        if only and number not in only:
-            continue
-        if time.monotonic() > end:
-            return
-        result = run_case(cluster, case)
-        result.number = number
-        yield result
+    ordered = sorted(cases, key=lambda pair: pair[1].cabling)
+    for cabling, group in groupby(ordered, key=lambda pair: pair[1].cabling):
+        with open_runner(cabling) as run:
+            for number, case in group:
+                if time.monotonic() > end:
+                    return
+                yield measure_case(run, case, number)
 
 
-def format_table(results: Sequence[Result]) -> str:
-    """Return a table in Markdown: a row for each kind and task, with how its runs ended."""
-    groups: dict[tuple[str, str], list[Result]] = defaultdict(list)
-    for result in results:
-        groups[result.case.kind, result.case.task].append(result)
-    lines = ["| kind | task | runs | ended with | unexplained |", "|---|---|---|---|---|"]
-    for (kind, task), group in sorted(groups.items()):
-        codes = sorted({result.code for result in group})
-        ended = ", ".join(CODES.get(code, f"exit {code}") for code in codes)
-        wrong = sum(bool(result.wrong) for result in group)
-        lines.append(f"| {kind} | {task} | {len(group)} | {ended} | {wrong} |")
-    wrong = sum(bool(result.wrong) for result in results)
-    return "\n".join([*lines, f"| all | | {len(results)} | | {wrong} |"])
+def choose_numbered(
+    seed: int, runs: int, *, only: Sequence[int] = (), part: str = "1/1"
+) -> list[tuple[int, Case]]:
+    """Return the cases of a seed with their numbers from 1: those of `part`, or `only` some."""
+    which, parts = map(int, part.split("/"))
+    numbered = enumerate(choose_cases(seed, runs), start=1)
+    if only:
+        return [pair for pair in numbered if pair[0] in only]
+    return [pair for pair in numbered if pair[0] % parts == which % parts]
 
 
 def main() -> None:
     """Run the campaign that the command line asks for; exit with 1 for what is unexplained."""
+    options = _parse_options()
+    if options.table:
+        lines = [line for path in options.table for line in path.read_text().splitlines()]
+        rows = [Row(**json.loads(line)) for line in lines]
+    else:
+        rows = list(_run_and_report(options))
+    sys.stdout.write(f"{format_tables(rows)}\n")
+    sys.exit(any(row.wrong for row in rows))
+
+
+def _parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.campaign", description=__doc__)
     parser.add_argument("--runs", type=int, default=40)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=60.0, help="start no run after these")
     parser.add_argument("--only", type=int, nargs="*", default=[], help="repeat these runs")
-    options = parser.parse_args()
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it in the background
-    results: list[Result] = []
-    with open_cluster() as cluster:
-        for result in run_campaign(
-            cluster,
-            seed=options.seed,
-            runs=options.runs,
-            minutes=options.minutes,
-            only=options.only,
-        ):
-            results.append(result)
-            verdict = "UNEXPLAINED" if result.wrong else "ok"
-            line = f"{result.number:4} {verdict:11} {result.code:4} {result.seconds:5.0f} s"
-            sys.stdout.write(f"{line}  {result.case}\n")
-            for wrong in result.wrong:
-                sys.stdout.write("       " + wrong.replace("\n", "\n       ") + "\n")
-            sys.stdout.flush()
-    sys.stdout.write(f"seed {options.seed}\n{format_table(results)}\n")
-    sys.exit(any(result.wrong for result in results))
+    parser.add_argument("--part", default="1/1", help="of the runs, such as 1/2")
+    parser.add_argument("--results", type=Path, help="file to which each result is added")
+    parser.add_argument("--table", type=Path, nargs="*", help="print the table of these files")
+    return parser.parse_args()
+
+
+def _run_and_report(options: argparse.Namespace) -> Iterator[Row]:
+    for number in (signal.SIGINT, signal.SIGHUP):  # which the shell or nohup may ignore
+        signal.signal(number, signal.default_int_handler)
+    cases = choose_numbered(options.seed, options.runs, only=options.only, part=options.part)
+    for result in run_campaign(cases, minutes=options.minutes):
+        row = Row.of(result, options.seed)
+        times = f"{row.seconds:5.0f} s, {row.cpu:4.0f} s of CPU"
+        verdict = "UNEXPLAINED" if row.wrong else "ok"
+        sys.stdout.write(f"{row.number:4} {verdict:11} {row.code:4} {times}  {result.case}\n")
+        for wrong in row.wrong:
+            sys.stdout.write("       " + wrong.replace("\n", "\n       ") + "\n")
+        sys.stdout.flush()
+        if options.results:
+            with options.results.open("a") as file:
+                file.write(f"{row.to_line()}\n")
+        yield row
 
 
 if __name__ == "__main__":

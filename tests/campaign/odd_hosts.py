@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 BASHRC = "rm -f {home}/.bashrc"
 # sshd begins anew with its configuration; its PID file is written once it listens
@@ -11,20 +13,15 @@ RESTART = (
     "pid=$(cat /run/sshd.pid); rm /run/sshd.pid; kill -HUP $pid;"
     " until [ -s /run/sshd.pid ]; do sleep 0.1; done"
 )
-# A python3 whose clock is wrong; the kernel's, and so the time of files, is the lab's
-CLOCK = """cat >{home}/python3 <<'END'
-#!/usr/bin/python3 -IS
-import os, sys, time
-words = sys.argv[1:]
-if "-c" not in words:
-    os.execv("/usr/bin/python3", ["python3", *words])
-now = time.time
-time.time = lambda: now() + DAYS * 86400
-sys.argv = ["-c", *words[words.index("-c") + 2:]]
-exec(words[words.index("-c") + 1])
-END
-chmod +x {home}/python3
-echo 'PATH={home}:$PATH' >>{home}/.bashrc"""
+# All programs that begin from then on, sshd too, preload a library with another wall clock.
+CLOCK = f"""cat >/run/clock.c <<'END'
+{Path(__file__).with_name("clock.c").read_text().replace("{", "{{").replace("}", "}}")}END
+cc -shared -fPIC -O1 -DOFFSET=SECONDS -DSINCE=$(date +%s) -o /run/clock.so /run/clock.c -ldl
+echo /run/clock.so >/etc/ld.so.preload
+{RESTART}"""
+TRUE_CLOCK = f"rm /etc/ld.so.preload\n{RESTART}"
+YEAR = 365 * 24 * 60 * 60  # s
+COMPILES = shutil.which("cc") is not None
 DROPPED = "tcp {way} 22 numgen random mod 100 '<' 10 drop"  # a tenth of the packets
 LOSS = "\n".join(
     f"nft add chain inet drops {hook} '{{{{ type filter hook {hook} priority 0; }}}}'\n"
@@ -35,11 +32,15 @@ LOSS = "\n".join(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OddHost:
-    """A way of a host to be odd. On one that `works` every task has to complete."""
+    """A way of a host to be odd. On one that `works` every task has to complete.
+
+    It is not `possible` where this machine lacks a tool for it.
+    """
 
     make: str
     undo: str = BASHRC
     works: bool = True
+    possible: bool = True
 
     def format_scripts(self, *, home: str, state: str) -> tuple[str, str]:
         """Return the scripts that make and undo it, for the login's home and the folder of state.
@@ -96,17 +97,17 @@ ODD: Mapping[str, OddHost] = {
         works=False,
     ),
     "TMOUT": OddHost(make=add_to_start_file("TMOUT=1")),
-    "record of another shape": OddHost(
-        make="mkdir -p {state}; echo '[1]' >{state}/deployment.json", undo=""
+    "record of another shape": OddHost(  # so that processes have none, which a start refuses
+        make="mkdir -p {state}; echo '[1]' >{state}/deployment.json", undo="", works=False
     ),
     "guard of another shape": OddHost(
         make="mkdir -p {state}; echo '[1]' >{state}/guard.json", undo=""
     ),
     "clock a year ahead": OddHost(
-        make=CLOCK.replace("DAYS", "365"), undo="rm -f {home}/.bashrc {home}/python3"
+        make=CLOCK.replace("SECONDS", f"{YEAR}"), undo=TRUE_CLOCK, possible=COMPILES
     ),
     "clock a year behind": OddHost(
-        make=CLOCK.replace("DAYS", "-365"), undo="rm -f {home}/.bashrc {home}/python3"
+        make=CLOCK.replace("SECONDS", f"-{YEAR}"), undo=TRUE_CLOCK, possible=COMPILES
     ),
     "MaxSessions 1": OddHost(
         make=f"echo MaxSessions 1 >>/etc/ssh/sshd_config\n{RESTART}",

@@ -138,12 +138,12 @@ def look(host: str) -> Seen:
     text = fleet.run_on(host, ["sh", "-c", SHOW], check=False).stdout
     parts = (part.split("\n", 1) for part in text.split("<<< ./")[1:])
     files = {name: content for name, content in parts if name not in PASSING}
-    record = files.pop("deployment.json", "null")
+    record = json.loads(files.pop("deployment.json", "null"))
     files |= {name: "of this start" for name in files if name == "ray-token"}
     listeners = fleet.run_on(host, ["ss", "-Htln"]).stdout
     return Seen(
         files=files,
-        hash=(json.loads(record) or {}).get("hash"),
+        hash=record.get("hash") if isinstance(record, dict) else None,
         processes=processes(host),
         ports=frozenset(int(port) for port in re.findall(r":(\d+) +\S+:\*", listeners)),
     )

@@ -203,7 +203,7 @@ def _acquire_again(
     again = {**request, "wait": NOTICED_WITHIN, "again": True}
     channel, other, _ = _open_lock_channel(connection, again)
     if channel is None:
-        raise _lock_held_error(cluster, settings.host, other or {})
+        raise _lock_lost_error(cluster, settings.host, other or {})
     connection.keep(channel)
     return channel
 
@@ -261,6 +261,19 @@ def _lock_held_error(cluster: str, host: Host, held_by: Mapping[str, str]) -> Lo
         message,
         hint=f"wait with --lock-wait 10m; the host releases the lock {UNNOTICED} if that run no "
         f"longer exists; at once: {command_name('cluster.unlock')}",
+    )
+
+
+def _lock_lost_error(cluster: str, host: Host, held_by: Mapping[str, str]) -> LockHeldError:
+    message = (
+        f"this run lost the lock of cluster {cluster} with its connection to {host.name}, and then "
+        f"another run had the lock: {format_lock_holder(held_by)}"
+    )
+    return LockHeldError(
+        message,
+        hint=f"a host releases the lock of a run that it does not hear from {UNNOTICED}, such as "
+        "one that was stopped or whose machine slept; what the other run made of the cluster: "
+        f"{command_name('cluster.status')}",
     )
 
 

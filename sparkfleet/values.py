@@ -117,6 +117,13 @@ def convert_mapping(value: Any) -> Mapping[str, Any]:
     raise InvalidValueError("a mapping of names to values", value)
 
 
+def convert_list(value: Any, *, length: int | None = None) -> list[Any]:
+    """Return a list, of `length` items where that is given."""
+    if isinstance(value, list) and length in (None, len(value)):
+        return value
+    raise InvalidValueError("a list" + (f" of {length}" if length is not None else ""), value)
+
+
 def _is_within(number: float, minimum: float | None, maximum: float | None) -> bool:
     return (minimum is None or number >= minimum) and (maximum is None or number <= maximum)
 

@@ -17,6 +17,7 @@ from sparkfleet.values import (
     convert_choice,
     convert_flag,
     convert_integer,
+    convert_list,
     convert_mapping,
     convert_number,
     convert_string,
@@ -42,11 +43,11 @@ def parse_listening(answer: Mapping[str, Any]) -> Listening:
             (convert_string(address), convert_integer(port, strict=True)): convert_integer(
                 got, minimum=1, maximum=65535, strict=True
             )
-            for address, port, got in _check_list(answer["listening"])
+            for address, port, got in convert_list(answer["listening"])
         },
         busy={
             (convert_string(address), convert_integer(port, strict=True)): convert_string(why)
-            for address, port, why in _check_list(answer["busy"])
+            for address, port, why in convert_list(answer["busy"])
         },
     )
 
@@ -60,9 +61,9 @@ def parse_reach_report(
         actual=listening.actual,
         busy=listening.busy,
         connections=tuple(
-            map(_check_call, _check_list(answer["connections"], length=len(role.calls)))
+            map(_check_call, convert_list(answer["connections"], length=len(role.calls)))
         ),
-        pings=tuple(map(_check_pings, _check_list(answer["pings"], length=len(role.pings)))),
+        pings=tuple(map(_check_pings, convert_list(answer["pings"], length=len(role.pings)))),
         counters={
             hca: {
                 name: convert_integer(count, strict=True)
@@ -71,12 +72,12 @@ def parse_reach_report(
             for hca, counts in convert_mapping(answer["counters"]).items()
         },
         ends={
-            netdev: tuple(map(convert_string, _check_list(macs)))
+            netdev: tuple(map(convert_string, convert_list(macs)))
             for netdev, macs in convert_mapping(answer["ends"]).items()
         },
         neighbours={
             (convert_string(netdev), convert_string(address)): convert_string(mac)
-            for netdev, address, mac in _check_list(answer["neighbours"])
+            for netdev, address, mac in convert_list(answer["neighbours"])
         },
     )
 
@@ -159,13 +160,13 @@ def parse_perftest(answer: Mapping[str, Any]) -> bool:
 
 def parse_ports(answer: Mapping[str, Any], *, count: int) -> Sequence[int]:
     """Return the ports on which a host takes `count` flows."""
-    ports = _check_list(answer["ports"], length=count)
+    ports = convert_list(answer["ports"], length=count)
     return [convert_integer(port, minimum=1, maximum=65535, strict=True) for port in ports]
 
 
 def parse_flows(answer: Mapping[str, Any], *, kind: str, count: int) -> Sequence[Mapping[str, Any]]:
     """Return the results of the `count` flows of `kind` that a host sent."""
-    return [_check_flow(flow, kind) for flow in _check_list(answer["sent"], length=count)]
+    return [_check_flow(flow, kind) for flow in convert_list(answer["sent"], length=count)]
 
 
 def _check_flow(answer: Any, kind: str) -> Mapping[str, Any]:
@@ -182,9 +183,3 @@ def _check_flow(answer: Any, kind: str) -> Mapping[str, Any]:
         convert_number(flow.get("need", 0), strict=True)
         convert_number(flow.get("idle", 1), strict=True)
     return flow
-
-
-def _check_list(value: Any, *, length: int | None = None) -> list[Any]:
-    if not isinstance(value, list) or length not in (None, len(value)):
-        raise InvalidValueError("a list" + (f" of {length}" if length is not None else ""), value)
-    return value

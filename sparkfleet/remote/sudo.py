@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from sparkfleet.commands import Command, build_script_command, build_shell_command
 from sparkfleet.errors import CommandError
+from sparkfleet.remote.answers import parse_answer
 from sparkfleet.remote.channel import Result
 from sparkfleet.remote.connection import DEFAULT_TIMEOUT, Connection
 
+T = TypeVar("T")
 REFUSED = 116  # the exit status of become.sh where sudo refuses
 MARK = "sparkfleet: "  # starts the messages of the wrapper scripts
 BEGIN = "sparkfleet: input begins"  # the line between a password and a command's own input
@@ -84,6 +86,23 @@ def run_program_with_sudo(
         connection, build_script_command(program, request), sudo, payload=payload, timeout=timeout
     )
     return connection.parse_answer(program, result)
+
+
+def query_with_sudo(
+    connection: Connection,
+    program: str,
+    request: Mapping[str, Any],
+    parser: Callable[[Any], T],
+    *,
+    sudo: Sudo = NO_SUDO,
+    timeout: float = DEFAULT_TIMEOUT,
+) -> T:
+    """Return what `parser` makes of the answer of a program that runs through `sudo`.
+
+    Raises CommandError also for an answer that `parser` cannot read.
+    """
+    answer = run_program_with_sudo(connection, program, request, sudo=sudo, timeout=timeout)
+    return parse_answer(parser, answer, connection.host.name, program)
 
 
 def parse_script_message(result: Result, status: int) -> str:

@@ -9,11 +9,24 @@ from typing import Any
 
 from sparkfleet.model import EMPTY
 from sparkfleet.recipes.settings import Settings
-from sparkfleet.remote.answers import parse_answer
 from sparkfleet.remote.connection import Connection
+from sparkfleet.safe_paths import check_relative_path
+from sparkfleet.values import (
+    convert_choice,
+    convert_flag,
+    convert_integer,
+    convert_list,
+    convert_mapping,
+    convert_string,
+)
 from sparkfleet.weights import layout
 from sparkfleet.weights.manifest import Manifest
 from sparkfleet.weights.transfer.session import ProgramSession
+
+STATES = ("missing", "size", "hash", "header", "dangling", "unreadable", "outside", "kind")
+TEXTS = ("root", "base", "owner", "user", "filesystem")
+LISTS = ("foreign", "locked", "strays", "extra", "commits")
+MOST = 1 << 60  # bytes; no filesystem is near
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,19 +133,35 @@ def inspect_weights(
         storage = connection.query(
             "weights/storage", _storage_request(manifest, root), _parse_storage
         )
-        files = hashing.answer(lambda progress: on_hashed(progress["hashed"]))
-    host = connection.host.name
-    parser = partial(_parse_inspection, host, storage)
-    return parse_answer(parser, files, host, "weights/tree")
+        return hashing.query(
+            partial(_parse_inspection, connection.host.name, storage),
+            lambda progress: on_hashed(progress.get("hashed", 0)),
+        )
 
 
 def _parse_inspection(host: str, storage: Storage, files: Mapping[str, Any]) -> Inspection:
     return Inspection(
         host=host,
         storage=storage,
-        findings=tuple(IncompleteFile(**finding) for finding in files["files"]),
-        hashed=int(files["hashed"]),
+        findings=tuple(map(_parse_finding, convert_list(files["files"]))),
+        hashed=_convert_count(files["hashed"]),
     )
+
+
+def _parse_finding(finding: Mapping[str, Any]) -> IncompleteFile:
+    have = finding.get("have")
+    return IncompleteFile(
+        path=check_relative_path("file of a model", finding["path"]),
+        state=convert_choice(finding["state"], STATES),
+        seen=convert_string(finding["seen"]),
+        have=None if have is None else convert_string(have),
+        copy=convert_flag(finding.get("copy", False), strict=True),
+        offset=_convert_count(finding.get("offset", 0)),
+    )
+
+
+def _convert_count(value: Any) -> int:
+    return convert_integer(value, minimum=0, maximum=MOST, strict=True)
 
 
 def _storage_request(manifest: Manifest, root: str) -> dict[str, Any]:
@@ -148,7 +177,17 @@ def _storage_request(manifest: Manifest, root: str) -> dict[str, Any]:
 
 
 def _parse_storage(reply: Mapping[str, Any]) -> Storage:
-    values: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in reply.items()
+    texts = {name: convert_string(reply[name]) for name in TEXTS}
+    flags = {name: convert_flag(reply[name], strict=True) for name in ("folder", "writable")}
+    lists = {name: tuple(map(convert_string, convert_list(reply[name]))) for name in LISTS}
+    tables = {
+        name: {key: convert_string(text) for key, text in convert_mapping(reply[name]).items()}
+        for name in ("refs", "indexes")
     }
-    return Storage(**values)
+    limits = {
+        name: None if reply[name] is None else _convert_count(reply[name])
+        for name in ("free_inodes", "quota_left")
+    }
+    fields: dict[str, Any] = {**texts, **flags, **lists, **tables, **limits}
+    cores = max(1, _convert_count(reply["cores"]))
+    return Storage(free=_convert_count(reply["free"]), cores=cores, **fields)

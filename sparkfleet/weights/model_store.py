@@ -9,6 +9,8 @@ from typing import Any
 
 from sparkfleet.errors import UsageError
 from sparkfleet.remote.connection import Connection
+from sparkfleet.safe_paths import check_relative_path
+from sparkfleet.values import convert_flag, convert_integer, convert_list, convert_string
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,9 +54,21 @@ def list_stored_models(connection: Connection, root: str) -> tuple[StoredModel, 
 
 
 def _parse_models(answer: Mapping[str, Any]) -> tuple[StoredModel, ...]:
-    return tuple(
-        StoredModel(**{**row, "commits": tuple(row["commits"])}) for row in answer["models"]
+    return tuple(map(_parse_model, convert_list(answer["models"])))
+
+
+def _parse_model(row: Mapping[str, Any]) -> StoredModel:
+    counts = {name: _convert_count(row[name]) for name in ("bytes", "files", "partial")}
+    return StoredModel(
+        folder=check_relative_path("folder of a model", row["folder"]),
+        commits=tuple(map(convert_string, convert_list(row["commits"]))),
+        staged=convert_flag(row["staged"], strict=True),
+        **counts,
     )
+
+
+def _convert_count(value: Any) -> int:
+    return convert_integer(value, minimum=0, strict=True)
 
 
 def remove_stored_model(connection: Connection, root: str, model: StoredModel) -> RemovalResult:
@@ -64,7 +78,13 @@ def remove_stored_model(connection: Connection, root: str, model: StoredModel) -
             f"{connection.host.name}: {model.name} was not staged by sparkfleet",
             hint=f"to remove it: ssh {connection.host.address} rm -r {root}/{model.folder}",
         )
-    answer = connection.run_program(
-        "weights/store", {"root": root, "do": "remove", "folder": model.folder}
+    request = {"root": root, "do": "remove", "folder": model.folder}
+    return connection.query("weights/store", request, _parse_removal)
+
+
+def _parse_removal(answer: Mapping[str, Any]) -> RemovalResult:
+    return RemovalResult(
+        files=_convert_count(answer["removed"]),
+        freed=_convert_count(answer["freed"]),
+        left=tuple(map(convert_string, convert_list(answer["left"]))),
     )
-    return RemovalResult(files=answer["removed"], freed=answer["freed"], left=tuple(answer["left"]))

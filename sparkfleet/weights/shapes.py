@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -12,8 +13,11 @@ from huggingface_hub import HfApi
 from sparkfleet.errors import InputError
 from sparkfleet.onhost.shared.model_shape import TEXTS, group_tensors, read_shape
 from sparkfleet.remote.connection import Connection
+from sparkfleet.values import convert_integer, convert_list, convert_mapping, convert_string
 from sparkfleet.weights import hub
 from sparkfleet.weights.manifest import refuse_hub_cache
+
+MOST = 1 << 80  # elements or bytes of all tensors of a kind
 
 
 def read_folder_shape(folder: Path) -> dict[str, Any]:
@@ -35,16 +39,34 @@ def fetch_host_shape(connection: Connection, folder: str) -> dict[str, Any]:
 
     A folder that is not there has no files. Raises CommandError and UnreachableError.
     """
-    return connection.run_program("weights/shape", {"folder": folder})
+    return connection.query("weights/shape", {"folder": folder}, _parse_shape)
 
 
 def fetch_staged_shape(
     connection: Connection, root: str, model: str, revision: str
 ) -> dict[str, Any]:
     """Return what `model` below the weights folder `root` of a host is made of."""
-    return connection.run_program(
-        "weights/shape", {"root": root, "model": model, "revision": revision}
-    )
+    request = {"root": root, "model": model, "revision": revision}
+    return connection.query("weights/shape", request, _parse_shape)
+
+
+def _parse_shape(answer: Mapping[str, Any]) -> dict[str, Any]:
+    texts = convert_mapping(answer["files"])
+    drafts = convert_mapping(answer["drafts"])
+    return {
+        "files": {name: convert_string(text) for name, text in texts.items()},
+        "tensors": _parse_rows(answer["tensors"]),
+        "drafts": {name: _parse_rows(rows) for name, rows in drafts.items()},
+    }
+
+
+def _parse_rows(rows: Any) -> list[list[Any]]:
+    return [_parse_row(*convert_list(row)) for row in convert_list(rows)]
+
+
+def _parse_row(name: Any, dtype: Any, *counts: Any) -> list[Any]:
+    numbers = [convert_integer(count, minimum=0, maximum=MOST, strict=True) for count in counts]
+    return [convert_string(name), convert_string(dtype), *convert_list(numbers, length=4)]
 
 
 def fetch_hub_shape(name: str, revision: str) -> dict[str, Any]:

@@ -9,12 +9,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sparkfleet.errors import CommandError
+from sparkfleet.errors import CommandError, InvalidValueError
 from sparkfleet.quantities import format_size
 from sparkfleet.remote.connection import Connection
-from sparkfleet.remote.sudo import NO_SUDO, Sudo, run_program_with_sudo
+from sparkfleet.remote.sudo import NO_SUDO, Sudo, query_with_sudo, run_program_with_sudo
+from sparkfleet.values import (
+    convert_choice,
+    convert_flag,
+    convert_integer,
+    convert_list,
+    convert_string,
+)
 
 MODE = re.compile(r"[0-7]{3,4}")
+KINDS = ("file", "directory", "link", "other", "absent")
 MODE_HELP = 'permissions as quoted octal digits, like "0644"'
 
 
@@ -46,19 +54,32 @@ def inspect_path(
 ) -> PathState:
     """Return the state of `path` on the host; `more` is passed to the program (into, sha256)."""
     request = {"do": "look", "path": path, "follow": follow, **more}
-    answer = run_program_with_sudo(connection, "host/files", request, sudo=sudo)
-    content = answer.pop("content", None)
-    answer["missing"] = tuple(answer.get("missing", ()))
-    return PathState(content=None if content is None else base64.b64decode(content), **answer)
+    return query_with_sudo(connection, "host/files", request, _parse_path_state, sudo=sudo)
+
+
+def _parse_path_state(answer: Mapping[str, Any]) -> PathState:
+    content = answer.get("content")
+    mode = convert_string(answer.get("mode", ""))
+    if mode and not MODE.fullmatch(mode):
+        raise InvalidValueError("octal permissions", mode)
+    return PathState(
+        path=convert_string(answer["path"]),
+        kind=convert_choice(answer["kind"], KINDS),
+        mode=mode,
+        sha256=convert_string(answer.get("sha256", "")),
+        size=convert_integer(answer.get("size", 0), minimum=0, strict=True),
+        content=None if content is None else base64.b64decode(content, validate=True),
+        target=convert_string(answer.get("target", "")),
+        empty=convert_flag(answer.get("empty", False), strict=True),
+        missing=tuple(map(convert_string, convert_list(answer.get("missing", [])))),
+    )
 
 
 def change_path(
     connection: Connection, do: str, path: str, *, sudo: Sudo = NO_SUDO, **more: Any
-) -> Mapping[str, Any]:
+) -> None:
     """Run one step of the program at `path`."""
-    return run_program_with_sudo(
-        connection, "host/files", {"do": do, "path": path, **more}, sudo=sudo
-    )
+    run_program_with_sudo(connection, "host/files", {"do": do, "path": path, **more}, sudo=sudo)
 
 
 def put_file(

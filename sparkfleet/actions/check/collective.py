@@ -19,7 +19,7 @@ from sparkfleet.links.bandwidth.collective import (
     BRIEF_LOAD,
     OPERATIONS,
     Collective,
-    parse_collective,
+    find_measurements,
     run_collectives,
 )
 from sparkfleet.links.bandwidth.collective_verdicts import judge_answers, judge_collective
@@ -161,9 +161,8 @@ def _measure_collective(
     pythons = {host: _build_python_command(run, host) for host in evidence.hosts}
     answers = run_collectives(run.pool, evidence, pythons, BRIEF_LOAD)
     verdicts = tuple(judge_answers(evidence, answers))
-    measured: Collective | None = None
-    if not any("failed" in answer or "missing" in answer for answer in answers.values()):
-        measured = parse_collective(answers[run.cluster.head.name])
+    measured = find_measurements(answers, run.cluster.head.name)
+    if measured is not None:
         verdicts += (judge_collective(evidence, measured, run.state.cable_gbps),)
     text = receipt.format_receipt(
         hash_,

@@ -8,11 +8,10 @@ from typing import Any
 from sparkfleet.actions.action import Action, NoArgs, Plan
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.fit import config
+from sparkfleet.launch.host.processes import read_host_text
 from sparkfleet.launch.preflight.parallelism_checks import check_parallelism
 from sparkfleet.model import Host
 from sparkfleet.remote.connection import Connection
-
-MOST_LINES = 100_000
 
 
 class ModelShape(Action[NoArgs]):
@@ -32,12 +31,7 @@ class ModelShape(Action[NoArgs]):
         """Read the file; "" if it is missing or not needed."""
         if run.options.tp * run.options.pp == 1 or not run.launch.reason:
             return ""
-        path = f"{run.weights.paths[connection.host.name]}/config.json"
-        return str(
-            connection.run_program("deployment/log", {"paths": [path], "lines": MOST_LINES})[
-                "logs"
-            ].get(path, "")
-        )
+        return read_host_text(connection, f"{run.weights.paths[connection.host.name]}/config.json")
 
     def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Mapping[str, Plan]:
         """Check the shape."""
@@ -47,7 +41,7 @@ class ModelShape(Action[NoArgs]):
 def _plan_model_shape(run: RunContext, host: str, text: str) -> Plan:
     if not text:
         return Plan(message="nothing to split")
-    model = config.parse_model_config(text)
+    model = config.parse_model_config(text, file=f"config.json of the model on {host}")
     verdicts = tuple(check_parallelism(model, tp=run.options.tp, pp=run.options.pp, host=host))
     summary = f"{model.layers} layers, {model.heads} heads, {model.kv_heads} KV heads"
     return Plan(verdicts=verdicts, message=summary)

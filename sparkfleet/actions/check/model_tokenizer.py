@@ -8,11 +8,10 @@ from typing import Any
 
 from sparkfleet.actions.action import Action, NoArgs, Plan
 from sparkfleet.actions.run_context import RunContext
+from sparkfleet.launch.host.processes import read_host_text
 from sparkfleet.launch.preflight.tokenizer_checks import FILE, check_tokenizer
 from sparkfleet.model import Host
 from sparkfleet.remote.connection import Connection
-
-MOST_LINES = 100_000
 
 
 class ModelTokenizer(Action[NoArgs]):
@@ -32,9 +31,7 @@ class ModelTokenizer(Action[NoArgs]):
         """Read the file; "" if it is missing or not needed."""
         if not run.launch.reason:
             return ""
-        path = f"{run.weights.paths[connection.host.name]}/{FILE}"
-        request = {"paths": [path], "lines": MOST_LINES}
-        return str(connection.run_program("deployment/log", request)["logs"].get(path, ""))
+        return read_host_text(connection, f"{run.weights.paths[connection.host.name]}/{FILE}")
 
     def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Mapping[str, Plan]:
         """Check the tokenizer."""
@@ -51,4 +48,5 @@ def _plan_model_tokenizer(run: RunContext, host: str, text: str) -> Plan:
     files = [file.path for model in run.weights.models[:1] for file in model.manifest.files]
     settings = run.settings(run.cluster.head)
     verdicts = tuple(check_tokenizer(content, settings, run.surveys[host].probe, files))
-    return Plan(verdicts=verdicts, message=str(content.get("tokenizer_class", "no class named")))
+    name = content.get("tokenizer_class")
+    return Plan(verdicts=verdicts, message=name if isinstance(name, str) else "no class named")

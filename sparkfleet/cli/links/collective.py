@@ -16,7 +16,7 @@ from sparkfleet.links import Samples, receipt
 from sparkfleet.links.bandwidth.collective import (
     OPERATIONS,
     Collective,
-    parse_collective,
+    find_measurements,
     run_collectives,
 )
 from sparkfleet.links.bandwidth.collective_verdicts import judge_answers, judge_collective
@@ -50,9 +50,9 @@ def measure_collective(
     commands = {name: python.command for name, python in pythons.items()}
     answers = run_collectives(session.pool, evidence, commands)
     verdicts = tuple(judge_answers(evidence, answers))
-    if any("failed" in answer or "missing" in answer for answer in answers.values()):
+    measured = find_measurements(answers, session.cluster.head.name)
+    if measured is None:
         return None, verdicts
-    measured = parse_collective(answers[session.cluster.head.name])
     cable_gbps = receipt.find_cable_rate(
         (rate.gbps, rate.why) for rate in samples.rates if rate.whole
     )

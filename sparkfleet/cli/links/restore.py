@@ -17,6 +17,7 @@ from sparkfleet.facts import HostFacts
 from sparkfleet.links.addressing.gid_repair import GidFault, find_gid_faults
 from sparkfleet.links.addressing.host_network import HostNetwork
 from sparkfleet.links.addressing.surveying import (
+    parse_differences,
     read_login_address,
     run_netconfig,
     survey_fabric,
@@ -110,21 +111,21 @@ def _run_everywhere(
 ) -> int:
     """Run a deed on each host, then log in anew; print how each is, and return the exit code."""
 
-    def work(connection: Connection) -> dict[str, Any]:
+    def work(connection: Connection) -> tuple[str, ...]:
         name = connection.host.name
         user = host_facts[name].system.user
         request = {**build_request(name), "management": read_login_address(connection)}
-        return run_netconfig(connection, user, request, timeout=RESTORING)
+        return run_netconfig(connection, user, request, parse_differences, timeout=RESTORING)
 
     with open_pool(options) as pool:
         answers = pool.map(work, hosts)
     with open_pool(options) as pool:
         again = pool.map(read_login_address, hosts)
-    for name, answer in answers.values.items():
-        left = "; ".join(answer["left"])
-        print_lines(f"{name}: " + (f"differs: {left}" if left else "done, and it answers"))
+    for name, left in answers.values.items():
+        shown = f"differs: {'; '.join(left)}" if left else "done, and it answers"
+        print_lines(f"{name}: {shown}")
     errors = {**answers.errors, **again.errors}
     for error in errors.values():
         print_lines(f"error: {error}")
-    refused = any(answer["left"] for answer in answers.values.values())
+    refused = any(answers.values.values())
     return compute_exit_code(errors.values(), refused=refused)

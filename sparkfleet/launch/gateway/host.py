@@ -12,11 +12,19 @@ from sparkfleet.launch.host.deployment_record import DeploymentMetadata
 from sparkfleet.onhost.shared.endpoint_url import build_local_url
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.connection import Connection
+from sparkfleet.values import (
+    convert_flag,
+    convert_integer,
+    convert_list,
+    convert_mapping,
+    convert_string,
+)
 from sparkfleet.variables.gateway import GATEWAY
 
 PROGRAM = "deployment/gateway"
 ROLE = "gateway"
 RECEIPT = "receipt.json"
+SERVER_FIELDS = ("pxname", "svname", "status", "check_status", "last_chk", "scur", "stot")
 START_LIMIT = 30.0  # s for HAProxy to start a worker; it takes less than one
 MARGIN = 30.0  # s in addition to a limit
 STOP_GRACE = 5.0  # s for HAProxy to end once its streams have
@@ -143,31 +151,34 @@ def list_gateway_models(connection: Connection, *, bind: str, port: int, key: st
     """Return the names that the gateway lists to a client on its own host; raises CommandError."""
     request = {"url": build_local_url(bind, port), "key": key}
     return connection.query(
-        f"{PROGRAM}_models", request, lambda answer: [str(name) for name in answer["models"]]
+        f"{PROGRAM}_models",
+        request,
+        lambda answer: list(map(convert_string, convert_list(answer["models"]))),
     )
 
 
 def _parse_look(answer: Mapping[str, Any]) -> GatewayLook:
     return GatewayLook(
-        version=str(answer["version"]),
-        folder=str(answer["folder"]),
+        version=convert_string(answer["version"]),
+        folder=convert_string(answer["folder"]),
         files={
-            str(name): None if text is None else str(text) for name, text in answer["files"].items()
+            name: None if text is None else convert_string(text)
+            for name, text in convert_mapping(answer["files"]).items()
         },
-        recorded=bool(answer["recorded"]),
-        runs=bool(answer["runs"]),
-        hash=str(answer["hash"]),
-        servers=tuple(_parse_server(row) for row in answer["servers"]),
+        recorded=convert_flag(answer["recorded"], strict=True),
+        runs=convert_flag(answer["runs"], strict=True),
+        hash=convert_string(answer["hash"]),
+        servers=tuple(map(_parse_server, convert_list(answer["servers"]))),
     )
 
 
-def _parse_server(row: Mapping[str, str]) -> BackendServer:
-    check = " ".join(filter(None, (row["check_status"], row["last_chk"])))
+def _parse_server(row: Mapping[str, Any]) -> BackendServer:
+    texts = {name: convert_string(row[name]) for name in SERVER_FIELDS}
     return BackendServer(
-        backend=row["pxname"],
-        name=row["svname"],
-        state=row["status"],
-        check=check,
-        requests=int(row["scur"] or 0),
-        served=int(row["stot"] or 0),
+        backend=texts["pxname"],
+        name=texts["svname"],
+        state=texts["status"],
+        check=" ".join(filter(None, (texts["check_status"], texts["last_chk"]))),
+        requests=convert_integer(texts["scur"] or 0, minimum=0),
+        served=convert_integer(texts["stot"] or 0, minimum=0),
     )

@@ -23,6 +23,7 @@ SETTLE = 0.5  # s that a script must run for its start to count
 CONTAINER_START = 90.0  # s for an engine to report a running container
 TAIL_LINES = 5  # last lines of a log next to a message
 LAST_LINES = 15  # last lines of a log that is the message
+TEXT_LINES = 100_000  # lines of a file that is read whole
 LOG_LINES = 20000  # lines of a log that are saved
 NO_METADATA = DeploymentMetadata()
 
@@ -32,7 +33,11 @@ def write_files(
 ) -> None:
     """Write files to the cluster's folder on the host, each whole; null removes one."""
     request = {**location, "do": "write", "contents": dict(contents)}
-    connection.repeat_after_loss(lambda: connection.run_program("deployment/processes", request))
+
+    def write() -> None:
+        connection.run_program("deployment/processes", request)
+
+    connection.repeat_after_loss(write)
 
 
 def read_file(connection: Connection, location: Mapping[str, str], name: str) -> str | None:
@@ -160,6 +165,14 @@ def _parse_logs(answer: Mapping[str, Any]) -> dict[str, str]:
     for name in logs:
         check_relative_path("name of a log", PurePosixPath(name).name)
     return {name: convert_string(text) for name, text in logs.items()}
+
+
+def read_host_text(connection: Connection, path: str) -> str:
+    """Return the text of a file on the host, "" where there is none."""
+    request = {"paths": [path], "lines": TEXT_LINES}
+    return connection.query(
+        "deployment/log", request, lambda answer: convert_string(answer["logs"].get(path, ""))
+    )
 
 
 def save_logs(

@@ -110,17 +110,12 @@ def copy_image(
     with ProgramSession(
         source.connection, "deployment/images", _build_send_request(source, ends, key)
     ) as sender:
-        offer = next(sender.progress(), None)
-        if offer is None:
-            sender.answer()
-            raise CommandError(
-                "the sender exited before the transfer began", host=source.connection.host.name
-            )
+        port = sender.wait_for_port()
         request = {
             "do": "receive",
             "cli": target.cli,
             "address": ends.sender,
-            "port": offer["port"],
+            "port": port,
             "key": key,
             "own": ends.receiver,
         }

@@ -6,24 +6,42 @@ Source: Blackwellboy/model-serving-minefield PR#55 (below 1 GHz; cured by discon
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from sparkfleet.model import Severity, Verdict
 from sparkfleet.remote.connection import Connection
+from sparkfleet.values import convert_integer, convert_string
 from sparkfleet.verdicts import build_verdict
 
 MIN_CLOCK = 1000  # MHz
+MOST_CLOCK = 100_000  # MHz; no GPU is near
 SECONDS = 2.0  # s of load; an H100 reached its highest clock, from idle, within half a second
 
 
-def measure_gpu_clock(connection: Connection) -> Mapping[str, Any]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockMeasurement:
+    """The highest clock of a GPU under load, MHz; None where it was `skipped`, and why."""
+
+    clock: int | None = None
+    skipped: str = ""
+
+
+def measure_gpu_clock(connection: Connection) -> ClockMeasurement:
     """Put the idle GPU of a host under load for a moment and return the measurement."""
-    return connection.run_program("host/gpu_clock", {"seconds": SECONDS})
+    return connection.query("host/gpu_clock", {"seconds": SECONDS}, _parse_measurement)
 
 
-def check_gpu_clock(host: str, measurement: Mapping[str, Any]) -> Verdict:
+def _parse_measurement(answer: Mapping[str, Any]) -> ClockMeasurement:
+    if "skipped" in answer:
+        return ClockMeasurement(skipped=convert_string(answer["skipped"]))
+    clock = convert_integer(answer["clock"], minimum=0, maximum=MOST_CLOCK, strict=True)
+    return ClockMeasurement(clock=clock)
+
+
+def check_gpu_clock(host: str, measurement: ClockMeasurement) -> Verdict:
     """Return whether the clock rose; INFO for a host without the driver's library."""
-    clock = measurement.get("clock")
+    clock = measurement.clock
     low = clock is not None and clock < MIN_CLOCK
     return build_verdict(
         Severity.WARNING if low else Severity.INFO if clock is None else Severity.OK,
@@ -31,7 +49,7 @@ def check_gpu_clock(host: str, measurement: Mapping[str, Any]) -> Verdict:
         host,
         "GPU clock under load",
         expected=f"at least {MIN_CLOCK} MHz",
-        seen=f"not measured: {measurement.get('skipped')}" if clock is None else f"{clock} MHz",
+        seen=f"not measured: {measurement.skipped}" if clock is None else f"{clock} MHz",
         source="nvidia-smi",
         fix="shut down that host, unplug it for a minute, and boot it" if low else "",
     )

@@ -11,13 +11,28 @@ from sparkfleet.errors import CommandError
 from sparkfleet.model import Severity, Verdict
 from sparkfleet.quantities import format_memory
 from sparkfleet.remote.connection import Connection
-from sparkfleet.remote.sudo import Sudo, run_program_with_sudo, run_with_sudo
+from sparkfleet.remote.sudo import Sudo, query_with_sudo, run_with_sudo
+from sparkfleet.values import convert_flag, convert_integer, convert_mapping, convert_number
 from sparkfleet.verdicts import build_verdict
 
 PATIENCE = 6.0  # s; a driver frees the memory of a process within one
 DROP_TIMEOUT = 180.0  # s; `sync` writes out what is dirty first
+MOST = 1 << 60  # bytes; no memory is near
 DROP_REQUEST = {"do": "drop"}
 DROP_COMMAND = ("sh", "-c", "/bin/sync; echo 3 > /proc/sys/vm/drop_caches")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsedMemory:
+    """Memory of a host in bytes: `free` and `available`, and what each process on the GPU holds."""
+
+    free: int
+    available: int
+    gpu: Mapping[str, int]
+
+    def data(self) -> dict[str, Any]:
+        """Return it as the program on the host reads it."""
+        return {"free": self.free, "available": self.available, "gpu": dict(self.gpu)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,24 +50,36 @@ class ReclaimedMemory:
         return f"{format_memory(self.available)} available, {came}"
 
 
-def inspect_memory(connection: Connection) -> dict[str, Any]:
+def inspect_memory(connection: Connection) -> UsedMemory:
     """Return available memory and the GPU memory of each process, for `wait_for_memory`."""
-    return connection.run_program("host/memory", {"do": "look"})
+    return connection.query("host/memory", {"do": "look"}, _parse_used_memory)
 
 
-def wait_for_memory(connection: Connection, before: dict[str, Any]) -> ReclaimedMemory:
+def _parse_used_memory(answer: Mapping[str, Any]) -> UsedMemory:
+    return UsedMemory(
+        free=_convert_bytes(answer["free"]),
+        available=_convert_bytes(answer["available"]),
+        gpu={pid: _convert_bytes(size) for pid, size in convert_mapping(answer["gpu"]).items()},
+    )
+
+
+def _convert_bytes(value: Any) -> int:
+    return convert_integer(value, minimum=0, maximum=MOST, strict=True)
+
+
+def wait_for_memory(connection: Connection, before: UsedMemory) -> ReclaimedMemory:
     """Wait, for a bounded time, until memory of processes stopped since `before` is free."""
-    request = {"do": "settle", "before": before, "patience": PATIENCE}
+    request = {"do": "settle", "before": before.data(), "patience": PATIENCE}
     return connection.query("host/memory", request, _parse_reclaimed_memory)
 
 
 def _parse_reclaimed_memory(answer: Mapping[str, Any]) -> ReclaimedMemory:
     return ReclaimedMemory(
-        held=int(answer["held"]),
-        back=int(answer["back"]),
-        available=int(answer["available"]),
-        whole=bool(answer["whole"]),
-        waited=float(answer["waited"]),
+        held=_convert_bytes(answer["held"]),
+        back=convert_integer(answer["back"], minimum=-MOST, maximum=MOST, strict=True),
+        available=_convert_bytes(answer["available"]),
+        whole=convert_flag(answer["whole"], strict=True),
+        waited=convert_number(answer["waited"], minimum=0, strict=True),
     )
 
 
@@ -110,18 +137,25 @@ def drop_caches(connection: Connection, password: str = "") -> tuple[int, int]:
     CommandError if the user may not.
     """
     try:
-        answer = connection.run_program("host/memory", DROP_REQUEST, timeout=DROP_TIMEOUT)
+        return connection.query("host/memory", DROP_REQUEST, _parse_drop, timeout=DROP_TIMEOUT)
     except CommandError as error:
         if password:
             sudo = Sudo(user="root", password=password)
-            answer = run_program_with_sudo(
-                connection, "host/memory", DROP_REQUEST, sudo=sudo, timeout=DROP_TIMEOUT
+            return query_with_sudo(
+                connection,
+                "host/memory",
+                DROP_REQUEST,
+                _parse_drop,
+                sudo=sudo,
+                timeout=DROP_TIMEOUT,
             )
-            return answer["before"], answer["after"]
         raise CommandError(
             error.message,
             host=connection.host.name,
             hint="use --ask-become-pass, or run {task:hosts.prepare} --tags caches, or set "
             "drop_caches: false",
         ) from error
-    return answer["before"], answer["after"]
+
+
+def _parse_drop(answer: Mapping[str, Any]) -> tuple[int, int]:
+    return _convert_bytes(answer["before"]), _convert_bytes(answer["after"])

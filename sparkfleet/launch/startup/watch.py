@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from sparkfleet.commands import build_script_command
 from sparkfleet.errors import LaunchError, UnreachableError
@@ -17,8 +16,10 @@ from sparkfleet.launch.host.deployment_record import DeploymentMetadata
 from sparkfleet.launch.startup.ranks import RankTracker, RankUpdate
 from sparkfleet.launch.startup.rendezvous import Rendezvous
 from sparkfleet.remote import ping
+from sparkfleet.remote.answers import parse_answer
 from sparkfleet.remote.channel import Channel, ChannelTimeoutError
 from sparkfleet.remote.connection import Connection
+from sparkfleet.values import convert_flag, convert_list, convert_mapping, convert_string
 
 # s without a report, of which there are two per second, until the host is connected to anew: TCP
 # itself survives a link that fails for half of that
@@ -43,6 +44,28 @@ class WatchTarget:
     url: str | None
     limit: float  # s
     hint: str = LOADING_HINT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchReport:
+    """A report of a host, each half second: `dead` roles, new `lines` of the log, the guard."""
+
+    dead: tuple[str, ...]
+    health: bool
+    lines: tuple[str, ...]
+    guard: str | None
+
+
+def parse_report(line: bytes) -> WatchReport:
+    """Return a report of `deployment/watch`; raises InvalidValueError or LookupError."""
+    report = convert_mapping(json.loads(line))
+    guard = report["guard"]
+    return WatchReport(
+        dead=tuple(map(convert_string, convert_list(report["dead"]))),
+        health=convert_flag(report["health"], strict=True),
+        lines=tuple(map(convert_string, convert_list(report["lines"]))),
+        guard=None if guard is None else convert_string(guard),
+    )
 
 
 class Watch:
@@ -84,9 +107,9 @@ class Watch:
         began = time.monotonic()
         try:
             for report in self._follow_reports(connection, target):
-                self._handle_lines(connection.host.name, report["lines"])
+                self._handle_lines(connection.host.name, report.lines)
                 self._check_report(connection, target, report, time.monotonic() - began)
-                if report["health"] or done():
+                if report.health or done():
                     return time.monotonic() - began
                 if self._over.is_set():
                     break
@@ -100,9 +123,7 @@ class Watch:
         for channel in tuple(self._channels):
             channel.close()
 
-    def _follow_reports(
-        self, connection: Connection, target: WatchTarget
-    ) -> Iterator[dict[str, Any]]:
+    def _follow_reports(self, connection: Connection, target: WatchTarget) -> Iterator[WatchReport]:
         """Yield the reports of a host; it is connected to anew where they end or do not come."""
         for _ in range(RECONNECTIONS):
             try:
@@ -117,7 +138,7 @@ class Watch:
                 return
         yield from self._reports(connection, target)
 
-    def _reports(self, connection: Connection, target: WatchTarget) -> Iterator[dict[str, Any]]:
+    def _reports(self, connection: Connection, target: WatchTarget) -> Iterator[WatchReport]:
         health = None if target.url is None else f"{target.url}/health"
         request = {"folder": target.folder, "roles": list(target.roles), "health": health}
         command = build_script_command("deployment/watch", request)
@@ -143,23 +164,23 @@ class Watch:
                 self._on_update(update)
 
     def _check_report(
-        self, connection: Connection, target: WatchTarget, report: Mapping[str, Any], waited: float
+        self, connection: Connection, target: WatchTarget, report: WatchReport, waited: float
     ) -> None:
         host = connection.host.name
-        guard = memory_guard.parse_guard(report["guard"])
+        guard = memory_guard.parse_guard(report.guard)
         if guard and guard.reason:
             raise LaunchError(str(guard.reason), host=host, hint=memory_guard.FIX)
-        if report["dead"]:
-            tail = processes.read_tail(connection, target.location, report["dead"][-1])
+        if report.dead:
+            tail = processes.read_tail(connection, target.location, report.dead[-1])
             raise LaunchError(
-                f"{' and '.join(report['dead'])} died while starting{self._format_reached()}",
+                f"{' and '.join(report.dead)} died while starting{self._format_reached()}",
                 host=host,
                 hint=tail,
             )
         if self._rendezvous and (problem := self._rendezvous.find_problem(host, time.monotonic())):
             tail = processes.read_tail(connection, target.location, "serve")
             raise LaunchError(problem, host=host, hint=tail)
-        if waited > target.limit and target.url is not None and not report["health"]:
+        if waited > target.limit and target.url is not None and not report.health:
             raise LaunchError(
                 f"not ready after {target.limit:.0f} s{self._format_reached()}",
                 host=host,
@@ -199,10 +220,10 @@ def _connect_anew(connection: Connection, error: UnreachableError) -> None:
         raise error from None
 
 
-def _read_reports(connection: Connection, channel: Channel) -> Iterator[dict[str, Any]]:
+def _read_reports(connection: Connection, channel: Channel) -> Iterator[WatchReport]:
     try:
         for line in channel.lines(silence=SILENCE):
-            yield json.loads(line)
+            yield parse_answer(parse_report, line, connection.host.name, "deployment/watch")
     except ChannelTimeoutError as error:
         raise SilentHostError(
             f"the host stopped answering ({SILENCE:.0f} s without a report)",

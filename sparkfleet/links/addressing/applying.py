@@ -6,12 +6,17 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sparkfleet.errors import SparkfleetError
 from sparkfleet.facts import HostFacts, gather_facts
 from sparkfleet.links.addressing.plan import FabricInputs, FabricPlan
-from sparkfleet.links.addressing.surveying import read_login_address, run_netconfig
+from sparkfleet.links.addressing.surveying import (
+    parse_differences,
+    parse_trial,
+    read_login_address,
+    run_netconfig,
+)
 from sparkfleet.links.reachability.active_gate import run_active_gate
 from sparkfleet.links.selection import select_fabric
 from sparkfleet.model import Host, Severity, Verdict
@@ -20,6 +25,7 @@ if TYPE_CHECKING:
     from sparkfleet.remote.connection import Connection
     from sparkfleet.remote.pool import ConnectionPool
 
+T = TypeVar("T")
 REVERT_AFTER = 120.0  # s until a host undoes a change that is not confirmed
 MARGIN = 0.25  # of that time is left for the confirmation
 TRYING = 90.0  # s for a host to put a change into effect
@@ -51,12 +57,16 @@ class ApplyRun:
         return tuple(host for host in self.inputs.hosts if not self.plan.changes[host.name].empty)
 
     def run_on(
-        self, pool: ConnectionPool, request: Mapping[str, Any], *, timeout: float
-    ) -> tuple[dict[str, dict[str, Any]], dict[str, SparkfleetError]]:
-        """Run one deed on all hosts that change; return the answers and the errors."""
+        self,
+        pool: ConnectionPool,
+        request: Mapping[str, Any],
+        parser: Callable[[Any], T],
+    ) -> tuple[dict[str, T], dict[str, SparkfleetError]]:
+        """Confirm or undo on all hosts that change; return the answers and the errors."""
 
-        def work(connection: Connection) -> dict[str, Any]:
-            return run_netconfig(connection, self._user(connection), request, timeout=timeout)
+        def work(connection: Connection) -> T:
+            user = self._user(connection)
+            return run_netconfig(connection, user, request, parser, timeout=UNDOING)
 
         answers = pool.map(work, self.changed_hosts)
         return dict(answers.values), dict(answers.errors)
@@ -102,7 +112,7 @@ def apply_plan(run: ApplyRun) -> ApplyResult:
 def _try_changes(run: ApplyRun) -> str:
     """Try the change on each host; return why one failed, "" if none did."""
 
-    def attempt(connection: Connection) -> dict[str, Any]:
+    def attempt(connection: Connection) -> str:
         name = connection.host.name
         management = run.inputs.networks[name].management
         request = {
@@ -113,14 +123,12 @@ def _try_changes(run: ApplyRun) -> str:
             **run.plan.changes[name].build_request(),
         }
         user = run.inputs.facts[name].system.user
-        return run_netconfig(connection, user, request, timeout=TRYING)
+        return run_netconfig(connection, user, request, parse_trial, timeout=TRYING)
 
     with run.open_pool() as pool:
         answers = pool.map(attempt, run.changed_hosts)
     problems = [f"{name}: {error.message}" for name, error in answers.errors.items()]
-    problems += [
-        f"{name}: {answer['failed']}" for name, answer in answers.values.items() if answer["failed"]
-    ]
+    problems += [f"{name}: {failed}" for name, failed in answers.values.items() if failed]
     return "; ".join(problems)
 
 
@@ -177,7 +185,7 @@ def find_unapplied(
 def _keep_changes(run: ApplyRun, verdicts: tuple[Verdict, ...]) -> ApplyResult:
     with run.open_pool() as pool:
         request = {"do": "confirm", "id": run.change_id}
-        answers, errors = run.run_on(pool, request, timeout=UNDOING)
+        answers, errors = run.run_on(pool, request, bool)
     states = dict.fromkeys(answers, "kept")
     states |= {name: f"not confirmed: {error.message}" for name, error in errors.items()}
     problem = "; ".join(f"{name}: {error.message}" for name, error in errors.items())
@@ -193,9 +201,9 @@ def _undo_changes(run: ApplyRun, started: float) -> Mapping[str, str]:
     while True:
         with run.open_pool() as pool:
             request = {"do": "undo", "id": run.change_id}
-            answers, errors = run.run_on(pool, request, timeout=UNDOING)
+            answers, errors = run.run_on(pool, request, parse_differences)
         for name in waiting & answers.keys():
-            left = answers[name]["left"]
+            left = answers[name]
             states[name] = "as before" if not left else f"as before, but {'; '.join(left)}"
         if not said and waiting - answers.keys():
             names = ", ".join(sorted(waiting - answers.keys()))

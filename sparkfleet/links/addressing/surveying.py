@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sparkfleet.facts import HostFacts
 from sparkfleet.inventory.passwords import read_sudo_password
@@ -13,14 +13,15 @@ from sparkfleet.links.addressing.plan import FabricInputs
 from sparkfleet.links.answers import Wires, parse_wires
 from sparkfleet.links.selection import find_qsfp_rails
 from sparkfleet.model import Host
-from sparkfleet.remote.answers import parse_answer
-from sparkfleet.remote.sudo import NO_SUDO, Sudo, run_program_with_sudo
+from sparkfleet.remote.sudo import NO_SUDO, Sudo, query_with_sudo
+from sparkfleet.values import convert_list, convert_string
 
 if TYPE_CHECKING:
     from sparkfleet.remote.connection import Connection
     from sparkfleet.remote.pool import ConnectionPool
 
 PROGRAM = "fabric/netconfig"
+T = TypeVar("T")
 
 
 def survey_fabric(
@@ -34,10 +35,12 @@ def survey_fabric(
 
     def look(connection: Connection) -> HostNetwork:
         host = connection.host
-        answer = run_netconfig(connection, facts[host.name].system.user, {"do": "look"})
         server = wires[host.name].server
-        return parse_answer(
-            lambda raw: parse_host_network(host.name, raw, server), answer, host.name, PROGRAM
+        return run_netconfig(
+            connection,
+            facts[host.name].system.user,
+            {"do": "look"},
+            lambda answer: parse_host_network(host.name, answer, server),
         )
 
     return FabricInputs(
@@ -65,9 +68,27 @@ def read_login_address(connection: Connection) -> str:
 
 
 def run_netconfig(
-    connection: Connection, user: str, request: Mapping[str, Any], *, timeout: float = 60.0
-) -> dict[str, Any]:
-    """Run `onhost/fabric/netconfig.py` as root; `user` is who logs in. Raises CommandError."""
+    connection: Connection,
+    user: str,
+    request: Mapping[str, Any],
+    parser: Callable[[Any], T],
+    *,
+    timeout: float = 60.0,
+) -> T:
+    """Run `onhost/fabric/netconfig.py` as root; `user` is who logs in.
+
+    Return what `parser` makes of its answer. Raises CommandError.
+    """
     password = read_sudo_password(connection.host.vars)
     sudo = NO_SUDO if user == "root" else Sudo(user="root", password=password)
-    return run_program_with_sudo(connection, PROGRAM, request, sudo=sudo, timeout=timeout)
+    return query_with_sudo(connection, PROGRAM, request, parser, sudo=sudo, timeout=timeout)
+
+
+def parse_trial(answer: Mapping[str, Any]) -> str:
+    """Return why a change could not be tried, "" if it was."""
+    return convert_string(answer["failed"] or "")
+
+
+def parse_differences(answer: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what differs from before once a change was undone."""
+    return tuple(map(convert_string, convert_list(answer["left"])))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sparkfleet.errors import CommandError
+from sparkfleet.errors import CommandError, InvalidValueError
 from sparkfleet.links.bandwidth.perftest import (
     LARGEST,
     SMALLEST,
@@ -14,6 +14,14 @@ from sparkfleet.links.bandwidth.perftest import (
     limit_message_size,
 )
 from sparkfleet.links.evidence import Evidence
+from sparkfleet.values import (
+    convert_choice,
+    convert_integer,
+    convert_list,
+    convert_number,
+    convert_string,
+    convert_text,
+)
 from sparkfleet.variables import find_default
 
 if TYPE_CHECKING:
@@ -21,9 +29,8 @@ if TYPE_CHECKING:
 
 OPERATIONS = ("all_gather", "all_reduce")
 STEP = 4  # a message to the next smaller one
+MOST_LOG = 200_000  # characters of NCCL's log that are read
 TIMEOUT = 60  # s for what hangs
-
-Answer = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +56,19 @@ class Collective:
     nccl: str
     device: str
     rows: Mapping[str, tuple[CollectiveRow, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankAnswer:
+    """The answer of a rank: its `log` of NCCL, and the measurements, or why there are none.
+
+    `missing` is why its engine has no torch, `failed` why it could not take part.
+    """
+
+    log: str = ""
+    missing: str = ""
+    failed: str = ""
+    measured: Collective | None = None
 
 
 def build_collective_requests(
@@ -92,41 +112,58 @@ def run_collectives(
     evidence: Evidence,
     pythons: Mapping[str, Sequence[str]],
     load: CollectiveLoad = FULL_LOAD,
-) -> Mapping[str, Answer]:
+) -> Mapping[str, RankAnswer]:
     """Run the collectives on all hosts at once and return what each rank answered.
 
-    `pythons` are commands, by host, that run a Python which has torch. One channel a host. A rank
-    that could not take part answers ``{"failed": WHY, "log": ""}``, and one without torch
-    ``{"missing": WHY, "log": ""}``. Raises UnreachableError.
+    `pythons` are commands, by host, that run a Python which has torch. One channel a host. A host
+    that failed has an answer with the reason. Raises UnreachableError.
     """
     rank_requests = build_collective_requests(evidence, load)
     answers = pool.map(
-        lambda connection: connection.run_program(
+        lambda connection: connection.query(
             "fabric/collective",
             rank_requests[connection.host.name],
+            parse_rank_answer,
             python=pythons[connection.host.name],
             timeout=load.seconds + 2 * TIMEOUT,
         ),
         evidence.hosts.values(),
     )
-    replies: dict[str, Answer] = dict(answers.values)
+    replies = dict(answers.values)
     for host, failure in answers.errors.items():
         if not isinstance(failure, CommandError):
             raise failure
         why = f"{failure.message} ({failure.hint})" if failure.hint else failure.message
-        replies[host] = {"failed": why, "log": ""}
+        replies[host] = RankAnswer(failed=why)
     return {host: replies[host] for host in evidence.hosts}
 
 
-def parse_collective(answer: Answer) -> Collective:
-    """Return what a rank that took part answered."""
-    rows = {
-        operation: tuple(
-            CollectiveRow(size=row[1], busbw=row[3])
-            for row in answer["rows"]
-            if row[0] == operation
+def find_measurements(answers: Mapping[str, RankAnswer], head: str) -> Collective | None:
+    """Return what rank 0, on `head`, measured; None where a rank did not take part."""
+    took_part = all(answer.measured for answer in answers.values())
+    return answers[head].measured if took_part else None
+
+
+def parse_rank_answer(answer: Mapping[str, Any]) -> RankAnswer:
+    """Return what a rank answered; raises InvalidValueError or LookupError."""
+    log = convert_string(answer["log"])[-MOST_LOG:]
+    if "missing" in answer:
+        return RankAnswer(log=log, missing=convert_text(answer["missing"]))
+    if "failed" in answer:
+        return RankAnswer(log=log, failed=convert_text(answer["failed"]))
+    return RankAnswer(log=log, measured=_parse_collective(answer))
+
+
+def _parse_collective(answer: Mapping[str, Any]) -> Collective:
+    rows: dict[str, tuple[CollectiveRow, ...]] = dict.fromkeys(OPERATIONS, ())
+    for operation, size, _, busbw in convert_list(answer["rows"]):
+        rows[convert_choice(operation, OPERATIONS)] += (
+            CollectiveRow(
+                size=convert_integer(size, minimum=1, maximum=LARGEST, strict=True),
+                busbw=convert_number(busbw, minimum=0, strict=True),
+            ),
         )
-        for operation in dict.fromkeys(row[0] for row in answer["rows"])
-    }
-    fields = {name: answer[name] for name in ("backend", "torch", "nccl", "device")}
+    if not all(rows.values()):
+        raise InvalidValueError("rows of each operation", answer["rows"])
+    fields = {name: convert_string(answer[name]) for name in ("backend", "torch", "nccl", "device")}
     return Collective(**fields, rows=rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from sparkfleet.links.bandwidth import rate_bands
-from sparkfleet.links.bandwidth.collective import OPERATIONS, Answer, Collective
+from sparkfleet.links.bandwidth.collective import OPERATIONS, Collective, RankAnswer
 from sparkfleet.links.bandwidth.expectation import estimate_busbw
 from sparkfleet.links.bandwidth.nccl_transport import judge_transport, parse_transports
 from sparkfleet.links.bandwidth.perftest import select_bus_bandwidth
@@ -16,31 +16,31 @@ from sparkfleet.verdicts import build_verdict, error, info
 SOURCE = "torch.distributed"
 
 
-def judge_answers(evidence: Evidence, answers: Mapping[str, Answer]) -> Iterator[Verdict]:
+def judge_answers(evidence: Evidence, answers: Mapping[str, RankAnswer]) -> Iterator[Verdict]:
     """Yield the verdicts on each rank: the transport it took, and why it failed."""
     for host, answer in answers.items():
         rdma = _expects_rdma(evidence, host)
-        for transport in parse_transports(answer["log"]).values():
+        for transport in parse_transports(answer.log).values():
             outcome = judge_transport(host, transport, rdma=rdma)
             if outcome is not None:
                 yield outcome
-        if "missing" in answer:
+        if answer.missing:
             yield info(
                 "link.collective",
                 host,
                 ", ".join(OPERATIONS),
                 expected="an engine whose Python has torch",
-                seen=answer["missing"],
+                seen=answer.missing,
                 source=SOURCE,
                 fix="install torch in the engine, or judge by the rates of the links",
             )
-        elif "failed" in answer:
+        elif answer.failed:
             yield error(
                 "link.collective",
                 host,
                 ", ".join(OPERATIONS),
                 expected="a collective over all ranks",
-                seen=answer["failed"],
+                seen=answer.failed,
                 source=SOURCE,
                 fix="look for the cause at the rank that failed first; each ran with its nccl.env",
             )

@@ -17,6 +17,8 @@ from typing import Any
 
 TEXTS = ("config.json", "hf_quant_config.json", "params.json")
 LONGEST = 100_000_000  # bytes of a header; the format's own limit
+MOST_DIMENSIONS = 16
+MOST_NUMBER = 1 << 62
 NUMBER = re.compile(r"(?<=[._])\d+(?=[._]|$)")
 
 
@@ -61,7 +63,10 @@ def is_tensor(tensor: Any) -> bool:
     shape, ends = tensor.get("shape"), tensor.get("data_offsets")
     if not isinstance(shape, list) or not isinstance(ends, list) or len(ends) != 2:
         return False
-    return all(type(value) is int for value in (*shape, *ends))
+    numbers = (*shape, *ends)
+    return len(shape) <= MOST_DIMENSIONS and all(
+        type(value) is int and 0 <= value <= MOST_NUMBER for value in numbers
+    )
 
 
 def group_tensors(headers: list[dict[str, Any]]) -> list[list[Any]]:

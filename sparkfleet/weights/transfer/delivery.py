@@ -13,8 +13,9 @@ from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, Self
 
-from sparkfleet.errors import CommandError, GateError
+from sparkfleet.errors import GateError
 from sparkfleet.remote.connection import Connection
+from sparkfleet.values import convert_integer
 from sparkfleet.weights.transfer import progress as arrival
 from sparkfleet.weights.transfer import stage
 from sparkfleet.weights.transfer.progress import ReceiveResult, TransferCallback, ignore_transfer
@@ -175,7 +176,7 @@ class Delivery:
         )
 
     def _run_sender(self, leg: Leg, sender: ProgramSession) -> CompletedLeg:
-        sent = sender.answer()["bytes"]
+        sent = sender.query(lambda answer: convert_integer(answer["bytes"], minimum=0))
         return CompletedLeg(leg=leg, bytes=sent, seconds=time.monotonic() - self._start)
 
     def _place_files(self, report: DeliveryReport) -> None:
@@ -210,11 +211,8 @@ class Delivery:
         sender = self._open_program(leg.sender, "weights/sender")
         sender.send_request(request)
         self._senders.append((leg, sender))
-        progress = next(sender.progress(), None)
-        if progress is None:
-            sender.answer()
-            raise CommandError("the sender ended before it began", host=leg.sender)
-        at = {"address": leg.ends.sender, "port": progress["port"], "own": leg.ends.receiver}
+        port = sender.wait_for_port()
+        at = {"address": leg.ends.sender, "port": port, "own": leg.ends.receiver}
         pairs = zip(parts, keys, strict=True)
         return [stage.build_stream_request(part, {**at, "key": key}) for part, key in pairs]
 

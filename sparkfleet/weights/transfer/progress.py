@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 from sparkfleet.model import EMPTY
 from sparkfleet.remote.connection import Connection
+from sparkfleet.values import convert_integer, convert_list, convert_mapping, convert_string
 from sparkfleet.weights.transfer.session import ProgramSession
 from sparkfleet.weights.transfer.stage import StagePlan
 
@@ -56,12 +59,21 @@ def wait_for_receiver(
             TransferProgress(host=plan.host, done=done, size=size, proven=proven, files=files)
         )
 
-    answer = receiver.answer(
-        lambda progress: report_progress(progress["bytes"], progress["landed"])
+    result = receiver.query(
+        partial(_parse_result, plan.host),
+        lambda progress: report_progress(progress.get("bytes", 0), progress.get("landed", 0)),
     )
-    report_progress(answer["bytes"], len(answer["landed"]))
+    report_progress(result.bytes, result.files)
+    return result
+
+
+def _parse_result(host: str, answer: Mapping[str, Any]) -> ReceiveResult:
+    wrong = convert_mapping(answer["wrong"])
     return ReceiveResult(
-        host=plan.host, bytes=answer["bytes"], files=len(answer["landed"]), wrong=answer["wrong"]
+        host=host,
+        bytes=convert_integer(answer["bytes"], minimum=0, strict=True),
+        files=len(convert_list(answer["landed"])),
+        wrong={blob: convert_string(digest) for blob, digest in wrong.items()},
     )
 
 
@@ -75,7 +87,7 @@ def place_files(
     copies = sum(plan.copies.values())
 
     def report_copied(progress: Mapping[str, int]) -> None:
-        done = arrived.bytes + progress["copied"]
+        done = arrived.bytes + progress.get("copied", 0)
         files = arrived.files
         size = plan.size + copies
         on_progress(

@@ -6,13 +6,16 @@ import json
 import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from sparkfleet.commands import build_script_command
 from sparkfleet.errors import CommandError
+from sparkfleet.remote.answers import parse_answer
 from sparkfleet.remote.channel import ChannelTimeoutError, Result
 from sparkfleet.remote.connection import Connection
+from sparkfleet.values import convert_integer, convert_mapping
 
+T = TypeVar("T")
 SILENCE_LIMIT = 120.0  # s; a program that works says so each second
 
 ProgressCallback = Callable[[Mapping[str, int]], None]
@@ -72,6 +75,21 @@ class ProgramSession:
         else:
             yield from payload
 
+    def wait_for_port(self) -> int:
+        """Return the port that the program says first, where it listens; raises CommandError."""
+        offer = next(self.progress(), None)
+        if offer is None:
+            self.answer()
+            raise CommandError(
+                f"the {self.program} program ended before it began", host=self.connection.host.name
+            )
+        return self._parse(
+            lambda said: convert_integer(said["port"], minimum=1, maximum=65535), offer
+        )
+
+    def _parse(self, parser: Callable[[Any], T], answer: Any) -> T:
+        return parse_answer(parser, answer, self.connection.host.name, self.program)
+
     def progress(self) -> Iterator[Mapping[str, int]]:
         """Yield what it says about its progress, until it has nothing more to say.
 
@@ -80,7 +98,7 @@ class ProgramSession:
         try:
             for line in self._lines:
                 if line.startswith(b'{"progress"'):
-                    yield json.loads(line)["progress"]
+                    yield self._parse(_parse_progress, line)
                 else:
                     self._last = line
         except ChannelTimeoutError:
@@ -98,8 +116,19 @@ class ProgramSession:
         result = Result(returncode=status, stdout=self._last, stderr=self._channel.stderr)
         return self.connection.parse_answer(self.program, result)
 
+    def query(
+        self, parser: Callable[[Any], T], on_progress: ProgressCallback = ignore_progress
+    ) -> T:
+        """Listen to its end and return what `parser` makes of its answer; raises CommandError."""
+        return self._parse(parser, self.answer(on_progress))
+
     def close(self) -> None:
         """Drop it; it ends if it has not ended yet."""
         self._ended.set()
         self._requests.put(())
         self._channel.close()
+
+
+def _parse_progress(line: bytes) -> Mapping[str, int]:
+    said = convert_mapping(json.loads(line)["progress"])
+    return {name: convert_integer(count, minimum=0, strict=True) for name, count in said.items()}

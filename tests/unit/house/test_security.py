@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
 import pytest
 
 from tests.fuzz.__main__ import FUZZERS
+from tests.source import parse_package
 
 CHECKOUT = Path(__file__).parents[3]
 PROMISES = (CHECKOUT / "docs" / "security.md").read_text()
@@ -32,6 +34,33 @@ def test_every_finding_of_the_audit_has_a_row_with_tests() -> None:
     every = {f"S{number}" for number in range(1, 19)} | {f"L{number}" for number in range(1, 20)}
     assert found == every
     assert all("`test_" in tests for _, tests in rows)
+
+
+# They return the answer of a host as it is.
+RAW = {"run_program", "run_program_with_sudo", "answer"}
+# Here it is given to a parser, or it has no more than was checked.
+PARSED = {
+    "remote/connection.py": "query",
+    "remote/sudo.py": "query_with_sudo",
+    "weights/transfer/session.py": "query",
+}
+
+
+def test_answers_of_hosts_are_used_through_parsers_only() -> None:
+    found = []
+    for module, tree in parse_package().items():
+        if module in PARSED or module.startswith("onhost/"):
+            continue
+        dropped = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        found += [
+            f"{module}:{node.lineno}"
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name | ast.Attribute)
+            and (node.func.id if isinstance(node.func, ast.Name) else node.func.attr) in RAW
+            and id(node) not in dropped
+        ]
+    assert found == []
 
 
 def test_the_manual_says_that_a_recipe_is_trusted() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -43,8 +44,8 @@ def test_a_report_has_available_memory_and_gpu_processes(
 ) -> None:
     _tool(tools, "nvidia-smi", "echo '168864, 24420'; echo '169094, [N/A]'")
     seen = page_cache.inspect_memory(link)
-    assert seen["gpu"] == {"168864": 24420 << 20}
-    assert seen["available"] > seen["free"] // 2 > 0
+    assert seen.gpu == {"168864": 24420 << 20}
+    assert seen.available > seen.free // 2 > 0
 
 
 def test_a_gpu_with_memory_of_its_own_uses_none_of_the_host(
@@ -52,7 +53,7 @@ def test_a_gpu_with_memory_of_its_own_uses_none_of_the_host(
 ) -> None:
     answers = "case $1 in *memory.total) echo 81559 ;; *) echo '488, 8710' ;; esac"
     _tool(tools, "nvidia-smi", answers)
-    assert page_cache.inspect_memory(link)["gpu"] == {}
+    assert page_cache.inspect_memory(link).gpu == {}
 
 
 def test_memory_of_a_process_that_lives_on_is_not_waited_for(
@@ -60,7 +61,7 @@ def test_memory_of_a_process_that_lives_on_is_not_waited_for(
 ) -> None:
     _tool(tools, "nvidia-smi", "echo '7, 999999'")
     before = page_cache.inspect_memory(link)
-    returned = page_cache.wait_for_memory(link, {**before, "available": before["available"] - GIB})
+    returned = page_cache.wait_for_memory(link, replace(before, available=before.available - GIB))
     assert (returned.held, returned.whole) == (0, True)
     assert page_cache.check_reclaimed_memory("here", returned).severity is Severity.OK
 
@@ -72,7 +73,7 @@ def test_memory_that_does_not_come_back_is_reported_after_a_bounded_wait(
     _tool(tools, "nvidia-smi", "exit 9")
     began = time.monotonic()
     returned = page_cache.wait_for_memory(
-        link, {**page_cache.inspect_memory(link), "gpu": {"7": 900 * GIB}}
+        link, replace(page_cache.inspect_memory(link), gpu={"7": 900 * GIB})
     )
     assert 0.3 < time.monotonic() - began < 5
     verdict = page_cache.check_reclaimed_memory("here", returned)
@@ -84,7 +85,7 @@ def test_memory_that_does_not_come_back_is_reported_after_a_bounded_wait(
 def test_memory_that_came_back_is_reported_at_once(link: LocalConnection, tools: Path) -> None:
     _tool(tools, "nvidia-smi", "true")
     before = page_cache.inspect_memory(link)
-    before |= {"available": before["available"] - 4 * GIB, "gpu": {"7": GIB}}
+    before = replace(before, available=before.available - 4 * GIB, gpu={"7": GIB})
     returned = page_cache.wait_for_memory(link, before)
     assert (returned.held, returned.whole) == (GIB, True)
     assert re.fullmatch(r"\d+\.\d GiB available, \d\.\d GiB reclaimed in 0 s", str(returned))

@@ -63,14 +63,20 @@ class Fleet:
         return Answers(values=values, errors=errors)
 
     def ask(
-        self, link: Link, user: str, request: Mapping[str, Any], *, timeout: float
-    ) -> dict[str, Any]:
+        self,
+        link: Link,
+        user: str,
+        request: Mapping[str, Any],
+        parser: Callable[[Any], object],
+        *,
+        timeout: float,
+    ) -> object:
         assert user == "nvidia"
         assert timeout > 0
         self.deeds.append((link.host.name, request["do"]))
         if waiting := self.failures.get((link.host.name, request["do"])):
             raise waiting.pop(0)
-        return {"failed": self.tried.get(link.host.name, ""), "left": []}
+        return parser({"failed": self.tried.get(link.host.name, ""), "left": []})
 
     def asked(self, deed: str) -> list[str]:
         """Return the hosts that were asked to do it."""

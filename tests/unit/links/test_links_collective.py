@@ -63,7 +63,8 @@ def test_a_users_variables_and_unset_ones_reach_the_rank() -> None:
 
 
 def test_the_rows_of_each_operation_are_separate() -> None:
-    measured = collective.parse_collective(ANSWER)
+    measured = collective.parse_rank_answer(ANSWER).measured
+    assert measured
     assert [(row.size, row.busbw) for row in measured.rows["all_gather"]] == [
         (1048576, 0.105),
         (4194304, 0.2),
@@ -133,7 +134,10 @@ def test_an_engine_without_torch_is_only_reported() -> None:
 
 
 def _judged(*, cluster: Cluster | None = None, **answer: Any) -> list[Any]:
-    said = {"spark-1": ANSWER | answer, "spark-2": ANSWER}
+    said = {
+        "spark-1": collective.parse_rank_answer(ANSWER | answer),
+        "spark-2": collective.parse_rank_answer(ANSWER),
+    }
     return list(judge_answers(evidence(cluster or Cluster(*pair())), said))
 
 

@@ -8,24 +8,36 @@ from typing import Any
 
 import pytest
 
+from sparkfleet.actions.builtin.host_files import inspect_path
+from sparkfleet.actions.builtin.user import _parse_missing_groups
 from sparkfleet.actions.run import lock
 from sparkfleet.commands import Command
 from sparkfleet.errors import CommandError
 from sparkfleet.facts.host import gather_facts
 from sparkfleet.launch.endpoint.endpoint import Endpoint
 from sparkfleet.launch.endpoint.health.reading import look_at_host
+from sparkfleet.launch.gateway.host import list_gateway_models, look_at_gateway
 from sparkfleet.launch.host import processes
 from sparkfleet.launch.host.deployment_record import DeploymentMetadata
 from sparkfleet.launch.host.survey import parse_survey, survey_host
 from sparkfleet.launch.host.vitals import query_vitals
-from sparkfleet.launch.preflight.page_cache import wait_for_memory
+from sparkfleet.launch.preflight import page_cache
+from sparkfleet.launch.preflight.gpu_clock import measure_gpu_clock
 from sparkfleet.launch.startup.join import wait_for_ray_nodes
+from sparkfleet.launch.startup.watch import parse_report
+from sparkfleet.links.addressing.host_network import parse_host_network
+from sparkfleet.links.addressing.surveying import parse_differences, parse_trial, run_netconfig
+from sparkfleet.links.bandwidth.collective import parse_rank_answer
 from sparkfleet.model import Host
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.answers import parse_answer
 from sparkfleet.remote.channel import Channel, Result
 from sparkfleet.remote.connection import Connection
-from sparkfleet.weights.model_store import list_stored_models
+from sparkfleet.weights.inspection import _parse_inspection, _parse_storage
+from sparkfleet.weights.model_store import StoredModel, list_stored_models, remove_stored_model
+from sparkfleet.weights.shapes import fetch_host_shape
+from sparkfleet.weights.transfer.progress import _parse_result
+from sparkfleet.weights.transfer.session import ProgramSession
 from tests.budget import limit_cpu_time
 
 HOST = Host(name="spark-07")
@@ -39,6 +51,8 @@ ODD: list[Any] = [
     {"files": {}, "processes": [1], "home": None, "folder": None, "engine": 1, "record": [1]},
     {"replies": [{}], "models": [{"commits": 3}], "held": "x", "stopped": None, "cli": []},
 ]
+MEMORY = page_cache.UsedMemory(free=1, available=1, gpu={})
+MODEL = StoredModel(folder="x", bytes=1, files=1, partial=0, commits=(), staged=True)
 
 
 class LyingConnection(Connection):
@@ -76,7 +90,25 @@ ASKED: dict[str, Callable[[Connection], Any]] = {
     "stop": lambda link: processes.stop_processes(link, PLACE),
     "start": lambda link: processes.start_process(link, PLACE, "serve", "s", hash_="h"),
     "models": lambda link: list_stored_models(link, "/x"),
-    "memory": lambda link: wait_for_memory(link, {}),
+    "memory": page_cache.inspect_memory,
+    "reclaimed memory": lambda link: page_cache.wait_for_memory(link, MEMORY),
+    "page cache": page_cache.drop_caches,
+    "GPU clock": measure_gpu_clock,
+    "collective": lambda link: link.query("fabric/collective", {}, parse_rank_answer),
+    "text": lambda link: processes.read_host_text(link, "/x/config.json"),
+    "shape": lambda link: fetch_host_shape(link, "/x"),
+    "removal": lambda link: remove_stored_model(link, "/x", MODEL),
+    "path": lambda link: inspect_path(link, "/x"),
+    "groups": lambda link: link.query(
+        "host/groups", {}, lambda said: _parse_missing_groups(said, ("docker",), "")
+    ),
+    "network": lambda link: run_netconfig(
+        link, "root", {}, lambda said: parse_host_network("spark-07", said, "")
+    ),
+    "trial": lambda link: run_netconfig(link, "root", {}, parse_trial),
+    "differences": lambda link: run_netconfig(link, "root", {}, parse_differences),
+    "gateway": lambda link: look_at_gateway(link, SETTINGS),
+    "models of the gateway": lambda link: list_gateway_models(link, bind="", port=1, key=""),
     "ray": lambda link: wait_for_ray_nodes(link, DeploymentMetadata(), timeout=0),
     "unlock": lambda link: lock.fetch_lock_holder(link, SETTINGS, "c"),
     "chat": lambda link: _endpoint().post(link, {}, timeout=1),
@@ -93,6 +125,77 @@ def test_an_answer_of_another_shape_names_its_host(asked: str, answer: Any) -> N
         ASKED[asked](LyingConnection(answer))
     assert caught.value.host == "spark-07"
     assert caught.value.exit_code == 2
+
+
+PARSERS: dict[str, Callable[[Any], Any]] = {
+    "report of a start": lambda answer: parse_report(json.dumps(answer).encode()),
+    "storage": _parse_storage,
+    "files of a model": lambda answer: _parse_inspection("spark-07", STORAGE, answer),
+    "received files": lambda answer: _parse_result("spark-07", answer),
+}
+STORAGE: Any = None
+
+
+@pytest.mark.parametrize("answer", ODD, ids=range(len(ODD)))
+@pytest.mark.parametrize("parsed", PARSERS)
+def test_an_answer_of_another_shape_is_not_parsed(parsed: str, answer: Any) -> None:
+    with pytest.raises(CommandError, match="has an unknown shape"):
+        parse_answer(PARSERS[parsed], answer, "spark-07", "x")
+
+
+class _Speaking:
+    """A channel on which a program says some lines and ends."""
+
+    def __init__(self, *lines: bytes) -> None:
+        self._lines = lines
+        self.stderr = ""
+
+    def feed(self, *_: Any) -> None:
+        """Take what is sent to it."""
+
+    def lines(self, **_: Any) -> list[bytes]:
+        return list(self._lines)
+
+    def wait(self) -> int:
+        return 0
+
+    def close(self) -> None:
+        """End it."""
+
+
+class _SpeakingConnection(LyingConnection):
+    def __init__(self, *lines: bytes) -> None:
+        super().__init__({})
+        self._channel: Any = _Speaking(*lines)
+
+    def open(self, command: Command, *, alone: bool = False) -> Any:
+        del command, alone
+        return self._channel
+
+
+ODD_PROGRESS = (
+    b'{"progress"',
+    b'{"progress": 1}',
+    b'{"progress": {"bytes": "x"}}',
+    b'{"progress": {"bytes": -1}}',
+    b'{"progress": {"port": 70000}}',
+    b'{"progress": {}}',
+    b'{"progress"' + b"[" * 90_000,
+)
+
+
+@pytest.mark.parametrize("line", ODD_PROGRESS, ids=range(len(ODD_PROGRESS)))
+def test_odd_progress_of_a_transfer_names_its_host(line: bytes) -> None:
+    session = ProgramSession(_SpeakingConnection(line), "weights/sender")
+    with pytest.raises(CommandError, match="of the sender program has an unknown shape") as caught:
+        session.wait_for_port()
+    assert caught.value.host == "spark-07"
+
+
+def test_a_transfer_that_ends_before_it_begins_names_its_host() -> None:
+    session = ProgramSession(_SpeakingConnection(b"{}"), "weights/sender")
+    with pytest.raises(CommandError, match="ended before it began"):
+        session.wait_for_port()
 
 
 class _Says:

@@ -26,7 +26,7 @@ from sparkfleet.launch.images import transfer
 from sparkfleet.launch.startup import join
 from sparkfleet.launch.startup import watch as watching
 from sparkfleet.launch.startup.ranks import RankTracker
-from sparkfleet.launch.startup.watch import Watch, WatchTarget
+from sparkfleet.launch.startup.watch import Watch, WatchReport, WatchTarget
 from sparkfleet.model import Host, Value
 from sparkfleet.onhost.shared.deployment_record import read_boot_id
 from sparkfleet.recipes.settings import Settings
@@ -518,7 +518,7 @@ def test_a_silent_host_is_connected_to_anew(
         assert connection.opened == 2
 
 
-def _silent(connection: Connection, reports: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _silent(connection: Connection, reports: Iterator[WatchReport]) -> Iterator[WatchReport]:
     assert isinstance(connection, FragileConnection)
     if connection.opened == 1:
         raise watching.SilentHostError("the host stopped answering", host=connection.host.name)

@@ -13,7 +13,7 @@ from sparkfleet.remote.pool import Answers
 
 
 class GpuClock(Action[NoArgs]):
-    """Read the GPU's clock under two seconds of load, before a start on an idle GPU.
+    """Read the GPU's clock under two seconds of load at most, before a start on an idle GPU.
 
     `engine_clock_check: false` skips it.
     """

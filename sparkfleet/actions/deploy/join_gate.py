@@ -16,6 +16,8 @@ from sparkfleet.launch.startup.watch import Watch, WatchTarget, create_rank_trac
 from sparkfleet.remote.connection import Connection
 from sparkfleet.report.events import Progress
 
+TICK = 0.1  # s between two looks: Ray's nodes join within a few seconds
+
 
 class JoinGate(Action[NoArgs]):
     """Wait, for a bounded time, until Ray has every node of the cluster and a GPU on each.
@@ -45,6 +47,7 @@ class JoinGate(Action[NoArgs]):
             roles=("ray",),
             url=None,
             limit=math.inf,
+            tick=TICK,
         )
         about = launch.about[connection.host.name]
         if connection.host.name != run.cluster.head.name:

@@ -21,8 +21,9 @@ from sparkfleet.remote.channel import Channel, ChannelTimeoutError
 from sparkfleet.remote.connection import Connection
 from sparkfleet.values import convert_flag, convert_list, convert_mapping, convert_string
 
-# s without a report, of which there are two per second, until the host is connected to anew: TCP
-# itself survives a link that fails for half of that
+TICK = 0.5  # s between two reports of a host
+# s without a report, until the host is connected to anew: TCP itself survives a link that fails for
+# half of that
 SILENCE = 12.0
 RECONNECTIONS = 3  # of one host during one wait
 
@@ -35,7 +36,7 @@ UpdateCallback = Callable[[RankUpdate], None]
 class WatchTarget:
     """Roles to watch on one host; `url` is the endpoint's, None if it is on another host.
 
-    `hint` is what to do where it is not ready within `limit` s.
+    `hint` is what to do where it is not ready within `limit` s; reports come every `tick` s.
     """
 
     location: Mapping[str, str]
@@ -44,6 +45,7 @@ class WatchTarget:
     url: str | None
     limit: float  # s
     hint: str = LOADING_HINT
+    tick: float = TICK
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +142,12 @@ class Watch:
 
     def _reports(self, connection: Connection, target: WatchTarget) -> Iterator[WatchReport]:
         health = None if target.url is None else f"{target.url}/health"
-        request = {"folder": target.folder, "roles": list(target.roles), "health": health}
+        request = {
+            "folder": target.folder,
+            "roles": list(target.roles),
+            "health": health,
+            "tick": target.tick,
+        }
         command = build_script_command("deployment/watch", request)
         channel = connection.open(command)
         self._channels.append(channel)

@@ -13,6 +13,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -38,6 +39,7 @@ from sparkfleet.onhost.shared.reading import is_same_process, read_optional_text
 from sparkfleet.onhost.shared.writing import make_own_folder, replace_file
 
 TICK = 0.05  # s between looks at a process
+START_TICK = 0.01  # s, the same while a script starts
 REST_WAIT = 5.0  # s for what outlives its leader
 KILLS = ((signal.SIGKILL, REST_WAIT),) * 3  # who is forked meanwhile is in the next list only
 
@@ -105,7 +107,11 @@ def find_started_role(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def start_role_script(request: dict[str, Any]) -> dict[str, Any]:
-    """Write ``contents``, start a rendered script in its own session, and check that it stays."""
+    """Write ``contents``, start a rendered script in its own session, and check that it stays.
+
+    It stays if it runs after ``settle`` s, or has become the program that it execs: the wait for
+    that program sees it end.
+    """
     folder = request["folder"]
     role = request["role"]
     if request.get("contents"):
@@ -127,12 +133,21 @@ def start_role_script(request: dict[str, Any]) -> dict[str, Any]:
             cwd=Path.home(),
         )
     record_start(request, role, child.pid)
-    deadline = time.monotonic() + request["settle"]
-    while time.monotonic() < deadline:
-        if child.poll() is not None:
-            return {"error": f"{role} exited immediately with status {child.returncode}"}
-        time.sleep(TICK)
+    wait_for_program(child, request["settle"])
+    if child.poll() is not None:
+        return {"error": f"{role} exited immediately with status {child.returncode}"}
     return {"pid": child.pid, "log": str(path)}
+
+
+def wait_for_program(child: subprocess.Popen[bytes], limit: float) -> None:
+    """Wait until a script has ended or has become another program, `limit` s at most."""
+    shell = os.path.realpath(shutil.which("bash") or "")
+    deadline = time.monotonic() + limit
+    while child.poll() is None and time.monotonic() < deadline:
+        with contextlib.suppress(OSError):  # it has just ended
+            if str(Path(f"/proc/{child.pid}/exe").readlink()) != shell:
+                return
+        time.sleep(START_TICK)
 
 
 def record_start(request: dict[str, Any], role: str, pid: int) -> None:

@@ -4,6 +4,9 @@ Request: ``{"address": "ip:port", "token_file": path, "nodes": [addresses], "tim
 ``{"nodes": {address: GPUs}}``, after empty lines while it waits: a closed output stops the program,
 also within Ray. Read from Ray's own table of nodes: `ray status` counts nodes without naming them,
 and `ray list nodes` needs the dashboard.
+
+The table is that of Ray's GCS, which has it before any raylet runs. `ray.init` needs the raylet of
+this host, counts as a job, and lets Ray start a worker for it.
 """
 
 from __future__ import annotations
@@ -11,12 +14,19 @@ from __future__ import annotations
 import json
 import logging
 import os
+import socket
 import sys
 import threading
 import time
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-TICK = 0.5  # s
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+TICK = 0.1  # s between looks at the table
+BEAT = 0.5  # s between empty lines
+CALL = 2.0  # s for the GCS to take a call
 
 
 def main() -> None:
@@ -24,29 +34,74 @@ def main() -> None:
     request = json.loads(sys.stdin.readline())
     if request["token_file"]:  # Ray reads these when it is imported
         os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN_PATH=request["token_file"])
-    import ray  # noqa: PLC0415 - takes seconds, and needs the variables
-
     threading.Thread(target=exit_with_output, daemon=True).start()
-    deadline = time.monotonic() + request["timeout"]
     try:
-        ray.init(address=request["address"], log_to_driver=False, logging_level=logging.ERROR)
+        nodes = wait_for_nodes(request, time.monotonic() + request["timeout"])
     except (OSError, RuntimeError) as error:
         text = f"Ray's head does not answer at {request['address']}: {error}"
         print(json.dumps({"error": text}))
         return
+    print(json.dumps({"nodes": nodes}))
+
+
+def wait_for_nodes(request: dict[str, Any], deadline: float) -> dict[str, float]:
+    """Return GPUs by address once all nodes have joined, or after the deadline."""
+    import ray  # noqa: PLC0415 - takes seconds, and needs the variables
+
+    wait_for_port(request["address"], deadline)
+    read_table = open_node_table(ray, request["address"])
     while True:
-        nodes = list_alive_nodes(ray.nodes())  # type: ignore[no-untyped-call]  # Ray's function
+        try:
+            nodes = list_alive_nodes(read_table())
+        except OSError:  # its port is open, and it does not answer
+            if time.monotonic() > deadline:
+                raise
+            nodes = {}
         joined = all(nodes.get(address, 0) >= 1 for address in request["nodes"])
         if joined or time.monotonic() > deadline:
-            break
+            return nodes
         time.sleep(TICK)
-    print(json.dumps({"nodes": nodes}))
+
+
+def open_node_table(ray: Any, address: str) -> Callable[[], list[dict[str, Any]]]:
+    """Return what reads Ray's table of nodes: from the GCS where this Ray can, else with a job."""
+    try:  # internal modules, which may move
+        options = import_module("ray._raylet").GcsClientOptions.create(
+            address, None, allow_cluster_id_nil=True, fetch_cluster_id_if_nil=False
+        )
+        state = import_module("ray._private.state").GlobalState()
+        state._initialize_global_state(options)  # noqa: SLF001 - as Ray's own commands do
+    except (ImportError, AttributeError, TypeError):
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+        return ray.nodes  # type: ignore[no-any-return]
+
+    def read_table() -> list[dict[str, Any]]:
+        try:
+            return list(state.node_table())
+        except ray.exceptions.RaySystemError as error:
+            raise ConnectionError(str(error)) from error
+
+    return read_table
+
+
+def wait_for_port(address: str, deadline: float) -> None:
+    """Wait until a port takes a call; raises OSError after the deadline."""
+    host, _, port = address.rpartition(":")
+    while True:
+        try:
+            socket.create_connection((host, int(port)), timeout=CALL).close()
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(TICK)
+        else:
+            return
 
 
 def exit_with_output() -> None:
     """End this program when its standard output is closed."""
     while True:
-        time.sleep(TICK)
+        time.sleep(BEAT)
         try:
             os.write(1, b"\n")  # a buffer could be locked while the interpreter ends
         except OSError:

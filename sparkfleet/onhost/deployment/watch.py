@@ -1,7 +1,7 @@
 """Watch the roles of a deployment on this host until it serves, one of them dies, or we leave.
 
-Request: ``{"folder": ..., "roles": ["ray", "serve"], "health": URL or null}``.
-Answers one JSON line about twice a second, so that silence means that the host is lost:
+Request: ``{"folder": ..., "roles": ["ray", "serve"], "health": URL or null, "tick": s}``.
+Answers one JSON line about every tick, so that silence means that the host is lost:
 ``{"dead": [roles], "health": bool, "lines": [new lines of the last role's log], "guard": text}``;
 the text is that of the memory guard's file, once a role is dead.
 Ends by itself when standard input ends, which is how a lost connection shows.
@@ -20,7 +20,6 @@ from sparkfleet.onhost.shared.deployment_record import list_boot_roles, read_dep
 from sparkfleet.onhost.shared.labels import GUARD_RECORD
 from sparkfleet.onhost.shared.reading import is_same_process, read_optional_text
 
-TICK = 0.5  # s
 MOST_LINES = 200  # in one report
 
 
@@ -39,7 +38,7 @@ def main() -> None:
         print(json.dumps(report), flush=True)
         if dead or health:
             return
-        if select.select([sys.stdin], [], [], TICK)[0] and not sys.stdin.read(1):
+        if select.select([sys.stdin], [], [], request["tick"])[0] and not sys.stdin.read(1):
             return
 
 

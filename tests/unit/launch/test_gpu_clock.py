@@ -60,6 +60,18 @@ def test_the_highest_clock_under_load_counts(
 
 
 @needs_compiler
+def test_the_load_ends_once_the_clock_is_high_and_rises_no_further(
+    link: LocalConnection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clocks = f"echo x >>{tmp_path}/asked; sed -n $(wc -l <{tmp_path}/asked)p {tmp_path}/clocks"
+    (tmp_path / "clocks").write_text("208\n1500\n2400\n2400\n9999\n")
+    _host(tmp_path, monkeypatch, clocks=clocks)
+    monkeypatch.setattr(gpu_clock, "SECONDS", 600)
+    assert gpu_clock.measure_gpu_clock(link).clock == 2400
+    assert len((tmp_path / "asked").read_text().split()) == 4
+
+
+@needs_compiler
 def test_a_clock_that_stays_low_is_warned_about(
     link: LocalConnection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -35,7 +35,10 @@ class Node:
 
     def start(self, role: str, script: str) -> int:
         self.ask("write", contents={f"{role}.sh": script})
-        answer = self.ask("start", role=role, script=f"{role}.sh", hash="h1", settle=0.3)
+        return self.run(role, settle=0.3)
+
+    def run(self, role: str, *, settle: float) -> int:
+        answer = self.ask("start", role=role, script=f"{role}.sh", hash="h1", settle=settle)
         return int(answer["pid"])
 
     def survey(self) -> dict[str, Any]:
@@ -132,6 +135,12 @@ def test_a_script_that_exits_at_once_is_reported_with_its_status(node: Node) -> 
     with pytest.raises(CommandError, match="serve exited immediately with status 3"):
         node.start("serve", "echo no such model; exit 3\n")
     assert (node.folder / "logs" / "serve.log").read_text() == "no such model\n"
+
+
+def test_a_script_has_started_once_it_is_the_program_that_it_execs(node: Node) -> None:
+    node.ask("write", contents={"serve.sh": f"{LABEL}exec sleep 60\n"})
+    pid = node.run("serve", settle=600)  # which no test waits for
+    assert Path(f"/proc/{pid}/exe").resolve().name != "bash"
 
 
 def test_stop_ends_what_ignores_term_and_its_children(node: Node) -> None:

@@ -9,7 +9,7 @@ exec docker run \
     --name=sparkfleet-default-ray \
     --label=sparkfleet.cluster=default \
     --label=sparkfleet.role=ray \
-    --label=sparkfleet.deployment=49e24ae74df2c861 \
+    --label=sparkfleet.deployment=e6405147ba3cc779 \
     --network=host \
     --init \
     --ipc=host \

@@ -9,7 +9,7 @@ exec docker run \
     --name=sparkfleet-default-serve \
     --label=sparkfleet.cluster=default \
     --label=sparkfleet.role=serve \
-    --label=sparkfleet.deployment=49e24ae74df2c861 \
+    --label=sparkfleet.deployment=e6405147ba3cc779 \
     --network=host \
     --pid=container:sparkfleet-default-ray \
     --ipc=host \

@@ -3,9 +3,9 @@
 set -euo pipefail
 mkdir -p /home/nvidia/.cache/sparkfleet/abcdef123456-1000-1000
 # The head may still be starting: wait for its port, a minute at most.
-for _ in {1..60}; do
+for _ in {1..300}; do
     (exec 3<>/dev/tcp/192.168.100.1/6379) 2>/dev/null && break
-    sleep 1
+    sleep 0.2
 done
 exec docker run \
     --rm \
@@ -14,7 +14,7 @@ exec docker run \
     --name=sparkfleet-default-ray \
     --label=sparkfleet.cluster=default \
     --label=sparkfleet.role=ray \
-    --label=sparkfleet.deployment=49e24ae74df2c861 \
+    --label=sparkfleet.deployment=e6405147ba3cc779 \
     --network=host \
     --init \
     --ipc=host \

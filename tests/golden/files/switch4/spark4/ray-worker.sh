@@ -6,9 +6,9 @@ here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 . "$here/nccl.env"
 export PATH=/home/nvidia/vllm-env/bin:"$PATH"
 # The head may still be starting: wait for its port, a minute at most.
-for _ in {1..60}; do
+for _ in {1..300}; do
     (exec 3<>/dev/tcp/192.168.100.1/6379) 2>/dev/null && break
-    sleep 1
+    sleep 0.2
 done
 exec /home/nvidia/vllm-env/bin/ray start \
     --address=192.168.100.1:6379 \

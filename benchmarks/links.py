@@ -53,7 +53,7 @@ class Counting:
             self.channels[host.name] += 1
             return start(command)
 
-        link._start = count  # type: ignore[method-assign]
+        link._start = count  # type: ignore[method-assign]  # to count the calls
         return link
 
 

@@ -29,7 +29,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """With `-n`, give the tests of the lab, which is one, to one worker; the others by file."""
     from xdist.scheduler import LoadFileScheduling  # noqa: PLC0415 - only where it is in use
 
-    class OneLab(LoadFileScheduling):  # type: ignore[misc]
+    class OneLab(LoadFileScheduling):  # type: ignore[misc]  # xdist is not typed
         def _split_scope(self, nodeid: str) -> str:
             return "lab" if nodeid.startswith(LAB) else super()._split_scope(nodeid)
 

@@ -77,7 +77,7 @@ def survey(**changes: Any) -> Survey:
     return replace(found, **changes)
 
 
-def engine(group: bool = False, seen: Survey | None = None, **variables: Any) -> Engine:  # noqa: FBT001, FBT002
+def engine(group: bool = False, seen: Survey | None = None, **variables: Any) -> Engine:
     """Return the engine of the first of two Sparks."""
     facts = gb10.pair()[0].facts()
     seen = seen or survey()

@@ -36,7 +36,7 @@ def main() -> None:
             module = found.decode()
             if module.split(".")[0] in sys.stdlib_module_names:
                 importlib.import_module(module)
-    builtins.compile = _compile_once  # type: ignore[assignment]
+    builtins.compile = _compile_once  # type: ignore[assignment]  # of fewer arguments
     serve_forks(_become)
 
 

@@ -60,7 +60,7 @@ def _build_argument(option: Option) -> Argument:
 def command(
     name: str,
     *groups: Group,
-    help: Mapping[str, str] = EMPTY,  # noqa: A002 - invoke's word
+    help: Mapping[str, str] = EMPTY,
     whole_cluster: bool = False,
 ) -> Callable[[Callable[[Any], int | None]], Task[Any]]:
     """Make the task `name` of a function that takes its options and returns an exit code.

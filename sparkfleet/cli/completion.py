@@ -88,15 +88,15 @@ def list_values(option: Option, words: Sequence[str]) -> Iterator[str]:
 
 
 def _list_recipes(_words: Sequence[str]) -> Iterator[str]:
-    from sparkfleet.recipes.extends import FOLDER  # noqa: PLC0415 - for this kind alone
-    from sparkfleet.resources import list_data_files  # noqa: PLC0415 - the same
+    from sparkfleet.recipes.extends import FOLDER
+    from sparkfleet.resources import list_data_files
 
     yield from sorted(list_data_files(FOLDER, ".yml"))
     yield FILES
 
 
 def _list_playbooks(_words: Sequence[str]) -> Iterator[str]:
-    from sparkfleet.resources import list_data_files  # noqa: PLC0415 - for this kind alone
+    from sparkfleet.resources import list_data_files
 
     for folder in ("playbooks", "playbooks/examples"):
         yield from sorted(list_data_files(folder, ".yml"))
@@ -114,14 +114,14 @@ def _list_patterns(words: Sequence[str]) -> Iterator[str]:
 
 
 def _list_clusters(words: Sequence[str]) -> Iterator[str]:
-    from sparkfleet.inventory.clusters import read_cluster_definitions  # noqa: PLC0415 - the same
+    from sparkfleet.inventory.clusters import read_cluster_definitions
 
     yield from read_cluster_definitions(_load_inventory(words))
 
 
 def _load_inventory(words: Sequence[str]) -> Inventory:
-    from sparkfleet.cli import defaults  # noqa: PLC0415 - for these kinds alone
-    from sparkfleet.inventory.loading import load_inventory  # noqa: PLC0415 - the same
+    from sparkfleet.cli import defaults
+    from sparkfleet.inventory.loading import load_inventory
 
     named = [
         word.partition("=")[2] or following
@@ -136,19 +136,19 @@ def _list_lab_hosts(_words: Sequence[str]) -> Iterator[str]:
 
 
 def _list_faults(_words: Sequence[str]) -> Iterator[str]:
-    from sparkfleet.lab.faults.catalogue import FAULTS  # noqa: PLC0415 - for this kind alone
+    from sparkfleet.lab.faults.catalogue import FAULTS
 
     yield from sorted(FAULTS)
 
 
 def _list_actions(_words: Sequence[str]) -> Iterator[str]:
-    from sparkfleet.playbook.vocabulary import ACTIONS  # noqa: PLC0415 - for this kind alone
+    from sparkfleet.playbook.vocabulary import ACTIONS
 
     yield from sorted(ACTIONS)
 
 
 def _list_variables(_words: Sequence[str]) -> Iterator[str]:
-    from sparkfleet.variables import VARIABLES  # noqa: PLC0415 - for this kind alone
+    from sparkfleet.variables import VARIABLES
 
     yield from sorted(VARIABLES)
 

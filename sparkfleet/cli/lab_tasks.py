@@ -61,7 +61,7 @@ class EngineOptions(Options):
     index: str | None = option("package index that has CPU builds of torch", value="URL")
     wheels: str | None = option("folder with wheels", value="FOLDER")
     gpu: bool = flag("vLLM for real GPUs (CUDA 13): 9 GB")
-    torch: Path | None = option(  # noqa: RUF009 - it is a dataclass field
+    torch: Path | None = option(
         "with --gpu: a Python that has the pinned torch, used in place of another copy",
         parse_path,
         value="PYTHON",
@@ -86,9 +86,9 @@ def up(options: UpOptions) -> int:
       {task:lab.up} --bare
       {task:lab.up} --bare --authorized --network networkmanager
     """
-    from sparkfleet.lab import fleet  # noqa: PLC0415 - not for --list
-    from sparkfleet.lab.host.gpus import choose_gpus, find_gpus  # noqa: PLC0415 - the same
-    from sparkfleet.lab.paths import USER  # noqa: PLC0415 - the same
+    from sparkfleet.lab import fleet
+    from sparkfleet.lab.host.gpus import choose_gpus, find_gpus
+    from sparkfleet.lab.paths import USER
 
     for name, given in (("--stand-in", options.stand_in), ("--share", options.share)):
         if given and not options.gpus:
@@ -116,7 +116,7 @@ def up(options: UpOptions) -> int:
 
 def _describe_gpus(booted: LabFleet, *, stand_in: bool) -> Iterator[str]:
     """Yield what was found of the GPUs and their driver, and what it means for the hosts."""
-    from sparkfleet.lab.host.gpus import find_container_runtime, read_driver  # noqa: PLC0415 - not for --list
+    from sparkfleet.lab.host.gpus import find_container_runtime, read_driver
 
     for host in booted.hosts:
         if host.gpu:
@@ -134,7 +134,7 @@ def _describe_gpus(booted: LabFleet, *, stand_in: bool) -> Iterator[str]:
 @command("lab.down")
 def down(_options: Options) -> int:
     """Remove the simulated Sparks; leaves no process, mount, namespace or bridge."""
-    from sparkfleet.lab import fleet  # noqa: PLC0415 - not for --list
+    from sparkfleet.lab import fleet
 
     fleet.remove_fleet()
     return 0
@@ -143,8 +143,8 @@ def down(_options: Options) -> int:
 @command("lab.status")
 def status(_options: Options) -> int:
     """Show the simulated Sparks and their addresses."""
-    from sparkfleet.cli.views.tables import create_cell, create_console, create_table  # noqa: PLC0415 - not for --list
-    from sparkfleet.lab import fleet  # noqa: PLC0415 - the same
+    from sparkfleet.cli.views.tables import create_cell, create_console, create_table
+    from sparkfleet.lab import fleet
 
     running = fleet.read_fleet()
     if running is None:
@@ -165,7 +165,7 @@ def status(_options: Options) -> int:
 @command("lab.fault")
 def fault(options: FaultOptions) -> int:
     """Break something on a simulated Spark: link-down, mtu, loss, no-rdma, power-off and more."""
-    from sparkfleet.lab import fleet  # noqa: PLC0415 - not for --list
+    from sparkfleet.lab import fleet
 
     fleet.set_fault(options.host, options.kind, clear=options.clear)
     return 0
@@ -180,8 +180,8 @@ def engine(options: EngineOptions) -> int:
     {task:lab.engine} --gpu
     {task:lab.engine} --gpu --wheels ~/wheels --torch /opt/torch/bin/python
     """
-    from sparkfleet.lab.engine import install as lab_engine  # noqa: PLC0415 - not for --list
-    from sparkfleet.lab.engine.kinds import CPU, GPU  # noqa: PLC0415 - the same
+    from sparkfleet.lab.engine import install as lab_engine
+    from sparkfleet.lab.engine.kinds import CPU, GPU
 
     if options.torch and not options.gpu:
         raise UsageError("--torch needs --gpu", hint="the CPU engine has its own build of torch")
@@ -202,8 +202,8 @@ def containers(_options: Options) -> int:
 
     Writes an inventory whose engine is docker.
     """
-    from sparkfleet.lab.engine import containers as lab_containers  # noqa: PLC0415 - not for --list
-    from sparkfleet.lab.paths import DOCKER_INVENTORY  # noqa: PLC0415 - the same
+    from sparkfleet.lab.engine import containers as lab_containers
+    from sparkfleet.lab.paths import DOCKER_INVENTORY
 
     name = lab_containers.start_docker()
     print_lines(f"image {name}; inventory {DOCKER_INVENTORY}")
@@ -213,8 +213,8 @@ def containers(_options: Options) -> int:
 @command("lab.model")
 def model(options: ModelOptions) -> int:
     """Train the tiny model that knows the smoke answers by heart: about a minute, once."""
-    from sparkfleet.lab.engine import model as lab_model  # noqa: PLC0415 - not for --list
-    from sparkfleet.lab.engine.kinds import CPU, GPU  # noqa: PLC0415 - the same
+    from sparkfleet.lab.engine import model as lab_model
+    from sparkfleet.lab.engine.kinds import CPU, GPU
 
     made = lab_model.ensure_model(print_lines, GPU if options.gpu else CPU)
     print_lines(f"model {made}")

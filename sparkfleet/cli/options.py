@@ -70,7 +70,7 @@ def _take_value(_name: str, value: Any) -> Any:
 
 
 def option(
-    help: str,  # noqa: A002 - invoke's word
+    help: str,
     parse: Parse = _take_value,
     *,
     default: Any = None,
@@ -101,13 +101,13 @@ def option(
     return field(default=default, metadata=metadata)
 
 
-def flag(help: str, *, default: bool = False, letter: str = "") -> Any:  # noqa: A002 - invoke's word
+def flag(help: str, *, default: bool = False, letter: str = "") -> Any:
     """Declare a field that is an option without a value."""
     return option(help, default=default, kind=bool, letter=letter)
 
 
 def repeated(
-    help: str,  # noqa: A002 - invoke's word
+    help: str,
     parse: Parse,
     *,
     default: Any = (),
@@ -283,8 +283,8 @@ class Options:
         choice(OUTPUTS),
         default="text",
     )
-    junit: Path | None = option("write a JUnit report to this file", parse_path, value="FILE")  # noqa: RUF009 - it is a dataclass field
-    trace: Path | None = option(  # noqa: RUF009 - it is a dataclass field
+    junit: Path | None = option("write a JUnit report to this file", parse_path, value="FILE")
+    trace: Path | None = option(
         "write a timeline of the run to this file, for ui.perfetto.dev", parse_path, value="FILE"
     )
 

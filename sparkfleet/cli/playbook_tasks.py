@@ -54,7 +54,7 @@ def run(options: PlaybookOptions) -> int:
       {task:playbook.run} my.yml --check --diff
       {task:playbook.run} chat-template --tp 2      a shipped example, by its name
     """
-    from sparkfleet.cli.run_playbook import run_playbook  # noqa: PLC0415 - Jinja, Fabric: not for --list
+    from sparkfleet.cli.run_playbook import run_playbook
 
     return run_playbook(options.file, options)
 
@@ -62,9 +62,9 @@ def run(options: PlaybookOptions) -> int:
 @command("playbook.actions")
 def actions(options: ActionsOptions) -> None:
     """Show the actions of playbooks, with their arguments."""
-    from sparkfleet.playbook import manual  # noqa: PLC0415 - every action: not for --list
-    from sparkfleet.playbook.vocabulary import ACTIONS  # noqa: PLC0415 - the same
-    from sparkfleet.spelling import suggest_similar  # noqa: PLC0415 - the same
+    from sparkfleet.playbook import manual
+    from sparkfleet.playbook.vocabulary import ACTIONS
+    from sparkfleet.spelling import suggest_similar
 
     only = options.only
     if only and only not in ACTIONS:

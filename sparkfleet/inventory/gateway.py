@@ -21,8 +21,9 @@ from sparkfleet.inventory.clusters import (
 )
 from sparkfleet.inventory.membership import list_group_hosts
 from sparkfleet.model import Cluster, Host, Inventory, Value
+from sparkfleet.onhost.shared.endpoint_url import ALL_INTERFACES
 from sparkfleet.spelling import did_you_mean
-from sparkfleet.variables.gateway import EVERYWHERE, GATEWAY, GatewaySettings, parse_gateway
+from sparkfleet.variables.gateway import GATEWAY, GatewaySettings, parse_gateway
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +47,7 @@ class Gateway:
     def url(self) -> str:
         """The base URL for clients."""
         bind = self.settings.bind
-        address = self.host.address if bind == EVERYWHERE else bind
+        address = self.host.address if bind == ALL_INTERFACES else bind
         return f"http://{address}:{self.settings.port}/v1"
 
 

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from sparkfleet.errors import InvalidValueError
+from sparkfleet.onhost.shared.endpoint_url import ALL_INTERFACES
 from sparkfleet.spelling import did_you_mean
 from sparkfleet.values import (
     convert_duration,
@@ -27,7 +28,6 @@ KIB = 1 << 10
 LEAST_BODY = 64 * KIB
 MOST_BODY = 128 << 20  # bytes; HAProxy refuses buffers of 256 MiB
 LEAST_TIMEOUT = 60.0  # s
-EVERYWHERE = "0.0.0.0"  # noqa: S104 - the default of vllm_host too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class GatewaySettings:
     silent, and `drain` how long requests may take to end before what answers them is stopped, in s.
     """
 
-    bind: str = EVERYWHERE
+    bind: str = ALL_INTERFACES
     port: int = 8080
     host: str | None = None
     api_keys: str = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sparkfleet.onhost.shared.endpoint_url import ALL_INTERFACES
 from sparkfleet.variables.variable import Kind, Variable, port_variable
 
 ROWS = (
@@ -44,7 +45,7 @@ ROWS = (
         name="vllm_host",
         kind=Kind.TEXT,
         help="IPv4 address of the head on which the endpoint listens; 0.0.0.0 is all of them",
-        default="0.0.0.0",  # noqa: S104 - an argument of vLLM
+        default=ALL_INTERFACES,
     ),
     port_variable("vllm_port", 8000, "port of the endpoint on the head"),
     Variable(

@@ -96,7 +96,7 @@ class Case:
 
 def choose_cases(seed: int, count: int) -> Iterator[Case]:
     """Yield `count` different cases; the same seed gives the same, and all kinds take turns."""
-    chance = random.Random(seed)  # noqa: S311 - to repeat a run
+    chance = random.Random(seed)
     kinds = ("fault", "signal", "odd host", "operators")
     chosen: set[Case] = set()
     while len(chosen) < count:

@@ -42,7 +42,7 @@ def test_both_cables_on_purpose_are_all_four() -> None:
     every = [F0, P2F0, F1, P2F1]
     cluster = Cluster(*(_wired_twice(n, link_interfaces=every) for n in (1, 2)))
     assert cluster.refusals() == []
-    assert cluster.env("spark-1")["NCCL_IB_HCA"].count(",") == 3  # type: ignore[union-attr]
+    assert cluster.env("spark-1")["NCCL_IB_HCA"].count(",") == 3  # type: ignore[union-attr]  # text
 
 
 def test_all_four_hosts_share_only_the_switch() -> None:

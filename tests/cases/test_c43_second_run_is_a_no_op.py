@@ -70,5 +70,5 @@ def test_files_travel_between_the_fabric_addresses(tmp_path: Path) -> None:
     fabric = Ends(sender="127.0.0.77", receiver="127.0.0.1")
     delivery.deliver_model(spark.links, spark.plan(manifest), lambda _one, _two: fabric)
     assert spark.complete(manifest)
-    sent = spark.links["spark-02"].sent  # type: ignore[attr-defined]
+    sent = spark.links["spark-02"].sent  # type: ignore[attr-defined]  # a double
     assert b'"address": "127.0.0.77"' in sent

@@ -178,7 +178,7 @@ def _evaluate(peer: object, tags: frozenset[str], selection: Selection) -> bool:
         _get_all_taggable_objects=list,
     )
     only = selection.tags or frozenset(["all"])  # the default of ansible-playbook
-    runs: bool = peer.evaluate_tags(task, only, selection.skip_tags, {})  # type: ignore[attr-defined]
+    runs: bool = peer.evaluate_tags(task, only, selection.skip_tags, {})  # type: ignore[attr-defined]  # Ansible's
     return runs
 
 

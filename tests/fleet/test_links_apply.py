@@ -6,6 +6,7 @@ import json
 import os
 import signal
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -42,6 +43,10 @@ def _list_gids(hca: str) -> list[str]:
     folder = f"/sys/class/infiniband/{hca}/ports/1/gids"
     text = run_on_host("spark-01", "sh", "-c", f"for at in 3 5 7 9; do cat {folder}/$at; done")
     return [line[-9:] for line in text.split() if ":ffff:" in line]
+
+
+def _has_gids(hca: str, ends: list[str]) -> bool:
+    return _list_gids(hca) == ends
 
 
 def test_a_bare_pair_is_configured_and_reverted_byte_for_byte(pair: LabFleet) -> None:
@@ -175,7 +180,7 @@ def test_a_moved_gid_is_repaired(pair: LabFleet) -> None:
         ("del 10.9.9.9/32", [own]),
     ):
         fleet.run_on("spark-01", ["ip", "addr", *words.split(), "dev", rail])
-        assert becomes(lambda listed=listed: _list_gids("rocep1s0f1") == listed)  # type: ignore[misc]
+        assert becomes(partial(_has_gids, "rocep1s0f1", listed))
     shown = type_command("links.repair")
     assert f"spark-01 {rail} (rocep1s0f1): RoCE v2 GID at index 7" in shown.stdout
     repaired = type_command("links.repair", "--yes")

@@ -234,7 +234,7 @@ def test_one_connection_and_one_channel_a_host(lab: LabFleet) -> None:
             channels[host.name] += 1
             return start(command)
 
-        link._start = count  # type: ignore[method-assign]
+        link._start = count  # type: ignore[method-assign]  # to count the calls
         return link
 
     hosts = _hosts(lab)

@@ -28,7 +28,7 @@ pytestmark = [
 ]
 FIELD = re.compile(r'data-field="([^"]*)" data-value="([^"]*)"')
 MOVING = re.compile(r"/memory/|/gpu/|/load/|/gpu_memory")  # values that differ from look to look
-TOKEN = "0123456789abcdef"  # noqa: S105 - of this test
+TOKEN = "0123456789abcdef"
 
 
 @pytest.fixture(scope="module")

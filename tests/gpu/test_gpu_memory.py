@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -58,16 +59,17 @@ def test_memory_is_what_was_estimated(gpus: tuple[LabGpu, ...], tmp_path: Path) 
         _compare(name, (tmp_path / f"{name}.log").read_text())
 
 
+def _is_measured(log: Path, child: subprocess.Popen[bytes]) -> bool:
+    """Return whether vLLM knows its memory, or has ended."""
+    return bool(CONCURRENCY.search(log.read_text())) or child.poll() is not None
+
+
 def _measure(names: Sequence[str], tmp_path: Path) -> None:
     """Run vLLM with each of the models, on a GPU each, until it knows its memory."""
     started = {name: _start(name, tmp_path, place) for place, name in enumerate(names)}
     try:
         for name, child in started.items():
-            log = tmp_path / f"{name}.log"
-            done = lambda log=log, child=child: (  # noqa: E731 - of this round
-                CONCURRENCY.search(log.read_text()) or child.poll() is not None
-            )
-            within(LONGEST, lambda done=done: bool(done()))  # type: ignore[misc] # bound now
+            within(LONGEST, partial(_is_measured, tmp_path / f"{name}.log", child))
     finally:
         for child in started.values():
             os.killpg(child.pid, signal.SIGKILL)

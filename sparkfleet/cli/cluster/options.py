@@ -98,7 +98,7 @@ def _parse_bind(name: str, text: str) -> Binding:
 class ReportOptions(Options):
     """Options of `cluster.report`."""
 
-    html: Path | None = option(  # noqa: RUF009 - it is a dataclass field
+    html: Path | None = option(
         "the file to write; an older one is replaced", parse_path, value="FILE"
     )
 
@@ -107,11 +107,11 @@ class ReportOptions(Options):
 class PageOptions(Options):
     """Options of `cluster.page`; `every` is in seconds."""
 
-    bind: Binding | None = option(  # noqa: RUF009 - it is a dataclass field
+    bind: Binding | None = option(
         "where to serve it; 127.0.0.1:8090 by default, or `page` of the inventory",
         ValueParser(parse=_parse_bind, value="ADDRESS:PORT"),
     )
-    token_file: Path | None = option(  # noqa: RUF009 - it is a dataclass field
+    token_file: Path | None = option(
         "a file with a token that every request needs, which no other user can read",
         parse_path,
         value="FILE",
@@ -126,7 +126,7 @@ class MonitoringOptions(Options):
     """Options of `cluster.export`."""
 
     to: str | None = option("for which program", choice(("prometheus", "grafana")))
-    out: Path | None = option(  # noqa: RUF009 - it is a dataclass field
+    out: Path | None = option(
         "the file to write, by default standard output", parse_path, value="FILE"
     )
 

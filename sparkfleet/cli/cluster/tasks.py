@@ -63,7 +63,7 @@ def up(options: ClusterUpOptions) -> int:
     """
     if not options.every_cluster:
         return _start(options)
-    from sparkfleet.cli.cluster.all_clusters import start_all  # noqa: PLC0415 - Jinja: not for --list
+    from sparkfleet.cli.cluster.all_clusters import start_all
 
     return start_all(options, _start)
 
@@ -76,7 +76,7 @@ def render(options: RenderOptions) -> int:
 
       {task:cluster.render} --tp 2 --recipe gpt-oss-120b --out rendered
     """
-    from sparkfleet.cli.cluster.render import render_files  # noqa: PLC0415 - Fabric: not for --list
+    from sparkfleet.cli.cluster.render import render_files
 
     return render_files(options)
 
@@ -91,15 +91,15 @@ def down(options: DownOptions) -> int:
     """
     if not options.every_cluster:
         return _stop(options)
-    from sparkfleet.cli.cluster.all_clusters import stop_all  # noqa: PLC0415 - Jinja: not for --list
+    from sparkfleet.cli.cluster.all_clusters import stop_all
 
     return stop_all(options, _stop)
 
 
 def _stop(options: DownOptions) -> int:
     """Stop the service of `cluster.enable`, then run the playbook of a stop."""
-    from sparkfleet.cli.cluster.service import set_watch_service  # noqa: PLC0415 - not for --list
-    from sparkfleet.cli.run_playbook import run_playbook  # noqa: PLC0415 - Jinja, Fabric: not for --list
+    from sparkfleet.cli.cluster.service import set_watch_service
+    from sparkfleet.cli.run_playbook import run_playbook
 
     set_watch_service(options, "stop")
     return run_playbook("cluster-down", options, orphans=options.orphans)
@@ -119,8 +119,8 @@ def switch(options: SwitchOptions) -> int:
 
 def _start(options: Options) -> int:
     """Run the playbook of a start, then let the service of `cluster.enable` run again."""
-    from sparkfleet.cli.cluster.service import set_watch_service  # noqa: PLC0415 - not for --list
-    from sparkfleet.cli.run_playbook import run_playbook  # noqa: PLC0415 - Jinja, Fabric: not for --list
+    from sparkfleet.cli.cluster.service import set_watch_service
+    from sparkfleet.cli.run_playbook import run_playbook
 
     code = run_playbook("cluster-up", options)
     if code == 0:
@@ -136,13 +136,13 @@ def drift(options: Options) -> int:
     options that `cluster.up` was given; without --tp, --pp, --dp or --solo it uses every Spark of
     the cluster. --diff shows the differences of files.
     """
-    from sparkfleet.cli.run_playbook import run_playbook  # noqa: PLC0415 - Jinja, Fabric: not for --list
+    from sparkfleet.cli.run_playbook import run_playbook
 
     reason = "cluster.drift is read-only"
     code = run_playbook("cluster-drift", replace(options, check=True, allow_degraded=reason))
     if code or options.json:
         return code
-    from sparkfleet.cli.cluster.enable import has_unit_drift  # noqa: PLC0415 - Jinja: not for --list
+    from sparkfleet.cli.cluster.enable import has_unit_drift
 
     return REFUSED if has_unit_drift(options) else 0
 
@@ -150,7 +150,7 @@ def drift(options: Options) -> int:
 @command("cluster.lock", CLUSTER, LOCK)
 def lock(options: Options) -> int:
     """Hold the lock of the cluster until Ctrl-C, so that no run changes it meanwhile."""
-    from sparkfleet.cli.cluster.lock import hold_lock  # noqa: PLC0415 - Fabric: not for --list
+    from sparkfleet.cli.cluster.lock import hold_lock
 
     return hold_lock(options)
 
@@ -161,7 +161,7 @@ def unlock(options: UnlockOptions) -> int:
 
     A lock is released when its holder ends; a host whose cable was cut does not notice that.
     """
-    from sparkfleet.cli.cluster.lock import unlock_cluster  # noqa: PLC0415 - Fabric: not for --list
+    from sparkfleet.cli.cluster.lock import unlock_cluster
 
     return unlock_cluster(options)
 
@@ -178,7 +178,7 @@ def status(options: StatusOptions) -> int:
       {task:cluster.status} --watch              every two seconds, until Ctrl-C
       {task:cluster.status} --output json        also the health of each rank
     """
-    from sparkfleet.cli.cluster.status import show_status  # noqa: PLC0415 - Fabric: not for --list
+    from sparkfleet.cli.cluster.status import show_status
 
     return show_status(options)
 
@@ -193,7 +193,7 @@ def list_clusters(options: Options) -> int:
       {task:cluster.list}
       {task:cluster.list} --output json
     """
-    from sparkfleet.cli.cluster.list import list_clusters as show  # noqa: PLC0415 - Fabric: not for --list
+    from sparkfleet.cli.cluster.list import list_clusters as show
 
     return show(options)
 
@@ -205,7 +205,7 @@ def logs(options: LogsOptions) -> int:
     {task:cluster.logs}
     {task:cluster.logs} --follow --limit spark-01
     """
-    from sparkfleet.cli.cluster.logs import show_logs  # noqa: PLC0415 - Fabric: not for --list
+    from sparkfleet.cli.cluster.logs import show_logs
 
     return show_logs(options)
 
@@ -221,7 +221,7 @@ def events(options: EventsOptions) -> int:
       {task:cluster.events} --lines 200 --output json
       {task:cluster.events} --follow
     """
-    from sparkfleet.cli.cluster.events import show_events  # noqa: PLC0415 - Fabric: not for --list
+    from sparkfleet.cli.cluster.events import show_events
 
     return show_events(options)
 
@@ -236,7 +236,7 @@ def report(options: ReportOptions) -> int:
 
       {task:cluster.report} --html report.html
     """
-    from sparkfleet.cli.cluster.report import write_report  # noqa: PLC0415 - Fabric: not for --list
+    from sparkfleet.cli.cluster.report import write_report
 
     return write_report(options)
 
@@ -252,7 +252,7 @@ def page(options: PageOptions) -> int:
       {task:cluster.page}                              then open http://127.0.0.1:8090/
       {task:cluster.page} --bind 0.0.0.0:8090 --token-file page-token
     """
-    from sparkfleet.cli.cluster.page import serve_page  # noqa: PLC0415 - Fabric: not for --list
+    from sparkfleet.cli.cluster.page import serve_page
 
     return serve_page(options)
 
@@ -267,7 +267,7 @@ def export(options: MonitoringOptions) -> int:
       {task:cluster.export} --to prometheus --out /etc/prometheus/sparkfleet.json
       {task:cluster.export} --to grafana --out dashboard.json
     """
-    from sparkfleet.cli.cluster.export import export_monitoring  # noqa: PLC0415 - not for --list
+    from sparkfleet.cli.cluster.export import export_monitoring
 
     return export_monitoring(options)
 
@@ -286,7 +286,7 @@ def watch(options: ClusterWatchOptions) -> int:
       {task:cluster.watch} --once             one look; two such looks relaunch a broken cluster
       {task:cluster.events} --follow          what it did
     """
-    from sparkfleet.cli.cluster.watch import watch_cluster  # noqa: PLC0415 - Fabric: not for --list
+    from sparkfleet.cli.cluster.watch import watch_cluster
 
     return watch_cluster(options)
 
@@ -304,7 +304,7 @@ def enable(options: EnableOptions) -> int:
       {task:cluster.enable}
       {task:cluster.enable} --on-head           from a control machine that is not always on
     """
-    from sparkfleet.cli.cluster.enable import enable_watch  # noqa: PLC0415 - Jinja: not for --list
+    from sparkfleet.cli.cluster.enable import enable_watch
 
     return enable_watch(options)
 
@@ -315,6 +315,6 @@ def disable(options: EnableOptions) -> int:
 
     What the cluster serves goes on.
     """
-    from sparkfleet.cli.cluster.enable import disable_watch  # noqa: PLC0415 - Jinja: not for --list
+    from sparkfleet.cli.cluster.enable import disable_watch
 
     return disable_watch(options)

@@ -36,7 +36,7 @@ class DoctorOptions(Options):
         positional=has_log_argument(sys.argv),
         value="[FILE]",
     )
-    bundle: Path | None = option(  # noqa: RUF009 - it is a dataclass field
+    bundle: Path | None = option(
         "write logs, facts, rendered files, versions and events into this .tar.gz, redacted, for a "
         "report; with --inventory also from the hosts",
         parse_path,
@@ -60,9 +60,9 @@ def doctor(options: DoctorOptions) -> int:
       {task:doctor} --bundle report.tar.gz --inventory inventories/pair.yml
     """
     if options.bundle is not None:
-        from sparkfleet.cli.doctor.bundle import write_bundle  # noqa: PLC0415 - Fabric: not for --list
+        from sparkfleet.cli.doctor.bundle import write_bundle
 
         return write_bundle(options.bundle, options.log, options)
-    from sparkfleet.cli.doctor.view import show_diagnosis  # noqa: PLC0415 - not for --list
+    from sparkfleet.cli.doctor.view import show_diagnosis
 
     return show_diagnosis(options.log, options)

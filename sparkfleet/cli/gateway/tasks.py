@@ -18,7 +18,7 @@ def up(options: Options) -> int:
       {task:gateway.up} --check --diff      what would change
       {task:gateway.up}                     needs in the inventory: gateway: {port: 8080}
     """
-    from sparkfleet.cli.gateway.runs import run_gateway_up  # noqa: PLC0415 - Fabric: not for --list
+    from sparkfleet.cli.gateway.runs import run_gateway_up
 
     return run_gateway_up(options)
 
@@ -30,7 +30,7 @@ def down(options: Options) -> int:
     {task:gateway.down}
     {task:cluster.down} --all      the gateway and every cluster
     """
-    from sparkfleet.cli.gateway.runs import run_gateway_down  # noqa: PLC0415 - the same
+    from sparkfleet.cli.gateway.runs import run_gateway_down
 
     return run_gateway_down(options)
 
@@ -46,7 +46,7 @@ def status(options: Options) -> int:
       {task:gateway.status}
       {task:gateway.status} --output json
     """
-    from sparkfleet.cli.gateway.status import show_gateway  # noqa: PLC0415 - the same
+    from sparkfleet.cli.gateway.status import show_gateway
 
     return show_gateway(options)
 
@@ -59,6 +59,6 @@ def logs(options: GatewayLogsOptions) -> int:
 
       {task:gateway.logs} --follow
     """
-    from sparkfleet.cli.gateway.runs import show_gateway_logs  # noqa: PLC0415 - the same
+    from sparkfleet.cli.gateway.runs import show_gateway_logs
 
     return show_gateway_logs(options)

@@ -54,7 +54,7 @@ class TrustOptions(HostOptions):
 class AuthorizeOptions(HostOptions):
     """Options of `hosts.authorize`."""
 
-    key: Path | None = option(  # noqa: RUF009 - it is a dataclass field
+    key: Path | None = option(
         "the key to copy; by default the inventory's, else the one in ~/.ssh",
         parse_path,
         value="FILE",

@@ -45,7 +45,7 @@ def trust(options: TrustOptions) -> int:
       {task:hosts.trust}
       {task:hosts.trust} --host spark-02 --fingerprint SHA256:...
     """
-    from sparkfleet.cli.hosts.trust import show_host_keys  # noqa: PLC0415 - Fabric: not for --list
+    from sparkfleet.cli.hosts.trust import show_host_keys
 
     return show_host_keys(_merge_limits(options))
 
@@ -60,7 +60,7 @@ def authorize(options: AuthorizeOptions) -> int:
       {task:hosts.authorize}
       {task:hosts.authorize} --host spark-02 --key ~/.ssh/id_ed25519.pub
     """
-    from sparkfleet.cli.hosts.authorize import authorize_key  # noqa: PLC0415 - Fabric: not for --list
+    from sparkfleet.cli.hosts.authorize import authorize_key
 
     return authorize_key(_merge_limits(options))
 
@@ -75,7 +75,7 @@ def facts(options: HostOptions) -> int:
       {task:hosts.facts}
       {task:hosts.facts} --host spark-02 --output json
     """
-    from sparkfleet.cli.hosts.facts import show_facts  # noqa: PLC0415 - Fabric: not for --list
+    from sparkfleet.cli.hosts.facts import show_facts
 
     return show_facts(_merge_limits(options))
 
@@ -92,7 +92,7 @@ def check(options: HostOptions) -> int:
       {task:hosts.check}
       {task:hosts.check} --host spark-02
     """
-    from sparkfleet.cli.hosts.check import show_checks  # noqa: PLC0415 - Fabric: not for --list
+    from sparkfleet.cli.hosts.check import show_checks
 
     return show_checks(_merge_limits(options))
 
@@ -122,7 +122,7 @@ def prepare(options: PrepareOptions) -> int:
       {task:hosts.prepare} --yes --tags docker,linger
       {task:hosts.prepare} --yes --skip-tags caches --host spark-02
     """
-    from sparkfleet.cli.run_playbook import run_playbook  # noqa: PLC0415 - Jinja, Fabric: not for --list
+    from sparkfleet.cli.run_playbook import run_playbook
 
     check_only = options.check or not options.yes
     code = run_playbook(

@@ -64,7 +64,7 @@ class InitOptions(Options):
     """Options of `init`."""
 
     # invoke has no optional positional argument, so DIR is positional only where it is typed.
-    dir: Path | None = option(  # noqa: RUF009 - it is a dataclass field
+    dir: Path | None = option(
         "the folder of the project; by default this one",
         parse_path,
         positional=has_folder_argument(sys.argv),

@@ -20,6 +20,6 @@ def init(options: InitOptions) -> int:
       {task:init}
       {task:init} my-sparks --host nvidia@192.168.1.11 --host nvidia@192.168.1.12 --yes
     """
-    from sparkfleet.cli.init.project import create_project  # noqa: PLC0415 - Fabric: not for --list
+    from sparkfleet.cli.init.project import create_project
 
     return create_project(options)

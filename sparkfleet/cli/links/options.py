@@ -60,7 +60,7 @@ class ChangeOptions(Options):
 class AddressPlanOptions(Options):
     """Options of `links.plan`."""
 
-    subnet: IPv4Network | None = option(  # noqa: RUF009 - it is a dataclass field
+    subnet: IPv4Network | None = option(
         "subnet of the first rail that has none; the next rails get the next subnets of its size "
         "(default 192.168.100.0/24)",
         parse_subnet,

@@ -31,7 +31,7 @@ def show(options: LinkMapOptions) -> int:
     {task:links.show}
     {task:links.show} --svg cables.svg
     """
-    from sparkfleet.cli.links.show import show_map  # noqa: PLC0415 - Fabric: not for --list
+    from sparkfleet.cli.links.show import show_map
 
     return show_map(options)
 
@@ -43,7 +43,7 @@ def verify(options: Options) -> int:
     Reads the facts of all hosts, then lets them call and ping each other. docs/links.md explains
     each verdict.
     """
-    from sparkfleet.cli.links.verify import verify_links  # noqa: PLC0415 - Fabric: not for --list
+    from sparkfleet.cli.links.verify import verify_links
 
     return verify_links(options)
 
@@ -59,7 +59,7 @@ def bench(options: LinkBenchOptions) -> int:
       {task:links.bench} --seconds 5 --svg rates.svg
       {task:links.bench} --no-collective
     """
-    from sparkfleet.cli.links.bench import bench_links  # noqa: PLC0415 - Fabric: not for --list
+    from sparkfleet.cli.links.bench import bench_links
 
     return bench_links(options)
 
@@ -75,7 +75,7 @@ def plan(options: AddressPlanOptions) -> int:
       {task:links.plan}
       {task:links.plan} --subnet 10.100.0.0/24 --ask-become-pass
     """
-    from sparkfleet.cli.links.plan import plan_links  # noqa: PLC0415 - Fabric: not for --list
+    from sparkfleet.cli.links.plan import plan_links
 
     return plan_links(options)
 
@@ -94,7 +94,7 @@ def apply(options: AddressApplyOptions) -> int:
       {task:links.apply} --ask-become-pass
       {task:links.apply} --yes --revert-after 300
     """
-    from sparkfleet.cli.links.apply import apply_links  # noqa: PLC0415 - Fabric: not for --list
+    from sparkfleet.cli.links.apply import apply_links
 
     return apply_links(options)
 
@@ -106,7 +106,7 @@ def revert(options: ChangeOptions) -> int:
     {task:links.revert} --check
     {task:links.revert} --yes
     """
-    from sparkfleet.cli.links.restore import revert_links  # noqa: PLC0415 - Fabric: not for --list
+    from sparkfleet.cli.links.restore import revert_links
 
     return revert_links(options)
 
@@ -122,6 +122,6 @@ def repair(options: ChangeOptions) -> int:
       {task:links.repair} --check
       {task:links.repair} --yes
     """
-    from sparkfleet.cli.links.restore import repair_links  # noqa: PLC0415 - Fabric: not for --list
+    from sparkfleet.cli.links.restore import repair_links
 
     return repair_links(options)

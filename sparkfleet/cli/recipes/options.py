@@ -71,10 +71,10 @@ class NewOptions(Options):
     model: str = option(
         "a model of the Hub: ORG/MODEL", default="", positional=True, value="ORG/MODEL"
     )
-    out: Path | None = option(  # noqa: RUF009 - it is a dataclass field
+    out: Path | None = option(
         "the file to write; by default playbooks/recipes/MODEL.yml", parse_path, value="FILE"
     )
-    folder: Path | None = option(  # noqa: RUF009 - the same
+    folder: Path | None = option(
         "read the model in this folder of this machine, and not the Hub", parse_path, value="FOLDER"
     )
 
@@ -102,7 +102,7 @@ class FitOptions(Options):
     context: int | None = option(
         "tokens in the cache of each to estimate the speed for", parse_tokens, value="TOKENS"
     )
-    folder: Path | None = option(  # noqa: RUF009 - it is a dataclass field
+    folder: Path | None = option(
         "read the model in this folder of this machine", parse_path, value="FOLDER"
     )
     staged: bool = flag("read the model that is staged on the head, and the memory of every host")

@@ -34,7 +34,7 @@ def show_list(options: ListOptions) -> int:
       {task:recipes.list} --search qwen3.8
       {task:recipes.list} --fits --group sparks
     """
-    from sparkfleet.cli.recipes.list import show_recipes  # noqa: PLC0415 - not for --list
+    from sparkfleet.cli.recipes.list import show_recipes
 
     return show_recipes(options)
 
@@ -49,7 +49,7 @@ def show(options: RecipeOptions) -> int:
       {task:recipes.show} gpt-oss-120b
       {task:recipes.show} my.yml --inventory inventories/pair.yml --set vllm_port=8001
     """
-    from sparkfleet.cli.recipes.show import show_recipe  # noqa: PLC0415 - not for --list
+    from sparkfleet.cli.recipes.show import show_recipe
 
     return show_recipe(options)
 
@@ -65,7 +65,7 @@ def validate(options: ValidateOptions) -> int:
       {task:recipes.validate} all
       {task:recipes.validate} my.yml --vllm 0.21.0
     """
-    from sparkfleet.cli.recipes.validate import show_findings  # noqa: PLC0415 - not for --list
+    from sparkfleet.cli.recipes.validate import show_findings
 
     return show_findings(options)
 
@@ -81,7 +81,7 @@ def suggest(options: SuggestOptions) -> int:
       {task:recipes.suggest} coding
       {task:recipes.suggest} throughput --inventory inventories/pair.yml --measured
     """
-    from sparkfleet.cli.recipes.suggesting import show_suggestions  # noqa: PLC0415 - not for --list
+    from sparkfleet.cli.recipes.suggesting import show_suggestions
 
     return show_suggestions(options)
 
@@ -97,8 +97,8 @@ def fit(options: FitOptions) -> int:
       {task:recipes.fit} gemma4-31b-fp8 --tp 2 --staged
       {task:recipes.fit} ORG/MODEL                        a model without a recipe, from the Hub
     """
-    from sparkfleet.cli.recipes.fit import show_fit  # noqa: PLC0415 - not for --list
-    from sparkfleet.cli.recipes.fit_values import FitRequest  # noqa: PLC0415 - the same
+    from sparkfleet.cli.recipes.fit import show_fit
+    from sparkfleet.cli.recipes.fit_values import FitRequest
 
     return show_fit(FitRequest.from_options(options))
 
@@ -113,7 +113,7 @@ def new(options: NewOptions) -> int:
       {task:recipes.new} Qwen/Qwen3-32B
       {task:recipes.new} ORG/MODEL --folder ~/models/MODEL --out my.yml
     """
-    from sparkfleet.cli.recipes.new import write_recipe  # noqa: PLC0415 - the Hub's library
+    from sparkfleet.cli.recipes.new import write_recipe
 
     return write_recipe(options)
 
@@ -137,7 +137,7 @@ def import_recipes(options: ImportOptions) -> int:
       {task:recipes.import} ../spark-vllm-docker/recipes/qwen3.8-27b.yaml --check
       {task:recipes.import} ../local-ai-inference-recipes/models/minimax
     """
-    from sparkfleet.cli.recipes.importing import import_recipe_files  # noqa: PLC0415 - not for --list
+    from sparkfleet.cli.recipes.importing import import_recipe_files
 
     return import_recipe_files(options)
 
@@ -148,7 +148,7 @@ def export(options: ExportOptions) -> int:
 
     {task:recipes.export} qwen3.8-27b-nvfp4 --to sparkrun > qwen3.8-27b.yaml
     """
-    from sparkfleet.cli.recipes.exporting import show_export  # noqa: PLC0415 - not for --list
+    from sparkfleet.cli.recipes.exporting import show_export
 
     return show_export(options)
 
@@ -169,7 +169,7 @@ def add(options: AddOptions) -> int:
       {task:recipes.add} ../spark-vllm-docker
       {task:recipes.add} ~/team-recipes --name team --revision main
     """
-    from sparkfleet.cli.recipes.shelves import add_shelf  # noqa: PLC0415 - not for --list
+    from sparkfleet.cli.recipes.shelves import add_shelf
 
     return add_shelf(options)
 
@@ -189,7 +189,7 @@ def update(options: UpdateOptions) -> int:
 
     {task:recipes.update} team --check
     """
-    from sparkfleet.cli.recipes.shelves import update_shelf  # noqa: PLC0415 - not for --list
+    from sparkfleet.cli.recipes.shelves import update_shelf
 
     return update_shelf(options)
 
@@ -200,6 +200,6 @@ def remove(options: RemoveOptions) -> int:
 
     {task:recipes.remove} team
     """
-    from sparkfleet.cli.recipes.shelves import drop_shelf  # noqa: PLC0415 - not for --list
+    from sparkfleet.cli.recipes.shelves import drop_shelf
 
     return drop_shelf(options)

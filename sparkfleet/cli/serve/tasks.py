@@ -19,7 +19,7 @@ def smoke(options: Options) -> int:
       {task:serve.smoke}
       {task:serve.smoke} --set vllm_smoke_tokens=2000    for a model that thinks for long
     """
-    from sparkfleet.cli.serve.smoke import run_smoke_checks  # noqa: PLC0415 - Fabric: not for --list
+    from sparkfleet.cli.serve.smoke import run_smoke_checks
 
     return run_smoke_checks(options)
 
@@ -41,7 +41,7 @@ def watch(options: WatchOptions) -> int:
       {task:serve.watch} --once
       {task:serve.watch} --every 10s --count 6 > minute.log
     """
-    from sparkfleet.cli.serve.watch import watch_load  # noqa: PLC0415 - Fabric: not for --list
+    from sparkfleet.cli.serve.watch import watch_load
 
     return watch_load(options)
 
@@ -56,6 +56,6 @@ def bench(options: ServeBenchOptions) -> int:
       {task:serve.bench}
       {task:serve.bench} --requests 8 --context 16K --answer 256 --rounds 5
     """
-    from sparkfleet.cli.serve.bench import run_bench  # noqa: PLC0415 - Fabric: not for --list
+    from sparkfleet.cli.serve.bench import run_bench
 
     return run_bench(options)

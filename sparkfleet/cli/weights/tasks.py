@@ -17,7 +17,7 @@ def stage(options: Options) -> int:
       {task:weights.stage}
       {task:weights.stage} --set weights_strategy=push
     """
-    from sparkfleet.cli.run_playbook import run_playbook  # noqa: PLC0415 - Jinja, Fabric: not for --list
+    from sparkfleet.cli.run_playbook import run_playbook
 
     return run_playbook("weights-stage", options)
 
@@ -25,7 +25,7 @@ def stage(options: Options) -> int:
 @command("weights.verify", HOSTS, RECIPE, OUTPUT)
 def verify(options: VerifyOptions) -> int:
     """Check that every node has every file of the recipe; exits with 2 if not. Read-only."""
-    from sparkfleet.cli.weights.verify import show_verdicts  # noqa: PLC0415 - Fabric: not for --list
+    from sparkfleet.cli.weights.verify import show_verdicts
 
     return show_verdicts(options)
 
@@ -36,7 +36,7 @@ def plan(options: Options) -> int:
 
     Also shows a model that the Hub would refuse: no token, or a licence that was not accepted.
     """
-    from sparkfleet.cli.weights.plan import show_plans  # noqa: PLC0415 - Fabric: not for --list
+    from sparkfleet.cli.weights.plan import show_plans
 
     return show_plans(options)
 
@@ -44,7 +44,7 @@ def plan(options: Options) -> int:
 @command("weights.list", HOSTS, OUTPUT)
 def show_list(options: Options) -> int:
     """Show the models on every node, with their sizes and whether sparkfleet staged them."""
-    from sparkfleet.cli.weights.list import show_models  # noqa: PLC0415 - Fabric: not for --list
+    from sparkfleet.cli.weights.list import show_models
 
     return show_models(options)
 
@@ -52,6 +52,6 @@ def show_list(options: Options) -> int:
 @command("weights.prune", HOSTS)
 def prune(options: PruneOptions) -> int:
     """Remove a model from every node: only files staged by sparkfleet, never a served model."""
-    from sparkfleet.cli.weights.list import prune_model  # noqa: PLC0415 - Fabric: not for --list
+    from sparkfleet.cli.weights.list import prune_model
 
     return prune_model(options)

@@ -60,7 +60,7 @@ def read_cpu_load() -> tuple[float, int, int]:
 
 def measure_cpu_since(before: tuple[float, int, int]) -> tuple[float, float]:
     """Return what was needed since `before`, s, and which part of all CPU time was idle."""
-    work, idle, ticks = (now - was for now, was in zip(read_cpu_load(), before))  # noqa: B905 - Python 3.8
+    work, idle, ticks = (now - was for now, was in zip(read_cpu_load(), before))
     return work, idle / (ticks or 1)
 
 

@@ -205,7 +205,7 @@ def find_doubtful_netdevs(
 ) -> list[str]:
     """Return the netdevs where an address did not answer, or with an unexpected MAC address."""
     tried = {(call["netdev"], call["address"]) for call in calls}
-    pairs = zip(calls, answers)  # noqa: B905 - Python 3.8
+    pairs = zip(calls, answers)
     tried -= {(call["netdev"], call["address"]) for call, answer in pairs if answer["connected"]}
     expected = {(call["netdev"], call["address"]): call["mac"] for call in calls}
     tried |= {
@@ -278,10 +278,7 @@ def main() -> None:
         pinged = [pool.submit(ping_peer, ping) for ping in calls["ping"]]
         connections = [pool.submit(connect_to_peer, call) for call in calls["connect"]]
     answers = [call.result() for call in connections]
-    pings = [
-        repeat_lossy_ping(ping, first.result())
-        for ping, first in zip(calls["ping"], pinged)  # noqa: B905 - Python 3.8
-    ]
+    pings = [repeat_lossy_ping(ping, first.result()) for ping, first in zip(calls["ping"], pinged)]
     neighbours = read_neighbours()
     answer = {
         "connections": answers,

@@ -28,7 +28,7 @@ def main() -> None:
         found = list(pool.map(find_neighbours, netdevs))
     login = os.environ.get("SSH_CONNECTION", "").split()
     server = login[2] if len(login) > 2 else ""
-    addresses = dict(zip(netdevs, found))  # noqa: B905 - Python 3.8
+    addresses = dict(zip(netdevs, found))
     ends = {netdev: list(by_mac) for netdev, by_mac in addresses.items()}
     print(json.dumps({"ends": ends, "addresses": addresses, "server": server}))
 

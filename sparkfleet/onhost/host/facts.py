@@ -23,6 +23,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 TOOL_TIMEOUT = 10  # s; nvidia-smi takes seconds while the driver wakes up
@@ -80,7 +81,7 @@ def list_folder_names(folder: str) -> list[str]:
 def note_files(folder: str, files: Iterable[str]) -> None:
     """Keep the text of each of `files`."""
     for path in (os.path.join(folder, file) for file in files):  # noqa: PTH118 - an absolute wins
-        note_fact(path, lambda path=path: read_file_content(path))  # type: ignore[misc] # bound now
+        note_fact(path, partial(read_file_content, path))
 
 
 def note_folder(path: str) -> list[str]:
@@ -162,10 +163,10 @@ def gather_network() -> None:
     for name in note_folder(NET):
         note_files(f"{NET}/{name}", NETDEV_FILES)
         for link in (f"{NET}/{name}/{link}" for link in NETDEV_LINKS):
-            note_fact(link, lambda link=link: os.readlink(link))  # type: ignore[misc]  # noqa: PTH115
+            note_fact(link, partial(os.readlink, link))
     if not note_tool("ip", "-j", "addr"):
         for name in fact_text(NET).split():
-            note_fact(f"SIOCGIFADDR {name}", lambda name=name: query_ipv4_address(name))  # type: ignore[misc]
+            note_fact(f"SIOCGIFADDR {name}", partial(query_ipv4_address, name))
     if not note_tool("ip", "-j", "route"):
         note_files("/proc/net", ["route"])
     note_tool("ip", "-j", "neigh")
@@ -200,7 +201,7 @@ def find_socket_holders(inodes: set[str]) -> list[str]:
     for pid in filter(str.isdigit, list_folder_names("/proc") if inodes else ()):
         with contextlib.suppress(OSError):
             for fd in list_folder_names(f"/proc/{pid}/fd"):
-                target = os.readlink(f"/proc/{pid}/fd/{fd}")  # noqa: PTH115 - Path's needs 3.9
+                target = os.readlink(f"/proc/{pid}/fd/{fd}")
                 if target.startswith("socket:[") and target[8:-1] in inodes:
                     lines.append(f"{target[8:-1]} {pid} {read_file_content(f'/proc/{pid}/comm')}")
     return lines

@@ -75,7 +75,7 @@ def describe_path(path: Path, request: dict[str, Any]) -> dict[str, Any]:
         "mode": format(stat.S_IMODE(info.st_mode), "04o"),
     }
     if kind == "link":
-        answer["target"] = os.readlink(path)  # noqa: PTH115 - Path.readlink needs Python 3.9
+        answer["target"] = os.readlink(path)
     if kind == "directory":
         answer["empty"] = next(path.iterdir(), None) is None
     if kind == "file" and "sha256" in request:

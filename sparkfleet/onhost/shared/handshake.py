@@ -105,7 +105,7 @@ class KeyedListener:
         while not self._closed.is_set():
             try:
                 wire, (address, _) = self._socket.accept()
-            except socket.timeout:  # noqa: UP041 - Python 3.8 and 3.9 have no other name for it
+            except socket.timeout:
                 continue
             except OSError:
                 if self._closed.wait(POLL):

@@ -91,7 +91,7 @@ def inspect_storage(root: Path) -> dict[str, Any]:
 
 
 def _describe_dead_link(path: Path) -> str:
-    return f"{path}, a link to {os.readlink(path)}"  # noqa: PTH115 - Python 3.8
+    return f"{path}, a link to {os.readlink(path)}"
 
 
 def find_user_name(number: int) -> str:

@@ -68,7 +68,7 @@ class WeightsTree:
             if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
                 return "unreadable", f"{path}: {error.strerror}"  # a disk or a server that fails
             if path.is_symlink():
-                return "dangling", f"a link to {os.readlink(path)}"  # noqa: PTH115 - Python 3.8
+                return "dangling", f"a link to {os.readlink(path)}"
             return "missing", "no file"
 
     def _classify_regular_file(self, path: Path, item: dict[str, Any]) -> tuple[str, str]:
@@ -150,7 +150,7 @@ def _find_absolute_link(path: Path, root: Path) -> str:
     while parts:
         here = here / parts.pop(0)
         if here.is_symlink():
-            target = os.readlink(here)  # noqa: PTH115 - Python 3.8
+            target = os.readlink(here)
             if os.path.isabs(target):  # noqa: PTH117 - a text
                 return f"{here}, a link to the full path {target}"
             here = here.parent

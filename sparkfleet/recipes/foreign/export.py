@@ -11,6 +11,7 @@ import yaml
 
 from sparkfleet.commands import quote
 from sparkfleet.errors import RecipeError
+from sparkfleet.onhost.shared.endpoint_url import ALL_INTERFACES
 from sparkfleet.recipes.foreign.eugr import LAUNCHER_ENV, PUBLISHED
 from sparkfleet.recipes.foreign.formats import Format
 from sparkfleet.recipes.recipe import Recipe
@@ -128,7 +129,7 @@ def _build_distribution(values: Mapping[str, Any]) -> dict[str, Any] | None:
 def _build_defaults(recipe: Recipe, values: Mapping[str, Any]) -> dict[str, Any]:
     args = values.get("vllm_args") or {}
     defaults = {
-        "host": "0.0.0.0",  # noqa: S104 - what both tools expect
+        "host": ALL_INTERFACES,  # what both tools expect
         "port": values.get("vllm_port", 8000),
         "tensor_parallel": recipe.tp_max or recipe.tp_min or 1,
     }

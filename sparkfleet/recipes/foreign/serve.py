@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sparkfleet.errors import RecipeError, Where
+from sparkfleet.onhost.shared.endpoint_url import ALL_INTERFACES
 from sparkfleet.recipes.foreign.draft import RecipeDraft
 from sparkfleet.recipes.foreign.placeholders import CommandTemplate, ExpandedWord
 from sparkfleet.recipes.foreign.words import Command, join_words, split_commands
@@ -194,7 +195,7 @@ def _put_port(draft: RecipeDraft, value: Any, place: Node) -> None:
 
 
 def _note_host(draft: RecipeDraft, value: Any, place: Node) -> None:
-    if value != "0.0.0.0":  # noqa: S104 - what recipes write
+    if value != ALL_INTERFACES:
         draft.note(f"--host {value} is left out: set vllm_host in the inventory", place)
 
 

@@ -52,7 +52,7 @@ def call(address: str, port: int, *, patience: float) -> Peer:
             time.sleep(0.05)
 
 
-def listen(port: int, *, address: str = "0.0.0.0", backlog: int | None = 16) -> socket.socket:  # noqa: S104
+def listen(port: int, *, address: str = "0.0.0.0", backlog: int | None = 16) -> socket.socket:  # noqa: S104 - on a host of the lab
     """Bind a port as a server does, and listen unless `backlog` is None; raises OSError."""
     server = socket.socket()
     server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

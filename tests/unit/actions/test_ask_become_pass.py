@@ -16,7 +16,7 @@ from tests.commandline import run_command, start_command
 from tests.scenes import inventory, play
 from tests.standin.sudo import install
 
-SECRET = "hush-hush"  # noqa: S105 - of a stand-in
+SECRET = "hush-hush"
 HOSTS = "sparks: {hosts: {spark-01: , spark-02: }, vars: {ansible_connection: local%s}}\n"
 TASKS = "- name: it\n  command: cat\n  become: true\n- debug: {var: hostvars}\n"
 PLAY = "- hosts: sparks\n  tasks:\n" + "".join(f"    {line}\n" for line in TASKS.splitlines())
@@ -132,7 +132,7 @@ def test_a_template_does_not_see_a_password(fake: Path) -> None:
 
 def test_a_variable_wins_over_what_was_typed(fake: Path) -> None:
     hosts = inventory(("spark-01",), ansible_become_password=SECRET)
-    _, told = play(fake, TASKS, hosts=hosts, options=RunOptions(sudo_password="typed"))  # noqa: S106
+    _, told = play(fake, TASKS, hosts=hosts, options=RunOptions(sudo_password="typed"))
     assert told.outcomes("it")["spark-01"].message == ""
     assert set((fake / "given").read_text().splitlines()) == {SECRET}
     assert SECRET not in repr(told.events)

@@ -119,7 +119,7 @@ def test_the_staged_tokenizer_is_read_before_a_start(
     tmp_path: Path,
     text: str | None,
     reason: str,
-    refused: bool,  # noqa: FBT001 - of pytest
+    refused: bool,
 ) -> None:
     if text is not None:
         (tmp_path / "tokenizer_config.json").write_text(text)

@@ -31,7 +31,7 @@ HOLDER = {"user": "u", "machine": "m", "pid": "7", "since": "now", "command": "c
 def test_a_check_next_to_a_live_run_says_so_and_exits_with_75(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    alive: bool | None,  # noqa: FBT001 - a parameter
+    alive: bool | None,
 ) -> None:
     monkeypatch.setattr(lock, "fetch_lock_holder", lambda *_: HOLDER)
     monkeypatch.setattr(lock, "is_process_running", lambda _: alive)
@@ -45,7 +45,7 @@ def test_a_lock_that_is_free_or_stale_does_not_stop_a_check(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     holder: dict[str, str] | None,
-    alive: bool,  # noqa: FBT001 - a parameter
+    alive: bool,
 ) -> None:
     monkeypatch.setattr(lock, "fetch_lock_holder", lambda *_: holder)
     monkeypatch.setattr(lock, "is_process_running", lambda _: alive)
@@ -65,7 +65,7 @@ def test_a_lock_that_is_free_or_stale_does_not_stop_a_check(
     ],
 )
 def test_work_that_did_not_run_in_check_mode_is_skipped(
-    check: bool,  # noqa: FBT001 - a parameter
+    check: bool,
     plan: Plan,
     status: Status,
 ) -> None:

@@ -17,7 +17,7 @@ from sparkfleet.remote.local import LocalConnection
 from sparkfleet.remote.sudo import Sudo
 from tests.standin.sudo import install
 
-PASSWORD = "two words, \\x ąćé $HOME "  # noqa: S105 - of a stand-in
+PASSWORD = "two words, \\x ąćé $HOME "
 ROOT = Sudo(user="root", password=PASSWORD)
 CAT = Command(argv=("cat",), stdin=b"the program's\nown")
 
@@ -73,7 +73,7 @@ def test_a_sudo_that_wants_no_password_hands_none_on(
 
 
 def test_a_wrong_password_is_tried_once_and_never_again(fake: Path, link: LocalConnection) -> None:
-    wrong = Sudo(user="root", password="other")  # noqa: S106 - of a stand-in
+    wrong = Sudo(user="root", password="other")
     error = _refused(link, wrong)
     assert error.message == "sudo: incorrect password"
     assert "--ask-become-pass" in str(error.hint)

@@ -41,7 +41,7 @@ def read(path: Path) -> dict[str, str]:
     with tarfile.open(path) as archive:
         names = [entry.name for entry in archive.getmembers()]
         return {
-            name.removeprefix("sparkfleet-bundle/"): archive.extractfile(name).read().decode()  # type: ignore[union-attr]
+            name.removeprefix("sparkfleet-bundle/"): archive.extractfile(name).read().decode()  # type: ignore[union-attr]  # a file
             for name in names
         }
 

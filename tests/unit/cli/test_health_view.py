@@ -59,7 +59,7 @@ def test_a_document_has_every_rank() -> None:
 )
 def test_the_exit_code_is_that_of_the_verdict(
     state: HealthState,
-    should_serve: bool,  # noqa: FBT001 - a column of the table
+    should_serve: bool,
     errors: tuple[SparkfleetError, ...],
     code: int,
 ) -> None:

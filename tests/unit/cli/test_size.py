@@ -117,8 +117,8 @@ def test_a_change_of_size_is_refused_unless_it_is_confirmed() -> None:
 def test_only_a_yes_on_a_terminal_confirms(
     monkeypatch: pytest.MonkeyPatch,
     answer: str,
-    terminal: bool,  # noqa: FBT001 - a parameter
-    expected: bool,  # noqa: FBT001 - a parameter
+    terminal: bool,
+    expected: bool,
 ) -> None:
     typed, shown = io.StringIO(answer), io.StringIO()
     for name, stream in (("stdin", typed), ("stdout", shown)):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from tests.source import PACKAGE, list_classes, list_functions, list_nodes, parse_package
 
+CHECKOUT = PACKAGE.parent
 MOST_LINES = 400
 MOST_BODY = 40
 MOST_POSITIONAL = 4
@@ -158,6 +160,21 @@ def test_variables_are_named_after_what_they_hold() -> None:
     names = [name for nodes in list_nodes().values() for name in _list_variables(nodes)]
     pronouns = Counter(name for name in names if name in PRONOUNS)
     assert 1000 * pronouns.total() / len(names) <= MOST_PRONOUNS, pronouns
+
+
+def test_every_exemption_of_a_linter_gives_its_reason() -> None:
+    """As `# noqa: S311 - no secret` and `# type: ignore[misc]  # a double`."""
+    reasoned = re.compile(r"# noqa: [A-Z0-9, ]+ - \w|# type: ignore\[[a-z-]+\] +# \w")
+    bare = [
+        f"{path.relative_to(CHECKOUT)}: {line.strip()}"
+        for folder in ("sparkfleet", "tests", "benchmarks", "demo")
+        for path in sorted(CHECKOUT.joinpath(folder).rglob("*.py"))
+        for line in path.read_text().splitlines()
+        if re.search(r"# (?:noqa|type: ignore)", line)
+        and not reasoned.search(line)
+        and "re.compile" not in line
+    ]
+    assert bare == []
 
 
 def _list_variables(nodes: Iterable[ast.AST]) -> list[str]:

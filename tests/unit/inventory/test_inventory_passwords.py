@@ -11,7 +11,7 @@ from sparkfleet import inventory as inventories
 from sparkfleet.errors import InventoryError
 from sparkfleet.inventory.passwords import read_sudo_password
 
-SECRET = "hush-hush"  # noqa: S105 - what must not be seen
+SECRET = "hush-hush"
 
 
 def _file(folder: Path, line: str, *, mode: int = 0o600, name: str = "inventory.yml") -> str:

@@ -94,7 +94,7 @@ def test_networkmanager_is_there_in_place_of_netplan(accounts: Path) -> None:
 
 
 def test_a_password_lets_the_user_log_in(accounts: Path) -> None:
-    tree = build_common_layer(accounts, password="made-up")  # noqa: S106 - of this test only
+    tree = build_common_layer(accounts, password="made-up")
     assert "PasswordAuthentication yes" in tree.files["etc/ssh/sshd_config"]
     assert re.search(r"^nvidia:\$6\$[0-9a-f]{16}\$.{86}:", tree.files["etc/shadow"], re.MULTILINE)
     assert "made-up" not in "".join(tree.files.values())

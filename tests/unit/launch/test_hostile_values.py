@@ -117,7 +117,7 @@ def _nodes(
     case: Case, engine: str, size: int, executor: Executor, port: int
 ) -> list[DeploymentNode]:
     own = {"engine": engine, "engine_image": engines.IMAGE, "vllm_model": "org/model"}
-    own |= {"ray_port": port, **case.variables}  # type: ignore[dict-item]
+    own |= {"ray_port": port, **case.variables}  # type: ignore[dict-item]  # a port
     place = Where(file=case.file, line=1, col=1)
     variables = {name: Value(data=data, where=place) for name, data in own.items()}
     seen = engines.survey(daemon=replace(engines.DOCKER, cli=engine))
@@ -174,7 +174,7 @@ def _written(
         folder.mkdir()
         for name, text in texts.items():
             if name == "container.sh":
-                text = text.replace(". /sparkfleet/", ". ./").replace("cd /", "cd .")  # noqa: PLW2901
+                text = text.replace(". /sparkfleet/", ". ./").replace("cd /", "cd .")  # noqa: PLW2901 - the same text
             if "/" not in name:
                 (folder / name).write_text(text, newline="")
         words = {

@@ -128,7 +128,7 @@ def test_a_solo_start_with_an_interface_that_has_a_link_passes(
 )
 def test_a_name_that_no_rdma_device_has_is_refused_where_those_were_not_read(
     value: str,
-    refused: bool,  # noqa: FBT001 - of pytest
+    refused: bool,
 ) -> None:
     assert ("UCX_NET_DEVICES" in _judge_solo({"UCX_NET_DEVICES": value}, fabric=False)) is refused
 
@@ -147,7 +147,7 @@ def test_versions_that_differ_between_hosts_refuse() -> None:
 
 
 @pytest.mark.parametrize(("pid", "refuses"), [(42, False), (77, True), (None, True)])
-def test_a_port_refuses_unless_the_deployment_holds_it(pid: int | None, refuses: bool) -> None:  # noqa: FBT001
+def test_a_port_refuses_unless_the_deployment_holds_it(pid: int | None, refuses: bool) -> None:
     ours = _survey(hash="h", processes=({"pid": 42, "began": 1, "command": "vllm"},))
     held = Listener(address=ip_address("127.0.0.1"), port=8000, pid=pid, name="nginx")
     refused = _judge({"spark-1": ours, "spark-2": _survey()}, listeners=(held,))

@@ -14,7 +14,7 @@ ERROR = Severity.ERROR
 
 
 def _judged(tp: int, pp: int = 1, **fields: object) -> dict[str, Verdict]:
-    model = Architecture(**fields)  # type: ignore[arg-type]
+    model = Architecture(**fields)  # type: ignore[arg-type]  # by name
     return {one.check: one for one in check_parallelism(model, tp=tp, pp=pp, host="spark-1")}
 
 

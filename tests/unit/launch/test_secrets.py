@@ -26,7 +26,7 @@ from sparkfleet.launch.preflight.preflight import check_engine_settings
 from sparkfleet.variables import VARIABLES
 from tests.engines import deployed, settings
 
-SECRET = "s3cr'et $value"  # noqa: S105 - of no one
+SECRET = "s3cr'et $value"
 
 
 @pytest.fixture

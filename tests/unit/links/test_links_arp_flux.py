@@ -32,7 +32,7 @@ def _judge(
 ) -> list[Verdict]:
     roles = roles or links.plan_reachability(cluster.fabric, cluster.hosts)
     reports: Mapping[str, ReachReport] = healthy_reports(roles)
-    reports = {**reports, "spark-1": replace(reports["spark-1"], **changes)}  # type: ignore[arg-type]
+    reports = {**reports, "spark-1": replace(reports["spark-1"], **changes)}  # type: ignore[arg-type]  # by name
     verdicts = links.judge_reach(
         roles,
         reports,

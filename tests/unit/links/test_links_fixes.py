@@ -138,7 +138,7 @@ def test_naming_the_rails_of_one_cage_ends_the_choice() -> None:
 
 
 def _two_cables(**variables: Any) -> tuple[Spark, Spark]:
-    return tuple(  # type: ignore[return-value]
+    return tuple(  # type: ignore[return-value]  # two
         Spark(
             f"spark-{number}",
             {F0: f"192.168.102.{number}/24", F1: f"192.168.100.{number}/24",

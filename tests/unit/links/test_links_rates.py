@@ -135,7 +135,7 @@ def test_a_wedged_nic_is_named_with_its_fix() -> None:
 
 
 def _slow(rate: MeasuredRate, **changes: float) -> MeasuredRate:
-    return replace(rate, **changes) if rate.rails == (F1,) else rate  # type: ignore[arg-type]
+    return replace(rate, **changes) if rate.rails == (F1,) else rate  # type: ignore[arg-type]  # by name
 
 
 def test_a_rail_that_carries_less_than_its_twin_is_named_although_all_are_fast_enough() -> None:

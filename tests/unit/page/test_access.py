@@ -10,7 +10,7 @@ from sparkfleet.errors import UsageError
 from sparkfleet.page.access import decide_access, read_page_token
 from sparkfleet.variables.binding import Binding, parse_binding
 
-TOKEN = "0123456789abcdef"  # noqa: S105 - of this test
+TOKEN = "0123456789abcdef"
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - nothing is bound
 
 

@@ -18,7 +18,7 @@ from sparkfleet.variables.binding import Binding
 from tests.commandline import becomes
 
 LIMIT = 60.0  # s
-TOKEN = "0123456789abcdef"  # noqa: S105 - of this test
+TOKEN = "0123456789abcdef"
 PAGE = Resource(
     kind="text/html; charset=utf-8", body=b"<p>page</p>", headers={"Content-Security-Policy": "x"}
 )

@@ -173,7 +173,7 @@ def test_until_can_wait_for_a_command_that_fails(tmp_path: Path) -> None:
     assert ended.exit_code == 0
 
 
-SECRET = "hunter2-Geheimnis"  # noqa: S105 - the secret of a test
+SECRET = "hunter2-Geheimnis"
 SECRETIVE = [
     f"- command: echo {SECRET}\n  no_log: true\n",
     f"- shell: echo {SECRET} >&2; exit 1\n  no_log: true\n",

@@ -133,7 +133,7 @@ def test_a_backend_of_other_gpus_is_found(
 def test_a_backend_of_another_kind_of_attention_is_refused_once_config_json_is_known(
     recipes: Recipes,
     backend: str,
-    latent: bool | None,  # noqa: FBT001 - a case of the table
+    latent: bool | None,
     env: dict[str, Any],
     found: dict[str, str],
 ) -> None:

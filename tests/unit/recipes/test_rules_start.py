@@ -142,7 +142,7 @@ def test_rules_about_the_staged_checkpoint_apply_on_the_head(start: Any) -> None
 def _native(engine: Engine, **versions: str) -> ObservedFacts:
     survey = engines.survey(engine=versions, image=None)
     settings = engines.settings(engine="native", engine_venv="~/venv")
-    link: Connection = engine  # type: ignore[assignment]
+    link: Connection = engine  # type: ignore[assignment]  # a double
     return inspect_installed_vllm(link, settings, survey)
 
 
@@ -175,7 +175,7 @@ def test_an_engine_of_another_version_is_asked_by_its_own_python() -> None:
 
 def test_an_image_that_was_not_inspected_leads_to_no_verdict() -> None:
     engine = Engine({})
-    link: Connection = engine  # type: ignore[assignment]
+    link: Connection = engine  # type: ignore[assignment]  # a double
     seen = inspect_installed_vllm(link, engines.settings(), engines.survey())
     assert (seen.vllm, seen.packages["transformers"]) == ("0.19.0", "5.1.0")
     unseen = replace(engines.WITH_IMAGE, probe=None)

@@ -212,7 +212,7 @@ class _Says:
 )
 def test_an_answer_of_another_shape_to_a_lock_names_its_host(line: bytes) -> None:
     with pytest.raises(CommandError, match="of the lock program has an unknown shape") as caught:
-        lock._read_lock_answer(_Says(line), 1, "spark-07")  # type: ignore[arg-type]
+        lock._read_lock_answer(_Says(line), 1, "spark-07")  # type: ignore[arg-type]  # a double
     assert caught.value.host == "spark-07"
 
 

@@ -72,7 +72,7 @@ def test_an_archive_has_only_what_its_program_needs() -> None:
 
 
 @pytest.mark.parametrize("alone", [True, False])
-def test_a_traceback_names_file_and_line_of_the_source(alone: bool) -> None:  # noqa: FBT001 - a case
+def test_a_traceback_names_file_and_line_of_the_source(alone: bool) -> None:
     command = build_script_command("deployment/watch", {"roles": []})
     if alone:
         message = run_alone(command).stderr.decode()

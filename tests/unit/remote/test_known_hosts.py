@@ -59,7 +59,7 @@ def _decode(key: str) -> bytes:
         ("|1|not base64|=", "10.0.0.1", False),
     ],
 )
-def test_names_are_patterns(tmp_path: Path, names: str, name: str, known: bool) -> None:  # noqa: FBT001 - a column of the table
+def test_names_are_patterns(tmp_path: Path, names: str, name: str, known: bool) -> None:
     line = f"{names} ssh-ed25519 {KEY} a comment\n".encode()
     assert (_judge(tmp_path, line, name) is KeyVerdict.KNOWN) is known
 

@@ -90,7 +90,7 @@ def test_a_request_to_a_frozen_engine_is_given_up(
 def test_an_engine_that_dies_in_its_answer_is_reported(
     listener: socket.socket,
     cut: str,
-    stream: bool,  # noqa: FBT001 - a column of the table
+    stream: bool,
 ) -> None:
     threading.Thread(target=_serve, args=(listener, CUTS[cut]), daemon=True).start()
     endpoint = Endpoint(

@@ -65,7 +65,7 @@ def change(server: HubServer, **fields: str) -> None:
     entries: dict[str, HubFile] = {}
     for path, entry in found.entries.items():
         chosen = entry.large if kind == "large" else not entry.large
-        entries[path] = replace(entry, **fields) if chosen else entry  # type: ignore[arg-type]
+        entries[path] = replace(entry, **fields) if chosen else entry  # type: ignore[arg-type]  # by name
     server.repositories[NAME] = replace(found, commit=commit, entries=entries)
 
 

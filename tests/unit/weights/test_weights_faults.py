@@ -56,7 +56,7 @@ def start_receiver(plan: stage.StagePlan) -> subprocess.Popen[bytes]:
 def test_kills_leave_no_wrong_byte_in_place(tmp_path: Path, kills: int) -> None:
     source, manifest = bundle(tmp_path, size=3_000_000)
     manifest = replace(manifest, name="org/gemma", commit=COMMIT)
-    spark, dice, killed = one(tmp_path / "hosts"), random.Random(38), 0  # noqa: S311
+    spark, dice, killed = one(tmp_path / "hosts"), random.Random(38), 0
     while killed < kills:
         plan = spark.plan(manifest)["spark-01"]
         if not plan.sends:
@@ -112,7 +112,7 @@ def test_killing_the_control_machine_ends_every_program_and_the_next_run_complet
     source, manifest = bundle(tmp_path, size=4_000_000)
     (tmp_path / "manifest.json").write_text(dump_manifest(manifest))
     spark = Sparks(tmp_path / "hosts", ["spark-01", "spark-02", "spark-03"])
-    dice, seen = random.Random(39), 0  # noqa: S311
+    dice, seen = random.Random(39), 0
     for _ in range(4):
         words = (tmp_path / "manifest.json", spark.folder, source)
         control = subprocess.Popen(

@@ -71,7 +71,7 @@ def test_a_host_with_enough_space_has_no_refusal() -> None:
     ],
 )
 def test_each_obstacle_has_its_verdict(change: dict[str, object], check: str) -> None:
-    assert refusals(replace(STORAGE, **change)) == [check]  # type: ignore[arg-type]
+    assert refusals(replace(STORAGE, **change)) == [check]  # type: ignore[arg-type]  # by name
 
 
 def test_only_missing_bytes_need_space() -> None:

@@ -86,6 +86,23 @@ def command_line(*words: str) -> list[str]:
     return [sys.executable, "-m", "sparkfleet", *words]
 
 
+def type_with(inventory: Path) -> Type:
+    """Return the function that types a command with an inventory, and waits for its end."""
+
+    def call(*words: str) -> Done:
+        done = subprocess.run(
+            command_line(*words, "--inventory", str(inventory)),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=LONGEST,
+            check=False,
+        )
+        return Done(code=done.returncode, output=done.stdout)
+
+    return call
+
+
 def run_command(
     *words: str,
     cwd: Path | None = None,

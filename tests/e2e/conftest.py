@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from sparkfleet.lab import fleet
 from sparkfleet.lab.engine import install, model
 from sparkfleet.lab.fleet import LabFleet
-from tests.commandline import LONGEST, Done, Type, command_line
+from tests.commandline import Type, type_with
 
 
 @pytest.fixture(scope="module")
@@ -25,15 +24,4 @@ def lab() -> Iterator[LabFleet]:
 
 @pytest.fixture(scope="module")
 def run(lab: LabFleet) -> Type:
-    def call(*words: str) -> Done:
-        done = subprocess.run(
-            command_line(*words, "--inventory", str(lab.inventory)),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=LONGEST,
-            check=False,
-        )
-        return Done(code=done.returncode, output=done.stdout)
-
-    return call
+    return type_with(lab.inventory)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 
 import pytest
 
@@ -15,7 +14,14 @@ from sparkfleet.lab import fleet, paths
 from sparkfleet.lab import state as states
 from sparkfleet.lab.engine import containers
 from sparkfleet.lab.fleet import LabFleet
-from tests.commandline import LONGEST, Done, Type, chat, command_line, environment, processes
+from tests.commandline import (
+    LONGEST,
+    Type,
+    chat,
+    environment,
+    processes,
+    type_with,
+)
 
 pytestmark = [
     pytest.mark.fleet,
@@ -33,18 +39,7 @@ RECEIPT = "/home/nvidia/vllm/.sparkfleet/default/receipt.json"
 def run(lab: LabFleet) -> Type:
     containers.start_docker()
 
-    def call(*words: str) -> Done:
-        done = subprocess.run(
-            command_line(*words, "--inventory", str(paths.DOCKER_INVENTORY)),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=LONGEST,
-            check=False,
-        )
-        return Done(code=done.returncode, output=done.stdout)
-
-    return call
+    return type_with(paths.DOCKER_INVENTORY)
 
 
 def docker(host: str, *words: str) -> list[str]:

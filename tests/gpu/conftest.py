@@ -17,7 +17,7 @@ from sparkfleet.lab.engine import install, model
 from sparkfleet.lab.engine.kinds import GPU
 from sparkfleet.lab.fleet import LabFleet
 from sparkfleet.lab.host.gpus import LabGpu, choose_gpus, find_gpus
-from tests.commandline import LONGEST, Done, Type, command_line
+from tests.commandline import Type, type_with
 
 HOSTS = 2
 
@@ -45,18 +45,7 @@ def lab(gpus: tuple[LabGpu, ...]) -> Iterator[LabFleet]:
 
 @pytest.fixture(scope="module")
 def run(lab: LabFleet) -> Type:
-    def call(*words: str) -> Done:
-        done = subprocess.run(
-            command_line(*words, "--inventory", str(lab.inventory)),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=LONGEST,
-            check=False,
-        )
-        return Done(code=done.returncode, output=done.stdout)
-
-    return call
+    return type_with(lab.inventory)
 
 
 def read_used_memory(gpus: tuple[LabGpu, ...]) -> dict[int, int]:

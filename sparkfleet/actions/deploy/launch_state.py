@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from sparkfleet.actions.action import Action, Plan
 from sparkfleet.actions.run import lock
@@ -15,7 +16,7 @@ from sparkfleet.launch.host import processes
 from sparkfleet.launch.host.deployment_record import STATE, RunProgress, RunStep
 from sparkfleet.launch.host.file_names import RAY_TOKEN
 from sparkfleet.launch.host.survey import Survey
-from sparkfleet.model import EMPTY, Host
+from sparkfleet.model import EMPTY, Change, Host
 from sparkfleet.remote.connection import Connection
 
 A = TypeVar("A")
@@ -32,6 +33,38 @@ class StartAction(Action[A]):
     def undo(self, run: RunContext, connection: Connection, plan: Plan) -> None:
         """Stop the processes of the cluster on the host."""
         processes.stop_processes(connection, locate_files(run, connection.host))
+
+
+class RoleArgs(Protocol):
+    """Arguments that choose hosts by their role."""
+
+    @property
+    def role(self) -> Literal["head", "workers"]:
+        """The hosts to start on."""
+
+
+R = TypeVar("R", bound=RoleArgs)
+
+
+class StartScriptAction(StartAction[R]):
+    """An action that starts a script of the deployment on the head, or on the workers."""
+
+    requires = ("launch", "replacement")
+
+    @property
+    @abstractmethod
+    def script(self) -> str:
+        """The name of the script in the folder of the deployment."""
+
+    def hosts(self, run: RunContext) -> Sequence[Host]:
+        """Choose the head, or the workers."""
+        return run.cluster.hosts[:1] if self.args.role == "head" else run.cluster.workers
+
+    def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Mapping[str, Plan]:
+        """Start the script if the deployment must be started."""
+        if not run.launch.reason:
+            return {name: Plan(message="runs") for name in inspected}
+        return {name: Plan(changes=(Change(summary=f"start {self.script}"),)) for name in inspected}
 
 
 def locate_files(run: RunContext, host: Host) -> dict[str, str]:

@@ -23,13 +23,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from sparkfleet.onhost.shared.answers import build_os_error_answer
 from sparkfleet.onhost.shared.deployment_record import list_boot_roles, read_deployment_record
 from sparkfleet.onhost.shared.labels import (
     CLUSTER_LABEL,
     DEPLOYMENT_LABEL,
     ROLE_LABEL,
 )
-from sparkfleet.onhost.shared.os_errors import build_os_error_answer
 from sparkfleet.onhost.shared.paths import RefusedError, cluster_folder, find_filesystem
 from sparkfleet.onhost.shared.reading import (
     is_same_process,

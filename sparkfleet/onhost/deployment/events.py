@@ -12,14 +12,12 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
+from sparkfleet.onhost.shared.answers import answer_cluster_request
 from sparkfleet.onhost.shared.labels import EVENT_LOG
-from sparkfleet.onhost.shared.os_errors import build_os_error_answer
-from sparkfleet.onhost.shared.paths import RefusedError, cluster_folder
 from sparkfleet.onhost.shared.writing import make_own_folder, replace_file
 
 MOST = 1 << 20  # bytes of the log
@@ -29,21 +27,12 @@ MODE = 0o600
 
 def main() -> None:
     """Answer the request on standard input."""
-    request = json.loads(sys.stdin.readline())
-    handlers = {"append": append_events, "read": read_recent_events}
-    folder = Path(request["cluster_dir"])
-    try:
-        folder = cluster_folder(request["cluster_dir"], request["cluster"])
-        answer = handlers[request["do"]](folder, request)
-    except RefusedError as refusal:
-        answer = refusal.answer()
-    except OSError as error:
-        answer = build_os_error_answer(error, folder)
-    print(json.dumps(answer))
+    answer_cluster_request({"append": append_events, "read": read_recent_events})
 
 
-def append_events(folder: Path, request: dict[str, Any]) -> dict[str, Any]:
+def append_events(request: dict[str, Any]) -> dict[str, Any]:
     """Write each event on a line of its own, with the time of this host."""
+    folder: Path = request["folder"]
     make_own_folder(folder)
     now = time.time()
     lines = [json.dumps({"at": round(now, 3), **event}) for event in request["events"]]
@@ -78,8 +67,9 @@ def shorten_log(path: Path, more: int) -> None:
     replace_file(path, end, MODE)
 
 
-def read_recent_events(folder: Path, request: dict[str, Any]) -> dict[str, Any]:
+def read_recent_events(request: dict[str, Any]) -> dict[str, Any]:
     """Return the last lines of the log, the oldest first; none where there is no log."""
+    folder: Path = request["folder"]
     path = folder / EVENT_LOG
     lines = read_end(path, MOST).splitlines() if path.exists() else []
     return {"now": time.time(), "lines": lines[-request["lines"] :]}

@@ -19,23 +19,20 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import os
 import re
 import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from sparkfleet.onhost.shared.answers import answer_cluster_request
 from sparkfleet.onhost.shared.cluster_processes import find_process
 from sparkfleet.onhost.shared.deployment_record import list_boot_roles, read_deployment_record
-from sparkfleet.onhost.shared.os_errors import build_os_error_answer
-from sparkfleet.onhost.shared.paths import RefusedError, cluster_folder
 from sparkfleet.onhost.shared.reading import read_optional_text
 from sparkfleet.onhost.shared.writing import make_own_folder, replace_file
 
@@ -53,24 +50,17 @@ FIELDS = ("pxname", "svname", "status", "scur", "stot", "check_status", "last_ch
 
 def main() -> None:
     """Answer the request on standard input."""
-    request = json.loads(sys.stdin.readline())
-    handlers: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
-        "look": survey_haproxy,
-        "write": write_checked_files,
-        "reload": reload_worker,
-        "wait": wait_for_worker,
-        "verdicts": apply_verdicts,
-        "drain": drain_backends,
-        "finish": finish_streams,
-    }
-    try:
-        request["folder"] = cluster_folder(request["cluster_dir"], request["cluster"])
-        answer = handlers[request["do"]](request)
-    except RefusedError as refusal:
-        answer = refusal.answer()
-    except OSError as error:
-        answer = build_os_error_answer(error, request["folder"])
-    print(json.dumps(answer))
+    answer_cluster_request(
+        {
+            "look": survey_haproxy,
+            "write": write_checked_files,
+            "reload": reload_worker,
+            "wait": wait_for_worker,
+            "verdicts": apply_verdicts,
+            "drain": drain_backends,
+            "finish": finish_streams,
+        }
+    )
 
 
 def survey_haproxy(request: dict[str, Any]) -> dict[str, Any]:

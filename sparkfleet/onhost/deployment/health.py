@@ -26,6 +26,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from sparkfleet.onhost.shared.answers import build_os_error_answer
 from sparkfleet.onhost.shared.cluster_processes import HostProcess, list_cluster_processes
 from sparkfleet.onhost.shared.counters import count_requests, has_progressed, parse_counters
 from sparkfleet.onhost.shared.deployment_record import list_boot_roles, read_deployment_record
@@ -36,7 +37,6 @@ from sparkfleet.onhost.shared.labels import (
     GUARD_RECORD,
     ROLE_LABEL,
 )
-from sparkfleet.onhost.shared.os_errors import build_os_error_answer
 from sparkfleet.onhost.shared.paths import RefusedError, cluster_folder
 from sparkfleet.onhost.shared.rails import read_carriers
 from sparkfleet.onhost.shared.reading import (

@@ -27,6 +27,7 @@ import threading
 from pathlib import Path
 from typing import IO, Any
 
+from sparkfleet.onhost.shared.answers import build_os_error_answer
 from sparkfleet.onhost.shared.handshake import (
     HandshakeError,
     KeyedListener,
@@ -34,7 +35,6 @@ from sparkfleet.onhost.shared.handshake import (
     receive_pieces,
     send_piece,
 )
-from sparkfleet.onhost.shared.os_errors import build_os_error_answer
 
 PIECE = 1 << 20  # bytes moved at once
 PATIENCE = 60  # s for the other side to connect

@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 from typing import Any, TextIO
 
-from sparkfleet.onhost.shared.os_errors import NO_SPACE, build_os_error_answer
+from sparkfleet.onhost.shared.answers import NO_SPACE, build_os_error_answer
 from sparkfleet.onhost.shared.paths import RefusedError, cluster_folder
 from sparkfleet.onhost.shared.reading import load_json_object, read_optional_text
 from sparkfleet.onhost.shared.writing import make_own_folder

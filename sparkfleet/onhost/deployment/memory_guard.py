@@ -24,8 +24,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from sparkfleet.onhost.shared.answers import build_os_error_answer
 from sparkfleet.onhost.shared.labels import GUARD_RECORD, GUARD_SERVING
-from sparkfleet.onhost.shared.os_errors import build_os_error_answer
 from sparkfleet.onhost.shared.paths import RefusedError, cluster_folder
 from sparkfleet.onhost.shared.reading import load_json_object, read_optional_text
 from sparkfleet.onhost.shared.writing import replace_file

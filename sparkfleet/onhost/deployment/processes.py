@@ -16,11 +16,11 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
+from sparkfleet.onhost.shared.answers import answer_cluster_request
 from sparkfleet.onhost.shared.cluster_processes import (
     HostProcess,
     find_process,
@@ -33,8 +33,7 @@ from sparkfleet.onhost.shared.deployment_record import (
     read_deployment_record,
 )
 from sparkfleet.onhost.shared.labels import DEPLOYMENT_RECORD, GUARD_RECORD
-from sparkfleet.onhost.shared.os_errors import build_os_error_answer
-from sparkfleet.onhost.shared.paths import RefusedError, cluster_folder, join_relative_path
+from sparkfleet.onhost.shared.paths import join_relative_path
 from sparkfleet.onhost.shared.reading import is_same_process, read_optional_text
 from sparkfleet.onhost.shared.writing import make_own_folder, replace_file
 
@@ -46,22 +45,15 @@ KILLS = ((signal.SIGKILL, REST_WAIT),) * 3  # who is forked meanwhile is in the 
 
 def main() -> None:
     """Answer the request on standard input."""
-    request = json.loads(sys.stdin.readline())
-    handlers = {
-        "survey": survey_processes,
-        "write": write_deployment_files,
-        "start": start_role_script,
-        "started": find_started_role,
-        "stop": stop_cluster_processes,
-    }
-    try:
-        request["folder"] = cluster_folder(request["cluster_dir"], request["cluster"])
-        answer = handlers[request["do"]](request)
-    except RefusedError as refusal:
-        answer = refusal.answer()
-    except OSError as error:
-        answer = build_os_error_answer(error, request["folder"])
-    print(json.dumps(answer))
+    answer_cluster_request(
+        {
+            "survey": survey_processes,
+            "write": write_deployment_files,
+            "start": start_role_script,
+            "started": find_started_role,
+            "stop": stop_cluster_processes,
+        }
+    )
 
 
 def survey_processes(request: dict[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from sparkfleet.onhost.shared.os_errors import build_os_error_answer
+from sparkfleet.onhost.shared.answers import build_os_error_answer
 from sparkfleet.onhost.shared.paths import RefusedError, cluster_folder
 from sparkfleet.onhost.shared.reading import load_json_object, read_optional_text
 

@@ -26,6 +26,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from sparkfleet.onhost.shared.answers import build_os_error_answer
 from sparkfleet.onhost.shared.network_change import (
     FOLDER,
     OUTCOME,
@@ -41,7 +42,6 @@ from sparkfleet.onhost.shared.network_change import (
     undo_change,
     write_file,
 )
-from sparkfleet.onhost.shared.os_errors import build_os_error_answer
 from sparkfleet.onhost.shared.rail_state import (
     find_differences,
     read_rail_state,

@@ -28,7 +28,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from sparkfleet.onhost.shared.os_errors import build_os_error_answer
+from sparkfleet.onhost.shared.answers import build_os_error_answer
 
 MOST_KEPT = 16 * 1024 * 1024  # bytes of a file that is replaced; undo puts them back
 PIECE = 1024 * 1024  # bytes a read

@@ -15,7 +15,7 @@ import subprocess
 import sys
 from typing import Any
 
-from sparkfleet.onhost.shared.os_errors import build_os_error_answer
+from sparkfleet.onhost.shared.answers import build_os_error_answer
 
 SYSTEM = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"
 

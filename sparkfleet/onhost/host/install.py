@@ -26,7 +26,7 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
-from sparkfleet.onhost.shared.os_errors import build_os_error_answer
+from sparkfleet.onhost.shared.answers import build_os_error_answer
 from sparkfleet.onhost.shared.paths import RefusedError, join_contained_path
 from sparkfleet.onhost.shared.reading import read_optional_text
 from sparkfleet.onhost.shared.writing import replace_file

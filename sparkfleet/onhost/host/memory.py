@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from sparkfleet.onhost.shared.os_errors import build_os_error_answer
+from sparkfleet.onhost.shared.answers import build_os_error_answer
 
 DROP = ("sudo", "-n", "sh", "-c", "/bin/sync; echo 3 > /proc/sys/vm/drop_caches")
 PLAIN = "--format=csv,noheader,nounits"

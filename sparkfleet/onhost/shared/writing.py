@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from sparkfleet.onhost.shared.answers import NO_LOCKS, build_os_error_answer, user_name
 from sparkfleet.onhost.shared.labels import STATE_FOLDER
-from sparkfleet.onhost.shared.os_errors import NO_LOCKS, build_os_error_answer, user_name
 from sparkfleet.onhost.shared.paths import RefusedError
 
 LACKING = NO_LOCKS

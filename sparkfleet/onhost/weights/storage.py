@@ -25,8 +25,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from sparkfleet.onhost.shared.answers import build_os_error_answer
 from sparkfleet.onhost.shared.labels import PARTIAL, STATE_FOLDER
-from sparkfleet.onhost.shared.os_errors import build_os_error_answer
 from sparkfleet.onhost.shared.paths import RefusedError, find_mount, join_relative_path
 from sparkfleet.onhost.shared.safetensors import index_problem
 

@@ -76,7 +76,7 @@ def test_a_full_log_loses_its_older_half(head: Head, monkeypatch: pytest.MonkeyP
     head.path.parent.mkdir()
     for number in range(100):
         event = {"kind": "verdict", "text": f"{number}"}
-        program.append_events(head.path.parent, {"events": [event]})
+        program.append_events({"folder": head.path.parent, "events": [event]})
         assert head.path.stat().st_size <= 1000
     found = [json.loads(line)["text"] for line in head.path.read_text().splitlines()]
     assert found == [str(number) for number in range(100 - len(found), 100)]

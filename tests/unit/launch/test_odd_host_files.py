@@ -17,7 +17,7 @@ import pytest
 from sparkfleet.errors import CommandError
 from sparkfleet.launch.host.memory_guard import parse_guard
 from sparkfleet.model import Host
-from sparkfleet.onhost.shared import deployment_record, os_errors
+from sparkfleet.onhost.shared import answers, deployment_record
 from sparkfleet.onhost.shared.ledger import Ledger
 from sparkfleet.remote.local import LocalConnection
 
@@ -58,7 +58,7 @@ def refuse(*_, **__):
 shutil.disk_usage = os.statvfs = refuse
 runpy.run_module("sparkfleet.onhost.weights.storage", run_name="__main__")
 """
-ONHOST = Path(os_errors.__file__).parents[1]
+ONHOST = Path(answers.__file__).parents[1]
 
 
 def _ask(root: Path, program: str, do: str, **more: Any) -> dict[str, Any]:
@@ -182,8 +182,8 @@ def test_a_full_disk_costs_the_text_of_the_lock_and_not_the_lock(
         (errno.ENOSPC, "free space"),
         (errno.EDQUOT, "quota"),
         (errno.EROFS, "read-only"),
-        (errno.EACCES, f"{os_errors.user_name()} needs write permission"),
-        (errno.EPERM, f"{os_errors.user_name()} must own it"),
+        (errno.EACCES, f"{answers.user_name()} needs write permission"),
+        (errno.EPERM, f"{answers.user_name()} must own it"),
         (errno.ENAMETOOLONG, "shorter cluster_name"),
         (errno.EIO, "dmesg"),
         (errno.ENOLCK, "set cluster_dir"),
@@ -261,7 +261,7 @@ def test_a_folder_of_another_user_is_refused(tmp_path: Path, given: str) -> None
     (tmp_path / CLUSTER).mkdir()
     os.chown(tmp_path / given, 12345, 12345)
     answer = _hold(tmp_path)
-    assert f"belongs to user 12345, not to {os_errors.user_name()}" in answer["error"]
+    assert f"belongs to user 12345, not to {answers.user_name()}" in answer["error"]
     with pytest.raises(CommandError, match="belongs to user 12345"):
         _ask(tmp_path, "processes", "write", contents={"nccl.env": "x"})
 

@@ -1,11 +1,16 @@
-"""Messages and hints for system calls that fail on a host, chosen by errno."""
+"""Answers of programs: to a request about a cluster, and to a system call that fails."""
 
 from __future__ import annotations
 
 import errno
 import getpass
+import json
 import os
+import sys
+from collections.abc import Callable, Mapping
 from typing import Any
+
+from sparkfleet.onhost.shared.paths import RefusedError, cluster_folder
 
 NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP)  # of a filesystem without locks
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
@@ -28,6 +33,27 @@ HINTS = {
     errno.EAGAIN: "{user} has reached the limit of processes: ulimit -u",
     **dict.fromkeys(NO_LOCKS, SET_CLUSTER_DIR),
 }
+
+
+Handler = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+def answer_cluster_request(handlers: Mapping[str, Handler]) -> None:
+    """Answer the request on standard input by the handler that its ``do`` names.
+
+    ``cluster_dir`` and ``cluster`` name the folder of the cluster: the handler gets its path as
+    ``folder`` of the request. A refusal and a system call that fails are answers too.
+    """
+    request = json.loads(sys.stdin.readline())
+    folder: Any = request["cluster_dir"]
+    try:
+        folder = request["folder"] = cluster_folder(request["cluster_dir"], request["cluster"])
+        answer = handlers[request["do"]](request)
+    except RefusedError as refusal:
+        answer = refusal.answer()
+    except OSError as error:
+        answer = build_os_error_answer(error, folder)
+    print(json.dumps(answer))
 
 
 def build_os_error_answer(error: OSError, path: Any, hint: str | None = None) -> dict[str, Any]:

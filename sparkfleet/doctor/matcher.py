@@ -27,6 +27,7 @@ _RAY_TASK = re.compile(r"RayTaskError\(.*\(pid=\d+, ip=(?P<address>[^\s,)]+)")
 _MEMORY_OF_NODE = "Memory on the node ("
 LONGEST_TRACEBACK = 200  # lines
 _LEADS_TO = {signature.id: signature.leads_to for signature in SIGNATURES}
+_FALLBACKS = frozenset(signature.id for signature in SIGNATURES if signature.fallback)
 _UNKNOWN_GROUP = "unknown"
 _UNKNOWN = {"own": "this host", "warning": "none in this log"}  # where no earlier line has it
 _LONGEST_SHOWN = 600  # characters of a line
@@ -93,6 +94,7 @@ def find_known_failures(
 def _demote_consequences(findings: Iterable[LogFinding]) -> list[LogFinding]:
     """Return `findings`, where one that follows from another of its host is a consequence."""
     findings = list(findings)
+    explained = {item.host for item in findings if item.explains and item.id not in _FALLBACKS}
     followers = {
         (id_, finding.host)
         for finding in findings
@@ -101,7 +103,11 @@ def _demote_consequences(findings: Iterable[LogFinding]) -> list[LogFinding]:
     }
     return [
         replace(finding, role=FailureRole.CONSEQUENCE)
-        if finding.explains and (finding.id, finding.host) in followers
+        if finding.explains
+        and (
+            (finding.id, finding.host) in followers
+            or (finding.id in _FALLBACKS and finding.host in explained)
+        )
         else finding
         for finding in findings
     ]

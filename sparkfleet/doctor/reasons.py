@@ -51,6 +51,10 @@ _FOLLOWS = re.compile(
     r"|^\*\*\* SIG(?:TERM|INT) received|^\s*@ |^PC: @"
     r"|^SystemExit|^KeyboardInterrupt|^asyncio\.exceptions\.CancelledError"
 )
+_BARE = re.compile(r"[\w.]{1,120}:?")  # an exception that says nothing but its name
+_FRAME = re.compile(r'\s*File "')
+_MARKS = re.compile(r"[\s~^]*")
+_MOST_CODE_LINES = 12
 _TRACE = re.compile(r"Traceback \(most recent call last\)|\s|$")
 _ERROR = re.compile(r"\b(?:ERROR|CRITICAL|FATAL)\b")
 _ERROR_LEVELS = frozenset({"ERROR", "CRITICAL", "FATAL"})
@@ -103,7 +107,23 @@ def _unwrap(entries: Sequence[LogLine], heads: Sequence[int]) -> ErrorLine:
         tool = _find_tool_error(entries, head)
         if tool is not None:
             return _create_line(entries, tool, chain)
+    code = _find_code(entries, head)
+    if code is not None:
+        return _create_line(entries, code, chain)
     return _create_line(entries, head, chain[1:])
+
+
+def _find_code(entries: Sequence[LogLine], head: int) -> int | None:
+    """Return the line of code that raised an exception without words; None where none is shown."""
+    if not _BARE.fullmatch(entries[head].text):
+        return None
+    for index in range(head - 1, max(-1, head - _MOST_CODE_LINES), -1):
+        text = entries[index].text
+        if not text.startswith("    ") or _FRAME.match(text):
+            return None
+        if not _MARKS.fullmatch(text):
+            return index
+    return None
 
 
 def _find_tool_error(entries: Sequence[LogLine], head: int) -> int | None:

@@ -21,6 +21,7 @@ from sparkfleet.doctor.signatures import (
     nccl,
     options,
     packages,
+    places,
     tokenizer,
     toolchain,
     verbs,
@@ -43,6 +44,7 @@ CHAPTERS: Mapping[str, tuple[Signature, ...]] = MappingProxyType(
         "Hosts": host.ROWS,
         "Docker": containers.ROWS,
         "The gateway": gateway.ROWS,
+        "Exceptions that no other row explains": places.ROWS,
     }
 )
 SIGNATURES: tuple[Signature, ...] = tuple(row for rows in CHAPTERS.values() for row in rows)

@@ -58,4 +58,19 @@ ROWS = (
         ),
         near_miss="nvidia-container-cli: initialization error: nvml error: driver not loaded",
     ),
+    Signature(
+        id="apt-signed-by",
+        pattern=r"Conflicting values set for option Signed-By regarding source (?P<url>\S{1,200})",
+        cause="Two files of apt's sources name {url} with different keys, and apt reads none.",
+        fix=(
+            "Find them with `grep -rl {url} /etc/apt/sources.list.d` on that host, and remove the "
+            "older one."
+        ),
+        source="NVIDIA/libnvidia-container#194; NVIDIA/nvidia-container-toolkit#170",
+        sample=(
+            "E: Conflicting values set for option Signed-By regarding source "
+            "https://nvidia.github.io/libnvidia-container/stable/ubuntu18.04/amd64/ /: a.gpg !="
+        ),
+        near_miss="W: Target Packages is configured multiple times in /etc/apt/sources.list:57",
+    ),
 )

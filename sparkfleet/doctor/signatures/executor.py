@@ -38,6 +38,7 @@ ROWS = (
         pattern=(
             rf"{_WAITS}(?:.{{0,2000}}'node:(?P<ip>[^']+)')?"
             r"|number of required GPUs exceeds the total number of available GPUs"
+            r"|Total available GPUs [\d.]{1,8} is less than total desired GPUs"
         ),
         cause="Ray has fewer free GPUs than the engine asks for: a worker has not joined.",
         fix="Check the worker's Ray log; `ray status` on the head must show every GPU.",
@@ -312,5 +313,30 @@ ROWS = (
             "with multiprocessing, you must use the 'spawn' start method"
         ),
         near_miss="Using the spawn start method for multiprocessing",
+    ),
+    Signature(
+        id="ray-driver-without-gpu",
+        pattern=r"Ray does not allocate any GPUs on the driver node",
+        cause="vLLM was started on a host whose GPU Ray does not have, or under another address.",
+        fix=(
+            "Start vLLM on a host of the cluster, with VLLM_HOST_IP equal to that host's `ray "
+            "start --node-ip-address`; `{task:cluster.up}` does this."
+        ),
+        source="vllm-project/vllm#6956; vllm-project/vllm#2406",
+        sample="ValueError: Ray does not allocate any GPUs on the driver node.",
+        near_miss="Ray allocates 1 GPU on the driver node",
+    ),
+    Signature(
+        id="ray-worker-killed",
+        pattern=r"Worker exit type: SYSTEM_ERROR",
+        cause="A worker of Ray was killed or crashed; this log does not have its last words.",
+        fix=(
+            "Look for the OOM killer with `sudo dmesg` on that host, and read the worker's log in "
+            "/tmp/ray/session_latest/logs."
+        ),
+        source="vllm-project/vllm#1894; gpustack/gpustack#2415",
+        role=FailureRole.SYMPTOM,
+        sample="Worker exit type: SYSTEM_ERROR Worker exit detail: Worker unexpectedly exits",
+        near_miss="Worker exit type: INTENDED_USER_EXIT",
     ),
 )

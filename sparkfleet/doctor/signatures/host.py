@@ -37,7 +37,10 @@ ROWS = (
     ),
     Signature(
         id="driver-library-mismatch",
-        pattern=r"(?i)driver/library version mismatch",
+        pattern=(
+            r"(?i)driver/library version mismatch|NVRM: API mismatch: the client has the version"
+            r"|failed to initialize NVML: Function Not Found"
+        ),
         cause="The NVIDIA driver was updated, but the old kernel module is still loaded.",
         fix="Reboot that host.",
         source=(
@@ -291,5 +294,14 @@ ROWS = (
         source="NVIDIA/NVSentinel#155; NVIDIA/open-gpu-kernel-modules#507",
         sample="NVRM: Xid (PCI:0000:44:00): 79, GPU has fallen off the bus.",
         near_miss="NVRM: Xid (PCI:000f:01:00): 31, MMU Fault",
+    ),
+    Signature(
+        id="ssh-forwarding-prohibited",
+        pattern=r"(?i)administratively[ _]prohibited",
+        cause="The jump host does not forward connections to this address.",
+        fix="Set `AllowTcpForwarding yes` in the jump host's sshd_config, or use another one.",
+        source="andrewschenck/paramiko-jump#15; paramiko/paramiko#2436",
+        sample="channel 0: open failed: administratively prohibited: open failed",
+        near_miss="channel 0: open failed: connect failed: Connection refused",
     ),
 )

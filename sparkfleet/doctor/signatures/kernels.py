@@ -177,4 +177,42 @@ ROWS = (
         ),
         near_miss="bitsandbytes quantization is not fully optimized yet.",
     ),
+    Signature(
+        id="kernel-not-for-this-gpu",
+        pattern=(
+            r"No compiled \w{1,60} for CUDA device capability"
+            r"|(?:is|are) not supported on (?:this|the current) (?:device|GPU|architecture)\b"
+            r"|does not support (?:the )?(?:current|this) (?:device|GPU)\b"
+            r"|\.hpp:\d{1,6}\): Unsupported architecture"
+            r"|[Uu]nsupported (?:compute capability|GPU arch\w{0,10}|CUDA arch\w{0,10}|SM version)"
+            r"|only (?:supported|supports|available) (?:on )?"
+            r"(?:SM|sm_?|Hopper\b|compute capability )\d{0,3}"
+        ),
+        cause="The engine chose a kernel that this build does not have for the GB10 (sm_121).",
+        fix=(
+            "Set another attention-backend, moe-backend or linear-backend in vllm_args (marlin and "
+            "triton work on most GPUs), or use an image that was built for sm_121."
+        ),
+        source="vllm-project/vllm#46726; vllm-project/vllm#32109",
+        sample="RuntimeError: Assertion error (/x/attention.hpp:219): Unsupported architecture",
+        near_miss="MXFP4 grouped gemm is supported on this device",
+    ),
+    Signature(
+        id="cuda-failed",
+        pattern=(
+            r"CUDA (?:runtime )?error: (?P<what>unspecified launch failure|misaligned address"
+            r"|invalid argument|invalid device function|invalid resource handle"
+            r"|the launch timed out and was terminated|hardware stack error"
+            r"|uncorrectable \w{2,10} error encountered)"
+        ),
+        cause="A CUDA call failed: {what}. Later errors of this process follow from it.",
+        fix=(
+            "`sudo dmesg | grep Xid` on that host shows a fault of the GPU, after which a reboot "
+            "helps. Otherwise set another attention-backend or moe-backend in vllm_args."
+        ),
+        source="vllm-project/vllm#27430; verl-project/verl#3579",
+        role=FailureRole.SYMPTOM,
+        sample="RuntimeError: CUDA error: unspecified launch failure",
+        near_miss="CUDA error: an illegal memory access was encountered",
+    ),
 )

@@ -131,7 +131,7 @@ ROWS = (
         pattern=(
             r"validation errors? for (?P<what>\w{0,40}(?:Config|Args))\n"
             r"(?:(?!.{0,400} \[type=).{0,400}\n){0,4}?"
-            r"\s{1,8}(?P<reason>.{1,400}?) \[type="
+            r"\s{1,8}(?P<reason>.{1,400}?)\s{1,4}\[type="
         ),
         cause="vLLM rejects its options: {reason}.",
         fix="Correct vllm_args in the recipe, or use an image whose vLLM accepts them.",
@@ -234,5 +234,23 @@ ROWS = (
         source="gpustack/gpustack#5438; hiyouga/LlamaFactory#9512",
         sample="ValueError: LoRA rank 64 is greater than max_lora_rank 16.",
         near_miss="LoRA rank 16 fits into max_lora_rank 16",
+    ),
+    Signature(
+        id="kv-connector-hybrid",
+        pattern=(
+            r"External KV connector is not verified yet"
+            r"|offloading/scheduler\.py\", line \d{1,6}, in update_state_after_alloc"
+        ),
+        cause=(
+            "The KV connector or KV offloading of this vLLM does not work with a model that mixes "
+            "attention and Mamba layers."
+        ),
+        fix=(
+            "Remove kv-transfer-config and kv-offloading-size from vllm_args, or use another model "
+            "or a newer image."
+        ),
+        source="vllm-project/vllm#45407; vllm-project/vllm#50454",
+        sample="AssertionError: External KV connector is not verified yet",
+        near_miss="KV connector was created: OffloadingConnector",
     ),
 )

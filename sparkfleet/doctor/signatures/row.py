@@ -62,7 +62,8 @@ class Signature:
 
     `context` is a pattern for an earlier line, whose groups `cause` and `fix` may name as well.
     `leads_to` are the ids of failures that follow from this one: found on the same host, they are
-    consequences. `sample` shows the failure, `near_miss` is similar and must not match.
+    consequences. A `fallback` explains only where nothing else does on its host. `sample` shows
+    the failure, `near_miss` is similar and must not match.
     """
 
     id: str
@@ -76,6 +77,7 @@ class Signature:
     holds: Callable[[re.Match[str], Clues], bool] = _always_holds
     context: str = ""
     leads_to: tuple[str, ...] = ()
+    fallback: bool = False
     sample: str = ""
     near_miss: str = ""
 

@@ -85,8 +85,11 @@ ROWS = (
         pattern=(
             r"Cannot find any model weights with|weights were not initialized from checkpoint"
             r"|Error while deserializing(?: header)?:|incomplete metadata, file not fully covered"
+            r"|does not appear to have (?:a file|files) named (?!config\.json|\S{1,80}\.py\b)"
+            r"|Error no file named (?!config\.json)"
+            r"|No such file or directory: [\"'][^\"'\n]{1,400}\.safetensors"
         ),
-        cause="A weight file is missing or truncated.",
+        cause="A file of the model is missing or truncated.",
         fix="Find it with `{task:weights.verify}`, then replace it with `{task:weights.stage}`.",
         source="sgl-project/sglang PR#32279; eugr/spark-vllm-docker#275",
         near_miss="Found model weights with `/models/x`",

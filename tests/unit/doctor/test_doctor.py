@@ -535,3 +535,33 @@ def test_any_text_is_diagnosed(parts: list[str]) -> None:
         assert found.text in lines[found.line - 1]
     error = find_first_error(log)
     assert error is None or error.text in lines[error.line - 1]
+
+
+FRAMES = (
+    'ERROR 11-27 22:10:00 [core.py:1]   File "/x/vllm/model_executor/models/a.py", line 9, in '
+    "load_weights\n"
+    "ERROR 11-27 22:10:00 [core.py:1]     assert weight.shape == param.shape\n"
+    "ERROR 11-27 22:10:00 [core.py:1]            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
+    "ERROR 11-27 22:10:00 [core.py:1] AssertionError\n"
+)
+
+
+def test_an_unknown_exception_names_the_part_of_the_engine() -> None:
+    found = first(FRAMES)
+    assert (found.id, found.role) == ("weights-not-loaded", FailureRole.SYMPTOM)
+    assert "AssertionError" in found.cause
+
+
+def test_the_part_of_the_engine_is_a_consequence_of_a_known_cause() -> None:
+    found = find_known_failures({"spark0": f"{FRAMES}[Errno 98] Address already in use"})
+    assert [(each.id, each.role) for each in found] == [
+        ("port-in-use", FailureRole.CAUSE),
+        ("weights-not-loaded", FailureRole.CONSEQUENCE),
+    ]
+
+
+def test_an_exception_without_words_is_shown_with_its_code() -> None:
+    error = find_first_error(FRAMES)
+    assert error is not None
+    assert error.text == "assert weight.shape == param.shape"
+    assert error.chain == ("AssertionError",)

@@ -56,7 +56,7 @@ def run_case(cluster: Cluster, case: Case) -> Result:
     cluster.serve()
     result = Result(case=case)
     second: list[Future[Done]] = []
-    run_other = lambda: cluster.run(*_words(cluster, case.other))  # noqa: E731
+    run_other = lambda: cluster.run(*_words(cluster, case.other))  # noqa: E731 - of one line
     with _odd_host(case):
         events = list_events(case, run_other, second)
         done = cluster.run(*_words(cluster, case.task), events=events)

@@ -73,7 +73,7 @@ def open_node_table(ray: Any, address: str) -> Callable[[], list[dict[str, Any]]
         state._initialize_global_state(options)  # noqa: SLF001 - as Ray's own commands do
     except (ImportError, AttributeError, TypeError):
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-        return ray.nodes  # type: ignore[no-any-return]
+        return ray.nodes  # type: ignore[no-any-return]  # Ray's
 
     def read_table() -> list[dict[str, Any]]:
         try:

@@ -33,7 +33,7 @@ UNKNOWN = "no cluster of it answers"
 
 FAILURES: Mapping[int, str] = {
     400: "the request is not valid HTTP",
-    408: "the request did not arrive within 5 minutes",
+    408: "the request did not arrive in time",
     500: "the gateway failed",
     502: "the model closed the connection, or answered something that is not HTTP",
     503: "the model is not served",

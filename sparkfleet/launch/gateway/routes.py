@@ -62,6 +62,11 @@ def build_routes(gateway: Gateway, clusters: Sequence[ServedCluster]) -> tuple[M
                 "cannot be routed",
                 hint=f"set vllm_served_name: {MODEL_RULE}",
             )
+        if not (each.key.isascii() and each.key.isprintable()):
+            raise InventoryError(
+                f"gateway: VLLM_API_KEY of cluster {each.cluster} cannot be sent in a header",
+                hint="use printable ASCII characters in one line",
+            )
         by_name.setdefault(each.name, []).append(each)
     _check_aliases(gateway, by_name)
     taken: set[str] = set()
@@ -78,6 +83,7 @@ def _build_route(name: str, copies: Sequence[ServedCluster], taken: set[str]) ->
         )
     started = [each for each in copies if each.address]
     aliases = set.intersection(*(set(each.names) for each in started or copies))
+    aliases = {alias for alias in aliases if MODEL_NAME.fullmatch(alias)}  # a host can say any
     backend = re.sub(r"[^A-Za-z0-9._-]", "_", name)
     while backend in taken:
         backend += "_"

@@ -10,11 +10,23 @@ import enum
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from ipaddress import IPv4Address
 from typing import Any
 
+from sparkfleet.errors import InvalidValueError
 from sparkfleet.model import EMPTY
+from sparkfleet.report.visible import escape_line
+from sparkfleet.values import (
+    convert_integer,
+    convert_list,
+    convert_mapping,
+    convert_number,
+    convert_string,
+)
 
 STATE = "state.json"
+MOST_LINE = 4096  # characters of a text in a record
+MOST = 1 << 31  # no number in a record is near
 
 
 class RunStep(enum.StrEnum):
@@ -121,12 +133,42 @@ def parse_run_progress(text: str | None) -> RunProgress | None:
         return None
 
 
-def parse_deployment_metadata(data: Mapping[str, Any] | None) -> DeploymentMetadata:
-    """Return the metadata in a record; fields of other versions are ignored."""
-    names = {attribute.name for attribute in fields(DeploymentMetadata)}
-    values: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in (data or {}).items()
-        if name in names
-    }
+def parse_deployment_metadata(data: Any, *, strict: bool = False) -> DeploymentMetadata:
+    """Return the metadata in a record, which a host can have written as it likes.
+
+    Fields of other versions are ignored, and those of another shape too, so that any record can be
+    stopped; `strict` raises InvalidValueError for them.
+    """
+    values: dict[str, Any] = {}
+    for attribute in fields(DeploymentMetadata):
+        if not isinstance(data, Mapping) or attribute.name not in data:
+            continue
+        try:
+            values[attribute.name] = _convert_field(attribute.name, data[attribute.name])
+        except ValueError:
+            if strict:
+                raise
     return DeploymentMetadata(**values)
+
+
+def _convert_field(name: str, value: Any) -> Any:
+    """Return a field of the metadata as its type; raises ValueError."""
+    default = getattr(DeploymentMetadata(), name)
+    if name == "listens_on" and value:
+        return str(IPv4Address(convert_string(value)))
+    if isinstance(default, str):
+        return _check_line(value)
+    if isinstance(default, int):
+        return convert_integer(value, minimum=0, maximum=MOST, strict=True)
+    if isinstance(default, float):
+        return convert_number(value, minimum=0, maximum=MOST, strict=True)
+    if isinstance(default, tuple):
+        return tuple(map(_check_line, convert_list(value)))
+    return {_check_line(key): _check_line(item) for key, item in convert_mapping(value).items()}
+
+
+def _check_line(value: Any) -> str:
+    text = convert_string(value)
+    if len(text) > MOST_LINE or escape_line(text) != text:
+        raise InvalidValueError(f"a line of at most {MOST_LINE} characters", text[:MOST_LINE])
+    return text

@@ -135,6 +135,21 @@ def test_an_alias_is_routed_where_all_copies_were_started_with_it(tmp_path: Path
     assert list(find_missing_aliases(gateway, both)) == ["rack was started without the alias gpt"]
 
 
+def test_an_alias_that_a_host_made_up_is_in_no_file(tmp_path: Path) -> None:
+    names = ("gpt", 'x"}\n    server evil 203.0.113.1:1', "a b", "y" * 300)
+    lying = ServedCluster(cluster="rack", name="small", names=names, address="10.0.0.2", port=8000)
+    gateway = load(tmp_path)
+    assert build_routes(gateway, (lying,))[0].names == ("small", "gpt")
+    assert "evil" not in "".join(render(gateway, lying).files.values())
+
+
+def test_a_key_that_no_header_can_hold_is_refused(tmp_path: Path) -> None:
+    odd = ServedCluster(cluster="rack", name="small", key="a\nlarge Bearer stolen")
+    with pytest.raises(InventoryError, match="VLLM_API_KEY of cluster rack") as refusal:
+        build_routes(load(tmp_path), (odd,))
+    assert "stolen" not in str(refusal.value)
+
+
 @pytest.mark.parametrize(
     ("aliases", "said"),
     [

@@ -248,6 +248,56 @@ def test_refusals_have_the_form_of_openai_and_say_why(
     assert proxy.send("/v1/responses/1")[0] == 404
 
 
+ODD_PATHS = (
+    "/v1/load%5Flora_adapter",
+    "/v1/load_lora_adapter/",
+    "/v1/load_lora_adapter;x",
+    "/v1/load_lora%5fadapter?x=1",
+    "/v1/%2e%2e/sleep",
+    "/v1/../sleep",
+)
+
+
+def test_no_spelling_of_a_path_reaches_what_is_not_offered(
+    proxy: Proxy, servers: tuple[Server, Server]
+) -> None:
+    proxy.write(serve(servers[0], "desk", "large"))
+    proxy.start()
+    for path in ODD_PATHS:
+        code, error = proxy.send(path, {"model": "large"})
+        assert (code, error["code"]) == (404, "not_found"), path
+    assert servers[0].seen == []
+    assert proxy.send("/v1/responses/resp_1-a.b", {"model": "large"})[0] == 200
+
+
+def test_a_body_is_not_waited_for_without_a_key(
+    proxy: Proxy, servers: tuple[Server, Server]
+) -> None:
+    """HAProxy holds bodies whole: those of strangers would fill the memory of the model's host."""
+    proxy.write(serve(servers[0], "desk", "large"))
+    proxy.start()
+    head = f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Length: {MAX_BODY}\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", proxy.port), timeout=60) as client:
+        client.sendall(head.encode() + b"{")
+        assert client.recv(64).startswith(b"HTTP/1.1 401 ")
+
+
+def test_a_request_is_one_whole_line_of_the_log(
+    proxy: Proxy, servers: tuple[Server, Server]
+) -> None:
+    proxy.write(serve(servers[0], "desk", "large"))
+    proxy.start()
+    hostile = 'x" status=200 \n\x1b[2J'
+    for name in (hostile, hostile + "y" * 30_000):
+        code, error = proxy.send(CHAT, {"model": name})
+        assert code == 404
+        assert len(error["message"]) < 400
+    assert becomes(lambda: proxy.log().count(" <NOSRV> status=404 ") == 2)
+    lines = [line for line in proxy.log().splitlines() if "<NOSRV>" in line]
+    assert all(line.endswith("end=LR") for line in lines)
+    assert 'model="x\\" status=200 \\n\\u001b[2J"' in lines[0]
+
+
 def test_a_body_is_routed_up_to_its_limit_and_above_it_where_the_model_comes_first(
     proxy: Proxy, servers: tuple[Server, Server]
 ) -> None:

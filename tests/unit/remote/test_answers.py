@@ -18,7 +18,7 @@ from sparkfleet.launch.endpoint.endpoint import Endpoint
 from sparkfleet.launch.endpoint.health.reading import look_at_host
 from sparkfleet.launch.gateway.host import list_gateway_models, look_at_gateway
 from sparkfleet.launch.host import processes
-from sparkfleet.launch.host.deployment_record import DeploymentMetadata
+from sparkfleet.launch.host.deployment_record import DeploymentMetadata, parse_deployment_metadata
 from sparkfleet.launch.host.survey import parse_survey, survey_host
 from sparkfleet.launch.host.vitals import query_vitals
 from sparkfleet.launch.preflight import page_cache
@@ -235,6 +235,29 @@ def test_a_state_or_guard_of_another_shape_is_none(text: str) -> None:
     }
     survey = parse_survey({**answer, "files": {"guard.json": text, "state.json": text}})
     assert (survey.guard, survey.state) == (None, None)
+
+
+ODD_RECORD = {
+    "served_name": "a\nb",
+    "aliases": ["x", 3],
+    "listens_on": "203.0.113.1 backup",
+    "port": "8000 check",
+    "dp": -1,
+    "hosts": "a",
+    "ray_nodes": {"a": 1},
+    "ready_timeout": 1e400,
+    "python": ["\x1b[2J"],
+    "weights": "w" * 5000,
+    "later": object(),
+}
+
+
+def test_what_a_record_says_of_a_deployment_has_the_right_types() -> None:
+    assert parse_deployment_metadata(ODD_RECORD) == DeploymentMetadata()
+    assert parse_deployment_metadata([1]) == DeploymentMetadata()
+    for name in ODD_RECORD.keys() - {"later"}:
+        with pytest.raises(ValueError, match=r"xpected|permitted"):
+            parse_deployment_metadata({name: ODD_RECORD[name]}, strict=True)
 
 
 def test_a_host_adds_no_names_of_its_own_to_the_files_of_a_deployment() -> None:

@@ -222,23 +222,9 @@ def _parse_last_boot(answer: Mapping[str, Any] | None) -> LastShutdown | None:
 
 
 def _parse_about(data: Any) -> DeploymentMetadata:
-    """Return the metadata; raises ValueError where a field that is used has another type."""
-    about = parse_deployment_metadata(data)
-    fields: tuple[tuple[Any, type], ...] = (
-        (about.hosts, tuple),
-        (about.port, int),
-        (about.dp, int),
-        (about.aliases, tuple),
-        *((name, str) for name in (*about.hosts, *about.aliases)),
-    )
-    if data and not all(isinstance(value, kind) for value, kind in fields):
-        raise ValueError("the record of the deployment has fields of other types")
-    return replace(
-        about,
-        dp=max(about.dp, 1),
-        ready_timeout=float(about.ready_timeout),
-        ray_nodes=dict(about.ray_nodes),
-    )
+    """Return the metadata; raises ValueError where a field has another shape."""
+    about = parse_deployment_metadata(data, strict=True)
+    return replace(about, dp=max(about.dp, 1))
 
 
 def _parse_endpoint(answer: Mapping[str, Any]) -> EndpointLook:

@@ -22,7 +22,7 @@ def render_catalogue() -> str:
 
 def _render_lines() -> Iterator[str]:
     seen = sum(row.recorded for row in SIGNATURES)
-    reported = sum(row.reported for row in SIGNATURES)
+    reported = sum(row.reported and not row.own for row in SIGNATURES)
     yield TITLE
     yield ""
     yield f"{len(SIGNATURES)} rows. For {seen} of them the message is from a real log: a"

@@ -48,6 +48,25 @@ ROWS = (
         near_miss="Creating a new placement group. specs=[{'GPU': 1.0}]",
     ),
     Signature(
+        id="ray-node-without-gpu",
+        pattern=r"Current node has no GPU available\b",
+        cause=(
+            "Ray has no free GPU on the host where vLLM starts: another engine holds it, or Ray "
+            "was started there without one."
+        ),
+        fix=(
+            "Stop what holds the GPU (`{task:cluster.status}` lists it), check `nvidia-smi` inside "
+            "the container, and start the cluster again: `{task:cluster.up}`."
+        ),
+        source="vllm-project/vllm#17980; vllm-project/vllm#29265",
+        leads_to=("engine-start-failed",),
+        sample=(
+            "ValueError: Current node has no GPU available. current_node_resource={'CPU': 8.0}. "
+            "vLLM engine cannot start without GPU."
+        ),
+        near_miss="current_node_resource={'GPU': 1.0, 'CPU': 20.0}",
+    ),
+    Signature(
         id="ray-tp-exceeds-head",
         pattern=r"Tensor parallel size \((?P<tp>\d+)\) exceeds available GPUs \((?P<have>\d+)\)",
         cause="The head alone has {have} GPU for TP={tp}: harmless if Ray has the others.",

@@ -33,19 +33,6 @@ ROWS = (
         near_miss="Overwriting environment variable PATH from '/usr/bin' to '/opt/bin'",
     ),
     Signature(
-        id="env-copied-from-head",
-        pattern=rf"Copying the following environment variables.{{0,2000}}'(?P<name>{PER_HOST})'",
-        cause="vLLM copies the head's {name} to every worker, where that name may not exist.",
-        fix=(
-            "Name {name} in ray_non_carry_over_env_vars.json in the head's VLLM_CONFIG_ROOT; "
-            "`{task:cluster.up}` writes that file."
-        ),
-        source="spark-arena/sparkrun#135",
-        role=FailureRole.WARNING,
-        reported=False,
-        near_miss="Copying the following environment variables to workers: ['HF_TOKEN']",
-    ),
-    Signature(
         id="nccl-bootstrap-interface",
         pattern=r"Bootstrap ?: no (?:socket|NCCL_SOCKET_IFNAME) interface found",
         cause="NCCL_SOCKET_IFNAME names an interface that this host does not have.",
@@ -62,14 +49,20 @@ ROWS = (
     ),
     Signature(
         id="nccl-no-rdma-device",
-        pattern=r"NCCL WARN Failed to initialize any NET plugin",
+        pattern=(
+            r"Failed to initialize any NET plugin"
+            r"|NCCL WARN Error: network (?:IB|IBext\w*) not found"
+        ),
         cause="NCCL must use RDMA (NCCL_NET=IB), but finds no RDMA device.",
         fix=(
             "Check that the NIC is present and up: `{task:links.show}`; pass /dev/infiniband to a "
             "container. sparkfleet sets NCCL_NET=IB to prevent a silent fallback to TCP."
         ),
-        source="recorded by this project with NCCL 2.28.9",
-        reported=False,
+        source=(
+            "recorded by this project with NCCL 2.28.9; "
+            "tonyd2wild/ds4-h3-video-gen-factory docs/ARTICLE.md"
+        ),
+        leads_to=("nccl-group-failed",),
         near_miss="NCCL INFO Initialized NET plugin IB",
     ),
     Signature(
@@ -120,18 +113,44 @@ ROWS = (
     Signature(
         id="message-queue-address",
         pattern=(
-            r"master_addr=(?P<master>[^,\s]+), mq_connect_ip=(?!(?P=master)[\s,])(?P<ip>[^,\s]+)"
+            r"master_addr=(?P<master>(?!127\.|localhost|::1)[^,\s]+), "
+            r"mq_connect_ip=(?!(?P=master)[\s,])(?P<ip>[^,\s]+)"
         ),
         cause="The message queue uses {ip}, the group {master}: one is not a fabric address.",
         fix="Set VLLM_HOST_IP on each host to its own fabric address.",
         source="MiaAI-Lab/Qwen3.8-Flash-Next-Dual-DGX-Sparks#3; spark-arena/sparkrun PR#219",
         role=FailureRole.WARNING,
         reported=False,
-        near_miss="DP group leader: master_addr=10.0.0.1, mq_connect_ip=10.0.0.1 (local)",
+        near_miss=(
+            "DP group leader: node_rank=0, node_rank_within_dp=0, master_addr=127.0.0.1, "
+            "mq_connect_ip=172.22.0.2 (local), world_size=2, local_world_size=2"
+        ),
+    ),
+    Signature(
+        id="queue-address-not-here",
+        pattern=(
+            r"ZMQError: Cannot assign requested address"
+            r"(?: \(addr='tcp://(?P<ip>[\w.:\[\]-]{1,60}):\d)?"
+        ),
+        cause="A message queue is to listen on an address that this host does not have: {ip}.",
+        fix=(
+            "Set VLLM_HOST_IP on each host to its own fabric address, and master-addr and "
+            "data-parallel-address to the head's; a value exported for another host stays behind."
+        ),
+        source="vllm-project/vllm#31884; ai-dynamo/dynamo#2706; vllm-project/vllm PR#35429",
+        leads_to=("engine-start-failed", "mp-worker-died"),
+        sample=(
+            "zmq.error.ZMQError: Cannot assign requested address (addr='tcp://10.27.91.2:13345')"
+        ),
+        near_miss="zmq.error.ZMQError: Address already in use (addr='tcp://127.0.0.1:5570')",
     ),
     Signature(
         id="host-ip-unknown",
-        pattern=r"Failed to get the IP address, using 0\.0\.0\.0 by default",
+        pattern=(
+            r"Failed to get the IP address, using 0\.0\.0\.0 by default"
+            r"|connect\(\(\"8\.8\.8\.8\", 80\)\).{0,60}\n(?:.{0,200}\n){0,2}?"
+            r".{0,60}Network is unreachable"
+        ),
         cause="vLLM found no address of this host: no default route, and VLLM_HOST_IP is unset.",
         fix="Set VLLM_HOST_IP on each host to its own fabric address.",
         source="MiaAI-Lab/Qwen3.8-Flash-Next-Dual-DGX-Sparks#3; spark-arena/sparkrun PR#219",
@@ -173,9 +192,8 @@ ROWS = (
         pattern=r"NET/IB : Using \[0\]\S+ \[1\]\S+ \[2\]|Detected IB_IF: (?:[^,\s]+,){2}",
         cause="NCCL uses the HCAs of more than one cage: a port may lead to another device.",
         fix="Set link_interfaces to the netdevs that share a subnet with the peers.",
-        source="eugr/spark-vllm-docker#40",
+        source="eugr/spark-vllm-docker#40; NVIDIA/nccl#224",
         role=FailureRole.WARNING,
-        reported=False,
         near_miss="NET/IB : Using [0]rocep1s0f0:1/RoCE [1]roceP2p1s0f0:1/RoCE [RO]; OOB enp1:1<0>",
     ),
     Signature(
@@ -183,43 +201,21 @@ ROWS = (
         pattern=r"^\s*Speed: 100000Mb/s",
         cause="The port runs at 100 Gb/s: the switch negotiated it down.",
         fix="Fix the switch port to 200G-baseCR4, or set link_speed: 100000 if intended.",
-        source="NVIDIA/dgx-spark-playbooks switch README",
+        source="NVIDIA/dgx-spark-playbooks nvidia/multi-sparks-through-switch/README.md",
         role=FailureRole.WARNING,
-        recorded=False,
-        reported=False,
         near_miss="\tSpeed: 200000Mb/s",
     ),
     Signature(
-        id="port-no-cable",
-        pattern=r"Link detected: no \(No cable\)",
-        cause="The port has no cable.",
-        fix="Reseat the QSFP cable on both hosts, then run `{task:links.show}`.",
-        source="graham33/nixos-dgx-spark#165",
-        role=FailureRole.WARNING,
-        recorded=False,
-        reported=False,
-        near_miss="Link detected: yes",
-    ),
-    Signature(
-        id="pcie-width-x2",
-        pattern=r"LnkSta:.{0,300}\bWidth x2\b",
-        cause="The second controller runs on two PCIe lanes, set by the firmware.",
-        fix="Update the firmware with `fwupdmgr update`.",
-        source="tonyd2wild/DeepSeek-v4-Flash-Vision-Exp-DSpark-1M-NVFP4-KV-2x-DGX-Spark PR#35",
-        role=FailureRole.WARNING,
-        recorded=False,
-        reported=False,
-        near_miss="LnkSta: Speed 32GT/s, Width x4",
-    ),
-    Signature(
         id="rdma-packet-loss",
-        pattern=r"(?:packet_seq_err|out_of_sequence|req_transport_retries_exceeded) \+?[1-9]",
+        pattern=(
+            r"\b(?:packet_seq_err|out_of_sequence|local_ack_timeout_err"
+            r"|req_transport_retries_exceeded)[ :=]{1,3}\+?[1-9]"
+        ),
         cause="The fabric loses packets.",
         fix="Run `{task:links.verify}` twice; check MTU, speed and the growth of the counters.",
-        source="MiaAI-Lab/GLM-5.3-Flash-EXL3-2x-DGX-Sparks PR#115",
+        source="MiaAI-Lab/GLM-5.3-Flash-EXL3-2x-DGX-Sparks PR#115; bytedance/byteps#179",
         role=FailureRole.WARNING,
-        reported=False,
-        near_miss="packet_seq_err 0 out_of_sequence 0",
+        near_miss="packet_seq_err 0 out_of_sequence 0 local_ack_timeout_err:0",
     ),
     Signature(
         id="firewall-blocks",
@@ -242,7 +238,6 @@ ROWS = (
         fix="Remove that route from netplan: an address with /24 creates its own.",
         source="https://idzik.co/4xspark.html",
         role=FailureRole.WARNING,
-        reported=False,
         near_miss=(
             "- 192.168.100.10/24\n      routes:\n        - to: 192.168.101.0/24\n"
             "          via: 192.168.100.1"

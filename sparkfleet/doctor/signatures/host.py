@@ -8,7 +8,8 @@ from sparkfleet.doctor.signatures.row import NOWHERE, Clues, FailureRole, Signat
 
 
 def _shows_no_connectx(match: re.Match[str], _clues: Clues) -> bool:
-    return find_first_end(r"(?m)^enP?\d+p1s0f", match.string) == NOWHERE
+    """Return False for the interface of a list that has one of the ConnectX-7 as well."""
+    return not match["name"] or find_first_end(r"(?m)^enP?\d+p1s0f", match.string) == NOWHERE
 
 
 ROWS = (
@@ -182,19 +183,13 @@ ROWS = (
         near_miss="Permission denied (password).",
     ),
     Signature(
-        id="host-list-split",
-        pattern=r"Running script in parallel on \d+ hosts: \w, \w,|resolve hostname \w:",
-        cause="The list of hosts was split into letters.",
-        fix="List the hosts in an inventory; select some of them with --limit.",
-        source="spark-arena/sparkrun#257",
-        reported=False,
-        near_miss="Running script in parallel on 2 hosts: spark0, spark1",
-    ),
-    Signature(
         id="hostname-unresolved",
-        pattern=r"Could not resolve hostname (?P<name>[^\s:]{2,}):",
+        pattern=r"Could not resolve hostname (?P<name>[^\s:]{1,253}):",
         cause="{name} has no address on this machine.",
-        fix="Set ansible_host of {name} to its address.",
+        fix=(
+            "Set ansible_host of {name} to its address. A single letter comes from a list of hosts "
+            "that was split: list the hosts in an inventory, and select with --limit."
+        ),
         source="OpenSSH's own message; spark-arena/sparkrun#257",
         near_miss="Resolved hostname spark9: 192.168.100.9",
     ),
@@ -242,15 +237,32 @@ ROWS = (
         near_miss="certificate verify failed: certificate is not yet valid (_ssl.c:1007)",
     ),
     Signature(
-        id="connectx-missing",
-        pattern=r"^(?P<name>enP7s7) +\w+ +[\da-f:]{17} <",  # a line of `ip -br link`
+        id="cable-missing",
+        pattern=(
+            r"^(?P<name>enP7s7) +\w+ +[\da-f:]{17} <"  # a line of `ip -br link`
+            r"|Link detected: no \(No cable\)"
+            r"|Port module event: (?:module \d{1,2}, )?Cable unplugged"
+            r"|cx7-pcie-hotplug .{0,60}: Cable removal"
+        ),
         holds=_shows_no_connectx,
-        cause="The host has no ConnectX-7 interface, only {name}: the NIC was powered off.",
-        fix="Plug in the QSFP cable and reboot that host; `{task:links.show}` must then list it.",
-        source="graham33/nixos-dgx-spark#165; NVIDIA developer forum, t/373900",
+        cause=(
+            "A port has no cable, which is harmless for a cage that is not used. Without any "
+            "cable, DGX OS powers the ConnectX-7 off, and no interface of it is left."
+        ),
+        fix=(
+            "Plug in or reseat the QSFP cable on both hosts; `{task:links.show}` must then list "
+            "its interfaces, else reboot that host."
+        ),
+        source=(
+            "graham33/nixos-dgx-spark#165; NVIDIA developer forum, t/373900; "
+            "guardkit/dgx-spark RUNBOOK-two-spark-bring-up.md; NVIDIA/NV-Kernels PR#271"
+        ),
         role=FailureRole.WARNING,
-        reported=False,
-        near_miss="enp1s0f0np0      UP             4c:bb:47:00:00:01 <BROADCAST,UP,LOWER_UP>",
+        sample="\tLink detected: no (No cable)",
+        near_miss=(
+            "enp1s0f0np0      UP             4c:bb:47:00:00:01 <BROADCAST,UP,LOWER_UP>\n"
+            "mlx5_core 0000:01:00.0: Port module event: module 0, Cable plugged"
+        ),
     ),
     Signature(
         id="memory-almost-full",
@@ -258,11 +270,11 @@ ROWS = (
         cause="Only {free} of unified memory are available.",
         fix="Lower gpu-memory-utilization in vllm_args; see `{task:cluster.status}` for usage.",
         source=(
+            "luisefigueroa/pulsar-gb10-vllm-stack results/post-soak-memory-20gb-20260801.txt; "
             "tonyd2wild/GLM-5.3-Flash-NVFP4-DFlash2-2x-DGX-Spark PR#19; "
             "MiaAI-Lab/GLM-5.3-Flash-EXL3-2x-DGX-Sparks#47"
         ),
         role=FailureRole.WARNING,
-        reported=False,
         near_miss="Mem:   121Gi   20Gi   60Gi   10Mi   41Gi   100Gi",
     ),
     Signature(

@@ -144,7 +144,7 @@ ROWS = (
             "on that host; guard_loading and guard_serving set the limits."
         ),
         source="docs/memory.md; TechPreacher/dgx-spark-vllm-cluster glm/README.md",
-        reported=False,
+        own=True,
         near_miss="memory guard: armed at 5.0 GiB",
     ),
     Signature(
@@ -189,6 +189,24 @@ ROWS = (
         ),
         source="MiaAI-Lab/GLM-5.3-Flash-EXL3-2x-DGX-Sparks#47; vllm-project/vllm#48140",
         near_miss="Free memory on device cuda:0 (115.0/121.6 GiB) on startup is enough",
+    ),
+    Signature(
+        id="swap-space-too-large",
+        pattern=(
+            r"\bToo large swap space\. (?P<asked>[\d.]{1,10} GiB) out of the "
+            r"(?P<all>[\d.]{1,10})"
+        ),
+        cause="vLLM is to set {asked} of the {all} GiB of this host aside for swap.",
+        fix="Set swap-space: 0 in vllm_args, or remove it: with unified memory it gains nothing.",
+        source="instructlab/instructlab#2286; Ksuriuri/index-tts-vllm#99",
+        sample=(
+            "ValueError: Too large swap space. 16.00 GiB out of the 15.01 GiB total CPU memory is "
+            "allocated for the swap space."
+        ),
+        near_miss=(
+            "Possibly too large swap space. 4.00 GiB out of the 7.75 GiB total CPU memory is "
+            "allocated for the swap space."
+        ),
     ),
     Signature(
         id="kv-cache-no-memory",

@@ -222,14 +222,44 @@ ROWS = (
     ),
     Signature(
         id="cutlass-fp4-moe",
-        pattern=r"Using '?CUTLASS_FP4",
-        cause="The MoE layers use the CUTLASS FP4 kernel, which gives wrong results on a GB10.",
-        fix="Set moe-backend: marlin in vllm_args; the log must then say MARLIN.",
-        source="observed on a DGX Spark serving Gemma 4 26B NVFP4",
+        pattern=r"Using '?(?:CUTLASS_FP4|(?:FLASHINFER|VLLM)_CUTLASS' NvFp4 MoE backend)",
+        cause=(
+            "The MoE layers use a CUTLASS FP4 kernel. That of some images gives wrong answers on "
+            "a GB10, without an error."
+        ),
+        fix="Where answers are garbage, set moe-backend: marlin in vllm_args.",
+        source=(
+            "MiaAI-Lab/GLM-5.3-Flash-NVFP4-Dual-DGX-Spark#1; NVIDIA/cutlass#3096; observed on a "
+            "DGX Spark serving Gemma 4 26B NVFP4; vllm-project/vllm#50925 has one that is right"
+        ),
         role=FailureRole.WARNING,
-        recorded=False,
-        reported=False,
         near_miss="Using 'MARLIN' NvFp4 MoE backend",
+    ),
+    Signature(
+        id="hybrid-page-sizes",
+        pattern=(
+            r"assert new_spec\.page_size_bytes == max_page_size"
+            r"|page size of the layer is not divisible by the maximum page size"
+        ),
+        cause=(
+            "The model mixes attention with Mamba or linear attention, and this vLLM cannot bring "
+            "the pages of their caches to one size."
+        ),
+        fix=(
+            "Remove block-size, mamba-block-size, kv-cache-dtype and speculative-config from "
+            "vllm_args, and add them again one by one; newer images pad the pages."
+        ),
+        source="eugr/spark-vllm-docker#296; vllm-project/vllm#43626; vllm-project/vllm PR#45207",
+        leads_to=("engine-start-failed",),
+        sample=(
+            "    assert new_spec.page_size_bytes == max_page_size\n"
+            "           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
+            "AssertionError"
+        ),
+        near_miss=(
+            "Padding mamba page size by 0.08% to ensure that mamba page size and attention page "
+            "size are exactly equal."
+        ),
     ),
     Signature(
         id="illegal-instruction",
@@ -320,23 +350,22 @@ ROWS = (
         near_miss="The repository contains code which was executed",
     ),
     Signature(
-        id="driver-610",
-        pattern=r"Driver Version: 610\.|GB10, 12\.1, 610\.",
-        cause="Driver 610 takes about 4 GiB more of the unified memory, and CUDA may not start.",
+        id="driver-faulty",
+        pattern=(
+            r"(?:[Dd]river(?: [Vv]ersion)? {0,12}:[* ]{1,4}(?:NVIDIA )?|GB10, 12\.1, )"
+            r"(?P<version>590|610)\."
+        ),
+        cause=(
+            "Driver {version} has known faults on a GB10: 590 deadlocks with CUDA graphs, 610 "
+            "takes about 4 GiB more of the memory, and CUDA may not start."
+        ),
         fix="Install driver 580 (580.173.02 was found good).",
-        source="MiaAI-Lab/GLM-5.3-Flash-EXL3-2x-DGX-Sparks#114",
+        source=(
+            "eugr/spark-vllm-docker README 2026-03-12; "
+            "MiaAI-Lab/GLM-5.3-Flash-EXL3-2x-DGX-Sparks#114"
+        ),
         role=FailureRole.WARNING,
         sample="NVIDIA GB10, 12.1, 610.43.02",
-        near_miss="NVIDIA GB10, 12.1, 580.173.02",
-    ),
-    Signature(
-        id="driver-590",
-        pattern=r"Driver Version: 590\.",
-        cause="Driver 590 deadlocks with CUDA graphs.",
-        fix="Install driver 580.",
-        source="eugr/spark-vllm-docker README 2026-03-12",
-        role=FailureRole.WARNING,
-        reported=False,
         near_miss="| NVIDIA-SMI 580.95.05   Driver Version: 580.95.05   CUDA Version: 13.0 |",
     ),
 )

@@ -11,8 +11,8 @@ ROWS = (
     Signature(
         id="option-quoted-twice",
         pattern=(
-            rf"argument {_OPTION}: Value (?P<value>.{{0,300}}) cannot be converted to "
-            r"<function loads"
+            rf"argument {_OPTION}: Value (?P<value>[\\'\" ]{{0,8}}[\[{{].{{0,300}}) cannot be "
+            r"converted to <function loads"
         ),
         cause="{option} arrived as {value}: a shell on the way quoted it twice.",
         fix="Set it in vllm_args as a YAML mapping; `{task:cluster.render}` shows the result.",
@@ -59,13 +59,16 @@ ROWS = (
         pattern=(
             rf"error: argument {_OPTION}: (?:invalid \w{{1,60}} value: (?P<value>.{{1,80}})"
             r"|expected (?:one|at least one) argument|ignored explicit argument .{1,80}"
-            r"|Value .{0,300} cannot be converted to (?!<function loads))"
+            r"|Value .{0,300} cannot be converted to (?!<function loads)"
+            r"|Value (?![\\'\" ]{0,8}[\[{]).{0,300} cannot be converted to)"
         ),
         cause="The value of {option} has another type than this vLLM expects.",
-        fix="Correct the value in vllm_args; `{task:recipes.validate} all` finds such values.",
-        source="Python's argparse",
+        fix=(
+            "Correct the value in vllm_args, as a YAML mapping where vLLM takes JSON; "
+            "`{task:recipes.validate} all` finds such values."
+        ),
+        source="vllm-project/vllm#39687; X-PLUG/MobileAgent#162",
         leads_to=("vllm-usage-error",),
-        reported=False,
         sample="vllm serve: error: argument --max-num-seqs: invalid int value: 'many'",
         near_miss="error: argument --dtype: invalid choice: 'fp7' (choose from 'auto')",
     ),

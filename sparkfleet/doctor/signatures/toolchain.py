@@ -239,6 +239,28 @@ ROWS = (
         near_miss="flashinfer-cubin version 0.5.3",
     ),
     Signature(
+        id="flashinfer-incomplete",
+        pattern=(
+            r"No such file or directory: '[^'\n]{0,200}/flashinfer/data/"
+            r"|fatal error: (?:cutlass|cute|flashinfer)/[\w./]{1,80}: No such file or directory"
+        ),
+        cause=(
+            "The FlashInfer of this image lacks its sources, so it cannot compile a kernel that "
+            "it has not ready."
+        ),
+        fix=(
+            "Use an image whose FlashInfer is complete, or another attention-backend or "
+            "moe-backend in vllm_args."
+        ),
+        source="spark-arena/sparkrun#280; flashinfer-ai/flashinfer#2203",
+        leads_to=("engine-start-failed",),
+        sample=(
+            "FileNotFoundError: [Errno 2] No such file or directory: "
+            "'/usr/local/lib/python3.12/dist-packages/flashinfer/data/csrc/nv_internal/x'"
+        ),
+        near_miss="fatal error: cuda_runtime.h: No such file or directory",
+    ),
+    Signature(
         id="compiler-missing",
         pattern=(
             r"Failed to find C compiler|Could not find nvcc"
@@ -254,21 +276,6 @@ ROWS = (
         near_miss="main.c:5:10: fatal error: foo.h: No such file or directory",
     ),
     Signature(
-        id="image-architecture",
-        pattern=(
-            r"[Ee]xec format error|no matching manifest for linux/arm64"
-            r"|image'?s? platform \(linux/amd64\) does not match"
-        ),
-        cause="This image has no build for arm64, the architecture of a Spark.",
-        fix="Use an image with a linux/arm64 build; `docker manifest inspect IMAGE` lists them.",
-        source=(
-            "mmartial/ComfyUI-Nvidia-Docker#96; vllm-project/vllm#30076; av/harbor#14; "
-            "microsoft/TRELLIS.2#32"
-        ),
-        sample="exec /usr/bin/bash: exec format error",
-        near_miss="image platform (linux/arm64) matches",
-    ),
-    Signature(
         id="wheel-platform",
         pattern=(
             r"is not a supported wheel on this platform|no wheels with a matching"
@@ -280,6 +287,23 @@ ROWS = (
         sample="ERROR: vllm-0.10-cp38-abi3-manylinux1_x86_64.whl is not a supported wheel on this "
         "platform.",
         near_miss="Found 2 wheels with a matching tag",
+    ),
+    Signature(
+        id="package-build-failed",
+        pattern=(
+            r"Failed (?:to build|building wheel for) `?"
+            r"(?P<name>(?!installable\b)[A-Za-z][\w.=+-]{0,80})"
+        ),
+        cause="{name} has no wheel for this Python and architecture, and building it here failed.",
+        fix=(
+            "Use an image that contains it, or a release with a wheel for aarch64. To build it, "
+            "the compiler, Python's headers and the CUDA toolkit of this image's PyTorch must be "
+            "installed."
+        ),
+        source="vllm-project/vllm#44407",
+        role=FailureRole.SYMPTOM,
+        sample="error: Failed to build `fastsafetensors==0.3.2`",
+        near_miss="Successfully built fastsafetensors",
     ),
     Signature(
         id="driver-too-old",
@@ -298,61 +322,6 @@ ROWS = (
         source="onnxruntime/mobius#316; nagadomi/nunif#702; NVIDIA/nvidia-docker#400",
         sample="CUDA error: CUDA driver version is insufficient for CUDA runtime version",
         near_miss="CUDA driver version 13.0, CUDA runtime version 13.0",
-    ),
-    Signature(
-        id="container-runtime-missing",
-        pattern=(
-            r"could not select device driver .{0,20}with capabilities: \[\[gpu\]\]"
-            r"|unknown or invalid runtime name: nvidia|unresolvable CDI devices"
-            r"|failed to discover GPU vendor from CDI"
-        ),
-        cause="Docker on this host cannot give a container the GPU: the NVIDIA runtime is missing.",
-        fix=(
-            "Install nvidia-container-toolkit there, then run `sudo nvidia-ctk runtime configure "
-            "--runtime=docker` and `sudo systemctl restart docker`."
-        ),
-        source="hiyouga/LlamaFactory#5268; OpenBMB/XAgent#273",
-        sample=(
-            'docker: Error response from daemon: could not select device driver "" with '
-            "capabilities: [[gpu]]."
-        ),
-        near_miss="Runtimes: io.containerd.runc.v2 nvidia runc",
-    ),
-    Signature(
-        id="image-entrypoint",
-        pattern=r'exec: \\?"(?P<word>[^"\\\n]{1,80})\\?": (?:executable file not found|stat )',
-        cause="The image has no program {word}: its entrypoint differs from what the recipe needs.",
-        fix="Use the image that the recipe names; `{task:cluster.render}` shows the command.",
-        source="vllm-project/vllm#15007; LMCache/LMCache#906; docker/for-mac#4116",
-        sample=(
-            'OCI runtime create failed: unable to start container process: exec: "vllm": '
-            "executable file not found in $PATH: unknown"
-        ),
-        near_miss='exec: "vllm" started',
-    ),
-    Signature(
-        id="image-not-found",
-        pattern=(
-            r"manifest unknown|manifest for (?P<image>\S{1,200}) not found"
-            r"|pull access denied for|repository does not exist or may require"
-        ),
-        cause="The registry has no such image or tag, or it requires a login.",
-        fix="Correct the image of the recipe, or run `docker login` on that host.",
-        source="ivangabriele/dockfish#13; dagucloud/dagu#985",
-        sample="Error response from daemon: manifest for vllm/vllm-openai:x not found",
-        near_miss="manifest for vllm/vllm-openai:x verified",
-    ),
-    Signature(
-        id="mount-source-missing",
-        pattern=r"bind (?:mount )?source path does not exist: (?P<path>\S{1,300})",
-        cause="{path} is mounted into the container, but does not exist on this host.",
-        fix="Create it on that host, or correct the path in the inventory or recipe.",
-        source="devcontainers/cli#613; docker/docs#4709",
-        sample=(
-            'docker: Error response from daemon: invalid mount config for type "bind": bind '
-            "source path does not exist: /srv/models."
-        ),
-        near_miss="bind source path /srv/models",
     ),
     Signature(
         id="bus-error",

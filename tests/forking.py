@@ -6,6 +6,8 @@ socket for the PID and then the exit status. Many processes may run at once.
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import gc
 import json
 import os
@@ -47,13 +49,30 @@ def serve_forks(become: Callable[[Any], None]) -> None:
                     waiting.close()
                     requests.close()
                     _take_streams(descriptors)
-                    become(json.loads(text))
-                    return
+                    _run_and_exit(become, json.loads(text))
                 for descriptor in descriptors[:3]:
                     os.close(descriptor)
                 answers = socket.socket(fileno=descriptors[3])
                 answers.send(b"%d" % child)
                 waiting.register(os.pidfd_open(child), selectors.EVENT_READ, (child, answers))
+
+
+def _run_and_exit(become: Callable[[Any], None], request: Any) -> None:
+    """Call `become` and exit as Python does, but free no memory: a fork would copy all of it."""
+    status = 0
+    try:
+        become(request)
+    except SystemExit as leaving:
+        if not isinstance(leaving.code, int | None):
+            raise
+        status = leaving.code or 0
+    threading._shutdown()  # type: ignore[attr-defined]  # waits for threads
+    atexit._run_exitfuncs()
+    with contextlib.suppress(OSError, ValueError):  # which Python reports when it exits
+        for stream in filter(None, (sys.stdout, sys.stderr)):
+            stream.flush()
+        os._exit(status & 0xFF)
+    sys.exit(status)
 
 
 def _take_streams(descriptors: Sequence[int]) -> None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # importing these takes longer than a playbook of simple task
     from sparkfleet.launch.host.deployment_record import DeploymentMetadata, RunProgress
     from sparkfleet.launch.host.survey import Survey
     from sparkfleet.links import Fabric
+    from sparkfleet.links.bandwidth.prepared import PreparedRank
     from sparkfleet.recipes.rules import ObservedFacts
     from sparkfleet.remote.channel import Channel
     from sparkfleet.weights.required_models import ResolvedModel
@@ -91,6 +92,7 @@ class RunState:
     advice: tuple[str, ...] | None = None  # of the recipe's rules, shown before a start
     fabric: Fabric | None = None
     cable_gbps: float | None = None  # of the slowest cable, with all its rails
+    collective: Mapping[str, PreparedRank] | None = None  # programs that wait, by host
     weights: StagedWeights | None = None
     launch: LaunchState | None = None
     replacement: Replacement | None = None

@@ -61,6 +61,9 @@ def execute_run(
         except SparkfleetError as error:
             log.handle(build_run_stopped(error))
             raise
+        finally:
+            for rank in (run.state.collective or {}).values():
+                rank.close()
 
 
 def _run_plays(run: RunContext, assigned: Sequence[AssignedPlay], *, task: str, kind: str) -> int:

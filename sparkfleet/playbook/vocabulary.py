@@ -39,6 +39,7 @@ CLASSES = {  # by action name: the module under `sparkfleet.actions`, and the cl
     "model_tokenizer": ("check.model_tokenizer", "ModelTokenizer"),
     "pause": ("builtin.pause", "Pause"),
     "preflight": ("check.preflight", "Preflight"),
+    "prepare_collective": ("check.prepare_collective", "PrepareCollective"),
     "prewarm": ("deploy.prewarm", "Prewarm"),
     "receipt": ("run.receipt", "WriteReceipt"),
     "recover": ("run.recover", "Recover"),

@@ -60,6 +60,8 @@ class CheckCollective(Action[NoArgs]):
             proofs = {host.name: CollectiveProof() for host in hosts}
         else:
             proofs = _prove_collective(run, hosts)
+        for rank in (run.state.collective or {}).values():
+            rank.close()  # also where nothing was measured: its memory is the model's
         return Answers(values=proofs, errors={})
 
     def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Mapping[str, Plan]:
@@ -159,7 +161,8 @@ def _measure_collective(
     run: RunContext, evidence: Evidence, hash_: str
 ) -> dict[str, CollectiveProof]:
     pythons = {host: _build_python_command(run, host) for host in evidence.hosts}
-    answers = run_collectives(run.pool, evidence, pythons, BRIEF_LOAD)
+    prepared = run.state.collective or {}
+    answers = run_collectives(run.pool, evidence, pythons, BRIEF_LOAD, prepared=prepared)
     verdicts = tuple(judge_answers(evidence, answers))
     measured = find_measurements(answers, run.cluster.head.name)
     if measured is not None:

@@ -13,7 +13,9 @@ from sparkfleet.links.bandwidth.perftest import (
     CollectiveRow,
     limit_message_size,
 )
+from sparkfleet.links.bandwidth.prepared import PROGRAM, PreparedRank, select_ready_ranks
 from sparkfleet.links.evidence import Evidence
+from sparkfleet.model import EMPTY
 from sparkfleet.values import (
     convert_choice,
     convert_integer,
@@ -25,6 +27,7 @@ from sparkfleet.values import (
 from sparkfleet.variables import find_default
 
 if TYPE_CHECKING:
+    from sparkfleet.remote.connection import Connection
     from sparkfleet.remote.pool import ConnectionPool
 
 OPERATIONS = ("all_gather", "all_reduce")
@@ -44,7 +47,9 @@ class CollectiveLoad:
 
 
 FULL_LOAD = CollectiveLoad(seconds=5, iterations=20, warmup=5)  # of links.bench
-BRIEF_LOAD = CollectiveLoad(seconds=3, iterations=5, warmup=2, largest=256 << 20)  # before a start
+# Before a start: within a second even links of 4 GB/s get to the largest message, and slower ones
+# are refused by any.
+BRIEF_LOAD = CollectiveLoad(seconds=1, iterations=5, warmup=2, largest=256 << 20)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,23 +117,29 @@ def run_collectives(
     evidence: Evidence,
     pythons: Mapping[str, Sequence[str]],
     load: CollectiveLoad = FULL_LOAD,
+    *,
+    prepared: Mapping[str, PreparedRank] = EMPTY,
 ) -> Mapping[str, RankAnswer]:
     """Run the collectives on all hosts at once and return what each rank answered.
 
-    `pythons` are commands, by host, that run a Python which has torch. One channel a host. A host
-    that failed has an answer with the reason. Raises UnreachableError.
+    `pythons` are commands, by host, that run a Python which has torch; `prepared` are programs that
+    have imported it. One channel a host. A host that failed has an answer with the reason. Raises
+    UnreachableError.
     """
     rank_requests = build_collective_requests(evidence, load)
-    answers = pool.map(
-        lambda connection: connection.query(
-            "fabric/collective",
-            rank_requests[connection.host.name],
-            parse_rank_answer,
-            python=pythons[connection.host.name],
-            timeout=load.seconds + 2 * TIMEOUT,
-        ),
-        evidence.hosts.values(),
-    )
+    ready = select_ready_ranks(prepared, pythons)
+    limit = load.seconds + 2 * TIMEOUT
+
+    def run_rank(connection: Connection) -> RankAnswer:
+        name = connection.host.name
+        request = rank_requests[name]
+        if name in ready:
+            return ready[name].query(connection, request, parse_rank_answer, timeout=limit)
+        return connection.query(
+            PROGRAM, request, parse_rank_answer, python=pythons[name], timeout=limit
+        )
+
+    answers = pool.map(run_rank, evidence.hosts.values())
     replies = dict(answers.values)
     for host, failure in answers.errors.items():
         if not isinstance(failure, CommandError):

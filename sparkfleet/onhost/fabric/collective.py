@@ -13,6 +13,9 @@ auto (nccl where torch sees a GPU); `sizes` are bytes of a message: what each ra
 each has when all was gathered. `env` is the rank's environment, null unsets a variable. No size
 is begun that would end after `seconds`; whatever hangs ends after `timeout`.
 
+A line ``{"prepare": true}`` may come first: torch is imported, ``{"ready": true}`` answered, and
+the request awaited. Nothing begins on a GPU before that.
+
 The answer is the last line: ``{"backend": ..., "torch": ..., "nccl": ..., "device": ...,
 "rows": [[OPERATION, SIZE, MICROSECONDS, BUSBW]...], "log": ...}``: microseconds of one collective,
 bus bandwidth in GB/s as nccl-tests defines it, and the lines of NCCL_DEBUG=INFO. Without torch it
@@ -45,6 +48,14 @@ FACTORS = {"all_reduce": lambda n: 2 * (n - 1) / n, "all_gather": lambda n: (n -
 def main() -> None:
     """Answer the request on standard input."""
     request = json.loads(sys.stdin.readline())
+    if "prepare" in request:
+        with contextlib.suppress(ImportError):  # the request will be answered with the reason
+            import torch.distributed  # noqa: PLC0415 - of the engine
+        print('{"ready": true}', flush=True)
+        line = sys.stdin.readline()
+        if not line:
+            return
+        request = json.loads(line)
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "nccl.log"
         limit = threading.Timer(request["seconds"] + request["timeout"], give_up, [log])

@@ -1,0 +1,90 @@
+"""Programs of a collective that have imported torch before they are asked."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from sparkfleet.commands import build_script_command
+from sparkfleet.errors import CommandError
+from sparkfleet.remote.answers import parse_answer
+from sparkfleet.remote.channel import ChannelTimeoutError
+from sparkfleet.remote.login_errors import build_lost_error
+
+if TYPE_CHECKING:
+    from sparkfleet.remote.channel import Channel
+    from sparkfleet.remote.connection import Connection
+
+T = TypeVar("T")
+PROGRAM = "fabric/collective"
+IMPORT_LIMIT = 60.0  # s to import torch from a cold disk
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedRank:
+    """The program of one rank, which runs by the command `python` and waits for its request."""
+
+    python: tuple[str, ...]
+    channel: Channel
+
+    def is_ready(self) -> bool:
+        """Wait until torch is imported; return whether the program still runs then."""
+        try:
+            lines = self.channel.lines(time.monotonic() + IMPORT_LIMIT)
+            return any(line.startswith(b'{"ready"') for line in lines)
+        except (ChannelTimeoutError, OSError):
+            return False
+
+    def query(
+        self,
+        connection: Connection,
+        request: Mapping[str, Any],
+        parser: Callable[[Any], T],
+        *,
+        timeout: float,
+    ) -> T:
+        """Return what `parser` makes of the answer, as `Connection.query` does of a new program."""
+        self.channel.feed([json.dumps(request, separators=(",", ":")).encode() + b"\n"])
+        result = self.channel.finish(timeout)
+        if connection.is_lost():
+            raise build_lost_error(connection.host, "while a collective ran")
+        answer = connection.parse_answer(PROGRAM, result)
+        return parse_answer(parser, answer, connection.host.name, PROGRAM)
+
+    def close(self) -> None:
+        """Let the program end."""
+        self.channel.close()
+
+
+def prepare_rank(connection: Connection, python: Sequence[str]) -> PreparedRank | None:
+    """Start the program with `python`, without waiting for it; None where it cannot be started."""
+    command = build_script_command(PROGRAM, {"prepare": True}, python=python)
+    try:
+        channel = connection.open(command)
+    except CommandError:
+        return None
+    with contextlib.suppress(OSError):  # it has ended, and will not be ready
+        channel.send(command.stdin)
+    return PreparedRank(python=tuple(python), channel=channel)
+
+
+def select_ready_ranks(
+    prepared: Mapping[str, PreparedRank], pythons: Mapping[str, Sequence[str]]
+) -> Mapping[str, PreparedRank]:
+    """Return the prepared ranks if each host has one that is ready, else close them all.
+
+    One that ended meanwhile, or has another Python than `pythons` says, would leave its peers
+    waiting.
+    """
+    fitting = {
+        name: rank for name, rank in prepared.items() if rank.python == tuple(pythons.get(name, ()))
+    }
+    if fitting.keys() == pythons.keys() and all(rank.is_ready() for rank in fitting.values()):
+        return fitting
+    for rank in prepared.values():
+        rank.close()
+    return {}

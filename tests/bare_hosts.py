@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 from collections.abc import Callable, Mapping
 
 from sparkfleet.lab import fleet
 from sparkfleet.lab.paths import INVENTORY
-from tests.commandline import Child, becomes, command_line, started
+from tests.commandline import Child, becomes, run_command, started, wait_until_stopped
 
 PAIR = ("spark-01", "spark-02")
 LAB = ("--inventory", str(INVENTORY))
@@ -21,8 +20,7 @@ FILES = f"find {FOLDERS} /etc/sysctl.d -type f -exec stat -c '%n %a' {{}} + -exe
 
 
 def type_command(*words: str) -> subprocess.CompletedProcess[str]:
-    argv = command_line(*words, *LAB)
-    return subprocess.run(argv, capture_output=True, text=True, check=False)
+    return run_command(*words, *LAB)
 
 
 def run_on_host(host: str, *argv: str) -> str:
@@ -58,7 +56,7 @@ def apply_with(deed: Callable[[Child], object]) -> tuple[int, str]:
         for line in child.stdout:
             lines.append(line)
             if TRIED in line:
-                os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+                wait_until_stopped(child)
                 assert all(is_pending(host) for host in PAIR)
                 try:
                     deed(child)

@@ -25,35 +25,17 @@ from tests.source import PACKAGE
 
 LONGEST = 420  # s; a start on two busy cores takes 90
 PATIENCE = 60.0  # s until a state that is awaited counts as one that never comes
-# The command line, which stops itself (SIGSTOP) after a line with the next mark, until SIGCONT.
+# What a fresh process runs that stops at marks; the first words are this folder's and the marks.
 STOPPING = """
-import json, os, signal, sys
+import json, sys
+sys.path.insert(0, sys.argv.pop(1))
+from tests.stopping import stop_at
+stop_at(json.loads(sys.argv.pop(1)))
 from sparkfleet.__main__ import main
-from sparkfleet.report.output_streams import OUTPUT, ResilientStream
-
-class Stopping:
-    marks, shown = json.loads(sys.argv.pop(1)), ""
-    flush, write = ResilientStream.flush, ResilientStream.write
-
-def write(stream, text):
-    if stream.name == OUTPUT:
-        Stopping.shown += text
-    return Stopping.write(stream, text)
-
-def flush(stream):
-    Stopping.flush(stream)
-    if stream.name == OUTPUT and Stopping.marks:
-        _, mark, rest = Stopping.shown.partition(Stopping.marks[0])
-        if mark and "\\n" in rest:
-            del Stopping.marks[0]
-            Stopping.shown = rest
-            os.kill(os.getpid(), signal.SIGSTOP)
-
-ResilientStream.flush, ResilientStream.write = flush, write
 main()
 """
 
-Child = subprocess.Popen[str]
+Child = subprocess.Popen[str] | ForkedProcess
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,11 +129,12 @@ def start_command(
     env: Mapping[str, str] | None = None,
     terminal: int | None = None,
     session: bool = False,
+    marks: Sequence[str] = (),
 ) -> ForkedProcess:
     """Start a command line in a fork; its output and errors come together in `stdout`.
 
     With a descriptor of a `terminal`, it is the standard input. A command line in a `session` of
-    its own has that terminal, or none.
+    its own has that terminal, or none. It stops after a line with each of `marks`.
     """
     environment = dict(os.environ if env is None else env)
     same = _library_settings(ENVIRONMENT) == _library_settings(environment)
@@ -160,7 +143,7 @@ def start_command(
     with Path(os.devnull).open() as null, os.fdopen(write, "w") as output:
         stdin = null if terminal is None else terminal
         child = _fork_command(
-            words, stdin, output, output, cwd=cwd, env=environment, session=session
+            words, stdin, output, output, cwd=cwd, env=environment, session=session, marks=marks
         )
     child.stdout = os.fdopen(read)
     return child
@@ -195,6 +178,7 @@ def _fork_command(
     cwd: Path | None,
     env: Mapping[str, str],
     session: bool = False,
+    marks: Sequence[str] = (),
 ) -> ForkedProcess:
     request = {
         "program": str(PACKAGE / "__main__.py") if door == "sparkfleet" else door,
@@ -203,6 +187,7 @@ def _fork_command(
         "cwd": str(cwd or Path.cwd()),
         "env": env,
         "session": session,
+        "marks": marks,
     }
     descriptors = [file if isinstance(file, int) else file.fileno() for file in files]
     return _start_server().start(request, descriptors)
@@ -214,14 +199,32 @@ def _library_settings(env: Mapping[str, str]) -> Mapping[str, str]:
 
 @contextmanager
 def started(*words: str, marks: Sequence[str] = ()) -> Iterator[Child]:
-    """Start a command line, which stops after each of `marks`, for a test that reads along."""
-    line = command_line(*words)
-    if marks:
-        line = [sys.executable, "-c", STOPPING, json.dumps(marks), *words]
+    """Start a command line, which stops after each of `marks`, for a test that reads along.
+
+    It is a fork, as in `run_command`, unless libraries have other settings.
+    """
+    if _library_settings(ENVIRONMENT) == _library_settings(os.environ):
+        with start_command(*words, marks=marks) as fork:
+            yield fork
+        return
+    line = [sys.executable, "-c", STOPPING, str(PACKAGE.parent), json.dumps(marks), *words]
     with subprocess.Popen(
         line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as child:
         yield child
+
+
+def wait_until_stopped(child: Child) -> None:
+    """Return once a command line has stopped itself at a mark, or has ended."""
+    assert becomes(lambda: _read_process_state(child.pid) in {"T", "Z", ""})
+
+
+def _read_process_state(pid: int) -> str:
+    """Return the letter of a process's state, "" where there is none."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0]
+    except OSError:
+        return ""
 
 
 def type_command(*words: str, events: Sequence[Event] = ()) -> Done:
@@ -239,7 +242,7 @@ def type_command(*words: str, events: Sequence[Event] = ()) -> Done:
         for line in child.stdout:
             lines.append(line)
             if coming and coming[0].mark in line:
-                os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+                wait_until_stopped(child)
                 coming.pop(0).deed(child)
                 child.send_signal(signal.SIGCONT)
         return Done(code=child.wait(PATIENCE), output="".join(lines))

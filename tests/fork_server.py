@@ -1,8 +1,8 @@
 """A process that has imported the command line and forks for each that it shall run.
 
 `tests/commandline.py` starts it: a fork takes 20 ms where a start of Python takes 400. A request
-has `door`, `words`, `cwd`, `env` and `session`. A library that reads its settings when it is
-imported has those of the start.
+has `door`, `words`, `cwd`, `env`, `session` and `marks`. A library that reads its settings when it
+is imported has those of the start.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import time
 from typing import Any
 
 from tests.forking import serve_forks
+from tests.stopping import stop_at
 
 PRELOADED = ("fabric", "httpx", "jinja2", "rich.progress", "rich.table")
 # The tasks `doctor` and `init` read the words when they are defined; the others import them.
@@ -58,6 +59,8 @@ def _become(request: dict[str, Any]) -> None:
     os.environ.update(request["env"])
     time.tzset()
     sys.argv = [request["program"], *request["words"]]
+    if request["marks"]:
+        stop_at(request["marks"])
     if request["door"] == "invoke":
         from invoke.main import program  # noqa: PLC0415 - a command line has one door
 

@@ -6,6 +6,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from sparkfleet.errors import CommandError, HostError, UnreachableError
+from sparkfleet.onhost.shared.bundle import CONSUMED
 from sparkfleet.remote.errors import build_ssh_command
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ START_FILES = {  # by the name of the shell; those of a shell that is not intera
     "mksh": ".mkshrc",
     "ksh93": ".kshrc",
 }
+END_EARLY = "end it early there where the shell is not interactive"
 SHOWN = 300  # characters of what the shell printed
 
 
@@ -61,6 +63,10 @@ def build_not_started_error(
             host=host.name,
             hint="log in as a user with a shell (ansible_user), or set one on that host: chsh",
         )
+    if CONSUMED in said:
+        return CommandError(
+            CONSUMED, host=host.name, hint=f"{_list_start_files(shell)} on that host: {END_EARLY}"
+        )
     if ended.status == NOT_FOUND and "python3" in said:
         return build_no_python_error(host)
     return CommandError(
@@ -84,8 +90,7 @@ def build_silent_error(host: Host, multiplexer: MultiplexerClient | None) -> Unr
         return UnreachableError(
             f"the login shell did not start the program; it printed: {said}",
             host=host.name,
-            hint="does a start file such as .bashrc ask something, or wait? "
-            "End it early there where the shell is not interactive",
+            hint=f"does a start file such as .bashrc ask something, or wait? Then {END_EARLY}",
         )
     return UnreachableError(
         "cannot start processes on the host",

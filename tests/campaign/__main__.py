@@ -58,8 +58,13 @@ def open_runner(cabling: str) -> Iterator[Callable[[Case], Result]]:
             fleet.remove_fleet()
 
 
-def run_campaign(cases: Sequence[tuple[int, Case]], *, minutes: float) -> Iterator[Result]:
-    """Yield the result of each numbered case for `minutes` of time; those of a lab in one go."""
+def run_campaign(
+    cases: Sequence[tuple[int, Case]], *, minutes: float, repeat: bool = False
+) -> Iterator[Result]:
+    """Yield the result of each numbered case for `minutes` of time; those of a lab in one go.
+
+    With `repeat`, a case that is not explained runs once more, and that result counts.
+    """
     end = time.monotonic() + 60 * minutes
     ordered = sorted(cases, key=lambda pair: pair[1].cabling)
     for cabling, group in groupby(ordered, key=lambda pair: pair[1].cabling):
@@ -67,7 +72,11 @@ def run_campaign(cases: Sequence[tuple[int, Case]], *, minutes: float) -> Iterat
             for number, case in group:
                 if time.monotonic() > end:
                     return
-                yield measure_case(run, case, number)
+                result = measure_case(run, case, number)
+                if repeat and result.wrong:
+                    sys.stdout.write(f"{number:4} is repeated: {'; '.join(result.wrong)}\n")
+                    result = measure_case(run, case, number)
+                yield result
 
 
 def choose_numbered(
@@ -99,6 +108,7 @@ def _parse_options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=60.0, help="start no run after these")
     parser.add_argument("--only", type=int, nargs="*", default=[], help="repeat these runs")
+    parser.add_argument("--repeat", action="store_true", help="judge an unexplained run twice")
     parser.add_argument("--part", default="1/1", help="of the runs, such as 1/2")
     parser.add_argument("--results", type=Path, help="file to which each result is added")
     parser.add_argument("--table", type=Path, nargs="*", help="print the table of these files")
@@ -109,7 +119,7 @@ def _run_and_report(options: argparse.Namespace) -> Iterator[Row]:
     for number in (signal.SIGINT, signal.SIGHUP):  # which the shell or nohup may ignore
         signal.signal(number, signal.default_int_handler)
     cases = choose_numbered(options.seed, options.runs, only=options.only, part=options.part)
-    for result in run_campaign(cases, minutes=options.minutes):
+    for result in run_campaign(cases, minutes=options.minutes, repeat=options.repeat):
         row = Row.of(result, options.seed)
         times = f"{row.seconds:5.0f} s, {row.cpu:4.0f} s of CPU"
         verdict = "UNEXPLAINED" if row.wrong else "ok"

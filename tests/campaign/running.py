@@ -27,7 +27,9 @@ ENDS = {0, 2, 4, 5, 6, 75, 130, -signal.SIGKILL}
 INTERRUPTED = {130, -signal.SIGKILL}
 BUG = re.compile(r"a bug in sparkfleet|Traceback \(most recent call last\)")
 FAILURE = re.compile(
-    r"fatal: |error|FAILED|UNREACHABLE|refused|locked|warning|state: unknown", re.IGNORECASE
+    r"fatal: |error|FAILED|UNREACHABLE|refused|locked|warning|state: unknown|was not reached"
+    r"|in progress|serves no model|rank lost|does not report|nothing was changed",
+    re.IGNORECASE,
 )
 ADVICE = {  # what a message says to do, and the task
     "stale lock": "cluster.unlock",

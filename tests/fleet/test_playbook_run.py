@@ -22,7 +22,7 @@ from sparkfleet.model import Host
 from sparkfleet.remote.channel import Channel
 from sparkfleet.remote.connection import Connection
 from sparkfleet.remote.ssh import SshConnection, connect_ssh
-from tests.commandline import becomes, command_line, started
+from tests.commandline import Child, becomes, command_line, started
 from tests.scenes import play
 
 pytestmark = [
@@ -83,7 +83,7 @@ def _sleeping(mark: str) -> list[str]:
 
 
 @pytest.fixture
-def slow(lab: LabFleet, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], str, Path]]:
+def slow(lab: LabFleet, tmp_path: Path) -> Iterator[tuple[Child, str, Path]]:
     """Start a run that makes a folder and then sleeps; return it, the mark and the folder."""
     mark = f"4{os.getpid()}"
     made = Path(f"/tmp/sparkfleet-test-{os.getpid()}")
@@ -107,7 +107,7 @@ def _exists(path: Path) -> list[str]:
 
 
 def test_a_killed_run_leaves_no_command_on_any_host(
-    slow: tuple[subprocess.Popen[str], str, Path],
+    slow: tuple[Child, str, Path],
 ) -> None:
     child, mark, made = slow
     child.kill()
@@ -118,13 +118,14 @@ def test_a_killed_run_leaves_no_command_on_any_host(
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_ends_the_commands_and_undoes_the_rest(
-    slow: tuple[subprocess.Popen[str], str, Path], number: signal.Signals
+    slow: tuple[Child, str, Path], number: signal.Signals
 ) -> None:
     child, mark, made = slow
     assert _exists(made) == list(NAMES)
     child.send_signal(number)
-    output = child.communicate(timeout=60)[0]
-    assert child.returncode == 130, output
+    assert child.stdout is not None
+    output = child.stdout.read()
+    assert child.wait(timeout=60) == 130, output
     assert "interrupted; rolling back" in output
     assert becomes(lambda: _sleeping(mark) == [])
     assert _exists(made) == []

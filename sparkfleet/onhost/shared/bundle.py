@@ -19,10 +19,14 @@ from typing import Any
 
 NAME = "sparkfleet.onhost.shared.bundle"
 PATH = "sparkfleet/onhost/shared/bundle.py"
+CONSUMED = "a start file of the login shell read a part of the program from its input"
+# An archive begins with the letters PK.
 START = f"""\
 import io,os,sys,zipfile
 b=b""
-while len(b)<{{size}}:b+=os.read(0,{{size}}-len(b))or sys.exit("no program arrived")
+while len(b)<{{size}}:
+ b+=os.read(0,{{size}}-len(b))or sys.exit("no program arrived")
+ b"PK".startswith(b[:2])or sys.exit("{CONSUMED}")
 m=sys.modules["{NAME}"]=type(sys)("{NAME}")
 exec(compile(zipfile.ZipFile(io.BytesIO(b)).read("{PATH}"),"{PATH}","exec"),m.__dict__)
 m.load_archive(b)

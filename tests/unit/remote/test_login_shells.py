@@ -79,6 +79,7 @@ def test_what_a_login_shell_prints_is_passed_over(before: str) -> None:
         ("kill -SEGV $$", "the login shell or python3 ended with status "),
         ("echo This account is currently not available.; exit 1", "that user refuses commands"),
         ("echo 'bash: line 1: python3: command not found' >&2; exit 127", "python3 was not found"),
+        ("read -r x", "a start file of the login shell read a part of the program from its input"),
         ("head -c 3000000 /dev/zero; sleep 60", "the login shell or python3 ended with status 255"),
     ],
 )

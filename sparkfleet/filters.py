@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sparkfleet.errors import TemplateError
 from sparkfleet.expressions import replace_matches
 from sparkfleet.report.visible import escape_line
-from sparkfleet.values import TRUE
+from sparkfleet.values import TRUE, parse_json
 from sparkfleet.variables.names import is_variable_name
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "command": _format_command,
     "comment": _escape_comment,
     "dirname": os.path.dirname,
-    "from_json": json.loads,
+    "from_json": parse_json,
     "quote": _quote_word,
     "regex_replace": _regex_replace,
     "ternary": _ternary,

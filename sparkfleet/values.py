@@ -6,6 +6,7 @@ The message is the end of a sentence that begins with the name of the option, va
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -15,7 +16,35 @@ from sparkfleet.quantities import format_exact_size, parse_seconds, parse_size
 
 TRUE = ("1", "on", "t", "true", "y", "yes")  # what Ansible's `bool` takes for true
 FALSE = ("0", "f", "false", "n", "no", "off")
+MOST_DEPTH = 100  # of values in values, as in YAML
+TOO_DEEP = f"values are nested more than {MOST_DEPTH} deep"
 MOST_DIGITS = 18  # int() itself refuses thousands
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Return the value of a JSON text; raises ValueError, also for one that nests without end."""
+    try:
+        value = json.loads(text)
+    except RecursionError as error:
+        raise ValueError(TOO_DEEP) from error
+    brackets = (b"[", b"{") if isinstance(text, bytes) else ("[", "{")
+    if sum(map(text.count, brackets)) > MOST_DEPTH:  # type: ignore[arg-type]
+        _check_depth(value)
+    return value
+
+
+def _check_depth(value: Any) -> None:
+    level = [value]
+    for _ in range(MOST_DEPTH):
+        level = [
+            child
+            for parent in level
+            if isinstance(parent, dict | list)
+            for child in (parent.values() if isinstance(parent, dict) else parent)
+        ]
+        if not level:
+            return
+    raise ValueError(TOO_DEEP)
 
 
 def convert_integer(

@@ -51,6 +51,10 @@ def _refuse_typed_secrets(variable: str, data: Any) -> None:
         _refuse_typed_secrets(str(name), value)
 
 
+def _is_name(key: Any) -> bool:
+    return isinstance(key, str) and key.isidentifier()
+
+
 def _parse_mapping(item: str) -> dict[str, Any]:
     """Return the variables of ``@FILE`` or of a mapping."""
     if item.startswith("@"):
@@ -60,8 +64,8 @@ def _parse_mapping(item: str) -> dict[str, Any]:
         )
     else:
         tree = positions.load_yaml(item, file="--set", error=UsageError)
-    data = tree.data
-    if not isinstance(data, dict) or not all(str(name).isidentifier() for name in data):
+    data: Any = tree.data
+    if not isinstance(data, dict) or not all(map(_is_name, data)):
         raise UsageError(
             f"invalid --set {item!r}: expected a mapping of names to values",
             where=tree.where,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any
 
 from sparkfleet.facts.readings import Readings
 from sparkfleet.facts.tools import parse_ethtool
+from sparkfleet.values import parse_json
 
 NET = "/sys/class/net"
 ADMIN_UP = 0x1  # IFF_UP in /sys/class/net/*/flags
@@ -167,7 +167,7 @@ def parse_neighbours(readings: Readings) -> tuple[Neighbour, ...]:
 def _load_json_entries(readings: Readings, source: str) -> list[dict[str, Any]]:
     text = readings.text(source)
     try:
-        answer = json.loads(text) if text else []
+        answer = parse_json(text) if text else []
     except ValueError:
         return []
     entries = answer if isinstance(answer, list) else []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
@@ -13,6 +12,7 @@ from sparkfleet.fit.interval import UnknownFigureError
 from sparkfleet.fit.model import ModelProfile
 from sparkfleet.fit.options import ServeOptions
 from sparkfleet.fit.weights import TensorGroup, Weights, estimate_shape_weights, sum_tensor_weights
+from sparkfleet.values import parse_json
 
 CONFIG = "config.json"
 QUANTIZATION = "hf_quant_config.json"
@@ -54,7 +54,7 @@ def _parse_shape(answer: ShapeAnswer, name: str, unknown: list[str]) -> Architec
 def _parse_quantization(text: str) -> Mapping[str, Any]:
     """Return the quantization that ModelOpt writes to a file of its own."""
     try:
-        tree = json.loads(text)
+        tree = parse_json(text)
     except ValueError:
         return {}
     section = tree.get("quantization") if isinstance(tree, dict) else None

@@ -6,7 +6,6 @@ model in `text_config`; transformers 5 renamed `torch_dtype` to `dtype`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +15,7 @@ from sparkfleet.fit import layers
 from sparkfleet.fit.architecture import Architecture, Experts, KeyIndex, Latent, Recurrent, Tower
 from sparkfleet.fit.sparse import families
 from sparkfleet.model import EMPTY
-from sparkfleet.values import convert_integer
+from sparkfleet.values import convert_integer, parse_json
 
 __all__ = ["Architecture", "parse_model_config"]
 
@@ -34,7 +33,7 @@ def parse_model_config(text: str, *, file: str = "config.json") -> Architecture:
     Raises InputError for text that is not a JSON object, and for an impossible number.
     """
     try:
-        tree = json.loads(text)
+        tree = parse_json(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{file} is not JSON: {error}", hint="download the file again") from error
     if not isinstance(tree, dict):
@@ -54,7 +53,8 @@ class ConfigFields:
         """The fields of the language model over those of the whole."""
         nested = [self.tree[key] for key in NESTED if isinstance(self.tree.get(key), dict)]
         inner: dict[str, Any] = nested[0] if nested else {}
-        inner = inner.get("text_config") or inner  # thinker_config nests once more
+        innermost = inner.get("text_config")  # thinker_config nests once more
+        inner = innermost if isinstance(innermost, dict) and innermost else inner
         return {**self.tree, **{key: value for key, value in inner.items() if value is not None}}
 
     def value(self, *names: str) -> Any:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+
+from sparkfleet.values import parse_json
 
 ROUNDS = 1000  # far more than three terms need
 FEW = 4  # samples; the errors of fewer say little
@@ -130,7 +131,7 @@ def parse_allreduce_latency(receipt: str, ranks: int) -> float | None:
     with size on a straight line, and this is where it begins. None where it has no two rows.
     """
     try:
-        rows = json.loads(receipt)["collective"]["rows"]["all_reduce"]
+        rows = parse_json(receipt)["collective"]["rows"]["all_reduce"]
         counted = 2 * (ranks - 1) / ranks
         times = sorted((row["size"], row["size"] * counted / row["busbw"] / 1e9) for row in rows)
     except (ValueError, TypeError, KeyError, ZeroDivisionError):

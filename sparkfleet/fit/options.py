@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from sparkfleet.errors import InputError
-from sparkfleet.values import convert_number, convert_size
+from sparkfleet.values import convert_number, convert_size, parse_json
 from sparkfleet.vllm.options import (
     DEFAULT_MEMORY_UTILIZATION,
     VllmOptions,
@@ -188,7 +187,7 @@ def _parse_byte_size(name: str, value: Any) -> int:
 def _parse_speculation(value: Any) -> Speculation | None:
     if isinstance(value, str):
         try:
-            value = json.loads(value)
+            value = parse_json(value)
         except ValueError as error:
             raise InputError(f"speculative-config is not JSON: {error}") from error
     if not value:

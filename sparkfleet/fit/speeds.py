@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
 from sparkfleet.fit.cost_model import DecodeStep, Sample
+from sparkfleet.values import parse_json
 
 FILE = "speeds.json"
 FORMAT_VERSION = 1  # of the file; another one does not count
@@ -48,7 +49,7 @@ def format_measurements(earlier: Sequence[MeasuredStep], news: Iterable[Measured
 def parse_measurements(text: str) -> tuple[MeasuredStep, ...]:
     """Return what a file holds; nothing for a file of another form."""
     try:
-        content = json.loads(text)
+        content = parse_json(text)
         rows = content["measured"] if content["form"] == FORMAT_VERSION else ()
         measurements = tuple(_parse_measurement(row) for row in rows)
     except (ValueError, TypeError, KeyError, AttributeError):

@@ -134,6 +134,9 @@ def select_members(inventory: Inventory, definition: ClusterDefinition) -> tuple
             host for name in definition.hosts for host in select_hosts(inventory, str(name))
         )
     names = [host.name for host in hosts]
+    if not names:
+        hint = f"name a group or a list of hosts: {definition.name}: {{hosts: sparks}}"
+        raise _make_cluster_error(definition, "it has no hosts", hint)
     sparks = frozenset(list_group_hosts(inventory, "sparks"))
     for name in [*names, *definition.host_vars]:
         if name not in sparks:

@@ -20,6 +20,7 @@ from sparkfleet.errors import RecipeError
 from sparkfleet.launch.deployment.recipe_options import check_raw_args, format_vllm_args
 from sparkfleet.model import EMPTY
 from sparkfleet.recipes.settings import Settings
+from sparkfleet.values import parse_json
 from sparkfleet.vllm.options import split_option_name
 from sparkfleet.weights import layout
 from sparkfleet.weights.required_models import RequiredModel, list_required_models
@@ -115,7 +116,7 @@ def _parse_json_item(item: Any) -> Any:
     """Return the value of a JSON text, anything else as it is."""
     if isinstance(item, str) and item.startswith("{"):
         with contextlib.suppress(ValueError):  # not JSON
-            return json.loads(item)
+            return parse_json(item)
     return item
 
 

@@ -20,6 +20,7 @@ from sparkfleet.links.bandwidth.rates import MeasuredRate, Samples
 from sparkfleet.links.model import Fabric, Rail
 from sparkfleet.model import Host, Severity, Verdict
 from sparkfleet.quantities import parse_seconds
+from sparkfleet.values import parse_json
 from sparkfleet.variables import find_default
 
 FILE = "links.json"
@@ -120,7 +121,7 @@ def format_receipt(
 def parse_receipt(text: str) -> LinksReceipt | None:
     """Return the receipt in a file's text; None where there is no valid one."""
     try:
-        content = json.loads(text)
+        content = parse_json(text)
         if content["form"] != FORM:
             return None
         return LinksReceipt(
@@ -143,7 +144,7 @@ def find_cable_rate(rates: Iterable[tuple[float, str]]) -> float | None:
 def parse_measured_links(text: str) -> MeasuredLinks | None:
     """Return the rates in a file's text; None where there is no valid receipt with rates."""
     try:
-        content = json.loads(text)
+        content = parse_json(text)
         if content["form"] != FORM:
             return None
         rates = tuple(_parse_rate(row) for row in content["rates"])

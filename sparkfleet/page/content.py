@@ -6,7 +6,6 @@ from it to the page, and templates escape the result.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,8 +23,6 @@ from sparkfleet.report.redaction import redact_secrets
 from sparkfleet.report.visible import escape_control, escape_line
 
 MOST_TEXT = 600  # characters of one text
-# Characters that turn the direction of the text around them: https://www.unicode.org/reports/tr9/
-TURNING = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,14 +100,10 @@ def clean_page_text(value: Any) -> str:
 
     What would end the line, act on a terminal or turn the direction of text is shown as ``\x1b``.
     """
-    text = _show_turning(escape_line(redact_secrets(str(value))))
+    text = escape_line(redact_secrets(str(value)))
     return text if len(text) <= MOST_TEXT else f"{text[: MOST_TEXT - 3]}..."
 
 
 def clean_drawing(svg: str) -> str:
     """Return a drawing, whose texts are escaped for XML, without such characters."""
-    return _show_turning(escape_control(svg))
-
-
-def _show_turning(text: str) -> str:
-    return TURNING.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    return escape_control(svg)

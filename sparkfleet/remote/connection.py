@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,6 +22,7 @@ from sparkfleet.remote.login_errors import (
     build_silent_error,
 )
 from sparkfleet.remote.multiplexer import MultiplexerClient, NotStartedError
+from sparkfleet.values import parse_json
 
 if TYPE_CHECKING:
     from sparkfleet.model import Host
@@ -250,7 +250,7 @@ class Connection(ABC):
         reply: Any = None
         if last.startswith(b"{"):
             try:
-                reply = json.loads(last)
+                reply = parse_json(last)
             except (ValueError, RecursionError):
                 reply = None
         if result.returncode == 0 and isinstance(reply, dict) and "error" not in reply:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from sparkfleet.report.log import state_folder
+from sparkfleet.values import parse_json
 
 KEPT = 5  # durations of each task
 LEAST = 2.0  # s; shorter ones are not worth a word
@@ -49,7 +50,7 @@ def record_durations(kind: str, phases: Iterable[tuple[str, float]]) -> None:
 def _read_durations(path: Path) -> Durations:
     """Return what the file has; nothing where it is missing or damaged."""
     with contextlib.suppress(OSError, ValueError, TypeError, AttributeError):
-        tree = json.loads(path.read_text(encoding="utf-8"))
+        tree = parse_json(path.read_text(encoding="utf-8"))
         return {
             str(kind): {
                 str(name): [float(each) for each in seconds] for name, seconds in tasks.items()

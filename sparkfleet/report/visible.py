@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import re
 
-ORDERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # C0 but tab and LF, DEL, C1
-BREAKS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")  # and all that ends a line
+# Characters that turn the direction of the text around them: https://www.unicode.org/reports/tr9/
+TURNING = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+# C0 but tab and LF, DEL, C1
+ORDERS = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff{TURNING}]")
+# and all that ends a line
+BREAKS = re.compile(f"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff{TURNING}]")
 COLOUR = re.compile("\x1b\\[[0-9;:]*m")
 
 

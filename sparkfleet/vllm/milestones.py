@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypedDict
+
+from sparkfleet.values import parse_json
 
 ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 # The lookbehind lets only the first of many spaces start a match: else their number is squared.
@@ -208,7 +209,7 @@ def _unwrap_json(line: str) -> tuple[str, str]:
     if not line.startswith("{") or not line.rstrip().endswith("}"):
         return "", line
     try:
-        fields = json.loads(line)
+        fields = parse_json(line)
     except (ValueError, RecursionError):
         return "", line
     texts = [fields[name] for name in _JSON_TEXTS if isinstance(fields.get(name), str)]

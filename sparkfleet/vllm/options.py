@@ -9,13 +9,13 @@ vllm/utils/argparse_utils.py of vLLM 0.10.2 to 0.33.0.
 from __future__ import annotations
 
 import itertools
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sparkfleet.errors import Where
+from sparkfleet.values import parse_json
 from sparkfleet.vllm.releases import load_release_table
 
 DEFAULT_MEMORY_UTILIZATION = 0.92  # gpu_memory_utilization in vllm/config/cache.py
@@ -185,7 +185,7 @@ def parse_json_object(value: Any) -> Mapping[str, Any]:
     """Return a mapping, or the one that is JSON in a text; empty for anything else."""
     if isinstance(value, str):
         try:
-            value = json.loads(value)
+            value = parse_json(value)
         except ValueError:
             return {}
     return value if isinstance(value, Mapping) else {}
@@ -285,7 +285,7 @@ def _parse_dotted_value(value: Any) -> Any:
     """Return the value of a dotted key: JSON, a number such as 64K, or text."""
     if not isinstance(value, str):
         return value
-    for parse in (json.loads, parse_human_readable_int):
+    for parse in (parse_json, parse_human_readable_int):
         try:
             return parse(value)
         except ValueError:

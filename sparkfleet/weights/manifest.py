@@ -17,6 +17,7 @@ from sparkfleet.onhost.shared.hashes import hash_file
 from sparkfleet.onhost.shared.labels import PARTIAL
 from sparkfleet.onhost.shared.ledger import Ledger
 from sparkfleet.onhost.shared.safetensors import header_problem, index_problem
+from sparkfleet.values import parse_json
 
 HASHES = "hashes.jsonl"
 INDEX = (".safetensors.index.json", ".bin.index.json")  # which shards a model has
@@ -99,7 +100,7 @@ def dump_manifest(manifest: Manifest) -> str:
 def parse_manifest(text: str) -> Manifest:
     """Return the manifest that `text` is; raises ValueError if it is none."""
     try:
-        tree = json.loads(text)
+        tree = parse_json(text)
         files = tuple(ModelFile(**file) for file in tree.pop("files"))
         return Manifest(**tree, files=files)
     except (KeyError, TypeError, AttributeError) as error:

@@ -7,13 +7,13 @@ other tag that is not plain data, ``!vault`` included, is refused by name.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import yaml
 
 from sparkfleet.errors import InputError, Problem, Where
+from sparkfleet.values import parse_json
 from sparkfleet.yaml.encryption import ELSEWHERE
 from sparkfleet.yaml.nodes import Entry, List, Map, Node, Scalar, Unsafe
 from sparkfleet.yaml.source import Source, decode_source
@@ -86,7 +86,7 @@ def _is_json(text: str) -> bool:
     if text.lstrip()[:1] not in ("{", "["):
         return False
     try:
-        json.loads(text)
+        parse_json(text)
     except (ValueError, RecursionError):
         return False
     return True
@@ -179,7 +179,7 @@ class _Builder:
 
     def _value(self, tree: yaml.ScalarNode, tag: str) -> Any:
         if self._is_json and not tree.style:  # plain: a number or a word of JSON
-            return json.loads(tree.value)
+            return parse_json(tree.value)
         value = self._constructor.yaml_constructors[tag](self._constructor, tree)
         str(value)  # an integer of 5,000 digits can be read and not be written
         return value

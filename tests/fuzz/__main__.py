@@ -23,6 +23,7 @@ FUZZERS: Mapping[str, tuple[str, ...]] = {
     "recipes": (
         "recipes/test_recipe_mutations.py::test_wild_values_are_judged_or_refused",
         "recipes/test_recipe_mutations.py::test_a_mutated_recipe_is_judged_or_refused",
+        "recipes/test_recipe_mutations.py::test_a_mutated_recipe_of_others_is_judged_or_refused",
     ),
     "playbooks": (
         "playbook/test_playbook_mutations.py::test_a_mutated_playbook_is_read_or_refused",
@@ -32,6 +33,7 @@ FUZZERS: Mapping[str, tuple[str, ...]] = {
     "facts": (
         "facts/test_facts_tolerance.py::test_any_text_in_any_source_parses",
         "facts/test_facts_tolerance.py::test_any_source_that_was_cut_short_parses",
+        "facts/test_facts_tolerance.py::test_changed_sources_are_read_or_name_their_host",
     ),
     "host answers": (
         "remote/test_answers.py::test_an_answer_of_another_shape_names_its_host",
@@ -43,7 +45,10 @@ FUZZERS: Mapping[str, tuple[str, ...]] = {
         "remote/test_ssh_mutations.py::test_a_changed_configuration_is_used_or_refused",
     ),
     "known_hosts": ("remote/test_ssh_mutations.py::test_changed_known_hosts_are_read",),
-    "safetensors": ("weights/test_deep_files.py::test_any_header_has_a_verdict",),
+    "safetensors": (
+        "weights/test_deep_files.py::test_any_header_has_a_verdict",
+        "weights/test_deep_files.py::test_a_changed_header_has_a_verdict",
+    ),
     "config.json": ("fit/test_fit_mutations.py::test_a_changed_config_is_answered_or_refused",),
     "logs": (
         "doctor/test_log_mutations.py::test_a_changed_log_is_diagnosed",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from sparkfleet.launch.host.processes import read_host_text
 from sparkfleet.launch.preflight.tokenizer_checks import FILE, check_tokenizer
 from sparkfleet.model import Host
 from sparkfleet.remote.connection import Connection
+from sparkfleet.values import parse_json
 
 
 class ModelTokenizer(Action[NoArgs]):
@@ -40,7 +40,7 @@ class ModelTokenizer(Action[NoArgs]):
 
 def _plan_model_tokenizer(run: RunContext, host: str, text: str) -> Plan:
     try:
-        content = json.loads(text or "null")
+        content = parse_json(text or "null")
     except (ValueError, RecursionError):
         content = None
     if not isinstance(content, dict):

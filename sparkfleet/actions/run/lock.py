@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import json
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,6 +21,7 @@ from sparkfleet.remote.answers import parse_answer
 from sparkfleet.remote.channel import Channel, ChannelTimeoutError
 from sparkfleet.remote.connection import Connection
 from sparkfleet.remote.pool import Answers, ConnectionPool
+from sparkfleet.values import parse_json
 
 NOTICED_WITHIN = 2.0  # s in which a host notices that a run died, unless its network was cut
 UNNOTICED = f"within {SILENCE:.0f} s"  # where it was cut
@@ -292,7 +292,7 @@ def _parse_lock_holder(answer: Mapping[str, Any]) -> dict[str, str] | None:
 
 
 def _parse_lock_answer(line: bytes) -> dict[str, Any]:
-    answer = json.loads(line)
+    answer = parse_json(line)
     if "error" in answer:
         hint = answer.get("hint")
         return {"error": str(answer["error"]), "hint": None if hint is None else str(hint)}

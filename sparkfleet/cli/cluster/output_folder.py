@@ -11,6 +11,7 @@ from typing import Any
 from sparkfleet.errors import UsageError
 from sparkfleet.resources import format_path
 from sparkfleet.safe_paths import is_below, shortened
+from sparkfleet.values import parse_json
 
 RECORD = ".sparkfleet.json"  # names the files that sparkfleet wrote
 SHOWN = 3  # foreign files that a message names
@@ -56,7 +57,7 @@ def _read_file_record(folder: Path) -> frozenset[str]:
     try:
         if not path.is_file():
             raise UsageError(f"{path} is not a file", hint=ANOTHER)
-        names = _names(json.loads(path.read_text(encoding="utf-8")))
+        names = _names(parse_json(path.read_text(encoding="utf-8")))
         recorded = frozenset(_check_record_name(path, name) for name in names) - {RECORD}
         _check_links(folder, recorded, f", which {path} names")
     except (OSError, ValueError, RecursionError) as error:

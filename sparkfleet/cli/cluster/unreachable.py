@@ -13,6 +13,7 @@ from pathlib import Path
 from sparkfleet.model import Cluster
 from sparkfleet.report import output_streams
 from sparkfleet.report.log import state_folder
+from sparkfleet.values import parse_json
 
 UnreachableEntry = Mapping[str, str]  # address, since, command
 
@@ -58,7 +59,7 @@ def update_unreachable(
 
 def _read_unreachable(path: Path) -> dict[str, UnreachableEntry]:
     try:
-        entries: dict[str, UnreachableEntry] = json.loads(path.read_text(encoding="utf-8"))
+        entries: dict[str, UnreachableEntry] = parse_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     return entries

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from sparkfleet.report.log import state_folder
+from sparkfleet.values import parse_json
 
 FILE = "approvals.json"
 MOST = 500  # approvals that are kept
@@ -60,7 +61,7 @@ def remember_approval(digest: str, subject: str) -> bool:
 def _read_approvals() -> dict[str, dict[str, str]]:
     """Return the approvals; none where the file is missing or damaged."""
     try:
-        content = json.loads(approvals_path().read_text(encoding="utf-8"))
+        content = parse_json(approvals_path().read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     if not isinstance(content, dict):

@@ -6,7 +6,6 @@ without an error.
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 
@@ -14,6 +13,7 @@ from sparkfleet.door import expand_commands
 from sparkfleet.launch.endpoint.image_prompt import COLOUR, IMAGE_QUESTION
 from sparkfleet.launch.endpoint.replies import Reply
 from sparkfleet.recipes.metadata import SmokePrompt
+from sparkfleet.values import parse_json
 
 TOOLS = ({
     "type": "function",
@@ -177,7 +177,7 @@ def check_tool_call(reply: Reply, parser: str, *, stream: bool = False) -> Smoke
 def _find_call_problem(name: str, arguments: str, function: str) -> str:
     """Return the problem of a call, "" if there is none."""
     try:
-        decoded = json.loads(arguments)
+        decoded = parse_json(arguments)
     except ValueError:
         return "arguments are not JSON: use another tool-call-parser (streamed: vLLM #38946)"
     if name != function or not isinstance(decoded, dict) or not decoded.get("city"):

@@ -6,10 +6,11 @@ documentation from 0.11.2 on); both are read.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from sparkfleet.values import parse_json
 
 DONE = "[DONE]"  # the last event of a stream
 OK = 200
@@ -101,7 +102,7 @@ def _extract_error_message(content: Any) -> str:
     """Return vLLM's message in an error response, else the response."""
     text = str(content or "")
     try:
-        return str(json.loads(text)["error"]["message"])
+        return str(parse_json(text)["error"]["message"])
     except (ValueError, TypeError, KeyError):
         return text
 
@@ -133,7 +134,7 @@ def _parse_stream(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 def _load_event(data: str) -> Mapping[str, Any]:
     """Return an event, as an error of the server's where it is not a JSON object."""
     try:
-        event = json.loads(data)
+        event = parse_json(data)
     except (ValueError, RecursionError):
         event = None
     return event if isinstance(event, dict) else {"error": f"not a JSON object: {data[:SHOWN]}"}

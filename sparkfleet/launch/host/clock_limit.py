@@ -17,6 +17,7 @@ from sparkfleet.errors import CommandError
 from sparkfleet.launch.host.processes import read_file, write_files
 from sparkfleet.remote.connection import Connection
 from sparkfleet.remote.sudo import Sudo, run_with_sudo
+from sparkfleet.values import parse_json
 
 RECORD = "gpu-clock.json"  # in the folder of the cluster
 LOWEST = 200  # MHz, as published
@@ -43,7 +44,7 @@ def read_clock_limit(connection: Connection, location: Mapping[str, str]) -> Clo
     if text is None:
         return None
     try:
-        content = json.loads(text)
+        content = parse_json(text)
         highest, boot = int(content["highest"]), str(content["boot"])
     except (ValueError, TypeError, KeyError, RecursionError):
         return None

@@ -22,6 +22,7 @@ from sparkfleet.values import (
     convert_mapping,
     convert_number,
     convert_string,
+    parse_json,
 )
 
 STATE = "state.json"
@@ -119,7 +120,7 @@ class RunProgress:
 def parse_run_progress(text: str | None) -> RunProgress | None:
     """Return the state in a file's text, None if there is none or it is invalid."""
     try:
-        content = json.loads(text or "null")
+        content = parse_json(text or "null")
         previous = content["previous"]
         return RunProgress(
             run=content["run"],

@@ -7,7 +7,6 @@ ranks of its host before. It is `onhost/deployment/memory_guard.py`, independent
 from __future__ import annotations
 
 import base64
-import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from sparkfleet.onhost.shared import labels
 from sparkfleet.quantities import format_memory
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.connection import Connection
+from sparkfleet.values import parse_json
 
 FILE = labels.GUARD_RECORD
 SERVING = labels.GUARD_SERVING
@@ -116,7 +116,7 @@ def _build_kill_commands(location: Mapping[str, str]) -> list[dict[str, Any]]:
 def parse_guard(text: str | None) -> Guard | None:
     """Return the guard in the text of its file; None if missing, cut or of another shape."""
     try:
-        record = json.loads(text or "null")
+        record = parse_json(text or "null")
         reason = record["reason"]
         return Guard(
             serving=int(record["serving"]),

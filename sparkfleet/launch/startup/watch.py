@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,7 +18,13 @@ from sparkfleet.remote import ping
 from sparkfleet.remote.answers import parse_answer
 from sparkfleet.remote.channel import Channel, ChannelTimeoutError
 from sparkfleet.remote.connection import Connection
-from sparkfleet.values import convert_flag, convert_list, convert_mapping, convert_string
+from sparkfleet.values import (
+    convert_flag,
+    convert_list,
+    convert_mapping,
+    convert_string,
+    parse_json,
+)
 
 TICK = 0.5  # s between two reports of a host
 # s without a report, until the host is connected to anew: TCP itself survives a link that fails for
@@ -60,7 +65,7 @@ class WatchReport:
 
 def parse_report(line: bytes) -> WatchReport:
     """Return a report of `deployment/watch`; raises InvalidValueError or LookupError."""
-    report = convert_mapping(json.loads(line))
+    report = convert_mapping(parse_json(line))
     guard = report["guard"]
     return WatchReport(
         dead=tuple(map(convert_string, convert_list(report["dead"]))),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -12,6 +11,7 @@ from typing import Any
 from sparkfleet.remote.connection import Connection
 from sparkfleet.report.redaction import redact_secrets
 from sparkfleet.report.visible import escape_line
+from sparkfleet.values import parse_json
 
 PROGRAM = "deployment/events"
 MOST_LINE = 16384  # characters of a line that are parsed
@@ -110,7 +110,7 @@ def parse_event(line: Any) -> ClusterEvent | None:
     if not isinstance(line, str) or len(line) > MOST_LINE:
         return None
     try:
-        content = json.loads(line)
+        content = parse_json(line)
         kind = EventKind(content["kind"])
         at = _parse_time(content["at"])
     except (ValueError, TypeError, KeyError, RecursionError, OverflowError):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, ip_address
 from typing import Any
+
+from sparkfleet.values import parse_json
 
 NETPLAN = "/etc/netplan/"
 KEYFILES = "/etc/NetworkManager/system-connections/"
@@ -54,13 +55,13 @@ class HostNetwork:
 
 def parse_host_network(host: str, answer: Mapping[str, Any], server: str) -> HostNetwork:
     """Return the answer of `onhost/fabric/netconfig.py` to ``look``; `server` is from the login."""
-    routes = json.loads(answer["routes"] or "[]")
+    routes = parse_json(answer["routes"] or "[]")
     return HostNetwork(
         host=host,
         files=dict(answer["files"]),
         netplan=bool(answer["netplan"]),
         managed=dict(_parse_devices(answer["devices"])),
-        used=(*_parse_routes(routes), *_parse_addresses(json.loads(answer["addresses"] or "[]"))),
+        used=(*_parse_routes(routes), *_parse_addresses(parse_json(answer["addresses"] or "[]"))),
         default_netdevs=frozenset(
             str(route["dev"])
             for route in routes

@@ -15,6 +15,7 @@ from sparkfleet.model import Host
 from sparkfleet.remote.answers import parse_answer
 from sparkfleet.remote.channel import ChannelTimeoutError
 from sparkfleet.remote.login_errors import build_lost_error
+from sparkfleet.values import parse_json
 
 if TYPE_CHECKING:
     from sparkfleet.remote.channel import Channel
@@ -96,5 +97,5 @@ def _exchange_line(
 
 def _parse_line(connection: Connection, line: bytes, parser: Parser[T]) -> T:
     return parse_answer(
-        lambda line: parser(dict(json.loads(line))), line, connection.host.name, "link probe"
+        lambda line: parser(dict(parse_json(line))), line, connection.host.name, "link probe"
     )

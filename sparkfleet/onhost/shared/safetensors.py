@@ -34,7 +34,7 @@ def index_problem(path: Path, *, nested: bool) -> str | None:
     try:
         shards = set(json.loads(path.read_text())["weight_map"].values())
         missing = sorted(name for name in shards if not (path.parent / name).exists())
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return "no weight_map"
     if not missing or (nested and len(missing) == len(shards)):
         return None

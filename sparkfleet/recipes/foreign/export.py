@@ -16,6 +16,7 @@ from sparkfleet.recipes.foreign.eugr import LAUNCHER_ENV, PUBLISHED
 from sparkfleet.recipes.foreign.formats import Format
 from sparkfleet.recipes.recipe import Recipe
 from sparkfleet.templating import holds_template
+from sparkfleet.values import parse_json
 from sparkfleet.vllm.options import REPEAT
 
 TARGETS = (Format.EUGR, Format.SPARKRUN)
@@ -244,7 +245,7 @@ _BlockDumper.add_representer(str, _represent_text)
 
 def _dump(document: Mapping[str, Any]) -> str:
     text: str = yaml.dump(
-        json.loads(json.dumps(document)),
+        parse_json(json.dumps(document)),
         Dumper=_BlockDumper,
         sort_keys=False,
         width=10_000,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from sparkfleet.onhost.shared.endpoint_url import ALL_INTERFACES
 from sparkfleet.recipes.foreign.draft import RecipeDraft
 from sparkfleet.recipes.foreign.placeholders import CommandTemplate, ExpandedWord
 from sparkfleet.recipes.foreign.words import Command, join_words, split_commands
+from sparkfleet.values import parse_json
 from sparkfleet.variables.secret import NAMES as SECRET
 from sparkfleet.vllm.options import (
     APPENDED,
@@ -228,7 +228,7 @@ def _convert_text(value: Any) -> Any:
         return float(value) if "." in value else int(value)
     if value[:1] in ("{", "["):
         try:
-            return json.loads(value)
+            return parse_json(value)
         except ValueError:
             return value
     return value

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -11,6 +10,7 @@ from sparkfleet.model import Severity
 from sparkfleet.recipes.rules.rule import Rule, RuleFinding
 from sparkfleet.recipes.rules.subject import RuleContext
 from sparkfleet.templating import explain_chat_template_error
+from sparkfleet.values import parse_json
 from sparkfleet.vllm.option_types import (
     FLAG,
     INTEGER,
@@ -59,7 +59,7 @@ def _explain_no_object(option: VllmOption) -> str:
     if option.name == "compilation-config" and LEVEL.fullmatch(option.value):
         return ""
     try:
-        value = json.loads(SHORT_SIZE.sub(lambda found: found[1] or "0", option.value))
+        value = parse_json(SHORT_SIZE.sub(lambda found: found[1] or "0", option.value))
     except ValueError as error:
         return str(error)
     return "" if isinstance(value, dict) else f"it is a {type(value).__name__}"
@@ -173,7 +173,7 @@ def _check_chat_template(context: RuleContext) -> Iterator[RuleFinding]:
 def _is_json(value: str) -> bool:
     """Return whether a text is JSON, whose braces are no placeholder's."""
     try:
-        return isinstance(json.loads(value), dict | list)
+        return isinstance(parse_json(value), dict | list)
     except ValueError:
         return False
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from sparkfleet.errors import RecipeError, Where
 from sparkfleet.safe_paths import check_relative_path
-from sparkfleet.values import convert_mapping, convert_string
+from sparkfleet.values import convert_mapping, convert_string, parse_json
 
 FOLDER = "playbooks/shelves"
 RECORD = "shelf.json"
@@ -63,7 +63,7 @@ def load_shelf(name: str) -> Shelf | None:
         return None
     _refuse_links(path)
     try:
-        return _parse_record(name, json.loads(path.read_text(encoding="utf-8")))
+        return _parse_record(name, parse_json(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, LookupError, RecursionError) as error:
         raise RecipeError(
             f"is not the record of a shelf: {error}",

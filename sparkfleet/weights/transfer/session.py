@@ -13,7 +13,7 @@ from sparkfleet.errors import CommandError
 from sparkfleet.remote.answers import parse_answer
 from sparkfleet.remote.channel import ChannelTimeoutError, Result
 from sparkfleet.remote.connection import Connection
-from sparkfleet.values import convert_integer, convert_mapping
+from sparkfleet.values import convert_integer, convert_mapping, parse_json
 
 T = TypeVar("T")
 SILENCE_LIMIT = 120.0  # s; a program that works says so each second
@@ -130,5 +130,5 @@ class ProgramSession:
 
 
 def _parse_progress(line: bytes) -> Mapping[str, int]:
-    said = convert_mapping(json.loads(line)["progress"])
+    said = convert_mapping(parse_json(line)["progress"])
     return {name: convert_integer(count, minimum=0, strict=True) for name, count in said.items()}

@@ -474,6 +474,14 @@ def test_values_of_set_are_read_as_yaml() -> None:
     assert given == {"vllm_port": 8001, "vllm_args": {"a": [1, "x"]}, "name": "a=b"}
 
 
+@pytest.mark.parametrize("text", ["true: 1", "1: x", "a-b: 1", "[a]", "null: {}"])
+def test_a_file_of_variables_has_names(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "set.yml"
+    path.write_text(text)
+    with pytest.raises(UsageError, match="expected a mapping of names to values"):
+        parse_options(Options, "t", {"set": [f"@{path}"]})
+
+
 def test_a_variable_of_set_wins_and_says_so(call: Call) -> None:
     words = ["inventory.host", "spark1", "--inventory", PAIR, "--set", "link_mtu=1500"]
     assert json.loads(call(*words).stdout)["link_mtu"] == 1500

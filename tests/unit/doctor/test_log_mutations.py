@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from sparkfleet.cli.doctor.view import show_diagnosis
 from sparkfleet.cli.options import Options
@@ -16,31 +15,38 @@ from sparkfleet.doctor.logs import LogBundle, LogFile
 from sparkfleet.doctor.signatures import SIGNATURES
 from tests.budget import MANY, limit_cpu_time, scale_examples
 from tests.gb10 import OUTPUTS
+from tests.mutations import NUMBERS, create_chance, encode_text, mutate_text
 
 MOST = 16_000  # characters of a log that is mutated
 LINES = [row.sample for row in SIGNATURES if row.sample]
-TOKENS = st.sampled_from(
-    [
-        *(
-            "\x1b[36m",
-            "\r",
-            "\0",
-            "\u2028",
-            "\ufeff",
-            "\ud800",
-            "İ",
-            "\t",
-            "\n\n",
-            "{",
-            '{"log": "',
-        ),
-        *("(Worker pid=1, ip=10.0.0.1) ", "[rank1]: ", "2026-11-28T10:00:00Z ", "[0]:", " | "),
-        *("Traceback (most recent call last):\n", "    raise X\n", "1 validation error for A\n"),
-        *("ERROR 11-28 10:00:00 [a.py:1] ", "RuntimeError: ", "NCCL WARN ", "(", ")" * 40, "%s{0}"),
-        *("a" * 9000, "Error: " * 700, " " * 5000, "[repeated 5x across cluster]", "rank 1 "),
-        *LINES,
-    ]
-)
+TOKENS = [
+    *(
+        "\x1b[36m",
+        "\r",
+        "{",
+        '{"log": "',
+        "(Worker pid=1, ip=10.0.0.1) ",
+        "[rank1]: ",
+        "[0]:",
+        " | ",
+    ),
+    *(
+        "2026-11-28T10:00:00Z ",
+        "Traceback (most recent call last):\n",
+        "    raise X\n",
+        "(",
+        ")" * 40,
+    ),
+    *(
+        "1 validation error for A\n",
+        "ERROR 11-28 10:00:00 [a.py:1] ",
+        "RuntimeError: ",
+        "NCCL WARN ",
+    ),
+    *("[0]:", " | ", "(", ")" * 40, "NCCL WARN "),
+    *("a" * 9000, "Error: " * 700, " " * 5000, "[repeated 5x across cluster]", "rank 1 ", "%s{0}"),
+    *LINES,
+]
 
 
 @cache
@@ -49,16 +55,11 @@ def _read_seeds() -> tuple[str, ...]:
     return tuple(path.read_text(errors="replace")[:MOST] for path in files)
 
 
-@st.composite
-def mutated_logs(draw: st.DrawFn) -> str:
-    """Return a recorded log after some cuts, repeats and insertions."""
-    text = draw(st.sampled_from(_read_seeds()))
-    for _ in range(draw(st.integers(1, 6))):
-        begin = draw(st.integers(0, len(text)))
-        end = draw(st.integers(begin, min(begin + 400, len(text))))
-        middle = draw(st.one_of(TOKENS, st.text(max_size=20), st.just(text[begin:end] * 3)))
-        text = text[:begin] + middle + text[end:]
-    return text
+def _mutate(number: int) -> str:
+    """Return a recorded log after some cuts, repeats and insertions, as a reader decodes it."""
+    chance = create_chance(number)
+    content = encode_text(chance, mutate_text(chance, _read_seeds(), TOKENS))
+    return content.decode(errors=chance.choice(["replace", "surrogateescape"]))
 
 
 def _diagnose(*texts: str) -> Diagnosis:
@@ -79,29 +80,31 @@ def _check_diagnosis(found: Diagnosis, text: str) -> None:
 
 
 @pytest.mark.timeout(3600)  # 20,000 examples with --thorough
-@given(mutated_logs())
+@given(NUMBERS)
 @settings(
     max_examples=scale_examples(20, thorough=MANY),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-def test_a_changed_log_is_diagnosed(text: str) -> None:
+def test_a_changed_log_is_diagnosed(number: int) -> None:
+    text = _mutate(number)
     with limit_cpu_time():
         found = _diagnose(text)
     _check_diagnosis(found, text)
 
 
-@given(mutated_logs())
+@given(NUMBERS)
 @settings(
     max_examples=scale_examples(10),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 def test_a_changed_log_is_printed_with_exit_code_0(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, number: int
 ) -> None:
+    text = _mutate(number)
     path = tmp_path / "serve.log"
-    path.write_text(text, errors="surrogateescape" if "\ud800" not in text else "replace")
+    path.write_bytes(text.encode(errors="replace"))
     for output in ("text", "json"):
         assert show_diagnosis(str(path), Options(task="doctor", output=output)) == 0
     assert capsys.readouterr().out

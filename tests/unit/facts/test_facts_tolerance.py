@@ -1,12 +1,21 @@
 from __future__ import annotations
 
+import contextlib
+import json
+import random
+from functools import partial
+
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparkfleet import facts, links
-from tests.budget import limit_cpu_time
+from sparkfleet.cli.hosts.facts import serialize_facts
+from sparkfleet.errors import CommandError
+from sparkfleet.remote.answers import parse_answer
+from tests.budget import MANY, limit_cpu_time, scale_examples
 from tests.gb10 import F1, P2F1, Cluster, Spark, pair
+from tests.mutations import NUMBERS, create_chance, dump_tree, mutate_text, mutate_tree
 
 
 def _raw() -> dict[str, dict[str, str]]:
@@ -34,6 +43,32 @@ def test_any_source_that_was_cut_short_parses(source: str, cut: int) -> None:
     with limit_cpu_time():
         found = facts.parse_facts("spark-1", {"facts": RAW | {source: {"text": text}}})
     assert found.host == "spark-1"
+
+
+def _mutate(chance: random.Random) -> dict[str, dict[str, str]]:
+    """Return sources of facts of which a few are changed."""
+    changed: dict[str, dict[str, str]] = {}
+    for source in chance.choices(sorted(RAW), k=chance.choice([1, 2, 4])):
+        text = RAW[source].get("text", "")
+        lent = RAW[chance.choice(sorted(RAW))].get("text", "")
+        if text.startswith(("[", "{")) and chance.random() < 1 / 2:
+            tree = mutate_tree(chance, json.loads(text))
+            text = dump_tree(chance, tree).decode(errors="replace")
+        else:
+            text = mutate_text(chance, [text, text, lent])
+        changed[source] = {"text": text}
+    return changed
+
+
+@pytest.mark.timeout(7200)
+@settings(max_examples=scale_examples(40, thorough=MANY), deadline=None)
+@given(NUMBERS)
+def test_changed_sources_are_read_or_name_their_host(number: int) -> None:
+    raw = {"facts": RAW | _mutate(create_chance(number))}
+    with limit_cpu_time(), contextlib.suppress(CommandError):
+        found = parse_answer(partial(facts.parse_facts, "spark-1"), raw, "spark-1", "facts")
+        assert found.host == "spark-1"
+        assert json.dumps(serialize_facts(found), default=str)
 
 
 @pytest.mark.parametrize("why", ["missing", "denied", "failed"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +21,9 @@ from sparkfleet.values import (
     convert_size,
     convert_string,
     convert_text,
+    parse_json,
 )
+from tests.source import list_nodes
 
 Convert = Callable[[], Any]
 
@@ -94,3 +97,32 @@ def test_no_value_leads_to_another_error(value: Any) -> None:
         except ValueError:
             continue
         assert math.isfinite(converted)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[" * 100_000, "[" * 101 + "]" * 101, b'{"a": ' * 101 + b"0" + b"}" * 101, "9" * 5000, "{"],
+    ids=["endless", "lists", "mappings", "digits", "cut"],
+)
+def test_text_that_is_not_json_is_one_error(text: str | bytes) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - its words differ
+        parse_json(text)
+
+
+def test_json_of_a_usual_depth_is_read() -> None:
+    assert parse_json("[" * 100 + "]" * 100)
+    assert parse_json(b'["[[[", {"a": 1}]') == ["[[[", {"a": 1}]
+
+
+def test_json_is_parsed_by_one_function() -> None:
+    """Others forget that a text can nest deeper than Python counts."""
+    sent = ("onhost/", "lab/")  # programs for hosts import the standard library only
+    used = {
+        name
+        for name, nodes in list_nodes().items()
+        for node in nodes
+        if isinstance(node, ast.Attribute) and node.attr == "loads"
+        if isinstance(node.value, ast.Name) and node.value.id == "json"
+    }
+    here = {name for name in used if not name.startswith(sent)}
+    assert here == {"values.py", "expressions.py"}  # the second reads its own program's answer

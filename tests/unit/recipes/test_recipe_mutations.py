@@ -14,6 +14,7 @@ from sparkfleet.cli.recipes.validate import run_recipe_rules
 from sparkfleet.errors import RecipeError, Where
 from sparkfleet.recipes.recipe import load_recipe
 from tests.budget import MANY, limit_cpu_time, scale_examples
+from tests.mutations import NUMBERS, create_chance, mutate_yaml
 
 ROOT = Path(__file__).parents[3]
 SEEDS = sorted((ROOT / "playbooks" / "recipes").glob("*.yml"))
@@ -30,26 +31,13 @@ gpu-memory-utilization: []|gpu-memory-utilization: .inf|quantization: {a: b}|eng
 engine_image: ':::'|engine_image: vllm/vllm-openai:v9999999999.0|vllm_model: [a]
 engine_args: [1]|{repeat: [a]}
 """
-HOSTILE = st.sampled_from(
-    [*TOKENS.replace("\n", "|").strip("|").split("|"), "\t", "\0", "\n", "\r", "\ufeff", "\u2028"]
-)
-
-
-@st.composite
-def mutated(draw: st.DrawFn) -> bytes:
-    """Return a recipe after a few cuts and insertions, half of them where a line begins."""
-    text = draw(st.sampled_from(SEEDS)).read_text(encoding="utf-8")
-    for _ in range(draw(st.integers(1, 4))):
-        begin = draw(st.integers(0, len(text)))
-        if draw(st.booleans()):
-            begin = text.rfind("\n", 0, begin) + 1
-            put = draw(HOSTILE) + draw(st.sampled_from(["\n", ""]))
-            text = text[:begin] + draw(st.sampled_from(["", "  "])) + put + text[begin:]
-            continue
-        end = draw(st.integers(begin, min(begin + 12, len(text))))
-        put = draw(HOSTILE | st.just("") | st.just(text[begin:end] * 2) | st.text(max_size=4))
-        text = text[:begin] + put + text[end:]
-    return text.encode("utf-8", "surrogatepass")
+TOKEN_LIST = TOKENS.replace("\n", "|").strip("|").split("|")
+TEXTS = [path.read_text(encoding="utf-8") for path in SEEDS]
+FORMATS = sorted((ROOT / "tests" / "seeds" / "recipes-of-others").iterdir())
+FOREIGN = [
+    [path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.yaml"))]
+    for folder in FORMATS
+]
 
 
 def _is_place(where: Where | None) -> bool:
@@ -114,12 +102,24 @@ def test_wild_values_are_judged_or_refused(
 
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
-@given(mutated(), st.sampled_from(["", "0.19.0", "0.24.0"]))
+@given(NUMBERS, st.sampled_from(["", "0.19.0", "0.24.0"]))
 def test_a_mutated_recipe_is_judged_or_refused(
-    tmp_path_factory: pytest.TempPathFactory, content: bytes, vllm: str
+    tmp_path_factory: pytest.TempPathFactory, number: int, vllm: str
 ) -> None:
+    content = mutate_yaml(create_chance(number), TEXTS, TOKEN_LIST)
     with limit_cpu_time():
         _judge(tmp_path_factory.getbasetemp() / "mutated.yml", content, vllm)
+
+
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@given(NUMBERS)
+def test_a_mutated_recipe_of_others_is_judged_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, number: int
+) -> None:
+    chance = create_chance(number)
+    content = mutate_yaml(chance, chance.choice(FOREIGN))
+    with limit_cpu_time():
+        _judge(tmp_path_factory.getbasetemp() / "theirs.yaml", content, "")
 
 
 def _judge(path: Path, content: bytes, vllm: str) -> None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import copy
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from sparkfleet.actions.run import lock
 from sparkfleet.cli.hosts.facts import serialize_facts
@@ -32,6 +31,7 @@ from sparkfleet.remote.connection import Connection
 from sparkfleet.remote.local import LocalConnection
 from sparkfleet.weights.model_store import list_stored_models
 from tests.budget import MANY, limit_cpu_time, scale_examples
+from tests.mutations import NUMBERS, create_chance, mutate_tree
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(7200)]
 CLUSTER = "c"
@@ -117,44 +117,22 @@ def seeds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
     return found
 
 
-LEAVES = (
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**70), 2**70)
-    | st.floats()
-    | st.sampled_from(["", "0", "-1", "../../x", "\x1b[2J", "{", "a\nb", "9" * 5000, "\ud800"])
-    | st.text(max_size=5)
-)
-VALUES = st.recursive(
-    LEAVES,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
-    max_leaves=4,
-)
-
-
-def _list_places(tree: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield each list and mapping with each of its keys."""
-    if isinstance(tree, dict | list):
-        for key in list(tree) if isinstance(tree, dict) else range(len(tree)):
-            yield tree, key
-            yield from _list_places(tree[key])
-
-
 @settings(
     max_examples=scale_examples(20, thorough=MANY),
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )
-@given(data=st.data(), name=st.sampled_from(list(ASKED)))
+@given(number=NUMBERS)
 def test_a_changed_answer_is_read_or_names_its_host(
-    seeds: dict[str, list[Any]], tmp_path: Path, data: Any, name: str
+    seeds: dict[str, list[Any]], tmp_path: Path, number: int
 ) -> None:
+    chance = create_chance(number)
+    name = chance.choice(list(ASKED))
     answers = copy.deepcopy(seeds[name])
     assert answers, name
-    for _ in range(data.draw(st.integers(1, 3))):
-        places = list(_list_places(answers))
-        owner, key = data.draw(st.sampled_from(places))
-        owner[key] = data.draw(VALUES)
+    changed = [answer for known in seeds.values() for answer in known]
+    at = chance.randrange(len(answers))
+    answers[at] = mutate_tree(chance, answers[at], changed)
     link = ReplayingConnection(_create_host(tmp_path), answers)
     with limit_cpu_time(), contextlib.suppress(CommandError):
         str(ASKED[name](link))

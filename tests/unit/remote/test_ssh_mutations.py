@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from sparkfleet.remote.ssh_config import complete_ssh_options
 from sparkfleet.remote.ssh_keywords import KEYWORDS
 from sparkfleet.remote.ssh_options import parse_ssh_options
 from tests.budget import MANY, limit_cpu_time, scale_examples
+from tests.mutations import NUMBERS, create_chance, encode_text, mutate_text
 
 KEY = "AAAAC3NzaC1lZDI1NTE5AAAAIFLzK16ChUFquoMrhQrxY3c1l6A00NpdPHhtP3R73ZMp"
 KNOWN = f"""\
@@ -35,14 +38,9 @@ Match host 10.0.0.5
   IdentityFile ~/.ssh/spark
   UserKnownHostsFile /keys/a "/keys/b c"
 """
-TOKENS = st.sampled_from(
-    [
-        *("@revoked ", "@cert-authority", "@", "|1|", "|", "*", "?", "!", "[", "]", ",", "=", '"'),
-        *("\0", "\t", "\r", "\n", "\ufeff", " " * 300, "A" * 3000, "%h", "%", "~", "$HOME", "#"),
-        *(f"{name} yes\n" for name in KEYWORDS),
-        *("none", "-1", "99999", "ssh-rsa AAAA", "Match exec false\n", "Host\n", "Port x\n"),
-    ]
-)
+MARKS = ["@revoked ", "@cert-authority", "@", "|1|", "|", "*", "?", "!", "[", "]", ",", "=", '"']
+LINES = [f"{name} {value}" for name in KEYWORDS for value in ("yes", "none", "a b", "%h", "-1")]
+EXEC = re.compile(b"exec", re.IGNORECASE)  # no command is run
 NAMES = st.sampled_from(["spark-01", "spark-07", "spark-09", "192.168.1.21", "[192.168.1.40]:2222"])
 SETTINGS = settings(
     deadline=None,
@@ -50,46 +48,40 @@ SETTINGS = settings(
 )
 
 
-@st.composite
-def mutated(draw: st.DrawFn, seed: str) -> str:
-    """Return `seed` after a few cuts and insertions."""
-    text = seed
-    for _ in range(draw(st.integers(1, 5))):
-        begin = draw(st.integers(0, len(text)))
-        end = draw(st.integers(begin, min(begin + 20, len(text))))
-        middle = draw(st.one_of(TOKENS, st.text(max_size=8)))
-        text = text[:begin] + middle + text[end:]
-    return text
+def _mutate(number: int, seed: str, tokens: Sequence[str]) -> bytes:
+    chance = create_chance(number)
+    return encode_text(chance, mutate_text(chance, [seed], tokens))
 
 
 @pytest.mark.timeout(3600)  # 20,000 examples with --thorough
-@given(text=mutated(KNOWN), name=NAMES)
+@given(number=NUMBERS, name=NAMES)
 @settings(SETTINGS, max_examples=scale_examples(100, thorough=MANY))
-def test_changed_known_hosts_are_read(tmp_path: Path, text: str, name: str) -> None:
+def test_changed_known_hosts_are_read(tmp_path: Path, number: int, name: str) -> None:
     path = tmp_path / "known_hosts"
-    path.write_text(text, encoding="utf-8", errors="surrogatepass")
+    path.write_bytes(_mutate(number, KNOWN, MARKS))
     with limit_cpu_time():
         known = read_known_keys([path], name)
     assert known.judge("ssh-ed25519", b"x") in (KeyVerdict.UNKNOWN, KeyVerdict.CHANGED)
     assert all(remark.startswith(f"{path}:") for remark in known.remarks)
 
 
-@given(text=mutated(KNOWN))
+@given(number=NUMBERS)
 @settings(SETTINGS, max_examples=scale_examples(50))
-def test_a_revoked_line_at_the_end_always_counts(tmp_path: Path, text: str) -> None:
+def test_a_revoked_line_at_the_end_always_counts(tmp_path: Path, number: int) -> None:
     path = tmp_path / "known_hosts"
     line = f"\n@revoked * ssh-ed25519 {KEY}\n"
+    text = mutate_text(create_chance(number), [KNOWN], MARKS)
     path.write_text(text + line, encoding="utf-8", errors="surrogatepass")
     known = read_known_keys([path], "spark-01")
     assert {known.judge(kind, key) for kind, key in known.revoked} == {KeyVerdict.REVOKED}
 
 
 @pytest.mark.timeout(3600)  # 20,000 examples with --thorough
-@given(text=mutated(CONFIG))
+@given(number=NUMBERS)
 @settings(SETTINGS, max_examples=scale_examples(20, thorough=MANY))
-def test_a_changed_configuration_is_used_or_refused(tmp_path: Path, text: str) -> None:
+def test_a_changed_configuration_is_used_or_refused(tmp_path: Path, number: int) -> None:
     path = tmp_path / "config"
-    path.write_text(text.replace("exec", "user"), encoding="utf-8", errors="surrogatepass")
+    path.write_bytes(EXEC.sub(b"user", _mutate(number, CONFIG, LINES)))
     words = Value(data=f"-F {path}")
     host = Host(name="spark-01", vars={"ansible_ssh_common_args": words})
     with limit_cpu_time(), contextlib.suppress(InputError):

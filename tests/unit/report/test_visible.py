@@ -114,6 +114,8 @@ def test_one_function_shows_what_a_terminal_obeys() -> None:
     assert escape_control("a\r\nb\r") == "a\nb\\x0d"
     assert escape_control(escape_control(ALL)) == escape_control(ALL)
     assert escape_line("\u2028\u2029") == "\\u2028\\u2029"
+    assert escape_control("ok \u202egnp.exe\u2066") == "ok \\u202egnp.exe\\u2066"
+    assert escape_line("\u200f") == "\\u200f"
 
 
 def test_a_log_has_no_colours_and_a_line_for_each_state_of_a_bar() -> None:

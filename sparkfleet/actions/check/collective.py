@@ -4,34 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
-from sparkfleet.actions.action import Action, NoArgs, Plan
+from sparkfleet.actions.action import Action, Plan, arg
+from sparkfleet.actions.check.collective_evidence import (
+    build_evidence,
+    build_python_command,
+    explain_lapse,
+    hash_evidence,
+)
 from sparkfleet.actions.check.links_gate import read_receipts
 from sparkfleet.actions.deploy.launch_state import locate_files
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.launch.host import processes
-from sparkfleet.launch.host.nccl_library import PRELOAD
-from sparkfleet.launch.host.survey import Survey
 from sparkfleet.links import receipt
 from sparkfleet.links.bandwidth.collective import (
     BRIEF_LOAD,
     OPERATIONS,
     Collective,
+    build_collective_requests,
     find_measurements,
     run_collectives,
 )
 from sparkfleet.links.bandwidth.collective_verdicts import judge_answers, judge_collective
 from sparkfleet.links.bandwidth.perftest import select_bus_bandwidth
+from sparkfleet.links.bandwidth.prepared import ask_ranks, close_ranks
 from sparkfleet.links.evidence import Evidence
 from sparkfleet.model import Host, Verdict
 from sparkfleet.remote.connection import Connection
 from sparkfleet.remote.pool import Answers
 from sparkfleet.verdicts import downgrade_refusals, info
-
-NETWORK = ("NCCL_", "GLOO_", "UCX_", PRELOAD)  # variables that a collective depends on
-COVERS = "engine, environment, hardware or addresses"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +45,18 @@ class CollectiveProof:
     receipt: str = ""
 
 
-class CheckCollective(Action[NoArgs]):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectiveArgs:
+    """The part of the measurement to do."""
+
+    step: Literal["all", "begin", "end"] = arg(
+        "begin lets programs of prepare_collective measure while Ray starts, and end judges them; "
+        "all waits, as begin does where nothing was prepared",
+        default="all",
+    )
+
+
+class CheckCollective(Action[CollectiveArgs]):
     """Run all_gather and all_reduce over all ranks, a few seconds, in the engine that will serve.
 
     A link can carry its full rate while NCCL does not. Measured if something starts, the GPUs are
@@ -53,15 +66,20 @@ class CheckCollective(Action[NoArgs]):
     name = "collective"
     requires = ("facts", "surveys", "launch")
     requires_in_group = ("fabric",)
+    args_type = CollectiveArgs
 
     def inspect_all(self, run: RunContext, hosts: tuple[Host, ...]) -> Answers[CollectiveProof]:
         """Run the collective if it has to be measured."""
-        if not run.launch.reason:
+        step = self.args.step
+        asked = any(rank.asked for rank in (run.state.collective or {}).values())
+        if not run.launch.reason or (step == "end" and not asked):
             proofs = {host.name: CollectiveProof() for host in hosts}
+        elif step == "begin" and _ask_prepared_ranks(run, hosts):
+            begun = CollectiveProof(message="measured while the ranks start")
+            return Answers(values={host.name: begun for host in hosts}, errors={})
         else:
             proofs = _prove_collective(run, hosts)
-        for rank in (run.state.collective or {}).values():
-            rank.close()  # also where nothing was measured: its memory is the model's
+        close_ranks(run.state.collective or {})  # also unused: their memory is the model's
         return Answers(values=proofs, errors={})
 
     def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Mapping[str, Plan]:
@@ -87,17 +105,9 @@ def _plan_collective(proof: CollectiveProof, *, passes: bool) -> Plan:
 
 
 def _prove_collective(run: RunContext, hosts: tuple[Host, ...]) -> dict[str, CollectiveProof]:
-    environments = {
-        host.name: _select_network_variables(run.launch.environments[host.name]) for host in hosts
-    }
-    engines = {host.name: _describe_engine(run.launch.surveys[host.name]) for host in hosts}
-    hash_ = receipt.hash_collective(
-        receipt.hash_facts(run.fabric, run.facts, hosts), engines, environments
-    )
     receipts = read_receipts(run, hosts, receipt.COLLECTIVE_FILE)
-    lapse = receipt.explain_expiry(
-        receipts, hash_, hosts, datetime.now(UTC), noun="collective receipt", covers=COVERS
-    )
+    hash_ = hash_evidence(run, hosts)
+    lapse = explain_lapse(receipts, hash_, hosts)
     if not lapse:
         dates = (known.at for known in receipts.values() if known)
         message = f"measured {min(dates):%Y-%m-%d %H:%M}"
@@ -109,27 +119,19 @@ def _prove_collective(run: RunContext, hosts: tuple[Host, ...]) -> dict[str, Col
             )
             for host in hosts
         }
-    evidence = Evidence(
-        fabric=run.fabric,
-        facts=run.facts,
-        hosts={host.name: host for host in hosts},
-        environments=run.launch.environments,
-    )
-    return _measure_collective(run, evidence, hash_)
+    return _measure_collective(run, build_evidence(run, hosts), hash_)
 
 
-def _select_network_variables(
-    environment: Mapping[str, str | None],
-) -> Mapping[str, str | None]:
-    return {name: value for name, value in environment.items() if name.startswith(NETWORK)}
-
-
-def _describe_engine(survey: Survey) -> str:
-    """Return a text that changes when the engine does."""
-    if survey.image is not None:
-        return survey.image.key
-    packages = survey.probe.packages if survey.probe else {}
-    return f"{sorted(packages.items())} {survey.nccl}"
+def _ask_prepared_ranks(run: RunContext, hosts: tuple[Host, ...]) -> bool:
+    """Let the prepared programs measure, without waiting; return whether they do."""
+    prepared = run.state.collective
+    receipts = read_receipts(run, hosts, receipt.COLLECTIVE_FILE)
+    lapse = explain_lapse(receipts, hash_evidence(run, hosts), hosts)
+    if not prepared or not lapse or _explain_unmeasurable(run, hosts):
+        return False
+    pythons = {host.name: build_python_command(run, host.name) for host in hosts}
+    requests = build_collective_requests(build_evidence(run, hosts), BRIEF_LOAD)
+    return ask_ranks(prepared, pythons, requests)
 
 
 def _explain_unmeasurable(run: RunContext, hosts: tuple[Host, ...]) -> str:
@@ -160,7 +162,7 @@ def _build_unmeasured_verdict(host: Host, why: str) -> Verdict:
 def _measure_collective(
     run: RunContext, evidence: Evidence, hash_: str
 ) -> dict[str, CollectiveProof]:
-    pythons = {host: _build_python_command(run, host) for host in evidence.hosts}
+    pythons = {host: build_python_command(run, host) for host in evidence.hosts}
     prepared = run.state.collective or {}
     answers = run_collectives(run.pool, evidence, pythons, BRIEF_LOAD, prepared=prepared)
     verdicts = tuple(judge_answers(evidence, answers))
@@ -182,12 +184,6 @@ def _measure_collective(
         )
         for host in evidence.hosts
     }
-
-
-def _build_python_command(run: RunContext, host: str) -> tuple[str, ...]:
-    """Return the command of the engine's Python; a library is preloaded by the loader only."""
-    preload = run.launch.environments[host].get(PRELOAD)
-    return run.launch.engines[host].idle_python({PRELOAD: preload} if preload else {})
 
 
 def _summarize_collective(measured: Collective | None) -> str:

@@ -14,7 +14,7 @@ from sparkfleet.launch.engines.choice import create_engine
 from sparkfleet.launch.host.engine_kind import NATIVE, read_engine_kind
 from sparkfleet.launch.host.nccl_library import PRELOAD, build_preload_variables
 from sparkfleet.links import receipt
-from sparkfleet.links.bandwidth.prepared import PreparedRank, prepare_rank
+from sparkfleet.links.bandwidth.prepared import PreparedRank, close_ranks, prepare_rank
 from sparkfleet.model import Host
 from sparkfleet.remote.pool import Answers
 
@@ -43,8 +43,7 @@ class PrepareCollective(Action[NoArgs]):
         """Hand the programs to `collective`, unless a host has none."""
         ranks = {name: rank for name, rank in inspected.items() if rank is not None}
         if len(ranks) < len(inspected):
-            for rank in ranks.values():
-                rank.close()
+            close_ranks(ranks)
             return Planned(plans=dict.fromkeys(inspected, Plan(skip=True)))
         message = "torch is imported while the next tasks run"
         return Planned(

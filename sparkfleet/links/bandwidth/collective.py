@@ -13,7 +13,12 @@ from sparkfleet.links.bandwidth.perftest import (
     CollectiveRow,
     limit_message_size,
 )
-from sparkfleet.links.bandwidth.prepared import PROGRAM, PreparedRank, select_ready_ranks
+from sparkfleet.links.bandwidth.prepared import (
+    PROGRAM,
+    PreparedRank,
+    close_ranks,
+    select_ready_ranks,
+)
 from sparkfleet.links.evidence import Evidence
 from sparkfleet.model import EMPTY
 from sparkfleet.values import (
@@ -130,16 +135,20 @@ def run_collectives(
     ready = select_ready_ranks(prepared, pythons)
     limit = load.seconds + 2 * TIMEOUT
 
+    def run_prepared(connection: Connection) -> RankAnswer:
+        name = connection.host.name
+        return ready[name].query(connection, rank_requests[name], parse_rank_answer, timeout=limit)
+
     def run_rank(connection: Connection) -> RankAnswer:
         name = connection.host.name
-        request = rank_requests[name]
-        if name in ready:
-            return ready[name].query(connection, request, parse_rank_answer, timeout=limit)
         return connection.query(
-            PROGRAM, request, parse_rank_answer, python=pythons[name], timeout=limit
+            PROGRAM, rank_requests[name], parse_rank_answer, python=pythons[name], timeout=limit
         )
 
-    answers = pool.map(run_rank, evidence.hosts.values())
+    answers = pool.map(run_prepared if ready else run_rank, evidence.hosts.values())
+    if ready and any(isinstance(error, CommandError) for error in answers.errors.values()):
+        close_ranks(ready)  # one has ended meanwhile
+        answers = pool.map(run_rank, evidence.hosts.values())
     replies = dict(answers.values)
     for host, failure in answers.errors.items():
         if not isinstance(failure, CommandError):

@@ -24,15 +24,24 @@ PROGRAM = "fabric/collective"
 IMPORT_LIMIT = 60.0  # s to import torch from a cold disk
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class PreparedRank:
-    """The program of one rank, which runs by the command `python` and waits for its request."""
+    """The program of one rank, run by the command `python`; it has its request once `asked`."""
 
     python: tuple[str, ...]
     channel: Channel
+    asked: bool = False
+
+    def ask(self, request: Mapping[str, Any]) -> None:
+        """Send the request, without waiting for anything."""
+        self.channel.feed([json.dumps(request, separators=(",", ":")).encode() + b"\n"])
+        self.asked = True
 
     def is_ready(self) -> bool:
-        """Wait until torch is imported; return whether the program still runs then."""
+        """Wait until torch is imported; return whether the program still runs then.
+
+        Not for a program that is asked: its answer may be read with that.
+        """
         try:
             lines = self.channel.lines(time.monotonic() + IMPORT_LIMIT)
             return any(line.startswith(b'{"ready"') for line in lines)
@@ -47,8 +56,9 @@ class PreparedRank:
         *,
         timeout: float,
     ) -> T:
-        """Return what `parser` makes of the answer, as `Connection.query` does of a new program."""
-        self.channel.feed([json.dumps(request, separators=(",", ":")).encode() + b"\n"])
+        """Ask, and return what `parser` makes of the answer, as `Connection.query` does."""
+        if not self.asked:
+            self.ask(request)
         result = self.channel.finish(timeout)
         if connection.is_lost():
             raise build_lost_error(connection.host, "while a collective ran")
@@ -72,19 +82,42 @@ def prepare_rank(connection: Connection, python: Sequence[str]) -> PreparedRank 
     return PreparedRank(python=tuple(python), channel=channel)
 
 
+def ask_ranks(
+    prepared: Mapping[str, PreparedRank],
+    pythons: Mapping[str, Sequence[str]],
+    requests: Mapping[str, Mapping[str, Any]],
+) -> bool:
+    """Send each program its request; return false, with none sent, unless all hosts have theirs."""
+    if not _fits(prepared, pythons):
+        return False
+    for name, rank in prepared.items():
+        rank.ask(requests[name])
+    return True
+
+
 def select_ready_ranks(
     prepared: Mapping[str, PreparedRank], pythons: Mapping[str, Sequence[str]]
 ) -> Mapping[str, PreparedRank]:
-    """Return the prepared ranks if each host has one that is ready, else close them all.
+    """Return the prepared ranks if each host has one that is ready or asked, else close them all.
 
-    One that ended meanwhile, or has another Python than `pythons` says, would leave its peers
-    waiting.
+    One that has ended would leave its peers waiting.
     """
-    fitting = {
-        name: rank for name, rank in prepared.items() if rank.python == tuple(pythons.get(name, ()))
-    }
-    if fitting.keys() == pythons.keys() and all(rank.is_ready() for rank in fitting.values()):
-        return fitting
+    if _fits(prepared, pythons) and all(
+        rank.asked or rank.is_ready() for rank in prepared.values()
+    ):
+        return prepared
+    close_ranks(prepared)
+    return {}
+
+
+def close_ranks(prepared: Mapping[str, PreparedRank]) -> None:
+    """Let all programs end."""
     for rank in prepared.values():
         rank.close()
-    return {}
+
+
+def _fits(prepared: Mapping[str, PreparedRank], pythons: Mapping[str, Sequence[str]]) -> bool:
+    """Return whether each host has a program, of the Python that `pythons` says."""
+    return {name: rank.python for name, rank in prepared.items()} == {
+        name: tuple(python) for name, python in pythons.items()
+    }

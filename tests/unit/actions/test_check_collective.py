@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from sparkfleet.actions.action import NoArgs, Plan
-from sparkfleet.actions.check.collective import CheckCollective
+from sparkfleet.actions.action import Plan
+from sparkfleet.actions.check.collective import CheckCollective, CollectiveArgs
 from sparkfleet.actions.run_context import RunContext, RunOptions
 from sparkfleet.actions.run_state import LaunchState, RunState
 from sparkfleet.facts import HostFacts
@@ -91,7 +91,7 @@ def _scene(
 
 
 def _plan(made: RunContext) -> Mapping[str, Plan]:
-    action = CheckCollective(NoArgs())
+    action = CheckCollective(CollectiveArgs())
     return action.plan(made, action.inspect_all(made, made.cluster.hosts).all())
 
 

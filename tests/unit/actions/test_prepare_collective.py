@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from sparkfleet.actions.action import NoArgs, Plan
-from sparkfleet.actions.check.collective import CheckCollective
+from sparkfleet.actions.check.collective import CheckCollective, CollectiveArgs
 from sparkfleet.actions.check.prepare_collective import PrepareCollective
 from sparkfleet.actions.run_context import RunContext, RunOptions
 from sparkfleet.actions.run_state import LaunchState, RunState
@@ -26,6 +26,7 @@ from sparkfleet.links.bandwidth.prepared import PreparedRank
 from tests.gb10 import Cluster, pair
 from tests.scenes import inventory, scene
 
+Step = Literal["all", "begin", "end"]
 NAMES = ("spark-1", "spark-2")
 OPTIONS = RunOptions(tp=2)
 SURVEY = Survey(
@@ -112,7 +113,9 @@ def _prepare(made: RunContext) -> Mapping[str, PreparedRank]:
     return made.state.collective or {}
 
 
-def _measure(made: RunContext, folder: Path, *, reason: str = "nothing runs") -> Mapping[str, Plan]:
+def _measure(
+    made: RunContext, folder: Path, *steps: Step, reason: str = "nothing runs"
+) -> Mapping[str, Plan]:
     deployment = Deployment(cluster="c", tp=2, pp=1, served_name="m", port=1, files={}, hash="h")
     launch = LaunchState(
         deployment=deployment,
@@ -122,8 +125,11 @@ def _measure(made: RunContext, folder: Path, *, reason: str = "nothing runs") ->
         environments={name: {} for name in NAMES},
     )
     made.provide(RunState(launch=launch))
-    action = CheckCollective(NoArgs())
-    return action.plan(made, action.inspect_all(made, made.cluster.hosts).all())
+    plans: Mapping[str, Plan] = {}
+    for step in steps or ("all",):
+        action = CheckCollective(CollectiveArgs(step=step))
+        plans = action.plan(made, action.inspect_all(made, made.cluster.hosts).all())
+    return plans
 
 
 def _notes(folder: Path) -> list[str]:
@@ -146,6 +152,38 @@ def test_a_program_that_ended_meanwhile_is_started_anew_on_every_host(tmp_path: 
         plans = _measure(made, tmp_path)
     assert "by gloo on cpu" in plans["spark-1"].message
     assert _notes(tmp_path) == ["import"] * 3 + ["join"] * 2 + ["run"] * 4
+
+
+def test_the_beginning_waits_for_nothing_and_the_end_judges(tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    with _scene(tmp_path, first=f"while [ ! -e {go} ]; do sleep 0.05; done") as made:
+        _prepare(made)
+        begun = _measure(made, tmp_path, "begin")
+        assert begun["spark-1"].message == "measured while the ranks start"
+        assert begun["spark-1"].work is None
+        go.touch()
+        ended = _measure(made, tmp_path, "end")
+    assert "by gloo on cpu" in ended["spark-1"].message
+    assert ended["spark-1"].work
+    assert _notes(tmp_path) == TWICE
+
+
+def test_what_was_not_prepared_is_measured_at_the_beginning(tmp_path: Path) -> None:
+    with _scene(tmp_path) as made:
+        begun = _measure(made, tmp_path, "begin")
+        ended = _measure(made, tmp_path, "end")
+    assert "by gloo on cpu" in begun["spark-1"].message
+    assert begun["spark-1"].work
+    assert all(plan.skip for plan in ended.values())
+    assert _notes(tmp_path) == TWICE
+
+
+def test_a_program_that_ends_after_it_was_asked_is_started_anew(tmp_path: Path) -> None:
+    with _scene(tmp_path, first=f"mkdir {tmp_path}/ended 2>/dev/null && exit 1") as made:
+        _prepare(made)
+        ended = _measure(made, tmp_path, "begin", "end")
+    assert "by gloo on cpu" in ended["spark-1"].message
+    assert _notes(tmp_path).count("run") == 4
 
 
 def test_programs_of_another_python_are_not_used(tmp_path: Path) -> None:

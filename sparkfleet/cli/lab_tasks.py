@@ -128,7 +128,7 @@ def _describe_gpus(booted: LabFleet, *, stand_in: bool) -> Iterator[str]:
     yield f"driver {driver.version or 'of unknown version'}; libcuda {library}; nvidia-smi {shown}"
     runtime = find_container_runtime()
     yield f"NVIDIA's container runtime {runtime or 'not installed: containers get no GPU'}"
-    yield "NCCL: over sockets (NCCL_NET in the inventory), for the RDMA devices are stand-ins"
+    yield "NCCL: over sockets (NCCL_NET in the inventory), because the RDMA devices are stand-ins"
 
 
 @command("lab.down")

@@ -262,7 +262,7 @@ def _list_pooled_caches(
     """
     index = shape.pooled_index
     if index is None or shape.linear is None:
-        raise UnknownFigureError("unknown cache of pooled attention: no such fields")
+        raise UnknownFigureError("unknown cache of pooled attention: config.json lacks its fields")
     if dtype not in ("auto", "bfloat16", "fp8_ds_mla"):
         raise UnknownFigureError(
             f"unknown size of the KV cache of GLM 5.3 Flash in {dtype}: the kernel decides on it",

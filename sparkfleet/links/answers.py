@@ -24,7 +24,9 @@ from sparkfleet.values import (
 )
 
 KINDS = ("small", "large")  # of pings
-NETDEV = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,14}")  # IFNAMSIZ of Linux, no signs of a shell
+NETDEV = re.compile(
+    r"[A-Za-z0-9][A-Za-z0-9_.-]{0,14}"
+)  # IFNAMSIZ of Linux, none that a shell reads
 HARDWARE_ADDRESS = re.compile(r"[0-9A-Fa-f:]{1,60}")
 
 

@@ -203,7 +203,7 @@ def read_recipe_variables(tree: Map, reader: RecipeReader) -> dict[str, Value]:
         if not holds_template(node.data) and (wrong := validate_value(row, node.data)):
             reader.add_problem(f"{row.name}: {wrong}", node.where, row.help)
         if _is_host_setting(row.name, node.data):
-            hint = "set it in the inventory: cluster.down and others know no recipe"
+            hint = "set it in the inventory: {task:cluster.down} and others read no recipe"
             reader.add_problem(f"{row.name}: {node.data} is about the hosts", node.where, hint)
         places = node.locate_entries()
         for name, wrong in list_invalid_names(node.data) if row.kind is Kind.ENVIRONMENT else ():

@@ -163,7 +163,7 @@ def read_token() -> str | None:
         problem = f"cannot read the token in {constants.HF_TOKEN_PATH}: {error}"
         raise HubError(problem, hint=NO_TOKEN) from error
     if token and not (token.isascii() and token.isprintable()):
-        raise HubError("HF_TOKEN holds signs that no token has", hint=NO_TOKEN)
+        raise HubError("HF_TOKEN contains invalid characters", hint=NO_TOKEN)
     return token
 
 

@@ -31,7 +31,7 @@ TAGS: Mapping[type[yaml.Node], frozenset[str]] = {
     yaml.SequenceNode: frozenset([TAG + "seq"]),
     yaml.MappingNode: frozenset([TAG + "map"]),
 }
-CUT_HINT = "is the file complete? it ends within a text that is in quotes"
+CUT_HINT = "is the file complete? it ends inside a quoted string"
 ALIAS_HINT = 'in YAML, quote what begins with *: "*.safetensors"'
 QUOTE_HINT = 'a value with {{ }}, ": " or " #" in it needs quotes: key: "{{ value }}"'
 

@@ -96,7 +96,7 @@ def _format_gateway(state: GatewayState) -> Iterator[str]:
     ]
     yield f"gateway {state.gateway.url}  models {', '.join(names) or 'none'}"
     if not state.keys:
-        yield "the gateway asks for no API key: anyone who can reach it can use it (api_keys)"
+        yield "the gateway requires no API key: anyone who can reach it can use it (api_keys)"
     key = '-H "Authorization: Bearer $KEY" ' if state.keys else ""
     if names:
         body = json.dumps({"model": names[0], "messages": [{"role": "user", "content": "Hello"}]})

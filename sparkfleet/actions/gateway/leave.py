@@ -65,7 +65,7 @@ class LeaveGateway(Action[NoArgs]):
         if left:
             cut = f"{left} request{'s' if left > 1 else ''} longer than {format_seconds(limit)}"
             return replace(plan, message=f"will cut {cut}")
-        return replace(plan, message="every request had ended")
+        return replace(plan, message="all requests finished")
 
     def undo(self, run: RunContext, connection: Connection, plan: Plan) -> None:
         """Let the gateway send requests again, as far as its own check allows."""
@@ -75,12 +75,12 @@ class LeaveGateway(Action[NoArgs]):
 
 def _plan_drain(run: RunContext, seen: GatewayLook | SparkfleetError | None) -> Plan:
     if isinstance(seen, SparkfleetError):
-        return Plan(skip=True, message=f"the gateway was not asked: {seen.message}")
+        return Plan(skip=True, message=f"the gateway was not reached: {seen.message}")
     if seen is None or not seen.runs:
         return Plan(skip=True)
     running = [each.requests for each in seen.servers if each.name == run.cluster.name]
     if not running:
-        return Plan(message="the gateway sends it nothing")
+        return Plan(message="the gateway sends it no requests")
     count = sum(running)
     text = f"drain it: {count} request{'' if count == 1 else 's'} through the gateway running"
     return Plan(changes=(Change(summary=text),), work=seen)

@@ -34,8 +34,8 @@ class StopGateway(Action[NoArgs]):
         gateway = require_gateway(run)
         drain = gateway.settings.drain
         if stop_gateway(connection, Settings(host=gateway.host), drain=drain):
-            return replace(plan, message="every request had ended")
-        return replace(plan, message=f"cut what ran longer than {format_seconds(drain)}")
+            return replace(plan, message="all requests finished")
+        return replace(plan, message=f"cut off requests after {format_seconds(drain)}")
 
 
 def _plan_stop(look: GatewayLook) -> Plan:

@@ -88,8 +88,7 @@ def disable_watch(options: EnableOptions) -> int:
         run_system_command(command, sudo=unit.sudo)
     _record(context, options, EventKind.DISABLED, unit)
     print_lines(
-        f"cluster {context.cluster.name} is no longer watched from this machine; "
-        "what it serves goes on"
+        f"cluster {context.cluster.name} is no longer watched from this machine; it keeps serving"
     )
     return 0
 

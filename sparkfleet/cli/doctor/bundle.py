@@ -98,4 +98,4 @@ def _write_archive(path: Path, files: Mapping[str, str]) -> None:
 
 
 def _build_exists_error(path: Path) -> UsageError:
-    return UsageError(f"{path} exists", hint="name another file")
+    return UsageError(f"{path} already exists", hint="name another file")

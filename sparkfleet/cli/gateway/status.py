@@ -142,7 +142,7 @@ def _format_notes(status: GatewayStatus) -> Iterator[str]:
     if status.wanted.reason:
         yield f"drift: {status.wanted.reason}; {up} reconciles it"
     if status.forgotten:
-        yield f"serving, and without requests: {', '.join(status.forgotten)}; {up}"
+        yield f"serving, but gets no requests: {', '.join(status.forgotten)}; {up}"
     yield from list_gateway_warnings(status.wanted)
 
 

@@ -99,7 +99,7 @@ def _convert_file(path: Path, options: ImportOptions) -> ImportedRecipe | None:
     name = options.name or name_recipe_file(path)
     if not is_name(name):
         raise RecipeError(
-            f"{name!r} is not a name for a file",
+            f"{name!r} is not a valid file name",
             where=None if options.name else tree.where,
             hint="use letters, digits, dots, - and _" if options.name else "add --name NAME",
         )

@@ -35,7 +35,7 @@ def add_shelf(options: AddOptions) -> int:
     name = options.name or _name_source(options.source)
     if not NAME.fullmatch(name):
         hint = "use letters, digits, dots, - and _" if options.name else "add --name NAME"
-        raise UsageError(f"{name!r} is not a name for a shelf", hint=hint)
+        raise UsageError(f"{name!r} is not a valid name for a shelf", hint=hint)
     if load_shelf(name) is not None:
         raise UsageError(
             f"shelf {name} exists", hint=f"type: {command_name('recipes.update')} {name}"

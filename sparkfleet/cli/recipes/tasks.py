@@ -81,7 +81,7 @@ def suggest(options: SuggestOptions) -> int:
       {task:recipes.suggest} coding
       {task:recipes.suggest} throughput --inventory inventories/pair.yml --measured
     """
-    from sparkfleet.cli.recipes.suggesting import show_suggestions
+    from sparkfleet.cli.recipes.suggest import show_suggestions
 
     return show_suggestions(options)
 
@@ -148,7 +148,7 @@ def export(options: ExportOptions) -> int:
 
     {task:recipes.export} qwen3.8-27b-nvfp4 --to sparkrun > qwen3.8-27b.yaml
     """
-    from sparkfleet.cli.recipes.exporting import show_export
+    from sparkfleet.cli.recipes.export import show_export
 
     return show_export(options)
 

@@ -24,7 +24,7 @@ LINKS = (
     "{task:cluster.logs}: the transport that NCCL uses, NET/IB and not NET/Socket (docs/links.md)",
 )
 ANY = (
-    "the GPU's clock: cluster.up measures it under load before a start (engine_clock_check)",
+    "the GPU's clock: {task:cluster.up} measures it under load before a start (engine_clock_check)",
     "{task:serve.watch}: other clients, preempted answers, low memory",
     "{task:recipes.show}: the options that the figure was measured with",
 )

@@ -42,7 +42,7 @@ def explain_recipe(
     )
     yield from _format_bullets("In requests", recipe.request)
     yield from _format_bullets("Good to know", recipe.advice)
-    yield from _format_bullets("A right start logs", recipe.log.expect)
+    yield from _format_bullets("A successful start logs", recipe.log.expect)
     yield from _format_bullets("Stop if the log has", recipe.log.forbid)
     shipped = list_data_files("playbooks/recipes", ".yml").get(recipe.name)
     is_shipped = shipped is not None and shipped.resolve() == recipe.path.resolve()
@@ -75,7 +75,7 @@ def _format_about(recipe: Recipe) -> Lines:
             "weights", ", ".join(filter(None, (kind, count, active, checkpoint.format)))
         )
     yield from _format_field("on disk", format_checkpoint_size(recipe))
-    yield from _format_field("licence", recipe.licence or "not said by the source")
+    yield from _format_field("licence", recipe.licence or "not stated by the source")
     yield from _format_field("source", recipe.source)
     files = [format_path(recipe.path), *(f"extends {name}" for name in recipe.extends)]
     if not recipe.written:
@@ -133,8 +133,8 @@ def _format_speed_row(speed: Speed) -> str:
     parts += [f"{speed.decode:g} tok/s"] if speed.decode else []
     parts += [f"reads {speed.prefill:g} tok/s"] if speed.prefill else []
     parts += [f"first token after {speed.ttft:g} s"] if speed.ttft else []
-    parts += [f"{speed.requests} requests together"] if speed.requests > 1 else []
-    parts += [f"{speed.context} tokens before"] if speed.context else []
+    parts += [f"{speed.requests} concurrent requests"] if speed.requests > 1 else []
+    parts += [f"{speed.context} tokens of context"] if speed.context else []
     note = f"; {speed.note}" if speed.note else ""
     return f"{', '.join(parts)} ({speed.source}, {speed.date}{note})"
 

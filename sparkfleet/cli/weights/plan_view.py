@@ -46,7 +46,7 @@ def print_transfer_plans(
     if options.json:
         print_document(plans=[asdict(row) for row in rows], errors=serialize_host_messages(answers))
         return
-    grid = create_table("host", "model", "has", "lacks", "from", "in the way")
+    grid = create_table("host", "model", "present", "missing", "from", "problems")
     for row in rows:
         lacks = f"{row.files} files, {format_size(row.lacks)}" if row.files else "nothing"
         grid.add_row(

@@ -183,7 +183,7 @@ FAULTS: Mapping[str, Fault] = {
         repair=same_steps(InitFile(path=SCARCE, text=None)),
     ),
     "gpu-empty": Fault(
-        what="the ranks that run are no longer on the GPU, by nvidia-smi; a later one is",
+        what="nvidia-smi no longer lists the ranks that run; it lists those that start later",
         inject=same_steps(HostScript(script=EMPTY_GPU)),
         repair=same_steps(HostScript(script="rm /run/gpu-empty")),
     ),

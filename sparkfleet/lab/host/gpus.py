@@ -70,14 +70,14 @@ def find_gpus(root: Path = MACHINE) -> tuple[LabGpu, ...]:
     minors = sorted(int(match[1]) for match in names if match)
     if not minors:
         raise UsageError(
-            "--gpus: no NVIDIA GPU on this machine: there is no /dev/nvidia0",
-            hint="leave out --gpus, and the engine computes on the CPU; where there is a GPU, "
-            "sudo nvidia-smi -L makes its file",
+            "--gpus: no NVIDIA GPU on this machine: /dev/nvidia0 not found",
+            hint="leave out --gpus to compute on the CPU; if this machine has a GPU, "
+            "sudo nvidia-smi -L creates its device file",
         )
     missing = [name for name in CONTROL_FILES[:2] if not (root / "dev" / name).exists()]
     if missing:
         raise UsageError(
-            f"--gpus: not there: {', '.join(f'/dev/{name}' for name in missing)}",
+            f"--gpus: not found: {', '.join(f'/dev/{name}' for name in missing)}",
             hint="make them, as root: nvidia-modprobe -c 0 -u",
         )
     return tuple(by_minor.get(minor, LabGpu(minor=minor)) for minor in minors)
@@ -97,7 +97,7 @@ def choose_gpus(
     if wanted > len(found):
         raise UsageError(
             f"--gpus: {wanted} hosts need {wanted} GPUs, and this machine has {len(found)}",
-            hint=f"--hosts {len(found)}, or --share, with which hosts have the same GPU",
+            hint=f"--hosts {len(found)}, or --share, so that hosts share a GPU",
         )
     return found[:wanted]
 

@@ -63,7 +63,7 @@ def _parse_keys(text: str, path: Path, where: Where | None) -> Iterator[ApiKey]:
         wrong = _find_fault(words)
         entry = ApiKey(name=words[0], key=words[-1])
         if not wrong and (entry.name in names or entry.digest in digests):
-            wrong = "its name or its key is in an earlier line too"
+            wrong = "its name or its key is already in an earlier line"
         if wrong:
             raise InventoryError(
                 f"gateway: api_keys: line {number} of {path}: {wrong}", where=where, hint=FORM

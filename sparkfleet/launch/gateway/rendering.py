@@ -29,7 +29,7 @@ CONNECTIONS = 1000
 THREADS = 4
 HEADERS = 32 << 10  # bytes of a request besides its body, and room to rewrite
 HASH_MARK = "0" * 16
-UNKNOWN = "no cluster of it answers"
+UNKNOWN = "none of its clusters answers"
 
 FAILURES: Mapping[int, str] = {
     400: "the request is not valid HTTP",

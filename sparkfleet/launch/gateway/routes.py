@@ -78,7 +78,7 @@ def _build_route(name: str, copies: Sequence[ServedCluster], taken: set[str]) ->
     if len(keys) > 1:
         both = " and ".join(each.cluster for each in copies)
         raise InventoryError(
-            f"gateway: {both} serve {name}, and ask for different API keys",
+            f"gateway: {both} serve {name}, and require different API keys",
             hint="give them the same VLLM_API_KEY in vllm_env, or none",
         )
     started = [each for each in copies if each.address]
@@ -101,7 +101,7 @@ def _check_aliases(gateway: Gateway, names: Mapping[str, object]) -> None:
             )
         if alias in names:
             raise InventoryError(
-                f"gateway: aliases: {alias} is what a cluster serves itself", where=where
+                f"gateway: aliases: {alias} is already the name of a served model", where=where
             )
 
 

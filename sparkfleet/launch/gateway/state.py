@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from sparkfleet.door import command_name
 from sparkfleet.inventory.gateway import Gateway
 from sparkfleet.launch.gateway.clusters import SeenCluster, list_served_clusters
 from sparkfleet.launch.gateway.host import GatewayLook
@@ -54,11 +55,11 @@ def build_gateway_state(
 def explain_gateway_difference(rendered: GatewayFiles, look: GatewayLook) -> str:
     """Return why the gateway must be started or reloaded, or "" if it runs as rendered."""
     if not look.runs:
-        return "it ended" if look.recorded else "it does not run"
+        return "it has stopped" if look.recorded else "it is not running"
     changed = [name for name, text in rendered.files.items() if look.files.get(name) != text]
     if changed:
         return f"{', '.join(sorted(changed))} changed"
-    return "" if look.hash == rendered.hash else "it runs with other files"
+    return "" if look.hash == rendered.hash else "it runs with outdated files"
 
 
 def list_gateway_changes(state: GatewayState) -> Iterator[Change]:
@@ -76,7 +77,7 @@ def list_gateway_changes(state: GatewayState) -> Iterator[Change]:
                 after=mask_gateway_file(name, text),
             )
     if state.look.runs:
-        yield Change(summary=f"reload HAProxy ({state.reason}); streams that run go on")
+        yield Change(summary=f"reload HAProxy ({state.reason}); open streams continue")
     else:
         yield Change(summary="start HAProxy")
 
@@ -84,7 +85,7 @@ def list_gateway_changes(state: GatewayState) -> Iterator[Change]:
 def list_gateway_warnings(state: GatewayState) -> Iterator[str]:
     """Yield what is not served as the inventory has it."""
     for line in find_missing_aliases(state.gateway, state.routes):
-        yield f"{line}; its next start adds it: cluster.up"
+        yield f"{line}; its next start adds it: {command_name('cluster.up')}"
     for each in state.seen:
         if not each.name:
             yield f"cluster {each.cluster.name} names no model: set vllm_recipe or vllm_served_name"

@@ -105,7 +105,7 @@ def check_image_driver(image: ContainerImage, settings: Settings, driver: str) -
         expected=" or ".join(needs.split()[:3]),
         seen=f"{driver}, of CUDA {CUDA_OF_DRIVER.get(driver.partition('.')[0], '?')}",
         source=f"{REQUIREMENT} of the image",
-        fix="take an image of an older CUDA, or update the driver of that host and reboot",
+        fix="use an image with an older CUDA, or update the driver of that host and reboot",
     )
 
 

@@ -80,7 +80,7 @@ def open_sessions(
 def _exchange_line(
     connection: Connection, channel: Channel, lines: Iterator[bytes], data: bytes
 ) -> bytes:
-    reason = "it ended before it answered"
+    reason = "it exited before it answered"
     try:
         channel.send(data)
         if (line := next(lines, None)) is not None:

@@ -275,7 +275,7 @@ def _report_lossy(ping: Ping, small: Mapping[str, Any], large: Mapping[str, Any]
     A link that loses small packets can lose every large one by chance, so it says nothing about
     the MTU before the loss is cured.
     """
-    fix = "reseat the cable at both ends; behind a switch look at its port counters"
+    fix = "reseat the cable at both ends; behind a switch, check its port counters"
     if large["received"] == 0:
         fix += "; no packet of the full MTU came back, so verify the MTU again after that"
     counts = [f"{_count_missing_packets(large)} of {large['sent']} lost"]

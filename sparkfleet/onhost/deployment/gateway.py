@@ -182,7 +182,7 @@ def reload_worker(request: dict[str, Any]) -> dict[str, Any]:
     folder: Path = request["folder"]
     master = find_master(folder)
     if master is None:
-        return {"error": "the gateway does not run", "hint": None}
+        return {"error": "the gateway is not running", "hint": None}
     log = folder / "logs" / f"{ROLE}.log"
     begin = log.stat().st_size
     alert = re.compile(rf"^\[ALERT\] +\({master}\) : (.*)$", re.MULTILINE)

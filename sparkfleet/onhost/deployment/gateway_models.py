@@ -32,7 +32,7 @@ def list_models(request: dict[str, Any]) -> dict[str, Any]:
     except urllib.error.HTTPError as error:
         return {"error": f"{url} answered {error.code}", "hint": None}
     except (OSError, ValueError, LookupError, TypeError) as error:
-        return {"error": f"{url} gave no list of models: {error}", "hint": None}
+        return {"error": f"{url} returned no list of models: {error}", "hint": None}
 
 
 if __name__ == "__main__":

@@ -136,7 +136,7 @@ def answer_try(request: dict[str, Any]) -> dict[str, Any]:
     with hold_change_lock():
         problem = find_obstacle(request)
         if problem:
-            return {"error": problem, "hint": "nothing was changed; run links.plan again"}
+            return {"error": problem, "hint": "nothing was changed; run {task:links.plan} again"}
         change = prepare_change(request)
         write_file(PENDING, json.dumps(change))
         if not arm_timer(change["id"], request["seconds"]):

@@ -180,7 +180,9 @@ def connect_to_sender(source: dict[str, Any], files: list[dict[str, Any]]) -> Ca
         wire = socket.create_connection(there, timeout=15, source_address=(source["own"], 0))
     except OSError as error:
         problem = f"cannot reach {there[0]} port {there[1]}: {error.strerror or error}"
-        raise RefusedError(problem, "a link down? a firewall? try: links.verify") from error
+        raise RefusedError(
+            problem, "is a link down, or a firewall up? {task:links.verify}"
+        ) from error
     wire.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT):
         wire.setsockopt(socket.IPPROTO_TCP, option, 3)  # a dead sender is noticed in 12 s

@@ -227,7 +227,7 @@ def _find_own_form(value: Any) -> str | None:
     if FOLDER in json.dumps(value):
         return f"{FOLDER}, the folder of the weights, which has no counterpart"
     if holds_template(value):
-        return "a value of this machine, which is not for others"
+        return "a value that only this machine has"
     return None
 
 

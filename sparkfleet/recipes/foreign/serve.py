@@ -307,7 +307,7 @@ def set_model(draft: RecipeDraft, command: ServeCommand, named: Scalar | None) -
         name, commit = cached
         draft.set("vllm_model", name, served.place)
         draft.set("weights_revision", commit, served.place)
-        draft.note(f"the model is a folder of their cache, of {name} at {commit}", served.place)
+        draft.note(f"the model is a path in a Hub cache: {name} at {commit}", served.place)
         return
     if served.text.startswith(("/", ".", "~", "$")):
         draft.note(f"the model {served.text} is a path of their machine", served.place)

@@ -92,7 +92,7 @@ def _refuse_links(path: Path) -> None:
     for part in (path, path.parent, path.parent / FILES, path.parent.parent):
         if part.is_symlink():
             raise RecipeError(
-                "is a link; a shelf is never one",
+                "is a symbolic link, and a shelf must be a folder",
                 where=Where(file=str(part)),
                 hint="remove the link, then add the shelf again",
             )

@@ -155,7 +155,7 @@ def _select_files(names: Mapping[str, object]) -> list[str]:
     for name in chosen:
         if not (is_below(name) and name.isprintable()):
             raise RecipeError(
-                f"has a file with a name that no shelf takes: {shortened(name)}",
+                f"has a file whose name is not allowed in a shelf: {shortened(name)}",
                 hint="give the file a name of letters, digits and . _ -",
             )
     return sorted(chosen)
@@ -177,7 +177,7 @@ def _check_sizes(sizes: Mapping[str, int]) -> None:
                 f"is larger than {MOST_BYTES // 1_000_000} MB", where=Where(file=name)
             )
     if sum(sizes.values()) > MOST_TOTAL:
-        raise RecipeError(f"recipes and mods have more than {MOST_TOTAL // 1_000_000} MB together")
+        raise RecipeError(f"recipes and mods have more than {MOST_TOTAL // 1_000_000} MB in total")
 
 
 def iterate_changes(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> Iterator[str]:

@@ -416,7 +416,7 @@ def test_a_pooled_index_of_another_shape_stays_unknown(fields: dict[str, Any]) -
 
 def test_a_state_without_its_fields_is_unknown() -> None:
     fields = {**GLM_FLASH, "linear_attn_config": None}
-    with pytest.raises(UnknownFigureError, match="no such fields"):
+    with pytest.raises(UnknownFigureError, match="lacks its fields"):
         list_layer_caches(made(**fields), "auto")
 
 

@@ -121,12 +121,29 @@ def test_the_drawing_of_the_layers_is_that_of_the_imports() -> None:
         ("sparkfleet/doctor/signatures/tokenizer.py", "tokenizer-missing"),
         ("sparkfleet/fit/kv_blocks.py", "BLOCK = 16"),
         ("sparkfleet/cli/signals.py", "SIGTERM"),
+        ("templates/haproxy.cfg.j2", "frontend"),
+        ("sparkfleet/launch/watching/breaker.py", "class Decision"),
+        ("sparkfleet/cli/cluster/relaunch.py", "run_playbook"),
+        ("sparkfleet/actions/stage/stage_weights.py", "class StageWeights"),
         ("sparkfleet/lab/faults/effects.py", "set_cable"),
     ],
 )
 def test_a_feature_is_where_the_architecture_says(file: str, text: str) -> None:
     assert f"`{file}`" in ARCHITECTURE.read_text()
     assert text in (CHECKOUT / file).read_text()
+
+
+def test_a_task_is_where_the_architecture_says() -> None:
+    said = ARCHITECTURE.read_text().split("## The tree")[0]
+    lost = [
+        name
+        for name in namespace.task_names
+        if not (PACKAGE / "cli" / f"{name.replace('.', '/')}.py").exists()
+        and not (CHECKOUT / "playbooks" / f"{name.replace('.', '-')}.yml").exists()
+        and f"`{name}`" not in said
+        and f"`{name.split('.')[0]}.*`" not in said
+    ]
+    assert lost == []
 
 
 def test_the_table_of_the_readme_has_every_task() -> None:

@@ -61,8 +61,17 @@ def _strings(nodes: Iterable[ast.AST]) -> Iterator[str]:
 
 
 def _hints(nodes: Iterable[ast.AST]) -> Iterator[str]:
-    """Yield the texts of all hints and fixes; names in calls of `command_name` are no texts."""
+    """Yield the texts of all hints and fixes; names in calls of `command_name` are no texts.
+
+    A program for hosts has its hint under that key of its answer, or with its refusal.
+    """
     for node in nodes:
+        if isinstance(node, ast.Dict):
+            keyed = zip(node.keys, node.values, strict=True)
+            hints = [value for key, value in keyed if getattr(key, "value", "") == "hint"]
+            yield from _strings(part for hint in hints for part in ast.walk(hint))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "RefusedError":
+            yield from _strings(part for hint in node.args[1:] for part in ast.walk(hint))
         if isinstance(node, ast.keyword) and node.arg in ("hint", "fix"):
             named = {
                 text

@@ -104,7 +104,7 @@ def test_there_are_as_many_hosts_as_gpus_or_fewer() -> None:
     assert gpus.choose_gpus(PAIR, 1) == PAIR[:1]
     with pytest.raises(UsageError, match="3 hosts need 3 GPUs, and this machine has 2") as caught:
         gpus.choose_gpus(PAIR, 3)
-    assert caught.value.hint == "--hosts 2, or --share, with which hosts have the same GPU"
+    assert caught.value.hint == "--hosts 2, or --share, so that hosts share a GPU"
 
 
 def test_hosts_may_share_gpus() -> None:

@@ -154,7 +154,7 @@ def test_a_key_that_no_header_can_hold_is_refused(tmp_path: Path) -> None:
     ("aliases", "said"),
     [
         ("{gpt: smal}", "gateway: aliases: gpt: no cluster serves 'smal'"),
-        ("{small: org/large}", "gateway: aliases: small is what a cluster serves itself"),
+        ("{small: org/large}", "gateway: aliases: small is already the name of a served model"),
     ],
     ids=("unknown", "taken"),
 )
@@ -167,7 +167,7 @@ def test_an_alias_of_nothing_is_refused(tmp_path: Path, aliases: str, said: str)
 def test_copies_with_different_keys_and_odd_names_are_refused(tmp_path: Path) -> None:
     gateway = load(tmp_path)
     keyed = ServedCluster(cluster="copy", name="small", address="10.0.0.3", port=1, key="k")
-    with pytest.raises(InventoryError, match="rack and copy serve small, and ask for different"):
+    with pytest.raises(InventoryError, match="rack and copy serve small, and require different"):
         build_routes(gateway, (RACK, keyed))
     with pytest.raises(InventoryError, match="called 'my model', which cannot be routed"):
         build_routes(gateway, (ServedCluster(cluster="odd", name="my model"),))
@@ -208,7 +208,7 @@ def test_without_keys_of_its_own_it_passes_on_what_clients_send(tmp_path: Path) 
         ("", 0o600, "holds no key"),
         ("me short\n", 0o600, "keys: the key must have 16 to 1024 printable"),
         (f"{KEY}\n", 0o600, "keys: expected a name and a key (got 1 word)"),
-        (f"me {KEY}\n\nyou {KEY}\n", 0o600, "keys: its name or its key is in an earlier line"),
+        (f"me {KEY}\n\nyou {KEY}\n", 0o600, "keys: its name or its key is already in an"),
         (f"<me> {KEY}\n", 0o600, "keys: the name may have letters"),
     ],
     ids=("mode", "empty", "short", "unnamed", "twice", "name"),

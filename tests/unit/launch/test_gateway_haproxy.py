@@ -240,7 +240,7 @@ def test_refusals_have_the_form_of_openai_and_say_why(
         'large"< does not exist; models of this gateway: large, small, off'
     )
     code, error = proxy.send(CHAT, {"model": "off"})
-    assert (code, error["message"]) == (503, "off is not served: no cluster of it answers")
+    assert (code, error["message"]) == (503, "off is not served: none of its clusters answers")
     assert proxy.send(CHAT, b"{}")[0] == 400
     assert proxy.send(CHAT, b"not json")[0] == 400
     for path in ("/v1/load_lora_adapter", "/sleep", "/metrics"):

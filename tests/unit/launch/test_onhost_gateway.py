@@ -114,7 +114,7 @@ def test_it_starts_reloads_and_ends(node: Node) -> None:
     assert node.look()["hash"] == "two"
     assert node.ask("finish", limit=60) == {"ended": True}
     assert node.look()["runs"] is False
-    with pytest.raises(CommandError, match="gave no list of models"):
+    with pytest.raises(CommandError, match="returned no list of models"):
         node.ask("list", "gateway_models", url=url, key="")
 
 

@@ -51,7 +51,7 @@ def test_a_connection_that_breaks_off_is_named() -> None:
 
 @pytest.mark.parametrize(
     ("stderr", "told"),
-    [("", "it ended before it answered"), ("Traceback\nOSError: x\n", "OSError: x")],
+    [("", "it exited before it answered"), ("Traceback\nOSError: x\n", "OSError: x")],
 )
 def test_a_probe_that_ends_says_why(stderr: str, told: str) -> None:
     with pytest.raises(CommandError, match=f"the link probe on this host stopped: {told}"):

@@ -108,8 +108,8 @@ def test_a_recipe_is_explained_value_by_value(call: Call) -> None:
         "--moe-backend: marlin which program computes the experts of a mixture why: the GB10 lacks",
         "playbooks/recipes/gemma4-26b-a4b-nvfp4-community.yml It needs",
         "1 Spark, 51.6 tok/s (52 tok/s document, five runs of 800 tokens, 2026-04-05)",
-        "3 requests together",
-        "A right start logs - Using NvFp4LinearBackend.FLASHINFER_CUTLASS for NVFP4 GEMM",
+        "3 concurrent requests",
+        "A successful start logs - Using NvFp4LinearBackend.FLASHINFER_CUTLASS for NVFP4 GEMM",
         "Stop if the log has - CUTLASS_FP4",
         "sparkfleet cluster.up --solo --recipe gemma4-26b-a4b-nvfp4-community",
     ):

@@ -273,7 +273,7 @@ def test_no_hook_and_no_command_of_a_source_is_run(
         (["recipes.add", "../none"], "git: fatal: "),
         (["recipes.add", "../team.git/HEAD"], "is a file, and not a repository or a folder"),
         (["recipes.add", "../empty"], "../empty has no recipes"),
-        (["recipes.add", "../team.git", "--name", "a/b"], "'a/b' is not a name for a shelf"),
+        (["recipes.add", "../team.git", "--name", "a/b"], "'a/b' is not a valid name for a shelf"),
         (["recipes.add", "../empty", "--revision", "main"], "is not a git repository"),
         (["recipes.update", "none"], "shelf 'none' not found"),
     ],

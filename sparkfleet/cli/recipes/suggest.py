@@ -38,7 +38,7 @@ LEGEND = (
 AT_ONE_ADDRESS = "Two copies at one address: {up} --dp 2 --recipe NAME."
 APART = (
     "*: as two clusters of one Spark each, each started by --solo. With --dp vLLM",
-    "divides the experts of a model over both, and some images take no options.",
+    "divides the experts of a model over both, and some images accept no options.",
 )
 STAR = "*"
 

@@ -95,8 +95,8 @@ ROWS = (
     ),
     Signature(
         id="ray-single-node",
-        pattern=r"^Active:\n 1 node_\w+\n(?! 1 node_)(?:.{0,2000}\n){1,30}? *[\d.]+/1\.0 GPU",
-        cause="Ray has one node with one GPU: enough for one Spark, too few for --tp 2.",
+        pattern=r"^Active:\n 1 node_\w+\n(?! 1 node_)(?:.{0,2000}\n){1,30}? *[\d.]+/\d+\.0 GPU",
+        cause="Ray has one node: enough for one Spark, too few for --tp 2.",
         fix="Check the worker's Ray log; each Spark must be a line below Active.",
         source="NVIDIA/dgx-spark-playbooks#63; TechPreacher/dgx-spark-vllm-cluster glm/README.md",
         role=FailureRole.WARNING,

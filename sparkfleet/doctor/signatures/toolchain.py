@@ -291,7 +291,8 @@ ROWS = (
     Signature(
         id="package-build-failed",
         pattern=(
-            r"Failed (?:to build|building wheel for) `?"
+            r"(?:Failed (?:to build|building wheel for) `?|Could not build wheels for "
+            r"|[Ff]ailed to build installable wheels for .{0,60} \()"
             r"(?P<name>(?!installable\b)[A-Za-z][\w.=+-]{0,80})"
         ),
         cause="{name} has no wheel for this Python and architecture, and building it here failed.",
@@ -300,7 +301,7 @@ ROWS = (
             "the compiler, Python's headers and the CUDA toolkit of this image's PyTorch must be "
             "installed."
         ),
-        source="vllm-project/vllm#44407",
+        source="vllm-project/vllm#44407; Dao-AILab/flash-attention#1593",
         role=FailureRole.SYMPTOM,
         sample="error: Failed to build `fastsafetensors==0.3.2`",
         near_miss="Successfully built fastsafetensors",

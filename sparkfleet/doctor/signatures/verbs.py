@@ -45,7 +45,10 @@ ROWS = (
     ),
     Signature(
         id="gid-index-empty",
-        pattern=r"ibv_modify_qp.{0,40}(?:(?:with|errno|error):? {0,2}61\b|No data available)",
+        pattern=(
+            r"ibv_modify_qp.{0,40}(?:(?:with|errno|error):? {0,2}61\b|No data available)"
+            r"|non-zero status: 61 ibv_modify_qp failed"
+        ),
         cause="The GID index set for NCCL is empty on this host: the index has changed.",
         fix="Set nccl_ib_gid_index: auto, so that NCCL selects the index itself.",
         source=(
@@ -57,7 +60,10 @@ ROWS = (
     ),
     Signature(
         id="gid-tables-differ",
-        pattern=r"ibv_modify_qp.{0,60}(?:EINVAL|Invalid argument|Network is unreachable)",
+        pattern=(
+            r"ibv_modify_qp.{0,60}(?:EINVAL|Invalid argument|Network is unreachable)"
+            r"|non-zero status: (?:22|101) ibv_modify_qp failed"
+        ),
         cause="The GID tables of the hosts differ: a rail has no or a random link-local address.",
         fix="Give every rail a static address in netplan; `{task:links.verify}` shows the rail.",
         source=(
@@ -70,6 +76,7 @@ ROWS = (
         pattern=(
             r"ibv_modify_qp.{0,60}(?:\b110\b|timeout|timed out)"
             r"|modify QP to RTR\b.{0,80}Connection timed out"
+            r"|non-zero status: 110 ibv_modify_qp failed"
         ),
         cause=(
             "The other end of a queue pair did not answer: a ring cabled port 0 to port 0, no "

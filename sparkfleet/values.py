@@ -28,7 +28,7 @@ def parse_json(text: str | bytes) -> Any:
     except RecursionError as error:
         raise ValueError(TOO_DEEP) from error
     brackets = (b"[", b"{") if isinstance(text, bytes) else ("[", "{")
-    if sum(map(text.count, brackets)) > MOST_DEPTH:  # type: ignore[arg-type]
+    if sum(map(text.count, brackets)) > MOST_DEPTH:  # type: ignore[arg-type]  # a text or bytes
         _check_depth(value)
     return value
 

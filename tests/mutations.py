@@ -297,7 +297,7 @@ def _normalize(chance: random.Random, text: str, _other: str, _tokens: Sequence[
     form = chance.choice(("NFC", "NFD", "NFKC", "NFKD"))
     odd = chance.choice(("é", "ﬁ", "Å", "한"))
     at = chance.randrange(len(text) + 1)
-    return unicodedata.normalize(form, text[:at] + odd + text[at:])  # type: ignore[arg-type]
+    return unicodedata.normalize(form, text[:at] + odd + text[at:])  # type: ignore[arg-type]  # a form
 
 
 CHANGES: Sequence[Change] = (

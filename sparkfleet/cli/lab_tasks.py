@@ -115,7 +115,7 @@ def up(options: UpOptions) -> int:
 
 
 def _describe_gpus(booted: LabFleet, *, stand_in: bool) -> Iterator[str]:
-    """Yield what was found of the GPUs and their driver, and what it means for the hosts."""
+    """Yield lines about the GPUs and their driver, and what they mean for the hosts."""
     from sparkfleet.lab.host.gpus import find_container_runtime, read_driver
 
     for host in booted.hosts:

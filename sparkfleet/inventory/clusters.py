@@ -158,7 +158,7 @@ def _choose_head(inventory: Inventory, definition: ClusterDefinition, names: lis
     marked = list_group_hosts(inventory, "head") if "head" in inventory.groups else ()
     sparks = frozenset(list_group_hosts(inventory, "sparks"))
     if strays := [name for name in marked if name not in sparks]:
-        hint = "add it to the group `sparks`, or take it out of the group `head`"
+        hint = "add it to the group `sparks`, or remove it from the group `head`"
         raise InventoryError(f"head {strays[0]!r} is not in the group `sparks`", hint=hint)
     marked_names = frozenset(marked)
     heads = [name for name in names if name in marked_names]

@@ -240,7 +240,7 @@ def plan_fleet(
 
 
 def plan_shape(shape: Mapping[str, Any]) -> FleetPlan:
-    """Return the plan whose `shape` it is; raises KeyError and TypeError for another version's."""
+    """Return the plan of a `shape`; raises KeyError and TypeError for that of another version."""
     return plan_fleet(**{**shape, "gpus": tuple(LabGpu(**gpu) for gpu in shape["gpus"])})
 
 

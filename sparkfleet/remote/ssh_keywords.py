@@ -77,7 +77,7 @@ REFUSED = (
         "none",
     ),
     _refuse("Tunnel", "leave it out for this host", "no", "false"),
-    _refuse("RefuseConnection", "take the line out to reach this host"),
+    _refuse("RefuseConnection", "remove the line to reach this host"),
     _refuse("RevokedHostKeys", "mark the keys @revoked in known_hosts instead", "none"),
     _refuse("KnownHostsCommand", "put the keys into known_hosts", "none"),
     _refuse("CheckHostIP", "give known_hosts a line for the address, and set it to no", "no"),

@@ -170,7 +170,7 @@ class TerminalScreen:
 
 
 def create_progress_bars(console: Console) -> Progress:
-    """Return the moving lines of a terminal, in ASCII where it shows no more."""
+    """Return progress bars for a terminal, in ASCII where it cannot show more."""
     return Progress(
         SpinnerColumn("line" if console.options.ascii_only else "dots"),
         TextColumn("{task.fields[host]}", style="bold", markup=False),

@@ -60,7 +60,7 @@ class StartGateway(Action[NoArgs]):
         processes.save_logs(connection, locate_gateway(get_state(run).settings), run.log_dir)
 
     def undo(self, run: RunContext, connection: Connection, plan: Plan) -> None:
-        """Restore the previous files; the previous gateway goes on, or none runs as before."""
+        """Restore the previous files; the previous gateway keeps running, or none as before."""
         state = get_state(run)
         if not state.look.runs:
             processes.stop_processes(connection, locate_gateway(state.settings))

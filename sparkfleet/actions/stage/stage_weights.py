@@ -13,7 +13,7 @@ from sparkfleet.actions.stage.fabric_routes import (
     find_transfer_fabric,
 )
 from sparkfleet.actions.stage.staged_weights import build_staged_weights
-from sparkfleet.actions.stage.transfer_times import format_ways
+from sparkfleet.actions.stage.transfer_times import format_transfer_routes
 from sparkfleet.actions.stage.weights_delivery import deliver_order, report_rates, verify_delivery
 from sparkfleet.actions.stage.weights_inspection import (
     HERE,
@@ -64,7 +64,7 @@ class StageWeights(Action[NoArgs]):
         warnings = find_file_warnings(served.model.manifest, head) if any(lacking.values()) else ()
         lookup = build_address_lookup(run)
         rate = find_measured_rate(run, find_transfer_fabric(run))
-        ways = format_ways([order.routes(lookup) for order in orders], rate)
+        ways = format_transfer_routes([order.routes(lookup) for order in orders], rate)
         return Planned(
             plans={name: _plan_host_transfers(orders, name) for name in inspected},
             provided=RunState(

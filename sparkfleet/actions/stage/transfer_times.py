@@ -1,4 +1,4 @@
-"""Lines before long work: how many bytes go which way, and the least time of each; pure.
+"""Lines shown before a transfer: how many bytes go where, and the shortest time it takes; pure.
 
 Only a measured rate is used; where there is none, the line says so.
 """
@@ -25,7 +25,7 @@ def format_link_time(size: int, cable_gbps: float | None) -> str:
     return f"{format_seconds(seconds)} or more at the measured {cable_gbps:.3g} Gb/s"
 
 
-def format_ways(each: Sequence[Routes], cable_gbps: float | None) -> Iterator[str]:
+def format_transfer_routes(each: Sequence[Routes], cable_gbps: float | None) -> Iterator[str]:
     """Yield a line for the bytes from outside the cluster, and one for those between hosts."""
     outside = sum(
         send.size for routes in each for sends in routes.outside.values() for send in sends

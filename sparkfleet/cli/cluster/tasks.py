@@ -313,7 +313,7 @@ def enable(options: EnableOptions) -> int:
 def disable(options: EnableOptions) -> int:
     """Stop watching the cluster from this machine: remove the service of `cluster.enable`.
 
-    What the cluster serves goes on.
+    The model keeps serving.
     """
     from sparkfleet.cli.cluster.enable import disable_watch
 

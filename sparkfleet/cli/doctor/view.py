@@ -95,7 +95,10 @@ def _format_diagnosis(diagnosis: Diagnosis, case: LogBundle) -> Iterator[tuple[s
         details = () if diagnosis.causes else refusal.details
         yield from ((f"    {line}", "") for line in details)
     if diagnosis.last_words:
-        yield f"{RUN_LOG} has no recap: the run was stopped, or still goes on. Its last words:", ""
+        yield (
+            f"{RUN_LOG} has no recap: the run was stopped, or still runs. Its last words:",
+            "",
+        )
         yield from ((f"    {line}", "") for line in diagnosis.last_words)
     if not diagnosis.causes:
         yield from _format_unexplained(diagnosis, case)

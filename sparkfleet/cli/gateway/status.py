@@ -58,7 +58,7 @@ class GatewayStatus:
         return next((each for each in self.look.servers if each.name == cluster), None)
 
     @property
-    def forgotten(self) -> tuple[str, ...]:
+    def unrouted(self) -> tuple[str, ...]:
         """The clusters that serve and get no requests."""
         return tuple(
             each.cluster.name
@@ -72,7 +72,7 @@ class GatewayStatus:
         """0 where it runs as configured and forgets no cluster, or was not started."""
         if self.state == "stopped":
             return 0
-        return REFUSED if self.state != "running" or self.wanted.reason or self.forgotten else 0
+        return REFUSED if self.state != "running" or self.wanted.reason or self.unrouted else 0
 
 
 def show_gateway(options: Options) -> int:
@@ -141,8 +141,8 @@ def _format_notes(status: GatewayStatus) -> Iterator[str]:
         return
     if status.wanted.reason:
         yield f"drift: {status.wanted.reason}; {up} reconciles it"
-    if status.forgotten:
-        yield f"serving, but gets no requests: {', '.join(status.forgotten)}; {up}"
+    if status.unrouted:
+        yield f"serving, but gets no requests: {', '.join(status.unrouted)}; {up}"
     yield from list_gateway_warnings(status.wanted)
 
 

@@ -25,7 +25,7 @@ def up(options: Options) -> int:
 
 @command("gateway.down", INVENTORY, REPORT, CHECK, LOCK)
 def down(options: Options) -> int:
-    """Stop the gateway; requests have `drain` of the inventory to end. Clusters go on.
+    """Stop the gateway; requests have the time of `drain` to finish. Clusters keep serving.
 
     {task:gateway.down}
     {task:cluster.down} --all      the gateway and every cluster
@@ -37,7 +37,7 @@ def down(options: Options) -> int:
 
 @command("gateway.status", INVENTORY, OUTPUT)
 def status(options: Options) -> int:
-    """Show whether the gateway serves: each model, its clusters, and who gets requests.
+    """Show whether the gateway serves: each model, its clusters, and which of them get requests.
 
     A cluster gets requests where its health says so and HAProxy reaches it. The exit code is 0
     where the gateway runs as configured and every cluster that serves gets requests, or where it

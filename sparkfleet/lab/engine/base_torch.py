@@ -1,4 +1,4 @@
-"""A torch that is on this machine already: an engine can be made on top of it.
+"""An existing installation of torch, on top of which an engine can be installed.
 
 The engine is then an environment of that Python in which torch, and what torch needs, are found by
 a ``.pth`` file; all else is its own and comes first on its path.

@@ -15,7 +15,7 @@ MARKED = re.compile(r"^([^#\s=]+)==\S+\s+#\s*(optional|shared)\b", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineKind:
-    """An engine by its lock file, and the bytes that it takes: when made, and while it is made.
+    """An engine: its lock file, and the bytes on disk that it takes, at rest and while it is made.
 
     `plugin`: it gets our platform plugin, by which Ray places vLLM's CPU workers.
     """

@@ -1,4 +1,4 @@
-"""The real NVIDIA GPUs of this machine, and what of one a lab host is shown.
+"""The real NVIDIA GPUs of this machine, and the files by which a lab host sees one.
 
 All is read below a folder `root`, so that a tree of plain files can stand for a machine. A host
 gets what a container gets that is allowed one GPU: the control files of the driver, the file of its
@@ -123,7 +123,7 @@ def _find_file(name: str, usual: list[Path], more: list[Path]) -> Path | None:
 
 
 def list_device_files(gpu: LabGpu) -> tuple[str, ...]:
-    """Return the names below /dev of what a host with this GPU is shown."""
+    """Return the names below /dev of the device files that a host with this GPU gets."""
     return (*CONTROL_FILES, f"nvidia{gpu.minor}")
 
 

@@ -127,7 +127,7 @@ def stop_gateway(connection: Connection, settings: Settings, *, drain: float) ->
 def set_verdicts(
     connection: Connection, settings: Settings, verdicts: Sequence[BackendVerdict]
 ) -> None:
-    """Set at the running HAProxy which clusters get requests, and why the others do not."""
+    """Set in the running HAProxy which clusters get requests, and why the others do not."""
     content = [
         {"backend": each.backend, "reason": each.reason, "servers": dict(each.servers)}
         for each in verdicts
@@ -139,7 +139,7 @@ def set_verdicts(
 def drain_servers(
     connection: Connection, settings: Settings, servers: Sequence[BackendServer], limit: float
 ) -> int:
-    """Send no more requests to servers; wait `limit` s for those that run, return their rest."""
+    """Send servers no more requests, wait `limit` s for the rest; return how many are left."""
     pairs = [[each.backend, each.name] for each in servers]
     request = {**locate_gateway(settings), "do": "drain", "servers": pairs, "limit": limit}
     return connection.query(

@@ -139,7 +139,7 @@ def _hash_files(files: Mapping[str, str]) -> str:
 
 
 def mask_gateway_file(name: str, text: str | None) -> str | None:
-    """Return a file as it may be shown: of keys only whose they are."""
+    """Return a file without its secrets; of a key, the name of its user remains."""
     if text is None or name not in SECRET_FILES:
         return text
     return "".join(f"{_mask_entry(name, line)}\n" for line in text.splitlines())

@@ -105,5 +105,5 @@ def choose_start_request(
 
 
 def _asks_same(own: StartRequest, receipt: StartRequest) -> bool:
-    """Return whether two requests differ at most in their run and in where their recipe lies."""
+    """Return whether two requests differ at most in their run and in the path of their recipe."""
     return replace(own, run="", recipe_file="") == replace(receipt, run="", recipe_file="")

@@ -194,7 +194,7 @@ def check_bonds(evidence: Evidence) -> Iterator[Verdict]:
                 expected="an interface of its own",
                 seen=f"part of {rail.netdev.master}",
                 source=f"{NET}/{rail.name}/master",
-                fix="take it out of the bond and give each rail its own address",
+                fix="remove it from the bond and give each rail its own address",
             )
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 U = TypeVar("U")
 Parser = Callable[[Mapping[str, Any]], T]
-"""What makes a value of an answer; raises InvalidValueError or LookupError."""
+"""Makes a value from an answer; raises InvalidValueError or LookupError."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -270,7 +270,7 @@ def drain_backends(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def finish_streams(request: dict[str, Any]) -> dict[str, Any]:
-    """Take no more requests, and wait until those that run have ended; whether all have."""
+    """Take no more requests, wait for those that run, and return whether all have ended."""
     folder: Path = request["folder"]
     deadline = time.monotonic() + request["limit"]
     master = find_master(folder)

@@ -52,7 +52,7 @@ def add_to_groups(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def remove_from_groups(request: dict[str, Any]) -> dict[str, Any]:
-    """Take the user out of each of the groups."""
+    """Remove the user from each of the groups."""
     answers = [
         run_account_tool("gpasswd", "-d", request["name"], group) for group in request["groups"]
     ]

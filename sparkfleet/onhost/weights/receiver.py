@@ -160,7 +160,7 @@ def read_pieces(
         piece = hasher.free.get()
         count = readinto(piece[: min(PIECE, size)])
         if not count:
-            raise RefusedError(f"the stream ended {size} bytes too early", "run again: it goes on")
+            raise RefusedError(f"the stream ended {size} bytes too early", "run again: it resumes")
         yield piece, count
         size -= count
 

@@ -20,7 +20,7 @@ WITHOUT_MODEL = ("ngram", "ngram_gpu", "suffix", "extract_hidden_states", "custo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumberBounds:
-    """The least and the highest value of an option, and of what it is a multiple."""
+    """Bounds of an option: its lowest and highest value, and the number that must divide it."""
 
     least: int
     most: int | None = None
@@ -58,7 +58,7 @@ def _check_ranges(context: RuleContext) -> Iterator[RuleFinding]:
                 expected=_describe_bounds(name, bounds),
                 seen=str(option.value),
                 where=option.where,
-                fix=f"write {_describe_bounds(name, bounds)}, or take {name} out",
+                fix=f"write {_describe_bounds(name, bounds)}, or remove {name}",
             )
 
 
@@ -73,7 +73,7 @@ def _check_context_ranks(context: RuleContext) -> Iterator[RuleFinding]:
             expected=f"a number that divides --tp {context.tp}",
             seen=str(option.value),
             where=option.where,
-            fix="write such a number, or take decode-context-parallel-size out",
+            fix="write such a number, or remove decode-context-parallel-size",
         )
 
 
@@ -123,7 +123,7 @@ def _check_batch(context: RuleContext) -> Iterator[RuleFinding]:
             expected=f"at least max-model-len, {length}, without chunked prefill",
             seen=str(size),
             where=batch.where,
-            fix="take enable-chunked-prefill: false out, or raise max-num-batched-tokens",
+            fix="remove enable-chunked-prefill: false, or raise max-num-batched-tokens",
         )
 
 
@@ -139,7 +139,7 @@ def _check_draft(context: RuleContext) -> Iterator[RuleFinding]:
             expected="at least 1",
             seen=str(tokens),
             where=where,
-            fix="write 1 or more, or take speculative-config out",
+            fix="write 1 or more, or remove speculative-config",
         )
     if tokens is None and method in COUNTED:
         yield RuleFinding(
@@ -192,7 +192,7 @@ def _check_cuda_graphs(context: RuleContext) -> Iterator[RuleFinding]:
             expected=f"one of {', '.join(CUDA_GRAPHS).upper()}",
             seen=mode,
             where=option.where,
-            fix="write one of these, or take cudagraph_mode out",
+            fix="write one of these, or remove cudagraph_mode",
             severity=Severity.WARNING,
         )
 

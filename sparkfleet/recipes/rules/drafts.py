@@ -51,7 +51,7 @@ def _check_dflash_kv_dtype(context: RuleContext) -> Iterator[RuleFinding]:
                 expected="left out: DFlash keeps its KV cache in BF16",
                 seen=dtype,
                 where=context.at(name),
-                fix=f"take {name} out",
+                fix=f"remove {name}",
             )
 
 

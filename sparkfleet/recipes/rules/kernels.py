@@ -59,7 +59,7 @@ def _check_chunked_prefill(context: RuleContext) -> Iterator[RuleFinding]:
             expected="left out, for a model of SSM and MoE layers",
             seen="given",
             where=option.where,
-            fix="take enable-chunked-prefill out of vllm_args",
+            fix="remove enable-chunked-prefill from vllm_args",
             severity=Severity.ERROR if verified else Severity.INFO,
         )
 
@@ -74,7 +74,7 @@ def _check_fp8_cache(context: RuleContext) -> Iterator[RuleFinding]:
             expected="left out, for Qwen3.5",
             seen=str(option.value),
             where=option.where,
-            fix="take kv-cache-dtype out of vllm_args",
+            fix="remove kv-cache-dtype from vllm_args",
             severity=Severity.ERROR if is_model(context, QWEN35_MOE) else Severity.WARNING,
         )
 
@@ -119,7 +119,7 @@ def _check_attention_backend(context: RuleContext) -> Iterator[RuleFinding]:
             expected="left out: vLLM forces TRITON_ATTN for Gemma 4 and ignores the variable",
             seen=str(context.environment[ATTENTION]),
             where=context.at(ATTENTION),
-            fix=f"take {ATTENTION} out of vllm_env",
+            fix=f"remove {ATTENTION} from vllm_env",
             severity=Severity.WARNING,
         )
 

@@ -41,7 +41,7 @@ def _check_fast_loader(context: RuleContext) -> Iterator[RuleFinding]:
             expected="safetensors, for Gemma 4",
             seen="fastsafetensors",
             where=option.where,
-            fix="set load-format: safetensors, or take it out, if the host freezes while loading",
+            fix="set load-format: safetensors, or remove it, if the host freezes while loading",
             severity=Severity.INFO,  # it works on some hosts: shipped recipes have it
         )
 

@@ -74,7 +74,7 @@ def _check_modes(context: RuleContext) -> Iterator[RuleFinding]:
                 expected=f"one of {', '.join(known)}",
                 seen=str(option.value),
                 where=option.where,
-                fix=f"write one of these, or take {name} out; a plugin may have more",
+                fix=f"write one of these, or remove {name}; a plugin may have more",
                 severity=Severity.WARNING,
             )
 

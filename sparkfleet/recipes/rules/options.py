@@ -107,7 +107,7 @@ def _describe_expected(noun: str, context: RuleContext) -> str:
 def _suggest_name(name: str, history: str, names: Collection[str]) -> str:
     """Return the likely name; an option of another release is not a typo."""
     meant = None if history else did_you_mean(name, names)
-    return meant or f"take {name} out" + (", or run a vLLM that has it" if history else "")
+    return meant or f"remove {name}" + (", or run a vLLM that has it" if history else "")
 
 
 def _rate_certainty(context: RuleContext) -> Severity:
@@ -125,7 +125,7 @@ def _check_owned_options(context: RuleContext) -> Iterator[RuleFinding]:
                 expected="left out: sparkfleet sets it itself",
                 seen=option.written,
                 where=replace(option.where, excerpt=None),  # --api-key is one of them
-                fix=f"take it out; this is decided by: {decided}",
+                fix=f"remove it; this is decided by: {decided}",
             )
 
 
@@ -163,7 +163,7 @@ def _check_mamba_block_size(context: RuleContext) -> Iterator[RuleFinding]:
             expected="enable-prefix-caching: true as well",
             seen="mamba-block-size without prefix caching",
             where=option.where,
-            fix="set enable-prefix-caching: true, or take mamba-block-size out",
+            fix="set enable-prefix-caching: true, or remove mamba-block-size",
         )
 
 

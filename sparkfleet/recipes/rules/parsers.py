@@ -29,7 +29,7 @@ def _check_tool_choice(context: RuleContext) -> Iterator[RuleFinding]:
             expected="enable-auto-tool-choice: true as well",
             seen="a parser that is not used",
             where=option.where,
-            fix="write in vllm_args: enable-auto-tool-choice: true, or take the parser out",
+            fix="write in vllm_args: enable-auto-tool-choice: true, or remove the parser",
             severity=Severity.WARNING,
         )
 

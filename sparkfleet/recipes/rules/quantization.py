@@ -60,7 +60,7 @@ def _check_compressed_tensors(context: RuleContext) -> Iterator[RuleFinding]:
             expected="left out: vLLM sees compressed-tensors in the checkpoint",
             seen=given,
             where=context.at("quantization"),
-            fix="take quantization out of vllm_args",
+            fix="remove quantization from vllm_args",
             severity=Severity.WARNING if given == "compressed-tensors" else Severity.ERROR,
         )
 

@@ -34,7 +34,7 @@ def _check_listed_values(context: RuleContext) -> Iterator[RuleFinding]:
                 expected=_describe_expected(context),
                 seen=seen,
                 where=option.where,
-                fix=f"take {name} out, or write one of these: {', '.join(known)}",
+                fix=f"remove {name}, or write one of these: {', '.join(known)}",
                 severity=_rate_certainty(name, context),
             )
 

@@ -170,7 +170,7 @@ def _is_in_mod(name: str, mods: set[str]) -> bool:
 
 
 def _check_sizes(sizes: Mapping[str, int]) -> None:
-    """Raise RecipeError, before anything is read, where files are too large, or all together."""
+    """Raise RecipeError for files that are too large, alone or in total, before any is read."""
     for name, size in sizes.items():
         if size > MOST_BYTES:
             raise RecipeError(

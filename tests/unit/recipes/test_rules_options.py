@@ -88,7 +88,7 @@ def test_an_unknown_option_is_reported_with_the_likely_name_and_its_history(
     recipe = _args(quantizaton="fp8", swap_space=4)
     wrong, gone = recipes.judged(recipe, known=ObservedFacts(vllm="0.21.0"))
     assert wrong.finding.fix == "did you mean 'quantization'?"
-    assert gone.finding.fix == "take swap-space out, or run a vLLM that has it"
+    assert gone.finding.fix == "remove swap-space, or run a vLLM that has it"
     assert gone.finding.seen == "in vLLM 0.10.2 or before to 0.17.1"
 
 

@@ -114,7 +114,7 @@ def test_types_and_lists_of_the_vllm_at_hand_come_first(recipes: Recipes) -> Non
     assert recipes.found(_args("ours", "{x"), known=own).get("json") == "error"
     assert recipes.found(_args("dtype", "fp4"), known=own).get("value") is None
     found = [x for x in recipes.judged(_args("dtype", "half"), known=own) if x.rule.id == "value"]
-    assert [x.finding.fix for x in found] == ["take dtype out, or write one of these: fp4"]
+    assert [x.finding.fix for x in found] == ["remove dtype, or write one of these: fp4"]
 
 
 @pytest.mark.parametrize(

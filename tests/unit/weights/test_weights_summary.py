@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sparkfleet.actions.stage.stage_weights import format_lacking
-from sparkfleet.actions.stage.transfer_times import format_link_time, format_ways
+from sparkfleet.actions.stage.transfer_times import format_link_time, format_transfer_routes
 from sparkfleet.weights.layout import FileLocation
 from sparkfleet.weights.manifest import ModelFile
 from sparkfleet.weights.transfer.routes import Ends, Leg, Routes
@@ -36,10 +36,10 @@ def test_the_time_over_the_links_is_that_of_the_measured_rate_and_never_a_guess(
 def test_bytes_from_outside_and_from_host_to_host_have_a_line_each() -> None:
     sends = (_build_send(25 * 10**9),)
     leg = Leg(sender="one", receiver="two", ends=Ends(sender="a", receiver="b"), sends=sends)
-    outside, inside = format_ways([Routes(legs=(leg,), outside={"one": sends})], 100.0)
+    outside, inside = format_transfer_routes([Routes(legs=(leg,), outside={"one": sends})], 100.0)
     assert outside.startswith("from outside the cluster: 25 GB; its rate is unknown")
     assert inside.startswith("from host to host: 25 GB each at most; 2 s or more")
-    assert list(format_ways([Routes(outside={})], 100.0)) == []
+    assert list(format_transfer_routes([Routes(outside={})], 100.0)) == []
 
 
 def _build_send(size: int) -> Send:

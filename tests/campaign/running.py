@@ -28,7 +28,7 @@ INTERRUPTED = {130, -signal.SIGKILL}
 BUG = re.compile(r"a bug in sparkfleet|Traceback \(most recent call last\)")
 FAILURE = re.compile(
     r"fatal: |error|FAILED|UNREACHABLE|refused|locked|warning|state: unknown|was not reached"
-    r"|in progress|serves no model|rank lost|does not report|nothing was changed",
+    r"|in progress|serves no model|rank lost|does not report|nothing was changed|is held by",
     re.IGNORECASE,
 )
 ADVICE = {  # what a message says to do, and the task

@@ -13,6 +13,7 @@ import pytest
 from sparkfleet.lab import fleet
 from sparkfleet.lab.fleet import LabFleet
 from tests.bare_hosts import (
+    LAB,
     PAIR,
     apply_with,
     go_on,
@@ -22,7 +23,7 @@ from tests.bare_hosts import (
     run_on_host,
     type_command,
 )
-from tests.commandline import Child, becomes
+from tests.commandline import Child, becomes, started
 
 pytestmark = [
     pytest.mark.fleet,
@@ -81,6 +82,20 @@ def test_a_bare_pair_is_configured_and_reverted_byte_for_byte(pair: LabFleet) ->
     assert reverted.returncode == 0, reverted.stdout + reverted.stderr
     assert read_states() == before
     assert "no host has anything to restore" in type_command("links.revert").stdout
+
+
+def test_nothing_is_applied_while_a_run_is_in_progress(pair: LabFleet) -> None:
+    before = read_states()
+    with started("cluster.lock", *LAB) as holder:
+        assert holder.stdout is not None
+        lines = (holder.stdout.readline(), holder.stdout.readline())
+        refused = type_command("links.apply", "--yes")
+        holder.send_signal(signal.SIGINT)
+        holder.stdout.read()
+    assert "is locked on spark-01, spark-02" in lines[1]
+    assert refused.returncode == 75, refused.stdout + refused.stderr
+    assert "a run is in progress on cluster default" in refused.stdout + refused.stderr
+    assert read_states() == before
 
 
 def test_the_fix_of_arp_flux_is_applied_and_reverted(pair: LabFleet) -> None:

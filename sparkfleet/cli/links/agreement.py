@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from sparkfleet.actions.run.identity import is_process_running
+from sparkfleet.actions.run.lock import fetch_lock_holder, format_lock_holder
 from sparkfleet.cli import prompt
 from sparkfleet.cli.links.options import AddressApplyOptions, ChangeOptions
 from sparkfleet.cli.links.session import RootSession
 from sparkfleet.cli.views.screen import print_lines
 from sparkfleet.door import command_name
-from sparkfleet.errors import HostError
+from sparkfleet.errors import HostError, LockHeldError
 from sparkfleet.launch.host.survey import Survey, survey_host
 from sparkfleet.recipes.settings import Settings
 
@@ -19,18 +21,22 @@ ONLY_SHOWN = "nothing was changed; to make these changes: --yes"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingCluster:
-    """A cluster that runs `model` on `hosts`."""
+    """A cluster that runs `model` on `hosts`, or that a run changes: then `run` says whose."""
 
     name: str
     model: str
     hosts: tuple[str, ...]
+    run: str = ""
 
     def __str__(self) -> str:
+        if self.run:
+            where = f"cluster {self.name}, locked on {self.hosts[0]}"
+            return f"a run is in progress on {where} by {self.run}"
         return f"cluster {self.name} runs {self.model} on {', '.join(self.hosts)}"
 
 
 def find_serving(session: RootSession) -> ServingCluster | None:
-    """Return what runs on the hosts over these links, None where nothing of the cluster runs.
+    """Return what runs on the hosts over these links, or changes them; None where nothing does.
 
     Raises the SparkfleetError of a host that did not answer.
     """
@@ -40,7 +46,23 @@ def find_serving(session: RootSession) -> ServingCluster | None:
         session.hosts,
         repeatable=True,
     ).all()
-    return summarize_surveys(cluster, surveys)
+    return summarize_surveys(cluster, surveys) or _find_run(session)
+
+
+def _find_run(session: RootSession) -> ServingCluster | None:
+    """Return the run that holds the lock of the cluster on a host."""
+    cluster = session.cluster.name
+    holders = session.pool.map(
+        lambda connection: fetch_lock_holder(connection, Settings(host=connection.host), cluster),
+        session.hosts,
+        repeatable=True,
+    ).all()
+    for host, holder in holders.items():
+        if holder and is_process_running(holder) is not False:
+            return ServingCluster(
+                name=cluster, model="", hosts=(host,), run=format_lock_holder(holder)
+            )
+    return None
 
 
 def summarize_surveys(cluster: str, surveys: Mapping[str, Survey]) -> ServingCluster | None:
@@ -58,12 +80,19 @@ def is_agreed(
 ) -> bool:
     """Return whether the change is to be made; says so where it was only shown.
 
-    Raises HostError where something is served and no one can be asked about it.
+    Raises HostError where something is served, and LockHeldError where a run is in progress, and
+    no one can be asked about it.
     """
     if options.check:
         return False
     asks = not (options.yes or options.json) and prompt.is_interactive()
-    if serving and not asks and options.yes and not options.while_serving:
+    unasked = options.yes and not asks and not options.while_serving
+    if serving and serving.run and unasked:
+        raise LockHeldError(
+            f"{serving}; nothing was changed",
+            hint="repeat this once it has ended; or change the links all the same: --while-serving",
+        )
+    if serving and unasked:
         raise HostError(
             f"{serving}: it would lose its links; nothing was changed",
             host=serving.hosts[0],

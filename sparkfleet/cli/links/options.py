@@ -11,7 +11,9 @@ from sparkfleet.errors import UsageError
 SMALLEST_SUBNET = 30  # prefix length: two hosts
 REVERT_AFTER = 120.0  # s
 YES = "make the changes without asking; without a terminal they are only shown"
-WHILE_SERVING = "with --yes, also while the cluster serves, which loses its links"
+WHILE_SERVING = (
+    "with --yes, also while the cluster serves, which loses its links, or a run changes it"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from sparkfleet.cli import prompt
 from sparkfleet.cli.links.agreement import ServingCluster, is_agreed
 from sparkfleet.cli.links.options import ChangeOptions
 from sparkfleet.cli.options import parse_options
-from sparkfleet.errors import HostError
+from sparkfleet.errors import HostError, LockHeldError
 
 SERVING = ServingCluster(name="default", model="tiny-spark", hosts=("spark-01", "spark-02"))
 
@@ -27,6 +29,16 @@ def test_yes_alone_is_refused_while_it_serves() -> None:
         is_agreed(_options(yes=True), "restore?", SERVING)
     assert "--while-serving" in str(caught.value.hint)
     assert caught.value.exit_code == 2
+
+
+def test_yes_alone_is_refused_while_a_run_is_in_progress() -> None:
+    run = replace(SERVING, run="ada on desk (pid 7) since 12:00: cluster.up")
+    with pytest.raises(
+        LockHeldError, match="cluster default, locked on spark-01 by ada on"
+    ) as caught:
+        is_agreed(_options(yes=True), "restore?", run)
+    assert "nothing was changed" in caught.value.message
+    assert is_agreed(_options(yes=True, while_serving=True), "restore?", run)
 
 
 def test_links_are_changed_while_it_serves_on_demand(capsys: pytest.CaptureFixture[str]) -> None:

@@ -42,7 +42,7 @@ class UpOptions(Options):
     )
     gpus: bool = flag("each host has one real NVIDIA GPU of this machine")
     share: bool = flag("with --gpus: hosts share a GPU where there are fewer GPUs than hosts")
-    stand_in: bool = flag("with --gpus: nvidia-smi, /proc and /sys show a GB10 all the same")
+    stand_in: bool = flag("with --gpus: nvidia-smi, /proc and /sys show a GB10 anyway")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -231,7 +231,9 @@ def _list_block_sparse_caches(
     """
     index = shape.key_index
     if index is None or shape.linear is None:
-        raise UnknownFigureError("unknown cache of block-sparse attention: no such fields")
+        raise UnknownFigureError(
+            "unknown cache of block-sparse attention: config.json lacks its fields"
+        )
     full = LayerCache(
         kind=kinds.FULL,
         token_bytes=_count_head_bytes(shape, width, tp=tp, whole=True),
@@ -299,7 +301,9 @@ def _count_packed_bytes(shape: Architecture, dtype: str) -> int:
 def _count_state_bytes(shape: Architecture, state: Recurrent | None, name: str, tp: int) -> int:
     """Return the bytes of a sequence's state: the last inputs of the convolution, and the sums."""
     if state is None:
-        raise UnknownFigureError(f"unknown state of the {name} layers: no such fields")
+        raise UnknownFigureError(
+            f"unknown state of the {name} layers: config.json lacks its fields"
+        )
     key_heads = _require_config_field(state.key_heads, name)
     key_dim = _require_config_field(state.key_dim, name)
     heads = _require_config_field(state.value_heads, name)

@@ -165,7 +165,7 @@ def _count_linear_attention(state: Recurrent | None, hidden: int) -> int:
 
 def _require_state_dimensions(state: Recurrent | None, name: str) -> tuple[int, int, int, int]:
     if state is None:
-        raise UnknownFigureError(f"cannot count the parameters of {name}: no such fields")
+        raise UnknownFigureError(f"cannot count the parameters of {name}: config.json lacks them")
     fields = (state.key_heads, state.key_dim, state.value_heads, state.value_dim)
     first, second, third, fourth = (
         _require_dimension(value, f"fields of {name}") for value in fields

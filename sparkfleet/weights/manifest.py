@@ -166,9 +166,9 @@ def _check_source_folder(path: Path) -> None:
 def _find_unfinished_downloads(path: Path) -> Iterator[Path]:
     """Yield ``NAME.lock`` for each file that `hf download --local-dir` began and did not end."""
     for lock in (path / BOOKS).rglob("*.lock"):
-        beside = path / lock.relative_to(path / BOOKS)
-        if not (lock.with_suffix(".metadata").exists() or beside.with_suffix("").exists()):
-            yield beside
+        file = path / lock.relative_to(path / BOOKS)
+        if not (lock.with_suffix(".metadata").exists() or file.with_suffix("").exists()):
+            yield file
 
 
 def _check_shard_numbers(path: Path, names: Collection[str]) -> None:

@@ -57,7 +57,7 @@ def _check_inventory(path: Path, options: InitOptions) -> None:
     if path.exists() and not options.replace:
         raise UsageError(
             f"{format_path(path)} exists, and is kept",
-            hint="to write it anew: --replace, which keeps the old one as local.yml.old",
+            hint="to replace it: --replace, which keeps the old one as local.yml.old",
         )
 
 

@@ -96,8 +96,7 @@ def is_agreed(
         raise HostError(
             f"{serving}: it would lose its links; nothing was changed",
             host=serving.hosts[0],
-            hint=f"stop it: {command_name('cluster.down')}; or change them all the same: "
-            "--while-serving",
+            hint=f"stop it: {command_name('cluster.down')}; or change them anyway: --while-serving",
         )
     if serving and not options.json:
         print_lines(f"{serving}: it loses its links for a moment, and may not recover")

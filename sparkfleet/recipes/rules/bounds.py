@@ -200,31 +200,31 @@ def _check_cuda_graphs(context: RuleContext) -> Iterator[RuleFinding]:
 RULES = (
     Rule(
         id="range",
-        why="vLLM ends when it reads its options: the number is out of range",
+        why="vLLM exits when it reads its options: the number is out of range",
         source="vLLM's config/cache.py, model.py, scheduler.py, parallel.py and vllm.py, 0.32.0",
         find=_check_ranges,
     ),
     Rule(
         id="context_ranks",
-        why="vLLM ends when it reads its options: it shares the context among the ranks of --tp",
+        why="vLLM exits when it reads its options: it shares the context among the ranks of --tp",
         source="vLLM's config/parallel.py, 0.32.0",
         find=_check_context_ranks,
     ),
     Rule(
         id="batch",
-        why="vLLM ends when it reads its options: max_num_batched_tokens is too small",
+        why="vLLM exits when it reads its options: max_num_batched_tokens is too small",
         source="vLLM's config/scheduler.py, verify_max_model_len, 0.32.0",
         find=_check_batch,
     ),
     Rule(
         id="draft",
-        why="vLLM ends when it reads its options: it cannot make the draft of them",
+        why="vLLM exits when it reads its options: it cannot make the draft of them",
         source="vLLM's config/speculative.py, 0.32.0",
         find=_check_draft,
     ),
     Rule(
         id="cuda_graphs",
-        why="vLLM ends when it reads its options: there is no such mode",
+        why="vLLM exits when it reads its options: there is no such mode",
         source="vLLM's config/compilation.py, CUDAGraphMode, 0.32.0",
         find=_check_cuda_graphs,
     ),

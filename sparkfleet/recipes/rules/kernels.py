@@ -193,13 +193,13 @@ RULES = (
     ),
     Rule(
         id="attention_gpu",
-        why="vLLM ends with 'compute capability not supported' after minutes of loading",
+        why="vLLM exits with 'compute capability not supported' after minutes of loading",
         source="vLLM's v1/attention/backends, supports_compute_capability, 0.32.0",
         find=_check_attention_gpu,
     ),
     Rule(
         id="attention_kind",
-        why="vLLM ends with 'MLA not supported' or 'non-MLA not supported' while it starts",
+        why="vLLM exits with 'MLA not supported' or 'non-MLA not supported' while it starts",
         source="vLLM's v1/attention/backend.py, validate_configuration, 0.32.0",
         find=_check_attention_kind,
     ),

@@ -82,13 +82,13 @@ def _check_modes(context: RuleContext) -> Iterator[RuleFinding]:
 RULES = (
     Rule(
         id="config_key",
-        why="vLLM ends when it reads its options: there is no such key",
+        why="vLLM exits when it reads its options: there is no such key",
         source="vLLM's config/speculative.py and compilation.py, 0.32.0",
         find=_check_keys,
     ),
     Rule(
         id="config_mode",
-        why="vLLM ends when it reads the model: there is no such mode",
+        why="vLLM exits when it reads the model: there is no such mode",
         source="vLLM's transformers_utils/config.py and tokenizers/registry.py, 0.32.0",
         find=_check_modes,
     ),

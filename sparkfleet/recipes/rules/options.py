@@ -170,7 +170,7 @@ def _check_mamba_block_size(context: RuleContext) -> Iterator[RuleFinding]:
 RULES = (
     Rule(
         id="option",
-        why='vLLM ends with "unrecognized arguments"',
+        why='vLLM exits with "unrecognized arguments"',
         source="vLLM's own list, of the engine that is installed or by release",
         find=_check_unknown_options,
     ),

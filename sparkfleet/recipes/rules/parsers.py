@@ -37,7 +37,7 @@ def _check_tool_choice(context: RuleContext) -> Iterator[RuleFinding]:
 RULES = (
     Rule(
         id="tool_parser",
-        why='vLLM ends with "--enable-auto-tool-choice requires --tool-call-parser"',
+        why='vLLM exits with "--enable-auto-tool-choice requires --tool-call-parser"',
         source="guide 8; vLLM's cli_args.py, 0.16 to 0.33",
         find=_check_tool_parser,
     ),

@@ -190,19 +190,19 @@ def _list_text_options(context: RuleContext) -> Iterator[Any]:
 RULES = (
     Rule(
         id="json",
-        why="vLLM ends when it reads its options: the value cannot be converted",
+        why="vLLM exits when it reads its options: the value cannot be converted",
         source="vLLM's arg_utils.py; eugr/spark-vllm-docker#111",
         find=_check_json_values,
     ),
     Rule(
         id="number",
-        why="vLLM ends when it reads its options: invalid int value",
+        why="vLLM exits when it reads its options: invalid int value",
         source="vLLM's argument parser (argparse)",
         find=_check_numbers,
     ),
     Rule(
         id="flag",
-        why="vLLM ends when it reads its options: ignored explicit argument",
+        why="vLLM exits when it reads its options: ignored explicit argument",
         source="vLLM's argument parser (argparse)",
         find=_check_flags,
     ),

@@ -115,7 +115,7 @@ def _is_listed_for(name: str, version: str) -> bool:
 RULES = (
     Rule(
         id="value",
-        why="vLLM ends when it reads its options, or minutes later when it looks the name up",
+        why="vLLM exits when it reads its options, or minutes later when it looks the name up",
         source="vLLM's own lists, of the engine that is installed or by release; "
         "spark-arena/recipe-registry#23",
         find=_check_listed_values,

@@ -107,7 +107,7 @@ RULES = (
     ),
     Rule(
         id="tied_weights",
-        why="vLLM ends at start with a NotImplementedError of tie_weights",
+        why="vLLM exits at start with a NotImplementedError of tie_weights",
         source="single-spark, the upgrade trap; vllm-project/vllm#48238 and PR#45544",
         find=_check_tied_weights,
     ),

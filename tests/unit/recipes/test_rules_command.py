@@ -16,7 +16,7 @@ my.yml:
 my.yml:3:3: error: --enable-auto-tool-choice: expected --tool-call-parser as well; saw no parser
       enable-auto-tool-choice: true
       ^
-  tool_parser: vLLM ends with "--enable-auto-tool-choice requires --tool-call-parser" (guide 8; \
+  tool_parser: vLLM exits with "--enable-auto-tool-choice requires --tool-call-parser" (guide 8; \
 vLLM's cli_args.py, 0.16 to 0.33)
   write in vllm_args: tool-call-parser: NAME, as the model's document has it
 1 recipe checked: 1 error

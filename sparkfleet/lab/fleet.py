@@ -221,7 +221,7 @@ def _await_sshd(state: LabState, host: HostPlan, deadline: float) -> None:
     while not _is_sshd_up(host.address):
         if not state.running[host.name].alive or time.monotonic() > deadline:
             log = run_on(host.name, ["cat", "/run/sshd.log"], check=False).stdout
-            raise UsageError(f"{host.name}: sshd does not answer: {log}")
+            raise requirements.explain_silent_sshd(host.name, log)
         time.sleep(0.004)
 
 

@@ -45,6 +45,9 @@ NETWORKMANAGER_ENABLED = NETWORKMANAGER / "conf.d/sparkfleet-lab.conf"  # and Ne
 UNITS_ENABLED = Path("/etc/lab-units")  # `systemctl lab-on` makes it on a host
 
 
+CONSOLE = "console.log"  # in a host's layer: what its programs print that have no log
+
+
 def layer_path(host: str) -> Path:
     """Return the folder on this machine that holds the layers of a host."""
     return LAYERS / host

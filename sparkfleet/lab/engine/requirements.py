@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 
 from sparkfleet.commands import quote
 from sparkfleet.errors import UsageError
+from sparkfleet.lab.paths import CONSOLE, layer_path
 
 # The Debian and Ubuntu package of each tool.
 PACKAGES: Mapping[str, str] = {
@@ -30,6 +32,7 @@ NETWORKMANAGER_PACKAGES: Mapping[str, str] = {
 }
 FAULT_PACKAGES: Mapping[str, str] = {"nft": "nftables", "tc": "iproute2"}
 NAMESPACES = ("net", "mnt", "uts", "ipc", "pid")
+LAST_LINES = 5  # of what sshd printed
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -98,3 +101,18 @@ def check_free_space(folder: Path, needed: int, what: str) -> None:
             f"{what} needs {needed / 1e9:.1f} GB, and {there} has {free / 1e9:.1f} GB free",
             hint=f"free some space on the filesystem of {there}",
         )
+
+
+def explain_silent_sshd(host: str, log: str) -> UsageError:
+    """Return the error of a host whose sshd does not answer, with the last lines that it printed.
+
+    One that lacks a shared library has no log: the loader prints on the host's console.
+    """
+    with contextlib.suppress(OSError):
+        log = log.strip() or (layer_path(host) / CONSOLE).read_text(errors="backslashreplace")
+    lines = log.strip().splitlines()[-LAST_LINES:]
+    printed = ": " + "\n".join(lines) if lines else ", and printed nothing"
+    return UsageError(
+        f"{host}: sshd does not answer{printed}",
+        hint="try it on this machine: sudo /usr/sbin/sshd -t",
+    )

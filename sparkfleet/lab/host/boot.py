@@ -36,6 +36,7 @@ from sparkfleet.lab.paths import (
     CACHE,
     CMA,
     COMMON,
+    CONSOLE,
     HOME,
     IMAGES,
     INSIDE,
@@ -93,7 +94,7 @@ def _fork_host(host: HostPlan) -> int:
         return read_end
     try:
         os.close(read_end)
-        log = os.open(layer_path(host.name) / "console.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        log = os.open(layer_path(host.name) / CONSOLE, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         _enter_namespaces(host, write_end)
         _build_root(host)
         _redirect_streams(log)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import signal
 import time
 from collections import Counter
@@ -22,6 +24,8 @@ LAB = ("tests/e2e/", "tests/fleet/", "tests/gpu/")
 FIRST = (*LAB, "tests/contract/", "tests/unit/weights/", "tests/unit/actions/")
 CUT = "not started: the time of --budget is over"
 BUDGET = pytest.StashKey[float]()  # the time at which it ends
+_opened: list[LocalConnection] = []  # by the test that runs
+_start_connection = LocalConnection.__init__
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -58,8 +62,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Set the number of examples, and when the budget ends; workers count from their start."""
+    """Set the number of examples, and when the budget ends; workers count from their start.
+
+    What all tests need is set here once, as a fixture for each of 11,000 tests takes its time.
+    """
     configure_examples(thorough=config.getoption("--thorough"))
+    os.environ.pop("COLUMNS", None)  # what is printed is as wide as in a pipe
+    remember: Any = _remember_connection
+    LocalConnection.__init__ = remember  # type: ignore[method-assign]  # for all tests
     budget = config.getoption("--budget")
     if budget is not None:
         config.stash[BUDGET] = time.monotonic() + budget
@@ -83,6 +93,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=[item for item, mark in pairs if mark != wanted])
         items[:] = [item for item, mark in pairs if mark == wanted]
     items.sort(key=_rank)
+
+
+def pytest_collection_finish() -> None:
+    """Leave the tests, which all stay, out of each later collection of garbage."""
+    gc.freeze()
 
 
 def _rank(item: pytest.Item) -> int:
@@ -115,25 +130,18 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _forget_the_terminals_width(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let what is printed be as wide as in a pipe, wherever the tests run."""
-    monkeypatch.delenv("COLUMNS", raising=False)
-
-
-@pytest.fixture(autouse=True)
-def _close_local_connections(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _close_local_connections() -> Iterator[None]:
     """Close what a test left open: its helper program and three descriptors a connection."""
-    opened: list[LocalConnection] = []
-    start = LocalConnection.__init__
-
-    def remember(self: LocalConnection, *args: Any, **options: Any) -> None:
-        start(self, *args, **options)
-        opened.append(self)
-
-    monkeypatch.setattr(LocalConnection, "__init__", remember)
+    _opened.clear()
     yield
-    for connection in opened:
+    for connection in _opened:
         connection.close()
+    _opened.clear()
+
+
+def _remember_connection(connection: LocalConnection, *args: Any, **options: Any) -> None:
+    _start_connection(connection, *args, **options)
+    _opened.append(connection)
 
 
 def _list_files(reports: list[pytest.TestReport]) -> Iterator[str]:

@@ -36,7 +36,12 @@ class ReleaseTable:
 
     def names(self, version: str) -> frozenset[str]:
         """Return the names that a version has, as far as that is known."""
-        return frozenset(name for name in self.spans if self.has(name, version))
+        near = self._near(version)
+        if not near:
+            return frozenset()
+        return frozenset(
+            name for name in self.spans if all(self._holds(name, index) for index in near)
+        )
 
     def first(self, name: str) -> Version | None:
         """Return the first release that has a name; None for the oldest, or for no release."""

@@ -71,7 +71,10 @@ def test_changed_sources_are_read_or_name_their_host(number: int) -> None:
         assert json.dumps(serialize_facts(found), default=str)
 
 
-@pytest.mark.parametrize("why", ["missing", "denied", "failed"])
+@pytest.mark.parametrize(
+    "why",
+    ["missing", *(pytest.param(why, marks=pytest.mark.thorough) for why in ("denied", "failed"))],
+)
 @pytest.mark.parametrize("source", sorted(RAW))
 def test_a_host_that_lacks_any_one_source_is_still_judged(source: str, why: str) -> None:
     head, peer = pair()

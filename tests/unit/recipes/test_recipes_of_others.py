@@ -298,7 +298,8 @@ def test_every_damaged_key_is_read_or_refused_with_its_place(path: Path, tmp_pat
     damaged = tmp_path / "damaged.yaml"
     for key in (keys := _text(path)):
         for value in (None, [3], {"a": [None]}, "{{ x", "a 'b"):
-            damaged.write_text(yaml.safe_dump({**keys, key: value}, sort_keys=False))
+            content = {**keys, key: value}
+            damaged.write_text(yaml.dump(content, Dumper=yaml.CSafeDumper, sort_keys=False))
             try:
                 load_recipe(str(damaged))
             except RecipeError as error:

@@ -49,7 +49,10 @@ ROWS = (
     ),
     Signature(
         id="ray-node-without-gpu",
-        pattern=r"Current node has no GPU available\b",
+        pattern=(
+            r"Current node has no GPU available\b"
+            r"|You don't have enough GPUs available in a current node"
+        ),
         cause=(
             "Ray has no free GPU on the host where vLLM starts: another engine holds it, or Ray "
             "was started there without one."
@@ -82,6 +85,8 @@ ROWS = (
             r"|local_world_size \((?P<local>\d+)\) must be less than or equal to the number of"
             r"|ensure that world_size \((?P<size>\d+)\) is less than"
             r"|Tensor parallel size \(\d+\) cannot be larger than the number of available GPUs"
+            r"|\) exceeds assigned_physical_gpu_ids count \("
+            r"|local rank \d{1,5} is out of bounds for \d{1,3} devices"
         ),
         cause=(
             "vLLM was asked for more GPUs than this host has, without an executor that spans hosts."
@@ -115,6 +120,7 @@ ROWS = (
         pattern=(
             r"\bray: (?:command )?not found|Please install Ray with `pip install ray`"
             r"|Ray is not installed\. Please install Ray"
+            r"|Ray backend requires installation of ray|Ray Compiled Graph is not installed"
             r'|exec: \\?"ray\\?": executable file not found'
         ),
         cause="The image or environment has no Ray.",
@@ -263,12 +269,32 @@ ROWS = (
         pattern=(
             r"Engine core initialization failed\.|EngineCore failed to start\."
             r"|WorkerProc initialization failed due to an exception"
+            r"|Frontend process failed during engine core initialization"
+            r"|Ray workers have not started successfully|: Worker \d{1,4} failed to initialize: "
         ),
         cause="The engine did not start; this line does not say why.",
         fix="Check the first error before it, on every host.",
         source="recorded by this project with vLLM 0.32 on two emulated hosts",
         role=FailureRole.CONSEQUENCE,
         near_miss="Engine core initialization finished.",
+    ),
+    Signature(
+        id="engine-ready-timeout",
+        pattern=(
+            r"Timed out waiting for (?:engine core processes to start"
+            r"|engines to send initial message on input socket)"
+        ),
+        cause="The engine took longer to load and to warm up than vLLM waits: 600 s by default.",
+        fix=(
+            "Set VLLM_ENGINE_READY_TIMEOUT_S: 3600 in vllm_env. What makes a start slow: weights "
+            "on a network filesystem, kernels that are compiled again, memory that swaps."
+        ),
+        source="vllm-project/vllm PR#35616; vllm-project/vllm#35547",
+        leads_to=("engine-start-failed",),
+        sample=(
+            "TimeoutError: Timed out waiting for engines to send initial message on input socket."
+        ),
+        near_miss="Waiting for 1 local, 0 remote core engine proc(s) to start.",
     ),
     Signature(
         id="executor-failed",

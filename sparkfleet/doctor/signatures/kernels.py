@@ -6,6 +6,26 @@ from sparkfleet.doctor.signatures.row import FailureRole, Signature
 
 ROWS = (
     Signature(
+        id="moe-backend-unfit",
+        pattern=(
+            r"No \w{2,12} MoE backend supports the deployment configuration"
+            r"|MoE backend '[^'\n]{1,60}' does not support the deployment configuration"
+            r"|moe_backend='[^'\n]{1,60}' (?:is not supported for|does not support|does not apply)"
+        ),
+        cause=(
+            "vLLM has no kernel for the experts of this model that fits this GPU and these "
+            "options, or the one that was asked for does not fit."
+        ),
+        fix=(
+            "Remove moe-backend from vllm_args, so that vLLM selects one; otherwise use an image "
+            "with a newer vLLM and FlashInfer, or other weights of the model."
+        ),
+        source="vllm-project/vllm#45661; vllm-project/vllm#35065; flashinfer-ai/flashinfer#3732",
+        leads_to=("engine-start-failed",),
+        sample="NotImplementedError: No NvFp4 MoE backend supports the deployment configuration.",
+        near_miss="Using 'MARLIN' NvFp4 MoE backend out of potential backends: ['MARLIN']",
+    ),
+    Signature(
         id="triton-shared-memory",
         pattern=(
             r"out of resource: shared memory, ?Required: (?P<need>\d{1,9}),? ?"

@@ -210,7 +210,10 @@ ROWS = (
     ),
     Signature(
         id="kv-cache-no-memory",
-        pattern=r"No available memory for the cache blocks|Available KV cache memory: -",
+        pattern=(
+            r"No available memory for the cache blocks|Available KV cache memory: -"
+            r"|Cannot auto-fit max_model_len: not enough GPU memory"
+        ),
         cause="Nothing is left for the KV cache: the page cache counts as used memory.",
         fix=f"Run {_DROP}, or set kv-cache-memory-bytes in vllm_args.",
         source="NVIDIA/xr-ai PR#462",

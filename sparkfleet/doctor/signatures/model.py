@@ -239,7 +239,9 @@ ROWS = (
         id="hybrid-page-sizes",
         pattern=(
             r"assert new_spec\.page_size_bytes == max_page_size"
-            r"|page size of the layer is not divisible by the maximum page size"
+            r"|page size (?:of the layer )?is not divisible by the maximum page size"
+            r"|cannot express this model's mixed page sizes"
+            r"|[Ff]ailed to (?:promote local|convert the) KV cache specs to one unified type"
         ),
         cause=(
             "The model mixes attention with Mamba or linear attention, and this vLLM cannot bring "

@@ -21,6 +21,8 @@ from sparkfleet.errors import InvalidValueError
 REVOKED = "@revoked"
 AUTHORITY = "@cert-authority"
 HASHED = "|1|"  # HMAC-SHA1, the only scheme that exists
+# characters of a pattern: https://github.com/openssh/openssh-portable/blob/master/match.c
+MOST_PATTERN = 1022
 LENGTH = struct.Struct(">I")
 
 
@@ -71,12 +73,21 @@ def matches(patterns: str, name: str) -> bool:
         return _matches_hash(patterns, name)
     found = False
     for pattern in patterns.lower().split(","):
-        # The brackets of [address]:port are not a set of characters here.
-        if fnmatchcase(name, pattern.removeprefix("!").replace("[", "[[]")):
+        wanted = pattern.removeprefix("!")
+        if len(wanted) > MOST_PATTERN:
+            return False
+        if _is_like(name, wanted):
             if pattern.startswith("!"):
                 return False
             found = True
     return found
+
+
+def _is_like(name: str, pattern: str) -> bool:
+    if "*" not in pattern and "?" not in pattern:  # most lines of a long file
+        return name == pattern
+    # The brackets of [address]:port are not a set of characters here.
+    return fnmatchcase(name, pattern.replace("[", "[[]"))
 
 
 def _read_lines(file: Path) -> Iterator[tuple[int, str]]:

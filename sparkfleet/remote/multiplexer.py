@@ -163,7 +163,7 @@ class MultiplexerClient:
 
     def _pass_on(self, number: int, kind: bytes, data: bytes) -> None:
         if kind == HEARTBEAT:
-            (self._answered,) = MOMENT.unpack(data)
+            self._answered = self._parse_moment(data)
             return
         stream = self._streams.get(number)
         if stream is None:
@@ -171,6 +171,15 @@ class MultiplexerClient:
         stream.take(kind, data)
         if kind == STATUS:
             self._streams.pop(number, None)
+
+    def _parse_moment(self, data: bytes) -> float:
+        """Return when an answered heartbeat was sent; ValueError for one that cannot have been."""
+        if len(data) != MOMENT.size:
+            raise ValueError(f"a heartbeat of {len(data)} bytes")
+        moment = float(MOMENT.unpack(data)[0])
+        if not self._answered <= moment <= time.clock_gettime(CLOCK):
+            raise ValueError(f"a heartbeat of another time: {moment}")
+        return moment
 
     def _end(self, *, ended: bool) -> None:
         self._ended.set()

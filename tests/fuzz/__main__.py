@@ -40,7 +40,13 @@ FUZZERS: Mapping[str, tuple[str, ...]] = {
         "remote/test_answer_mutations.py::test_a_changed_answer_is_read_or_names_its_host",
         "links/test_link_sessions.py::test_each_part_of_an_answer_is_checked",
     ),
-    "Hub answers": ("weights/test_hub_answers.py::test_no_answer_leads_to_another_place",),
+    "host frames": (
+        "remote/test_frame_mutations.py::test_changed_frames_are_read_or_end_the_channel",
+    ),
+    "Hub answers": (
+        "weights/test_hub_answers.py::test_no_answer_leads_to_another_place",
+        "weights/test_hub_answer_mutations.py::test_a_changed_answer_of_the_hub_is_read_or_refused",
+    ),
     "ssh_config": (
         "remote/test_ssh_mutations.py::test_a_changed_configuration_is_used_or_refused",
     ),

@@ -23,7 +23,8 @@ from sparkfleet.errors import (
 from sparkfleet.model import Host, Value
 from sparkfleet.remote import known_hosts, ssh
 from sparkfleet.remote.answers import parse_answer
-from sparkfleet.remote.known_hosts import KeyVerdict, check_public_key, read_known_keys
+from sparkfleet.remote.known_hosts import KeyVerdict, check_public_key, matches, read_known_keys
+from tests.budget import limit_cpu_time
 
 KEY = "AAAAC3NzaC1lZDI1NTE5AAAAIFLzK16ChUFquoMrhQrxY3c1l6A00NpdPHhtP3R73ZMp"
 OTHER = "AAAAC3NzaC1lZDI1NTE5AAAAIBRd6c7ncCj6kcJLAQORNfNyXFx3VedZN891SgnaUomg"
@@ -62,6 +63,23 @@ def _decode(key: str) -> bytes:
 def test_names_are_patterns(tmp_path: Path, names: str, name: str, known: bool) -> None:
     line = f"{names} ssh-ed25519 {KEY} a comment\n".encode()
     assert (_judge(tmp_path, line, name) is KeyVerdict.KNOWN) is known
+
+
+def test_a_pattern_that_is_too_long_for_ssh_matches_nothing() -> None:
+    assert matches("*" * 1022, "a")
+    assert matches("!" + "b" * 1022 + ",a", "a")
+    assert not matches("*" * 1023, "a")
+    assert not matches("a,b*" + "x" * 1_000_000, "a")
+
+
+def test_ten_megabytes_of_known_hosts_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "known_hosts"
+    key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFLzK16ChUFquoMrhQrxY3c1l6A00NpdPHhtP3R73ZMp"
+    lines = "".join(f"spark-{at},10.0.0.{at % 255} {key} site\n" for at in range(50_000))
+    path.write_text(lines + "x*" * 2_500_000)
+    with limit_cpu_time():
+        assert len(read_known_keys([path], "spark-01").accepted) == 0
+        assert len(read_known_keys([path], "spark-1").accepted) == 1
 
 
 def test_a_hashed_name_is_found(tmp_path: Path) -> None:

@@ -27,10 +27,15 @@ def parse_json(text: str | bytes) -> Any:
         value = json.loads(text)
     except RecursionError as error:
         raise ValueError(TOO_DEEP) from error
-    brackets = (b"[", b"{") if isinstance(text, bytes) else ("[", "{")
-    if sum(map(text.count, brackets)) > MOST_DEPTH:  # type: ignore[arg-type]  # a text or bytes
+    if _count_brackets(text) > MOST_DEPTH:
         _check_depth(value)
     return value
+
+
+def _count_brackets(text: str | bytes) -> int:
+    if isinstance(text, bytes):
+        return text.count(b"[") + text.count(b"{")
+    return text.count("[") + text.count("{")
 
 
 def _check_depth(value: Any) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from sparkfleet.expressions import compile_regex
@@ -20,6 +20,7 @@ from sparkfleet.fit.parameters import ParameterRole, Part
 
 NVFP4 = 4 / 8 + 1 / 16  # four bits, and a scale of eight for every sixteen
 MXFP4 = 4 / 8 + 1 / 32
+MOST_PATTERNS = 500  # with * or a regular expression; each is tried on every module
 SCALE = 2.0  # bytes, for every group of AWQ, GPTQ and integer schemes
 NAMED = {"nvfp4": NVFP4, "fp8": 1.0, "mxfp4": MXFP4, "w4a16_nvfp4": NVFP4}
 ONLINE = {"fp8": 1.0}  # --quantization that converts weights of 16 bits while they load
@@ -125,15 +126,33 @@ def _is_unquantized(config: Mapping[str, Any], part: Part) -> bool:
         return False
     modules = [f"{above}.{part.layer}.{suffix}" for above in ABOVE for suffix in MODULES[part.role]]
     modules += [f"backbone.layers.{part.layer}.{suffix}" for suffix in MODULES[part.role]]
-    return any(_matches_module(str(pattern), module) for pattern in patterns for module in modules)
+    plain, wild = _split_patterns(tuple(map(str, patterns)))
+    if any(not plain.isdisjoint(_list_dotted_parts(module)) for module in modules):
+        return True
+    return any(_matches_module(pattern, module) for pattern in wild for module in modules)
+
+
+@lru_cache(maxsize=8)
+def _split_patterns(patterns: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ...]]:
+    """Return the names of modules, and the patterns, of which each costs time for each module."""
+    wild = tuple(dict.fromkeys(text for text in patterns if "*" in text or text[:3] == "re:"))
+    if len(wild) > MOST_PATTERNS:
+        raise UnknownFigureError(f"more than {MOST_PATTERNS} patterns in quantization_config")
+    return frozenset(patterns).difference(wild), wild
+
+
+@lru_cache(maxsize=1 << 14)
+def _list_dotted_parts(module: str) -> frozenset[str]:
+    """Return ``a``, ``b`` and ``a.b`` of the module ``a.b``."""
+    words = module.split(".")
+    ends = range(1, len(words) + 1)
+    return frozenset(".".join(words[begin:end]) for end in ends for begin in range(end))
 
 
 def _matches_module(pattern: str, module: str) -> bool:
     if pattern.startswith("re:"):
         return _compile_module_pattern(pattern[3:]).match(module) is not None
-    if "*" in pattern:
-        return fnmatchcase(module, pattern)
-    return f".{pattern}." in f".{module}."
+    return fnmatchcase(module, pattern)
 
 
 @cache

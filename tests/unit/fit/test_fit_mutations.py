@@ -62,3 +62,20 @@ def test_a_quantization_that_nests_without_end_is_none() -> None:
     files["hf_quant_config.json"] = "[" * 100_000
     answer_shape = {"files": files, "tensors": [], "drafts": {}}
     assert build_model_profile(answer_shape, ServeOptions(util=0.8)).shape is not None
+
+
+def test_many_modules_that_stay_unquantized_cost_no_time() -> None:
+    names = [f"model.layers.{at}.x" for at in range(200_000)]
+    tree = {**TREES["llama-3.3-70b-instruct"]}
+    tree["quantization_config"] = {"quant_method": "compressed-tensors", "ignore": names}
+    with limit_cpu_time():
+        answer(json.dumps(tree))
+
+
+def test_too_many_patterns_make_the_size_of_weights_unknown() -> None:
+    patterns = [f"re:.*layers.{at}.*" for at in range(501)]
+    tree = {**TREES["llama-3.3-70b-instruct"]}
+    tree["quantization_config"] = {"quant_method": "fp8", "ignore": patterns}
+    found = {"files": {"config.json": json.dumps(tree)}, "tensors": [], "drafts": {}}
+    model = build_model_profile(found, ServeOptions(util=0.8))
+    assert any("more than 500 patterns" in reason for reason in model.unknown)

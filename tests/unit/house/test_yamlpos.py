@@ -145,7 +145,7 @@ def test_a_bomb_of_aliases_is_refused_before_it_is_unfolded() -> None:
         (b"\xff\xfea\x00", "is not UTF-8 text: byte 0xff at offset 0"),
         (b"a: \x00", r"is not text: it holds the character '\x00'"),
         (b"\x7fELF\x02\x01\x01", r"is not text: it holds the character '\x7f'"),
-        (b"a" * 5_000_001, "is larger than 5 MB"),
+        (b"a" * 1_000_001, "is larger than 1 MB"),
     ],
 )
 def test_bytes_that_are_not_text_are_refused(content: bytes, message: str) -> None:

@@ -138,7 +138,7 @@ def test_an_ini_file_of_another_shape_is_refused(text: str, told: str, tmp_path:
 def test_a_file_that_is_not_an_inventory_is_refused_by_name(tmp_path: Path) -> None:
     binary = tmp_path / "hosts"
     assert "byte 0xff" in _refused(binary, b"\x7fELF\xff\x00")[0]
-    assert "is larger than 5 MB" in _refused(binary, b"x" * 5_000_001)[0]
+    assert "is larger than 1 MB" in _refused(binary, b"x" * 1_000_001)[0]
     assert "scripts are not run" in _refused(binary, "#!/bin/sh\necho '{}'\n")[0]
     assert "TOML" in _refused(tmp_path / "hosts.toml", "[a]\n")[0]
     assert "No such file" in _refused(tmp_path / "absent.yml")[0]

@@ -1,4 +1,4 @@
-"""What a host sends over the one channel, cut and changed: read, or the channel ends."""
+"""Frames of a host, cut and changed: read, or the channel ends."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class LyingHandler(BaseHTTPRequestHandler):
     """Gives the server's one answer to everything."""
 
     def do_GET(self) -> None:
-        status, headers, body = self.server.answer  # type: ignore[attr-defined]
+        status, headers, body = self.server.answer  # type: ignore[attr-defined]  # set by the test
         self.send_response(status)
         for name, value in headers:
             self.send_header(name, value)
@@ -67,7 +67,7 @@ def listing() -> dict[str, Any]:
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ThreadingHTTPServer]:
     isolate(tmp_path, monkeypatch)
-    monkeypatch.setattr(hub.time, "sleep", lambda _: None)
+    monkeypatch.setattr("time.sleep", lambda _: None)
     with ThreadingHTTPServer(("127.0.0.1", 0), LyingHandler) as running:
         monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{running.server_port}")
         thread = threading.Thread(target=running.serve_forever, args=(0.02,), daemon=True)
@@ -99,7 +99,8 @@ def _lie(chance: random.Random, listing: dict[str, Any]) -> tuple[int, list[Any]
 def test_a_changed_answer_of_the_hub_is_read_or_refused(
     server: ThreadingHTTPServer, listing: dict[str, Any], number: int
 ) -> None:
-    server.answer = _lie(create_chance(number), listing)  # type: ignore[attr-defined]
+    answer = _lie(create_chance(number), listing)
+    server.answer = answer  # type: ignore[attr-defined]  # for its handler
     with limit_cpu_time():
         try:
             manifest = hub.resolve_manifest(NAME)

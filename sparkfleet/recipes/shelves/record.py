@@ -92,7 +92,7 @@ def _refuse_links(path: Path) -> None:
     for part in (path, path.parent, path.parent / FILES, path.parent.parent):
         if part.is_symlink():
             raise RecipeError(
-                "is a symbolic link, and a shelf must be a folder",
+                "is a symbolic link, which a shelf must not have",
                 where=Where(file=str(part)),
                 hint="remove the link, then add the shelf again",
             )

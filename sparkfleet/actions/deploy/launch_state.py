@@ -72,8 +72,18 @@ def locate_files(run: RunContext, host: Host) -> dict[str, str]:
     return processes.locate_deployment(run.settings(host), run.cluster.name)
 
 
-def start_deployment_role(run: RunContext, connection: Connection, role: str, script: str) -> int:
-    """Start `script` on the host in role `role`, under the deployment's hash; return its PID."""
+def start_deployment_role(
+    run: RunContext,
+    connection: Connection,
+    role: str,
+    script: str,
+    *,
+    settle: float = processes.SETTLE,
+) -> int:
+    """Start `script` on the host in role `role`, under the deployment's hash; return its PID.
+
+    `settle` is that of `start_process`, s.
+    """
     launch = run.launch
     return processes.start_process(
         connection,
@@ -83,6 +93,7 @@ def start_deployment_role(run: RunContext, connection: Connection, role: str, sc
         hash_=launch.deployment.hash,
         about=launch.about[connection.host.name],
         files={RAY_TOKEN: run.ray_token} if role == "ray" else EMPTY,
+        settle=settle,
     )
 
 

@@ -12,6 +12,7 @@ from sparkfleet.actions.deploy.launch_state import (
     start_deployment_role,
 )
 from sparkfleet.actions.run_context import RunContext
+from sparkfleet.launch.host import processes
 from sparkfleet.launch.host.deployment_record import RunStep
 from sparkfleet.launch.host.file_names import RAY_HEAD_SCRIPT, RAY_WORKER_SCRIPT
 from sparkfleet.remote.connection import Connection
@@ -36,7 +37,8 @@ class StartRay(StartScriptAction[StartRayArgs]):
         return RAY_HEAD_SCRIPT if self.args.role == "head" else RAY_WORKER_SCRIPT
 
     def apply(self, run: RunContext, connection: Connection, plan: Plan) -> Plan:
-        """Start it on one host."""
-        start_deployment_role(run, connection, "ray", self.script)
+        """Start it on one host; a worker's script waits for the head, and the join gate for it."""
+        settle = processes.SETTLE if self.args.role == "head" else 0.0
+        start_deployment_role(run, connection, "ray", self.script, settle=settle)
         record_step(run, connection, RunStep.RAY)
         return plan

@@ -56,18 +56,20 @@ def start_process(
     hash_: str,
     about: DeploymentMetadata = NO_METADATA,
     files: Mapping[str, str] = EMPTY,
+    settle: float = SETTLE,
 ) -> int:
     """Start a rendered script of a deployment and return its PID.
 
-    `files` are written to the deployment's folder first. Where the connection breaks meanwhile, the
-    host is asked whether the script runs; it is not started again. Raises LaunchError, with the end
-    of its log, if it exits at once.
+    It counts as started once it execs its program, or still runs after `settle` s: 0 where the
+    role is watched next, as by the join gate. `files` are written to the deployment's folder first.
+    Where the connection breaks meanwhile, the host is asked whether the script runs; it is not
+    started again. Raises LaunchError, with the end of its log, if it exits at once.
     """
     record = {"hash": hash_, "about": about.data()}
     request = {**location, "do": "start", "role": role, "script": script, **record}
     request["contents"] = dict(files)
     try:
-        pid = _start_once(connection, location, {**request, "settle": SETTLE})
+        pid = _start_once(connection, location, {**request, "settle": settle})
         if "cli" in location:
             wait = {**location, "do": "settle", "role": role, "stay": SETTLE}
             connection.run_program("deployment/containers", wait, timeout=CONTAINER_START)

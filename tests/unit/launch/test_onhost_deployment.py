@@ -143,6 +143,12 @@ def test_a_script_has_started_once_it_is_the_program_that_it_execs(node: Node) -
     assert Path(f"/proc/{pid}/exe").resolve().name != "bash"
 
 
+def test_a_script_that_is_watched_next_is_not_waited_for(node: Node) -> None:
+    node.ask("write", contents={"ray.sh": f"{LABEL}sleep 60 & wait\n"})
+    pid = node.run("ray", settle=0)
+    assert [process["pid"] for process in node.survey()["processes"]][:1] == [pid]
+
+
 def test_stop_ends_what_ignores_term_and_its_children(node: Node) -> None:
     pid = node.start("serve", LABEL + f'bash -c "{STUBBORN}" &\n{STUBBORN}')
     stopped = node.stop(grace=0.2)

@@ -40,6 +40,7 @@ from sparkfleet.onhost.shared.writing import make_own_folder, replace_file
 TICK = 0.05  # s between looks at a process
 START_TICK = 0.01  # s, the same while a script starts
 REST_WAIT = 5.0  # s for what outlives its leader
+PTH_FILES = 100  # of an environment, and lines of each, that are looked at
 KILLS = ((signal.SIGKILL, REST_WAIT),) * 3  # who is forked meanwhile is in the next list only
 
 
@@ -213,12 +214,28 @@ def inspect_venv(venv: str | None) -> dict[str, Any] | None:
         return None
     path = Path(venv).expanduser()
     versions: dict[str, Any] = {"path": str(path), "exists": (path / "bin/python").exists()}
-    for entry in sorted(path.glob("lib/python3*/site-packages/*.dist-info")):
-        if match := re.match(r"(vllm|ray|torch|transformers)-(.+)\.dist-info$", entry.name):
-            versions[match.group(1)] = match.group(2)
+    for folder in list_site_folders(path):
+        for entry in sorted(folder.glob("*.dist-info")):
+            if match := re.match(r"(vllm|ray|torch|transformers)-(.+)\.dist-info$", entry.name):
+                versions.setdefault(match.group(1), match.group(2))
     for source in path.glob("lib/python3*/site-packages/vllm/engine/arg_utils.py"):
         versions["nodes"] = "nnodes" in (read_optional_text(source) or "")
     return versions
+
+
+def list_site_folders(venv: Path) -> list[Path]:
+    """Return the folders of packages in the order in which Python searches them.
+
+    A line of a ``.pth`` file may name one outside of the environment, as of a torch that several
+    share (https://docs.python.org/3/library/site.html).
+    """
+    folders = sorted(venv.glob("lib/python3*/site-packages"))
+    for site in list(folders):
+        for file in sorted(site.glob("*.pth"))[:PTH_FILES]:
+            lines = (read_optional_text(file) or "").splitlines()[:PTH_FILES]
+            named = (site / line.strip() for line in lines if line.strip().startswith("/"))
+            folders.extend(folder for folder in named if folder.is_dir())
+    return folders
 
 
 if __name__ == "__main__":

@@ -208,3 +208,16 @@ def test_versions_of_an_engine_are_read_without_importing_it(node: Node, tmp_pat
         "vllm": "0.32.0+cpu",
         "ray": "2.60.0",
     }
+
+
+def test_a_torch_that_environments_share_is_found_by_a_pth_file(node: Node, tmp_path: Path) -> None:
+    packages = tmp_path / "venv/lib/python3.12/site-packages"
+    for name in ("vllm-0.20.2", "transformers-4.57.6"):
+        (packages / f"{name}.dist-info").mkdir(parents=True)
+    for name in ("torch-2.11.0+cu130", "transformers-5.17.0"):
+        (tmp_path / f"shared/{name}.dist-info").mkdir(parents=True)
+    lines = ("# torch", "import site", "/nowhere", str(tmp_path / "shared"))
+    (packages / "torch.pth").write_text("\n".join(lines))
+    seen = node.ask("survey", files=[], venv=str(tmp_path / "venv"))["engine"]
+    versions = {"vllm": "0.20.2", "torch": "2.11.0+cu130", "transformers": "4.57.6"}
+    assert {name: seen.get(name) for name in versions} == versions

@@ -108,10 +108,10 @@ def measure_work(
         for requests in (1, 16):
             report = bench.must(
                 *("serve.bench", "--requests", str(requests), "--context", "2048"),
-                *("--answer", "128", "--rounds", "2", "--recipe", str(recipe)),
+                *("--answer", "128", "--rounds", "2", "--recipe", str(recipe), "--output", "json"),
             )
-            lines = [line for line in report.splitlines() if line.startswith("measured")]
-            print(f"  {lines[-1]}", flush=True)
+            pace = json.loads(report)["measured"][-1]
+            print(f"  measured   {json.dumps(pace)}", flush=True)
         print(f"  predicted  1 request: decode {predict(name, bandwidth):.0f} tok/s", flush=True)
         bench.must("cluster.down")
 

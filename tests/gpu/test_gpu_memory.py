@@ -41,13 +41,14 @@ def _start(name: str, folder: Path, place: int) -> subprocess.Popen[bytes]:
     settings = {"CUDA_VISIBLE_DEVICES": str(place), "HF_HUB_OFFLINE": "1",
                 "VLLM_NO_USAGE_STATS": "1", "PATH": f"{engine}:{os.environ['PATH']}"}  # fmt: skip
     line = [str(engine / "python"), str(engine / "vllm"), "serve", str(folder / name), *OPTIONS]
-    return subprocess.Popen(
-        [*line, "--port", str(8100 + place)],
-        stdout=(folder / f"{name}.log").open("wb"),
-        stderr=subprocess.STDOUT,
-        env={**os.environ, **settings},
-        start_new_session=True,
-    )
+    with (folder / f"{name}.log").open("wb") as log:
+        return subprocess.Popen(
+            [*line, "--port", str(8100 + place)],
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **settings},
+            start_new_session=True,
+        )
 
 
 def test_memory_is_what_was_estimated(gpus: tuple[LabGpu, ...], tmp_path: Path) -> None:

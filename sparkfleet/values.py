@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from sparkfleet.errors import InvalidValueError
@@ -21,10 +21,10 @@ TOO_DEEP = f"values are nested more than {MOST_DEPTH} deep"
 MOST_DIGITS = 18  # int() itself refuses thousands
 
 
-def parse_json(text: str | bytes) -> Any:
+def parse_json(text: str | bytes, *, parse_int: Callable[[str], Any] = int) -> Any:
     """Return the value of a JSON text; raises ValueError, also for one that nests without end."""
     try:
-        value = json.loads(text)
+        value = json.loads(text, parse_int=parse_int)
     except RecursionError as error:
         raise ValueError(TOO_DEEP) from error
     if _count_brackets(text) > MOST_DEPTH:

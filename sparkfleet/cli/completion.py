@@ -8,6 +8,7 @@ the last is being typed. The answer has a candidate a line, each a whole word, a
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from sparkfleet.cli.options import Option
@@ -20,15 +21,22 @@ COMMAND = "--complete-words"
 FILES = ":files"
 FOLDERS = ":folders"
 CORE = ("--help", "--list", "--version", "--print-completion-script")
+PLAIN = re.compile(r"[A-Za-z0-9_./:@%+=,-]+")
 SHELLS = ("bash", "zsh", "fish")
 
 
 def list_candidates(words: Sequence[str]) -> Iterator[str]:
-    """Yield the candidates for the last of `words`; never raises."""
+    """Yield the candidates for the last of `words`; never raises.
+
+    bash puts a candidate into the line as it is: a name with a sign of the shell, from a project
+    of others, would be a command there. No such name is offered.
+    """
     *before, typed = words or ("",)
     with contextlib.suppress(SparkfleetError, OSError, ValueError):
         yield from dict.fromkeys(
-            each for each in _list_all(before, typed) if each.startswith((typed, ":"))
+            each
+            for each in _list_all(before, typed)
+            if each.startswith((typed, ":")) and PLAIN.fullmatch(each)
         )
 
 

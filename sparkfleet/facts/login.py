@@ -14,7 +14,7 @@ KEPT = re.compile(r"^\s*RemoveIPC\s*=\s*(no|false|off|0)\s*$", re.MULTILINE | re
 MIB = 1 << 20
 # A row of the table's processes: GPU, GI, CI, PID, type (G graphics, C compute, C+G), name, memory.
 DRAWING = re.compile(
-    r"^\|\s+\d+\s+\S+\s+\S+\s+(?P<pid>\d+)\s+(?:G|C\+G)\s+(?P<name>.+?)\s+(?P<size>\d+)MiB\s*\|$",
+    r"^\|\s+\d+\s+\S+\s+\S+\s+(?P<pid>\d{1,20})\s+(?:G|C\+G)\s+(?P<name>.{1,300}?)\s+(?P<size>\d{1,20})MiB\s*\|$",
     re.MULTILINE,
 )
 

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv6Address
 
-from sparkfleet.facts.readings import Readings
+from sparkfleet.facts.readings import Readings, parse_digits
 
 KIB = 1024
 LISTENING = re.compile(r"^([0-9A-F]{8}|[0-9A-F]{32}):([0-9A-F]{4}) (\d+)(?: (\S+))?$", re.MULTILINE)
-HOLDER = re.compile(r"^(\d+) (\d+) (.*)$", re.MULTILINE)
+HOLDER = re.compile(r"^(\d+) (\d{1,20}) (.*)$", re.MULTILINE)
 UNIFIED = ("n/a", "not supported", "")  # after the brackets are off
 
 
@@ -153,8 +153,9 @@ def parse_memory(readings: Readings) -> Memory | None:
     for line in readings.text("/proc/meminfo").splitlines():
         key, _, value = line.partition(":")
         fields = value.split()
-        if fields and fields[0].isdecimal():
-            rows[key.strip()] = int(fields[0]) * KIB
+        size = parse_digits(fields[0]) if fields else None
+        if size is not None:
+            rows[key.strip()] = size * KIB
     if not {"MemTotal", "MemFree", "MemAvailable"} <= rows.keys():
         return None
     return Memory(
@@ -193,12 +194,12 @@ def parse_gpu_processes(text: str) -> tuple[GpuProcess, ...]:
     """Parse ``nvidia-smi --query-compute-apps=pid,process_name,used_memory --format=csv``."""
     return tuple(
         GpuProcess(
-            pid=int(row["pid"]),
+            pid=pid,
             name=row.get("process_name", ""),
             memory=_parse_mebibytes(row.get("used_gpu_memory") or row.get("used_memory", "")),
         )
         for row in parse_csv_table(text)
-        if row.get("pid", "").isdecimal()
+        if (pid := parse_digits(row.get("pid", ""))) is not None
     )
 
 
@@ -214,7 +215,7 @@ def _parse_amount(cell: str) -> int | None:
     """Return the number of a cell; None for every way to say that there is none."""
     bare = cell.strip().strip("[]").lower()
     digits = bare.split(" ")[0]
-    return None if bare in UNIFIED or not digits.isdecimal() else int(digits)
+    return None if bare in UNIFIED else parse_digits(digits)
 
 
 def _parse_mebibytes(cell: str) -> int | None:
@@ -224,7 +225,7 @@ def _parse_mebibytes(cell: str) -> int | None:
 
 def parse_disk(text: str) -> Disk | None:
     """Parse ``total available folder``."""
-    match = re.fullmatch(r"(\d+) (\d+) (.+)", text)
+    match = re.fullmatch(r"([0-9]{1,20}) ([0-9]{1,20}) (.+)", text)
     return match and Disk(folder=match[3], total=int(match[1]), available=int(match[2]))
 
 

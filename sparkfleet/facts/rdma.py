@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address
 
-from sparkfleet.facts.readings import Readings
+from sparkfleet.facts.readings import Readings, parse_digits
 from sparkfleet.facts.tools import parse_active_mtus, parse_ibdev2netdev, parse_rdma_link
 
 RDMA = "/sys/class/infiniband"
@@ -78,7 +78,7 @@ class PciFunction:
     def port(self) -> int | None:
         """The QSFP port it belongs to: the function number (0002:01:00.1 is port 1)."""
         digit = self.address.rpartition(".")[2]
-        return int(digit) if digit.isdecimal() else None
+        return parse_digits(digit)
 
 
 def parse_hcas(readings: Readings) -> tuple[Hca, ...]:
@@ -108,7 +108,7 @@ def _iterate_hcas(readings: Readings) -> Iterator[Hca]:
                 firmware=readings.text(f"{base}/fw_ver"),
                 active_mtu=mtus.get(name),
                 gids=tuple(_parse_gids(readings, at)),
-                counters=_parse_counters(readings, at),
+                counters=_parse_digitsers(readings, at),
             )
 
 
@@ -118,7 +118,7 @@ def _parse_state(text: str) -> str:
 
 def _parse_leading_number(text: str) -> int | None:
     digits = text.partition(" ")[0]  # "200 Gb/sec (4X HDR)"
-    return int(digits) if digits.isdecimal() else None
+    return parse_digits(digits)
 
 
 def _parse_gids(readings: Readings, port: str) -> Iterator[Gid]:
@@ -134,9 +134,10 @@ def _parse_gids(readings: Readings, port: str) -> Iterator[Gid]:
             )
 
 
-def _parse_counters(readings: Readings, port: str) -> Mapping[str, int]:
+def _parse_digitsers(readings: Readings, port: str) -> Mapping[str, int]:
     values = {**readings.table(f"{port}/counters"), **readings.table(f"{port}/hw_counters")}
-    return {name: int(value) for name, value in values.items() if value.isdecimal()}
+    counts = {name: parse_digits(value) for name, value in values.items()}
+    return {name: count for name, count in counts.items() if count is not None}
 
 
 def parse_pci_functions(readings: Readings) -> tuple[PciFunction, ...]:

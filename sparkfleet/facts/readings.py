@@ -6,6 +6,9 @@ import enum
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+MOST_DIGITS = 20  # of 2^64, the largest counter of the kernel
+MOST_COUNT = 10**MOST_DIGITS
+
 
 class Lack(enum.StrEnum):
     """Why a source has no text; three facts that are easily taken for one another."""
@@ -67,8 +70,15 @@ class Readings:
 
 
 def parse_hex_or_decimal(text: str) -> int | None:
-    """Return `text` as an integer (decimal or 0x), or None where it is none."""
+    """Return `text` as an integer (decimal or 0x), or None where it is none, or too large."""
     try:
-        return int(text, 0)
+        number = int(text, 0)
     except ValueError:
         return None
+    return number if abs(number) < MOST_COUNT else None
+
+
+def parse_digits(text: str) -> int | None:
+    """Return decimal digits as a number, or None where they are none, or too many of them."""
+    is_number = text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS
+    return int(text) if is_number else None

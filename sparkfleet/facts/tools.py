@@ -22,7 +22,7 @@ class Ethtool:
 
 def parse_ethtool(text: str) -> Ethtool:
     """Parse ``Speed: 200000Mb/s`` and ``Link detected: no (No cable)``."""
-    speed = re.search(r"Speed:\s*(\d+)Mb/s", text)
+    speed = re.search(r"Speed:\s*(\d{1,12})Mb/s", text)
     link = re.search(r"Link detected:\s*(yes|no)(.*)", text)
     cable = None
     if link:
@@ -52,7 +52,7 @@ def parse_active_mtus(text: str) -> Mapping[str, int]:
     """
     mtus: dict[str, int] = {}
     for block in re.split(r"^hca_id:", text, flags=re.MULTILINE)[1:]:
-        mtu = re.search(r"active_mtu:\s*(\d+)", block)
+        mtu = re.search(r"active_mtu:\s*(\d{1,12})", block)
         if mtu:
             mtus[block.split()[0]] = int(mtu[1])
     return mtus

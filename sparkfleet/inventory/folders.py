@@ -53,7 +53,7 @@ class VariableFolder:
             where = Where(file=str(self._path / present[1]))
             self._tree.add_problem(f"{paths} both exist; Ansible reads only the first", where)
         paths_found = [self._path / filename for filename in present[:1]]
-        return [file for path in paths_found for file in _list_variable_files(path)]
+        return [file for path in paths_found for file in list_variable_files(path)]
 
     def _passes_over(self, name: str, path: Path) -> bool:
         """Return whether encrypted content of `path`, a file of `name`, is passed over."""
@@ -93,7 +93,7 @@ def _tells_encryption(problem: Problem) -> bool:
     return VAULT in problem.message or ENCRYPTED in problem.message
 
 
-def _list_variable_files(path: Path) -> list[Path]:
+def list_variable_files(path: Path) -> list[Path]:
     """Return the files of a folder in order, those of its folders included; a file is itself."""
     if not path.is_dir():
         return [path]
@@ -102,7 +102,7 @@ def _list_variable_files(path: Path) -> list[Path]:
         if child.name.startswith(".") or child.name.endswith("~"):
             continue
         if child.is_dir() and not child.suffix:
-            files += _list_variable_files(child)
+            files += list_variable_files(child)
         elif child.is_file() and child.suffix in ("", *EXTENSIONS):
             files.append(child)
     return files

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -15,8 +16,16 @@ SHAPE_ERRORS = (
     AttributeError,
     RecursionError,
     OverflowError,
+    csv.Error,
 )
 SHOWN = 200  # characters of what the parser said
+
+MOST_DIGITS = 20  # of an integer: 2^64
+
+
+def parse_integer(digits: str) -> int | str:
+    """Return an integer of JSON; one that is too long stays a text, which no parser takes."""
+    return int(digits) if len(digits) <= MOST_DIGITS else f"{digits[:MOST_DIGITS]}..."
 
 
 def parse_answer(parser: Callable[[Any], T], answer: Any, host: str, program: str) -> T:

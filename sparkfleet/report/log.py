@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from pathlib import Path
 from typing import Self
 
@@ -12,11 +14,31 @@ from sparkfleet.report.events import Event, RunStopped
 from sparkfleet.report.screens import PlainScreen
 from sparkfleet.report.text import TextReporter
 
+OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
 
 def state_folder() -> Path:
     """Return the folder of what this machine keeps: $XDG_STATE_HOME/sparkfleet."""
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(state) / "sparkfleet"
+
+
+def make_state_folder(*parts: str) -> Path:
+    """Make and return a folder below the state folder; all of them are this user's alone.
+
+    Raises OSError. The mode of `Path.mkdir` does not count for the folders above.
+    """
+    folder = state_folder()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    for part in ("", *parts):
+        folder /= part
+        if folder.exists() and not folder.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
+        folder.mkdir(mode=0o700, exist_ok=True)
+        mode = folder.stat().st_mode
+        if mode & OTHERS_WRITE:
+            folder.chmod(stat.S_IMODE(mode) & ~OTHERS_WRITE)
+    return folder
 
 
 def create_log_folder(run_id: str) -> Path:
@@ -26,7 +48,7 @@ def create_log_folder(run_id: str) -> Path:
     """
     folder = state_folder() / "runs" / run_id
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_state_folder("runs", run_id)
     except OSError as error:
         raise UsageError(
             f"the log of the run cannot be kept in {folder}: {error.strerror}",

@@ -21,8 +21,15 @@ from sparkfleet.cli.options import Options
 from sparkfleet.cli.views.screen import print_lines
 from sparkfleet.commands import Command
 from sparkfleet.door import command_name
-from sparkfleet.errors import LaunchError, UsageError
-from sparkfleet.launch.watching.bundle import COMPILED, PACKAGES, Bundle, pack_bundle
+from sparkfleet.errors import LaunchError
+from sparkfleet.launch.watching.bundle import (
+    COMPILED,
+    PACKAGES,
+    Bundle,
+    pack_bundle,
+    read_copied_text,
+    read_inventory_files,
+)
 from sparkfleet.model import Host
 from sparkfleet.remote.connection import Connection
 from sparkfleet.remote.known_hosts import check_public_key
@@ -32,8 +39,6 @@ from sparkfleet.values import convert_choice, convert_integer, convert_string, c
 PROGRAM = "host/install"
 BASE = ".local/share/sparkfleet"  # below the home of the user
 OLDEST = (3, 11)  # Python
-VARIABLE_FOLDERS = ("group_vars", "host_vars")
-MOST_TEXT = 1 << 20  # bytes of a file of the inventory
 OVERLAY = "on-head.yml"
 RECIPES = "playbooks/recipes"  # below the current folder
 UNPACK_LIMIT = 300.0  # s
@@ -110,7 +115,7 @@ def plan_head(session: ClusterSession, connection: Connection) -> HeadPlan:
         )
     bundle = pack_bundle(compiled=same)
     recipes = dict(_read_recipes(session))
-    files = {**dict(_read_inventory_files(session.context.files)), **recipes}
+    files = {**dict(read_inventory_files(session.context.files)), **recipes}
     base = f"{found['home']}/{BASE}"
     return HeadPlan(
         bundle=bundle,
@@ -145,22 +150,6 @@ def _check_python(host: str, version: tuple[int, ...]) -> None:
         )
 
 
-def _read_inventory_files(files: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """Yield the inventory and the variables next to it; raises UsageError for a folder."""
-    for name in files:
-        path = Path(name)
-        if path.is_dir():
-            raise UsageError(
-                f"{path} is a folder; --on-head takes inventories that are files",
-                hint="name its files with --inventory, each on its own",
-            )
-        yield path.name, path.read_text(encoding="utf-8")
-        for folder in VARIABLE_FOLDERS:
-            for entry in sorted((path.parent / folder).rglob("*")):
-                if entry.is_file() and entry.stat().st_size < MOST_TEXT:
-                    yield str(entry.relative_to(path.parent)), entry.read_text(encoding="utf-8")
-
-
 def _read_recipes(session: ClusterSession) -> Iterator[tuple[str, str]]:
     """Yield the project's recipes, the inventory's, and that of the last start from this machine.
 
@@ -171,7 +160,7 @@ def _read_recipes(session: ClusterSession) -> Iterator[tuple[str, str]]:
     named += [Path(started.recipe_file)] if started and started.recipe_file else []
     for path in (*sorted((Path.cwd() / RECIPES).glob("*.yml")), *filter(None, named)):
         if path.is_file() and not path.resolve().is_relative_to(PACKAGE.parent / "playbooks"):
-            yield f"{RECIPES}/{path.stem}.yml", path.read_text(encoding="utf-8")
+            yield f"{RECIPES}/{path.stem}.yml", read_copied_text(path)
 
 
 def _find_recipe_file(host: Host) -> Path | None:

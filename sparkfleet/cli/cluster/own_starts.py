@@ -7,14 +7,14 @@ from pathlib import Path
 
 from sparkfleet.launch.watching.start_request import StartRequest, parse_start_request
 from sparkfleet.report import output_streams
-from sparkfleet.report.log import state_folder
+from sparkfleet.report.log import make_state_folder, state_folder
 
 
 def save_own_start(cluster: str, request: StartRequest) -> None:
     """Keep `request` in a folder of this user alone; a full disk costs only this copy."""
     path = _build_start_path(cluster)
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_state_folder(path.parent.name)
         with output_streams.open_stream(path, required=False) as file:
             file.write(json.dumps(request.data(), indent=1, default=str) + "\n")
     except OSError as error:

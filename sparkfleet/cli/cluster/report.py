@@ -47,7 +47,9 @@ def write_text_file(path: Path, text: str) -> int:
     data = text.encode(errors="replace")
     partial = path.with_name(f".{path.name}.new")
     try:
-        partial.write_bytes(data)
+        partial.unlink(missing_ok=True)
+        with partial.open("xb") as file:  # never what another user put there
+            file.write(data)
         partial.replace(path)
     except OSError as error:
         partial.unlink(missing_ok=True)

@@ -9,10 +9,11 @@ import json
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from sparkfleet.model import Cluster
 from sparkfleet.report import output_streams
-from sparkfleet.report.log import state_folder
+from sparkfleet.report.log import make_state_folder, state_folder
 from sparkfleet.values import parse_json
 
 UnreachableEntry = Mapping[str, str]  # address, since, command
@@ -59,16 +60,16 @@ def update_unreachable(
 
 def _read_unreachable(path: Path) -> dict[str, UnreachableEntry]:
     try:
-        entries: dict[str, UnreachableEntry] = parse_json(path.read_text(encoding="utf-8"))
+        entries: Any = parse_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return entries
+    return entries if isinstance(entries, dict) else {}
 
 
 def _write_unreachable(path: Path, entries: Mapping[str, UnreachableEntry]) -> None:
     new = path.with_suffix(".new")
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_state_folder(path.parent.name)
         new.write_text(json.dumps(entries, indent=1) + "\n", encoding="utf-8")
         new.replace(path)
     except OSError as error:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from sparkfleet.report.log import state_folder
+from sparkfleet.report.log import make_state_folder, state_folder
 from sparkfleet.values import parse_json
 
 FILE = "approvals.json"
@@ -50,7 +50,7 @@ def remember_approval(digest: str, subject: str) -> bool:
     kept = dict(list(approvals.items())[-MOST:])
     new = path.with_suffix(".new")
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_state_folder()
         new.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
         new.replace(path)
     except OSError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,9 +11,18 @@ from sparkfleet.facts.gpu_state import GpuState, parse_gpu_state
 from sparkfleet.facts.machine import GpuProcess, Memory, parse_gpu_processes, parse_memory
 from sparkfleet.facts.readings import Readings
 from sparkfleet.remote.connection import Connection
+from sparkfleet.values import (
+    convert_flag,
+    convert_integer,
+    convert_list,
+    convert_mapping,
+    convert_number,
+    convert_string,
+)
 from sparkfleet.vllm.metrics import Sample, ServerLoad, compute_load
 
 BITS = 8 / 1e9  # Gb of a byte
+MOST = 1 << 64  # bytes that a counter of the kernel can hold
 GAP = 1.0  # s between two samples of the endpoint's counters
 TIMEOUT = 30.0  # s
 
@@ -102,15 +112,24 @@ def parse_vitals(answer: Mapping[str, Any]) -> Vitals:
         memory=parse_memory(Readings({"/proc/meminfo": {"text": answer["meminfo"]}})),
         gpu=parse_gpu_processes(answer["apps"]),
         ages={int(pid): float(age) for pid, age in answer["ages"].items() if age is not None},
-        busy=bool(answer["busy"]),
-        labels=tuple(map(str, answer["labels"])),
-        health=answer["health"],
-        samples=tuple(answer["samples"]),
+        busy=convert_flag(answer["busy"], strict=True),
+        labels=tuple(map(convert_string, convert_list(answer["labels"]))),
+        health=None if answer["health"] is None else convert_flag(answer["health"], strict=True),
+        samples=tuple(map(_parse_sample, convert_list(answer["samples"]))),
         gpu_state=parse_gpu_state(answer["gpu_state"], answer["gpu_reasons"]),
         traffic=tuple(
             TrafficSample(
-                at=float(sample["at"]), received=int(sample["received"]), sent=int(sample["sent"])
+                at=convert_number(sample["at"], strict=True),
+                received=convert_integer(sample["received"], minimum=0, maximum=MOST, strict=True),
+                sent=convert_integer(sample["sent"], minimum=0, maximum=MOST, strict=True),
             )
             for sample in answer["traffic"]
         ),
     )
+
+
+def _parse_sample(answer: Any) -> Sample:
+    """Return the counters of an engine; one that is not a number is left out."""
+    sample = {name: float(value) for name, value in convert_mapping(answer).items()}
+    convert_number(sample["at"])
+    return {name: value for name, value in sample.items() if math.isfinite(value)}

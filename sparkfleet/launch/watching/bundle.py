@@ -17,6 +17,8 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
+from sparkfleet.errors import UsageError
+from sparkfleet.inventory.folders import list_variable_files
 from sparkfleet.resources import PACKAGE
 
 ROOT = "sparkfleet"
@@ -33,6 +35,8 @@ PACKAGES: Mapping[str, str] = {  # of Debian and Ubuntu, by module
     "nacl": "python3-nacl",
     "_cffi_backend": "python3-cffi-backend",
 }
+VARIABLE_FOLDERS = ("group_vars", "host_vars")
+MOST_TEXT = 1 << 20  # bytes of a file of the inventory
 DATA = ("templates", "playbooks", "inventories")
 
 
@@ -118,3 +122,32 @@ def _pack(files: Mapping[str, Path]) -> bytes:
             entry.mode = 0o644
             archive.addfile(entry, io.BytesIO(data))
     return gzip.compress(plain.getvalue(), compresslevel=1, mtime=0)
+
+
+def read_inventory_files(files: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Yield the inventory and the variables next to it; raises UsageError for a folder."""
+    for name in files:
+        path = Path(name)
+        if path.is_dir():
+            raise UsageError(
+                f"{path} is a folder; --on-head takes inventories that are files",
+                hint="name its files with --inventory, each on its own",
+            )
+        yield path.name, read_copied_text(path)
+        for folder in VARIABLE_FOLDERS:
+            if not (path.parent / folder).is_dir():
+                continue
+            for entry in list_variable_files(path.parent / folder):
+                if entry.stat().st_size < MOST_TEXT:
+                    yield str(entry.relative_to(path.parent)), read_copied_text(entry)
+
+
+def read_copied_text(path: Path) -> str:
+    """Return the text of a file that the head gets; raises UsageError for one that is none."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise UsageError(
+            f"{path} cannot be copied to the head: {why}", hint="move it out of that folder"
+        ) from error

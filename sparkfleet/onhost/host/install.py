@@ -18,6 +18,7 @@ import hashlib
 import importlib.util
 import io
 import json
+import os
 import platform
 import shutil
 import subprocess
@@ -29,7 +30,7 @@ from typing import Any
 from sparkfleet.onhost.shared.answers import build_os_error_answer
 from sparkfleet.onhost.shared.paths import RefusedError, join_contained_path
 from sparkfleet.onhost.shared.reading import read_optional_text
-from sparkfleet.onhost.shared.writing import replace_file
+from sparkfleet.onhost.shared.writing import make_own_folder, replace_file
 
 KEY = "~/.ssh/id_ed25519"
 SECRET = 0o600
@@ -38,6 +39,7 @@ SECRET = 0o600
 def main() -> None:
     """Answer the request on standard input."""
     request = json.loads(sys.stdin.buffer.readline())
+    os.umask(0o077)  # what it makes decides what this user runs
     handlers = {
         "probe": probe_python,
         "unpack": unpack_archive,
@@ -77,7 +79,7 @@ def unpack_archive(request: dict[str, Any]) -> dict[str, Any]:
     folder = Path(request["folder"]).expanduser()
     parts = folder.with_name(f"{folder.name}.incomplete")
     shutil.rmtree(parts, ignore_errors=True)
-    parts.mkdir(mode=0o700, parents=True)
+    make_own_folder(parts)
     with tarfile.open(fileobj=io.BytesIO(data)) as archive:
         for entry in archive:
             unpack_file(archive, entry, parts)
@@ -100,9 +102,9 @@ def replace_folder(request: dict[str, Any]) -> dict[str, Any]:
     """Write the files of a folder, and remove the others there."""
     folder = Path(request["folder"]).expanduser()
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(mode=0o700, parents=True)
+    make_own_folder(folder)
     for name, text in request["files"].items():
-        path = folder / name
+        path = join_contained_path(folder, name)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.write_text(text)
         path.chmod(SECRET)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import subprocess
-import tarfile
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -21,6 +20,9 @@ MOST_BYTES = 2_000_000  # of one file
 MOST_TOTAL = 100_000_000  # bytes of all files
 PATIENCE = 600.0  # s until git counts as one that never answers
 SAFE = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
+REGULAR = ("100644", "100755")  # modes in git; 120000 is a link, 160000 a submodule
+# A hook of git sets these for its own repository, which is another one.
+PLACES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR")
 OR_FOLDER = "a folder can be added too"
 REASONS = (("ssh:", "Host key"), ("fatal:", "error:", "ERROR:"))  # ssh says more than git
 PROTOCOLS = "file:git:http:https:ssh"  # and none that runs a command, such as ext::
@@ -85,42 +87,69 @@ def _read_repository(source: str, revision: str, temporary: Path, otherwise: str
     words = ("--quiet", "--no-checkout", "--no-recurse-submodules", "--", source, clone)
     _run_git("clone", *words, hint=otherwise)
     commit = _resolve_commit(clone, revision)
-    archive = temporary / "files.tar"
-    _run_git("-C", clone, "archive", "--format=tar", f"--output={archive}", commit)
-    with tarfile.open(archive) as tar:
-        members = {member.name: member for member in tar if member.isreg()}
-        wanted = _select_files(members)
-        _check_sizes({name: members[name].size for name in wanted})
-        files = {}
-        for name in wanted:
-            content = tar.extractfile(members[name])
-            files[name] = content.read() if content else b""
-    return Snapshot(commit=commit, files=files)
+    blobs = _list_blobs(clone, commit)
+    wanted = _select_files(blobs)
+    _check_sizes({name: blobs[name].size for name in wanted})
+    contents = _read_blobs(clone, [blobs[name] for name in wanted])
+    return Snapshot(commit=commit, files=dict(zip(wanted, contents, strict=True)))
+
+
+def _read_blobs(clone: Path, blobs: Sequence[Blob]) -> Iterator[bytes]:
+    """Yield the contents of blobs; before each, git writes a line with its id and size."""
+    asked = "".join(f"{blob.id}\n" for blob in blobs).encode()
+    answer = _run_git("-C", clone, "cat-file", "--batch", input_=asked)
+    at = 0
+    for blob in blobs:
+        begin = answer.index(b"\n", at) + 1
+        at = begin + blob.size + 1
+        yield answer[begin : at - 1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blob:
+    """A regular file of a commit: its id in git, and its size in bytes."""
+
+    id: str
+    size: int
+
+
+def _list_blobs(clone: Path, commit: str) -> dict[str, Blob]:
+    """Return the regular files of a commit; no content is unpacked for it, however large."""
+    listing = _run_git("-C", clone, "ls-tree", "-r", "-z", "--long", commit)
+    blobs = {}
+    for row in listing.split(b"\0")[:-1]:
+        about, _, name = row.partition(b"\t")
+        mode, _, blob, size = about.decode().split()
+        if mode in REGULAR:
+            blobs[os.fsdecode(name)] = Blob(id=blob, size=int(size))
+    return blobs
 
 
 def _resolve_commit(clone: Path, revision: str) -> str:
     for name in (f"origin/{revision}", revision) if revision else ("origin/HEAD", "HEAD"):
         done = _call_git("-C", clone, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
         if done.returncode == 0:
-            return done.stdout.strip()
+            return done.stdout.decode().strip()
     raise RecipeError(
         f"revision {revision or 'HEAD'!r} not found in the repository",
         hint="name a branch, a tag or a commit",
     )
 
 
-def _run_git(*words: str | Path, hint: str | None = None) -> None:
-    done = _call_git(*words)
+def _run_git(*words: str | Path, hint: str | None = None, input_: bytes = b"") -> bytes:
+    done = _call_git(*words, input_=input_)
     if done.returncode:
-        lines = done.stderr.strip().splitlines() or [f"git exited with {done.returncode}"]
+        text = done.stderr.decode(errors="replace").strip()
+        lines = text.splitlines() or [f"git exited with {done.returncode}"]
         reasons = [line for starts in REASONS for line in lines if line.startswith(starts)]
         reason = (reasons or lines[-1:])[0]
         raise RecipeError(f"git: {reason}", hint=hint)
+    return done.stdout
 
 
-def _call_git(*words: str | Path) -> subprocess.CompletedProcess[str]:
+def _call_git(*words: str | Path, input_: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     environment = {
-        **os.environ,
+        **{name: value for name, value in os.environ.items() if name not in PLACES},
         "LC_ALL": "C",
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_ALLOW_PROTOCOL": PROTOCOLS,
@@ -130,11 +159,10 @@ def _call_git(*words: str | Path) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             ["git", *SAFE, *map(str, words)],
             capture_output=True,
-            text=True,
             check=False,
             timeout=PATIENCE,
             env=environment,
-            stdin=subprocess.DEVNULL,
+            input=input_,
         )
     except FileNotFoundError as error:
         raise UsageError("git is not installed", hint="type: sudo apt install git") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import select
 import shutil
 import subprocess
@@ -85,6 +86,23 @@ def _complete(*words: str) -> list[str]:
 )
 def test_the_last_word_is_completed(words: tuple[str, ...], candidates: list[str]) -> None:
     assert _complete(*words) == candidates
+
+
+HOSTILE = ("$(touch x)", "`touch x`", "a;touch x", "a b", "a\x1b[2J", "a\nb", "a&b", "a'b", "a>b")
+
+
+def test_a_name_that_a_shell_would_obey_is_not_offered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bash puts a candidate into the line as it is, and a project can come from others."""
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "playbooks" / "recipes"
+    folder.mkdir(parents=True)
+    for name in (*HOSTILE, "mine"):
+        (folder / f"{name}.yml").write_text("vllm_model: a/b\n")
+    offered = _complete("recipes.show", "")
+    assert "mine" in offered
+    assert all(re.fullmatch(r"[\w.:/-]+", each) for each in offered)
 
 
 def test_nothing_is_said_where_the_inventory_cannot_be_read() -> None:

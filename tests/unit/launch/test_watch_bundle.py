@@ -16,7 +16,8 @@ import pytest
 import yaml
 
 from sparkfleet.cli.cluster.head import write_overlay
-from sparkfleet.launch.watching.bundle import COMPILED, pack_bundle
+from sparkfleet.errors import UsageError
+from sparkfleet.launch.watching.bundle import COMPILED, pack_bundle, read_inventory_files
 from sparkfleet.model import Host, Value
 
 KEYS = ("ssh-ed25519 AAAA", "ssh-rsa BBBB")
@@ -92,6 +93,39 @@ def test_files_replace_those_of_before_and_are_private(tmp_path: Path) -> None:
         ask(tmp_path, {"do": "write", "folder": "~/watch", "files": files})
     (left,) = (tmp_path / "watch").iterdir()
     assert (left.name, left.read_text(), left.stat().st_mode & 0o777) == ("b.yml", "two", 0o600)
+
+
+def test_folders_on_the_head_are_private_whatever_the_umask(tmp_path: Path) -> None:
+    """Another user who could write above the package would choose what this user runs."""
+    before = os.umask(0)
+    try:
+        ask(tmp_path, {"do": "write", "folder": "~/.local/share/x/w", "files": {"d/a.yml": "1"}})
+    finally:
+        os.umask(before)
+    made = [path for path in (tmp_path / ".local").rglob("*") if path.is_dir()]
+    assert len(made) == 4
+    assert not [path for path in (tmp_path / ".local", *made) if path.stat().st_mode & 0o077]
+
+
+def test_a_file_that_leads_out_of_the_folder_is_refused(tmp_path: Path) -> None:
+    request = {"do": "write", "folder": "~/x/w", "files": {"../../.ssh/authorized_keys": "1"}}
+    assert "not a path below" in ask(tmp_path, request)["error"]
+    assert not (tmp_path / ".ssh").exists()
+
+
+def test_only_files_that_an_inventory_reads_are_copied(tmp_path: Path) -> None:
+    folder = tmp_path / "group_vars" / "all"
+    folder.mkdir(parents=True)
+    (tmp_path / "hosts.yml").write_text("all: {}\n")
+    (folder / "a.yml").write_text("x: 1\n")
+    (folder / ".a.yml.swp").write_bytes(b"\xff\xfe")
+    (folder / "a.yml~").write_text("old secret")
+    (folder / "id_ed25519.bak").write_text("key")
+    files = dict(read_inventory_files((str(tmp_path / "hosts.yml"),)))
+    assert files == {"hosts.yml": "all: {}\n", "group_vars/all/a.yml": "x: 1\n"}
+    (folder / "b.yml").write_bytes(b"\xff\xfe")
+    with pytest.raises(UsageError, match=r"b\.yml cannot be copied to the head: it is not text"):
+        dict(read_inventory_files((str(tmp_path / "hosts.yml"),)))
 
 
 def test_keys_are_made_once_and_lines_added_once(tmp_path: Path) -> None:

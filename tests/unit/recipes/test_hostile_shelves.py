@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import resource
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +106,53 @@ def test_large_files_are_refused_before_they_are_read(
     (source / "large.yml").write_bytes(RECIPE)
     monkeypatch.setattr(snapshots, "MOST_TOTAL", len(RECIPE) - 1)
     with pytest.raises(RecipeError, match="recipes and mods have more than"):
+        take_snapshot(str(source))
+
+
+def _git(folder: Path, *words: str) -> None:
+    named = ("-c", "user.name=a", "-c", "user.email=a@example.com")
+    subprocess.run(["git", "-C", str(folder), *named, *words], check=True, capture_output=True)
+
+
+def _make_repository(folder: Path, files: dict[str, bytes]) -> Path:
+    folder.mkdir()
+    _git(folder, "init", "--quiet")
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    (folder / "link.yml").symlink_to("/etc/passwd")
+    _git(folder, "add", "--all")
+    _git(folder, "commit", "--quiet", "--message=x")
+    return folder
+
+
+def test_files_of_a_repository_are_those_of_its_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither its attributes nor the variables of a hook of git change what is read."""
+    stamped = RECIPE + b"# $Format:%H$\n"
+    attributes = b"b.yml export-subst\na.yml export-ignore\n"
+    files = {"a.yml": RECIPE, "b.yml": stamped, "c.yml": b"", ".gitattributes": attributes}
+    source = _make_repository(tmp_path / "source", files)
+    other = _make_repository(tmp_path / "other", {"evil.yml": RECIPE})
+    monkeypatch.setenv("GIT_DIR", str(other / ".git"))
+    taken = take_snapshot(str(source)).files
+    assert taken == {"a.yml": RECIPE, "b.yml": stamped, "c.yml": b""}
+
+
+def test_a_large_file_of_a_repository_is_not_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Git packs zeros a thousand times smaller; an archive of a commit would be all of them."""
+    zeros = b"\0" * (8 << 20)
+    source = _make_repository(tmp_path / "source", {"a.yml": RECIPE, "zeros.bin": zeros})
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, before[1]))
+    try:
+        assert take_snapshot(str(source)).files == {"a.yml": RECIPE}
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    monkeypatch.setattr(snapshots, "MOST_BYTES", len(RECIPE) - 1)
+    with pytest.raises(RecipeError, match="is larger than"):
         take_snapshot(str(source))
 
 

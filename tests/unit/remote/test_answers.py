@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -19,8 +21,9 @@ from sparkfleet.launch.endpoint.health.reading import look_at_host
 from sparkfleet.launch.gateway.host import list_gateway_models, look_at_gateway
 from sparkfleet.launch.host import processes
 from sparkfleet.launch.host.deployment_record import DeploymentMetadata, parse_deployment_metadata
+from sparkfleet.launch.host.port_holders import parse_published_ports
 from sparkfleet.launch.host.survey import parse_survey, survey_host
-from sparkfleet.launch.host.vitals import query_vitals
+from sparkfleet.launch.host.vitals import compute_link_rate, query_vitals
 from sparkfleet.launch.preflight import page_cache
 from sparkfleet.launch.preflight.gpu_clock import measure_gpu_clock
 from sparkfleet.launch.startup.join import wait_for_ray_nodes
@@ -29,6 +32,7 @@ from sparkfleet.links.addressing.host_network import parse_host_network
 from sparkfleet.links.addressing.surveying import parse_differences, parse_trial, run_netconfig
 from sparkfleet.links.bandwidth.collective import parse_rank_answer
 from sparkfleet.model import Host
+from sparkfleet.quantities import format_memory
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.answers import parse_answer
 from sparkfleet.remote.channel import Channel, Result
@@ -235,6 +239,49 @@ def test_a_state_or_guard_of_another_shape_is_none(text: str) -> None:
     }
     survey = parse_survey({**answer, "files": {"guard.json": text, "state.json": text}})
     assert (survey.guard, survey.state) == (None, None)
+
+
+NINES = "9" * 400
+VITALS: dict[str, Any] = {
+    "meminfo": "MemTotal: 1000 kB\nMemAvailable: 5 kB\nMemFree: 5 kB\n",
+    "apps": "pid, process_name, used_gpu_memory [MiB]\n7, x, 5 MiB\n",
+    "ages": {"7": 1.0},
+    "busy": False,
+    "labels": [],
+    "health": None,
+    "samples": [],
+    "gpu_state": "power.draw, temperature.gpu, clocks.sm\n1, 2, 3\n",
+    "gpu_reasons": "",
+    "traffic": [],
+}
+ODD_VITALS: dict[str, dict[str, Any]] = {
+    "memory": {"meminfo": f"MemTotal: {NINES} kB\nMemAvailable: 1 kB\nMemFree: 1 kB\n"},
+    "processes": {"apps": f"pid, process_name, used_gpu_memory [MiB]\n7, x, {NINES} MiB\n"},
+    "long field": {"apps": f"pid, process_name\n7, {'x' * 200_000}\n"},
+    "health": {"health": {"a": 1}},
+    "samples": {"samples": [{"a": 1}, {"b": 2}]},
+    "texts": {"samples": [{"at": "x"}, {"at": "y"}]},
+    "huge": {"samples": [{"at": 0}, {"at": 1, "vllm:num_requests_running": int(NINES)}]},
+    "infinite": {"samples": [{"at": 0}, {"at": 1, "vllm:num_requests_running": math.inf}]},
+    "traffic": {"traffic": [{"at": at, "received": at * int(NINES), "sent": 1} for at in range(2)]},
+}
+
+
+@pytest.mark.parametrize("odd", ODD_VITALS)
+def test_numbers_that_no_host_has_are_not_computed_with(odd: str) -> None:
+    link = LyingConnection(VITALS | ODD_VITALS[odd])
+    with limit_cpu_time(), contextlib.suppress(CommandError):
+        vitals = query_vitals(link, PLACE, url=None)
+        assert str(vitals.load)
+        assert str(compute_link_rate(vitals.traffic))
+        assert vitals.memory is None or format_memory(vitals.memory.total)
+        assert all(float(process.memory or 0) >= 0 for process in vitals.gpu)
+
+
+def test_published_ports_are_ports() -> None:
+    with limit_cpu_time():
+        ports = parse_published_ports("a\tb\t:1-99999->1-99999/tcp, :7-9999999999->7/tcp")
+    assert max(ports) == 65535
 
 
 ODD_RECORD = {

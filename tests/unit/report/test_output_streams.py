@@ -11,6 +11,7 @@ import pytest
 
 from sparkfleet.cli import command
 from sparkfleet.cli.cluster import unreachable
+from sparkfleet.cli.cluster.report import write_text_file
 from sparkfleet.errors import UsageError
 from sparkfleet.model import Cluster, Host
 from sparkfleet.report import output_streams
@@ -135,6 +136,31 @@ def test_what_is_remembered_between_runs_may_be_lost(
     unreachable.update_unreachable(cluster, lost=["a"], answered=["a"], command="")
     assert "Not a directory" in "".join(output_streams._lost.values())
     assert unreachable.format_unreachable(cluster) == {}
+
+
+def test_what_is_kept_is_this_users_alone_whatever_the_umask(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another user who could write there would approve recipes in this one's name."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    before = os.umask(0)
+    try:
+        folder = create_log_folder("1")
+    finally:
+        os.umask(before)
+    below = (folder, folder.parent, folder.parent.parent)
+    assert [path.stat().st_mode & 0o777 for path in below] == [0o700] * 3
+    folder.parent.parent.chmod(0o777)
+    create_log_folder("2")
+    assert folder.parent.parent.stat().st_mode & 0o777 == 0o755
+
+
+def test_a_file_that_another_user_put_in_the_way_is_not_written_to(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("theirs")
+    (tmp_path / ".page.html.new").symlink_to(victim)
+    write_text_file(tmp_path / "page.html", "ours")
+    assert (victim.read_text(), (tmp_path / "page.html").read_text()) == ("theirs", "ours")
 
 
 def test_a_log_that_cannot_be_kept_is_reported_before_the_run(

@@ -270,6 +270,7 @@ ROWS = (
             r"Engine core initialization failed\.|EngineCore failed to start\."
             r"|WorkerProc initialization failed due to an exception"
             r"|Frontend process failed during engine core initialization"
+            r"|Engine process failed to start"
             r"|Ray workers have not started successfully|: Worker \d{1,4} failed to initialize: "
         ),
         cause="The engine did not start; this line does not say why.",

@@ -276,6 +276,19 @@ ROWS = (
         near_miss="main.c:5:10: fatal error: foo.h: No such file or directory",
     ),
     Signature(
+        id="libcuda-not-linked",
+        pattern=r"cannot find -lcuda\b|libcuda\.so cannot found",
+        cause="Triton links with libcuda.so, and the image's linker does not find it.",
+        fix=(
+            "Set LIBRARY_PATH: /usr/local/cuda/lib64/stubs in vllm_env, or use an image whose "
+            "linker knows this folder."
+        ),
+        source="vllm-project/vllm#11643; vllm-project/vllm#12505; state-spaces/mamba#123",
+        leads_to=("engine-start-failed",),
+        sample="/usr/bin/ld: cannot find -lcuda: No such file or directory",
+        near_miss="gcc driver.c -O3 -shared -fPIC -o cuda_utils.so -lcuda",
+    ),
+    Signature(
         id="wheel-platform",
         pattern=(
             r"is not a supported wheel on this platform|no wheels with a matching"

@@ -17,7 +17,8 @@ ROWS = (
         id="hub-gated",
         pattern=(
             r"Cannot access gated repo for url|trying to access a gated repo"
-            r"|Access to model (?P<model>\S+) is restricted and you are not in the authorized list"
+            r"|(?:Access to|Repo) model (?P<model>\S+) is (?:gated\. You must be authenticated"
+            r"|restricted(?: and you are not in the authorized list|\. You must ))"
         ),
         cause="The model's licence has not been accepted with this token's account.",
         fix="Accept it on the model's page on the Hub, then run `{task:weights.stage}`.",

@@ -39,6 +39,7 @@ def terminal(lab: LabFleet, tmp_path: Path) -> Iterator[Terminal]:
     opened.close()
 
 
+@pytest.mark.thorough
 def test_three_commands_lead_from_the_box_to_an_answer(
     lab: LabFleet, terminal: Terminal, tmp_path: Path
 ) -> None:

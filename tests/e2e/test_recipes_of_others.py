@@ -54,16 +54,10 @@ FILES = {
         lacks=("kv-cache-dtype", "load-format"),
     ),
 }
-REPEATED = ("eugr", "nvidia")  # a start takes a minute; the stand-in has all of them
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        pytest.param(kind, marks=[pytest.mark.thorough] if kind in REPEATED else [])
-        for kind in sorted(FILES)
-    ],
-)
+@pytest.mark.thorough  # tests/fleet/test_recipes_used.py has the same with the stand-in
+@pytest.mark.parametrize("kind", sorted(FILES))
 def test_a_file_of_others_serves_after_its_model_is_replaced(
     kind: str, run: Type, lab: LabFleet, tmp_path: Path
 ) -> None:

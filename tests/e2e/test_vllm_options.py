@@ -59,6 +59,7 @@ def _run(*words: str | Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.thorough
 def test_the_source_has_the_same_as_vllm_itself() -> None:
     install.install_engine(print)
     read = _run(PROBE)

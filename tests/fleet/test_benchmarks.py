@@ -18,8 +18,11 @@ MET_OR_MISSED = (0, 1)  # else it broke; a traceback ends with 1 too
     ("name", "options", "said"),
     [
         ("links", ["--hosts", "2"], "channels"),
-        ("commands", ["--rounds", "1"], "sparkfleet"),
-        ("staging", ["--case", "2", "--rounds", "1"], "of sendfile"),
+        pytest.param("commands", ["--rounds", "1"], "sparkfleet", marks=pytest.mark.thorough),
+        pytest.param(
+            *("staging", ["--case", "2", "--rounds", "1"], "of sendfile"),
+            marks=pytest.mark.thorough,
+        ),
     ],
 )
 def test_a_benchmark_prints_its_numbers(name: str, options: list[str], said: str) -> None:

@@ -103,6 +103,7 @@ def share_memory(**shares: float) -> tuple[str, str]:
     return "--set", f"clusters={json.dumps(clusters)}"
 
 
+@pytest.mark.thorough
 def test_a_start_is_refused_where_it_and_what_runs_exceed_the_memory(cluster: Cluster) -> None:
     assert cluster.run("cluster.down", "--all").code == 0
     shares = share_memory(pair=0.92, small=0.09)

@@ -60,6 +60,7 @@ FACTS, LINKS, WEIGHTS, RENDER = (
 )
 
 THOROUGH = pytest.mark.thorough
+ALIKE = ("lock", "render", "ray workers", "ready")  # phases that are left as the one before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,11 +191,12 @@ def check_left(cluster: Cluster, before: dict[str, Seen]) -> None:
 def rows(cases: Sequence[Case]) -> list[Any]:
     """Return the cases as parameters, each once for every ground that it is tried on.
 
-    All but the first case of a phase of the start, on its first ground, are thorough; of hosts that
-    are lost, which take long, all but one.
+    All but the first case of a phase of the start, on its first ground, are thorough, and all of a
+    phase that is left in the same way as another; of hosts that are lost, which take long, all but
+    one.
     """
     first = {case.name.partition(":")[0]: case for case in reversed(cases)}
-    quick = [(case, case.grounds[0]) for case in first.values()]
+    quick = [(case, case.grounds[0]) for phase, case in first.items() if phase not in ALIKE]
     if cases is LOST:
         quick = [(case, ground) for case, ground in quick if case.name.startswith("join:")]
     return [

@@ -171,6 +171,7 @@ def test_a_cable_that_is_pulled_degrades_what_serves(cluster: Cluster) -> None:
     assert "has no carrier" in health["reason"]
 
 
+@pytest.mark.thorough
 def test_a_limit_of_the_gpu_clock_is_shown_set_kept_and_lifted(cluster: Cluster) -> None:
     serve(cluster, MP)
     limit = ("--executor", MP, "--set", "gpu_clock_max=2150")

@@ -178,6 +178,7 @@ def test_ctrl_c_while_applying_undoes_it_on_all_hosts(pair: LabFleet) -> None:
     assert read_states() == before
 
 
+@pytest.mark.thorough
 def test_a_moved_gid_is_repaired(pair: LabFleet) -> None:
     before = read_states()
     assert type_command("links.apply", "--yes").returncode == 0

@@ -351,7 +351,14 @@ def _configure(lab: LabFleet, *settings: str) -> None:
 
 @pytest.mark.parametrize("rp_filter", [STRICT, LOOSE])
 @pytest.mark.parametrize(
-    ("size", "cables"), [(2, "crossed"), (2, "both"), (2, "switch"), (3, "ring"), (4, "switch")]
+    ("size", "cables"),
+    [
+        (2, "crossed"),
+        (3, "ring"),
+        pytest.param(2, "both", marks=pytest.mark.thorough),
+        pytest.param(2, "switch", marks=pytest.mark.thorough),
+        pytest.param(4, "switch", marks=pytest.mark.thorough),
+    ],
 )
 def test_a_healthy_fabric_passes_whichever_rail_answers_arp(
     size: int, cables: str, rp_filter: int
@@ -419,6 +426,7 @@ def test_rails_with_a_wire_each_pass_and_never_answer_for_each_other() -> None:
         fleet.remove_fleet()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("size", "cables", "topology"),
     [(4, "switch", Topology.SWITCH), (3, "ring", Topology.RING), (4, "ring", Topology.RING)],
@@ -437,7 +445,7 @@ def test_larger_fabrics_pass(size: int, cables: str, topology: Topology) -> None
     ("size", "cables", "end"),
     [
         (2, "both", f"spark-02 {RAIL} 10.78.3.2/24"),
-        (3, "ring", f"spark-03 {PEER_RAIL} 10.78.5.3/24"),
+        pytest.param(3, "ring", f"spark-03 {PEER_RAIL} 10.78.5.3/24", marks=pytest.mark.thorough),
     ],
 )
 def test_cables_in_each_others_cage_are_known_by_where_they_end(
@@ -490,6 +498,7 @@ def _first(rails: tuple[LabRail, ...]) -> tuple[str, str]:
     return rails[0].address, rails[0].interface
 
 
+@pytest.mark.thorough
 def test_the_gate_passes_32_hosts() -> None:
     try:
         hosts = _hosts(_start(32))

@@ -102,6 +102,7 @@ def test_a_container_lives_and_ends_with_its_role(spark: Spark) -> None:
     assert spark.running() == []
 
 
+@pytest.mark.thorough
 def test_the_container_that_holds_a_port_is_named_next_to_those_of_the_cluster(
     spark: Spark,
 ) -> None:
@@ -129,6 +130,7 @@ def test_the_gpu_comes_by_cdi(spark: Spark) -> None:
     assert "NVIDIA GB10" in found.probe.gpus
 
 
+@pytest.mark.thorough
 def test_more_packages_make_an_image(spark: Spark) -> None:
     wants = Spark("spark-01", root=True, engine="podman", engine_pip=["scipy"])
     node = transfer.ImageHost(connection=wants.link, settings=wants.settings, survey=wants.survey())

@@ -49,7 +49,9 @@ def lab() -> Iterator[LabFleet]:
     fleet.remove_fleet()
 
 
-@pytest.mark.parametrize("kind", sorted(FILES))
+@pytest.mark.parametrize(
+    "kind", ["eugr", "nvidia", pytest.param("sparkrun", marks=pytest.mark.thorough)]
+)
 def test_a_file_of_others_serves_after_its_model_is_replaced(
     kind: str, lab: LabFleet, tmp_path: Path
 ) -> None:

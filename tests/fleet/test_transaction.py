@@ -171,6 +171,7 @@ def test_the_last_good_deployment_comes_back_when_the_next_run_fails_too(
     assert {deployment(host) for host in HOSTS} == {serving}
 
 
+@pytest.mark.thorough
 def test_it_comes_back_too_when_the_next_run_is_refused_before_it_begins(
     run: Run, serving: str, inventory: str, lab: LabFleet
 ) -> None:
@@ -181,6 +182,7 @@ def test_it_comes_back_too_when_the_next_run_is_refused_before_it_begins(
     assert serves(lab)
 
 
+@pytest.mark.thorough
 def test_only_the_receipt_is_missing_after_a_run_that_was_killed_last(
     run: Run, serving: str, inventory: str
 ) -> None:
@@ -244,7 +246,9 @@ def test_status_shows_roles_memory_ray_and_the_endpoint(run: Run, serving: str) 
 
 
 @pytest.mark.parametrize("host", [HOSTS[1], pytest.param(HOSTS[0], marks=pytest.mark.thorough)])
-@pytest.mark.parametrize("fault", [faults.end_sessions, BRIEF_CUT])
+@pytest.mark.parametrize(
+    "fault", [pytest.param(faults.end_sessions, marks=pytest.mark.thorough), BRIEF_CUT]
+)
 def test_a_connection_that_drops_during_the_wait_does_not_undo_a_start(
     run: Run, inventory: str, host: str, fault: Callable[[str], faults.Deed]
 ) -> None:
@@ -270,7 +274,7 @@ def large_model(tmp_path: Path) -> Iterator[Path]:
     ("host", "fault"),
     [
         pytest.param(HOSTS[1], END_AT_A_THIRD, id="worker-sessions"),
-        pytest.param(HOSTS[0], END_AT_A_THIRD, id="head-sessions"),
+        pytest.param(HOSTS[0], END_AT_A_THIRD, id="head-sessions", marks=pytest.mark.thorough),
         pytest.param(HOSTS[1], BRIEF_CUT, id="worker-cut", marks=pytest.mark.thorough),
         pytest.param(HOSTS[0], BRIEF_CUT, id="head-cut", marks=pytest.mark.thorough),
     ],
@@ -295,7 +299,7 @@ def test_a_connection_that_drops_while_weights_are_sent_does_not_undo_a_run(
         assert run("cluster.down").code == 0
 
 
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", [HOSTS[1], pytest.param(HOSTS[0], marks=pytest.mark.thorough)])
 def test_a_connection_that_drops_in_the_join_gate_does_not_undo_a_start(
     run: Run, inventory: str, host: str
 ) -> None:
@@ -393,6 +397,7 @@ def test_a_switch_serves_the_new_recipe_or_comes_back(
     assert serves(lab)
 
 
+@pytest.mark.thorough
 def test_log_lines_that_a_recipe_expects_or_forbids_refuse(
     run: Run, serving: str, tmp_path: Path, lab: LabFleet
 ) -> None:

@@ -98,6 +98,7 @@ def test_a_lost_rank_is_relaunched_when_two_looks_agree(cluster: Cluster) -> Non
     assert list_events(cluster)[-1]["state"] == "serving"
 
 
+@pytest.mark.thorough
 def test_a_relaunch_uses_the_options_of_the_last_start(cluster: Cluster) -> None:
     assert cluster.up("--set", "vllm_env={STANDIN: second}").code == 0
     hashes = {host: seen.hash for host, seen in cluster.look().items()}
@@ -148,8 +149,9 @@ def visible(cluster: Cluster) -> Iterator[Cluster]:
         fleet.run_on(HOSTS[0], ["rm", "-rf", APPS])
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("order", [HOSTS, pytest.param(HOSTS[::-1], marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("order", [HOSTS, HOSTS[::-1]])
 def test_a_bare_head_watches_and_relaunches_the_cluster_after_a_power_cut(
     visible: Cluster, order: tuple[str, ...]
 ) -> None:

@@ -90,14 +90,17 @@ def choose_numbered(
     return [pair for pair in numbered if pair[0] % parts == which % parts]
 
 
+def read_results(paths: Sequence[Path]) -> list[Row]:
+    """Return the results in files; of a run that was repeated, the last."""
+    lines = [line for path in paths for line in path.read_text().splitlines()]
+    rows = [Row(**json.loads(line)) for line in lines]
+    return list({(row.seed, row.number): row for row in rows}.values())
+
+
 def main() -> None:
     """Run the campaign that the command line asks for; exit with 1 for what is unexplained."""
     options = _parse_options()
-    if options.table:
-        lines = [line for path in options.table for line in path.read_text().splitlines()]
-        rows = [Row(**json.loads(line)) for line in lines]
-    else:
-        rows = list(_run_and_report(options))
+    rows = read_results(options.table) if options.table else list(_run_and_report(options))
     sys.stdout.write(f"{format_tables(rows)}\n")
     sys.exit(any(row.wrong for row in rows))
 
@@ -111,7 +114,12 @@ def _parse_options() -> argparse.Namespace:
     parser.add_argument("--repeat", action="store_true", help="judge an unexplained run twice")
     parser.add_argument("--part", default="1/1", help="of the runs, such as 1/2")
     parser.add_argument("--results", type=Path, help="file to which each result is added")
-    parser.add_argument("--table", type=Path, nargs="*", help="print the table of these files")
+    parser.add_argument(
+        "--table",
+        type=Path,
+        nargs="*",
+        help="print the table of these files, the last result of a run",
+    )
     return parser.parse_args()
 
 

@@ -26,9 +26,11 @@ HOME = "/home/nvidia"
 ENDS = {0, 2, 4, 5, 6, 75, 130, -signal.SIGKILL}
 INTERRUPTED = {130, -signal.SIGKILL}
 BUG = re.compile(r"a bug in sparkfleet|Traceback \(most recent call last\)")
+# The form of an error of a host, and words of other texts and tables that say what is wrong.
+HOST_ERROR = re.compile(r"^ *(?:error: )?spark-\d\d: \S", re.MULTILINE)
 FAILURE = re.compile(
     r"fatal: |error|FAILED|UNREACHABLE|refused|locked|warning|state: unknown|was not reached"
-    r"|in progress|serves no model|rank lost|does not report|nothing was changed|is held by",
+    r"|in progress|rank lost|does not report|is held by",
     re.IGNORECASE,
 )
 ADVICE = {  # what a message says to do, and the task
@@ -182,7 +184,8 @@ def _judge_one_end(result: Result, done: Done) -> None:
     if BUG.search(text):
         result.wrong.append(f"a bug:\n{end}")
     failed = done.code in (2, 4, 5, 6, 75)
-    if failed and not (FAILURE.search(text) and any(host in text for host in HOSTS)):
+    named = FAILURE.search(text) and any(host in text for host in HOSTS)
+    if failed and not (named or HOST_ERROR.search(text)):
         result.wrong.append(f"no host or cause named:\n{end}")
 
 

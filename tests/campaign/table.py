@@ -71,7 +71,7 @@ def format_tables(rows: Sequence[Row]) -> str:
             *_format_table(
                 rows,
                 ("what happens", *tasks),
-                name=lambda row: (KINDS.index(row.kind), f"{row.kind}: {row.what}"),
+                name=lambda row: (KINDS.index(row.kind), f"{row.kind}: `{row.what}`"),
                 column=lambda row: row.task,
             ),
             "",

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 
-from tests.campaign.__main__ import choose_numbered, run_campaign
+from tests.campaign.__main__ import choose_numbered, read_results, run_campaign
 from tests.campaign.cases import Case, choose_cases
 from tests.campaign.running import Result
 from tests.campaign.table import Row, format_tables
@@ -58,6 +59,15 @@ def test_links_apply_is_broken_on_each_cabling() -> None:
     assert cablings == {"crossed", "ring", "switch"}
 
 
+def test_of_a_run_that_was_repeated_the_last_result_counts(tmp_path: Path) -> None:
+    case = Case(kind="fault", task="up", what="mtu", phase="Serve")
+    for name, wrong in (("first", ["no cause"]), ("again", [])):
+        row = Row.of(Result(case=case, number=7, wrong=wrong), SEED)
+        (tmp_path / name).write_text(f"{row.to_line()}\n")
+    rows = read_results([tmp_path / "first", tmp_path / "again"])
+    assert [row.wrong for row in rows] == [[]]
+
+
 def test_the_tables_count_runs_by_what_happens_and_by_phase() -> None:
     case = Case(kind="fault", task="up", what="mtu", phase="Serve", host="spark-01")
     results = [
@@ -66,6 +76,6 @@ def test_the_tables_count_runs_by_what_happens_and_by_phase() -> None:
     ]
     rows = [Row(**json.loads(Row.of(result, SEED).to_line())) for result in results]
     text = format_tables(rows)
-    assert "| fault: mtu | 2 | 1 | 1 |" in text
+    assert "| fault: `mtu` | 2 | 1 | 1 |" in text
     assert "| up: Serve | 2 |  |  |  | 1 | 1 |" in text
     assert text.endswith("2 runs, 1 unexplained; 3.0 s of CPU and 5 s each")

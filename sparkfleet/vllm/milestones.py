@@ -54,12 +54,13 @@ _JSON_TEXTS = ("log", "message", "msg", "MESSAGE", "event", "text")
 _JSON_LEVELS = ("level", "levelname", "severity")
 _MOST_CARRIERS = 6  # prefixes of a line
 _PROCESS = re.compile(r"[\w.]+(?=[ ,])")
-_PID = re.compile(r"\bpid=(\d+)")
+MOST_DIGITS = 9  # of a count
+_PID = re.compile(r"\bpid=(\d{1,9})\b")
 _ADDRESS = re.compile(r"\bip=([^,\s]+)")
-_TP_WORKER = re.compile(r"Worker_TP(?P<rank>\d+)(?:_EP\d+)?")
+_TP_WORKER = re.compile(r"Worker_TP(?P<rank>\d{1,5})(?:_EP\d+)?")
 _RANK = re.compile(
-    r"\bworld_size=(?P<size>\d+) rank=(?P<rank>\d+)\b"
-    r"|\brank (?P<assigned>\d+) in world size (?P<of>\d+) is assigned\b"
+    r"\bworld_size=(?P<size>\d{1,5}(?!\d)) rank=(?P<rank>\d{1,5}(?!\d))\b"
+    r"|\brank (?P<assigned>\d{1,5}(?!\d)) in world size (?P<of>\d{1,5}(?!\d)) is assigned\b"
 )
 _COPIED = re.compile(r"Copying the following environment variables[^:]*: \[(?P<names>.*)")
 
@@ -329,4 +330,4 @@ def _find_rank(entry: LogLine) -> int | None:
 
 
 def _parse_progress_count(text: str | None) -> int | None:
-    return None if text is None else int(text)
+    return None if text is None or len(text) > MOST_DIGITS else int(text)

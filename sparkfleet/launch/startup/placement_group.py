@@ -13,7 +13,7 @@ from sparkfleet.launch.deployment.deployment import Deployment
 
 PATIENCE = 60  # s
 HINT = "VLLM_HOST_IP in each host's nccl.env must be its node address in Ray"
-_WAITS = re.compile(r"Waiting for creating a placement group of specs for (?P<s>\d+) seconds\.")
+_WAITS = re.compile(r"Waiting for creating a placement group of specs for (?P<s>\d{1,9}) seconds\.")
 _NODE = re.compile(r"'node:(?P<address>[^']+)'")
 
 

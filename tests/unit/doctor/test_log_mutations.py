@@ -123,7 +123,12 @@ def test_a_changed_log_is_printed_with_exit_code_0(
         "a" * 100_000,
         "[0]:" * 20_000,
         "\ufeff",
+        f"(EngineCore pid={'9' * 5000}) ERROR x\n",
+        f"(Worker pid=1) rank {'9' * 5000} in world size {'9' * 5000} is assigned\n",
+        "(Worker pid=1) rank 0 in world size 99999999999 is assigned\n",
+        f"(Worker_TP{'9' * 5000} pid=1) ERROR x\n",
     ],
+    ids=range(14),
 )
 def test_a_strange_log_is_diagnosed(text: str) -> None:
     with limit_cpu_time():

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from sparkfleet.errors import InputError, InventoryError
 from sparkfleet.model import Host, Value
+from sparkfleet.remote import ssh_config
 from sparkfleet.remote.known_hosts import KeyVerdict, read_known_keys
 from sparkfleet.remote.ssh_config import complete_ssh_options
 from sparkfleet.remote.ssh_keywords import KEYWORDS
@@ -84,6 +85,7 @@ def test_a_changed_configuration_is_used_or_refused(tmp_path: Path, number: int)
     path.write_bytes(EXEC.sub(b"user", _mutate(number, CONFIG, LINES)))
     words = Value(data=f"-F {path}")
     host = Host(name="spark-01", vars={"ansible_ssh_common_args": words})
+    ssh_config._query_ssh_config.cache_clear()  # it counts on files that stay as they are
     with limit_cpu_time(), contextlib.suppress(InputError):
         options = complete_ssh_options(parse_ssh_options(host))
         assert options.address

@@ -42,7 +42,11 @@ def parse_rdma_link(text: str) -> Mapping[str, str]:
 
 def parse_ibdev2netdev(text: str) -> Mapping[str, str]:
     """Return HCA -> netdev of ``rocep1s0f1 port 1 ==> enp1s0f1np1 (Up)``, in any order."""
-    return dict(re.findall(r"^\s*(\S+)\s+port\s+\d+\s+==>\s+(\S+)\s+\(", text, re.MULTILINE))
+    return dict(
+        re.findall(
+            r"^[ \t]*(\S+)[ \t]+port[ \t]+\d+[ \t]+==>[ \t]+(\S+)[ \t]+\(", text, re.MULTILINE
+        )
+    )
 
 
 def parse_active_mtus(text: str) -> Mapping[str, int]:

@@ -9,10 +9,13 @@ from dataclasses import dataclass
 from sparkfleet.model import Verdict
 from sparkfleet.verdicts import error, ok
 
-RANK = re.compile(r"(\S+?):(\d+):\d+ \[\d+\] NCCL INFO (.*)")  # host:pid:tid [device]
+MARK = "NCCL INFO "
+MOST_LINE = 4096  # characters of a line that are read
+# host:pid:tid [device]; without bounds a long line takes minutes
+RANK = re.compile(r"(\S{1,255}?):(\d{1,10}):\d{1,10} \[\d{1,4}\] NCCL INFO (.*)")
 VIA = re.compile(r"via NET/(\w+)")
 USING = re.compile(r"NET/(\w+) : Using (.*)")
-DEVICE = re.compile(r"\[\d+\](\S+?)[:/\s]")
+DEVICE = re.compile(r"\[\d{1,4}\](\S{1,64}?)[:/\s]")
 DMABUF = re.compile(r"enabled for HCA \d+ '([\w.]+)")
 BARE = re.compile(r"NET/IB : No device found|Failed to initialize any NET plugin")
 VERSION = re.compile(r"NCCL version (\S+)")
@@ -45,7 +48,7 @@ def parse_transports(log: str) -> Mapping[str, Transport]:
     """
     messages: dict[str, list[str]] = {}
     for line in log.splitlines():
-        match = RANK.search(line)
+        match = RANK.search(line[:MOST_LINE]) if MARK in line[:MOST_LINE] else None
         if match:
             messages.setdefault(f"{match[1]}:{match[2]}", []).append(match[3])
     return {rank: _parse_transport(rank, "\n".join(lines)) for rank, lines in messages.items()}

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from sparkfleet.facts.tools import parse_ibdev2netdev
 from sparkfleet.links.bandwidth.nccl_transport import judge_transport, parse_transports
 from sparkfleet.model import Severity
+from tests.budget import limit_cpu_time
 from tests.gb10 import OUTPUTS
 
 
@@ -53,3 +55,19 @@ def test_using_without_a_device_is_not_rdma() -> None:
 def test_a_rank_that_never_got_so_far_gives_no_verdict() -> None:
     (found,) = parse_transports(_log("bad-ifname-of-head-on-worker-rank1")).values()
     assert judge_transport("spark-02", found) is None
+
+
+LONG_LOGS = ("a:" * 100_000, "a:" * 100_000 + " NCCL INFO x", "x" * 200_000, ":1" * 100_000)
+
+
+@pytest.mark.parametrize("log", LONG_LOGS, ids=range(len(LONG_LOGS)))
+def test_a_log_of_nccl_is_read_in_bounded_time(log: str) -> None:
+    marked = f"h:1:2 [0] NCCL INFO NET/IB : Using {'[0]' * 60_000}"
+    with limit_cpu_time():
+        assert parse_transports(log) == {}
+        assert not parse_transports(marked)["h:1"].devices
+
+
+def test_empty_lines_of_a_tool_are_read_in_bounded_time() -> None:
+    with limit_cpu_time():
+        assert parse_ibdev2netdev("\n" * 60_000) == {}

@@ -1,4 +1,4 @@
-"""Write the tables of vLLM's options, their values, variables and architectures by release.
+"""Write the tables of vLLM's options, their values, keys, variables and architectures by release.
 
 The types of options are those of the newest release; a file of an older one is kept.
 
@@ -35,6 +35,33 @@ BY_RELEASE = (
     "reasoning-parser",
     "tool-call-parser",
 )  # in values.txt
+CONFIGS = {  # options that take a JSON object, and the class in vllm/config that has its keys
+    "attention-config": "AttentionConfig",
+    "aux-output-config": "AuxOutputConfig",
+    "compilation-config": "CompilationConfig",
+    "ec-manager-config": "EncoderCacheManagerConfig",
+    "ec-transfer-config": "ECTransferConfig",
+    "engram-config": "EngramConfig",
+    "eplb-config": "EPLBConfig",
+    "fault-tolerance-config": "FaultToleranceConfig",
+    "ir-op-priority": "IrOpPriorityConfig",
+    "kernel-config": "KernelConfig",
+    "kv-events-config": "KVEventsConfig",
+    "kv-transfer-config": "KVTransferConfig",
+    "pooler-config": "PoolerConfig",
+    "profiler-config": "ProfilerConfig",
+    "reasoning-config": "ReasoningConfig",
+    "speculative-config": "SpeculativeConfig",
+    "structured-outputs-config": "StructuredOutputsConfig",
+    "watchdog-config": "WatchdogConfig",
+    "weight-transfer-config": "WeightTransferConfig",
+}
+MODALITIES = {  # of --limit-mm-per-prompt, and the class in vllm/config/multimodal.py
+    "audio": "AudioDummyOptions",
+    "image": "ImageDummyOptions",
+    "video": "VideoDummyOptions",
+}
+WHOLE = {"LoadConfig", "ModelConfig", "ParallelConfig"}  # that vLLM puts in, not the user
 TYPES = """\
 # How vLLM converts the text of its options, and the values of those with a closed list.
 # From the source of one release of vLLM; written by benchmarks/vllm_tables.py.
@@ -60,7 +87,8 @@ def probe(folder: Path) -> dict[str, set[str]]:
     answer = ask(folder)
     found = {name: set(answer[name]) for name in ("options", "variables")}
     values = {f"{name}={value}" for name in BY_RELEASE for value in answer["values"].get(name, ())}
-    return {**found, "values": values, "architectures": architectures(folder / REGISTRY)}
+    others = {"architectures": architectures(folder / REGISTRY), "keys": keys(folder)}
+    return {**found, "values": values, **others}
 
 
 def architectures(path: Path) -> set[str]:
@@ -71,6 +99,44 @@ def architectures(path: Path) -> set[str]:
             for key, value in zip(node.keys, node.values, strict=True):
                 if isinstance(key, ast.Constant) and isinstance(value, ast.Tuple):
                     found.add(str(key.value))
+    return found
+
+
+def keys(folder: Path) -> set[str]:
+    """Return the keys of options that take a JSON object: ``option=key`` and ``option=key.key``."""
+    fields = config_fields(folder / "vllm" / "config")
+    found = set()
+    for option, name in CONFIGS.items():
+        for key, inner in fields.get(name, {}).items():
+            nested = () if inner in WHOLE else fields[inner]
+            found |= {f"{option}={key}", *(f"{option}={key}.{each}" for each in nested)}
+    for modality, name in MODALITIES.items():
+        found |= {f"limit-mm-per-prompt={modality}.{key}" for key in fields.get(name, {})}
+        found.add(f"limit-mm-per-prompt={modality}")
+    return found
+
+
+def config_fields(folder: Path) -> dict[str, dict[str, str]]:
+    """Return the fields of each class: their name, and the class of their value, "" for none."""
+    classes = {"": ast.ClassDef("", [], [], [], [])}
+    for path in sorted(folder.glob("*.py")):
+        nodes = ast.walk(ast.parse(path.read_text()))
+        classes |= {node.name: node for node in nodes if isinstance(node, ast.ClassDef)}
+    return {name: class_fields(node, classes) for name, node in classes.items()}
+
+
+def class_fields(node: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> dict[str, str]:
+    """Return the public fields of a class and of those that it extends."""
+    found: dict[str, str] = {}
+    for base in node.bases:
+        if isinstance(base, ast.Name) and base.id in classes:
+            found |= class_fields(classes[base.id], classes)
+    for field in node.body:
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+            names = {each.id for each in ast.walk(field.annotation) if isinstance(each, ast.Name)}
+            inner = sorted(name for name in names & classes.keys() if name.endswith("Config"))
+            if not field.target.id.startswith("_"):
+                found[field.target.id] = inner[0] if inner else ""
     return found
 
 
@@ -103,7 +169,7 @@ def main() -> None:
     folders.sort(key=lambda path: tuple(map(int, path.name.split("."))))
     by_release = {folder.name: probe(folder) for folder in folders}
     TABLES.mkdir(exist_ok=True)
-    for name in ("options", "values", "variables", "architectures"):
+    for name in ("options", "values", "variables", "architectures", "keys"):
         lines = rows(name, by_release)
         head = HEADER.format(what=name.capitalize(), releases=" ".join(by_release))
         (TABLES / f"{name}.txt").write_text(head + "\n".join(lines) + "\n")

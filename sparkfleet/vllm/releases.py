@@ -79,7 +79,10 @@ def parse_version(version: str) -> Version | None:
 
 @functools.cache
 def load_release_table(name: str) -> ReleaseTable:
-    """Return a table: options, values (``option=value``), variables or architectures."""
+    """Return a table: options, values (``option=value``), keys, variables or architectures.
+
+    The keys of an option that takes JSON are ``option=key``, and ``option=key.key`` below it.
+    """
     folder = resources.files("sparkfleet.vllm") / "tables"
     head, *lines = _split_table_lines((folder / f"{name}.txt").read_text(encoding="utf-8"))
     releases = [Version(label) for label in head[1:]]

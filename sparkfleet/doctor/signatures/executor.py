@@ -149,11 +149,11 @@ ROWS = (
         id="ray-head-unreachable",
         pattern=(
             r"Failed to connect to GCS\b|Unable to connect to GCS at"
-            r"|Couldn't reconnect to GCS server"
+            r"|Couldn't reconnect to GCS server|Failed to send request to gcs\b"
         ),
         cause="Ray's head does not answer: it is down, or its port is blocked.",
         fix="Check the head's Ray log, then run `{task:links.verify}` for ray_port.",
-        source="vllm-project/vllm#15385; ray-project/ray#23611",
+        source="vllm-project/vllm#15385; ray-project/ray#23611; ray-project/ray#22326",
         role=FailureRole.SYMPTOM,
         near_miss="Connected to GCS at 192.168.100.10:6379",
     ),

@@ -293,6 +293,27 @@ ROWS = (
         ),
         source="vllm-project/vllm#12847; vllm-project/vllm#807",
         sample="RuntimeError: No CUDA GPUs are available",
+        leads_to=("platform-not-detected", "options-refused"),
+        near_miss="Automatically detected platform cuda.",
+    ),
+    Signature(
+        id="platform-not-detected",
+        pattern=r"No platform detected, vLLM is running on UnspecifiedPlatform",
+        cause=(
+            "vLLM found no GPU when it started: its container was started without one, or the "
+            "driver, its version or the installation of vLLM is not one that it can use."
+        ),
+        fix=(
+            "Run `nvidia-smi` in the container (`docker run --rm --gpus all IMAGE nvidia-smi`); "
+            "VLLM_LOGGING_LEVEL=DEBUG in vllm_env shows which platform was tried and why not."
+        ),
+        source=(
+            "studio-dots-ai/dots.ocr#11; vllm-project/vllm#14954; vllm-project/vllm#16724; "
+            "vllm-project/vllm#23661"
+        ),
+        role=FailureRole.SYMPTOM,
+        leads_to=("options-refused",),
+        sample="No platform detected, vLLM is running on UnspecifiedPlatform",
         near_miss="Automatically detected platform cuda.",
     ),
     Signature(

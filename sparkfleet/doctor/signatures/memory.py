@@ -231,6 +231,28 @@ ROWS = (
         near_miss="Maximum concurrency for 262,144 tokens per request: 1.2x; max seq len (262144)",
     ),
     Signature(
+        id="mamba-blocks-few",
+        pattern=(
+            r"max_num_seqs \((?P<seqs>\d+)\) exceeds available Mamba cache blocks "
+            r"\((?P<blocks>\d+)\)"
+        ),
+        cause=(
+            "Each request needs a Mamba cache block, and memory holds {blocks} of them, fewer than "
+            "max-num-seqs ({seqs})."
+        ),
+        fix=(
+            "Set max-num-seqs to at most {blocks} in vllm_args; a higher gpu-memory-utilization "
+            "gives more blocks."
+        ),
+        source=(
+            "NVIDIA-NeMo/RL#2620; vllm-project/recipes#551; vllm-project/vllm#38632; "
+            "vllm-project/vllm#49064"
+        ),
+        leads_to=("executor-failed",),
+        sample="ValueError: max_num_seqs (1024) exceeds available Mamba cache blocks (658).",
+        near_miss="Maximum concurrency for 8,192 tokens per request: 12.50x; max_num_seqs (256)",
+    ),
+    Signature(
         id="cuda-out-of-memory",
         pattern=rf"CUDA out of memory|{_NO_MEMORY}|torch(?:\.cuda)?\.OutOfMemoryError",
         holds=_is_after_start,

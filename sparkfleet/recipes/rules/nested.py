@@ -1,6 +1,7 @@
 """Names that vLLM looks up while it starts: keys inside JSON options, and modes.
 
-Forks and plugins add keys and modes, so a key is a finding only where a known one is similar.
+Forks and plugins add keys and modes, so a key that no release of vLLM has is a finding only where
+one of them is similar.
 """
 
 from __future__ import annotations
@@ -12,32 +13,9 @@ from sparkfleet.recipes.rules.rule import Rule, RuleFinding
 from sparkfleet.recipes.rules.subject import RuleContext
 from sparkfleet.spelling import find_similar
 from sparkfleet.vllm.options import parse_json_object
+from sparkfleet.vllm.releases import ReleaseTable, load_release_table
 
-# The fields of vLLM's config/speculative.py and compilation.py, 0.32.0.
-KEYS = {
-    "speculative-config": (
-        *("attention_backend", "code_revision", "disable_eagle_block_drop"),
-        *("disable_padded_drafter_batch", "draft_load_config", "draft_sample_method"),
-        *("draft_tensor_parallel_size", "dspark_draft_topk", "enable_adaptive_verification"),
-        *("enforce_eager", "index_share_for_mtp_iteration", "kv_cache_dtype", "max_model_len"),
-        *("method", "model", "moe_backend", "num_speculative_tokens"),
-        *("num_speculative_tokens_per_batch_size", "parallel_drafting", "prompt_lookup_max"),
-        *("prompt_lookup_min", "quantization", "rejection_sample_method", "revision"),
-        *("suffix_decoding_max_cached_requests", "suffix_decoding_max_spec_factor"),
-        *("suffix_decoding_max_tree_depth", "suffix_decoding_min_token_prob"),
-        *("synthetic_acceptance_length", "synthetic_acceptance_rates", "tensor_parallel_size"),
-        *("use_heterogeneous_vocab", "use_local_argmax_reduction"),
-    ),
-    "compilation-config": (
-        *("backend", "cache_dir", "compile_cache_save_format", "compile_mm_encoder"),
-        *("compile_ranges_endpoints", "compile_sizes", "cudagraph_capture_sizes"),
-        *("cudagraph_copy_inputs", "cudagraph_decoder_replay", "cudagraph_mm_encoder"),
-        *("cudagraph_mode", "cudagraph_num_of_warmups", "cudagraph_specialize_lora"),
-        *("custom_ops", "debug_dump_path", "dynamic_shapes_config", "fast_moe_cold_start"),
-        *("inductor_compile_config", "inductor_passes", "level", "max_cudagraph_capture_size"),
-        *("mode", "pass_config", "splitting_ops", "use_inductor_graph_partition"),
-    ),
-}
+DASHED = ("speculative-config",)  # vLLM reads `draft-sample-method` there, too
 MODES = {
     "config-format": ("auto", "hf", "mistral"),
     "tokenizer-mode": (
@@ -48,21 +26,70 @@ MODES = {
 
 
 def _check_keys(context: RuleContext) -> Iterator[RuleFinding]:
-    for name, known in KEYS.items():
+    table = load_release_table("keys")
+    for name in sorted({entry.partition("=")[0] for entry in table.spans}):
         option = context.option(name)
         if option is None:
             continue
-        for key in parse_json_object(option.value):
-            similar = None if key in known else find_similar(str(key), known)
-            if similar:
+        for key in _list_keys(name, option.value, table):
+            entry = f"{name}={key}"
+            history = table.history(entry)
+            similar = _find_similar_key(entry, table, context.version)
+            if _is_absent(entry, table, context.version) and (similar or history):
                 yield RuleFinding(
                     subject=f"{key} in {name}",
-                    expected=similar,
-                    seen=str(key),
+                    expected=similar or _describe_expected(context),
+                    seen=history or f"{key}: no release of vLLM has it",
                     where=option.where,
-                    fix=f"rename it to {similar}, or list `config_key` in vllm_accept",
+                    fix=_suggest_key(key, similar),
                     severity=Severity.WARNING,
                 )
+
+
+def _list_keys(name: str, value: object, table: ReleaseTable) -> Iterator[str]:
+    """Yield the keys of an option's JSON object: ``key``, and ``key.key`` of objects in it.
+
+    Only objects that vLLM checks are looked into; the others hold what a plugin reads.
+    """
+    for key, inner in parse_json_object(value).items():
+        outer = str(key).replace("-", "_") if name in DASHED else str(key)
+        yield outer
+        if any(entry.startswith(f"{name}={outer}.") for entry in table.spans):
+            yield from (f"{outer}.{each}" for each in parse_json_object(inner))
+
+
+def _is_absent(entry: str, table: ReleaseTable, version: str) -> bool:
+    """Return whether the vLLM that will run refuses a key; without a version, if no release has it.
+
+    An option that the release lacks itself is reported by a rule of its own.
+    """
+    if not table.covers(version):
+        return entry not in table.spans
+    option = entry.partition("=")[0]
+    known = load_release_table("options").has(option, version)
+    return known is True and table.has(entry, version) is False
+
+
+def _find_similar_key(entry: str, table: ReleaseTable, version: str) -> str | None:
+    """Return the key of the same object that is meant, for one that no release has."""
+    if entry in table.spans:
+        return None
+    option, _, key = entry.partition("=")
+    outer, dot, inner = key.rpartition(".")
+    names = table.names(version) if table.covers(version) else table.spans
+    start = f"{option}={outer}{dot}"
+    keys = [name.removeprefix(start) for name in names if name.startswith(start)]
+    similar = find_similar(inner, [name for name in keys if "." not in name])
+    return f"{outer}{dot}{similar}" if similar else None
+
+
+def _describe_expected(context: RuleContext) -> str:
+    return f"a key of vLLM {context.version}, {context.version_source}"
+
+
+def _suggest_key(key: str, similar: str | None) -> str:
+    action = f"rename it to {similar}" if similar else f"take {key} out, or run a vLLM that has it"
+    return f"{action}, or list `config_key` in vllm_accept"
 
 
 def _check_modes(context: RuleContext) -> Iterator[RuleFinding]:
@@ -82,8 +109,8 @@ def _check_modes(context: RuleContext) -> Iterator[RuleFinding]:
 RULES = (
     Rule(
         id="config_key",
-        why="vLLM exits when it reads its options: there is no such key",
-        source="vLLM's config/speculative.py and compilation.py, 0.32.0",
+        why="vLLM exits when it reads its options: there is no such key (0.16 and later)",
+        source="vLLM's vllm/config, by release; vllm-project/vllm#24888, vllm-project/recipes#521",
         find=_check_keys,
     ),
     Rule(

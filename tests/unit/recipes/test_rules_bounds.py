@@ -168,6 +168,21 @@ def test_a_mode_of_cuda_graphs_is_one_of_a_list(
             {"speculative_config": {"method": "mtp", "num_speculative_token": 2}},
             {"config_key": "warning"},
         ),
+        (  # a configuration of July 2026: "Unexpected keyword argument", exit 1
+            {"speculative_config": {"num_speculative_tokens": 3, "ngram_prompt_lookup_max": 4}},
+            {"config_key": "warning"},
+        ),
+        ({"compilation_config": {"pass_config": {"fuse_act_quant": True}}}, {}),
+        (
+            {"compilation_config": {"pass_config": {"fuse_act_kwant": True}}},
+            {"config_key": "warning"},
+        ),
+        ({"compilation_config": {"inductor_compile_config": {"anything": 1}}}, {}),
+        ({"limit_mm_per_prompt": {"images": 2}}, {"config_key": "warning"}),
+        ({"limit_mm_per_prompt": {"image": {"count": 2, "hight": 4}}}, {"config_key": "warning"}),
+        ({"limit_mm_per_prompt": {"image": 2, "vision_chunk": 4}}, {}),
+        ({"kv_transfer_config": {"kv_connector_extra_config": {"of_a_plugin": 1}}}, {}),
+        ({"speculative_config": {"method": "mtp", "num-speculative-tokens": 2}}, {}),
         ({"tokenizer_mode": "sloww"}, {"config_mode": "warning"}),
         ({"tokenizer_mode": "mistral", "config_format": "mistral"}, {}),
         ({"config_format": "hff"}, {"config_mode": "warning"}),
@@ -177,6 +192,30 @@ def test_a_name_that_vllm_does_not_know_is_a_warning(
     recipes: Recipes, args: dict[str, Any], found: dict[str, str]
 ) -> None:
     assert recipes.found(_recipe(**args), among=RULES) == found
+
+
+def test_a_key_after_the_name_of_an_option_is_one_of_its_object(recipes: Recipes) -> None:
+    given = _recipe()
+    given["vllm_args"] = {"compilation-config.pass_config.fuse_act_quant": True}
+    assert recipes.found(given, among=RULES) == {}
+    given["vllm_args"] = {"compilation-config.pass_config.fuse_act_kwant": True}
+    assert recipes.found(given, among=RULES) == {"config_key": "warning"}
+
+
+@pytest.mark.parametrize(
+    ("version", "passes", "found"),
+    [
+        ("0.12.0", {"enable_fi_allreduce_fusion": True}, {}),
+        ("0.28.0", {"enable_fi_allreduce_fusion": True}, {"config_key": "warning"}),
+        ("0.22.1", {"fuse_minimax_qk_norm": True}, {}),
+        ("0.24.0", {"fuse_minimax_qk_norm": True}, {"config_key": "warning"}),
+    ],
+)
+def test_a_key_that_another_release_has_is_a_warning(
+    recipes: Recipes, version: str, passes: dict[str, bool], found: dict[str, str]
+) -> None:
+    given = _recipe(f"vllm/vllm-openai:v{version}", compilation_config={"pass_config": passes})
+    assert recipes.found(given, among=RULES) == found
 
 
 @pytest.mark.parametrize(("ranks", "tp", "found"), [(3, 2, 1), (2, 4, 0), (2, 1, 0), (1, 3, 0)])

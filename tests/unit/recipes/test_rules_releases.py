@@ -245,7 +245,7 @@ def test_what_came_back_has_two_spans() -> None:
     assert text.count("in vLLM") == 2
 
 
-@pytest.mark.parametrize("name", ["options", "values", "variables", "architectures"])
+@pytest.mark.parametrize("name", ["options", "values", "keys", "variables", "architectures"])
 def test_every_row_of_a_table_lies_in_its_releases(name: str) -> None:
     rows = load_release_table(name)
     last = len(rows.releases) - 1

@@ -210,4 +210,4 @@ def _format_value(variable: str, data: Any, raw: Any = None) -> str:
         return VEIL
     if row and row.kind is Kind.ENVIRONMENT:
         data = mask_secret(data, raw)
-    return json.dumps(_mask_secret(variable, data), ensure_ascii=False)
+    return json.dumps(_mask_secret(variable, data), ensure_ascii=False, default=str)

@@ -125,6 +125,8 @@ def _query_ssh_config(options: SshOptions) -> ConfigValues:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
+            encoding="utf-8",
+            errors="backslashreplace",
             timeout=CONNECT_TIMEOUT,
             check=False,
         )

@@ -55,3 +55,9 @@ def test_a_mutated_inventory_is_read_or_refused(
         except InventoryError as refusal:
             told = str(refusal) if all(problem.message for problem in refusal.problems) else ""
     assert told
+
+
+def test_a_value_that_is_not_data_is_explained(tmp_path: Path) -> None:
+    path = tmp_path / "hosts.yml"
+    path.write_text('sparks: {hosts: {a: {ansible_host: 10.0.0.1, x: "{{ self }}"}}}')
+    assert "TemplateReference" in _use(path)

@@ -123,3 +123,12 @@ def test_the_seeds_are_valid(tmp_path: Path) -> None:
                 Host(name="a", vars={"ansible_ssh_common_args": Value(data="-o Nonsense=1")})
             )
         )
+
+
+@pytest.mark.parametrize("line", [b"User \xe9\xff", b"K\xe9y x"])
+def test_a_configuration_that_is_not_utf8_is_used_or_refused(tmp_path: Path, line: bytes) -> None:
+    path = tmp_path / "config"
+    path.write_bytes(line + b"\n")
+    host = Host(name="spark-01", vars={"ansible_ssh_common_args": Value(data=f"-F {path}")})
+    with contextlib.suppress(InputError):
+        assert complete_ssh_options(parse_ssh_options(host)).address == "spark-01"

@@ -29,15 +29,17 @@ def run_gate(
     hosts: Sequence[Host],
     *,
     copies: int = 1,
+    named_ports: bool = True,
 ) -> tuple[Verdict, ...]:
     """Return the verdicts of the static gate, and where it does not refuse of the active one.
 
-    `copies` of the model are to be served.
+    `copies` of the model are to be served. Without `named_ports` the ports of the executor stay
+    untouched, as a run that is in progress is about to take them.
     """
     verdicts = run_static_gate(fabric, facts, hosts)
     if any(verdict.refuses for verdict in verdicts):
         return verdicts
-    return verdicts + run_active_gate(pool, fabric, hosts, copies=copies)
+    return verdicts + run_active_gate(pool, fabric, hosts, copies=copies, named_ports=named_ports)
 
 
 def sample_rates(pool: ConnectionPool, fabric: Fabric, hosts: Sequence[Host]) -> Samples:

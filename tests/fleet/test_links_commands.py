@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ from sparkfleet.lab import fleet
 from sparkfleet.lab.engine import install
 from sparkfleet.lab.fleet import LabFleet
 from sparkfleet.lab.paths import INVENTORY
-from tests.commandline import run_command
+from tests.commandline import run_command, started
 
 pytestmark = [
     pytest.mark.fleet,
@@ -106,6 +107,21 @@ def test_verify_ends_with_2_for_a_fault_and_with_0_where_that_is_allowed(lab: La
     assert code == 0
     assert allowed["degraded"] == "until Monday"
     assert {x["severity"] for x in allowed["verdicts"] if x["check"] == "link.mtu"} == {"warning"}
+
+
+def test_verify_leaves_the_ports_of_the_executor_to_a_run_in_progress(lab: LabFleet) -> None:
+    with started("cluster.lock", "--inventory", str(lab.inventory)) as holder:
+        assert holder.stdout is not None
+        lines = (holder.stdout.readline(), holder.stdout.readline())
+        code, content = _json("links.verify")
+        holder.send_signal(signal.SIGINT)
+        holder.stdout.read()
+    assert "is locked on spark-01, spark-02" in lines[1]
+    assert code == 0
+    (left,) = [one for one in content["verdicts"] if one["check"] == "link.ports"]
+    assert "not tried: a run is in progress on cluster default" in left["seen"]
+    again = _json("links.verify")[1]["verdicts"]
+    assert not [one for one in again if one["check"] == "link.ports"]
 
 
 def test_bench_leaves_a_receipt_on_every_node(lab: LabFleet, tmp_path: Path) -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sparkfleet.actions.run.identity import is_process_running
-from sparkfleet.actions.run.lock import fetch_lock_holder, format_lock_holder
 from sparkfleet.cli import prompt
 from sparkfleet.cli.links.options import AddressApplyOptions, ChangeOptions
+from sparkfleet.cli.links.runs import RunInProgress, find_run
 from sparkfleet.cli.links.session import RootSession
 from sparkfleet.cli.views.screen import print_lines
 from sparkfleet.door import command_name
@@ -21,17 +20,16 @@ ONLY_SHOWN = "nothing was changed; to make these changes: --yes"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingCluster:
-    """A cluster that runs `model` on `hosts`, or that a run changes: then `run` says whose."""
+    """A cluster that runs `model` on `hosts`, or that `run` changes."""
 
     name: str
     model: str
     hosts: tuple[str, ...]
-    run: str = ""
+    run: RunInProgress | None = None
 
     def __str__(self) -> str:
         if self.run:
-            where = f"cluster {self.name}, locked on {self.hosts[0]}"
-            return f"a run is in progress on {where} by {self.run}"
+            return str(self.run)
         return f"cluster {self.name} runs {self.model} on {', '.join(self.hosts)}"
 
 
@@ -46,23 +44,10 @@ def find_serving(session: RootSession) -> ServingCluster | None:
         session.hosts,
         repeatable=True,
     ).all()
-    return summarize_surveys(cluster, surveys) or _find_run(session)
-
-
-def _find_run(session: RootSession) -> ServingCluster | None:
-    """Return the run that holds the lock of the cluster on a host."""
-    cluster = session.cluster.name
-    holders = session.pool.map(
-        lambda connection: fetch_lock_holder(connection, Settings(host=connection.host), cluster),
-        session.hosts,
-        repeatable=True,
-    ).all()
-    for host, holder in holders.items():
-        if holder and is_process_running(holder) is not False:
-            return ServingCluster(
-                name=cluster, model="", hosts=(host,), run=format_lock_holder(holder)
-            )
-    return None
+    if serving := summarize_surveys(cluster, surveys):
+        return serving
+    run = find_run(session.pool, cluster, session.hosts)
+    return ServingCluster(name=cluster, model="", hosts=(run.host,), run=run) if run else None
 
 
 def summarize_surveys(cluster: str, surveys: Mapping[str, Survey]) -> ServingCluster | None:

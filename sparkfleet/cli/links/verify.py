@@ -5,19 +5,25 @@ from __future__ import annotations
 from sparkfleet import links
 from sparkfleet.cli.exit_codes import compute_exit_code
 from sparkfleet.cli.links.receipts import explain_unmeasured
+from sparkfleet.cli.links.runs import RunInProgress, find_run
 from sparkfleet.cli.links.session import open_fabric_session
 from sparkfleet.cli.options import Options
 from sparkfleet.cli.views.documents import print_document, serialize_verdicts
 from sparkfleet.cli.views.tables import create_console
 from sparkfleet.cli.views.verdicts import print_verdicts
 from sparkfleet.door import command_name
-from sparkfleet.verdicts import downgrade_refusals
+from sparkfleet.model import Verdict
+from sparkfleet.verdicts import downgrade_refusals, warning
 
 
 def verify_links(options: Options) -> int:
     """Run the static and the active gate, print the verdicts, and return 0, or 2 if one refuses."""
     with open_fabric_session(options) as session:
-        verdicts = links.run_gate(session.pool, session.fabric, session.facts, session.hosts)
+        run = find_run(session.pool, session.cluster.name, session.hosts)
+        verdicts = links.run_gate(
+            session.pool, session.fabric, session.facts, session.hosts, named_ports=run is None
+        )
+        verdicts += (build_ports_verdict(run),) if run else ()
         unmeasured = explain_unmeasured(session)
     if options.allow_degraded:
         verdicts = downgrade_refusals(verdicts)
@@ -35,3 +41,16 @@ def verify_links(options: Options) -> int:
             else "rates: measured, and the receipt is current"
         )
     return compute_exit_code(refused=any(verdict.refuses for verdict in verdicts))
+
+
+def build_ports_verdict(run: RunInProgress) -> Verdict:
+    """Return what is shown where the ports of the executor were left to a run."""
+    return warning(
+        "link.ports",
+        run.host,
+        "ports of the executor",
+        expected="tried from every host",
+        seen=f"not tried: {run}",
+        source="the lock of the cluster",
+        fix="repeat this once it has ended",
+    )

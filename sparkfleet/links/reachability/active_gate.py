@@ -26,16 +26,22 @@ PAUSE = 0.5  # s before each: a process that was killed closes its sockets one b
 
 
 def run_active_gate(
-    pool: ConnectionPool, fabric: Fabric, hosts: Sequence[Host], *, copies: int = 1
+    pool: ConnectionPool,
+    fabric: Fabric,
+    hosts: Sequence[Host],
+    *,
+    copies: int = 1,
+    named_ports: bool = True,
 ) -> tuple[Verdict, ...]:
     """Prove who reaches whom over the fabric, and return the verdicts.
 
     Every host opens a listener on each of its fabric addresses and rendezvous ports for as long as
     this takes, and answers callers with a proof that it is that host. One channel a host. It is
     repeated where the holder of a port ended meanwhile, as Ray's processes do when their head has
-    died. Raises the SparkfleetError of a host that did not take part.
+    died. Without `named_ports` the rendezvous ports stay untouched. Raises the SparkfleetError of a
+    host that did not take part.
     """
-    roles = plan_reachability(fabric, hosts, copies=copies)
+    roles = plan_reachability(fabric, hosts, copies=copies, named_ports=named_ports)
     reports = _exchange_calls(pool, roles, hosts)
     for _ in range(REPEATS):
         if not _has_lost_holder(roles, reports):

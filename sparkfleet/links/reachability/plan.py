@@ -87,11 +87,12 @@ class ReachReport:
 
 
 def plan_reachability(
-    fabric: Fabric, hosts: Sequence[Host], *, copies: int = 1
+    fabric: Fabric, hosts: Sequence[Host], *, copies: int = 1, named_ports: bool = True
 ) -> Mapping[str, ReachRole]:
     """Return the role of every host: it calls each peer on each subnet that both are in.
 
-    `copies` of the model meet at a port of their own (`--dp`).
+    `copies` of the model meet at a port of their own (`--dp`). Without `named_ports` no host
+    listens on a port that its executor is about to take, and none is called.
 
     Pings go to the next and the previous host in the order of the ranks: that proves every rail,
     and every port of a switch, in both directions. With more than `FEW` hosts so do the calls, and
@@ -99,11 +100,17 @@ def plan_reachability(
     and so on ranks away: a mesh of 32 hosts does not fit into one kernel's table of neighbours
     (1024 entries, gc_thresh3), as the lab's hosts share it.
     """
-    return {host.name: _plan_role(fabric, host, copies) for host in hosts}
+    return {
+        host.name: _plan_role(
+            fabric,
+            host,
+            (*_list_executor_ports(host, copies), FREE_PORT) if named_ports else (FREE_PORT,),
+        )
+        for host in hosts
+    }
 
 
-def _plan_role(fabric: Fabric, host: Host, copies: int) -> ReachRole:
-    ports = (*_list_executor_ports(host, copies), FREE_PORT)
+def _plan_role(fabric: Fabric, host: Host, ports: tuple[int, ...]) -> ReachRole:
     rails = _list_endpoints(fabric, host.name)
     return ReachRole(
         host=host.name,

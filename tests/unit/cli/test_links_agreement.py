@@ -9,6 +9,7 @@ import pytest
 from sparkfleet.cli import prompt
 from sparkfleet.cli.links.agreement import ServingCluster, is_agreed
 from sparkfleet.cli.links.options import ChangeOptions
+from sparkfleet.cli.links.runs import RunInProgress
 from sparkfleet.cli.options import parse_options
 from sparkfleet.errors import HostError, LockHeldError
 
@@ -32,13 +33,15 @@ def test_yes_alone_is_refused_while_it_serves() -> None:
 
 
 def test_yes_alone_is_refused_while_a_run_is_in_progress() -> None:
-    run = replace(SERVING, run="ada on desk (pid 7) since 12:00: cluster.up")
+    holder = "ada on desk (pid 7) since 12:00: cluster.up"
+    run = RunInProgress(cluster="default", host="spark-01", holder=holder)
+    changed = replace(SERVING, run=run)
     with pytest.raises(
         LockHeldError, match="cluster default, locked on spark-01 by ada on"
     ) as caught:
-        is_agreed(_options(yes=True), "restore?", run)
+        is_agreed(_options(yes=True), "restore?", changed)
     assert "nothing was changed" in caught.value.message
-    assert is_agreed(_options(yes=True, while_serving=True), "restore?", run)
+    assert is_agreed(_options(yes=True, while_serving=True), "restore?", changed)
 
 
 def test_links_are_changed_while_it_serves_on_demand(capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,7 +21,7 @@ from sparkfleet.links.answers import (
 )
 from sparkfleet.links.reachability.arp_flux import find_substitutes
 from sparkfleet.links.reachability.misplugged import find_far_ends
-from sparkfleet.links.reachability.plan import ReachReport, plan_reachability
+from sparkfleet.links.reachability.plan import FREE_PORT, ReachReport, plan_reachability
 from sparkfleet.links.reachability.session import Parser, Session
 from sparkfleet.links.reachability.verdicts import judge_reach
 from sparkfleet.model import Host
@@ -137,6 +137,15 @@ def test_each_part_of_an_answer_is_checked(asked: str) -> None:
             refused += 1
     assert good
     assert refused
+
+
+def test_ports_of_the_executor_are_left_to_a_run_that_is_about_to_take_them() -> None:
+    usual, left = (plan_reachability(*_pair(), named_ports=named) for named in (True, False))
+    assert {port for _, port in usual["spark-1"].listen} > {FREE_PORT}
+    for role in left.values():
+        assert {port for _, port in role.listen} == {call.port for call in role.calls}
+        assert {call.port for call in role.calls} == {FREE_PORT}
+        assert role.pings == usual[role.host].pings
 
 
 def test_a_lying_peer_is_judged_or_named() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -48,9 +47,7 @@ def _type(*words: str) -> int | str | None:
 def test_status_shows_the_others_and_what_is_not_known(
     inventory: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    began = time.monotonic()
     assert _type("cluster.status", "--inventory", inventory) == 4
-    assert time.monotonic() - began < 10
     rows = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line.split()}
     assert "stopped" in rows["spark-1"]
     assert "unknown" in rows["spark-2"]

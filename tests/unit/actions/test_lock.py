@@ -80,7 +80,7 @@ def test_a_run_can_wait_for_the_lock(pool: ConnectionPool, settings: list[Settin
     began = time.monotonic()
     with ConnectionPool(LocalConnection) as other:
         _take(other, settings, wait=20).release()
-    assert 0.4 < time.monotonic() - began < 15
+    assert time.monotonic() - began > 0.4
 
 
 def test_the_holder_is_shown_and_its_process_is_stopped(

@@ -16,6 +16,8 @@ from sparkfleet.playbook.task_reader import INCLUDED, Inherited, TaskReader
 from sparkfleet.resources import find_data_file
 from sparkfleet.yaml import positions, source
 
+MOST_TASKS = 2000  # of a playbook with all that it includes
+
 
 def load_playbook(path: Path) -> tuple[Play, ...]:
     """Return the plays of the file at `path`; raises PlaybookError with all of its problems."""
@@ -33,6 +35,7 @@ class _PlaybookParser(TaskReader):
     def __init__(self) -> None:
         super().__init__()
         self._open: list[str] = []  # the words of the playbooks being read
+        self._count = 0  # of tasks and blocks so far
 
     def parse_file(self, path: Path, inherited: Inherited) -> tuple[Play, ...]:
         """Return the plays of a file."""
@@ -101,6 +104,10 @@ class _PlaybookParser(TaskReader):
         self, nodes: Sequence[positions.Node], inherited: Inherited
     ) -> Iterator[TaskOrBlock]:
         for node in nodes:
+            self._count += 1
+            if self._count > MOST_TASKS:
+                self._refuse_more_tasks(node)
+                return
             try:
                 step = self.mapping(node, "a task")
                 if "block" in step.entries:
@@ -111,6 +118,11 @@ class _PlaybookParser(TaskReader):
                     yield self.task(step, inherited)
             except InvalidNode:
                 continue
+
+    def _refuse_more_tasks(self, node: positions.Node) -> None:
+        if self._count == MOST_TASKS + 1:
+            hint = "split it into several playbooks"
+            self.note(f"a playbook must have <= {MOST_TASKS} tasks", node.where, hint)
 
     def _block(self, node: positions.Map, inherited: Inherited) -> Block:
         self.keys(node, BLOCK_KEYS, "a block")

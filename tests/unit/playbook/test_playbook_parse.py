@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sparkfleet.errors import PlaybookError, Problem
-from sparkfleet.playbook.parse import load_playbook
+from sparkfleet.playbook.parse import MOST_TASKS, load_playbook
 from sparkfleet.playbook.syntax import Block, Play, Task, every_task, strip_positions
 
 SHIPPED = Path(__file__).parents[3] / "playbooks"
@@ -257,3 +257,10 @@ def test_facts_are_not_gathered_behind_ones_back(tmp_path: Path) -> None:
     text = "- hosts: a\n  gather_facts: {}\n  tasks:\n    - survey:\n"
     assert load_playbook(_write(tmp_path, text.format("false")))
     assert "write a task `gather_facts:`" in str(_fails(tmp_path, text.format("true")))
+
+
+@pytest.mark.parametrize("line", ["- debug: {msg: x}", "- cluster_up:"])
+def test_a_playbook_of_too_many_tasks_is_refused_once(tmp_path: Path, line: str) -> None:
+    problem = _problem(tmp_path, "\n".join([line] * (MOST_TASKS + 3)))
+    assert problem.message == f"a playbook must have <= {MOST_TASKS} tasks"
+    assert problem.hint == "split it into several playbooks"

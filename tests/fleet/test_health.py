@@ -125,15 +125,10 @@ def test_what_serves_no_more_is_seen_and_replaced(
     heals(cluster, executor, f"{verdict}: ")
 
 
+@pytest.mark.thorough  # tests/unit/launch/test_health.py has the same by records
 @pytest.mark.parametrize(
     ("executor", "host"),
-    [
-        (RAY, WORKER),
-        *(
-            pytest.param(*case, marks=pytest.mark.thorough)
-            for case in ((RAY, HEAD), (MP, HEAD), (MP, WORKER))
-        ),
-    ],
+    [(executor, host) for executor in (RAY, MP) for host in (HEAD, WORKER)],
 )
 def test_a_rank_that_left_its_gpu_is_lost_though_it_lives_and_is_replaced(
     cluster: Cluster, executor: str, host: str

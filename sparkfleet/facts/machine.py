@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv6Address
+from itertools import islice
 
-from sparkfleet.facts.readings import Readings, parse_digits
+from sparkfleet.facts.readings import MOST_ENTRIES, Readings, parse_digits
 
 KIB = 1024
 LISTENING = re.compile(r"^([0-9A-F]{8}|[0-9A-F]{32}):([0-9A-F]{4}) (\d+)(?: (\S+))?$", re.MULTILINE)
@@ -230,14 +231,18 @@ def parse_disk(text: str) -> Disk | None:
 
 
 def parse_listeners(readings: Readings) -> tuple[Listener, ...]:
-    """Return the listening TCP sockets, with their holders where the host showed them."""
-    held = {
-        inode: (int(pid), name) for inode, pid, name in HOLDER.findall(readings.text("listeners"))
-    }
+    """Return the listening TCP sockets, with their holders where the host showed them.
+
+    Of each table `MOST_ENTRIES` at most.
+    """
+    holders = islice(HOLDER.finditer(readings.text("listeners")), MOST_ENTRIES)
+    held = {found[1]: (int(found[2]), found[3]) for found in holders}
     return tuple(
-        replace(_build_listener(address, port, held.get(inode), user), inode=inode)
+        replace(
+            _build_listener(found[1], found[2], held.get(found[3]), found[4] or ""), inode=found[3]
+        )
         for source in ("/proc/net/tcp", "/proc/net/tcp6")
-        for address, port, inode, user in LISTENING.findall(readings.text(source))
+        for found in islice(LISTENING.finditer(readings.text(source)), MOST_ENTRIES)
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 MOST_DIGITS = 20  # of 2^64, the largest counter of the kernel
 MOST_COUNT = 10**MOST_DIGITS
+MOST_ENTRIES = 10_000  # of a folder or table of the kernel; a host that lies can send more
 
 
 class Lack(enum.StrEnum):
@@ -52,8 +53,8 @@ class Readings:
         return self.read(source).text.strip()
 
     def names(self, folder: str) -> tuple[str, ...]:
-        """Return the names in a folder."""
-        return tuple(self.text(folder).split())
+        """Return the names in a folder, `MOST_ENTRIES` at most."""
+        return tuple(self.text(folder).split(maxsplit=MOST_ENTRIES)[:MOST_ENTRIES])
 
     def number(self, source: str) -> int | None:
         """Return the text of `source` as a number, or None."""

@@ -99,6 +99,12 @@ class Browser:
         self.call("Page.navigate", url=url)
         self.wait_for("document.readyState === 'complete' && location.href !== 'about:blank'")
 
+    def leave(self) -> None:
+        """Leave the page, which does nothing more then, and forget its problems."""
+        self.call("Page.navigate", url="about:blank")
+        self.wait_for("document.readyState === 'complete' && location.href === 'about:blank'")
+        self.problems.clear()
+
     def evaluate(self, expression: str) -> Any:
         """Return the value of an expression of JavaScript."""
         result = self.call("Runtime.evaluate", expression=expression, returnByValue=True)

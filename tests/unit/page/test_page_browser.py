@@ -41,7 +41,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 @pytest.fixture(autouse=True)
 def quiet(browser: Browser) -> Iterator[None]:
     """Fail a test whose page had a console error, an exception or a dialog."""
-    browser.problems.clear()
+    browser.leave()
     yield
     assert browser.problems == []
 
@@ -128,7 +128,7 @@ def test_the_policy_stops_a_script_that_was_not_escaped(browser: Browser, tmp_pa
     assert browser.evaluate("document.title") == "sparks - sparkfleet"
     refused = [text for text in browser.problems if "Content Security Policy" in text]
     assert refused
-    browser.problems.clear()
+    browser.leave()
 
 
 def test_a_live_page_follows_the_cluster(browser: Browser) -> None:

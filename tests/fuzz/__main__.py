@@ -96,7 +96,7 @@ def main() -> None:
 
 
 def _run_tests(tests: Sequence[str], extra: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--timeout=0"]
     command += ["--hypothesis-show-statistics", *extra, *(f"tests/unit/{test}" for test in tests)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 

@@ -29,7 +29,8 @@ LONGEST_TRACEBACK = 200  # lines
 _LEADS_TO = {signature.id: signature.leads_to for signature in SIGNATURES}
 _FALLBACKS = frozenset(signature.id for signature in SIGNATURES if signature.fallback)
 _UNKNOWN_GROUP = "unknown"
-_UNKNOWN = {"own": "this host", "warning": "none in this log"}  # where no earlier line has it
+# What is shown where no earlier line has it.
+_UNKNOWN = {"own": "this host", "warning": "none in this log", "raised": "none in this log"}
 _LONGEST_SHOWN = 600  # characters of a line
 _SHOWN_BEFORE = 100  # of them before the match
 

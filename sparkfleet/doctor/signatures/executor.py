@@ -39,6 +39,7 @@ ROWS = (
             rf"{_WAITS}(?:.{{0,2000}}'node:(?P<ip>[^']+)')?"
             r"|number of required GPUs exceeds the total number of available GPUs"
             r"|Total available GPUs [\d.]{1,8} is less than total desired GPUs"
+            r"|Placement group creation timed out"
         ),
         cause="Ray has fewer free GPUs than the engine asks for: a worker has not joined.",
         fix="Check the worker's Ray log; `ray status` on the head must show every GPU.",
@@ -156,6 +157,16 @@ ROWS = (
         source="vllm-project/vllm#15385; ray-project/ray#23611; ray-project/ray#22326",
         role=FailureRole.SYMPTOM,
         near_miss="Connected to GCS at 192.168.100.10:6379",
+    ),
+    Signature(
+        id="ray-not-running",
+        pattern=r"Could not find any running Ray instance",
+        cause="No Ray runs on this host: it was not started before vLLM, or it has ended.",
+        fix="Read Ray's log on this host; `{task:cluster.up}` starts Ray before vLLM.",
+        source="ray-project/ray#10466; ray-project/ray#8089; datajuicer/data-juicer#807",
+        role=FailureRole.SYMPTOM,
+        sample="ConnectionError: Could not find any running Ray instance.",
+        near_miss="Found multiple active Ray instances: {'10.0.0.1:6379'}.",
     ),
     Signature(
         id="ray-node-marked-dead",

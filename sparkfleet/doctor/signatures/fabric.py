@@ -33,7 +33,10 @@ ROWS = (
     ),
     Signature(
         id="nccl-bootstrap-interface",
-        pattern=r"Bootstrap ?: no (?:socket|NCCL_SOCKET_IFNAME) interface found",
+        pattern=(
+            r"Bootstrap ?: no (?:socket|NCCL_SOCKET_IFNAME) interface found"
+            r"|NCCL WARN NET/(?:Socket ?: no|IB ?: No IP) interface found"
+        ),
         cause="NCCL_SOCKET_IFNAME names an interface that this host does not have.",
         fix=(
             "Remove NCCL_SOCKET_IFNAME from vllm_env, nccl_env and the image. With more than one "

@@ -26,6 +26,25 @@ ROWS = (
         near_miss="Using 'MARLIN' NvFp4 MoE backend out of potential backends: ['MARLIN']",
     ),
     Signature(
+        id="bfloat16-unsupported",
+        pattern=(
+            r"Bfloat16 is only supported on GPUs with compute capability of at least 8"
+            r"(?:\.0\. Your (?P<gpu>.{1,80}?) GPU (?:has|does not have)\b)?"
+        ),
+        cause=(
+            "The model asks for bfloat16, and the GPU of this host ({gpu}) cannot compute in it. "
+            "It is not the GPU of a Spark: a GB10 can."
+        ),
+        fix="Set dtype: half in vllm_args for this host, or serve the model on Sparks only.",
+        source="vllm-project/vllm#1157; vllm-project/vllm#946; substratusai/vllm-docker#37",
+        leads_to=("engine-start-failed", "config-invalid"),
+        sample=(
+            "ValueError: Bfloat16 is only supported on GPUs with compute capability of at least "
+            "8.0. Your Tesla T4 GPU has compute capability 7.5."
+        ),
+        near_miss="Casting torch.bfloat16 to torch.float16.",
+    ),
+    Signature(
         id="triton-shared-memory",
         pattern=(
             r"out of resource: shared memory, ?Required: (?P<need>\d{1,9}),? ?"

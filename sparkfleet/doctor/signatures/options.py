@@ -167,6 +167,44 @@ ROWS = (
         near_miss="Using supplied chat template (unsloth.jinja)",
     ),
     Signature(
+        id="chat-template-undefined",
+        pattern=(
+            r"default chat template is no longer allowed"
+            r"|because tokenizer\.chat_template is not set and no template"
+        ),
+        cause=(
+            "The model's tokenizer has no chat template, so that vLLM refuses each chat: it is a "
+            "base model, or the template is in a file of its own that is not staged."
+        ),
+        fix=(
+            "Use the chat version of the model, or name a template in chat-template of vllm_args "
+            "and in the recipe's weights_files. A base model answers at /v1/completions."
+        ),
+        source="vllm-project/vllm#39279; vllm-project/vllm#29849; ByteDance-Seed/Seed-X-7B#7",
+        sample=(
+            "ValueError: As of transformers v4.44, default chat template is no longer allowed, so "
+            "you must provide a chat template if the tokenizer does not define one."
+        ),
+        near_miss="Using default chat template from the tokenizer",
+    ),
+    Signature(
+        id="tool-parser-not-set",
+        pattern=(
+            r"tool[ _]choice(?:=.{1,80})? requires --(?:enable-auto-tool|tool-call-parser)"
+            r"|--enable-auto-tool-choice requires --tool-call-parser"
+        ),
+        cause="A client sent tools, and vLLM was started without a parser for tool calls.",
+        fix=(
+            "Set enable-auto-tool-choice: true and tool-call-parser in vllm_args; the model's card "
+            "names its parser."
+        ),
+        source="vllm-project/vllm#9986; vllm-project/vllm#55754; langchain4j/langchain4j#3475",
+        sample=(
+            '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'
+        ),
+        near_miss='"auto" tool choice has been enabled.',
+    ),
+    Signature(
         id="mm-item-larger-than-batch",
         pattern=(
             r"max_tokens_per_mm_item \((?P<item>\d+)\) is larger than max_num_batched_tokens "

@@ -42,6 +42,31 @@ ROWS = (
         near_miss="TypeError: forward() missing 1 required positional argument: 'x'",
     ),
     Signature(
+        id="model-code-not-imported",
+        pattern=r"Model architectures \['?(?P<names>[^\]\n]{1,300}?)'?\] failed to be inspected",
+        context=(
+            r"\n(?P<raised>(?!RuntimeError: Error raised in subprocess)"
+            r"[\w.]{1,80}(?:Error|Exception): (?![^\n]{0,400}"
+            r"(?:returned non-zero exit status|validation error))[^\n]{1,300})"
+        ),
+        cause=(
+            "vLLM could not import its own code for {names}; the last exception before: {raised}."
+        ),
+        fix=(
+            "Packages of this image do not go together, or one is missing: use a released image "
+            "without packages in engine_pip that replace its own, or install what is named there."
+        ),
+        source="vllm-project/vllm#12219; vllm-project/vllm#13047; vllm-project/vllm#22376",
+        role=FailureRole.SYMPTOM,
+        leads_to=("config-invalid", "engine-start-failed"),
+        sample=(
+            "Traceback (most recent call last):\n"
+            "AttributeError: module 'torch.library' has no attribute 'infer_schema'\n"
+            "ValueError: Model architectures ['LlamaForCausalLM'] failed to be inspected."
+        ),
+        near_miss="Error retrieving safetensors: Model architectures ['LlamaForCausalLM']",
+    ),
+    Signature(
         id="rope-scaling-format",
         pattern=(
             r"`rope_scaling` must be a dictionary|rope_scaling should have a 'rope_type' key"

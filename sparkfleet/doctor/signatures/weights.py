@@ -11,6 +11,7 @@ ROWS = (
         cause="The Hub rejects this token, or no token is set.",
         fix="Set HF_TOKEN from a file or the environment, then run `{task:weights.stage}`.",
         source="NVIDIA/dgx-spark-playbooks vllm README; eugr/spark-vllm-docker#202",
+        leads_to=("model-config-missing",),
         near_miss="404 Client Error. (Request ID: Root=1)",
     ),
     Signature(
@@ -23,7 +24,7 @@ ROWS = (
         cause="The model's licence has not been accepted with this token's account.",
         fix="Accept it on the model's page on the Hub, then run `{task:weights.stage}`.",
         source="NVIDIA/dgx-spark-playbooks vllm README; eugr/spark-vllm-docker#202",
-        leads_to=("hub-unauthorized",),
+        leads_to=("hub-unauthorized", "model-config-missing"),
         near_miss="Access to model a/b is granted",
     ),
     Signature(
@@ -43,7 +44,7 @@ ROWS = (
         cause="The host is offline and does not have this model or revision.",
         fix="Run `{task:weights.stage}`, which copies the same commit to every host.",
         source="eugr/spark-vllm-docker#262; eugr/spark-vllm-docker#146",
-        leads_to=("hub-unreachable",),
+        leads_to=("hub-unreachable", "model-config-missing"),
         near_miss="HF_HUB_OFFLINE is set; outgoing traffic is not needed",
     ),
     Signature(
@@ -64,7 +65,27 @@ ROWS = (
             "`{task:weights.stage}`."
         ),
         source=("eugr/spark-vllm-docker#146; eugr/spark-vllm-docker#153; vllm-project/vllm#12378"),
+        leads_to=("model-config-missing",),
         near_miss="Repo id 'org/model' resolved to commit abc",
+    ),
+    Signature(
+        id="model-config-missing",
+        pattern=(
+            r"does not appear to have (?:a file|files) named config\.json"
+            r"|No supported config format found in"
+            r"|Could not detect config format for no config file found"
+        ),
+        cause=(
+            "There is no config.json: vllm_model names a folder above the model's, an adapter, a "
+            "GGUF or a model for Diffusers, or the Hub did not let vLLM read the repository."
+        ),
+        fix=(
+            "Set vllm_model to the folder or repository that holds config.json, then run "
+            "`{task:weights.stage}`. An adapter goes into lora-modules of vllm_args."
+        ),
+        source="vllm-project/vllm#13150; vllm-project/vllm#14090; vllm-project/vllm-omni#474",
+        sample="OSError: /data/x does not appear to have a file named config.json.",
+        near_miss="OSError: /x does not appear to have a file named preprocessor_config.json.",
     ),
     Signature(
         id="xet-download-failed",
@@ -285,6 +306,7 @@ ROWS = (
             "must have HTTPS_PROXY; check its DNS as well."
         ),
         source="Avarok-Cybersecurity/dgx-vllm#16; alvinliu0/HumanGaussian#4",
+        leads_to=("model-config-missing",),
         sample=(
             "OSError: We couldn't connect to 'https://huggingface.co' to load the files, "
             "and couldn't find them in the cached files."

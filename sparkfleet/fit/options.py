@@ -70,6 +70,8 @@ class ServeOptions:
     eager: bool = False
     online: str | None = None
     speculation: Speculation | None = None
+    expert_parallel: bool = False  # whether a rank has whole experts
+    moe_backend: str = "auto"
     disk_tables: str = ""  # the setting that keeps a part of the weights on disk
     vllm: str = ""
 
@@ -114,6 +116,8 @@ def parse_serve_options(
         eager=given.get("enforce-eager") is True,
         online=quantization if quantization and quantization not in STORED else None,
         speculation=_parse_speculation(options.speculative_config),
+        expert_parallel=given.get("enable-expert-parallel") is True,
+        moe_backend=str(given.get("moe-backend") or "auto"),
         disk_tables=_find_disk_tables(given, environment or {}),
         vllm=vllm,
     )

@@ -56,7 +56,7 @@ def estimate_part_bytes(shape: Architecture, part: Part, online: str | None = No
     if part.role not in MODULES:
         return Interval.of(part.count * plain)
     if shape.quantization:
-        left_out = _is_unquantized(shape.quantization, part)
+        left_out = part.layer is not None and is_left_out(shape.quantization, part.role, part.layer)
         return (
             Interval.of(plain).times(part.count)
             if left_out
@@ -119,13 +119,17 @@ def _compute_scheme_bytes(scheme: Mapping[str, Any]) -> float:
     return bits / 8 + (SCALE / group if isinstance(group, int) and group > 0 else 0)
 
 
-def _is_unquantized(config: Mapping[str, Any], part: Part) -> bool:
+def is_left_out(config: Mapping[str, Any], role: ParameterRole, layer: int) -> bool:
+    """Return whether `quantization_config` leaves a role's modules of a layer as they were.
+
+    Raises UnknownFigureError for too many patterns, and for an invalid one.
+    """
     names = ("ignore", "exclude_modules", "modules_to_not_convert", "ignored_layers")
     patterns = next((config[name] for name in names if config.get(name)), ())
-    if part.layer is None or not isinstance(patterns, list):
+    if not isinstance(patterns, list):
         return False
-    modules = [f"{above}.{part.layer}.{suffix}" for above in ABOVE for suffix in MODULES[part.role]]
-    modules += [f"backbone.layers.{part.layer}.{suffix}" for suffix in MODULES[part.role]]
+    modules = [f"{above}.{layer}.{suffix}" for above in ABOVE for suffix in MODULES[role]]
+    modules += [f"backbone.layers.{layer}.{suffix}" for suffix in MODULES[role]]
     plain, wild = _split_patterns(tuple(map(str, patterns)))
     if any(not plain.isdisjoint(_list_dotted_parts(module)) for module in modules):
         return True

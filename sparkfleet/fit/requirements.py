@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from sparkfleet.fit.interval import NOTHING, Interval, UnknownFigureError
 from sparkfleet.fit.kv_blocks import BLOCK, POOLED_UNIT, BlockPool, build_block_pool
 from sparkfleet.fit.kv_cache import list_layer_caches
+from sparkfleet.fit.limits.refusals import Refusal, find_refusal
 from sparkfleet.fit.model import ModelProfile
 from sparkfleet.fit.options import ServeOptions
-from sparkfleet.fit.refusals import Refusal, find_refusal
 from sparkfleet.fit.sparse.compressed import build_compressed_pool
 
 GIB = 1 << 30

@@ -13,7 +13,7 @@ from sparkfleet.actions.run_context import RunContext
 from sparkfleet.fit.checkpoint import build_model_profile
 from sparkfleet.fit.memory import evaluate_nodes
 from sparkfleet.fit.model import ModelProfile
-from sparkfleet.fit.options import ServeOptions, parse_serve_options
+from sparkfleet.fit.options import ServeOptions
 from sparkfleet.fit.requirements import MemoryRequirements, estimate_requirements
 from sparkfleet.fit.verdicts import build_fit_verdict, build_unknown_memory_verdict
 from sparkfleet.launch.preflight.available_memory import (
@@ -65,7 +65,7 @@ class MemoryFit(Action[NoArgs]):
 
     def inspect(self, run: RunContext, connection: Connection) -> FitInspection:
         """Read the model, and a draft that is staged with it."""
-        start_options = _read_start_options(run)
+        start_options = recipe_rules.read_start_options(run)
         answer = fetch_host_shape(connection, run.weights.paths[connection.host.name])
         draft = _find_draft_folder(run, connection.host, start_options)
         draft_answer = fetch_host_shape(connection, draft) if draft else None
@@ -77,7 +77,7 @@ class MemoryFit(Action[NoArgs]):
         model = seen.model
         if model is None:
             return {name: Plan(message="already running as configured") for name in inspected}
-        start_options = _read_start_options(run)
+        start_options = recipe_rules.read_start_options(run)
         requirement = estimate_requirements(model, start_options)
         plans = {
             name: _plan_memory_fit(run, name, requirement, start_options, others=seen.others)
@@ -86,16 +86,6 @@ class MemoryFit(Action[NoArgs]):
         head = run.cluster.head.name
         verdicts = (*plans[head].verdicts, *recipe_rules.check_staged_rules(run, model))
         return {**plans, head: replace(plans[head], verdicts=verdicts)}
-
-
-def _read_start_options(run: RunContext) -> ServeOptions:
-    settings = run.settings(run.cluster.head)
-    return parse_serve_options(
-        settings.vllm_options,
-        tp=run.options.tp,
-        pp=run.options.pp,
-        environment=settings.mapping("vllm_env"),
-    )
 
 
 def _find_draft_folder(run: RunContext, host: Host, start_options: ServeOptions) -> str | None:

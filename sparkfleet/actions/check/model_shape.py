@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sparkfleet.actions.action import Action, NoArgs, Plan
+from sparkfleet.actions.check.recipe_rules import read_start_options
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.fit import config
 from sparkfleet.launch.host.processes import read_host_text
@@ -15,7 +16,7 @@ from sparkfleet.remote.connection import Connection
 
 
 class ModelShape(Action[NoArgs]):
-    """Read the model's config.json on the head, and check heads and layers against --tp and --pp.
+    """Read the model's config.json on the head, and check what --tp and --pp divide.
 
     Reads nothing if the deployment already runs.
     """
@@ -42,6 +43,7 @@ def _plan_model_shape(run: RunContext, host: str, text: str) -> Plan:
     if not text:
         return Plan(message="nothing to split")
     model = config.parse_model_config(text, file=f"config.json of the model on {host}")
-    verdicts = tuple(check_parallelism(model, tp=run.options.tp, pp=run.options.pp, host=host))
+    options = read_start_options(run)
+    verdicts = tuple(check_parallelism(model, options, host=host, copies=run.options.dp))
     summary = f"{model.layers} layers, {model.heads} heads, {model.kv_heads} KV heads"
     return Plan(verdicts=verdicts, message=summary)

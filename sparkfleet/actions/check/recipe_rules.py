@@ -1,4 +1,4 @@
-"""Apply the rules of recipes.validate with the vLLM that the hosts have."""
+"""Apply the rules of recipes.validate, and read options, with the vLLM that the hosts have."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from sparkfleet.actions.run_context import RunContext
 from sparkfleet.errors import RecipeError
 from sparkfleet.fit.architecture import Architecture
 from sparkfleet.fit.model import ModelProfile
+from sparkfleet.fit.options import ServeOptions, parse_serve_options
 from sparkfleet.model import Host, Severity, Verdict
 from sparkfleet.recipes.rules import ObservedFacts, RuleResult, apply_rules, build_rule_context
 
@@ -37,6 +38,20 @@ def judge_recipe_rules(run: RunContext, observed: Mapping[str, ObservedFacts]) -
     return RuleReport(
         verdicts=tuple(finding.verdict(name) for finding, name in findings.items()),
         advice=tuple(f"{finding.problem.message}; {finding.reason}" for finding in advice),
+    )
+
+
+def read_start_options(run: RunContext) -> ServeOptions:
+    """Return the head's options, with the vLLM that was found there or that its image names."""
+    head = run.cluster.head
+    settings = run.settings(head)
+    observed = (run.state.observed or {}).get(head.name)
+    return parse_serve_options(
+        settings.vllm_options,
+        tp=run.options.tp,
+        pp=run.options.pp,
+        environment=settings.mapping("vllm_env"),
+        vllm=build_rule_context(run.recipe, settings, facts=observed).version,
     )
 
 

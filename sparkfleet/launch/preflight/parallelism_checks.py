@@ -1,7 +1,8 @@
 """Checks that a model can be divided by ``--tp N --pp M``; pure.
 
 vLLM itself reports this only after minutes: it rejects attention heads that N does not divide
-(config/model.py of 0.32) and copies KV heads when there are fewer than ranks.
+(config/model.py of 0.32) and weights in blocks that it would cut through (`fit.limits.blocks`), and
+copies KV heads when there are fewer than ranks.
 """
 
 from __future__ import annotations
@@ -9,14 +10,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sparkfleet.fit.config import Architecture
+from sparkfleet.fit.limits.blocks import Division, list_divisions
+from sparkfleet.fit.options import ServeOptions
 from sparkfleet.model import Severity, Verdict
 from sparkfleet.verdicts import build_verdict, info
 
 SOURCE = "config.json"
+BLOCKS_SOURCE = "weight_block_size in config.json; vllm#17569, vllm#45784, vllm#52997"
 
 
-def check_parallelism(model: Architecture, *, tp: int, pp: int, host: str) -> Iterator[Verdict]:
-    """Yield verdicts on the attention heads, the KV heads and the layers of `model`."""
+def check_parallelism(
+    model: Architecture, options: ServeOptions, *, host: str, copies: int = 1
+) -> Iterator[Verdict]:
+    """Yield verdicts on the heads, the layers and the quantized blocks of `model`."""
+    tp, pp = options.tp, options.pp
     heads, kv_heads = model.attention_heads
     if tp > 1:
         yield _check_attention_heads(heads, tp, host)
@@ -24,6 +31,8 @@ def check_parallelism(model: Architecture, *, tp: int, pp: int, host: str) -> It
         yield _check_kv_heads(kv_heads, tp, host)
     if pp > 1:
         yield _check_layers(model.layers, pp, host)
+    for division in list_divisions(model, options, copies):
+        yield _check_blocks(division, options, host)
 
 
 def _check_attention_heads(heads: int | None, tp: int, host: str) -> Verdict:
@@ -75,6 +84,22 @@ def _check_layers(layers: int | None, pp: int, host: str) -> Verdict:
         seen=str(layers),
         source=SOURCE,
         fix="" if fits else f"use --pp {layers} or less",
+    )
+
+
+def _check_blocks(division: Division, options: ServeOptions, host: str) -> Verdict:
+    """Return the verdict on one part; a vLLM that may be newer than what is known only warns."""
+    cut = Severity.ERROR if division.sure else Severity.WARNING
+    unsure = "" if division.sure else f"; vLLM {options.vllm or '(unknown version)'} may take it"
+    return build_verdict(
+        cut if division.refused else Severity.OK,
+        "model.blocks",
+        host,
+        f"blocks of the {division.part}",
+        expected=f"a multiple of {division.block} for each of {division.ranks} ranks",
+        seen=division.sentence + (unsure if division.refused else ""),
+        source=BLOCKS_SOURCE,
+        fix=division.fix,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,6 +13,7 @@ import pytest
 
 from sparkfleet.actions.action import NoArgs, Plan
 from sparkfleet.actions.check.gpu_clock import GpuClock
+from sparkfleet.actions.check.model_shape import ModelShape
 from sparkfleet.actions.check.model_tokenizer import ModelTokenizer
 from sparkfleet.actions.deploy.arm_guard import ArmGuard
 from sparkfleet.actions.deploy.drop_caches import DropCaches
@@ -21,6 +23,7 @@ from sparkfleet.facts.machine import GpuProcess
 from sparkfleet.launch.deployment.deployment import Deployment
 from sparkfleet.launch.host.memory_guard import Guard
 from sparkfleet.launch.host.survey import Survey
+from sparkfleet.recipes.rules import ObservedFacts
 from tests import gb10
 from tests.scenes import inventory, scene
 
@@ -131,3 +134,28 @@ def test_the_staged_tokenizer_is_read_before_a_start(
         seen = made.pool.map(lambda link: action.inspect(made, link), action.hosts(made)).values
         plan = action.plan(made, seen)["spark-1"]
     assert any(verdict.refuses for verdict in plan.verdicts) is refused
+
+
+@pytest.mark.parametrize(
+    ("vllm", "variables", "refused"),
+    [
+        ("0.28.0", {}, True),
+        ("0.28.0", {"vllm_args": {"enable-expert-parallel": True}}, False),
+        ("0.29.0", {}, False),
+        ("", {}, False),
+    ],
+)
+def test_blocks_are_judged_with_the_vllm_and_the_options_of_the_head(
+    tmp_path: Path, vllm: str, variables: dict[str, Any], *, refused: bool
+) -> None:
+    tree = {
+        "num_attention_heads": 32,
+        "hidden_size": 2560,
+        "num_experts": 512,
+        "moe_intermediate_size": 640,
+        "quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]},
+    }
+    with _scene(tmp_path, **variables) as made:
+        made.provide(RunState(observed=dict.fromkeys(NAMES, ObservedFacts(vllm=vllm))))
+        plan = ModelShape(NoArgs()).plan(made, {"spark-1": json.dumps(tree)})["spark-1"]
+    assert [one.check for one in plan.verdicts if one.refuses] == ["model.blocks"] * refused

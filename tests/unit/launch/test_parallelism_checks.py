@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from sparkfleet.fit.architecture import Architecture, Latent
+from sparkfleet.fit.architecture import Architecture, Experts, Latent
+from sparkfleet.fit.options import ServeOptions
 from sparkfleet.launch.preflight.parallelism_checks import check_parallelism
 from sparkfleet.model import Severity, Verdict
 
@@ -13,9 +16,10 @@ INFO = Severity.INFO
 ERROR = Severity.ERROR
 
 
-def _judged(tp: int, pp: int = 1, **fields: object) -> dict[str, Verdict]:
+def _judged(tp: int, pp: int = 1, vllm: str = "", **fields: object) -> dict[str, Verdict]:
     model = Architecture(**fields)  # type: ignore[arg-type]  # by name
-    return {one.check: one for one in check_parallelism(model, tp=tp, pp=pp, host="spark-1")}
+    asked = ServeOptions(tp=tp, pp=pp, vllm=vllm)
+    return {one.check: one for one in check_parallelism(model, asked, host="spark-1")}
 
 
 def test_one_rank_divides_nothing() -> None:
@@ -66,3 +70,36 @@ def test_every_stage_needs_a_layer() -> None:
 def test_what_the_file_lacks_is_reported_and_refuses_nothing() -> None:
     (verdict,) = _judged(2).values()
     assert (verdict.severity, verdict.seen[:8]) == (INFO, "unknown:")
+
+
+BLOCKS: dict[str, Any] = {
+    "experts": Experts(count=256, per_token=8, intermediate=640),
+    "hidden": 2560,
+    "quantization": {"quant_method": "fp8", "weight_block_size": [128, 128]},
+}
+
+
+def test_a_cut_block_is_refused_with_numbers_source_and_what_to_type() -> None:
+    verdict = _judged(2, vllm="0.28.0", **BLOCKS)["model.blocks"]
+    assert verdict.severity is ERROR
+    assert verdict.subject == "blocks of the experts"
+    assert verdict.expected == "a multiple of 128 for each of 2 ranks"
+    assert verdict.seen == "640 / 2 = 320"
+    assert "vllm#17569" in verdict.source
+    assert verdict.fix == (
+        "write in vllm_args: enable-expert-parallel: true; "
+        "or use --tp 1, and --pp for the other Sparks"
+    )
+
+
+@pytest.mark.parametrize("vllm", ["", "0.99.0", "not-a-version"])
+def test_a_version_that_may_be_newer_than_what_is_known_is_only_warned_of(vllm: str) -> None:
+    verdict = _judged(8, vllm=vllm, **BLOCKS)["model.blocks"]
+    assert verdict.severity is Severity.WARNING
+    assert "may take it" in verdict.seen
+
+
+def test_whole_blocks_are_reported_and_models_without_blocks_are_not() -> None:
+    fits = {**BLOCKS, "experts": Experts(count=256, per_token=8, intermediate=512)}
+    assert _judged(2, **fits)["model.blocks"].severity is OK
+    assert "model.blocks" not in _judged(2, **{**BLOCKS, "quantization": {}})

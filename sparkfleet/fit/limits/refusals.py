@@ -1,8 +1,9 @@
 """Reasons for which vLLM refuses a start whatever the memory is; pure.
 
 It divides the attention heads by ``--tp`` (config/model.py), copies KV heads where there are fewer
-than ranks (layers/linear.py), gives each stage of ``--pp`` a layer, and takes no sequence longer
-than the positions of config.json (`_get_and_verify_max_len`).
+than ranks (layers/linear.py), gives each stage of ``--pp`` a layer, cuts through no block of a
+quantization (`fit.limits.blocks`), and takes no sequence longer than the positions of config.json
+(`_get_and_verify_max_len`).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sparkfleet.fit.architecture import Architecture
+from sparkfleet.fit.limits.blocks import list_divisions
 from sparkfleet.fit.options import ALLOW_LONG, ServeOptions
 
 
@@ -23,7 +25,7 @@ class Refusal:
 
 def find_refusal(shape: Architecture, options: ServeOptions) -> Refusal | None:
     """Return the first thing that vLLM refuses; what config.json does not say is ignored."""
-    checks = (_check_heads, _check_kv_heads, _check_layers, _check_positions)
+    checks = (_check_heads, _check_kv_heads, _check_layers, _check_blocks, _check_positions)
     found = (check(shape, options) for check in checks)
     return next((refusal for refusal in found if refusal), None)
 
@@ -56,6 +58,13 @@ def _check_layers(shape: Architecture, options: ServeOptions) -> Refusal | None:
         why=f"its {shape.layers} layers are fewer than the {options.pp} stages of --pp",
         fix=f"use --pp {shape.layers} or less",
     )
+
+
+def _check_blocks(shape: Architecture, options: ServeOptions) -> Refusal | None:
+    """Refuse only what the version that will run is known to refuse."""
+    divisions = list_divisions(shape, options)
+    cut = next((item for item in divisions if item.refused and item.sure), None)
+    return None if cut is None else Refusal(why=cut.why, fix=cut.fix)
 
 
 def _check_positions(shape: Architecture, options: ServeOptions) -> Refusal | None:

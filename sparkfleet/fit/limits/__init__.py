@@ -1,0 +1,1 @@
+"""Refusals of vLLM that do not depend on the memory."""

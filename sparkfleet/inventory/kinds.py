@@ -158,8 +158,8 @@ def _check_addresses(data: Any) -> None:
 
     for name, address in convert_mapping(data).items():
         try:
-            ipaddress.ip_interface(address)
-            is_address = "/" in str(address)
+            ipaddress.ip_interface(convert_text(address))
+            is_address = "/" in address
         except ValueError:
             is_address = False
         if not is_address or not _is_interface(name):

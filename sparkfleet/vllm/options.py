@@ -196,7 +196,7 @@ def parse_human_readable_int(value: object) -> int:
 
     Raises ValueError.
     """
-    match = re.fullmatch(r"(\d+)(\.\d+)?([kKmMgGtT]?)", str(value).strip())
+    match = re.fullmatch(r"(\d{1,20})(\.\d{1,20})?([kKmMgGtT]?)", str(value).strip())
     if match is None or (match[2] and not match[3].islower()):
         raise ValueError(f"expected an integer such as 65536 or 64K (got {value!r})")
     return int(float(match[1] + (match[2] or "")) * MULTIPLIERS[match[3]])

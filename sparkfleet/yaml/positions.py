@@ -58,7 +58,7 @@ def parse_yaml(source: Source, *, error: type[InputError] = InputError) -> Node:
     try:
         node = builder.build(tree)
     except _TooLargeError as failure:
-        raise error(str(failure), where=Where(file=source.file)) from failure
+        raise error(str(failure), where=failure.where) from failure
     if builder.problems:
         raise error.of(builder.problems)
     return node
@@ -93,7 +93,11 @@ def _is_json(text: str) -> bool:
 
 
 class _TooLargeError(Exception):
-    """The document unfolds to more than a person writes by hand."""
+    """The document unfolds to more than a person writes by hand; `where` it does."""
+
+    def __init__(self, message: str, where: Where) -> None:
+        super().__init__(message)
+        self.where = where
 
 
 class _Builder:
@@ -117,7 +121,8 @@ class _Builder:
         if built := self._built.get(id(tree)):
             self._count += built[1]
             if self._count > MAX_VALUES:
-                raise _TooLargeError(f"aliases unfold to more than {MAX_VALUES:,} values")
+                message = f"aliases unfold to more than {MAX_VALUES:,} values"
+                raise _TooLargeError(message, self._leaf(tree, None).where)
             return built[0]
         if refusal := self._refusal(tree) or self._foreign(tree.tag, type(tree)):
             return self._refuse(tree, *refusal)

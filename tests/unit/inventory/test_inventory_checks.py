@@ -79,6 +79,7 @@ BAD: list[tuple[str, Any, str]] = [
         "link_addresses: expected eth0 with an address like",
     ),
     ("link_addresses", {"eth0": 5}, "link_addresses: expected eth0 with an address like"),
+    ("link_addresses", {"eth0": False}, "link_addresses: expected eth0 with an address like"),
     ("link_addresses", ["eth0"], "link_addresses: expected a mapping of names to values"),
     (
         "link_cables",

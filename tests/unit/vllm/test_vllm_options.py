@@ -198,7 +198,9 @@ def test_integers_are_read_with_vllms_suffixes(text: str, number: int) -> None:
     assert parse_human_readable_int(text) == number
 
 
-@pytest.mark.parametrize("text", ["1.5K", "1.5", "-1", "many", ""])
+@pytest.mark.parametrize(
+    "text", ["1.5K", "1.5", "-1", "many", "", pytest.param("9" * 400, id="400 digits")]
+)
 def test_what_vllm_does_not_read_as_an_integer_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="expected an integer"):
         parse_human_readable_int(text)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import errno
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent
@@ -22,10 +23,29 @@ def iter_data_folders(kind: str) -> Iterator[Path]:
             yield place
 
 
+def is_existing_file(path: Path) -> bool:
+    """Return whether a file is there; no file has a name that is too long for one."""
+    return _has_type(path.is_file)
+
+
+def is_existing_folder(path: Path) -> bool:
+    """Return whether a folder is there; no folder has a name that is too long for one."""
+    return _has_type(path.is_dir)
+
+
+def _has_type(look: Callable[[], bool]) -> bool:
+    try:
+        return look()
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            return False
+        raise
+
+
 def find_data_file(kind: str, name: str) -> Path | None:
     """Return the strongest file `name` of `kind`, or None."""
     for folder in iter_data_folders(kind):
-        if (folder / name).is_file():
+        if is_existing_file(folder / name):
             return folder / name
     return None
 

@@ -20,7 +20,7 @@ from sparkfleet.playbook.parse import load_playbook
 from sparkfleet.playbook.selection import select_tasks
 from sparkfleet.playbook.syntax import AssignedPlay
 from sparkfleet.playbook.task_order import check_selected_order
-from sparkfleet.resources import find_data_file, list_data_files
+from sparkfleet.resources import find_data_file, is_existing_file, list_data_files
 from sparkfleet.spelling import suggest_similar
 
 EXAMPLES = "playbooks/examples"
@@ -29,7 +29,7 @@ EXAMPLES = "playbooks/examples"
 def find_playbook(name: str) -> Path:
     """Return the file `name`, else the shipped playbook or example of that name or path."""
     is_file_name = name.endswith((".yml", ".yaml"))
-    if is_file_name and Path(name).is_file():
+    if is_file_name and is_existing_file(Path(name)):
         return Path(name)
     shipped = name.removeprefix("playbooks/") if is_file_name else f"{name}.yml"
     path = find_data_file("playbooks", shipped) or find_data_file(EXAMPLES, shipped)

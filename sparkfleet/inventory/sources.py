@@ -11,6 +11,7 @@ from sparkfleet.inventory.ini_file import SECTION, read_ini
 from sparkfleet.inventory.tree import InventoryTree
 from sparkfleet.inventory.yaml_file import EXAMPLE, read_yaml
 from sparkfleet.model import Value
+from sparkfleet.resources import is_existing_file, is_existing_folder
 from sparkfleet.yaml import positions, source
 from sparkfleet.yaml.source import Source
 
@@ -28,7 +29,7 @@ def read_source(name: str, tree: InventoryTree) -> Path | None:
     if "," in name and not os.path.lexists(name):
         _read_list(name, tree)
         return None
-    if path.is_dir():
+    if is_existing_folder(path):
         _read_folder(path, tree)
         return path
     _read_file(path, tree)
@@ -38,7 +39,7 @@ def read_source(name: str, tree: InventoryTree) -> Path | None:
 def _read_list(names: str, tree: InventoryTree) -> None:
     tree.origin = {}
     for name in filter(None, map(str.strip, names.split(","))):
-        if FILE.search(name) and Path(name).exists():
+        if FILE.search(name) and is_existing_file(Path(name)):
             tree.add_problem(f"{name} is a file, and commas join hosts", Where(file=names), AGAIN)
             continue
         tree.add_hosts(name, "ungrouped", Where(file=names))

@@ -14,7 +14,12 @@ from sparkfleet.errors import RecipeError, Where
 from sparkfleet.recipes.foreign.conversion import convert_recipe, resolve_own_mods
 from sparkfleet.recipes.shelves.record import find_shelf, find_shelf_recipe
 from sparkfleet.recipes.yaml_file import read_recipe_file
-from sparkfleet.resources import find_data_file, list_data_files
+from sparkfleet.resources import (
+    find_data_file,
+    is_existing_file,
+    is_existing_folder,
+    list_data_files,
+)
 from sparkfleet.spelling import suggest_similar
 from sparkfleet.yaml.nodes import Entry, Map, Node
 
@@ -33,13 +38,13 @@ def locate_recipe(name: str, *, folder: Path | None = None, where: Where | None 
     path: Path | None = (folder or Path()) / name
     if not is_path:
         path = find_shelf_recipe(name) or find_data_file(FOLDER, f"{name}.yml")
-    if path is None or not path.is_file():
+    if path is None or not is_existing_file(path):
         raise _missing_error(name, (folder or Path()) / name, where)
     return path
 
 
 def _missing_error(name: str, path: Path, where: Where | None) -> RecipeError:
-    if path.is_dir():
+    if is_existing_folder(path):
         return RecipeError(
             f"{name} is a folder, and not a recipe",
             where=where,

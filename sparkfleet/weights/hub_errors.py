@@ -21,6 +21,7 @@ CLIENT_ERRORS = (
     ValueError,
     LookupError,
     TypeError,
+    RecursionError,  # of JSON that nests without end
     errors.SafetensorsParsingError,
 )
 

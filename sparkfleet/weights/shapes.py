@@ -12,7 +12,9 @@ from huggingface_hub import HfApi
 
 from sparkfleet.errors import InputError
 from sparkfleet.onhost.shared.model_shape import TEXTS, group_tensors, read_shape
+from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.connection import Connection
+from sparkfleet.resources import is_existing_folder
 from sparkfleet.values import convert_integer, convert_list, convert_mapping, convert_string
 from sparkfleet.weights import hub
 from sparkfleet.weights.manifest import refuse_hub_cache
@@ -99,3 +101,9 @@ def fetch_hub_shape(name: str, revision: str) -> dict[str, Any]:
         ),
         "drafts": {},
     }
+
+
+def find_weights_source(settings: Settings) -> Path | None:
+    """Return the recipe's local `weights_source`, if it exists."""
+    text = settings.text("weights_source")
+    return Path(text).expanduser() if text and is_existing_folder(Path(text).expanduser()) else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 from sparkfleet.cli.context import open_pool
 from sparkfleet.cli.recipes.fit_values import Answer, FitInputs, FitRequest
@@ -63,7 +62,7 @@ def _read_model_shape(
         if draft and _is_hub_name(draft):
             draft_answer = shapes.fetch_hub_shape(draft, "main")
         return answer, draft_answer, "read: the Hub"
-    folder = request.folder or _find_weights_source(settings)
+    folder = request.folder or shapes.find_weights_source(settings)
     if folder is None:
         return None, None, UNREAD
     return shapes.read_folder_shape(folder), None, f"read: {folder}"
@@ -71,12 +70,6 @@ def _read_model_shape(
 
 def _is_hub_name(name: str) -> bool:
     return name.count("/") == 1 and not name.startswith(("/", "."))
-
-
-def _find_weights_source(settings: Settings) -> Path | None:
-    """Return the recipe's local `weights_source`, if it exists."""
-    text = settings.text("weights_source")
-    return Path(text).expanduser() if text and Path(text).expanduser().is_dir() else None
 
 
 def _inspect_hosts(cluster: Cluster, request: FitRequest, start_options: ServeOptions) -> FitInputs:

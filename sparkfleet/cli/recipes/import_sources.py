@@ -13,7 +13,7 @@ from sparkfleet.recipes.foreign.draft import ConvertedMap
 from sparkfleet.recipes.foreign.mods import advise_on_missing_mod
 from sparkfleet.recipes.foreign.naming import name_recipe_file
 from sparkfleet.recipes.recipe import Recipe, load_recipe
-from sparkfleet.resources import format_path
+from sparkfleet.resources import format_path, is_existing_file, is_existing_folder
 from sparkfleet.safe_paths import is_name
 
 MODS = "mods"
@@ -63,9 +63,9 @@ def convert_sources(options: ImportOptions) -> tuple[list[ImportedRecipe], list[
 
 def _find_files(options: ImportOptions) -> list[Path]:
     source = Path(options.source).expanduser()
-    if source.is_file():
+    if is_existing_file(source):
         return [source]
-    if not source.is_dir():
+    if not is_existing_folder(source):
         raise UsageError(
             f"{options.source} is not a file or a folder", hint=_advise(options.source)
         )

@@ -21,7 +21,7 @@ from sparkfleet.recipes.settings import Settings
 from sparkfleet.report import json
 from sparkfleet.report.screens import Screen
 from sparkfleet.report.text import MARKS
-from sparkfleet.resources import list_data_files
+from sparkfleet.resources import is_existing_folder, list_data_files
 from sparkfleet.vllm.releases import parse_version
 
 ALL = "all"
@@ -65,7 +65,7 @@ def _expand_recipe_names(names: str) -> Iterator[str]:
     for name in filter(None, (part.strip() for part in names.split(","))):
         if name == ALL:
             yield from list_data_files(FOLDER, ".yml")
-        elif Path(name).is_dir():
+        elif is_existing_folder(Path(name)):
             yield from (str(path) for path in sorted(Path(name).glob("*.yml")))
         else:
             yield name

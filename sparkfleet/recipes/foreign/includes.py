@@ -14,6 +14,7 @@ from pathlib import Path
 
 from sparkfleet.errors import RecipeError, quote_value
 from sparkfleet.recipes.yaml_file import read_recipe_file
+from sparkfleet.resources import is_existing_file
 from sparkfleet.spelling import did_you_mean
 from sparkfleet.yaml.nodes import Entry, List, Map, Node
 
@@ -69,7 +70,7 @@ def _locate_base(node: Node, path: Path) -> Path:
     folder = path.parent
     names = [name] if name.endswith(SUFFIXES) else [f"{name}{suffix}" for suffix in SUFFIXES]
     for candidate in (folder / each for each in names):
-        if candidate.is_file() and candidate.resolve().is_relative_to(folder.resolve()):
+        if is_existing_file(candidate) and candidate.resolve().is_relative_to(folder.resolve()):
             return candidate
     known = [each.stem for each in folder.iterdir() if each.suffix in SUFFIXES]
     raise RecipeError(

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sparkfleet.recipes.shelves.record import find_shelf, load_shelf
+from sparkfleet.resources import is_existing_file
 
 PROGRAM = "run.sh"
 FOLDERS = ("", "mods", "official-mods", "experimental-mods")  # of repositories seen
@@ -34,7 +35,7 @@ def find_mod(name: str, recipe: Path) -> Path | None:
         *_list_shelf_folders(SHARED),
     ]
     found = (place / folder / bare for place in places for folder in FOLDERS)
-    return next((path for path in found if (path / PROGRAM).is_file()), None)
+    return next((path for path in found if is_existing_file(path / PROGRAM)), None)
 
 
 def split_mod_name(name: str) -> tuple[str, str]:

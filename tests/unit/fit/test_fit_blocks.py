@@ -14,7 +14,7 @@ from tests.models import CONFIGS, DENSE, made, shape
 
 FP8 = {"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": [128, 128]}
 PLAIN = {**DENSE, "num_attention_heads": 64, "num_key_value_heads": 64}
-MODELS: dict[str, dict[str, Any]] = {  # the fields that decide, as the reports quote them
+MODELS: dict[str, dict[str, Any]] = {  # the fields that decide
     "Qwen3-30B-A3B-FP8": {
         "num_experts": 128,
         "moe_intermediate_size": 768,

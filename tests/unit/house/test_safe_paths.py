@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from sparkfleet import safe_paths
 from sparkfleet.onhost.shared import paths
 from sparkfleet.onhost.shared.paths import RefusedError
+from sparkfleet.resources import is_existing_file, is_existing_folder
 from sparkfleet.safe_paths import UnexpectedError
 from tests.budget import scale_examples
 
@@ -149,3 +151,18 @@ def test_what_is_shown_is_short_and_plain() -> None:
     assert paths.shortened("../../x") == "'../../x'"
     assert len(paths.shortened("x" * 1000)) == paths.SHOWN
     assert "\x1b" not in paths.shortened("\x1b[2J")
+
+
+@pytest.mark.parametrize("look", [is_existing_file, is_existing_folder])
+def test_nothing_has_a_name_that_is_too_long(
+    look: Callable[[Path], bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def deny(_path: Path) -> bool:
+        raise PermissionError(errno.EACCES, "denied")
+
+    assert look(tmp_path) is (look is is_existing_folder)
+    assert not look(tmp_path / ("9" * 400))
+    monkeypatch.setattr(Path, "is_file", deny)
+    monkeypatch.setattr(Path, "is_dir", deny)
+    with pytest.raises(PermissionError):
+        look(tmp_path)

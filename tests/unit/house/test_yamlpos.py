@@ -138,6 +138,7 @@ def test_a_bomb_of_aliases_is_refused_before_it_is_unfolded() -> None:
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10)]
     (problem,) = _refusal("\n".join(lines)).problems
     assert problem.message == "aliases unfold to more than 1,000,000 values"
+    assert problem.where
     assert (problem.where.line, problem.where.col) == (5, 5)  # of the list that is too much
 
 

@@ -111,6 +111,7 @@ def test_a_recipe_that_extends_itself_is_refused_where_the_circle_closes(tmp_pat
         ("lab-tinny", "r.yml:1:10: recipe 'lab-tinny' not found"),
         ("lab-tinny", "did you mean 'lab-tiny'?"),
         ("nowhere.yml", "file 'nowhere.yml' not found"),
+        pytest.param("x" * 400, "x' not found", id="a name too long for a file"),
         ("[a, b]", "extends: expected the name of one recipe (got ['a', 'b'])"),
     ],
 )

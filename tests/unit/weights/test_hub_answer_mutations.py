@@ -108,3 +108,14 @@ def test_a_changed_answer_of_the_hub_is_read_or_refused(
             return
     assert all(is_below(place.path) for place in layout.list_file_locations(manifest))
     assert all(map(is_below, layout.build_metadata_files(manifest)))
+
+
+@pytest.mark.parametrize("status", [200, 401])
+def test_an_answer_that_nests_without_end_is_refused(
+    server: ThreadingHTTPServer, status: int
+) -> None:
+    body = b"[" * 100_000
+    headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
+    server.answer = status, headers, body  # type: ignore[attr-defined]  # for its handler
+    with pytest.raises(HubError):
+        hub.resolve_manifest(NAME)

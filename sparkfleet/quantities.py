@@ -32,7 +32,7 @@ def parse_count(value: object) -> int:
     Raises InvalidValueError.
     """
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmbt]?)\s*", str(value).lower())
-    if match is None or isinstance(value, bool):
+    if match is None or isinstance(value, bool) or len(match[1]) > MOST_DIGITS:
         raise InvalidValueError("a number such as 1500000 or 1.5M", value)
     return round(float(match[1]) * COUNTS[match[2]])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sparkfleet.quantities import format_size, parse_seconds, parse_size
+from sparkfleet.quantities import format_size, parse_count, parse_seconds, parse_size
 
 
 @pytest.mark.parametrize(
@@ -47,3 +47,8 @@ def test_an_invalid_duration_is_refused_with_the_value(text: object) -> None:
 )
 def test_sizes_show_short(count: int, text: str) -> None:
     assert format_size(count) == text
+
+
+def test_a_count_of_400_digits_is_refused() -> None:
+    with pytest.raises(ValueError, match="a number such as"):
+        parse_count("9" * 400)

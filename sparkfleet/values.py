@@ -17,6 +17,7 @@ from sparkfleet.quantities import format_exact_size, parse_seconds, parse_size
 TRUE = ("1", "on", "t", "true", "y", "yes")  # what Ansible's `bool` takes for true
 FALSE = ("0", "f", "false", "n", "no", "off")
 MOST_DEPTH = 100  # of values in values, as in YAML
+MOST_COUNT = 1 << 60  # bytes; no disk is near
 TOO_DEEP = f"values are nested more than {MOST_DEPTH} deep"
 MOST_DIGITS = 18  # int() itself refuses thousands
 
@@ -66,6 +67,11 @@ def convert_integer(
     if number is None or not _is_within(number, minimum, maximum):
         raise InvalidValueError(f"an integer{_format_bounds(minimum, maximum)}", value)
     return number
+
+
+def convert_count(value: Any) -> int:
+    """Return a count as a host reports it, of bytes or files: an integer from 0 to 2^60."""
+    return convert_integer(value, minimum=0, maximum=MOST_COUNT, strict=True)
 
 
 def convert_number(

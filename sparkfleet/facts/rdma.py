@@ -108,7 +108,7 @@ def _iterate_hcas(readings: Readings) -> Iterator[Hca]:
                 firmware=readings.text(f"{base}/fw_ver"),
                 active_mtu=mtus.get(name),
                 gids=tuple(_parse_gids(readings, at)),
-                counters=_parse_digitsers(readings, at),
+                counters=_parse_counters(readings, at),
             )
 
 
@@ -134,7 +134,7 @@ def _parse_gids(readings: Readings, port: str) -> Iterator[Gid]:
             )
 
 
-def _parse_digitsers(readings: Readings, port: str) -> Mapping[str, int]:
+def _parse_counters(readings: Readings, port: str) -> Mapping[str, int]:
     values = {**readings.table(f"{port}/counters"), **readings.table(f"{port}/hw_counters")}
     counts = {name: parse_digits(value) for name, value in values.items()}
     return {name: count for name, count in counts.items() if count is not None}

@@ -13,8 +13,8 @@ from sparkfleet.remote.connection import Connection
 from sparkfleet.safe_paths import check_relative_path
 from sparkfleet.values import (
     convert_choice,
+    convert_count,
     convert_flag,
-    convert_integer,
     convert_list,
     convert_mapping,
     convert_string,
@@ -26,7 +26,6 @@ from sparkfleet.weights.transfer.session import ProgramSession
 STATES = ("missing", "size", "hash", "header", "dangling", "unreadable", "outside", "kind")
 TEXTS = ("root", "base", "owner", "user", "filesystem")
 LISTS = ("foreign", "locked", "strays", "extra", "commits")
-MOST = 1 << 60  # bytes; no filesystem is near
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +143,7 @@ def _parse_inspection(host: str, storage: Storage, files: Mapping[str, Any]) -> 
         host=host,
         storage=storage,
         findings=tuple(map(_parse_finding, convert_list(files["files"]))),
-        hashed=_convert_count(files["hashed"]),
+        hashed=convert_count(files["hashed"]),
     )
 
 
@@ -156,12 +155,8 @@ def _parse_finding(finding: Mapping[str, Any]) -> IncompleteFile:
         seen=convert_string(finding["seen"]),
         have=None if have is None else convert_string(have),
         copy=convert_flag(finding.get("copy", False), strict=True),
-        offset=_convert_count(finding.get("offset", 0)),
+        offset=convert_count(finding.get("offset", 0)),
     )
-
-
-def _convert_count(value: Any) -> int:
-    return convert_integer(value, minimum=0, maximum=MOST, strict=True)
 
 
 def _storage_request(manifest: Manifest, root: str) -> dict[str, Any]:
@@ -185,9 +180,9 @@ def _parse_storage(reply: Mapping[str, Any]) -> Storage:
         for name in ("refs", "indexes")
     }
     limits = {
-        name: None if reply[name] is None else _convert_count(reply[name])
+        name: None if reply[name] is None else convert_count(reply[name])
         for name in ("free_inodes", "quota_left")
     }
     fields: dict[str, Any] = {**texts, **flags, **lists, **tables, **limits}
-    cores = max(1, _convert_count(reply["cores"]))
-    return Storage(free=_convert_count(reply["free"]), cores=cores, **fields)
+    cores = max(1, convert_count(reply["cores"]))
+    return Storage(free=convert_count(reply["free"]), cores=cores, **fields)

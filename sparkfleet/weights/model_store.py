@@ -10,7 +10,7 @@ from typing import Any
 from sparkfleet.errors import UsageError
 from sparkfleet.remote.connection import Connection
 from sparkfleet.safe_paths import check_relative_path
-from sparkfleet.values import convert_flag, convert_integer, convert_list, convert_string
+from sparkfleet.values import convert_count, convert_flag, convert_list, convert_string
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,17 +58,13 @@ def _parse_models(answer: Mapping[str, Any]) -> tuple[StoredModel, ...]:
 
 
 def _parse_model(row: Mapping[str, Any]) -> StoredModel:
-    counts = {name: _convert_count(row[name]) for name in ("bytes", "files", "partial")}
+    counts = {name: convert_count(row[name]) for name in ("bytes", "files", "partial")}
     return StoredModel(
         folder=check_relative_path("folder of a model", row["folder"]),
         commits=tuple(map(convert_string, convert_list(row["commits"]))),
         staged=convert_flag(row["staged"], strict=True),
         **counts,
     )
-
-
-def _convert_count(value: Any) -> int:
-    return convert_integer(value, minimum=0, strict=True)
 
 
 def remove_stored_model(connection: Connection, root: str, model: StoredModel) -> RemovalResult:
@@ -84,7 +80,7 @@ def remove_stored_model(connection: Connection, root: str, model: StoredModel) -
 
 def _parse_removal(answer: Mapping[str, Any]) -> RemovalResult:
     return RemovalResult(
-        files=_convert_count(answer["removed"]),
-        freed=_convert_count(answer["freed"]),
+        files=convert_count(answer["removed"]),
+        freed=convert_count(answer["freed"]),
         left=tuple(map(convert_string, convert_list(answer["left"]))),
     )

@@ -92,7 +92,7 @@ def _find_divisions(shape: Architecture, options: ServeOptions, copies: int) -> 
         checked = blocks if role is ParameterRole.ROUTED else blocks[1:]
         block = next((size for size in checked if width // ranks % size), checked[-1])
         whole = width // ranks % block == 0
-        if not whole and _takes_cut(shape, options, role, width // ranks):
+        if not whole and _accepts_partial_blocks(shape, options, role, width // ranks):
             continue
         yield Division(
             part=NAMES[role],
@@ -143,7 +143,9 @@ def _is_quantized(shape: Architecture, role: ParameterRole) -> bool:
         return False
 
 
-def _takes_cut(shape: Architecture, options: ServeOptions, role: ParameterRole, share: int) -> bool:
+def _accepts_partial_blocks(
+    shape: Architecture, options: ServeOptions, role: ParameterRole, share: int
+) -> bool:
     """Return whether vLLM does, or may, load a part that does not hold whole blocks."""
     version = parse_version(options.vllm)
     if role is not ParameterRole.ROUTED:

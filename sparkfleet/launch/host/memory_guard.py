@@ -17,7 +17,7 @@ from sparkfleet.onhost.shared import labels
 from sparkfleet.quantities import format_memory
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.connection import Connection
-from sparkfleet.values import convert_integer, convert_number, parse_json
+from sparkfleet.values import convert_count, convert_number, parse_json
 
 FILE = labels.GUARD_RECORD
 SERVING = labels.GUARD_SERVING
@@ -27,7 +27,6 @@ FIX = (
 )
 PATIENCE = 20.0  # s to wait for the memory of stopped processes
 NAMED = 3  # processes in a reason
-MOST = 1 << 60  # bytes; no memory is near
 MOST_TIME = 1 << 40  # s since the epoch
 
 
@@ -94,7 +93,7 @@ def arm_guard(
         "ends": _build_kill_commands(location),
     }
     return connection.query(
-        "deployment/memory_guard", request, lambda answer: _convert_count(answer["available"])
+        "deployment/memory_guard", request, lambda answer: convert_count(answer["available"])
     )
 
 
@@ -121,8 +120,8 @@ def parse_guard(text: str | None) -> Guard | None:
         record = parse_json(text or "null")
         reason = record["reason"]
         return Guard(
-            serving=_convert_count(record["serving"]),
-            samples=_convert_count(record["samples"]),
+            serving=convert_count(record["serving"]),
+            samples=convert_count(record["samples"]),
             reason=_parse_guard_reason(reason) if reason else None,
         )
     except (ValueError, TypeError, KeyError, RecursionError):
@@ -133,19 +132,15 @@ def _parse_guard_reason(record: Mapping[str, Any]) -> GuardReason:
     return GuardReason(
         at=convert_number(record["at"], minimum=0, maximum=MOST_TIME),
         phase=str(record["phase"]),
-        available=_convert_count(record["available"]),
-        limit=_convert_count(record["limit"]),
+        available=convert_count(record["available"]),
+        limit=convert_count(record["limit"]),
         top=tuple(
             {
                 "name": str(row["name"]),
-                "pid": _convert_count(row["pid"]),
-                "rss": _convert_count(row["rss"]),
+                "pid": convert_count(row["pid"]),
+                "rss": convert_count(row["rss"]),
             }
             for row in record["top"]
         ),
         gpu=tuple(map(str, record["gpu"])),
     )
-
-
-def _convert_count(value: Any) -> int:
-    return convert_integer(value, minimum=0, maximum=MOST, strict=True)

@@ -12,12 +12,18 @@ from sparkfleet.model import Severity, Verdict
 from sparkfleet.quantities import format_memory
 from sparkfleet.remote.connection import Connection
 from sparkfleet.remote.sudo import Sudo, query_with_sudo, run_with_sudo
-from sparkfleet.values import convert_flag, convert_integer, convert_mapping, convert_number
+from sparkfleet.values import (
+    MOST_COUNT,
+    convert_count,
+    convert_flag,
+    convert_integer,
+    convert_mapping,
+    convert_number,
+)
 from sparkfleet.verdicts import build_verdict
 
 PATIENCE = 6.0  # s; a driver frees the memory of a process within one
 DROP_TIMEOUT = 180.0  # s; `sync` writes out what is dirty first
-MOST = 1 << 60  # bytes; no memory is near
 DROP_REQUEST = {"do": "drop"}
 DROP_COMMAND = ("sh", "-c", "/bin/sync; echo 3 > /proc/sys/vm/drop_caches")
 
@@ -57,14 +63,10 @@ def inspect_memory(connection: Connection) -> UsedMemory:
 
 def _parse_used_memory(answer: Mapping[str, Any]) -> UsedMemory:
     return UsedMemory(
-        free=_convert_bytes(answer["free"]),
-        available=_convert_bytes(answer["available"]),
-        gpu={pid: _convert_bytes(size) for pid, size in convert_mapping(answer["gpu"]).items()},
+        free=convert_count(answer["free"]),
+        available=convert_count(answer["available"]),
+        gpu={pid: convert_count(size) for pid, size in convert_mapping(answer["gpu"]).items()},
     )
-
-
-def _convert_bytes(value: Any) -> int:
-    return convert_integer(value, minimum=0, maximum=MOST, strict=True)
 
 
 def wait_for_memory(connection: Connection, before: UsedMemory) -> ReclaimedMemory:
@@ -75,9 +77,9 @@ def wait_for_memory(connection: Connection, before: UsedMemory) -> ReclaimedMemo
 
 def _parse_reclaimed_memory(answer: Mapping[str, Any]) -> ReclaimedMemory:
     return ReclaimedMemory(
-        held=_convert_bytes(answer["held"]),
-        back=convert_integer(answer["back"], minimum=-MOST, maximum=MOST, strict=True),
-        available=_convert_bytes(answer["available"]),
+        held=convert_count(answer["held"]),
+        back=convert_integer(answer["back"], minimum=-MOST_COUNT, maximum=MOST_COUNT, strict=True),
+        available=convert_count(answer["available"]),
         whole=convert_flag(answer["whole"], strict=True),
         waited=convert_number(answer["waited"], minimum=0, strict=True),
     )
@@ -158,4 +160,4 @@ def drop_caches(connection: Connection, password: str = "") -> tuple[int, int]:
 
 
 def _parse_drop(answer: Mapping[str, Any]) -> tuple[int, int]:
-    return _convert_bytes(answer["before"]), _convert_bytes(answer["after"])
+    return convert_count(answer["before"]), convert_count(answer["after"])

@@ -58,7 +58,7 @@ class LeaveGateway(Action[NoArgs]):
         gateway = _get_gateway(run)
         settings = Settings(host=gateway.host)
         look: GatewayLook = plan.work
-        _tell(run, connection, look, reason=f"cluster {run.cluster.name} stops")
+        _send_verdicts(run, connection, look, reason=f"cluster {run.cluster.name} stops")
         limit = gateway.settings.drain
         servers = [each for each in look.servers if each.name == run.cluster.name]
         left = drain_servers(connection, settings, servers, limit)
@@ -70,7 +70,7 @@ class LeaveGateway(Action[NoArgs]):
     def undo(self, run: RunContext, connection: Connection, plan: Plan) -> None:
         """Let the gateway send requests again, as far as its own check allows."""
         reason = f"cluster {run.cluster.name} did not answer after a failed run"
-        _tell(run, connection, plan.work, reason=reason)
+        _send_verdicts(run, connection, plan.work, reason=reason)
 
 
 def _plan_drain(run: RunContext, seen: GatewayLook | SparkfleetError | None) -> Plan:
@@ -86,7 +86,9 @@ def _plan_drain(run: RunContext, seen: GatewayLook | SparkfleetError | None) -> 
     return Plan(changes=(Change(summary=text),), work=seen)
 
 
-def _tell(run: RunContext, connection: Connection, look: GatewayLook, *, reason: str) -> None:
+def _send_verdicts(
+    run: RunContext, connection: Connection, look: GatewayLook, *, reason: str
+) -> None:
     name = run.cluster.name
     verdicts = [
         BackendVerdict(backend=each.backend, reason=reason, servers={name: True})

@@ -156,6 +156,15 @@ def test_two_copies_answer_the_same(run: Type, lab: LabFleet) -> None:
     assert answer_all(lab) == {question: right[question] for question in QUESTIONS}
 
 
+@pytest.mark.thorough  # as the last one
+def test_two_stages_of_layers_answer_the_same(run: Type, lab: LabFleet) -> None:
+    done = run("cluster.up", "--pp", "2", "--executor", "ray", "--yes")
+    assert done.code == 0, done.output
+    assert "rank 1 on spark-02" in done.output
+    right = list_smoke_answers()
+    assert answer_all(lab) == {question: right[question] for question in QUESTIONS}
+
+
 def test_down_leaves_no_process_and_no_memory_of_a_gpu(run: Type, gpus: tuple[LabGpu, ...]) -> None:
     done = run("cluster.down")
     assert done.code == 0, done.output

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sparkfleet.cli.context import open_pool
 from sparkfleet.cli.exit_codes import compute_exit_code
-from sparkfleet.cli.links.agreement import find_serving, is_agreed
+from sparkfleet.cli.links.confirmation import find_serving, is_confirmed
 from sparkfleet.cli.links.options import AddressApplyOptions
 from sparkfleet.cli.links.plan import make_plan
 from sparkfleet.cli.links.plan_view import build_plan_document, print_plan
@@ -18,14 +18,14 @@ from sparkfleet.links.addressing.applying import ApplyResult, ApplyRun, apply_pl
 
 
 def apply_links(options: AddressApplyOptions) -> int:
-    """Show the plan, apply it where it is agreed to, and return 0, or 2 if it was not kept."""
+    """Show the plan, apply it where it is confirmed, and return 0, or 2 if it was not kept."""
     with open_root_session(options) as session:
         inputs, plan = make_plan(options, session)
         wanted = not plan.refusals and not plan.empty
         serving = find_serving(session) if wanted else None
     if not options.json:
         print_plan(plan)
-    if not wanted or not is_agreed(options, "apply this?", serving):
+    if not wanted or not is_confirmed(options, "apply this?", serving):
         if options.json:
             print_document(**build_plan_document(plan), changed=False, serving=str(serving or ""))
         return compute_exit_code(refused=bool(plan.refusals))

@@ -1,4 +1,4 @@
-"""`links.revert` and `links.repair`: shown first, then done where it is agreed to."""
+"""`links.revert` and `links.repair`: shown first, then done where it is confirmed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from sparkfleet import facts
 from sparkfleet.cli.context import open_pool
 from sparkfleet.cli.exit_codes import compute_exit_code
-from sparkfleet.cli.links.agreement import find_serving, is_agreed
+from sparkfleet.cli.links.confirmation import find_serving, is_confirmed
 from sparkfleet.cli.links.options import ChangeOptions
 from sparkfleet.cli.links.session import RootSession, open_root_session
 from sparkfleet.cli.options import Options
@@ -45,7 +45,7 @@ def revert_links(options: ChangeOptions) -> int:
     if not saved:
         print_lines("no host has anything to restore")
         return 0
-    if not is_agreed(options, "restore this?", serving):
+    if not is_confirmed(options, "restore this?", serving):
         return 0
     hosts = tuple(host for host in session.hosts if host.name in saved)
     return _run_everywhere(options, hosts, host_facts, lambda _: {"do": "restore"})
@@ -65,7 +65,7 @@ def repair_links(options: ChangeOptions) -> int:
     if not faults:
         print_lines("each rail has its RoCE v2 GID at the usual index; nothing to repair")
         return 0
-    if not is_agreed(options, "the links stop for a moment; repair this?", serving):
+    if not is_confirmed(options, "the links stop for a moment; repair this?", serving):
         return 0
     names = [fault.rail.host for fault in faults]
     hosts = tuple(host for host in session.hosts if host.name in names)

@@ -12,7 +12,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from sparkfleet.cli.cluster import head
+from sparkfleet.cli.cluster import install_on_head
 from sparkfleet.errors import (
     AuthenticationError,
     CommandError,
@@ -255,8 +255,8 @@ def test_a_host_adds_no_lines_but_its_key(text: object) -> None:
 
 
 def test_keys_that_lie_are_an_error_of_their_host() -> None:
-    for parser in (head._parse_key, head._parse_host_keys):
+    for parser in (install_on_head._parse_key, install_on_head._parse_host_keys):
         for answer in ({}, {"key": "x", "keys": ["x"]}, {"key": 1, "keys": 1}, {"keys": [None]}):
             with pytest.raises(CommandError, match="unknown shape") as caught:
-                parse_answer(parser, answer, "spark-02", head.PROGRAM)
+                parse_answer(parser, answer, "spark-02", install_on_head.PROGRAM)
             assert caught.value.host == "spark-02"

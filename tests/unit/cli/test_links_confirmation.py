@@ -1,4 +1,4 @@
-"""Agreement to a change of links over which a cluster serves."""
+"""Confirmation of a change of links over which a cluster serves."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from sparkfleet.cli import prompt
-from sparkfleet.cli.links.agreement import ServingCluster, is_agreed
+from sparkfleet.cli.links.confirmation import ServingCluster, is_confirmed
 from sparkfleet.cli.links.options import ChangeOptions
 from sparkfleet.cli.links.runs import RunInProgress
 from sparkfleet.cli.options import parse_options
@@ -27,7 +27,7 @@ def _no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_yes_alone_is_refused_while_it_serves() -> None:
     with pytest.raises(HostError, match="runs tiny-spark on spark-01, spark-02") as caught:
-        is_agreed(_options(yes=True), "restore?", SERVING)
+        is_confirmed(_options(yes=True), "restore?", SERVING)
     assert "--while-serving" in str(caught.value.hint)
     assert caught.value.exit_code == 2
 
@@ -39,18 +39,18 @@ def test_yes_alone_is_refused_while_a_run_is_in_progress() -> None:
     with pytest.raises(
         LockHeldError, match="cluster default, locked on spark-01 by ada on"
     ) as caught:
-        is_agreed(_options(yes=True), "restore?", changed)
+        is_confirmed(_options(yes=True), "restore?", changed)
     assert "nothing was changed" in caught.value.message
-    assert is_agreed(_options(yes=True, while_serving=True), "restore?", changed)
+    assert is_confirmed(_options(yes=True, while_serving=True), "restore?", changed)
 
 
 def test_links_are_changed_while_it_serves_on_demand(capsys: pytest.CaptureFixture[str]) -> None:
-    assert is_agreed(_options(yes=True, while_serving=True), "restore?", SERVING)
+    assert is_confirmed(_options(yes=True, while_serving=True), "restore?", SERVING)
     assert "cluster default runs tiny-spark" in capsys.readouterr().out
 
 
 def test_without_an_answer_changes_are_only_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    assert not is_agreed(_options(), "restore?", None)
+    assert not is_confirmed(_options(), "restore?", None)
     assert "nothing was changed; to make these changes: --yes" in capsys.readouterr().out
 
 
@@ -65,5 +65,5 @@ def test_a_terminal_shows_what_serves_before_the_question(
         return "y" if question == "restore? [y/N] " else ""
 
     monkeypatch.setattr("builtins.input", answer)
-    assert is_agreed(_options(), "restore?", SERVING)
+    assert is_confirmed(_options(), "restore?", SERVING)
     assert "runs tiny-spark" in shown_before[0]

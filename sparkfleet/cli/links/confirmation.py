@@ -1,4 +1,4 @@
-"""Agreement to a change of the links: what it interrupts, a question on a terminal, or --yes."""
+"""Confirmation of a change of the links: what it interrupts, a question on a terminal, or --yes."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def summarize_surveys(cluster: str, surveys: Mapping[str, Survey]) -> ServingClu
     return ServingCluster(name=cluster, model=model, hosts=tuple(busy))
 
 
-def is_agreed(
+def is_confirmed(
     options: AddressApplyOptions | ChangeOptions, question: str, serving: ServingCluster | None
 ) -> bool:
     """Return whether the change is to be made; says so where it was only shown.

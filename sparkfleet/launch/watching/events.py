@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from sparkfleet.remote.connection import Connection
@@ -83,8 +83,8 @@ class EventLog:
 
 def record_event(connection: Connection, location: Mapping[str, str], event: ClusterEvent) -> float:
     """Append `event` to the log on the head, redacted; return the time there."""
-    texts = {name: clean_text(getattr(event, name)) for name in TEXTS}
-    content = {"kind": event.kind, **{name: text for name, text in texts.items() if text}}
+    content = clean_event(event).data()
+    content.pop("at", None)  # the head's clock counts
     request = {**location, "do": "append", "events": [content]}
     return connection.query(PROGRAM, request, _parse_now)
 
@@ -118,6 +118,12 @@ def parse_event(line: Any) -> ClusterEvent | None:
     texts = {name: content.get(name) for name in TEXTS}
     found = {name: clean_text(text) for name, text in texts.items() if isinstance(text, str)}
     return ClusterEvent(kind=kind, at=at, **{"text": "", **found})
+
+
+def clean_event(event: ClusterEvent) -> ClusterEvent:
+    """Return an event as it is kept and sent: each text is one bounded line without secrets."""
+    texts: dict[str, Any] = {name: clean_text(getattr(event, name)) for name in TEXTS}
+    return replace(event, **texts)
 
 
 def clean_text(text: str) -> str:

@@ -2,11 +2,17 @@
 
 The URL of a webhook lets anyone who has it post there. It is read from a file, and is never part
 of a message, a log or a command line.
+
+An event quotes hosts, logs and recipes. In a chat their words mention no user, and a link shows
+its address: https://docs.slack.dev/messaging/formatting-message-text names what Slack obeys,
+and https://github.com/mattermost/mattermost/issues/13881 that a name after @ is mentioned.
 """
 
 from __future__ import annotations
 
 import json
+import logging
+import re
 import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,12 +23,17 @@ import httpx
 
 from sparkfleet.errors import InventoryError
 from sparkfleet.inventory import secret_files
-from sparkfleet.launch.watching.events import ClusterEvent
+from sparkfleet.launch.watching.events import ClusterEvent, clean_event
 from sparkfleet.model import Host
 from sparkfleet.variables.secret import FROM_FILE, is_file
 
 LIMIT = 10.0  # s for the webhook, and for the command
 KEYS = ("webhook", "command")
+SLACK = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+MENTION_OR_LINK = re.compile(r"@(?=\w)|\](?=[(\[])")  # of Mattermost: @all, [text](address)
+APART = "\u200b"  # a space without width
+
+logging.getLogger("httpx").setLevel(logging.WARNING)  # below it, each message has the whole URL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,16 +69,26 @@ def read_notify_settings(head: Host) -> NotifySettings:
 
 def send_event(settings: NotifySettings, event: ClusterEvent, cluster: str) -> tuple[str, ...]:
     """Send `event`; return what failed, as lines without the URL. Raises nothing for a failure."""
+    event = clean_event(event)
     text = f"sparkfleet: cluster {cluster}: {event.kind}: {event.text}"
     if event.cause:
         text += f"; cause: {event.cause}"
-    body = json.dumps({"text": text, "cluster": cluster, "event": event.data()}).encode()
-    return (*_post_event(settings.webhook, body), *_run_command(settings.command, body))
+    message = {"cluster": cluster, "event": event.data()}
+    return (
+        *_post_event(settings.webhook, {"text": escape_chat_text(text), **message}),
+        *_run_command(settings.command, {"text": text, **message}),
+    )
 
 
-def _post_event(url: str, body: bytes) -> Iterator[str]:
+def escape_chat_text(text: str) -> str:
+    """Return `text` as Slack and Mattermost show it: no mention, and no link with other words."""
+    return MENTION_OR_LINK.sub(rf"\g<0>{APART}", text).translate(SLACK)
+
+
+def _post_event(url: str, message: Mapping[str, Any]) -> Iterator[str]:
     if not url:
         return
+    body = json.dumps(message).encode()
     try:
         headers = {"Content-Type": "application/json"}
         with (
@@ -82,10 +103,11 @@ def _post_event(url: str, body: bytes) -> Iterator[str]:
         yield f"the webhook answered with status {status}"
 
 
-def _run_command(command: tuple[str, ...], body: bytes) -> Iterator[str]:
+def _run_command(command: tuple[str, ...], message: Mapping[str, Any]) -> Iterator[str]:
     """Run `command` without a shell, the event as JSON on its standard input."""
     if not command:
         return
+    body = json.dumps(message).encode()
     try:
         done = subprocess.run(command, input=body, capture_output=True, timeout=LIMIT, check=False)
     except subprocess.TimeoutExpired:

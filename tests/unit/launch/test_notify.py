@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import subprocess
 import sys
 import threading
@@ -66,6 +67,36 @@ def test_a_webhook_gets_a_text_and_the_event(webhook: str) -> None:
     assert content["event"]["kind"] == "relaunched"
 
 
+HOSTILE = "<!channel> <@U0123> <http://127.0.0.1:1/x|the bank> @all [bank](http://x) ![i][u] a&b"
+
+
+def test_words_of_others_mention_no_one_in_a_chat_and_hide_no_address(webhook: str) -> None:
+    event = ClusterEvent(kind=EventKind.VERDICT, text=HOSTILE, cause=HOSTILE, host="<!here>")
+    assert send_event(NotifySettings(webhook=f"{webhook}200/"), event, "@here") == ()
+    content = json.loads(Hook.bodies[0])
+    shown = content["text"]
+    assert not {"<", ">"} & set(shown)
+    assert "&lt;!channel&gt; &lt;@\u200bU0123&gt;" in shown
+    assert not [mark for mark in ("@all", "@here", "](", "][", "a&b") if mark in shown]
+    assert "the bank" in shown
+    assert content["event"]["text"] == HOSTILE  # for programs, which show no chat
+
+
+def test_what_is_sent_has_no_secret_and_is_one_line(webhook: str, tmp_path: Path) -> None:
+    path = tmp_path / "got"
+    code = f"import sys; open({str(path)!r}, 'w').write(sys.stdin.read())"
+    command = (sys.executable, "-c", code)
+    text = f"rank 0 ended: HF_TOKEN={WORD}\n\x1b[2J" + "x" * 10_000
+    event = ClusterEvent(kind=EventKind.VERDICT, text=text, cause=f"password: {WORD}")
+    assert send_event(NotifySettings(webhook=f"{webhook}200/", command=command), event, "a") == ()
+    for body in (Hook.bodies[0].decode(), path.read_text()):
+        content = json.loads(body)
+        assert WORD not in body
+        assert content["text"].isprintable()
+        assert len(content["text"]) < 1500
+        assert content["event"]["text"].isprintable()
+
+
 @pytest.mark.parametrize("status", ["404", "500", "302"])
 def test_a_webhook_that_refuses_is_named_without_its_url(webhook: str, status: str) -> None:
     lines = send_event(NotifySettings(webhook=f"{webhook}{status}/{WORD}"), EVENT, "desk")
@@ -79,6 +110,13 @@ def test_a_webhook_that_cannot_be_reached_is_named_without_its_url(url: str) -> 
     (line,) = send_event(settings, EVENT, "desk")
     assert line.startswith("the webhook could not be reached (")
     assert WORD not in line + repr(settings)
+
+
+def test_no_log_of_the_library_has_the_url(webhook: str, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG):  # as `invoke --debug` and INVOKE_DEBUG have it
+        send_event(NotifySettings(webhook=f"{webhook}200/{WORD}"), EVENT, "desk")
+    assert Hook.bodies
+    assert WORD not in caplog.text
 
 
 def test_a_command_gets_the_event_on_its_input(tmp_path: Path) -> None:

@@ -28,13 +28,14 @@ from sparkfleet.doctor.signatures import (
     verbs,
     weights,
 )
+from sparkfleet.doctor.signatures.infrastructure import access, driver, hub, ray
 from sparkfleet.doctor.signatures.row import Clues, FailureRole, Signature
 
 CHAPTERS: Mapping[str, tuple[Signature, ...]] = MappingProxyType(
     {
         "The fabric": fabric.ROWS,
         "NCCL and RDMA": (*verbs.ROWS, *nccl.ROWS),
-        "Ray, the mp executor and the engine's processes": executor.ROWS,
+        "Ray, the mp executor and the engine's processes": (*executor.ROWS, *ray.ROWS),
         "Memory": memory.ROWS,
         "Models": model.ROWS,
         "Tokenizers": tokenizer.ROWS,
@@ -42,8 +43,8 @@ CHAPTERS: Mapping[str, tuple[Signature, ...]] = MappingProxyType(
         "Kernels and CUDA graphs": kernels.ROWS,
         "Wheels and compilers": (*toolchain.ROWS, *packages.ROWS),
         "Images and containers": (*images.ROWS, *containers.ROWS),
-        "Weights": weights.ROWS,
-        "Hosts": host.ROWS,
+        "Weights": (*weights.ROWS, *hub.ROWS),
+        "Hosts": (*host.ROWS, *driver.ROWS, *access.ROWS),
         "The gateway": gateway.ROWS,
         "Exceptions that no other row explains": places.ROWS,
     }

@@ -1,8 +1,8 @@
-"""Failures of Docker: its daemon, the names of containers, registries and the driver."""
+"""Failures of Docker and Podman: the daemon, registries, limits, and NVIDIA's toolkit."""
 
 from __future__ import annotations
 
-from sparkfleet.doctor.signatures.row import Signature
+from sparkfleet.doctor.signatures.row import FailureRole, Signature
 
 ROWS = (
     Signature(
@@ -72,5 +72,127 @@ ROWS = (
             "https://nvidia.github.io/libnvidia-container/stable/ubuntu18.04/amd64/ /: a.gpg !="
         ),
         near_miss="W: Target Packages is configured multiple times in /etc/apt/sources.list:57",
+    ),
+    Signature(
+        id="toolkit-without-cgroup2",
+        pattern=r"nvidia-container-cli\S{0,10}: container error: cgroup subsystem devices not",
+        cause="NVIDIA's container toolkit on this host is older than its cgroups of version 2.",
+        fix=(
+            "Update nvidia-container-toolkit and libnvidia-container1 to 1.9 or newer on that "
+            "host, then run `sudo systemctl restart docker`."
+        ),
+        source="NVIDIA/nvidia-docker#1486; NVIDIA/nvidia-container-toolkit#23",
+        leads_to=("toolkit-failed",),
+        sample=(
+            "nvidia-container-cli: container error: cgroup subsystem devices not found: unknown."
+        ),
+        near_miss="nvidia-container-cli: container error: open failed: /proc/1/ns/mnt",
+    ),
+    Signature(
+        id="toolkit-incomplete",
+        pattern=(
+            r"\bnvidia-container-(?:runtime(?:-hook)?|cli|toolkit)\\?\"?: (?:executable file not "
+            r"found|no such file)|No help topic for 'prestart'|find runc path: exec:"
+        ),
+        cause=(
+            "Parts of NVIDIA's container toolkit are missing on this host, or come from different "
+            "versions."
+        ),
+        fix=(
+            "Install it anew there: `sudo apt install --reinstall nvidia-container-toolkit`, then "
+            "`sudo nvidia-ctk runtime configure --runtime=docker` and `sudo systemctl restart "
+            "docker`."
+        ),
+        source="NVIDIA/nvidia-docker#958; podman-container-tools/podman#5711",
+        leads_to=("image-entrypoint",),
+        sample=(
+            'docker: Error response from daemon: exec: "nvidia-container-runtime-hook": executable '
+            "file not found in $PATH."
+        ),
+        near_miss='exec: "nvidia-smi": executable file not found in $PATH',
+    ),
+    Signature(
+        id="gpu-name-unknown",
+        pattern=r"nvidia-container-cli: device error: (?P<device>\S{1,120}): unknown device",
+        cause="The container asks for a GPU named {device}, which this host does not have.",
+        fix=(
+            "Compare NVIDIA_VISIBLE_DEVICES and `--gpus` with `nvidia-smi -L`; a Spark has one "
+            "GPU, number 0."
+        ),
+        source="NVIDIA/nvidia-docker#1283; NVIDIA/nvidia-container-toolkit#223",
+        leads_to=("toolkit-failed",),
+        sample="nvidia-container-cli: device error: 1: unknown device",
+        near_miss="nvidia-container-cli: initialization error: nvml error: unknown error",
+    ),
+    Signature(
+        id="cdi-outdated",
+        pattern=r"failed to stat CDI host device \"(?P<path>[^\"\n]{1,200})\"",
+        cause="NVIDIA's CDI file names {path}, which this host does not have (any more).",
+        fix=(
+            "Write it anew on that host: `sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia."
+            "yaml`; do it after each update of the driver."
+        ),
+        source="NVIDIA/nvidia-container-toolkit#885; NVIDIA/nvidia-container-toolkit#46",
+        sample=(
+            "Error: setting up CDI devices: failed to inject devices: failed to stat CDI host "
+            'device "/dev/dri/renderD129": no such file or directory'
+        ),
+        near_miss="INFO[0000] Selecting /dev/dri/renderD128 as /dev/dri/renderD128",
+    ),
+    Signature(
+        id="toolkit-failed",
+        pattern=(
+            r"nvidia-container-cli: (?P<what>(?:mount|ldcache|detection|device|container"
+            r"|initialization) error: [^\n\"\\]{1,200})"
+        ),
+        cause="NVIDIA's container toolkit could not prepare the container: {what}.",
+        fix=(
+            "Run `nvidia-smi`, then `sudo nvidia-container-cli -k -d /dev/tty info` on that host, "
+            "and update nvidia-container-toolkit."
+        ),
+        source="NVIDIA/libnvidia-container#177; NVIDIA/libnvidia-container#256",
+        role=FailureRole.SYMPTOM,
+        fallback=True,
+        sample=(
+            "nvidia-container-cli: ldcache error: process /usr/sbin/ldconfig failed with error "
+            "code: 1"
+        ),
+        near_miss="nvidia-container-cli: version 1.17.8",
+    ),
+    Signature(
+        id="registry-unreachable",
+        pattern=(
+            r"(?:https?://|lookup |dial tcp )\S{0,60}(?:docker|nvcr|ghcr|quay|registry|cloudfront)"
+            r"\S{0,200}?:? .{0,200}?(?P<why>TLS handshake timeout|Client\.Timeout exceeded"
+            r"|i/o timeout|connection refused|no such host|context deadline exceeded"
+            r"|connection reset by peer|no route to host|network is unreachable)"
+        ),
+        cause="The registry of the image does not answer this host: {why}.",
+        fix=(
+            "Check the host's way to the internet, its DNS and proxy (`docker info` shows which "
+            "one Docker uses), or let `{task:cluster.up}` copy the image from a host that has it."
+        ),
+        source="verl-project/verl#1017; docker/model-runner#989",
+        leads_to=("names-not-resolved",),
+        sample=(
+            'Error response from daemon: Get "https://registry-1.docker.io/v2/": net/http: TLS '
+            "handshake timeout"
+        ),
+        near_miss='Error response from daemon: Get "https://registry-1.docker.io/v2/": EOF',
+    ),
+    Signature(
+        id="limits-refused",
+        pattern=r"error setting rlimit type (?P<type>\d{1,2}): operation not permitted",
+        cause=(
+            "The container asks for higher limits than Docker itself has (type 7 is open files, 8 "
+            "locked memory): Docker runs rootless or inside another container."
+        ),
+        fix=(
+            "Run Docker as root on the host itself, or raise LimitMEMLOCK and LimitNOFILE of its "
+            "unit to infinity: `sudo systemctl edit docker`, then restart it."
+        ),
+        source="ernestwisniewski/kbin#8; wazuh/wazuh-docker#903",
+        sample="error setting rlimit type 8: operation not permitted: unknown",
+        near_miss="error setting rlimits for ready process",
     ),
 )

@@ -216,7 +216,7 @@ ROWS = (
         id="port-in-use",
         pattern=(
             r"(?:(?<!bind socket \()[Aa]ddress already in use|EADDRINUSE)(?!\. Retrying)"
-            r"|port is already allocated"
+            r"|port is already allocated|because it's already occupied"
         ),
         cause="A port that the engine needs is in use.",
         fix="Find the process with `ss -tlnp` and stop it, or change vllm_port or ray_port.",

@@ -84,6 +84,7 @@ ROWS = (
         pattern=(
             r"connectFullMesh failed with .{0,2000}\bremote=\[(?:127\.0\.0\.1|::1)\]"
             r"|connectFullMesh failed with \[\S{0,200}pair\.cc:\d{1,6}\] no error"
+            r"|tcp/pair\.cc:\d{1,6}\] connect \[127\."
         ),
         cause="Gloo tried to reach the other rank at the loopback address.",
         fix=(

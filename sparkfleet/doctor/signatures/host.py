@@ -145,7 +145,10 @@ ROWS = (
     ),
     Signature(
         id="threads-not-permitted",
-        pattern=r"pthread_create\b.{0,60}Operation not permitted",
+        pattern=(
+            r"pthread_create\b.{0,60}Operation not permitted"
+            r"|'std::system_error'\n {1,4}what\(\): {1,4}Operation not permitted"
+        ),
         cause="An old Docker's seccomp filter forbids the clone3 call of the image's glibc.",
         fix="Update Docker on that host to 20.10.10 or later.",
         source="coqui-ai/TTS#3439",
@@ -230,6 +233,7 @@ ROWS = (
             "update-ca-certificates, and name it in SSL_CERT_FILE and REQUESTS_CA_BUNDLE."
         ),
         source="Stability-AI/stable-virtual-camera#23; Purfview/whisper-standalone-win#75",
+        leads_to=("hub-unreachable", "model-config-missing"),
         sample=(
             "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed certificate "
             "in certificate chain (_ssl.c:1007)"

@@ -27,10 +27,14 @@ ROWS = (
             r"|unknown or invalid runtime name: nvidia|unresolvable CDI devices"
             r"|failed to discover GPU vendor from CDI"
         ),
-        cause="Docker on this host cannot give a container the GPU: the NVIDIA runtime is missing.",
+        cause=(
+            "This host cannot give a container the GPU: NVIDIA's runtime, or for Podman its CDI "
+            "file, is missing."
+        ),
         fix=(
             "Install nvidia-container-toolkit there, then run `sudo nvidia-ctk runtime configure "
-            "--runtime=docker` and `sudo systemctl restart docker`."
+            "--runtime=docker` and `sudo systemctl restart docker`; for Podman `sudo nvidia-ctk "
+            "cdi generate --output=/etc/cdi/nvidia.yaml`."
         ),
         source="hiyouga/LlamaFactory#5268; OpenBMB/XAgent#273",
         sample=(

@@ -71,4 +71,49 @@ ROWS = (
         sample="NCCL INFO Failed to open libibverbs.so[.1]",
         near_miss="NCCL INFO NET/IB : Using [0]rocep1s0f1:1/RoCE",
     ),
+    Signature(
+        id="rdma-port-error",
+        pattern=r"Got async event ?: (?P<what>port error|local catastrophic error|device fatal\w*)",
+        cause="The network adapter of this host reported: {what}. Its link went down or flaps.",
+        fix=(
+            "Look for `Link down` in `sudo dmesg` on that host, seat the cable anew, and run "
+            "`{task:links.verify}`, which counts errors of each rail."
+        ),
+        source="Lightning-AI/lit-llama#380; NVIDIA/nccl#230",
+        leads_to=("rdma-retry-exceeded", "rdma-transfer-failed", "nccl-group-failed"),
+        sample="transport/net_ib.cc:93 NCCL WARN NET/IB : Got async event : port error",
+        near_miss="NCCL INFO NET/IB : Got async event : GID table change",
+    ),
+    Signature(
+        id="gloo-peer-closed",
+        pattern=(
+            r"gloo/transport/tcp/pair\.cc:\d{1,5}\] (?:Connection closed by peer \["
+            r"|Read error \[[^\]\n]{1,60}\]\S{0,8}: Connection reset by peer)"
+        ),
+        cause="Another rank closed its connection in the middle: it failed or was stopped.",
+        fix="Read the log of the other ranks for their first error; this one lost its partner.",
+        source="vllm-project/vllm#6308; pytorch/pytorch#75512",
+        role=FailureRole.SYMPTOM,
+        sample=(
+            "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed "
+            "by peer [10.233.87.118]:43139"
+        ),
+        near_miss="gloo/transport/tcp/pair.cc:144] no error",
+    ),
+    Signature(
+        id="ucx-failed",
+        pattern=r"\bUCX {1,4}(?:ERROR|FATAL) {1,4}(?P<what>\S.{0,200})",
+        cause="UCX, which moves KV caches between engines (NIXL), failed: {what}",
+        fix=(
+            "Set UCX_NET_DEVICES per host to the rails of the fabric, check them with "
+            "`{task:links.verify}`, and read the log of the other side."
+        ),
+        source="ai-dynamo/nixl#1983; sgl-project/sglang PR#27894",
+        role=FailureRole.SYMPTOM,
+        sample=(
+            "ib_mlx5_dv.c:452  UCX  ERROR   mlx5dv_devx_obj_create(CQ) failed on mlx5_1, syndrome "
+            "0x2aac7c: Remote I/O error"
+        ),
+        near_miss="ucp_worker.c:1903 UCX  INFO    ucp_context_2 inter-node cfg#3 rma(rc_mlx5)",
+    ),
 )

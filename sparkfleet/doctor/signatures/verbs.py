@@ -338,7 +338,10 @@ ROWS = (
     ),
     Signature(
         id="collective-watchdog",
-        pattern=(r"Watchdog caught collective operation timeout|(?i:\bwatchdog\b.{0,60}\b600\b)"),
+        pattern=(
+            r"Watchdog caught collective operation timeout|(?i:\bwatchdog\b.{0,60}\b600\b)"
+            r"|ProcessGroupNCCL's watchdog got stuck|\bHeartbeat monitor timed out"
+        ),
         cause="A collective timed out: another rank was compiling a kernel, or is dead.",
         fix="Check the other rank's log; keep the Triton cache and warm up after a start.",
         source="MiaAI-Lab/DeepSeek-v4-Flash-DSpark-2x-DGX-Spark#117",

@@ -1,0 +1,1 @@
+"""Failures around the engine: Ray's cluster, the Hub, the driver, and SSH."""

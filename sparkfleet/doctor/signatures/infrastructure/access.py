@@ -1,0 +1,38 @@
+"""Failures of SSH between the hosts, and of services that systemd starts."""
+
+from __future__ import annotations
+
+from sparkfleet.doctor.signatures.row import FailureRole, Signature
+
+ROWS = (
+    Signature(
+        id="ssh-unreachable",
+        pattern=(
+            r"ssh: connect to host (?P<name>\S{1,253}) port (?P<port>\d{1,5}): "
+            r"(?P<why>Connection timed out|Connection refused|No route to host"
+            r"|Network is unreachable)"
+        ),
+        cause="SSH does not reach {name} on port {port}: {why}.",
+        fix=(
+            "Timed out and No route to host mean a wrong address, another subnet or a host that is "
+            "off; refused means that sshd does not run there. Compare with `{task:inventory.list}`."
+        ),
+        source="spark-arena/sparkrun#208; s1mplecc/spark-hadoop-docker#3",
+        sample="ssh: connect to host 192.168.188.11 port 22: Connection timed out",
+        near_miss="ssh: connect to host 192.168.188.11 port 22",
+    ),
+    Signature(
+        id="service-failed",
+        pattern=(
+            r"^(?P<unit>[\w@.:\\-]{1,120}\.service): (?:Start request repeated too quickly"
+            r"|Failed with result '(?P<result>[\w-]{1,40})'|Unit entered failed state)"
+        ),
+        cause="systemd could not start or keep {unit}; its own lines before say why.",
+        fix="Read them on that host: `sudo journalctl -b -u {unit}`.",
+        source="threefoldtech/js-sdk#3318; linuxmint/mintupgrade#47",
+        role=FailureRole.SYMPTOM,
+        leads_to=("docker-not-running",),
+        sample="docker.service: Failed with result 'exit-code'.",
+        near_miss="docker.service: Deactivated successfully.",
+    ),
+)

@@ -17,6 +17,9 @@ PARTS = [
     *("a-", "--", "a--", "token", "token ", "token=", "api-key", "TOKEN", "TOKEN_", "://", "://a"),
     *("-----BEGIN ", "-----BEGIN A PRIVATE KEY-----", "bearer ", "hf_", "serial", "serial ", "1."),
     *("a:", "/home/", "GPU-00000000-", '"', "=", "\n", " ", "0"),
+    *("key=[ ", "key='", "key=' ", "https://a/", "https://a.", "https://hook.", "eyJaaaaaaaaaaaa."),
+    *("cookie: ", '"--key", ', "key: |\n ", "\\", "key\\", 'key="\\', "_pass", "key:\n- "),
+    *("name: key value: ", "key, value"),
 ]
 
 

@@ -30,6 +30,8 @@ def _render_lines() -> Iterator[str]:
     yield f"source. Public reports show the message of {reported} rows (`tests/reports`); for those"
     yield "marked with † none was found: they are known from source code, from a document, or from"
     yield "recordings of this project. Words in capitals are those of the log."
+    yield ""
+    yield from _list_rare_rows()
     for title, rows in CHAPTERS.items():
         yield ""
         yield f"### {title}"
@@ -37,6 +39,12 @@ def _render_lines() -> Iterator[str]:
         yield "| failure | role | cause | fix | source |"
         yield "|---|---|---|---|---|"
         yield from map(_render_row, sorted(rows, key=lambda row: row.role))
+
+
+def _list_rare_rows() -> Iterator[str]:
+    yield "Each row has two public reports or more, except these, and the last table:"
+    yield ""
+    yield from (f"- {row.id}: {row.rare}" for row in SIGNATURES if row.rare)
 
 
 def _render_row(row: Signature) -> str:

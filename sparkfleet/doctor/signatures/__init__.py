@@ -35,7 +35,8 @@ CHAPTERS: Mapping[str, tuple[Signature, ...]] = MappingProxyType(
     {
         "The fabric": fabric.ROWS,
         "NCCL and RDMA": (*verbs.ROWS, *nccl.ROWS),
-        "Ray, the mp executor and the engine's processes": (*executor.ROWS, *ray.ROWS),
+        "Ray": ray.ROWS,
+        "The executors and the engine's processes": executor.ROWS,
         "Memory": memory.ROWS,
         "Models": model.ROWS,
         "Tokenizers": tokenizer.ROWS,

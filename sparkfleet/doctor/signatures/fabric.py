@@ -29,6 +29,7 @@ ROWS = (
             "recorded by this project with vLLM 0.20.2; spark-arena/sparkrun#135; "
             "vllm-project/vllm#40991"
         ),
+        rare="What follows, Gloo or NCCL without an address, has another fix on that host.",
         near_miss="Overwriting environment variable PATH from '/usr/bin' to '/opt/bin'",
     ),
     Signature(
@@ -128,7 +129,7 @@ ROWS = (
             "spark-arena/sparkrun PR#219"
         ),
         role=FailureRole.WARNING,
-        reported=False,
+        rare="Only this line shows both addresses; ZMQ says that one cannot be assigned.",
         near_miss=(
             "DP group leader: node_rank=0, node_rank_within_dp=0, master_addr=127.0.0.1, "
             "mq_connect_ip=172.22.0.2 (local), world_size=2, local_world_size=2"
@@ -211,6 +212,7 @@ ROWS = (
         fix="Fix the switch port to 200G-baseCR4, or set link_speed: 100000 if intended.",
         source="NVIDIA/dgx-spark-playbooks nvidia/multi-sparks-through-switch/README.md",
         role=FailureRole.WARNING,
+        rare="A port at half its speed raises no error; only its speed shows it.",
         near_miss="\tSpeed: 200000Mb/s",
     ),
     Signature(
@@ -246,6 +248,7 @@ ROWS = (
         fix="Remove that route from netplan: an address with /24 creates its own.",
         source="https://idzik.co/4xspark.html",
         role=FailureRole.WARNING,
+        rare="It is a line of a file: no program reports it as an error.",
         near_miss=(
             "- 192.168.100.10/24\n      routes:\n        - to: 192.168.101.0/24\n"
             "          via: 192.168.100.1"

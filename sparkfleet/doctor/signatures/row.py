@@ -57,8 +57,9 @@ class Signature:
     ``{task:cluster.up}`` in `fix` becomes the command that the user types. `recorded` is False
     where the exact message is not on record: the pattern then holds only the words of its source.
     `reported` is False where no public report shows it (``tests/reports``): it is then known from
-    source code, from a document, or from recordings of this project. `own` is True for a message
-    of sparkfleet itself, which no report of others can show.
+    source code, from a document, or from recordings of this project. `rare` says why a row stays
+    that fewer than two public reports show. `own` is True for a message of sparkfleet itself,
+    which no report of others can show.
     `holds` returns False for a match that the clues explain otherwise.
 
     `context` is a pattern for an earlier line, whose groups `cause` and `fix` may name as well.
@@ -75,6 +76,7 @@ class Signature:
     role: FailureRole = FailureRole.CAUSE
     recorded: bool = True
     reported: bool = True
+    rare: str = ""
     own: bool = False
     holds: Callable[[re.Match[str], Clues], bool] = _always_holds
     context: str = ""

@@ -56,6 +56,7 @@ ROWS = (
             "tonyd2wild/DeepSeek-v4-Flash-Vision-Exp-DSpark-1M-NVFP4-KV-2x-DGX-Spark#38; "
             "MiaAI-Lab/DeepSeek-v4-Flash-DSpark-2x-DGX-Spark PR#10"
         ),
+        rare="The number 61 alone distinguishes an empty index from tables that differ (22).",
         near_miss="ibv_modify_qp succeeded after 61 ms of INIT",
     ),
     Signature(
@@ -135,6 +136,7 @@ ROWS = (
         source="ntxf31415/deepseek-v4-vision-exp-dgxspark-tp4-switchless-ring docs/pitfalls.md",
         role=FailureRole.WARNING,
         recorded=False,
+        rare="NCCL then finds no address, and says nowhere that a setting is the reason.",
         near_miss="NCCL INFO NCCL_IB_GID_INDEX set by environment to 3.",
     ),
     Signature(

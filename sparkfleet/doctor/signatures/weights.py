@@ -167,10 +167,16 @@ ROWS = (
         id="model-not-staged",
         pattern=(
             r"(?<!continue\. Error: \[Errno 30\] )Read-only file system: "
-            r"'[^']*/models--(?P<model>[\w.-]+)"
+            r"'(?P<where>[^'\n]*/(?:models--[\w.-]+|huggingface\b))"
         ),
-        cause="vLLM tries to download {model}, which is not staged, to the read-only weights_dir.",
-        fix="Add it to weights_drafts (a draft, an adapter, the code of another model).",
+        cause=(
+            "Something that is not staged was to be downloaded to {where}, and weights_dir is "
+            "mounted read-only."
+        ),
+        fix=(
+            "Add the model that this path or an earlier line names to weights_drafts (a draft, an "
+            "adapter, the code of another model)."
+        ),
         source="llm-d-incubation/llm-d-modelservice#243; huggingface/huggingface_hub#2797",
         near_miss=(
             "Could not cache non-existence of file. Will ignore error and continue. Error: [Errno "

@@ -10,14 +10,6 @@ from tests.public_reports import read_reports
 
 LEAST = 2  # reports of a family, apart from its own sample
 SOURCE = re.compile(r"[\w.-]+/[\w.-]+(?:#\d+| PR#\d+| README| [\w./-]+\.\w+)|https://\S+")
-# Only one public place that shows the message was found, by its words and those of other versions
-# in issues, pages, documents and code; a family leaves this list when it has its second report,
-# and none enters it. A family without any is marked in its row.
-RARE = """
-cable-missing cuda-context-no-memory env-overwritten-by-head gid-index-empty memory-almost-full
-model-not-staged nccl-ib-baked-in nccl-no-rdma-device netplan-self-route port-speed-100g
-ray-already-running
-"""
 
 
 OWN = {row.id for row in SIGNATURES if row.own}
@@ -46,7 +38,12 @@ def test_every_report_names_a_known_family_and_a_public_place() -> None:
 def test_every_family_has_reports_from_other_places() -> None:
     sources = _count_sources()
     short = {row.id for row in _list_families() if row.reported and len(sources[row.id]) < LEAST}
-    assert short == set(RARE.split())
+    assert short == {row.id for row in SIGNATURES if row.rare}
+
+
+def test_a_rare_family_says_why_it_stays() -> None:
+    for row in SIGNATURES:
+        assert not row.rare or row.rare.endswith("."), row.id
 
 
 def test_a_family_that_no_report_shows_says_so() -> None:

@@ -105,7 +105,8 @@ class Architecture:
 
     RoPE scaling may stretch `context` by the factor `stretch`, unless it is counted in already.
     `layer_types` has one word for each layer (see `fit.layers`), or None where the file does not
-    say. `global_*` are those of full-attention layers that differ from the sliding ones.
+    say. `global_*` are those of full-attention layers that differ from the sliding ones;
+    `value_head_dim` is that of values where it is not the keys'.
     `sparse` names the fields of a sparse attention whose cache is not known; `key_bytes` are those
     of a token in the index of each layer, where the layers are plain otherwise.
     `shared_kv_layers` are the last ones, which keep no cache of their own. `code` names other
@@ -125,6 +126,7 @@ class Architecture:
     heads: int | None = None
     kv_heads: int | None = None
     head_dim: int | None = None
+    value_head_dim: int | None = None
     global_kv_heads: int | None = None
     global_head_dim: int | None = None
     keys_are_values: bool = False

@@ -151,6 +151,7 @@ def _parse_heads(fields: ConfigFields) -> dict[str, Any]:
         "kv_heads": number("num_key_value_heads", "num_kv_heads") or heads,
         "head_dim": number("head_dim", "attention_head_dim")
         or (hidden // heads if hidden and heads else None),
+        "value_head_dim": number("v_head_dim"),
     }
 
 

@@ -7,7 +7,7 @@ what the device can do.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
 from typing import Any
@@ -56,7 +56,9 @@ def estimate_part_bytes(shape: Architecture, part: Part, online: str | None = No
     if part.role not in MODULES:
         return Interval.of(part.count * plain)
     if shape.quantization:
-        left_out = part.layer is not None and is_left_out(shape.quantization, part.role, part.layer)
+        left_out = part.layer is not None and is_left_out(
+            shape.quantization, MODULES[part.role], part.layer
+        )
         return (
             Interval.of(plain).times(part.count)
             if left_out
@@ -119,21 +121,22 @@ def _compute_scheme_bytes(scheme: Mapping[str, Any]) -> float:
     return bits / 8 + (SCALE / group if isinstance(group, int) and group > 0 else 0)
 
 
-def is_left_out(config: Mapping[str, Any], role: ParameterRole, layer: int) -> bool:
-    """Return whether `quantization_config` leaves a role's modules of a layer as they were.
+def is_left_out(config: Mapping[str, Any], suffixes: Sequence[str], layer: int) -> bool:
+    """Return whether `quantization_config` leaves modules of a layer as they were.
 
-    Raises UnknownFigureError for too many patterns, and for an invalid one.
+    `suffixes` are what they may be called below the layer. Raises UnknownFigureError for too many
+    patterns, and for an invalid one.
     """
     names = ("ignore", "exclude_modules", "modules_to_not_convert", "ignored_layers")
     patterns = next((config[name] for name in names if config.get(name)), ())
     if not isinstance(patterns, list):
         return False
-    modules = [f"{above}.{layer}.{suffix}" for above in ABOVE for suffix in MODULES[role]]
-    modules += [f"backbone.layers.{layer}.{suffix}" for suffix in MODULES[role]]
+    modules = [f"{above}.{layer}.{suffix}" for above in ABOVE for suffix in suffixes]
+    modules += [f"backbone.layers.{layer}.{suffix}" for suffix in suffixes]
     plain, wild = _split_patterns(tuple(map(str, patterns)))
     if any(not plain.isdisjoint(_list_dotted_parts(module)) for module in modules):
         return True
-    return any(_matches_module(pattern, module) for pattern in wild for module in modules)
+    return any(matches_module(pattern, module) for pattern in wild for module in modules)
 
 
 @lru_cache(maxsize=8)
@@ -153,7 +156,8 @@ def _list_dotted_parts(module: str) -> frozenset[str]:
     return frozenset(".".join(words[begin:end]) for end in ends for begin in range(end))
 
 
-def _matches_module(pattern: str, module: str) -> bool:
+def matches_module(pattern: str, module: str) -> bool:
+    """Return whether a pattern, or a regular expression after ``re:``, has a module's name."""
     if pattern.startswith("re:"):
         return _compile_module_pattern(pattern[3:]).match(module) is not None
     return fnmatchcase(module, pattern)

@@ -1,15 +1,20 @@
-"""Whether ``--tp`` cuts through the blocks of weights that are quantized in blocks; pure.
+"""Whether ``--tp`` cuts through the blocks or groups of weights that share a scale; pure.
 
-`weight_block_size` of an FP8 checkpoint is the size of the blocks that share a scale. vLLM stops
-where the part of a rank does not hold whole blocks: for experts, and for the input of the last
-matrix of an MLP or a shared expert (`validate_fp8_block_shape` and its variant for experts, in
-quantization/utils/fp8_utils.py of 0.33). Matrices that vLLM merges, such as q, k and v, are exempt
-(linear.py). With ``--enable-expert-parallel`` a rank has whole experts, but a share of a shared
-expert as before, unless there are several copies (``--dp``).
+vLLM stops where the part of a rank does not hold whole blocks of FP8 weights: in experts, in the
+input of a row-parallel matrix and in the output of a column-parallel one
+(`validate_fp8_block_shape` and its variant for experts, in quantization/utils/fp8_utils.py of
+0.32). Merged matrices, such as q, k and v, are exempt (linear.py, since 0.14), but for
+compressed-tensors, which checks blocks since 0.12. With ``--enable-expert-parallel`` a rank has
+whole experts, but a share of a shared expert as before, unless there are several copies (``--dp``).
 
-Since 0.29 experts may be cut where smaller blocks of 32 or more divide everything
-(`refine_fp8_moe_block_shape`); since 0.31 a ``--moe-backend`` that is named may pad them. After
-0.23 the shared expert of DeepSeek V4 is padded (vllm#46001).
+Since 0.29 experts of FP8 checkpoints may be cut where smaller blocks of 32 or more divide
+everything (`refine_fp8_moe_block_shape`); since 0.31 a ``--moe-backend`` that is named may pad
+them. After 0.23 the shared expert of DeepSeek V4 is padded (vllm#46001).
+
+Groups of AWQ (auto_awq.py), of integers in compressed-tensors (compressed_tensors_wNa16.py) and of
+ModelOpt's NVFP4 (modelopt.py) have to be whole in row-parallel matrices, 0.10 to 0.32. Of GPTQ, and
+of experts, that depends on the kernel, so they only lead to a warning: moe_wna16.py halves groups
+down to 32.
 """
 
 from __future__ import annotations
@@ -22,26 +27,23 @@ from packaging.version import Version
 
 from sparkfleet.fit.architecture import Architecture
 from sparkfleet.fit.interval import UnknownFigureError
+from sparkfleet.fit.limits.parts import V4, DividedPart, list_parts
+from sparkfleet.fit.limits.schemes import COMPRESSED, INTEGERS, NVFP4, Scheme, find_scheme
 from sparkfleet.fit.options import ServeOptions
-from sparkfleet.fit.parameters import ParameterRole
 from sparkfleet.fit.precision import is_left_out
 from sparkfleet.vllm.releases import load_release_table, parse_version
 
 REFINED_SINCE = Version("0.29.0")
 PADDED_V4_SINCE = Version("0.24.0")
+COMPRESSED_SINCE = Version("0.12.0")
+HALVED_SINCE = Version("0.14.0")  # the kernel of moe_wna16 takes what halving makes
 LEAST = 32  # of the smaller blocks
-V4 = "deepseek_v4"
-NAMES = {
-    ParameterRole.ROUTED: "experts",
-    ParameterRole.SHARED: "shared expert",
-    ParameterRole.DENSE: "MLP",
-}
 MOST_LAYERS = 200  # looked at; no model has more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Division:
-    """One part that is divided: `width` elements over `ranks`, in blocks of `block`.
+    """One part that is divided: `width` elements over `ranks`, in blocks or groups of `block`.
 
     `refused` says that vLLM stops; `sure` that this is known of the version that will run.
     """
@@ -50,6 +52,7 @@ class Division:
     width: int
     ranks: int
     block: int
+    noun: str = "blocks"
     refused: bool = False
     sure: bool = False
     fix: str = ""
@@ -63,16 +66,16 @@ class Division:
     def why(self) -> str:
         """The sentence of a refusal."""
         return (
-            f"{self.ranks} does not divide the {self.width} of its {self.part} into whole blocks "
-            f"of {self.block} ({self.sentence})"
+            f"{self.ranks} does not divide the {self.width} of its {self.part} into whole "
+            f"{self.noun} of {self.block} ({self.sentence})"
         )
 
 
 def list_divisions(
     shape: Architecture, options: ServeOptions, copies: int = 1
 ) -> tuple[Division, ...]:
-    """Return how the blocks are divided; nothing of what config.json does not say."""
-    found = tuple(_find_divisions(shape, options, copies))
+    """Return how blocks are divided, and groups that are cut; nothing that is not known."""
+    found = tuple(dict.fromkeys(_find_divisions(shape, options, copies)))
     if not any(division.refused for division in found):
         return found
     fix = _suggest_division(shape, options, copies)
@@ -80,82 +83,80 @@ def list_divisions(
 
 
 def _find_divisions(shape: Architecture, options: ServeOptions, copies: int) -> Iterator[Division]:
-    blocks = _read_blocks(shape, options)
-    if blocks is None or options.tp == 1:
+    if options.tp == 1 or options.online not in (None, "fp8"):
         return
-    version = parse_version(options.vllm)
-    latest = load_release_table("options").releases[-1]
-    for role, width in _list_widths(shape, options, copies):
-        ranks = options.tp * (copies if role is ParameterRole.ROUTED else 1)
-        if width % ranks or not _is_quantized(shape, role):
+    merged = shape.quantization.get("quant_method") == COMPRESSED
+    for part in list_parts(shape, options, copies, merged=merged):
+        scheme = _find_part_scheme(shape, part)
+        if scheme is None or part.width % part.ranks or part.ranks == 1:
             continue
-        checked = blocks if role is ParameterRole.ROUTED else blocks[1:]
-        block = next((size for size in checked if width // ranks % size), checked[-1])
-        whole = width // ranks % block == 0
-        if not whole and _accepts_partial_blocks(shape, options, role, width // ranks):
+        share = part.width // part.ranks
+        sizes = [scheme.rows if side == "output" else scheme.columns for side in part.sides]
+        block = next((size for size in sizes if share % size), sizes[-1])
+        whole = share % block == 0
+        if whole and not _is_reported(part, scheme):
+            continue
+        if not whole and _accepts_partial(shape, options, part, scheme):
             continue
         yield Division(
-            part=NAMES[role],
-            width=width,
-            ranks=ranks,
+            part=part.name,
+            width=part.width,
+            ranks=part.ranks,
             block=block,
+            noun=scheme.noun,
             refused=not whole,
-            sure=version is not None and version <= latest,
+            sure=_is_sure(options, part, scheme),
         )
 
 
-def _read_blocks(shape: Architecture, options: ServeOptions) -> tuple[int, int] | None:
-    """Return the rows and columns of a block; None where there are none."""
-    config = shape.quantization
-    sizes = config.get("weight_block_size")
-    if config.get("quant_method") != "fp8" or options.online not in (None, "fp8"):
-        return None
-    if not isinstance(sizes, list) or len(sizes) != 2:
-        return None
-    if not all(type(size) is int and size > 0 for size in sizes):
-        return None
-    return sizes[0], sizes[1]
-
-
-def _list_widths(
-    shape: Architecture, options: ServeOptions, copies: int
-) -> Iterator[tuple[ParameterRole, int]]:
-    experts = shape.experts
-    if experts is None:
-        if shape.intermediate:
-            yield ParameterRole.DENSE, shape.intermediate
-        return
-    other_format = shape.quantization.get("store_dtype") or (shape.model_type or "").startswith(V4)
-    if experts.intermediate and not options.expert_parallel and not other_format:
-        yield ParameterRole.ROUTED, experts.intermediate
-    if experts.shared and not (options.expert_parallel and copies > 1):
-        yield ParameterRole.SHARED, experts.shared
-    if shape.intermediate and (experts.dense_first or experts.parallel_mlp):
-        yield ParameterRole.DENSE, shape.intermediate
-
-
-def _is_quantized(shape: Architecture, role: ParameterRole) -> bool:
-    """Return whether no layer's part is left out of the quantization, as far as can be known."""
+def _find_part_scheme(shape: Architecture, part: DividedPart) -> Scheme | None:
+    """Return what a part is quantized by in all layers, as far as can be known."""
     layers = range(min(shape.layers or 1, MOST_LAYERS))
     try:
-        return not any(is_left_out(shape.quantization, role, layer) for layer in layers)
+        scheme = find_scheme(shape.quantization, part.modules, layers[-1])
+        if scheme is None:
+            return None
+        left_out = any(is_left_out(shape.quantization, part.modules, layer) for layer in layers)
     except UnknownFigureError:
-        return False
+        return None
+    return None if left_out else scheme
 
 
-def _accepts_partial_blocks(
-    shape: Architecture, options: ServeOptions, role: ParameterRole, share: int
-) -> bool:
-    """Return whether vLLM does, or may, load a part that does not hold whole blocks."""
+def _is_reported(part: DividedPart, scheme: Scheme) -> bool:
+    """Return whether a whole division is worth a line: what is often cut."""
+    return scheme.blocks and (part.routed or part.name in ("shared expert", "MLP"))
+
+
+def _is_sure(options: ServeOptions, part: DividedPart, scheme: Scheme) -> bool:
     version = parse_version(options.vllm)
-    if role is not ParameterRole.ROUTED:
+    if version is None or version > load_release_table("options").releases[-1]:
+        return False
+    if scheme.method == COMPRESSED:
+        known = scheme.blocks or not (part.routed or scheme.ordered)
+        return known and version >= COMPRESSED_SINCE
+    if scheme.blocks:
+        return True
+    return scheme.method in ("awq", NVFP4) and not part.routed
+
+
+def _accepts_partial(
+    shape: Architecture, options: ServeOptions, part: DividedPart, scheme: Scheme
+) -> bool:
+    """Return whether vLLM does, or may, load a part that is not whole."""
+    version = parse_version(options.vllm)
+    if not part.routed:
         is_v4 = (shape.model_type or "").startswith(V4)
         return is_v4 and (version is None or version >= PADDED_V4_SINCE)
-    if version is not None and version < REFINED_SINCE:
+    share = part.width // part.ranks
+    if not scheme.blocks:
+        recent = version is None or version >= HALVED_SINCE
+        halved = math.gcd(scheme.columns, share, shape.hidden or scheme.columns) >= LEAST
+        return scheme.method in INTEGERS and recent and halved
+    if scheme.method == COMPRESSED or (version is not None and version < REFINED_SINCE):
         return False
     if options.moe_backend != "auto" or not shape.hidden:
         return True
-    return math.gcd(*shape.quantization["weight_block_size"], share, shape.hidden) >= LEAST
+    return math.gcd(scheme.rows, scheme.columns, share, shape.hidden) >= LEAST
 
 
 def _suggest_division(shape: Architecture, options: ServeOptions, copies: int) -> str:

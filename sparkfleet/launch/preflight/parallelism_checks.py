@@ -95,7 +95,7 @@ def _check_blocks(division: Division, options: ServeOptions, host: str) -> Verdi
         cut if division.refused else Severity.OK,
         "model.blocks",
         host,
-        f"blocks of the {division.part}",
+        f"{division.noun} of the {division.part}",
         expected=f"a multiple of {division.block} for each of {division.ranks} ranks",
         seen=division.sentence + (unsure if division.refused else ""),
         source=BLOCKS_SOURCE,

@@ -13,7 +13,7 @@ from sparkfleet.vllm.options import read_vllm_options
 from tests.models import CONFIGS, DENSE, made, shape
 
 FP8 = {"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": [128, 128]}
-PLAIN = {**DENSE, "num_attention_heads": 64, "num_key_value_heads": 64}
+PLAIN = {**DENSE, "num_attention_heads": 64, "num_key_value_heads": 64, "head_dim": 128}
 MODELS: dict[str, dict[str, Any]] = {  # the fields that decide
     "Qwen3-30B-A3B-FP8": {
         "num_experts": 128,
@@ -205,3 +205,131 @@ def test_the_options_of_experts_are_read_from_vllm_args() -> None:
     args = {"enable-expert-parallel": True, "moe-backend": "triton"}
     options = parse_serve_options(read_vllm_options(args))
     assert (options.expert_parallel, options.moe_backend) == (True, "triton")
+
+
+def _refused(tree: dict[str, Any], tp: int, vllm: str = "0.32.0") -> dict[str, tuple[str, bool]]:
+    found = list_divisions(made({**PLAIN, **tree}), ServeOptions(tp=tp, vllm=vllm))
+    return {item.part: (item.sentence, item.sure) for item in found if item.refused}
+
+
+LATENT = {
+    "num_attention_heads": 16,
+    "head_dim": None,
+    "kv_lora_rank": 512,
+    "qk_nope_head_dim": 128,
+    "qk_rope_head_dim": 64,
+    "v_head_dim": 192,
+}
+COMPRESSED = {
+    "quant_method": "compressed-tensors",
+    "ignore": ["lm_head"],
+    "config_groups": {
+        "group_0": {
+            "targets": ["Linear"],
+            "weights": {"num_bits": 8, "type": "float", "strategy": "block"},
+        }
+    },
+}
+
+
+def _compressed(**weights: Any) -> dict[str, Any]:
+    group = {"targets": ["Linear"], "weights": weights}
+    return {**COMPRESSED, "config_groups": {"group_0": group}}
+
+
+BLOCKS = _compressed(num_bits=8, type="float", strategy="block", block_structure=[128, 128])
+
+
+def test_the_output_of_attention_is_divided_by_its_input() -> None:
+    tree = {"num_attention_heads": 24, "head_dim": 64, "quantization_config": FP8}
+    assert _refused(tree, 8) == {"attention output": ("1536 / 8 = 192", True)}
+    assert _refused(tree, 4) == {}
+    assert _refused({**tree, "v_head_dim": 128}, 8) == {}
+
+
+def test_matrices_of_latent_attention_are_divided_by_their_output() -> None:
+    tree = {**LATENT, "quantization_config": FP8}
+    assert _refused(tree, 16) == {
+        "MLA queries": ("3072 / 16 = 192", True),
+        "MLA keys and values": ("5120 / 16 = 320", True),
+        "attention output": ("3072 / 16 = 192", True),
+    }
+    assert _refused(tree, 2) == {}
+    left_out = {**FP8, "modules_to_not_convert": ["self_attn"]}
+    assert _refused({**LATENT, "quantization_config": left_out}, 16) == {}
+
+
+def test_blocks_of_compressed_tensors_count_in_merged_matrices_too() -> None:
+    tree = {"num_key_value_heads": 8, "head_dim": 64, "quantization_config": BLOCKS}
+    assert _refused(tree, 8) == {
+        "keys": ("512 / 8 = 64", True),
+        "values": ("512 / 8 = 64", True),
+    }
+    assert _refused({**tree, "quantization_config": FP8}, 8) == {}
+    assert set(_refused(tree, 8, "0.10.2").values()) == {("512 / 8 = 64", False)}
+
+
+def test_experts_in_blocks_of_compressed_tensors_are_never_refined() -> None:
+    tree = {**MODELS["Qwen3-30B-A3B-FP8"], "quantization_config": BLOCKS}
+    assert _refused(tree, 4) == {"experts": ("768 / 4 = 192", True)}
+    ignored = {**BLOCKS, "ignore": ["re:.*mlp.experts.*"]}
+    assert _refused({**tree, "quantization_config": ignored}, 4) == {}
+
+
+@pytest.mark.parametrize(
+    ("quantization", "sure"),
+    [
+        ({"quant_method": "awq", "bits": 4, "group_size": 128}, True),  # vllm#5675
+        ({"quant_method": "gptq", "bits": 4, "group_size": 128}, False),  # llm-compressor#57
+        (_compressed(num_bits=4, type="int", strategy="group", group_size=128), True),
+        (
+            _compressed(num_bits=4, type="int", strategy="group", group_size=128, actorder="group"),
+            False,
+        ),
+    ],
+    ids=["awq", "gptq", "compressed-tensors", "act-order"],
+)
+def test_groups_of_integers_have_to_be_whole(quantization: dict[str, Any], *, sure: bool) -> None:
+    qwen2_72b = {"intermediate_size": 29568, "quantization_config": quantization}
+    assert _refused(qwen2_72b, 8) == {"MLP": ("29568 / 8 = 3696", sure)}
+    assert _refused({**qwen2_72b, "intermediate_size": 29696}, 8) == {}  # padded by its authors
+
+
+def test_groups_of_experts_lead_to_a_warning_where_no_halved_group_fits() -> None:
+    awq = {"quant_method": "awq", "bits": 4, "group_size": 128}
+    tree = {**MODELS["Qwen3-30B-A3B-FP8"], "quantization_config": awq}
+    assert _refused(tree, 4, "0.10.2") == {"experts": ("768 / 4 = 192", False)}  # vllm#17604
+    assert _refused(tree, 4, "0.32.0") == {}  # in groups of 64
+    assert _refused({**tree, "moe_intermediate_size": 720}, 4) == {
+        "experts": ("720 / 4 = 180", False)
+    }
+
+
+def test_groups_of_nvfp4_have_16_values() -> None:
+    nvfp4 = {"quant_method": "modelopt", "quant_algo": "NVFP4"}
+    nano = {"num_experts": 128, "moe_intermediate_size": 1856, "quantization_config": nvfp4}
+    assert _refused(nano, 8) == {"experts": ("1856 / 8 = 232", False)}  # vllm#49949
+    assert _refused(nano, 4) == {}
+    dense = {"intermediate_size": 1856, "quantization_config": nvfp4}
+    assert _refused(dense, 8) == {"MLP": ("1856 / 8 = 232", True)}
+    assert (
+        "whole groups of 16"
+        in list_divisions(made({**PLAIN, **dense}), ServeOptions(tp=8, vllm="0.32.0"))[0].why
+    )
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"quant_method": "awq", "group_size": -1},
+        {"quant_method": "awq", "group_size": "128"},
+        {"quant_method": "compressed-tensors", "config_groups": []},
+        {"quant_method": "compressed-tensors", "config_groups": {"a": None, "b": {"targets": 3}}},
+        {"quant_method": "compressed-tensors", "config_groups": {"a": {"weights": {}}}},
+        {"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION"},
+        {"quant_method": ["fp8"]},
+    ],
+    ids=range(7),
+)
+def test_a_scheme_of_another_form_is_never_refused(config: dict[str, Any]) -> None:
+    assert _refused({"intermediate_size": 1000, "quantization_config": config}, 8) == {}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sparkfleet.links.answers import Listening, parse_listening, parse_reach_report
 from sparkfleet.links.model import Fabric, Rail
 from sparkfleet.links.reachability.arp_flux import find_substitutes
-from sparkfleet.links.reachability.misplugged import find_far_ends
+from sparkfleet.links.reachability.misplugged import find_far_ends, list_port_macs
 from sparkfleet.links.reachability.plan import PINGS, ReachReport, ReachRole, plan_reachability
 from sparkfleet.links.reachability.session import open_sessions
 from sparkfleet.links.reachability.verdicts import judge_reach
@@ -42,26 +42,31 @@ def run_active_gate(
     host that did not take part.
     """
     roles = plan_reachability(fabric, hosts, copies=copies, named_ports=named_ports)
-    reports = _exchange_calls(pool, roles, hosts)
+    reports = _exchange_calls(pool, fabric, roles, hosts)
     for _ in range(REPEATS):
         if not _has_lost_holder(roles, reports):
             break
         time.sleep(PAUSE)
-        reports = _exchange_calls(pool, roles, hosts)
+        reports = _exchange_calls(pool, fabric, roles, hosts)
     return judge_reach(
         roles, reports, find_far_ends(fabric, reports), find_substitutes(fabric, reports)
     )
 
 
 def _exchange_calls(
-    pool: ConnectionPool, roles: Mapping[str, ReachRole], hosts: Sequence[Host]
+    pool: ConnectionPool,
+    fabric: Fabric,
+    roles: Mapping[str, ReachRole],
+    hosts: Sequence[Host],
 ) -> Mapping[str, ReachReport]:
     """Let all hosts listen and call each other; return their reports."""
     nonce = secrets.token_hex(16)
     requests = {name: _build_listen_request(role) for name, role in roles.items()}
     with open_sessions(pool, "fabric/reach", requests, parse_listening, hosts=hosts) as running:
         opened = {name: session.first for name, session in running.items()}
-        calls = {name: _build_call_request(role, opened, nonce) for name, role in roles.items()}
+        calls = {
+            name: _build_call_request(fabric, role, opened, nonce) for name, role in roles.items()
+        }
         parsers = {
             name: partial(parse_reach_report, role=role, nonce=nonce, listening=opened[name])
             for name, role in roles.items()
@@ -88,14 +93,16 @@ def _build_listen_request(role: ReachRole) -> dict[str, Any]:
 
 
 def _build_call_request(
-    role: ReachRole, opened: Mapping[str, Listening], nonce: str
+    fabric: Fabric, role: ReachRole, opened: Mapping[str, Listening], nonce: str
 ) -> dict[str, Any]:
     calls = []
     for call in role.calls:
         listening = opened[call.to.host].actual.get((str(call.to.ip), call.port))
         line = "" if listening is None else nonce
         port = listening or call.port
-        calls.append({**_describe_way(role, call.rail, call.to), "port": port, "line": line})
+        way = _describe_way(role, call.rail, call.to)
+        macs = list_port_macs(fabric, call.to)
+        calls.append({**way, "port": port, "line": line, "macs": macs})
     pings = [
         {**_describe_way(role, ping.rail, ping.to), "size": ping.size, "count": PINGS}
         for ping in role.pings
@@ -109,5 +116,4 @@ def _describe_way(role: ReachRole, rail: Rail, to: Rail) -> dict[str, Any]:
         "pin": rail.name in role.pinned,
         "own": str(rail.ip),
         "address": str(to.ip),
-        "mac": to.netdev.mac,
     }

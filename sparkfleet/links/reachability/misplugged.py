@@ -34,6 +34,13 @@ def _list_ports_of(rails: Sequence[Rail], macs: Sequence[str]) -> Iterator[Rail]
     return (rail for rail in rails if rail in answered or (rail.host, rail.port) in ports)
 
 
+def list_port_macs(fabric: Fabric, rail: Rail) -> list[str]:
+    """Return the MAC addresses of the port of `rail`, its own first; of it alone without a port."""
+    every = (*fabric.rails[rail.host], *fabric.spare[rail.host])
+    twins = [twin for twin in every if rail.port is not None and twin.port == rail.port]
+    return list(dict.fromkeys(twin.netdev.mac for twin in (rail, *twins) if twin.netdev.mac))
+
+
 def find_other_end(ends: FarEnds, rail: Rail, to: Rail) -> Rail | None:
     """Return the rail at the other end of `rail`'s cable, where that is known and is not `to`.
 

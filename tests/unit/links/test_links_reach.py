@@ -15,6 +15,7 @@ from sparkfleet import links
 from sparkfleet.facts.network import Netdev
 from sparkfleet.links import Fabric, Rail, Topology
 from sparkfleet.links.reachability import active_gate
+from sparkfleet.links.reachability.misplugged import list_port_macs
 from sparkfleet.links.reachability.plan import ReachReport, ReachRole
 from sparkfleet.links.reachability.session import open_sessions
 from sparkfleet.links.reachability.verdicts import count_lost_packets
@@ -284,6 +285,35 @@ def test_a_ping_that_nothing_answered_is_not_repeated(monkeypatch: pytest.Monkey
 def _loopback(host: str, address: str) -> Rail:
     own = (IPv4Interface(f"{address}/24"),)
     return Rail(host=host, netdev=Netdev(name="lo", mtu=1500, carrier=True, addresses=own))
+
+
+@pytest.mark.parametrize(
+    ("connected", "mac", "doubtful"),
+    [
+        (True, "02:00:00:00:00:01", []),
+        (True, "02:00:00:00:00:02", []),  # the twin on the same cable answers
+        (True, "02:00:00:00:00:09", ["rail"]),
+        (False, "02:00:00:00:00:01", ["rail"]),
+    ],
+    ids=["own", "twin", "another port", "no answer"],
+)
+def test_a_wire_is_asked_only_where_another_port_or_nobody_answered(
+    connected: bool, mac: str, doubtful: list[str]
+) -> None:
+    macs = ["02:00:00:00:00:01", "02:00:00:00:00:02"]
+    call = {"netdev": "rail", "address": "10.0.0.2", "macs": macs}
+    answers = [{"connected": connected}]
+    neighbours = [["rail", "10.0.0.2", mac], ["rail", "10.0.0.77", "02:00:00:00:00:77"]]
+    assert reach.find_doubtful_netdevs([call], answers, neighbours) == doubtful
+
+
+def test_the_rails_of_a_port_may_answer_for_each_other() -> None:
+    fabric = Cluster(*pair()).fabric
+    rails = {rail.name: rail for rail in (*fabric.rails["spark-1"], *fabric.spare["spark-1"])}
+    own = [rails[F1].netdev.mac, rails[P2F1].netdev.mac]
+    assert list_port_macs(fabric, rails[F1]) == own
+    assert list_port_macs(fabric, rails[P2F1]) == own[::-1]
+    assert list_port_macs(fabric, replace(rails[F1], port=None)) == own[:1]
 
 
 def test_hosts_that_run_the_program_prove_each_other() -> None:

@@ -45,10 +45,12 @@ def run_gate(
 def sample_rates(pool: ConnectionPool, fabric: Fabric, hosts: Sequence[Host]) -> Samples:
     """Measure every port of every host for a moment, both ways: each host with the next one.
 
-    A short measurement can be unlucky: pairs that it would refuse are measured again, for longer.
+    Where all rails of a cable carry what it should at once, and each its part, none has to be
+    measured by itself. A short measurement can be unlucky: pairs that it would refuse are measured
+    again, for longer and each rail singly.
     """
     rounds = list(schedule_next_pairs(fabric.order or fabric.hosts))
-    first = measure_rates(pool, fabric, hosts, rounds=rounds, seconds=MOMENT)
+    first = measure_rates(pool, fabric, hosts, rounds=rounds, seconds=MOMENT, singly=False)
     again = [
         tuple(candidate for candidate in pairs if _is_doubtful(candidate, first, hosts))
         for pairs in rounds

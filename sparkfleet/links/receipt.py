@@ -166,6 +166,7 @@ def _parse_rate(row: Mapping[str, Any]) -> MeasuredRate:
         gbps=float(row["gbps"]),
         tool=str(row["tool"]),
         why=str(row["why"]),
+        sharing=int(row.get("sharing", 1)),
     )
 
 

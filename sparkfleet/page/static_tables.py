@@ -74,7 +74,8 @@ def build_rate_table(links: LinkMap) -> Table:
 def _build_rate_row(rate: MeasuredRate) -> Iterator[Cell]:
     yield create_name(rate.host)
     yield create_name(rate.peer)
-    yield create_page_cell(f"{', '.join(rate.rails)}{' together' if len(rate.rails) > 1 else ''}")
+    share = " together" if len(rate.rails) > 1 else ", its part" if rate.sharing > 1 else ""
+    yield create_page_cell(f"{', '.join(rate.rails)}{share}")
     yield create_page_cell(rate.why, tone="bad") if rate.why else create_number(f"{rate.gbps:.1f}")
     yield create_page_cell(rate.tool)
 

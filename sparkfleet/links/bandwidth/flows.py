@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sparkfleet.links.bandwidth.expectation import RAIL_GBPS
@@ -86,6 +87,16 @@ def sum_flow_rates(way: Way, kind: str, results: Sequence[Mapping[str, Any]]) ->
         idle=min((flow.get("idle", 1.0) for flow in passed), default=1.0),
         why="; ".join(str(flow["why"]) for flow in read if "why" in flow),
     )
+
+
+def split_flow_rates(
+    way: Way, kind: str, results: Sequence[Mapping[str, Any]]
+) -> Iterator[MeasuredRate]:
+    """Yield the part of each rail in the rate of a way; nothing for a way of one rail."""
+    count = len(way.rails)
+    for ends, result in zip(way.rails, results, strict=True) if count > 1 else ():
+        alone = replace(way, rails=(ends,), whole=False)
+        yield replace(sum_flow_rates(alone, kind, [result]), sharing=count)
 
 
 def _compute_gbps(result: Mapping[str, Any]) -> float:

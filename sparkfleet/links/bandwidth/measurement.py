@@ -30,14 +30,16 @@ def measure_rates(
     *,
     rounds: Iterable[tuple[Pair, ...]],
     seconds: float,
+    singly: bool = True,
 ) -> Samples:
     """Measure the rates of every way and the round trips of every rail between the given pairs.
 
-    The pairs of a round work at the same time; each way takes `seconds`. One channel a host. A
-    peer that does not answer costs seconds and is reported in its sample. Raises the
-    SparkfleetError of a host that did not take part.
+    The pairs of a round work at the same time; each way takes `seconds`. Rails are measured one by
+    one too, unless not `singly`: then the part of each in the rate of all stands for it. One
+    channel a host. A peer that does not answer costs seconds and is reported in its sample. Raises
+    the SparkfleetError of a host that did not take part.
     """
-    each = [(pairs, list(schedule_steps(fabric, pairs))) for pairs in rounds]
+    each = [(pairs, list(schedule_steps(fabric, pairs, singly=singly))) for pairs in rounds]
     limit = STEP_LIMIT * (1 + sum(len(plan) for _, plan in each))
     requests = {host.name: {"timeout": limit} for host in hosts}
     rates: list[MeasuredRate] = []
@@ -48,7 +50,7 @@ def measure_rates(
             for step in plan:
                 onward = [item for item in step if item.whole and (item.host, item.peer) in pairs]
                 delays += ensemble.round_trips(onward)
-                rates += ensemble.rates(step, seconds)
+                rates += ensemble.rates(step, seconds, split=not singly)
     return Samples(rates=tuple(rates), delays=tuple(delays))
 
 
@@ -69,13 +71,17 @@ class Ensemble:
             for delay in flows.parse_delays(way, got)
         ]
 
-    def rates(self, step: Sequence[Way], seconds: float) -> list[MeasuredRate]:
-        """Send on every way for some seconds."""
+    def rates(self, step: Sequence[Way], seconds: float, *, split: bool) -> list[MeasuredRate]:
+        """Send on every way for some seconds; with `split` also return the part of each rail."""
         chosen = [(way, self._kind(way)) for way in step]
         passed = self._pass(chosen, seconds)
         return [
-            flows.sum_flow_rates(way, kind, got)
+            rate
             for (way, kind), got in zip(chosen, passed, strict=True)
+            for rate in (
+                flows.sum_flow_rates(way, kind, got),
+                *(flows.split_flow_rates(way, kind, got) if split else ()),
+            )
         ]
 
     def _kind(self, way: Way) -> str:

@@ -31,7 +31,8 @@ class MeasuredRate:
     """The rate on a way, Gb/s; `tool` is tcp or ib_write_bw.
 
     `need` is for which part of the time a stream's two ends ran or waited for a CPU, `idle` how
-    much of the CPUs the busier host had to spare. `why` is empty, or says why nothing passed.
+    much of the CPUs the busier host had to spare. `why` is empty, or says why nothing passed. With
+    `sharing` above 1 it is the part of one of so many rails that were measured at once.
     """
 
     host: str
@@ -43,6 +44,7 @@ class MeasuredRate:
     need: float = 0.0
     idle: float = 1.0
     why: str = ""
+    sharing: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,13 +87,15 @@ def schedule_next_pairs(hosts: Sequence[str]) -> Iterator[tuple[Pair, ...]]:
         yield (last,)
 
 
-def schedule_steps(fabric: Fabric, pairs: Sequence[Pair]) -> Iterator[tuple[Way, ...]]:
+def schedule_steps(
+    fabric: Fabric, pairs: Sequence[Pair], *, singly: bool = True
+) -> Iterator[tuple[Way, ...]]:
     """Yield what disjoint pairs measure, each at the same time as the others.
 
     Of each cable of a pair, first the one and then the other direction: all rails at once, then one
-    by one.
+    by one unless not `singly`.
     """
-    each = [list(list_ways(fabric, pair)) for pair in pairs]
+    each = [[way for way in list_ways(fabric, pair) if way.whole or singly] for pair in pairs]
     for step in zip_longest(*each):
         yield tuple(way for way in step if way is not None)
 

@@ -42,7 +42,9 @@ def judge_rates(samples: Samples, hosts: Sequence[Host]) -> tuple[Verdict, ...]:
 
 
 def _estimate_way_gbps(rate: MeasuredRate, host: Host, hosts: Mapping[str, Host]) -> float:
-    return estimate_cable_gbps([host, hosts[rate.peer]], rails=len(rate.rails))
+    """Return what a way carries, or the equal part of one of the rails that were sharing it."""
+    rails = len(rate.rails) * rate.sharing
+    return estimate_cable_gbps([host, hosts[rate.peer]], rails=rails) / rate.sharing
 
 
 def _is_cpu_bound(rate: MeasuredRate) -> bool:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # importing these takes longer than a playbook of simple task
     from sparkfleet.launch.gateway.state import GatewayState
     from sparkfleet.launch.host.deployment_record import DeploymentMetadata, RunProgress
     from sparkfleet.launch.host.survey import Survey
+    from sparkfleet.launch.preflight.gpu_clock import StartedClock
     from sparkfleet.links import Fabric
     from sparkfleet.links.bandwidth.prepared import PreparedRank
     from sparkfleet.recipes.rules import ObservedFacts
@@ -93,6 +94,7 @@ class RunState:
     fabric: Fabric | None = None
     cable_gbps: float | None = None  # of the slowest cable, with all its rails
     collective: Mapping[str, PreparedRank] | None = None  # programs that wait, by host
+    clocks: Mapping[str, StartedClock] | None = None  # GPUs that are under load, by host
     weights: StagedWeights | None = None
     launch: LaunchState | None = None
     replacement: Replacement | None = None
@@ -106,6 +108,12 @@ class RunState:
     def missing(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return those of `names` whose fields are not set."""
         return tuple(name for name in names if getattr(self, name) is None)
+
+    def close_programs(self) -> None:
+        """End the programs on hosts that were started for a later task."""
+        for started in (self.collective or {}, self.clocks or {}):
+            for program in started.values():
+                program.close()
 
     def merge(self, update: RunState) -> RunState:
         """Return this state with the fields that `update` sets."""

@@ -62,8 +62,7 @@ def execute_run(
             log.handle(build_run_stopped(error))
             raise
         finally:
-            for rank in (run.state.collective or {}).values():
-                rank.close()
+            run.state.close_programs()
 
 
 def _run_plays(run: RunContext, assigned: Sequence[AssignedPlay], *, task: str, kind: str) -> int:

@@ -40,6 +40,7 @@ CLASSES = {  # by action name: the module under `sparkfleet.actions`, and the cl
     "pause": ("builtin.pause", "Pause"),
     "preflight": ("check.preflight", "Preflight"),
     "prepare_collective": ("check.prepare_collective", "PrepareCollective"),
+    "prepare_gpu_clock": ("check.prepare_gpu_clock", "PrepareGpuClock"),
     "prewarm": ("deploy.prewarm", "Prewarm"),
     "receipt": ("run.receipt", "WriteReceipt"),
     "recover": ("run.recover", "Recover"),

@@ -8,14 +8,16 @@ from typing import Any
 from sparkfleet.actions.action import Action, NoArgs, Plan
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.launch.preflight import gpu_clock
+from sparkfleet.launch.preflight.gpu_clock import ClockMeasurement
 from sparkfleet.model import Host
+from sparkfleet.remote.connection import Connection
 from sparkfleet.remote.pool import Answers
 
 
 class GpuClock(Action[NoArgs]):
     """Read the GPU's clock under two seconds of load at most, before a start on an idle GPU.
 
-    `engine_clock_check: false` skips it.
+    What `prepare_gpu_clock` started is only read. `engine_clock_check: false` skips it.
     """
 
     name = "gpu_clock"
@@ -23,8 +25,15 @@ class GpuClock(Action[NoArgs]):
 
     def inspect_all(self, run: RunContext, hosts: tuple[Host, ...]) -> Answers[Any]:
         """Measure idle GPUs; writes nothing."""
-        chosen = [host for host in hosts if _can_measure_clock(run, host)]
-        answers = run.pool.map(gpu_clock.measure_gpu_clock, chosen)
+        starts = bool(run.launch.reason) and not run.options.check
+        chosen = [host for host in hosts if starts and has_idle_gpu(run, host)]
+        started = dict(run.state.clocks or {})
+
+        def measure(connection: Connection) -> ClockMeasurement:
+            clock = started.pop(connection.host.name, None)
+            return clock.read(connection) if clock else gpu_clock.measure_gpu_clock(connection)
+
+        answers = run.pool.map(measure, chosen, repeatable=True)
         return Answers(
             values={host.name: answers.values.get(host.name) for host in hosts},
             errors=answers.errors,
@@ -40,8 +49,8 @@ class GpuClock(Action[NoArgs]):
         }
 
 
-def _can_measure_clock(run: RunContext, host: Host) -> bool:
+def has_idle_gpu(run: RunContext, host: Host) -> bool:
+    """Return whether a host has a GPU whose clock is to be checked and that nothing uses."""
     facts = run.facts[host.name]
     idle = bool(facts.gpus) and not facts.gpu_processes
-    starts = bool(run.launch.reason) and not run.options.check
-    return idle and starts and bool(run.settings(host).value("engine_clock_check"))
+    return idle and bool(run.settings(host).value("engine_clock_check"))

@@ -58,6 +58,8 @@ class LinksGate(Action[NoArgs]):
         if lapse and (why := _explain_unmeasurable(run, verdicts)):
             verdicts += tuple(_unmeasured_verdict(host, f"{lapse}; {why}") for host in hosts)
         elif lapse:
+            for clock in (run.state.clocks or {}).values():
+                clock.wait()  # the load of a GPU takes bandwidth of the memory
             samples = links.sample_rates(run.pool, fabric, hosts)
             verdicts += links.judge_rates(samples, hosts)
             text = _format_receipt(run, hash_, verdicts, samples)

@@ -5,15 +5,24 @@ Source: Blackwellboy/model-serving-minefield PR#55 (below 1 GHz; cured by discon
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from sparkfleet.commands import build_script_command
+from sparkfleet.errors import CommandError
 from sparkfleet.model import Severity, Verdict
-from sparkfleet.remote.connection import Connection
+from sparkfleet.remote.answers import parse_answer
+from sparkfleet.remote.connection import DEFAULT_TIMEOUT, Connection
+from sparkfleet.remote.login_errors import build_lost_error
 from sparkfleet.values import convert_integer, convert_string
 from sparkfleet.verdicts import build_verdict
 
+if TYPE_CHECKING:
+    from sparkfleet.remote.channel import Channel, Result
+
+PROGRAM = "host/gpu_clock"
 MIN_CLOCK = 1000  # MHz
 MOST_CLOCK = 100_000  # MHz; no GPU is near
 SECONDS = 2.0  # s of load at most; an H100 was at its highest clock, from idle, within half of one
@@ -27,10 +36,51 @@ class ClockMeasurement:
     skipped: str = ""
 
 
+@dataclass(slots=True, kw_only=True)
+class StartedClock:
+    """A measurement that runs on a host while this run does something else."""
+
+    channel: Channel
+    result: Result | None = None
+
+    def wait(self) -> Result:
+        """Wait until the load is over; return how the program ended."""
+        if self.result is None:
+            self.result = self.channel.finish(DEFAULT_TIMEOUT)
+        return self.result
+
+    def read(self, connection: Connection) -> ClockMeasurement:
+        """Return the measurement, as `measure_gpu_clock` does."""
+        result = self.wait()
+        if connection.is_lost():
+            raise build_lost_error(connection.host, "while its GPU was under load")
+        answer = connection.parse_answer(PROGRAM, result)
+        return parse_answer(_parse_measurement, answer, connection.host.name, PROGRAM)
+
+    def close(self) -> None:
+        """Let the program end."""
+        self.channel.close()
+
+
+def start_gpu_clock(connection: Connection) -> StartedClock | None:
+    """Put the idle GPU of a host under load, without waiting; None where that cannot be started."""
+    command = build_script_command(PROGRAM, _build_clock_request())
+    try:
+        channel = connection.open(command)
+    except CommandError:
+        return None
+    with contextlib.suppress(OSError):  # it has ended: its result says why
+        channel.send(command.stdin)
+    return StartedClock(channel=channel)
+
+
 def measure_gpu_clock(connection: Connection) -> ClockMeasurement:
     """Put the idle GPU of a host under load for a moment and return the measurement."""
-    request = {"seconds": SECONDS, "enough": MIN_CLOCK}
-    return connection.query("host/gpu_clock", request, _parse_measurement)
+    return connection.query(PROGRAM, _build_clock_request(), _parse_measurement)
+
+
+def _build_clock_request() -> dict[str, Any]:
+    return {"seconds": SECONDS, "enough": MIN_CLOCK}
 
 
 def _parse_measurement(answer: Mapping[str, Any]) -> ClockMeasurement:

@@ -1,4 +1,4 @@
-"""What the gate measures before a start: all rails of a cable at once, singly where in doubt."""
+"""Rates before a start: all rails of a cable at once, and singly where in doubt."""
 
 from __future__ import annotations
 

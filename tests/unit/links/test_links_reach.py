@@ -297,7 +297,7 @@ def _loopback(host: str, address: str) -> Rail:
     ],
     ids=["own", "twin", "another port", "no answer"],
 )
-def test_a_wire_is_asked_only_where_another_port_or_nobody_answered(
+def test_a_wire_is_asked_only_where_another_port_or_none_answered(
     connected: bool, mac: str, doubtful: list[str]
 ) -> None:
     macs = ["02:00:00:00:00:01", "02:00:00:00:00:02"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -28,21 +28,29 @@ FEW_LETTERS = 2  # that a misspelt name has more or less than the right one
 
 
 def check_inventory(inventory: Inventory) -> list[Problem]:
-    """Return every problem with names, addresses, variables of sparkfleet and clusters."""
+    """Return every problem with names, addresses, variables of sparkfleet and clusters.
+
+    Of an inventory that others share, hosts that are no Sparks, and groups without one, are theirs.
+    """
     names = list_group_hosts(inventory, "sparks") if "sparks" in inventory.groups else ()
     sparks = [inventory.hosts[name] for name in names]
+    hosts = sparks or list(inventory.hosts.values())
     problems = [
-        *_check_set_variables(inventory),
-        *check_connection_variables(inventory.hosts.values(), sparks),
+        *_check_set_variables(inventory, hosts),
+        *check_connection_variables(hosts, sparks),
         *(_check_clusters(inventory) if sparks else ()),
     ]
     return problems or list(_check_gateway_place(inventory))
 
 
-def _check_set_variables(inventory: Inventory) -> Iterator[Problem]:
-    """Yield the problems of every value that any file sets, the shadowed ones included."""
+def _check_set_variables(inventory: Inventory, hosts: Collection[Host]) -> Iterator[Problem]:
+    """Yield the problems of every value that is set for `hosts`, the shadowed ones included."""
     checked: set[int] = set()
-    entities: tuple[Group | Host, ...] = (*inventory.groups.values(), *inventory.hosts.values())
+    groups = {"all", *(name for host in hosts for name in host.groups)}
+    entities: tuple[Group | Host, ...] = (
+        *(group for name, group in inventory.groups.items() if name in groups),
+        *hosts,
+    )
     for entity in entities:
         for name, value in entity.vars.items():
             for candidate in (value, *value.shadowed):
@@ -80,6 +88,8 @@ def check_variable(name: str, value: Value) -> Iterator[Problem]:
     if value.raw is None and holds_template(
         value.data
     ):  # what was rendered is text, whatever it is
+        return
+    if name == GATEWAY and gateway.is_router(value.data):
         return
     if wrong := validate_value(row, value.data, value.raw):
         yield Problem(message=f"{name}: {wrong}", where=value.where, hint=row.help)

@@ -13,6 +13,7 @@ from sparkfleet.yaml.encryption import ENCRYPTED, find_encryption
 from sparkfleet.yaml.source import MAX_BYTES
 
 EXTENSIONS = (".yml", ".yaml", ".json")
+SOPS = ".sops"  # before the extension: files that only Ansible's plugin for sops reads
 VAULT = "ansible-vault"  # in every message about a value that is encrypted
 
 
@@ -43,6 +44,7 @@ class VariableFolder:
             for path in self._files(name):
                 passes = self._passes_over(name, path)
                 overlay_variables(merged, self._load(path, passes_over=passes))
+            self._note_sops_files(name)
             self._read[name] = merged
         return self._read[name]
 
@@ -54,6 +56,15 @@ class VariableFolder:
             self._tree.add_problem(f"{paths} both exist; Ansible reads only the first", where)
         paths_found = [self._path / filename for filename in present[:1]]
         return [file for path in paths_found for file in list_variable_files(path)]
+
+    def _note_sops_files(self, name: str) -> None:
+        """Note ``NAME.sops.yml``, which the plugin community.sops.sops reads, as passed over.
+
+        https://docs.ansible.com/ansible/latest/collections/community/sops/sops_vars.html
+        """
+        for end in EXTENSIONS if name in self._needed else ():
+            if (filename := f"{name}{SOPS}{end}") in self._names:
+                self._tree.encrypted.append(str(self._path / filename))
 
     def _passes_over(self, name: str, path: Path) -> bool:
         """Return whether encrypted content of `path`, a file of `name`, is passed over."""

@@ -11,7 +11,9 @@ As `clusters`, the variable `gateway` is one of the group `sparks`, or of all::
 
 from __future__ import annotations
 
+import ipaddress
 from dataclasses import dataclass
+from typing import Any
 
 from sparkfleet.errors import InventoryError, Where
 from sparkfleet.inventory.clusters import (
@@ -97,7 +99,15 @@ def _choose_host(
     return inventory.hosts[name]
 
 
+def is_router(data: Any) -> bool:
+    """Return whether `data` is an address: others call the router of a network `gateway`."""
+    try:
+        return isinstance(data, str) and bool(ipaddress.ip_interface(data))
+    except ValueError:
+        return False
+
+
 def _find_value(inventory: Inventory) -> Value | None:
     names = list_group_hosts(inventory, "sparks") if "sparks" in inventory.groups else ()
     value = inventory.hosts[names[0]].vars.get(GATEWAY) if names else None
-    return None if value is None or value.data is None else value
+    return None if value is None or value.data is None or is_router(value.data) else value

@@ -36,8 +36,12 @@ CONNECTION = frozenset(
 
 
 def render_inventory(inventory: Inventory) -> tuple[Inventory, list[Problem]]:
-    """Return `inventory` with its templates rendered, and what is wrong with those we need."""
+    """Return `inventory` with its templates rendered, and what is wrong with those we need.
+
+    Those are the templates of Sparks; of all hosts in an inventory without a group `sparks`.
+    """
     problems: list[Problem] = []
+    sparks = {*(list_group_hosts(inventory, "sparks") if "sparks" in inventory.groups else ())}
     checked: dict[int, bool] = {}
     hosts = dict(inventory.hosts)
     all_hosts = _AllHostVariables(inventory)
@@ -46,7 +50,8 @@ def render_inventory(inventory: Inventory) -> tuple[Inventory, list[Problem]]:
         if names:
             rendered, refused = _render_host(host, names, all_hosts[host.name])
             hosts[host.name] = rendered
-            problems += [replace(problem, hint=_suggest(inventory)) for problem in refused]
+            if not sparks or host.name in sparks:
+                problems += [replace(problem, hint=_suggest(inventory)) for problem in refused]
     return replace(inventory, hosts=hosts), problems
 
 

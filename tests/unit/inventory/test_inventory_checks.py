@@ -10,6 +10,7 @@ import pytest
 
 from sparkfleet import inventory
 from sparkfleet.errors import InventoryError
+from sparkfleet.inventory.gateway import has_gateway, read_gateway
 from sparkfleet.spelling import is_typing_slip
 from sparkfleet.variables import VARIABLES
 
@@ -320,3 +321,51 @@ def test_names_in_a_cluster_definition_are_not_shared_with_other_projects(tmp_pa
 )
 def test_a_typing_slip_is_one_letter(name: str, meant: str, *, slip: bool) -> None:
     assert is_typing_slip(name, meant) is slip
+
+
+SHARED = """
+all:
+  children:
+    sparks:
+      hosts: {spark1: {ansible_host: 10.0.0.11}}
+    others:
+      hosts:
+        r1: {ansible_host: "https://10.0.0.1/api", ansible_connection: httpapi}
+        w1: {ansible_user: 'CORP\\svc user', ansible_connection: winrm, link_speed: 1G}
+        v1: {ansible_user: "{{ vault_user }}", engine: "{{ engine_of_v1 }}"}
+      vars: {engine: nginx, guard: falco, page: /x, notify: ops, vllm_prot: 1}
+  vars: {gateway: 10.0.0.254}
+"""
+
+
+def test_what_others_set_for_hosts_that_are_no_sparks_is_theirs(tmp_path: Path) -> None:
+    """As in inventories of network devices, Windows hosts and k3s, all in one file."""
+    path = tmp_path / "hosts.yml"
+    path.write_text(SHARED)
+    loaded = inventory.load_inventory([str(path)])
+    assert loaded.hosts["w1"].get("link_speed") == "1G"
+    assert loaded.hosts["v1"].get("ansible_user") == "{{ vault_user }}"
+
+
+def test_what_all_hosts_get_is_checked_for_the_sparks(tmp_path: Path) -> None:
+    path = tmp_path / "hosts.yml"
+    path.write_text(SHARED.replace("254}", "254, engine: nginx}"))
+    with pytest.raises(InventoryError, match="engine: expected one of docker, podman, native"):
+        inventory.load_inventory([str(path)])
+
+
+@pytest.mark.parametrize("data", ["10.0.0.254", "fd00::1", "10.0.0.254/24"])
+def test_an_address_as_the_gateway_is_the_router_of_a_network(data: str, tmp_path: Path) -> None:
+    path = tmp_path / "hosts.yml"
+    path.write_text(f"sparks: {{hosts: {{s: }}, vars: {{gateway: '{data}'}}}}\n")
+    loaded = inventory.load_inventory([str(path)])
+    assert not has_gateway(loaded)
+    assert read_gateway(loaded) is None
+
+
+@pytest.mark.parametrize("data", ["8080", "true", "10.0.0.254:8080", "http://10.0.0.1"])
+def test_another_text_as_the_gateway_is_refused(data: str, tmp_path: Path) -> None:
+    path = tmp_path / "hosts.yml"
+    path.write_text(f"sparks: {{hosts: {{s: }}, vars: {{gateway: '{data}'}}}}\n")
+    with pytest.raises(InventoryError, match="gateway: expected a mapping"):
+        inventory.load_inventory([str(path)])

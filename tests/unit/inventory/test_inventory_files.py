@@ -286,10 +286,20 @@ TOOLS = [
     (b"age-encryption.org/v1\n-> X25519 a\n\xff", "age", "age --decrypt"),
     (b"-----BEGIN AGE ENCRYPTED FILE-----\nYWdl\n", "age", "age --decrypt"),
     (b"-----BEGIN PGP MESSAGE-----\n\nhQ\n", "GnuPG", "gpg "),
+    # Of files as in https://github.com/uwapcs/secrets and FreifunkVogtland/ansible-config
+    (b"U2FsdGVkX194eHh4eHh4eA==\n", "openssl", "transcrypt"),
+    (b"Salted__\x8f\x90\x01", "openssl", "transcrypt"),
+    (b"\x85\x01\x0c\x03\x9a\x02", "GnuPG", "gpg "),
+    (b"\x8c\x0d\x04\x09\x03\x02", "GnuPG", "gpg "),
+    (b"\xef\xbb\xbf\r\n$ANSIBLE_VAULT;1.2;AES256;lab\r\n61\r\n", "ansible-vault", "from_file"),
+    (b'{"a": "ENC[AES256_GCM,data:x]","sops":{"mac":"y"}}', "sops", "sops decrypt"),
 ]
 
 
-@pytest.mark.parametrize(("content", "tool", "fix"), TOOLS)
+TOOL_IDS = [f"{number}-{tool}" for number, (_, tool, _) in enumerate(TOOLS)]
+
+
+@pytest.mark.parametrize(("content", "tool", "fix"), TOOLS, ids=TOOL_IDS)
 def test_an_encrypted_file_is_named_as_that_with_its_fix(
     tmp_path: Path, content: bytes, tool: str, fix: str
 ) -> None:
@@ -306,7 +316,7 @@ def test_an_encrypted_file_is_named_as_that_with_its_fix(
         inventory.load_inventory([str(hosts)])
 
 
-@pytest.mark.parametrize(("content", "tool", "fix"), TOOLS)
+@pytest.mark.parametrize(("content", "tool", "fix"), TOOLS, ids=TOOL_IDS)
 def test_an_encrypted_file_that_no_spark_needs_stops_nothing(
     tmp_path: Path, content: bytes, tool: str, fix: str
 ) -> None:
@@ -318,6 +328,17 @@ def test_an_encrypted_file_that_no_spark_needs_stops_nothing(
     loaded = inventory.load_inventory([str(hosts)])
     assert loaded.hosts["spark1"].get("vllm_port") == 8001
     assert loaded.encrypted == (str(tmp_path / "group_vars/all/secrets.yml"),)
+
+
+def test_a_file_for_the_sops_plugin_is_named_as_passed_over(tmp_path: Path) -> None:
+    names = ("all.sops.yaml", "web.sops.yml", "sparks.sops.json")  # as in ironicbadger/infra
+    loaded = inventory.load_inventory(
+        [str(_write_estate(tmp_path, {f"group_vars/{name}": SOPS for name in names}))]
+    )
+    folder = tmp_path / "group_vars"
+    assert set(loaded.encrypted) == {
+        str(folder / name) for name in ("all.sops.yaml", "sparks.sops.json")
+    }
 
 
 @pytest.mark.parametrize(

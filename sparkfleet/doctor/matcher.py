@@ -30,7 +30,12 @@ _LEADS_TO = {signature.id: signature.leads_to for signature in SIGNATURES}
 _FALLBACKS = frozenset(signature.id for signature in SIGNATURES if signature.fallback)
 _UNKNOWN_GROUP = "unknown"
 # What is shown where no earlier line has it.
-_UNKNOWN = {"own": "this host", "warning": "none in this log", "raised": "none in this log"}
+_UNKNOWN = {
+    "own": "this host",
+    "warning": "none in this log",
+    "raised": "none in this log",
+    "why": "its compiler's messages are not in this log",
+}
 _LONGEST_SHOWN = 600  # characters of a line
 _SHOWN_BEFORE = 100  # of them before the match
 

@@ -68,7 +68,10 @@ ROWS = (
     ),
     Signature(
         id="flashinfer-architecture",
-        pattern=r"FlashInfer requires (?:GPUs with )?sm75(?:\+| or higher)",
+        pattern=(
+            r"FlashInfer requires (?:GPUs with )?sm75(?:\+| or higher)"
+            r"|major, minor = arch\.split\(\"\.\"\)\n(?:[ ~^]{1,200}\n)?ValueError: "
+        ),
         cause=(
             "FlashInfer found no architecture to compile for: the CUDA toolkit in the image is "
             "older than this GPU, or TORCH_CUDA_ARCH_LIST names only older ones."
@@ -222,7 +225,8 @@ ROWS = (
             r"No compiled \w{1,60} for CUDA device capability"
             r"|(?:is|are) not supported on (?:this|the current) (?:device|GPU|architecture)\b"
             r"|does not support (?:the )?(?:current|this) (?:device|GPU)\b"
-            r"|\.hpp:\d{1,6}\): Unsupported architecture"
+            r"|\.hpp:\d{1,6}\): Unsupported architecture|RuntimeError: Unsupported architecture$"
+            r"|\.hpp:\d{1,6}\): Unknown SF transformation"
             r"|[Uu]nsupported (?:compute capability|GPU arch\w{0,10}|CUDA arch\w{0,10}|SM version)"
             r"|only (?:supported|supports|available) (?:on )?"
             r"(?:SM|sm_?|Hopper\b|compute capability )\d{0,3}"
@@ -239,7 +243,8 @@ ROWS = (
     Signature(
         id="cuda-failed",
         pattern=(
-            r"CUDA (?:runtime )?error: (?P<what>unspecified launch failure|misaligned address"
+            r"CUDA (?:runtime )?[Ee]rror: (?P<what>unspecified launch failure|misaligned address"
+            r"|cudaError(?!MemoryAllocation|StreamCapture|IllegalAddress)\w{1,60}"
             r"|invalid argument|invalid device function|invalid resource handle"
             r"|the launch timed out and was terminated|hardware stack error"
             r"|uncorrectable \w{2,10} error encountered)"
@@ -253,5 +258,44 @@ ROWS = (
         role=FailureRole.SYMPTOM,
         sample="RuntimeError: CUDA error: unspecified launch failure",
         near_miss="CUDA error: an illegal memory access was encountered",
+    ),
+    Signature(
+        id="kernel-assertion",
+        pattern=(
+            r"RuntimeError: (?:Failed: )?Assertion error \(?[^()\s]{1,300}:\d{1,6}(?:\):)? "
+            r"(?P<what>.{1,300})"
+        ),
+        cause="A kernel library (DeepGEMM, FlashMLA) stopped: {what}.",
+        fix=(
+            "Set another attention-backend or moe-backend in vllm_args, or VLLM_USE_DEEP_GEMM: 0 "
+            "in vllm_env; or use an image that was tested with this model on the GB10."
+        ),
+        source="vllm-project/vllm#50660; llm-d/llm-d#1269; deepseek-ai/DeepGEMM#140",
+        role=FailureRole.SYMPTOM,
+        fallback=True,
+        leads_to=("engine-start-failed",),
+        sample=(
+            "RuntimeError: Assertion error (/x/csrc/sm90/prefill/sparse/phase1.cuh:614): Assertion "
+            "`res == CUresult::CUDA_SUCCESS` failed."
+        ),
+        near_miss="AssertionError: Assertion error in the test",
+    ),
+    Signature(
+        id="cublas-failed",
+        pattern=r"CUBLAS_STATUS_(?P<status>INTERNAL_ERROR|EXECUTION_FAILED|MAPPING_ERROR)",
+        cause=(
+            "A call of cuBLAS failed inside ({status}): an earlier kernel failed, no memory was "
+            "left for it, or the GPU has a fault."
+        ),
+        fix=(
+            "If this log has an earlier CUDA error, that is the reason. Otherwise start again; if "
+            "it returns, lower gpu-memory-utilization, and look for Xid in `sudo dmesg`."
+        ),
+        source="vllm-project/vllm#5731; NVIDIA/TensorRT-LLM#5390; vllm-project/vllm#18335",
+        role=FailureRole.SYMPTOM,
+        sample=(
+            "RuntimeError: CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasGemmEx("
+        ),
+        near_miss="CUBLAS_STATUS_SUCCESS",
     ),
 )

@@ -200,7 +200,10 @@ ROWS = (
     ),
     Signature(
         id="compile-cache-pickle",
-        pattern=r"PicklingError: Can't pickle|AOTAutogradCache.{0,300}[Pp]ickl",
+        pattern=(
+            r"PicklingError: Can't pickle|AOTAutogradCache.{0,300}[Pp]ickl"
+            r"|Unexpected raw Node during pickling"
+        ),
         cause="torch.compile could not save its cache.",
         fix="Set VLLM_DISABLE_COMPILE_CACHE: 1 in vllm_env; compiling stays on.",
         source="observed on a DGX Spark serving Gemma 4 31B FP8",

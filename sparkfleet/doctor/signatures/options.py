@@ -111,6 +111,7 @@ ROWS = (
         pattern=(
             r"(?i)(?:unknown|invalid|unsupported) kv[ _-]cache[ _-](?:data ?type|dtype)"
             r"|kv_cache_dtype not supported|\bFP8 KV[ -]cache (?:is )?not (?:yet )?supported"
+            r"|\bFP8 KV[ -]cache .{0,40}requires a backend"
         ),
         cause="The attention backend does not support this kv-cache-dtype.",
         fix="Set kv-cache-dtype: auto in vllm_args, or another attention-backend.",

@@ -86,4 +86,48 @@ ROWS = (
         sample="KeyError: 'rope_type'",
         near_miss="Unrecognized keys in `rope_scaling` for 'rope_type'='linear': {'type'}",
     ),
+    Signature(
+        id="jit-build-failed",
+        pattern=(
+            r"RuntimeError: Ninja build failed|^ninja: build stopped: subcommand failed"
+            r"|RuntimeError: Error building extension"
+        ),
+        context=(
+            r"\n(?P<why>(?:[^\s:]{1,300}(?:\(\d{1,7}\)|(?::\d{1,7}){1,2})?: (?:fatal )?error: "
+            r"|(?:nvcc|ptxas|cicc)\s{1,4}(?:fatal|error)\s{0,6}: |\S{0,200}\bld: "
+            r"|/bin/sh: )[^\n]{1,300})"
+        ),
+        cause="A kernel that is compiled at the start could not be built: {why}.",
+        fix=(
+            "Use an image that has this kernel compiled, or whose CUDA toolkit is the one it "
+            "was released with; another attention-backend or moe-backend may not need it. "
+            "VLLM_USE_FLASHINFER_SAMPLER: 0 in vllm_env avoids FlashInfer's sampler."
+        ),
+        source="flashinfer-ai/flashinfer PR#4763; SystemPanic/flashinfer-windows#6",
+        role=FailureRole.SYMPTOM,
+        fallback=True,
+        leads_to=("engine-start-failed",),
+        sample=(
+            "FAILED: sampling.cuda.o\n"
+            '/x/flashinfer/sampling.cuh(623): error: class "cub::X" has no member "Y"\n'
+            "ninja: build stopped: subcommand failed."
+        ),
+        near_miss="ninja: no work to do.",
+    ),
+    Signature(
+        id="gguf-architecture",
+        pattern=(
+            r"GGUF model with architecture (?P<name>[\w.-]{1,60}) is not supported"
+            r"|Architecture (?P<other>[\w.-]{1,60}) not supported$"
+        ),
+        cause="transformers, which reads GGUF files for vLLM, does not know the model's type.",
+        fix=(
+            "Serve the model in another format (safetensors, NVFP4, FP8, AWQ), or its GGUF file "
+            "with llama.cpp."
+        ),
+        source="vllm-project/vllm#30691; vllm-project/vllm#33229; vllm-project/vllm#42229",
+        leads_to=("engine-start-failed", "config-invalid"),
+        sample="ValueError: GGUF model with architecture minimax-m2 is not supported yet.",
+        near_miss="GGUF model with architecture llama is loaded",
+    ),
 )

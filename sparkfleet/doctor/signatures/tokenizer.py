@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparkfleet.doctor.signatures.row import Signature
+from sparkfleet.doctor.signatures.row import FailureRole, Signature
 
 ROWS = (
     Signature(
@@ -104,5 +104,60 @@ ROWS = (
         source="mit-han-lab/streaming-llm PR#3; EvilBT/ComfyUI_SLK_joy_caption_two#41",
         sample="ValueError: Couldn't instantiate the backend tokenizer from one of:",
         near_miss="Converting from Tiktoken to a fast tokenizer",
+    ),
+    Signature(
+        id="processor-missing",
+        pattern=(
+            r"Can't load (?P<what>image processor|feature extractor|video processor|processor) for "
+            r"'(?P<model>[^'\n]{1,300})'"
+            r"|(?P<folder>\S{1,300}) does not appear to have a file named "
+            r"(?P<file>(?:preprocessor|processor|video_preprocessor)_config\.json)"
+        ),
+        cause=(
+            "The model takes images, video or sound, and its folder has no file that describes "
+            "how they are prepared (preprocessor_config.json or processor_config.json)."
+        ),
+        fix=(
+            "Run `{task:weights.verify}`; a quantized copy may lack the file: stage that of the "
+            "original model. For text alone set `limit-mm-per-prompt` to 0 for each kind."
+        ),
+        source="huggingface/transformers#28658; huggingface/transformers#25804",
+        leads_to=("engine-start-failed",),
+        sample="OSError: Can't load image processor for '/models/Mistral-Medium-3.5-128B-config'.",
+        near_miss="Using a slow image processor as `use_fast` is unset",
+    ),
+    Signature(
+        id="chat-template-failed",
+        pattern=r"jinja2\.exceptions\.(?P<kind>\w{1,40}): (?P<reason>.{1,300})",
+        cause=(
+            "The chat template cannot be rendered: {reason}. Either it needs functions that this "
+            "transformers lacks, or the messages of a request do not fit it."
+        ),
+        fix=(
+            "Take the chat template of the model's card (chat-template in vllm_args, and the "
+            "file in the recipe's weights_files), and roles in the order that it demands."
+        ),
+        source="runpod-workers/worker-vllm#129; oobabooga/textgen#6675",
+        role=FailureRole.SYMPTOM,
+        sample="jinja2.exceptions.UndefinedError: 'strftime_now' is undefined",
+        near_miss="Using jinja2 3.1.6",
+    ),
+    Signature(
+        id="harmony-answer-broken",
+        pattern=(r"HarmonyError: (?P<what>[Uu]nexpected tokens? .{1,300}|Unknown role: .{1,100})"),
+        cause=(
+            "gpt-oss wrote an answer that its format (Harmony) does not allow, and the request "
+            "failed: {what}."
+        ),
+        fix=(
+            "Use an image with a newer vLLM, and the newest files of the model (its chat template "
+            "and generation_config.json changed); requests must not set ignore_eos."
+        ),
+        source="vllm-project/vllm#22519; openai/harmony#38; vllm-project/vllm#23567",
+        role=FailureRole.SYMPTOM,
+        sample=(
+            "openai_harmony.HarmonyError: Unexpected token 12606 while expecting start token 200006"
+        ),
+        near_miss="openai_harmony.HarmonyError: error downloading or loading vocab file: failed",
     ),
 )

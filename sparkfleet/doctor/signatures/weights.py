@@ -107,7 +107,8 @@ ROWS = (
         pattern=(
             r"Cannot find any model weights with|weights were not initialized from checkpoint"
             r"|Error while deserializing(?: header)?:|incomplete metadata, file not fully covered"
-            r"|does not appear to have (?:a file|files) named (?!config\.json|\S{1,80}\.py\b)"
+            r"|does not appear to have (?:a file|files) named "
+            r"(?!config\.json|\S{0,20}processor_config\.json|\S{1,80}\.py\b)"
             r"|Error no file named (?!config\.json)"
             r"|No such file or directory: [\"'][^\"'\n]{1,400}\.safetensors"
         ),
@@ -136,16 +137,19 @@ ROWS = (
     Signature(
         id="weight-shape-mismatch",
         pattern=(
-            r"assert param_data\.shape == loaded_weight\.shape|weight shape mismatch: parameter has"
+            r"assert (?:param_data|self\.data)\.shape == loaded_weight\.shape"
+            r"|weight shape mismatch: parameter has"
             r"|Attempted to load weight \(torch\.Size"
         ),
         cause=(
             "A weight has another shape than this vLLM expects of the model: a quantization that "
-            "it reads otherwise, a --tp that does not divide it, or files of another model."
+            "it reads otherwise, a --tp that does not divide it, files of another model, or layers "
+            "for speculation (MTP) that are not quantized as the others are."
         ),
         fix=(
             "Compare quantization and load-format in vllm_args with the model's card, and the "
-            "files with `{task:weights.verify}`; try `--tp 1` or a newer image."
+            "files with `{task:weights.verify}`; try without speculative-config, with `--tp 1`, or "
+            "a newer image."
         ),
         source="vllm-project/vllm PR#53233; vllm-project/vllm#19361",
         leads_to=("engine-start-failed",),

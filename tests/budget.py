@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from hypothesis import settings
 
-FACTOR = "SPARKFLEET_EXAMPLES"  # an environment variable: workers of xdist inherit it
+FACTOR = "SPARKFLEET_EXAMPLES"  # an environment variable, which processes inherit
 THOROUGH = 5
 MOST_EXAMPLES = "SPARKFLEET_MOST_EXAMPLES"  # another number than the next one
 MANY = int(os.environ.get(MOST_EXAMPLES, "20000"))  # of inputs from outside, with --thorough

@@ -14,6 +14,7 @@ import pytest
 
 from sparkfleet.remote.local import LocalConnection
 from tests.budget import configure_examples
+from tests.workers import run_in_workers
 
 # Started in the background, a shell lets us ignore Ctrl-C, and so would all that we start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -28,21 +29,28 @@ _opened: list[LocalConnection] = []  # by the test that runs
 _start_connection = LocalConnection.__init__
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With `-n`, give the tests of the lab, which is one, to one worker; the others by file."""
-    from xdist.scheduler import LoadFileScheduling  # noqa: PLC0415 - only where it is in use
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> bool | None:
+    """With `--workers`, give the tests of the lab, which is one, to one of them; others by file."""
+    option = session.config.option
+    if option.workers < 2 or option.collectonly or option.usepdb or session.testsfailed:
+        return None
+    return run_in_workers(session, option.workers, _name_group)
 
-    class OneLab(LoadFileScheduling):  # type: ignore[misc]  # xdist is not typed
-        def _split_scope(self, nodeid: str) -> str:
-            return "lab" if nodeid.startswith(LAB) else super()._split_scope(nodeid)
 
-    config.option.loadscopereorder = False  # the order of the items counts, not the files' sizes
-    return OneLab(config, log)
+def _name_group(item: pytest.Item) -> str:
+    return "lab" if item.nodeid.startswith(LAB) else item.nodeid.partition("::")[0]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--thorough`, `--variations` and `--budget`."""
+    """Add `--workers`, `--thorough`, `--variations` and `--budget`."""
+    parser.addoption(
+        "--workers",
+        type=int,
+        default=1,
+        metavar="N",
+        help="run the tests in N processes, a file at a time; those of the lab in one of them",
+    )
     parser.addoption(
         "--thorough",
         action="store_true",

@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from sparkfleet.errors import UsageError
 from sparkfleet.model import Outcome, Status
-from sparkfleet.report import events, output_streams
+from sparkfleet.report import events
+from sparkfleet.report.output_files import check_output_file, keep_output_file
 from sparkfleet.report.visible import escape_control
 
 NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -19,12 +19,7 @@ class JunitReporter:
     """Collects a run, and writes the file at its end."""
 
     def __init__(self, path: Path) -> None:
-        try:
-            path.open("a").close()
-        except OSError as error:
-            raise UsageError(
-                f"--junit {path}: {error.strerror}", hint="name a file that can be written"
-            ) from error
+        check_output_file(path, "--junit")
         self._path = path
         self._root = ET.Element("testsuites", name="sparkfleet")
         self._play = "sparkfleet"
@@ -85,8 +80,8 @@ class JunitReporter:
             for kind, name in (("failure", "failures"), ("error", "errors"), ("skipped",) * 2):
                 suite.set(name, str(len(suite.findall(f"testcase/{kind}"))))
         ET.indent(self._root)
-        with output_streams.open_stream(self._path, required=True) as file:
-            ET.ElementTree(self._root).write(file, encoding="unicode", xml_declaration=True)
+        text = ET.tostring(self._root, encoding="unicode")
+        keep_output_file(self._path, f"<?xml version='1.0' encoding='utf-8'?>\n{text}")
 
 
 def _add_child(case: ET.Element, name: str, message: str, text: str) -> None:

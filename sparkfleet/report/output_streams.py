@@ -107,6 +107,12 @@ def record_write_error(name: str, error: OSError) -> None:
     _lost.setdefault(name, error.strerror or str(error))
 
 
+def record_missing_output(name: str, error: OSError) -> None:
+    """Remember that a file that the user named could not be written."""
+    _required.add(name)
+    record_write_error(name, error)
+
+
 def flush_streams() -> bool:
     """Flush the streams, report incomplete output, and return whether the user requested it."""
     for stream in (sys.stdout, sys.stderr):

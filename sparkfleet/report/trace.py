@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from sparkfleet import __version__
-from sparkfleet.errors import UsageError
-from sparkfleet.report import events, output_streams
+from sparkfleet.report import events
+from sparkfleet.report.output_files import check_output_file, keep_output_file
 from sparkfleet.report.visible import escape_control
 
 PROCESS = 1
@@ -41,12 +41,7 @@ class TraceReporter:
     """
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
-        try:
-            path.open("a").close()
-        except OSError as error:
-            raise UsageError(
-                f"--trace {path}: {error.strerror}", hint="name a file that can be written"
-            ) from error
+        check_output_file(path, "--trace")
         self._path = path
         self._clock = clock
         self._began = clock()
@@ -147,9 +142,7 @@ class TraceReporter:
             "displayTimeUnit": "ms",
             "otherData": {"sparkfleet": __version__, "exit_code": exit_code},
         }
-        with output_streams.open_stream(self._path, required=True) as file:
-            json.dump(content, file, indent=1)
-            file.write("\n")
+        keep_output_file(self._path, json.dumps(content, indent=1) + "\n")
 
 
 def _build_name(kind: str, row: int, name: str) -> dict[str, Any]:

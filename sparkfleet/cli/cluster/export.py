@@ -6,7 +6,6 @@ import ipaddress
 import sys
 
 from sparkfleet.cli.cluster.options import MonitoringOptions
-from sparkfleet.cli.cluster.report import check_writable, write_text_file
 from sparkfleet.cli.cluster.status import scan_cluster
 from sparkfleet.cli.context import ClusterSession, CommandContext, open_pool, resolve_context
 from sparkfleet.cli.pages.publishing import build_host_path, read_page_settings
@@ -19,6 +18,7 @@ from sparkfleet.page.dashboard import format_dashboard
 from sparkfleet.page.targets import format_targets, list_targets
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.report import screens
+from sparkfleet.report.output_files import check_output_file, write_output_file
 from sparkfleet.resources import format_path
 from sparkfleet.variables.binding import Binding
 
@@ -28,7 +28,7 @@ def export_monitoring(options: MonitoringOptions) -> int:
     if options.to is None:
         raise UsageError("--to is missing", hint="type: --to prometheus, or --to grafana")
     if options.out is not None:
-        check_writable(options.out)
+        check_output_file(options.out)
     context = resolve_context(options, needs_recipe=False)
     if options.to == "grafana":
         text = format_dashboard(context.cluster.name)
@@ -37,7 +37,7 @@ def export_monitoring(options: MonitoringOptions) -> int:
     if options.out is None:
         screens.write_escaped(sys.stdout, text)
         return 0
-    write_text_file(options.out, text)
+    write_output_file(options.out, text)
     print_lines(f"wrote {format_path(options.out)}", *_format_next_steps(options, context))
     return 0
 

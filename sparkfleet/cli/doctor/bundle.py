@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import io
 import json
+import os
 import platform
 import sys
 import tarfile
@@ -12,7 +13,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from sparkfleet import __version__
-from sparkfleet.cli.cluster.report import check_writable
 from sparkfleet.cli.context import ClusterSession, open_pool, resolve_context
 from sparkfleet.cli.doctor.host_files import Files, collect_from_hosts
 from sparkfleet.cli.doctor.view import find_failed_run
@@ -22,6 +22,7 @@ from sparkfleet.doctor.logs import RUN_LOG, load_log_bundle
 from sparkfleet.errors import UsageError
 from sparkfleet.quantities import format_size
 from sparkfleet.report.identity import redact_identity
+from sparkfleet.report.output_files import CREATE, check_output_file
 
 CONTENTS = "CONTENTS.txt"
 MOST_TEXT = 4 << 20  # characters of a file in the archive: the end of a longer one
@@ -38,8 +39,8 @@ def write_bundle(path: Path, target: str | None, options: Options) -> int:
 
     With an inventory the hosts are asked too; one that does not answer is only noted.
     """
-    check_writable(path)
-    if path.exists():
+    check_output_file(path)
+    if os.path.lexists(path):
         raise _build_exists_error(path)
     files = {"versions.json": _describe_versions(), **_collect_logs(target)}
     users = {getpass.getuser()}
@@ -84,15 +85,16 @@ def _collect_logs(target: str | None) -> Files:
 def _write_archive(path: Path, files: Mapping[str, str]) -> None:
     """Write a new archive; a file that exists is not replaced."""
     try:
-        with path.open("xb") as file:
-            path.chmod(MODE)
-            with tarfile.open(fileobj=file, mode="w:gz") as archive:
-                for name, text in files.items():
-                    data = text.encode(errors="replace")
-                    entry = tarfile.TarInfo(f"sparkfleet-bundle/{name}")
-                    entry.size = len(data)
-                    entry.mode = MODE
-                    archive.addfile(entry, io.BytesIO(data))
+        with (
+            os.fdopen(os.open(path, CREATE, MODE), "wb") as file,
+            tarfile.open(fileobj=file, mode="w:gz") as archive,
+        ):
+            for name, text in files.items():
+                data = text.encode(errors="replace")
+                entry = tarfile.TarInfo(f"sparkfleet-bundle/{name}")
+                entry.size = len(data)
+                entry.mode = MODE
+                archive.addfile(entry, io.BytesIO(data))
     except FileExistsError as error:
         raise _build_exists_error(path) from error
 

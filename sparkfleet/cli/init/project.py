@@ -21,6 +21,7 @@ from sparkfleet.cli.views.screen import print_host_errors, print_lines
 from sparkfleet.door import command_name
 from sparkfleet.errors import AuthenticationError, HostKeyError, SparkfleetError, UsageError
 from sparkfleet.inventory.loading import load_inventory
+from sparkfleet.report.output_files import write_new_file
 from sparkfleet.resources import format_path
 
 
@@ -65,13 +66,13 @@ def _write_files(folder: Path, files: Mapping[str, str], options: InitOptions) -
     """Write the files that are missing, and yield a line for each."""
     for name, text in files.items():
         path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if path.exists() and name == INVENTORY and options.replace:
+        there = os.path.lexists(path)
+        if there and name == INVENTORY and options.replace:
             path.replace(path.with_name(f"{path.name}.old"))
-        elif path.exists():
+        elif there:
             yield f"kept {path}"
             continue
-        path.write_text(text, encoding="utf-8")
+        write_new_file(path, text)
         yield f"wrote {path}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -105,7 +106,7 @@ def _convert_file(path: Path, options: ImportOptions) -> ImportedRecipe | None:
         )
     mods = tuple(_locate_mod(mod, tree) for mod in recipe.foreign_mods)
     made = ImportedRecipe(name=name, recipe=recipe, tree=tree, mods=mods)
-    if made.path.exists():
+    if os.path.lexists(made.path):
         raise _existing_error(made, path)
     return made
 

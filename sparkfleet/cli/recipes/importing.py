@@ -19,6 +19,7 @@ from sparkfleet.recipes.explanation import list_settings
 from sparkfleet.recipes.foreign.document import format_imported_recipe, format_place
 from sparkfleet.recipes.foreign.draft import ConvertedMap, build_node
 from sparkfleet.report import json
+from sparkfleet.report.output_files import write_new_file
 from sparkfleet.resources import format_path
 from sparkfleet.yaml.nodes import List
 
@@ -81,8 +82,7 @@ def _write_import(each: ImportedRecipe) -> None:
             copy = target / file.relative_to(mod)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, copy)
-    each.path.parent.mkdir(parents=True, exist_ok=True)
-    each.path.write_text(format_imported_recipe(_point_to_copies(each)), encoding="utf-8")
+    write_new_file(each.path, format_imported_recipe(_point_to_copies(each)))
 
 
 def _point_to_copies(each: ImportedRecipe) -> ConvertedMap:

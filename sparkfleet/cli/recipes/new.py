@@ -19,6 +19,7 @@ from sparkfleet.fit.model import ModelProfile
 from sparkfleet.fit.options import ServeOptions
 from sparkfleet.recipes.recipe import FOLDER, load_recipe
 from sparkfleet.recipes.unwritten import IMAGE, UTILIZATION, is_model_name
+from sparkfleet.report.output_files import write_new_file
 from sparkfleet.resources import format_path
 from sparkfleet.vllm.parsers import find_parsers
 
@@ -51,14 +52,13 @@ def write_recipe(options: NewOptions) -> int:
     path = options.out or Path(FOLDER) / f"{name}.yml"
     if path.suffix not in (".yml", ".yaml"):
         raise UsageError(f"--out {path}: a recipe's file ends with .yml", hint=f"--out {path}.yml")
-    if path.exists():
+    if path.exists() or path.is_symlink():
         raise UsageError(
             f"{format_path(path)} exists, and is not overwritten",
             hint="name another file: --out FILE.yml",
         )
     summary = _summarize_model(options)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join([*format_recipe(summary), ""]), encoding="utf-8")
+    write_new_file(path, "\n".join([*format_recipe(summary), ""]))
     load_recipe(str(path))  # what was written is valid
     print_lines(*_format_result(summary, path))
     return 0

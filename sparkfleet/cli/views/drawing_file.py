@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sparkfleet.errors import UsageError
+from sparkfleet.report.output_files import check_output_file, write_output_file
 
 
 def write_drawing(path: str | None, text: str = "") -> None:
     """Write a drawing, or without `text` check that it can be written; raises UsageError."""
-    try:
-        if path and text:
-            Path(path).write_text(text, encoding="utf-8")
-        elif path:
-            Path(path).open("a").close()
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}", hint="name another file") from error
+    if path and text:
+        write_output_file(Path(path), text)
+    elif path:
+        check_output_file(Path(path), "--svg")

@@ -11,12 +11,12 @@ import pytest
 
 from sparkfleet.cli import command
 from sparkfleet.cli.cluster import unreachable
-from sparkfleet.cli.cluster.report import write_text_file
 from sparkfleet.errors import UsageError
 from sparkfleet.model import Cluster, Host
 from sparkfleet.report import output_streams
 from sparkfleet.report.events import Note
 from sparkfleet.report.log import LogReporter, create_log_folder
+from sparkfleet.report.output_files import write_output_file
 
 CHECKOUT = Path(__file__).parents[3]
 PAIR = str(CHECKOUT / "inventories" / "pair.yml")
@@ -159,7 +159,7 @@ def test_a_file_that_another_user_put_in_the_way_is_not_written_to(tmp_path: Pat
     victim = tmp_path / "victim"
     victim.write_text("theirs")
     (tmp_path / ".page.html.new").symlink_to(victim)
-    write_text_file(tmp_path / "page.html", "ours")
+    write_output_file(tmp_path / "page.html", "ours")
     assert (victim.read_text(), (tmp_path / "page.html").read_text()) == ("theirs", "ours")
 
 

@@ -161,7 +161,7 @@ def test_junit_reports_a_run_that_never_began(tmp_path: Path) -> None:
 
 
 def test_junit_needs_a_file_that_can_be_written_before_the_run(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="No such file or directory"):
+    with pytest.raises(UsageError, match="none is not a folder"):
         JunitReporter(tmp_path / "none" / "r.xml")
 
 

@@ -25,7 +25,10 @@ _TOOL = re.compile(
     r"|\s*(?:fatal error|fatal|error):? [:\w'\"/-]"
     r"|[^\s:]{1,300}(?::\d{1,7}){0,2}(?:\(\d{1,7}\))?: (?:fatal |internal compiler )?error: \S"
     r"|\S{0,200}\bld(?:\.\w{1,8})?: \S"
-    r"|(?:docker|podman|nvidia-container-cli): \S|Error response from daemon: "
+    r"|(?:docker|podman|nvidia-container-cli|nvidia-ctk|ssh|scp|rsync|sudo|modprobe|insmod|mount"
+    r"|iptables|netplan|crun|runc|skopeo|buildah|(?:kex|ssh)_exchange_identification): \S"
+    r"|Error response from daemon: |\s{0,8}Error(?:[:!]| processing| committing) \S"
+    r"|panic: \S|[\w@.\\-]{1,120}\.service: (?:Failed with|Start request repeated)"
     r"|.{0,200}\b[Ee]xec format error|.{0,200}\bno matching manifest\b"
     r"|.{0,100}\bOCI runtime (?:create|exec) failed\b"
     r"|(?:.{0,200}[:\s])?(?:Killed|Bus error|Segmentation fault|Illegal instruction)"
@@ -57,6 +60,15 @@ _MARKS = re.compile(r"[\s~^]*")
 _MOST_CODE_LINES = 12
 _TRACE = re.compile(r"Traceback \(most recent call last\)|\s|$")
 _ERROR = re.compile(r"\b(?:ERROR|CRITICAL|FATAL)\b")
+# What programs without levels say last.
+_WEAK = re.compile(
+    r"(?i)\b(?:fail(?:ed|ure)|can(?:not|'t)|could(?: not|n't)|unable to|denied|refused|timed out"
+    r"|no such|unreachable|mismatch|crash(?:ed)?|aborted|rejected|not found)\b"
+)
+_INFO = re.compile(r"\bINFO\b")  # NCCL's lines, whose prefix is not read as a level
+_MOST_LAST_WORDS = 10  # lines
+_TERMINATE = re.compile(r"\s*terminate called after throwing")
+_WHAT = re.compile(r"\s*what\(\):\s+\S")
 _ERROR_LEVELS = frozenset({"ERROR", "CRITICAL", "FATAL"})
 
 
@@ -76,7 +88,8 @@ def find_first_error(log: str) -> ErrorLine | None:
     """Return the innermost reason of the failure that a log shows, without a signature.
 
     It is the reason of the last exception that is not a consequence of another, else the first
-    line in which another program reports an error, else the first line of level ERROR.
+    line in which another program reports an error, else the first line of level ERROR, else the
+    last line that speaks of a failure.
     """
     entries = read_entries(log)
     raw = log.split("\n")
@@ -87,7 +100,20 @@ def find_first_error(log: str) -> ErrorLine | None:
     levels = (i for i, entry in enumerate(entries) if _is_error_event(entry, raw[i]))
     index = next(tools, None)
     index = next(levels, None) if index is None else index
+    index = _find_last_words(entries) if index is None else index
     return None if index is None else _create_line(entries, index)
+
+
+def _find_last_words(entries: Sequence[LogLine]) -> int | None:
+    """Return the last line that speaks of a failure, in a log that states no levels."""
+    if any(entry.level for entry in entries):
+        return None
+    spoken = [index for index, entry in enumerate(entries) if entry.text]
+    for index in reversed(spoken[-_MOST_LAST_WORDS:]):
+        text = entries[index].text[:LONGEST_LINE]
+        if _WEAK.search(text) and not _INFO.search(text) and not _is_consequence(text):
+            return index
+    return None
 
 
 def _unwrap(entries: Sequence[LogLine], heads: Sequence[int]) -> ErrorLine:
@@ -142,6 +168,8 @@ def _is_direct_cause(entries: Sequence[LogLine], inner: int, outer: int) -> bool
 
 
 def _create_line(entries: Sequence[LogLine], index: int, chain: Sequence[int] = ()) -> ErrorLine:
+    if _TERMINATE.match(entries[index].text) and index + 1 < len(entries):
+        index += bool(_WHAT.match(entries[index + 1].text))  # the reason of a C++ exception
     text = entries[index].text.strip()[:LONGEST_LINE]
     return ErrorLine(line=index + 1, text=text, chain=_list_texts(entries, chain))
 

@@ -27,11 +27,13 @@ _STAMP = re.compile(
     r"(?:: +|(?: +\d\d-\d\d \d\d:\d\d:\d\d)?(?: \[[^\]\s]+:\d+\]| \S+\.py:\d+(?: --|\]))?(?: |$))"
 )
 # What carries a log adds a prefix to each line: `docker logs -t`, journald, docker compose,
-# kubectl, torchrun, mpirun and the kernel. A Chinese locale numbers the months. The C++ parts of
-# Ray begin theirs with a date, a level and two numbers.
+# kubectl, torchrun, mpirun and the kernel (`dmesg -T` too). A Chinese locale numbers the months.
+# The C++ parts of Ray begin theirs with a date, a level and two numbers, those of PyTorch and other
+# users of Google's library with a level and a source; Docker's daemon quotes its fields, and
+# Podman shortens the level.
 _MONTHS = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
 _CARRIERS = re.compile(
-    r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)? (?: *)"
+    r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?:? (?: *)"
     rf"|(?:{_MONTHS}) [ \d]\d \d\d:\d\d:\d\d(?:\.\d{{1,9}})? [\w.-]{{1,64}} "
     r"[\w.@/-]{1,64}(?:\[\d{1,9}\])?: ?"
     r"|(?<=T\d\d:\d\d:\d\d[+-]\d\d:\d\d )[\w.-]{1,64} [\w.@/-]{1,64}\[\d{1,9}\]: ?"
@@ -42,13 +44,23 @@ _CARRIERS = re.compile(
     r"|\[(?:rank|default)?\d{1,4}\]: ?"
     r"|\[\d{1,4}\] ?(?!NCCL)"
     r"|\[\d{1,4},\d{1,5}\]<std(?:out|err)>: ?"
-    r"|\[ {0,6}\d{1,7}\.\d{6}\] "
+    r"|(?:kernel: ?)?\[ {0,6}\d{1,7}\.\d{6}\] "
+    rf"|\[\w{{3}} (?:{_MONTHS}) [ \d]\d \d\d:\d\d:\d\d \d{{4}}\] |kernel: "
     r"|\d{1,2}\u6708 [ \d]\d \d\d:\d\d:\d\d [\w.-]{1,64} [\w.@/-]{1,64}(?:\[\d{1,9}\])?: ?"
 )
 _RAY_STAMP = re.compile(
     r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (?P<level>[DIWECF]) \d{1,9} \d{1,9}\] "
     r"(?:\([\w-]{1,40}\) )?(?:[\w./-]{1,200}:\d{1,7}: )?"
 )
+_GLOG_STAMP = re.compile(
+    r"\[?(?P<level>[IWEF])\d{0,4} (?:\d\d:\d\d:\d\d\.\d{1,9} {1,9}(?:\d{1,9} ){0,2})?"
+    r"[\w./-]{1,200}\.(?:cpp|cc|cxx|h|hpp|cu|go):\d{1,7}\] "
+)
+_QUOTED_FIELDS = re.compile(
+    r'time="[^"\n]{1,40}" level=(?P<level>[a-z]{1,10}) msg="(?P<text>(?:[^"\\\n]|\\.){1,8000})"'
+)
+_SHORT_STAMP = re.compile(r"(?P<level>DEBU|INFO|WARN|ERRO|FATA|PANI)\[\d{1,9}\] {1,2}")
+_SHORT_LEVELS = {"DEBU": "DEBUG", "WARN": "WARNING", "ERRO": "ERROR", "FATA": "FATAL"}
 _RAY_LEVELS = {"D": "DEBUG", "W": "WARNING", "E": "ERROR", "C": "CRITICAL", "F": "CRITICAL"}
 _JSON_TEXTS = ("log", "message", "msg", "MESSAGE", "event", "text")
 _JSON_LEVELS = ("level", "levelname", "severity")
@@ -181,9 +193,15 @@ def parse_log_line(line: str) -> LogLine:
         if stamp.end() and rest.startswith("("):
             more, rest = _strip_prefixes(rest)
             sources += more
-    elif stamp := _RAY_STAMP.match(rest):
+    elif stamp := _RAY_STAMP.match(rest) or _GLOG_STAMP.match(rest):
         level = _RAY_LEVELS.get(stamp["level"], "INFO")
         rest = rest[stamp.end() :]
+    elif stamp := _SHORT_STAMP.match(rest):
+        level = _SHORT_LEVELS.get(stamp["level"], stamp["level"])
+        rest = rest[stamp.end() :]
+    elif fields := _QUOTED_FIELDS.match(rest):
+        level = fields["level"].upper()
+        rest = fields["text"]
     text = _cut_repeated(rest)
     if not sources:
         return LogLine(text=text, level=level)

@@ -162,10 +162,10 @@ ROWS = (
     Signature(
         id="registry-unreachable",
         pattern=(
-            r"(?:https?://|lookup |dial tcp )\S{0,60}(?:docker|nvcr|ghcr|quay|registry|cloudfront)"
-            r"\S{0,200}?:? .{0,200}?(?P<why>TLS handshake timeout|Client\.Timeout exceeded"
-            r"|i/o timeout|connection refused|no such host|context deadline exceeded"
-            r"|connection reset by peer|no route to host|network is unreachable)"
+            r"\b(?:docker\.io|nvcr\.io|ghcr\.io|quay\.io|registry[\w.-]{0,60}|cloudfront\.net)\b"
+            r".{0,600}?(?P<why>TLS handshake timeout|Client\.Timeout exceeded|i/o timeout"
+            r"|connection refused|no such host|context deadline exceeded|connection reset by peer"
+            r"|no route to host|network is unreachable)"
         ),
         cause="The registry of the image does not answer this host: {why}.",
         fix=(
@@ -194,5 +194,80 @@ ROWS = (
         source="ernestwisniewski/kbin#8; wazuh/wazuh-docker#903",
         sample="error setting rlimit type 8: operation not permitted: unknown",
         near_miss="error setting rlimits for ready process",
+    ),
+    Signature(
+        id="podman-without-ids",
+        pattern=(
+            r"(?:insufficient UIDs or GIDs|not be enough IDs) available in (?:the |user )?namespace"
+        ),
+        cause=(
+            "Rootless Podman has too few user ids on this host to unpack the image: the account is "
+            "not in /etc/subuid and /etc/subgid, or was added after Podman's first start."
+        ),
+        fix=(
+            "Run `sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $USER` "
+            "there, then `podman system migrate`."
+        ),
+        source="podman-container-tools/podman#12715; podman-container-tools/podman#10301",
+        sample=(
+            "potentially insufficient UIDs or GIDs available in user namespace (requested 0:42 for "
+            "/etc/shadow): Check /etc/subuid and /etc/subgid"
+        ),
+        near_miss="Using rootless single mapping into the namespace.",
+    ),
+    Signature(
+        id="image-not-unpacked",
+        pattern=(
+            r"(?:failed to register layer: |(?=filesystem layer verification failed))"
+            r"(?P<why>(?!.{0,200}no space left)[^\n\"]{1,200})"
+        ),
+        cause="Docker could not unpack a layer of the image: {why}.",
+        fix=(
+            "Check the disk with `df -h /var/lib/docker` (a layer needs its size twice), then pull "
+            "again; if it comes back, `docker system prune` or another storage driver."
+        ),
+        source="sickcodes/Docker-OSX#314; docker-library/docker#221",
+        sample="failed to register layer: Error processing tar file(exit status 1): unexpected EOF",
+        near_miss=(
+            "failed to register layer: Error processing tar file(exit status 1): write /usr/x: no "
+            "space left on device."
+        ),
+    ),
+    Signature(
+        id="docker-firewall-rules",
+        pattern=(
+            r"\(iptables failed: .{1,300}?: (?P<why>No chain/target/match by that name"
+            r"|Chain '\w{1,40}' does not exist|Resource temporarily unavailable"
+            r"|unknown option \S{1,40})"
+        ),
+        cause="Docker's firewall rules on this host are missing or cannot be changed: {why}.",
+        fix=(
+            "Run `sudo systemctl restart docker` there, after each reload of the firewall too; the "
+            "host's network (`--network host`) needs no such rules."
+        ),
+        source="Kaggle/docker-python#1062; luckyPipewrench/pipelock#364",
+        sample=(
+            "Unable to enable DNAT rule:  (iptables failed: iptables --wait -t nat -A DOCKER "
+            "-p tcp --dport 3128 ! -i br-ef8: iptables: No chain/target/match by that name."
+        ),
+        near_miss="iptables: Saving firewall rules to /etc/sysconfig/iptables",
+    ),
+    Signature(
+        id="entrypoint-not-run",
+        pattern=(
+            r"\bexec:? \\?\"?(?P<path>/[^\"\\\s:]{1,200})\\?\"?: (?:permission denied"
+            r"|no such file or directory)"
+        ),
+        cause=(
+            "The entrypoint {path} cannot be run: it is not executable, or the program of its "
+            "first line is missing (line ends of Windows look like that too)."
+        ),
+        fix=(
+            "Run `docker run --rm --entrypoint ls IMAGE -l {path}`, and use another image or a "
+            "build of its own where the file is executable."
+        ),
+        source="wso2/docker-is#463; LinkStackOrg/linkstack-docker#71",
+        sample='exec: "/home/wso2carbon/docker-entrypoint.sh": permission denied: unknown.',
+        near_miss='exec: "/entrypoint.sh": stat /entrypoint.sh: no such file or directory',
     ),
 )

@@ -53,7 +53,7 @@ ROWS = (
     ),
     Signature(
         id="driver-not-loaded",
-        pattern=r"nvml error: driver not loaded",
+        pattern=r"(?:nvml error: d|initialize NVML: D)river (?:not loaded|Not Loaded)",
         cause="The running kernel has no NVIDIA module.",
         fix="Boot a kernel that has it: `find /lib/modules -name 'nvidia.ko*'` lists them.",
         source="TechPreacher/dgx-spark-vllm-cluster/preboot_check.sh",

@@ -116,4 +116,41 @@ ROWS = (
         ),
         near_miss="ucp_worker.c:1903 UCX  INFO    ucp_context_2 inter-node cfg#3 rma(rc_mlx5)",
     ),
+    Signature(
+        id="nccl-peer-refused",
+        pattern=(
+            r"NCCL WARN .{0,60}[Cc]onnect to (?P<peer>[\w.:\[\]]{1,60})<(?P<port>\d{1,5})> "
+            r"(?:returned|failed)[ :]{0,3}(?:\d{1,3}\()?Connection refused"
+        ),
+        cause=(
+            "Nothing listens at {peer} on port {port}: that rank failed, or it announced an "
+            "address of another network, such as docker0 or a VPN."
+        ),
+        fix=(
+            "Read that rank's log; {peer} must be an address of the fabric: NCCL_SOCKET_IFNAME per "
+            "host, which `{task:cluster.up}` sets from link_interfaces."
+        ),
+        source="pytorch/pytorch#38702; espnet/espnet#1940",
+        role=FailureRole.SYMPTOM,
+        leads_to=("nccl-proxy-failed", "nccl-group-failed"),
+        sample="NCCL WARN Connect to 10.38.10.112<21724> failed : Connection refused",
+        near_miss="NCCL INFO Call to connect returned Connection refused, retrying",
+    ),
+    Signature(
+        id="store-closed",
+        pattern=(
+            r"(?:recvValue|sendBytes|waitForInput|recvVector) failed on SocketImpl\(.{0,200}"
+            r"remote=\[(?P<peer>[^\]\n]{1,120})\]"
+            r"|TCPStore server has shut down too early"
+        ),
+        cause="The rank that holds the group together, rank 0 ({peer}), went away first.",
+        fix="Read the head's log for its first error; this rank only lost it.",
+        source="gpustack/gpustack#6019; xorbitsai/inference#4421",
+        role=FailureRole.SYMPTOM,
+        sample=(
+            "[c10d] sendBytes failed on SocketImpl(fd=67, addr=[a]:36214, remote=[b]:43145): "
+            "Broken pipe"
+        ),
+        near_miss="[c10d] The hostname of the client socket cannot be retrieved. err=-3",
+    ),
 )

@@ -482,11 +482,57 @@ def test_the_exception_of_a_remote_task_is_shown_without_ray_s_wrapper() -> None
         ("Segmentation fault (core dumped)", None),
         ("[2024-06-26 10:02:52,331 C 8 8] (raylet) a.cc:1: Check failed: x", "Check failed: x"),
         ('{"level": "error", "msg": "cannot open x"}', "cannot open x"),
+        ('time="2026-11-29T10:00:00Z" level=error msg="cannot open x"', "cannot open x"),
+        ("[E1129 10:00:00.5 Store.cpp:7] cannot open x", "cannot open x"),
+        ("E1129 10:00:00.500000  77 store.cpp:7] cannot open x", "cannot open x"),
+        ("ERRO[0010] cannot open x", "cannot open x"),
+        ("ssh: connect to host x port 2: nothing", "ssh: connect to host x port 2: nothing"),
+        ("Error: cannot open x", "Error: cannot open x"),
+        ("docker.service: Failed with result 'x'.", None),
     ],
 )
 def test_a_line_of_another_program_is_an_error(line: str, text: str | None) -> None:
     error = find_first_error(f"INFO 11-27 22:18:19 [core.py:1] starting\n{line}\nbye")
     assert error == ErrorLine(line=2, text=text or line)
+
+
+def test_the_reason_of_a_cpp_exception_is_shown_and_not_that_there_was_one() -> None:
+    log = "terminate called after throwing an instance of 'std::x'\n  what():  cannot open x"
+    assert find_first_error(log) == ErrorLine(line=2, text="what():  cannot open x")
+
+
+def test_a_log_without_levels_is_read_by_its_last_words() -> None:
+    log = "opened x\nworker2: x could not be opened: refused\nbye"
+    assert find_first_error(log) == ErrorLine(
+        line=2, text="worker2: x could not be opened: refused"
+    )
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        "INFO 11-27 22:18:19 [core.py:1] starting\nx could not be opened, but that is no matter",
+        "x could not be opened\n" + "went on\n" * 20,
+        "vm:600:689 [0] NCCL INFO Could not get speed from /sys/class/net/e/speed",
+    ],
+    ids=["with-levels", "long-before", "nccl-info"],
+)
+def test_words_of_failure_that_are_not_the_last_are_no_error(log: str) -> None:
+    assert find_first_error(log) is None
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        "[Sun Jan 11 09:52:01 2026] ",
+        "kernel: ",
+        "kernel:[256610.941256] ",
+        "2019-06-02T16:13:44.884Z: ",
+    ],
+)
+def test_an_error_is_shown_without_the_prefix_of_its_carrier(prefix: str) -> None:
+    error = find_first_error(f"{prefix}NVRM: GPU0 failed")
+    assert error == ErrorLine(line=1, text="NVRM: GPU0 failed")
 
 
 def test_another_host_s_death_comes_before_the_wait_for_it() -> None:

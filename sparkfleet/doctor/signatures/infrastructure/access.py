@@ -35,4 +35,22 @@ ROWS = (
         sample="docker.service: Failed with result 'exit-code'.",
         near_miss="docker.service: Deactivated successfully.",
     ),
+    Signature(
+        id="ssh-closed-early",
+        pattern=(
+            r"(?:kex|ssh)_exchange_identification: (?:read: )?(?P<why>Connection reset by peer"
+            r"|Connection closed by remote host)"
+        ),
+        cause=(
+            "The other side ended the connection before any login ({why}): too many connections at "
+            "once (MaxStartups), a ban (fail2ban), or not sshd behind that port."
+        ),
+        fix=(
+            "Read `sudo journalctl -u ssh` on that host, and check the port; `--forks 4` opens "
+            "fewer connections at once."
+        ),
+        source="ai4d-iasc/trixie#40; Burnett01/rsync-deployments#39",
+        sample="kex_exchange_identification: Connection closed by remote host",
+        near_miss="Connection to 10.0.0.2 closed.",
+    ),
 )

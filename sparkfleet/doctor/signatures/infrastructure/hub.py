@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparkfleet.doctor.signatures.row import Signature
+from sparkfleet.doctor.signatures.row import FailureRole, Signature
 
 ROWS = (
     Signature(
@@ -170,5 +170,48 @@ ROWS = (
         leads_to=("weights-incomplete",),
         sample="safetensors_rust.SafetensorError: Error while deserializing header: HeaderTooLarge",
         near_miss="SafetensorError: Error while deserializing header: MetadataIncompleteBuffer",
+    ),
+    Signature(
+        id="download-broken",
+        pattern=(
+            r"IncompleteRead\((?P<got>\d{1,15}) bytes read, (?P<rest>\d{1,15}) more expected\)"
+        ),
+        cause="A download broke in the middle: {got} bytes arrived, {rest} are missing.",
+        fix="Run `{task:weights.stage}`: it goes on where it stopped, and proves each file.",
+        source="rsxdalv/TTS-WebUI#232; SamurAIGPT/Generative-Media-Skills#31",
+        leads_to=("hub-unreachable",),
+        sample=(
+            "urllib3.exceptions.IncompleteRead: IncompleteRead(162115360 bytes read, 1100409233 "
+            "more expected)"
+        ),
+        near_miss="Downloading bytes: 162115360 read, 1100409233 more expected",
+    ),
+    Signature(
+        id="hub-request-repeated",
+        pattern=(
+            r"thrown while requesting (?:HEAD|GET) https://(?:[\w-]{1,40}\.)?(?:huggingface\.co"
+            r"|hf\.co)"
+        ),
+        cause="A request to the Hub failed and was repeated: the network, a proxy or the Hub.",
+        fix="If the start fails on it, run `{task:weights.stage}` and set HF_HUB_OFFLINE: 1.",
+        source="tenstorrent/tt-inference-server#4628; agent0ai/agent-zero#1531",
+        role=FailureRole.WARNING,
+        sample=(
+            "'[Errno 104] Connection reset by peer' thrown while requesting HEAD "
+            "https://huggingface.co/a/b/resolve/main/config.json"
+        ),
+        near_miss="requesting HEAD https://huggingface.co/a/b/resolve/main/config.json",
+    ),
+    Signature(
+        id="weights-not-mapped",
+        pattern=r"No such device \(os error 19\)",
+        cause=(
+            "The weights are on a filesystem that cannot map files into memory (Ceph or FUSE with "
+            "some options), or a folder was given where a file is needed."
+        ),
+        fix="Put weights_dir on a local disk and run `{task:weights.stage}`.",
+        source="safetensors/safetensors#485; zai-org/CogVideo#455",
+        sample="OSError: No such device (os error 19)",
+        near_miss="ibv_modify_qp failed with error No such device",
     ),
 )

@@ -39,7 +39,7 @@ ROWS = (
             rf"{_WAITS}(?:.{{0,2000}}'node:(?P<ip>[^']+)')?"
             r"|number of required GPUs exceeds the total number of available GPUs"
             r"|Total available GPUs [\d.]{1,8} is less than total desired GPUs"
-            r"|Placement group creation timed out"
+            r"|Placement group creation timed out|request cannot be scheduled right now"
         ),
         cause="Ray has fewer free GPUs than the engine asks for: a worker has not joined.",
         fix="Check the worker's Ray log; `ray status` on the head must show every GPU.",

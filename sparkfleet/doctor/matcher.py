@@ -160,7 +160,8 @@ def _collect_groups(signature: Signature, match: re.Match[str], clues: Clues) ->
     """Return the words that a cause and a fix may name."""
     ray = ", ".join(sorted(clues.ray)) or "other addresses"
     earlier = signature.find_context(match.string[: match.start()])
-    return {**_UNKNOWN, **earlier, **match.groupdict(_UNKNOWN_GROUP), "ray": ray}
+    words = {**_UNKNOWN, **earlier, **match.groupdict(_UNKNOWN_GROUP), "ray": ray}
+    return {name: " ".join(word.split()) for name, word in words.items()}
 
 
 def _cut_around(text: str, start: int) -> str:

@@ -58,6 +58,7 @@ _BARE = re.compile(r"[\w.]{1,120}:?")  # an exception that says nothing but its 
 _FRAME = re.compile(r'\s*File "')
 _MARKS = re.compile(r"[\s~^]*")
 _MOST_CODE_LINES = 12
+_SHOWN_EXCEPTION = re.compile(r"\w{1,60}(?:Error|Exception)\(")
 _TRACE = re.compile(r"Traceback \(most recent call last\)|\s|$")
 _ERROR = re.compile(r"\b(?:ERROR|CRITICAL|FATAL)\b")
 # What programs without levels say last.
@@ -133,10 +134,30 @@ def _unwrap(entries: Sequence[LogLine], heads: Sequence[int]) -> ErrorLine:
         tool = _find_tool_error(entries, head)
         if tool is not None:
             return _create_line(entries, tool, chain)
-    code = _find_code(entries, head)
-    if code is not None:
-        return _create_line(entries, code, chain)
+    inner = _find_code(entries, head)
+    inner = _find_rest(entries, head) if inner is None else inner
+    if inner is not None:
+        return _create_line(entries, inner, chain)
     return _create_line(entries, head, chain[1:])
+
+
+def _find_rest(entries: Sequence[LogLine], head: int) -> int | None:
+    """Return the line that says why, below a head that ends with a colon; None if there is none.
+
+    Triton shows its code there, and the exception below it.
+    """
+    text = entries[head].text.rstrip()
+    if not text.endswith(":") or ": " not in text:
+        return None
+    rest = []
+    for index in range(head + 1, min(head + _MOST_REASON_LINES, len(entries))):
+        text = entries[index].text
+        if entries[index].process != entries[head].process or text.startswith("Traceback"):
+            break
+        if not _TRACE.match(text) and not _is_consequence(text):
+            rest.append(index)
+    inner = (index for index in rest if _SHOWN_EXCEPTION.match(entries[index].text))
+    return next(inner, rest[0] if rest else None)
 
 
 def _find_code(entries: Sequence[LogLine], head: int) -> int | None:

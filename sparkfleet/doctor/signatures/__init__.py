@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from sparkfleet.doctor.signatures import (
+    checkpoint,
     containers,
     executor,
     fabric,
@@ -44,7 +45,7 @@ CHAPTERS: Mapping[str, tuple[Signature, ...]] = MappingProxyType(
         "Kernels and CUDA graphs": kernels.ROWS,
         "Wheels and compilers": (*toolchain.ROWS, *packages.ROWS),
         "Images and containers": (*images.ROWS, *containers.ROWS),
-        "Weights": (*weights.ROWS, *hub.ROWS),
+        "Weights": (*weights.ROWS, *checkpoint.ROWS, *hub.ROWS),
         "Hosts": (*host.ROWS, *driver.ROWS, *access.ROWS),
         "The gateway": gateway.ROWS,
         "Exceptions that no other row explains": places.ROWS,

@@ -227,6 +227,8 @@ ROWS = (
             r"|does not support (?:the )?(?:current|this) (?:device|GPU)\b"
             r"|\.hpp:\d{1,6}\): Unsupported architecture|RuntimeError: Unsupported architecture$"
             r"|\.hpp:\d{1,6}\): Unknown SF transformation"
+            r"|Failed to find a kernel that can implement the \w{1,40} linear layer"
+            r"|cutlass_gemm_caller, \S{1,200}, Error Internal"
             r"|[Uu]nsupported (?:compute capability|GPU arch\w{0,10}|CUDA arch\w{0,10}|SM version)"
             r"|only (?:supported|supports|available) (?:on )?"
             r"(?:SM|sm_?|Hopper\b|compute capability )\d{0,3}"
@@ -234,7 +236,8 @@ ROWS = (
         cause="The engine chose a kernel that this build does not have for the GB10 (sm_121).",
         fix=(
             "Set another attention-backend, moe-backend or linear-backend in vllm_args (marlin and "
-            "triton work on most GPUs), or use an image that was built for sm_121."
+            "triton work on most GPUs; for FP8 weights with marlin, VLLM_TEST_FORCE_FP8_MARLIN: 1 "
+            "in vllm_env as well), or use an image that was built for sm_121."
         ),
         source="vllm-project/vllm#46726; vllm-project/vllm#32109",
         sample="RuntimeError: Assertion error (/x/attention.hpp:219): Unsupported architecture",

@@ -19,6 +19,7 @@ _ASKS_CUDA = (
 )
 _NO_MEMORY = r"CUDA error: out of memory|CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation"
 _TRACEBACK = 1500  # characters before an error
+_ENDS_ITSELF = "Got fatal signal from worker processes, shutting down"
 
 
 def _is_before_loading(match: re.Match[str], _clues: Clues) -> bool:
@@ -34,6 +35,12 @@ def _is_before_loading(match: re.Match[str], _clues: Clues) -> bool:
 
 def _is_after_start(match: re.Match[str], clues: Clues) -> bool:
     return not _is_before_loading(match, clues)
+
+
+def _is_killed_by_another(match: re.Match[str], _clues: Clues) -> bool:
+    """Return False for a front end of vLLM that ends itself because a worker failed."""
+    begin = max(0, match.start() - _TRACEBACK)
+    return match[0] != "Killed" or match.string.find(_ENDS_ITSELF, begin, match.start()) < 0
 
 
 ROWS = (
@@ -283,7 +290,10 @@ ROWS = (
         fix="Set MAX_JOBS low in vllm_env, or lower gpu-memory-utilization in vllm_args.",
         source="flashinfer-ai/flashinfer#3634; eugr/spark-vllm-docker#52",
         role=FailureRole.SYMPTOM,
-        near_miss="Process 137 started",
+        holds=_is_killed_by_another,
+        near_miss=(
+            "Got fatal signal from worker processes, shutting down. See stack trace above.\nKilled"
+        ),
     ),
     Signature(
         id="too-many-open-files",

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from sparkfleet.doctor.signatures.row import FailureRole, Signature
+import re
+
+from sparkfleet.doctor.signatures.row import Clues, FailureRole, Signature
+
+_INSPECTION_FAILED = "Error in inspecting model architecture"
+_TRACEBACK = 20_000  # characters
+
+
+def _is_of_new_model(match: re.Match[str], _clues: Clues) -> bool:
+    """Return False where vLLM knows the architecture, and could not import its own code for it."""
+    begin = max(0, match.start() - _TRACEBACK)
+    return match.string.find(_INSPECTION_FAILED, begin, match.start()) < 0
+
 
 ROWS = (
     Signature(
@@ -15,7 +27,11 @@ ROWS = (
         cause="The image is older than the model's architecture.",
         fix="Use a newer image in the recipe; check it with `vllm --version` inside.",
         source="NVIDIA/dgx-spark-playbooks#75; 0xBakeer/inference-atlas PR#14",
-        near_miss="Model architectures ['LlamaForCausalLM'] resolved",
+        holds=_is_of_new_model,
+        near_miss=(
+            "Error in inspecting model architecture 'LlamaForCausalLM'\n"
+            "ValueError: Model architectures ['LlamaForCausalLM'] are not supported for now."
+        ),
     ),
     Signature(
         id="length-above-model",
@@ -116,7 +132,7 @@ ROWS = (
         pattern=(
             r"(?:No module named '|cannot import name '(?P<part>\w{1,80})' from ')"
             r"(?P<name>(?:vllm(?!\._C)|torch|flashinfer|triton"
-            r"|(?<=named ')transformers)\.[\w.]{1,120})'"
+            r"|(?<=named ')[A-Za-z]\w{0,40}(?<!vllm))\.[\w.]{1,120})'"
         ),
         cause=(
             "{name}, or a part of it, is not in the installed package: two packages are of "

@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-from sparkfleet.doctor.signatures.row import FailureRole, Signature
+import re
+
+from sparkfleet.doctor.signatures.row import Clues, FailureRole, Signature
+
+_INSPECTION_FAILED = "Error in inspecting model architecture"
+_TRACEBACK = 20_000  # characters
+
+
+def _is_inspected(match: re.Match[str], _clues: Clues) -> bool:
+    """Return whether vLLM tried to import its code; older releases say it only before."""
+    begin = max(0, match.start() - _TRACEBACK)
+    return (
+        "inspected" in match[0] or match.string.find(_INSPECTION_FAILED, begin, match.start()) >= 0
+    )
+
 
 ROWS = (
     Signature(
@@ -43,7 +57,11 @@ ROWS = (
     ),
     Signature(
         id="model-code-not-imported",
-        pattern=r"Model architectures \['?(?P<names>[^\]\n]{1,300}?)'?\] failed to be inspected",
+        pattern=(
+            r"Model architectures \['?(?P<names>[^\]\n]{1,300}?)'?\] "
+            r"(?:failed to be inspected|are not supported for now)"
+        ),
+        holds=_is_inspected,
         context=(
             r"\n(?P<raised>(?!RuntimeError: Error raised in subprocess)"
             r"[\w.]{1,80}(?:Error|Exception): (?![^\n]{0,400}"

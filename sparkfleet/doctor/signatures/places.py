@@ -6,7 +6,11 @@ from sparkfleet.doctor.signatures.row import FailureRole, Signature
 
 # The lines between a frame and its exception: the code, and the marks below it.
 _CODE = r"(?:(?! *File \")[ ~^|].{0,400}\n){0,8}"
-_REASON = r"(?P<reason>(?:\w{1,40}\.){0,6}[A-Z]\w{1,60}(?:Error|Exception)(?:: .{0,400})?)$"
+# A message that ends with a colon goes on in the next line.
+_REASON = (
+    r"(?P<reason>(?:\w{1,40}\.){0,6}[A-Z]\w{1,60}(?:Error|Exception)"
+    r"(?:: (?:.{0,400}: ?\n.{1,300}|.{0,400}))?)$"
+)
 
 
 def _raised_in(files: str, functions: str = r"[\w<>]{1,80}") -> str:

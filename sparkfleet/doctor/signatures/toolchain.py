@@ -158,8 +158,9 @@ ROWS = (
     Signature(
         id="python-package-missing",
         pattern=(
-            r"(?:^ModuleNotFoundError: No module named '|^(?:importlib[._]metadata\.)?"
-            r"PackageNotFoundError: (?:No package metadata was found for )?(?:The )?'?"
+            r"(?:^ModuleNotFoundError: No module named '(?!\w{1,60}\.)"
+            r"|^(?:importlib[._]metadata\.)?PackageNotFoundError: "
+            r"(?:No package metadata was found for )?(?:The )?'?"
             r"|^ImportError: .{0,300}?\b(?=scipy))"
             r"(?P<name>(?!(?:vllm|torch|transformers|flashinfer|triton)\b)[\w.-]{1,80})"
         ),

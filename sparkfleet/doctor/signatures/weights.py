@@ -105,8 +105,8 @@ ROWS = (
     Signature(
         id="weights-incomplete",
         pattern=(
-            r"Cannot find any model weights with|weights were not initialized from checkpoint"
-            r"|Error while deserializing(?: header)?:|incomplete metadata, file not fully covered"
+            r"Cannot find any model weights with|Error while deserializing(?: header)?:"
+            r"|incomplete metadata, file not fully covered"
             r"|does not appear to have (?:a file|files) named "
             r"(?!config\.json|\S{0,20}processor_config\.json|\S{1,80}\.py\b)"
             r"|Error no file named (?!config\.json)"
@@ -116,45 +116,6 @@ ROWS = (
         fix="Find it with `{task:weights.verify}`, then replace it with `{task:weights.stage}`.",
         source="sgl-project/sglang PR#32279; eugr/spark-vllm-docker#275",
         near_miss="Found model weights with `/models/x`",
-    ),
-    Signature(
-        id="weights-of-another-architecture",
-        pattern=(
-            r"There is no module or parameter named '(?P<name>[^']{1,200})' in (?P<class>\w{1,80})"
-        ),
-        cause="The weights have {name}, which this vLLM's {class} does not have.",
-        fix=(
-            "Use an image whose vLLM knows this model, or the weights' format (load-format, "
-            "config-format: mistral); do not mix weights of several exports in one folder."
-        ),
-        source="vllm-project/vllm#21176; vllm-project/vllm#28517",
-        sample=(
-            "ValueError: There is no module or parameter named 'mm_whisper_embeddings' in "
-            "LlamaForCausalLM"
-        ),
-        near_miss="There is no module named 'scipy'",
-    ),
-    Signature(
-        id="weight-shape-mismatch",
-        pattern=(
-            r"assert (?:param_data|self\.data)\.shape == loaded_weight\.shape"
-            r"|weight shape mismatch: parameter has"
-            r"|Attempted to load weight \(torch\.Size"
-        ),
-        cause=(
-            "A weight has another shape than this vLLM expects of the model: a quantization that "
-            "it reads otherwise, a --tp that does not divide it, files of another model, or layers "
-            "for speculation (MTP) that are not quantized as the others are."
-        ),
-        fix=(
-            "Compare quantization and load-format in vllm_args with the model's card, and the "
-            "files with `{task:weights.verify}`; try without speculative-config, with `--tp 1`, or "
-            "a newer image."
-        ),
-        source="vllm-project/vllm PR#53233; vllm-project/vllm#19361",
-        leads_to=("engine-start-failed",),
-        sample="    assert param_data.shape == loaded_weight.shape\nAssertionError",
-        near_miss="assert param_data.numel() > 0",
     ),
     Signature(
         id="weights-permission",
@@ -374,25 +335,5 @@ ROWS = (
         leads_to=("config-invalid",),
         sample="json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)",
         near_miss="Expecting property name enclosed in double quotes: line 1 column 2 (char 1)",
-    ),
-    Signature(
-        id="weight-name-unknown",
-        pattern=(
-            r"KeyError: '(?P<key>(?:\w{1,40}\.){0,6}(?:layers|blocks|h)\.\d{1,4}\.[\w.]{0,120}"
-            r"(?:weight|bias|qzeros|scales))'"
-        ),
-        cause=(
-            "The checkpoint has {key}, which this vLLM does not expect of the model: it was "
-            "quantized or saved in another way, or the image is older."
-        ),
-        fix=(
-            "Compare quantization and load-format in vllm_args with the model's card, and use the "
-            "image that it names. Its folder must not hold other weights, "
-            "such as `consolidated*.safetensors`."
-        ),
-        source="vllm-project/vllm#23025; vllm-project/vllm#4989",
-        leads_to=("engine-start-failed",),
-        sample="KeyError: 'layers.1.mlp.experts.w13_weight'",
-        near_miss="KeyError: 'layers.0.mlp.down_proj.weight_scale'",
     ),
 )

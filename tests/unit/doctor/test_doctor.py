@@ -460,6 +460,47 @@ def test_the_cause_of_a_chained_exception_is_shown_with_the_chain() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("head", "below", "reason"),
+    [
+        (
+            "ValueError: Failed to find a kernel for the layer. Reasons: ",
+            "MarlinKernel To apply it, please set VLLM_X=1.",
+            "MarlinKernel To apply it, please set VLLM_X=1.",
+        ),
+        (
+            "triton.compiler.errors.CompilationError: at 1:0:",
+            "def cast(x):\n^\nValueError(\"type fp8e4nv not supported ('fp8e4b15', 'fp8e5')\")",
+            "ValueError(\"type fp8e4nv not supported ('fp8e4b15', 'fp8e5')\")",
+        ),
+    ],
+    ids=["a list of reasons", "the code of a Triton kernel"],
+)
+def test_a_message_that_ends_with_a_colon_goes_on_below(head: str, below: str, reason: str) -> None:
+    error = find_first_error(f"{head}\n{below}\n\nTraceback (most recent call last):\n  File x")
+    assert error is not None
+    assert (error.text, error.chain) == (reason, (head.strip(),))
+
+
+def test_a_colon_at_the_end_of_a_log_is_shown_as_it_is() -> None:
+    error = find_first_error("ValueError: Failed to find a kernel. Reasons:")
+    assert error is not None
+    assert error.text == "ValueError: Failed to find a kernel. Reasons:"
+
+
+def test_the_cause_of_a_kernel_names_the_line_below_its_colon() -> None:
+    log = (
+        '  File "/x/vllm/model_executor/kernels/linear/__init__.py", line 574, in choose\n'
+        "    raise ValueError(\n"
+        "ValueError: Failed to find one. Reasons: \n"
+        "MarlinKernel please set VLLM_X=1."
+    )
+    assert first(log).cause == (
+        "A kernel of the engine failed: ValueError: Failed to find one. Reasons: "
+        "MarlinKernel please set VLLM_X=1.."
+    )
+
+
 def test_the_exception_of_a_remote_task_is_shown_without_ray_s_wrapper() -> None:
     log = (
         "ray.exceptions.RayTaskError(ZeroDivisionError): ray::W.execute() (pid=611, ip=10.0.0.2)\n"

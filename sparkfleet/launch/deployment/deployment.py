@@ -28,6 +28,7 @@ from sparkfleet.launch.host.file_names import (
     NO_CARRY,
     RAY_HEAD_SCRIPT,
     RAY_TOKEN,
+    RAY_WORKER_PROGRAM,
     RAY_WORKER_SCRIPT,
     SERVE_SCRIPT,
     START_SCRIPT,
@@ -176,6 +177,11 @@ def _build_commands(
     if ray:
         argv = build_ray_command(node, head)
         script = RAY_HEAD_SCRIPT if node is head else RAY_WORKER_SCRIPT
+        if node is not head and not isinstance(node.engine, ContainerEngine):
+            commands[RAY_WORKER_PROGRAM] = ()
+            address = f"{head.address}:{read_ray_port(head)}"
+            program = f"{node.folder}/{RAY_WORKER_PROGRAM}"
+            argv = (node.engine.program("python"), program, address, *argv)
         commands[script] = node.engine.wrap("ray", argv, {})
     if node is head or not ray:
         argv = build_serve_command(node, head, group)

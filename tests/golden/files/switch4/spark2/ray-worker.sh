@@ -5,12 +5,7 @@ here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=/dev/null
 . "$here/nccl.env"
 export PATH=/home/nvidia/vllm-env/bin:"$PATH"
-# The head may still be starting: wait for its port, a minute at most.
-for _ in {1..300}; do
-    (exec 3<>/dev/tcp/192.168.100.1/6379) 2>/dev/null && break
-    sleep 0.2
-done
-exec /home/nvidia/vllm-env/bin/ray start \
+exec /home/nvidia/vllm-env/bin/python /home/nvidia/vllm/.sparkfleet/default/ray-worker-start 192.168.100.1:6379 /home/nvidia/vllm-env/bin/ray start \
     --address=192.168.100.1:6379 \
     --block \
     --node-ip-address=192.168.100.2 \

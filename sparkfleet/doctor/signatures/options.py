@@ -208,8 +208,9 @@ ROWS = (
     Signature(
         id="mm-item-larger-than-batch",
         pattern=(
-            r"max_tokens_per_mm_item \((?P<item>\d+)\) is larger than max_num_batched_tokens "
-            r"\((?P<batch>\d+)\)"
+            r"(?:max_tokens_per_mm_item \(|\bitem with length )(?P<item>\d{1,9})"
+            r"(?:\) is larger than max_num_batched_tokens \("
+            r"|, which exceeds the pre-allocated encoder cache size )(?P<batch>\d{1,9})"
         ),
         cause="An image needs {item} tokens, but a batch holds {batch}.",
         fix="Set max-num-batched-tokens to {item} or more in vllm_args.",

@@ -161,8 +161,12 @@ ROWS = (
             r"(?:^ModuleNotFoundError: No module named '(?!\w{1,60}\.)"
             r"|^(?:importlib[._]metadata\.)?PackageNotFoundError: "
             r"(?:No package metadata was found for )?(?:The )?'?"
-            r"|^ImportError: .{0,300}?\b(?=scipy))"
-            r"(?P<name>(?!(?:vllm|torch|transformers|flashinfer|triton)\b)[\w.-]{1,80})"
+            r"|^ImportError: .{0,300}?\b(?=scipy)"
+            r"|^ImportError: Please install (?!Ray\b)"
+            r"|^ImportError: This modeling file requires the following packages that were not "
+            r"found in your environment: )"
+            r"(?P<name>(?!(?:vllm|torch|transformers|flashinfer|triton)\b)"
+            r"[\w-]{1,60}(?:\.[\w-]{1,60}){0,3})"
         ),
         cause="The image has no Python package for {name}, which the model or an option needs.",
         fix=(

@@ -569,6 +569,7 @@ def test_words_of_failure_that_are_not_the_last_are_no_error(log: str) -> None:
         "kernel: ",
         "kernel:[256610.941256] ",
         "2019-06-02T16:13:44.884Z: ",
+        "2026-05-01 18:30:34.153 | ",
     ],
 )
 def test_an_error_is_shown_without_the_prefix_of_its_carrier(prefix: str) -> None:

@@ -56,5 +56,36 @@ def test_each_spelling_of_json_that_was_quoted_twice_is_known(names: tuple[str, 
     assert "option-quoted-twice" in _find(line)
 
 
+@pytest.mark.parametrize(
+    ("line", "id_"),
+    [
+        (
+            (
+                "ValueError: The decoder prompt contains a(n) image item with length 6105, which "
+                "exceeds the pre-allocated encoder cache size 6084."
+            ),
+            "mm-item-larger-than-batch",
+        ),
+        ("ImportError: Please install torchao>=0.10.0 via `pip`", "python-package-missing"),
+        (
+            (
+                "ImportError: This modeling file requires the following packages that were not "
+                "found in your environment: timm. Run `pip install timm`"
+            ),
+            "python-package-missing",
+        ),
+    ],
+    ids=["an image", "torchao", "timm"],
+)
+def test_another_wording_of_a_failure_is_known(line: str, id_: str) -> None:
+    assert _find(line) == {id_}
+
+
+def test_a_missing_part_of_an_installed_package_is_another_release() -> None:
+    part = "ModuleNotFoundError: No module named 'compressed_tensors.compressors'"
+    assert _find(part) == {"package-of-another-release"}
+    assert _find(part.replace(".compressors", "")) == {"python-package-missing"}
+
+
 def test_an_option_that_was_read_is_not_a_failure() -> None:
     assert _find("non-default args: {'tensor_parallel_size': 2, 'max_num_seqs': 16}") == set()

@@ -1,8 +1,8 @@
 """A process that has imported the command line and forks for each that it shall run.
 
-`tests/commandline.py` starts it: a fork takes 20 ms where a start of Python takes 400. A request
-has `door`, `words`, `cwd`, `env`, `session` and `marks`. A library that reads its settings when it
-is imported has those of the start.
+`tests/commandline.py` starts it: a fork takes 20 ms where a start of Python takes 400. It has also
+read the tables of vLLM's releases. A request has `door`, `words`, `cwd`, `env`, `session` and
+`marks`. A library that reads its settings when it is imported has those of the start.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ import termios
 import time
 from typing import Any
 
+from sparkfleet.vllm.releases import load_release_table
 from tests.forking import serve_forks
 from tests.stopping import stop_at
 
+TABLES = ("architectures", "keys", "options", "values", "variables")  # of releases of vLLM
 PRELOADED = ("fabric", "httpx", "jinja2", "rich.progress", "rich.table")
 # The tasks `doctor` and `init` read the words when they are defined; the others import them.
 LATE = {
@@ -36,6 +38,8 @@ def main() -> None:
     for name in PRELOADED:
         importlib.import_module(name)
     _import_tasks()
+    for name in TABLES:
+        load_release_table(name)
     serve_forks(_become)
 
 

@@ -8,7 +8,9 @@ from typing import Any, NoReturn
 
 from invoke.config import Config
 from invoke.exceptions import Exit, ParseError
+from invoke.parser import Parser
 from invoke.parser.argument import Argument
+from invoke.parser.context import ParserContext
 from invoke.program import Program
 
 from sparkfleet import __version__
@@ -97,6 +99,15 @@ class SparkfleetProgram(Program):
             raise ParseError(f"unexpected arguments after --: {self.core.remainder}")
         if (form := self.args["list-format"].value) not in FORMATS:
             raise ParseError(f"--list-format: expected one of {', '.join(FORMATS)} (got {form!r})")
+
+    def _make_parser(self) -> Parser:
+        """Return a parser of the tasks that are named: it copies every one that it knows."""
+        named = [
+            ParserContext(name=name, aliases=aliases, args=self.collection[name].get_arguments())
+            for name, aliases in self.collection.task_names.items()
+            if any(known in word for known in (name, *aliases) for word in self.argv)
+        ]
+        return Parser(initial=self.initial_context, contexts=named)
 
     def print_help(self) -> None:
         """Print the tasks, and how to get their help."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.commandline import run_command
+from tests.commandline import UNREACHABLE, run_command
 
 Call = Callable[..., str]
 RECIPE = """\
@@ -21,7 +21,6 @@ defaults: {port: 8000, max_model_len: 4096}
 command: |
   vllm serve org/Small --port {port} --max-model-len {max_model_len}
 """
-INVENTORY = "sparks: {hosts: {one: {ansible_host: 127.0.0.1, ansible_port: 9}}}\n"
 UP = ("cluster.up", "--solo", "-i", "hosts.yml", "--recipe")
 DIRECT = "theirs/recipes/small.yaml"
 ASKED = "not confirmed: code of others runs as root in the image"
@@ -45,7 +44,7 @@ def call(tmp_path: Path, state: Path) -> Call:
     (mod / "run.sh").write_text("echo patched\n")
     (tmp_path / "theirs/recipes").mkdir()
     (tmp_path / "theirs/recipes/small.yaml").write_text(RECIPE)
-    (tmp_path / "hosts.yml").write_text(INVENTORY)
+    (tmp_path / "hosts.yml").write_text(UNREACHABLE)
 
     def type_it(*words: str, code: int = 0) -> str:
         done = run_command(*words, cwd=tmp_path)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.commandline import run_command
+from tests.commandline import UNREACHABLE, run_command
 from tests.documents import SEEDS
 
 FOLDER = SEEDS / "recipes-of-others"
@@ -24,7 +24,6 @@ defaults: {port: 8000, max_model_len: 4096}
 command: |
   vllm serve org/Small --port {port} --max-model-len {max_model_len}
 """
-INVENTORY = "sparks: {hosts: {one: {ansible_host: 127.0.0.1, ansible_port: 9}}}\n"
 
 
 @pytest.fixture
@@ -173,7 +172,7 @@ def test_a_file_of_others_is_used_directly(call: Call) -> None:
 def test_mods_of_others_are_shown_before_a_start_and_need_a_yes(
     call: Call, repository: Path, tmp_path: Path
 ) -> None:
-    (tmp_path / "inventory.yml").write_text(INVENTORY)
+    (tmp_path / "inventory.yml").write_text(UNREACHABLE)
     words = ["cluster.up", "--solo", "-i", "inventory.yml", "--recipe", "theirs/recipes/small.yaml"]
     text = call(*words, code=5)
     assert "echo patched" in text

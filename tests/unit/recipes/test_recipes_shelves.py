@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sparkfleet.recipes.shelves.snapshot import take_snapshot
-from tests.commandline import run_command
+from tests.commandline import UNREACHABLE, run_command
 
 Call = Callable[..., str]
 EUGR = """\
@@ -24,7 +24,6 @@ command: |
   vllm serve org/Small --port {port} --max-model-len {max_model_len}
 """
 OWN = "description: A team's own\nvllm_model: org/Own\nengine_mods: [mods/fix]\n"
-INVENTORY = "sparks: {hosts: {one: {ansible_host: 127.0.0.1, ansible_port: 9}}}\n"
 WHO = ("-c", "user.name=tester", "-c", "user.email=tester@example.invalid")
 
 
@@ -105,7 +104,7 @@ def test_a_recipe_of_a_shelf_says_so(call: Call, work: Path, tmp_path: Path) -> 
     assert f"shelf team at {commit} of ../team.git" in text
     assert 'engine_mods: ["playbooks/shelves/team/files/mods/fix"]' in text
     assert "--recipe team/own" in text
-    (tmp_path / "project" / "hosts.yml").write_text(INVENTORY)
+    (tmp_path / "project" / "hosts.yml").write_text(UNREACHABLE)
     words = ["cluster.up", "--solo", "-i", "hosts.yml", "--recipe", "team/small"]
     text = call(*words, "--check", code=4)  # nothing answers there
     assert f"from shelf team at {commit} of ../team.git" in text
@@ -144,7 +143,7 @@ def test_a_mod_of_another_registry_is_taken_from_its_shelf(
     assert f'engine_mods: ["{mod}"]' in text
     commit = _git(work, "rev-parse", "HEAD")[:12]
     assert f"shelf eugr at {commit}" in text
-    (tmp_path / "project" / "hosts.yml").write_text(INVENTORY)
+    (tmp_path / "project" / "hosts.yml").write_text(UNREACHABLE)
     words = ["cluster.up", "--solo", "-i", "hosts.yml", "--recipe", "other/far"]
     assert f"not confirmed: code of others runs as root in the image: {mod}" in call(*words, code=5)
     call("recipes.import", "../other/recipes/far.yaml", "--yes")
@@ -181,7 +180,7 @@ def test_code_of_a_shelf_is_not_started_without_a_yes(
     (work / "recipes" / "own.yml").write_text(OWN + "engine_args: [--privileged]\n" + environment)
     _publish(work, EUGR)
     call("recipes.add", "../team.git")
-    (tmp_path / "project" / "hosts.yml").write_text(INVENTORY)
+    (tmp_path / "project" / "hosts.yml").write_text(UNREACHABLE)
     monkeypatch.setenv("SECRET", "a value")
     text = call("cluster.up", "--solo", "-i", "hosts.yml", "--recipe", "team/own", code=5)
     assert "echo patched" in text

@@ -98,7 +98,7 @@ def _convert_file(path: Path, options: ImportOptions) -> ImportedRecipe | None:
         return None
     recipe = load_recipe(str(path))
     name = options.name or name_recipe_file(path)
-    if not is_name(name):
+    if not is_name(name) or name.startswith("-"):  # which a command would take for an option
         raise RecipeError(
             f"{name!r} is not a valid file name",
             where=None if options.name else tree.where,

@@ -10,6 +10,7 @@ and https://github.com/mattermost/mattermost/issues/13881 that a name after @ is
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import re
@@ -88,19 +89,27 @@ def escape_chat_text(text: str) -> str:
 def _post_event(url: str, message: Mapping[str, Any]) -> Iterator[str]:
     if not url:
         return
-    body = json.dumps(message).encode()
     try:
-        headers = {"Content-Type": "application/json"}
-        with (
-            httpx.Client(timeout=LIMIT, follow_redirects=False) as client,
-            client.stream("POST", url, content=body, headers=headers) as reply,
-        ):
-            status = reply.status_code  # its body is not read, however long it is
+        status = asyncio.run(_post(url, json.dumps(message).encode()))
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, OSError) as error:
         yield f"the webhook could not be reached ({type(error).__name__})"
         return
     if not httpx.codes.is_success(status):
         yield f"the webhook answered with status {status}"
+
+
+async def _post(url: str, body: bytes) -> int:
+    """Return the status of the answer; raises TimeoutError where that takes more than `LIMIT` s.
+
+    Its body is not read, however long it is. A limit of httpx counts anew with each byte.
+    """
+    headers = {"Content-Type": "application/json"}
+    async with (
+        asyncio.timeout(LIMIT),
+        httpx.AsyncClient(timeout=LIMIT, follow_redirects=False) as client,
+        client.stream("POST", url, content=body, headers=headers) as reply,
+    ):
+        return reply.status_code
 
 
 def _run_command(command: tuple[str, ...], message: Mapping[str, Any]) -> Iterator[str]:

@@ -26,6 +26,8 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+from sparkfleet.onhost.shared.vitals import ask_endpoint
+
 SHOWN = 500  # characters of an error page
 HEALTH_PATIENCE = 5.0  # s for one answer of /health
 TICK = 1.0  # s between two
@@ -73,13 +75,8 @@ def end_with_server(url: str, silence: float) -> None:
     answered = time.monotonic()
     while time.monotonic() - answered < silence:
         time.sleep(TICK)
-        try:
-            with urllib.request.urlopen(f"{url}/health", timeout=HEALTH_PATIENCE):
-                answered = time.monotonic()
-        except urllib.error.HTTPError:
-            answered = time.monotonic()  # its status does not matter here
-        except (OSError, http.client.HTTPException):
-            continue
+        if ask_endpoint(url, "/health", patience=HEALTH_PATIENCE).status:  # which one, no matter
+            answered = time.monotonic()
     text = f"{url}/health has not answered for {silence:.0f} s, and the request was given up"
     os.write(1, (json.dumps({"error": text}) + "\n").encode())
     os._exit(0)

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 import sys
-import urllib.error
-import urllib.request
 from typing import Any
 
+from sparkfleet.onhost.shared.vitals import ask_endpoint
+
+OK = 200
 ANSWER_LIMIT = 10.0  # s
 
 
@@ -23,15 +24,14 @@ def list_models(request: dict[str, Any]) -> dict[str, Any]:
     """Return the names that the gateway lists, or why it lists none."""
     headers = {"Authorization": f"Bearer {request['key']}"} if request["key"] else {}
     url = f"{request['url']}/v1/models"
-    asked = urllib.request.Request(url, headers=headers)
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    answer = ask_endpoint(request["url"], "/v1/models", patience=ANSWER_LIMIT, headers=headers)
+    if answer.status not in (0, OK):
+        return {"error": f"{url} answered {answer.status}", "hint": None}
     try:
-        with opener.open(asked, timeout=ANSWER_LIMIT) as reply:
-            content = json.load(reply)
+        content = json.loads(answer.text) if answer.status else {}
         return {"models": [str(model["id"]) for model in content["data"]]}
-    except urllib.error.HTTPError as error:
-        return {"error": f"{url} answered {error.code}", "hint": None}
-    except (OSError, ValueError, LookupError, TypeError) as error:
+    except (ValueError, LookupError, TypeError, RecursionError) as failure:
+        error = answer.error or failure
         return {"error": f"{url} returned no list of models: {error}", "hint": None}
 
 

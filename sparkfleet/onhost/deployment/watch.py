@@ -12,14 +12,15 @@ from __future__ import annotations
 import json
 import select
 import sys
-import urllib.request
 from pathlib import Path
 from typing import Any
 
 from sparkfleet.onhost.shared.deployment_record import list_boot_roles, read_deployment_record
 from sparkfleet.onhost.shared.labels import GUARD_RECORD
 from sparkfleet.onhost.shared.reading import is_same_process, read_optional_text
+from sparkfleet.onhost.shared.vitals import ask_endpoint
 
+OK = 200
 MOST_LINES = 200  # in one report
 
 
@@ -70,11 +71,7 @@ def is_role_alive(process: dict[str, Any] | None) -> bool:
 
 def is_endpoint_healthy(url: str) -> bool:
     """Return whether `url` answers with 200 within two seconds."""
-    try:
-        with urllib.request.urlopen(url, timeout=2) as reply:
-            return bool(reply.status == 200)
-    except OSError:
-        return False
+    return ask_endpoint(url, "", patience=2).status == OK
 
 
 if __name__ == "__main__":

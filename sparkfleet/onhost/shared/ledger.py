@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,13 @@ def parse_ledger_line(line: str) -> list[Any] | None:
     if not isinstance(row, list) or len(row) < len(SHAPE):
         return None
     return row if all(isinstance(row[at], kind) for at, kind in enumerate(SHAPE)) else None
+
+
+def append_row(path: Path, row: list[Any]) -> None:
+    """Append a row to the ledger at `path`, which is not a link; raises OSError."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
+    with os.fdopen(os.open(path, flags, 0o600), "ab") as ledger:
+        ledger.write(json.dumps(row).encode() + b"\n")
 
 
 class Ledger:
@@ -58,6 +64,5 @@ class Ledger:
         for path in self.paths if news and self.writable else ():
             with contextlib.suppress(OSError):  # read-only, full, or another user's
                 path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                with open(path, "ab", opener=partial(os.open, mode=0o600)) as ledger:
-                    ledger.write(json.dumps([name, *row]).encode() + b"\n")
+                append_row(path, [name, *row])
                 return

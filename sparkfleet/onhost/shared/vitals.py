@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
+import http.client
 import shutil
+import socket
 import subprocess
-import urllib.error
-import urllib.request
-from http.client import HTTPException
+import threading
+import urllib.parse
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 PATIENCE = 5  # s for a tool or the endpoint
+MOST_ANSWER = 8 << 20  # bytes of an answer
 APPS = ("nvidia-smi", "--query-compute-apps=pid,process_name,used_memory", "--format=csv")
 GPU_STATE = ("nvidia-smi", "--query-gpu=power.draw,temperature.gpu,clocks.sm", "--format=csv")
 # The end of the boot before: journalctl(1), last(1) of https://man7.org/linux/man-pages
@@ -58,18 +62,55 @@ def read_last_boot(patience: float) -> dict[str, str]:
     }
 
 
-def ask_endpoint(url: str, path: str, *, patience: float = PATIENCE) -> EndpointAnswer:
-    """Return the answer of the endpoint on this host; `patience` s may pass without a byte."""
+def ask_endpoint(
+    url: str, path: str, *, patience: float = PATIENCE, headers: Mapping[str, str] | None = None
+) -> EndpointAnswer:
+    """Return the whole answer of a server on this host within `patience` s, error pages without.
+
+    Another program at that port may send a byte now and then: the time is that of all bytes.
+    """
+    parts = urllib.parse.urlsplit(url + path)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=patience)
+    late = threading.Event()
     try:
-        with urllib.request.urlopen(url + path, timeout=patience) as reply:
-            return EndpointAnswer(reply.status, reply.read().decode(errors="replace"))
-    except urllib.error.HTTPError as error:
-        error.close()
-        return EndpointAnswer(error.code)
-    except urllib.error.URLError as error:
-        return EndpointAnswer(0, error=str(error.reason))
-    except (OSError, HTTPException) as error:
-        return EndpointAnswer(0, error=str(error) or repr(error))
+        connection.connect()
+        with _limit_time(connection.sock, patience, late), contextlib.closing(connection):
+            connection.request("GET", parts.path or "/", headers=dict(headers or {}))
+            reply = connection.getresponse()
+            if reply.status >= http.HTTPStatus.BAD_REQUEST:
+                return EndpointAnswer(reply.status)
+            data = reply.read(MOST_ANSWER + 1)
+            if reply.length and not late.is_set():
+                why = "is too long" if len(data) > MOST_ANSWER else "broke off"
+                return EndpointAnswer(0, error=f"its answer {why}")
+    except (OSError, http.client.HTTPException) as error:
+        why = str(error) or repr(error)
+        return EndpointAnswer(0, error=_format_late(patience) if late.is_set() else why)
+    if late.is_set():
+        return EndpointAnswer(0, error=_format_late(patience))
+    return EndpointAnswer(reply.status, data.decode(errors="replace"))
+
+
+def _format_late(patience: float) -> str:
+    return f"no answer within {patience:g} s"
+
+
+@contextlib.contextmanager
+def _limit_time(wire: socket.socket, seconds: float, late: threading.Event) -> Iterator[None]:
+    """Cut a connection after `seconds`, and set `late`."""
+
+    def cut() -> None:
+        late.set()
+        with contextlib.suppress(OSError):
+            wire.shutdown(socket.SHUT_RDWR)
+
+    timer = threading.Timer(seconds, cut)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def is_lock_held(lock: Path) -> bool:

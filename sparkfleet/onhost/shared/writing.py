@@ -24,8 +24,9 @@ def lock_weights_folder(root: Path) -> int:
     """Keep every other writer away from `root` until the file that is returned is closed."""
     folder = root / STATE_FOLDER
     folder.mkdir(parents=True, exist_ok=True)
+    refuse_foreign_link(folder)
     folder.chmod(0o700)
-    held = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    held = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -65,6 +66,7 @@ def make_own_folder(folder: Path) -> None:
     folder.parent.parent.mkdir(parents=True, exist_ok=True)
     for path in (folder.parent, folder):
         path.mkdir(mode=0o700, exist_ok=True)
+        refuse_foreign_link(path)
         status = path.stat() if path == folder.parent else path.lstat()
         writable = status.st_mode & OTHERS_WRITE and not status.st_mode & stat.S_ISVTX
         if stat.S_ISLNK(status.st_mode):
@@ -76,6 +78,14 @@ def make_own_folder(folder: Path) -> None:
             problem = f"{path} belongs to user {status.st_uid}, not to {user_name()}"
             hint = "set cluster_dir, or weights_dir, to a folder that only this user can write to"
             raise RefusedError(problem, hint)
+
+
+def refuse_foreign_link(path: Path) -> None:
+    """Raise RefusedError where `path` is a link that another user made: it may lead anywhere."""
+    status = path.lstat()
+    if stat.S_ISLNK(status.st_mode) and status.st_uid not in (0, os.getuid()):
+        problem = f"{path} is a symbolic link of user {status.st_uid}"
+        raise RefusedError(problem, f"look where it leads, and remove it: ls -l {path}")
 
 
 def replace_file(path: Path, content: str, mode: int) -> None:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from sparkfleet.onhost.shared.labels import PARTIAL, STATE_FOLDER
+from sparkfleet.onhost.shared.ledger import append_row
 from sparkfleet.onhost.shared.paths import RefusedError, join_contained_path, resolve_source_file
 from sparkfleet.onhost.shared.writing import (
     ELSEWHERE,
@@ -43,7 +44,8 @@ def place_weights(root: Path, request: dict[str, Any]) -> dict[str, Any]:
     for name, text in request["texts"].items():
         partial = _partial_path(join_contained_path(root, name))
         partial.unlink(missing_ok=True)
-        partial.write_text(text)
+        with partial.open("x") as file:
+            file.write(text)
         partial.replace(root / name)
     os.close(held)
     return {"placed": placed, "texts": list(request["texts"])}
@@ -109,7 +111,7 @@ def _copy_verified(have: Path, blob: Path, expected: str, copied: list[int]) -> 
     state = hashlib.sha256()
     if expected.startswith("git:"):
         state = hashlib.sha1(b"blob %d\0" % have.stat().st_size)  # noqa: S324 - Git's own
-    with have.open("rb") as source, partial.open("wb") as target:
+    with have.open("rb") as source, partial.open("xb") as target:
         for piece in iter(lambda: source.read(PIECE), b""):
             target.write(piece)
             state.update(piece)
@@ -134,8 +136,7 @@ def append_to_ledger(root: Path, blob: Path, digest: str) -> None:
     status = blob.stat()
     name = os.path.relpath(blob.resolve(), root.resolve())
     row = [name, status.st_size, status.st_mtime_ns, status.st_ino, digest, "brought"]
-    with (root / STATE_FOLDER / "ledger.jsonl").open("a") as ledger:
-        ledger.write(json.dumps(row) + "\n")
+    append_row(root / STATE_FOLDER / "ledger.jsonl", row)
 
 
 def _partial_path(path: Path, kind: str = "") -> Path:

@@ -37,6 +37,7 @@ PIECES = 16  # pieces between the reader and the hasher of a stream
 SMALL = 1 << 18  # bytes; more is worth a hand-over to another thread
 SETTLE_EVERY = 256 << 20  # bytes of a file between two hand-overs to the disk
 WAITING = 64  # files that wait for the disk at once
+LEDGER = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
 AGAIN = "make room, or look at that path; then run again: what has arrived is kept"
 
 
@@ -81,7 +82,7 @@ class WeightsStore:
         self.wrong: dict[str, str] = {}
         self._lock = lock_weights_folder(root)
         ledger = root / STATE_FOLDER / "ledger.jsonl"
-        self._ledger = os.open(ledger, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+        self._ledger = os.open(ledger, LEDGER, 0o600)
         self._disk = ThreadPoolExecutor(4)
         self._waiting: deque[Future[None]] = deque()
         self._folders: dict[Path, Path] = {}

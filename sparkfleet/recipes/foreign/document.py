@@ -13,6 +13,7 @@ import yaml
 from sparkfleet.errors import Problem, Where
 from sparkfleet.recipes.foreign.draft import ConvertedMap, format_note
 from sparkfleet.recipes.schema import KEYS
+from sparkfleet.report.visible import escape_line
 from sparkfleet.variables import VARIABLES
 from sparkfleet.yaml.nodes import Entry, List, Map, Unsafe
 
@@ -67,7 +68,7 @@ def format_place(where: Where | None, file: str) -> str:
 def _format_notes(notes: tuple[Problem, ...], file: str) -> Iterator[str]:
     for note in notes:
         place = format_place(note.where, file)
-        text = " ".join(note.message.split())
+        text = escape_line(" ".join(note.message.split()))
         yield f"# {place}: {text}" if place else f"# {text}"
 
 

@@ -221,3 +221,18 @@ def test_what_cannot_be_imported_says_what_can(
 def test_a_name_that_was_given_is_not_asked_for_again(call: Call, repository: Path) -> None:
     shown = call("recipes.import", "theirs/recipes/small.yaml", "--name", "a/b", code=5)
     assert "use letters, digits, dots, - and _" in shown
+
+
+def test_a_name_that_looks_like_an_option_is_refused(call: Call, repository: Path) -> None:
+    shown = call("recipes.import", "theirs/recipes/small.yaml", "--name=-x", code=5)
+    assert "'-x' is not a valid file name" in shown
+
+
+def test_a_note_has_no_control_characters(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "nul.yml").write_text(
+        'name: "a\\0b"\nmodel: "a/b\\0"\nrecipe_version: "1"\n'
+        "container: c\ncommand: vllm serve a/b\n"
+    )
+    call("recipes.import", "nul.yml", "--name", "small")
+    assert "a/b" in call("recipes.show", "small")
+    assert "\0" not in (tmp_path / "playbooks/recipes/small.yml").read_text()

@@ -1,0 +1,133 @@
+"""A server that sends a byte now and then, or sends without end, holds nothing up.
+
+A program at the port of an endpoint, a gateway or a webhook can answer so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+import pytest
+
+from sparkfleet.launch.watching import notify
+from sparkfleet.launch.watching.events import ClusterEvent, EventKind
+from sparkfleet.onhost.deployment import chat, gateway_models, watch
+from sparkfleet.onhost.shared import vitals
+from sparkfleet.onhost.shared.vitals import ask_endpoint
+
+Answer = TypeVar("Answer")
+PATIENCE = 0.3  # s
+LIMIT = 60.0  # s, after which a call counts as one that never ends
+ANSWERS = {
+    "header": (b"HTTP/1.1 200 OK\r\nX-Slow: ", b"a"),
+    "body": (b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n", b" "),
+    "body without length": (b"HTTP/1.1 200 OK\r\n\r\n", b" "),
+    "chunks": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\n \r\n"),
+    "status line": (b"", b"H"),
+}
+
+
+@contextlib.contextmanager
+def serve_answer(first: bytes, piece: bytes, *, gap: float = PATIENCE / 10) -> Iterator[str]:
+    """Serve `first`, then `piece` again and again until the client leaves; yield the URL."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=_accept, args=(server, first, piece, gap), daemon=True).start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+def _accept(server: socket.socket, first: bytes, piece: bytes, gap: float) -> None:
+    with contextlib.suppress(OSError):
+        while True:
+            client, _ = server.accept()
+            work = threading.Thread(target=_send, args=(client, first, piece, gap), daemon=True)
+            work.start()
+
+
+def _send(client: socket.socket, first: bytes, piece: bytes, gap: float) -> None:
+    with client, contextlib.suppress(OSError):
+        client.recv(65536)
+        client.sendall(first)
+        while True:
+            client.sendall(piece)
+            time.sleep(gap)
+
+
+def call(work: Callable[[], Answer]) -> Answer:
+    """Return what `work` returns; fails where it does not end."""
+    answers: list[Answer] = []
+    thread = threading.Thread(target=lambda: answers.append(work()), daemon=True)
+    thread.start()
+    thread.join(LIMIT)
+    assert not thread.is_alive(), "it waits for ever"
+    return answers[0]
+
+
+@pytest.fixture(params=list(ANSWERS.values()), ids=list(ANSWERS))
+def slow(request: pytest.FixtureRequest) -> Iterator[str]:
+    with serve_answer(*request.param) as url:
+        yield url
+
+
+def test_an_endpoint_that_answers_byte_by_byte_is_given_up(slow: str) -> None:
+    answer = call(lambda: ask_endpoint(slow, "/health", patience=PATIENCE))
+    assert answer == (0, "", "no answer within 0.3 s")
+
+
+def test_a_gateway_that_answers_byte_by_byte_is_given_up(
+    slow: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gateway_models, "ANSWER_LIMIT", PATIENCE)
+    answer = call(lambda: gateway_models.list_models({"url": slow, "key": "k"}))
+    assert answer["error"].endswith("returned no list of models: no answer within 0.3 s")
+
+
+def test_a_webhook_that_answers_byte_by_byte_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notify, "LIMIT", PATIENCE)
+    event = ClusterEvent(kind=EventKind.VERDICT, text="x")
+    with serve_answer(*ANSWERS["header"]) as url:
+        lines = call(lambda: notify.send_event(notify.NotifySettings(webhook=url), event, "desk"))
+    assert lines == ("the webhook could not be reached (TimeoutError)",)
+
+
+def test_an_answer_without_end_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vitals, "MOST_ANSWER", 100_000)
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: 9000000\r\n\r\n"
+    with serve_answer(head, b" " * 65536, gap=0) as url:
+        answer = call(lambda: ask_endpoint(url, "/metrics", patience=LIMIT))
+    assert answer == (0, "", "its answer is too long")
+
+
+@pytest.mark.parametrize(
+    "answer", [b"SSH-2.0-x\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"]
+)
+def test_a_port_of_another_program_is_not_a_healthy_endpoint(answer: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def reply() -> None:
+            client, _ = server.accept()
+            with client:
+                client.recv(65536)
+                client.sendall(answer)
+
+        threading.Thread(target=reply, daemon=True).start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/health"
+        assert not call(lambda: watch.is_endpoint_healthy(url))
+
+
+def test_a_server_whose_health_comes_byte_by_byte_counts_as_silent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ended = threading.Event()
+    monkeypatch.setattr(chat, "HEALTH_PATIENCE", PATIENCE)
+    monkeypatch.setattr(chat, "TICK", PATIENCE)
+    monkeypatch.setattr(os, "write", lambda *_: 0)
+    monkeypatch.setattr(os, "_exit", lambda _: ended.set())
+    with serve_answer(*ANSWERS["header"]) as url:
+        call(lambda: chat.end_with_server(url, 2 * PATIENCE))
+    assert ended.is_set()

@@ -20,6 +20,8 @@ def judged(
     content: str | Mapping[str, Any],
     *,
     tp: int = 1,
+    pp: int = 1,
+    dp: int | None = None,
     known: ObservedFacts | None = None,
     **own: Any,
 ) -> list[RuleResult]:
@@ -28,7 +30,7 @@ def judged(
     recipe = load_recipe(str(path))
     host = Host(name="spark-01", vars={name: Value(data=data) for name, data in own.items()})
     host = overlay_recipe(host, recipe) if own else replace(host, vars=recipe.vars)
-    looked_at = build_rule_context(recipe, Settings(host=host), facts=known, tp=tp)
+    looked_at = build_rule_context(recipe, Settings(host=host), facts=known, tp=tp, pp=pp, dp=dp)
     return list(apply_rules(looked_at))
 
 

@@ -97,6 +97,7 @@ class Tower:
     layers: int | None
     hidden: int | None
     intermediate: int | None
+    heads: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,10 +143,12 @@ class Architecture:
     mamba: Recurrent | None = None
     linear: Recurrent | None = None
     experts: Experts | None = None
+    dense: bool = False  # whether nothing in the file names experts
     tower: Tower | None = None
     activation: str | None = None
     tied: bool | None = None
     draft_layers: int = 0
+    draft_block: int | None = None  # tokens that a DSpark draft proposes at once
     quantization: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
     code: tuple[str, ...] = ()
 

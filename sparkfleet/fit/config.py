@@ -6,6 +6,8 @@ model in `text_config`; transformers 5 renamed `torch_dtype` to `dtype`.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +26,7 @@ MOST_LAYERS = 10_000
 AGAIN = "download the file again; vLLM cannot read such a value"
 COUNTS = ("num_experts", "num_local_experts", "n_routed_experts")
 DRAFTS = ("num_nextn_predict_layers", "mtp_num_hidden_layers")
+EXPERTS = re.compile("expert|moe", re.IGNORECASE)
 NESTED = ("text_config", "llm_config", "language_config", "thinker_config")
 
 
@@ -110,11 +113,13 @@ def build_architecture(fields: ConfigFields) -> Architecture:
         context=number("max_position_embeddings", "model_max_length"),
         stretch=_parse_rope_factor(value("rope_parameters", "rope_scaling")),
         draft_layers=number(*DRAFTS, most=MOST_LAYERS) or 0,
+        draft_block=number("dspark_block_size"),
         quantization=fields.mapping("quantization_config", "compression_config"),
         code=_list_code_repositories(fields.tree.get("auto_map")),
         tied=tied if isinstance(tied, bool) else None,
         activation=fields.string("mlp_hidden_act", "hidden_act", "hidden_activation"),
         experts=_parse_experts(fields) if number(*COUNTS) else None,
+        dense=EXPERTS.search(json.dumps(fields.tree)) is None,
         tower=_parse_tower(fields.tree),
         **_parse_heads(fields),
         **_parse_attention(fields),
@@ -265,6 +270,7 @@ def _parse_tower(tree: Mapping[str, Any]) -> Tower | None:
         layers=fields.number("num_hidden_layers", "depth"),
         hidden=fields.number("hidden_size"),
         intermediate=fields.number("intermediate_size"),
+        heads=fields.number("num_heads", "num_attention_heads"),
     )
 
 

@@ -39,7 +39,7 @@ def test_t2_27_a_backend_that_this_vllm_lacks_is_refused_before_the_start(
     ("args", "expected"),
     [
         ({"enable_prefix_caching": False, "mamba_block_size": 256}, "error"),
-        ({"mamba_block_size": 256}, "error"),
+        ({"mamba_block_size": 256}, "warning"),  # since 0.26 it is enabled by default
         ({"enable_prefix_caching": True, "mamba_block_size": 256}, None),
         ({"enable_prefix_caching": False, "block_size": 256}, None),
     ],

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.errors import RecipeError
-from sparkfleet.fit.architecture import Architecture
 from sparkfleet.fit.model import ModelProfile
 from sparkfleet.fit.options import ServeOptions, parse_serve_options
+from sparkfleet.launch.preflight.checkpoint_facts import add_checkpoint_facts
 from sparkfleet.model import Host, Severity, Verdict
 from sparkfleet.recipes.rules import ObservedFacts, RuleResult, apply_rules, build_rule_context
 
@@ -68,23 +68,9 @@ def check_staged_rules(run: RunContext, model: ModelProfile) -> tuple[Verdict, .
     if observed is None or shape is None:
         return ()
     before = observed[head.name]
-    method = str(shape.quantization.get("quant_method") or "").lower()
-    now = replace(
-        before,
-        format=method,
-        architecture=shape.name or "",
-        code=shape.code,
-        latent=_find_latent_attention(shape),
+    return _added_verdicts(
+        run, head, before, add_checkpoint_facts(before, shape, model.draft_shape)
     )
-    return _added_verdicts(run, head, before, now)
-
-
-def _find_latent_attention(shape: Architecture) -> bool | None:
-    """Return whether a model has MLA; None for sparse attention, which has backends of its own."""
-    latent = shape.latent
-    if shape.key_index is not None or (latent is not None and latent.index_dim is not None):
-        return None
-    return None if latent is None and not shape.kv_heads else latent is not None
 
 
 def _added_verdicts(
@@ -100,4 +86,9 @@ def _added_verdicts(
 
 def _judge_host_rules(run: RunContext, host: Host, engine: ObservedFacts) -> Iterator[RuleResult]:
     settings = run.settings(host)
-    return apply_rules(build_rule_context(run.recipe, settings, facts=engine, tp=run.options.tp))
+    sizes = run.options
+    return apply_rules(
+        build_rule_context(
+            run.recipe, settings, facts=engine, tp=sizes.tp, pp=sizes.pp, dp=sizes.dp
+        )
+    )

@@ -4,10 +4,16 @@ Each is a `Rule` of one module by topic; `judge` runs them all. `docs/recipe-rul
 """
 
 from sparkfleet.recipes.rules.judging import RULES, RuleResult, apply_rules
-from sparkfleet.recipes.rules.subject import ObservedFacts, RuleContext, build_rule_context
+from sparkfleet.recipes.rules.subject import (
+    CheckpointFacts,
+    ObservedFacts,
+    RuleContext,
+    build_rule_context,
+)
 
 __all__ = [
     "RULES",
+    "CheckpointFacts",
     "ObservedFacts",
     "RuleContext",
     "RuleResult",

@@ -49,7 +49,7 @@ BOUNDS = {
 def _check_ranges(context: RuleContext) -> Iterator[RuleFinding]:
     for name, bounds in BOUNDS.items():
         option = context.option(name)
-        count = _read_count(option)
+        count = read_count(option)
         if option is None or count is None:
             continue
         if not bounds.admit(count):
@@ -64,7 +64,7 @@ def _check_ranges(context: RuleContext) -> Iterator[RuleFinding]:
 
 def _check_context_ranks(context: RuleContext) -> Iterator[RuleFinding]:
     option = context.option("decode-context-parallel-size")
-    count = _read_count(option)
+    count = read_count(option)
     if option is None or not count or count < 0 or context.tp == 1:
         return
     if context.tp % count and context.option("prefill-context-parallel-size") is None:
@@ -84,7 +84,7 @@ def _describe_bounds(name: str, bounds: NumberBounds) -> str:
     return least if bounds.multiple == 1 else f"a multiple of {bounds.multiple}"
 
 
-def _read_count(option: VllmOption | None) -> int | None:
+def read_count(option: VllmOption | None) -> int | None:
     """Return the integer of an option; None for "auto" and where there is none."""
     if option is None or isinstance(option.value, bool):
         return None
@@ -103,10 +103,10 @@ def _parse_positive(text: str) -> int:
 
 def _check_batch(context: RuleContext) -> Iterator[RuleFinding]:
     batch = context.option("max-num-batched-tokens")
-    size = _read_count(batch)
+    size = read_count(batch)
     if batch is None or size is None or size < 1:
         return
-    requests = _read_count(context.option("max-num-seqs"))
+    requests = read_count(context.option("max-num-seqs"))
     if requests is not None and size < requests:
         yield RuleFinding(
             subject=batch.flag,
@@ -115,7 +115,7 @@ def _check_batch(context: RuleContext) -> Iterator[RuleFinding]:
             where=batch.where,
             fix=f"set max-num-batched-tokens: {requests} or more, or lower max-num-seqs",
         )
-    length = _read_count(context.option("max-model-len"))
+    length = read_count(context.option("max-model-len"))
     chunks = context.option("enable-chunked-prefill")
     if length is not None and size < length and chunks is not None and chunks.value is False:
         yield RuleFinding(

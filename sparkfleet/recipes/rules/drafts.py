@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from packaging.version import Version
+
 from sparkfleet.model import Severity
+from sparkfleet.recipes.rules.bounds import read_count
 from sparkfleet.recipes.rules.models import is_model
 from sparkfleet.recipes.rules.rule import Rule, RuleFinding
 from sparkfleet.recipes.rules.subject import RuleContext
@@ -23,6 +26,11 @@ MTP_OF_MODEL = (  # the most tokens
 DFLASH_NEEDS_FP8 = re.compile(r"laguna-s-2\.1")
 # The mods of eugr/spark-vllm-docker at 4909701 and 86688d72 make it so, measured on two Sparks.
 DFLASH_MADE_FOR_FP8 = re.compile(r"mimo-v2\.6")
+PARALLEL = ("dflash", "dspark")  # they draft all tokens of a step at once
+ROOM_FROM, ROOM_UNTIL = Version("0.25.1"), Version("0.27.1")
+BATCHED_LEAST = 2048  # of vLLM's defaults, as is the number of requests
+REQUESTS_LEAST = 256
+BLOCK_FROM, BLOCK_UNTIL = Version("0.26.0"), Version("0.27.1")
 MTP_MOST = 3  # guide 13.5: 1 to 3 with heads of the checkpoint
 PAIRED_MOST = 4  # single-spark: measured with a draft model of its own
 DFLASH_LEAST = "0.21.0"
@@ -97,6 +105,47 @@ def _check_draft_tokens(context: RuleContext) -> Iterator[RuleFinding]:
         )
 
 
+def _check_draft_room(context: RuleContext) -> Iterator[RuleFinding]:
+    """Compare as _set_max_num_scheduled_tokens did: each request takes slots of the batch."""
+    tokens, version = context.draft.get("num_speculative_tokens"), parse_version(context.version)
+    if _find_draft_method(context) not in PARALLEL or type(tokens) is not int or version is None:
+        return
+    if not ROOM_FROM <= version <= ROOM_UNTIL:
+        return
+    batch = read_count(context.option("max-num-batched-tokens"))
+    requests = read_count(context.option("max-num-seqs")) or REQUESTS_LEAST
+    needed = (tokens - 1) * requests
+    if (batch or BATCHED_LEAST) <= needed:
+        yield RuleFinding(
+            subject="num_speculative_tokens",
+            expected=f"max-num-batched-tokens above {needed}: {tokens - 1} for each of {requests} "
+            "requests",
+            seen=str(batch) if batch else "not given",
+            where=context.at("max-num-batched-tokens", "speculative-config"),
+            fix="raise max-num-batched-tokens, or lower max-num-seqs",
+            severity=Severity.ERROR if batch else Severity.WARNING,
+        )
+
+
+def _check_draft_block(context: RuleContext) -> Iterator[RuleFinding]:
+    tokens, block = (
+        context.draft.get("num_speculative_tokens"),
+        context.facts.checkpoint.draft_block,
+    )
+    version = parse_version(context.version)
+    known = version is not None and BLOCK_FROM <= version <= BLOCK_UNTIL
+    if _find_draft_method(context) != "dspark" or type(tokens) is not int or not block:
+        return
+    if known and tokens < block:
+        yield RuleFinding(
+            subject="num_speculative_tokens",
+            expected=f"{block} or more, as dspark_block_size in config.json",
+            seen=str(tokens),
+            where=context.at("speculative-config"),
+            fix=f"write num_speculative_tokens: {block}",
+        )
+
+
 def _find_most_tokens(context: RuleContext) -> int:
     general = PAIRED_MOST if context.draft.get("model") else MTP_MOST
     published = (most for pattern, most in MTP_OF_MODEL if is_model(context, pattern))
@@ -129,5 +178,18 @@ RULES = (
         source="guide 13.5; single-spark measured 4 with a draft model; NVIDIA's counts for "
         "Qwen3.6-27B, Qwen3.8-Flash-Next and GLM-5.3-Flash",
         find=_check_draft_tokens,
+    ),
+    Rule(
+        id="draft_room",
+        why="vLLM exits when it reads its options: max_num_scheduled_tokens is below 1",
+        source="vLLM's config/vllm.py, _set_max_num_scheduled_tokens, 0.25 to 0.27; "
+        "vllm-project/vllm#50708",
+        find=_check_draft_room,
+    ),
+    Rule(
+        id="draft_block",
+        why="vLLM exits when it reads the draft: DSpark drafts whole blocks",
+        source="vLLM's config/speculative.py, 0.26 and 0.27; vllm-project/vllm#50012",
+        find=_check_draft_block,
     ),
 )

@@ -24,6 +24,7 @@ from sparkfleet.recipes.rules import (
     versions,
     vocabulary,
 )
+from sparkfleet.recipes.rules.conflicts import caches, checkpoints, combinations
 from sparkfleet.recipes.rules.rule import Rule, RuleFinding
 from sparkfleet.recipes.rules.subject import RuleContext
 from sparkfleet.spelling import suggest_similar
@@ -42,7 +43,10 @@ TOPICS = (
     values,
     typed,
     bounds,
+    combinations,
     nested,
+    checkpoints,
+    caches,
     secrets,
 )
 ACCEPT = "vllm_accept"

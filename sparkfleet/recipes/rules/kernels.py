@@ -125,7 +125,7 @@ def _check_attention_backend(context: RuleContext) -> Iterator[RuleFinding]:
 
 
 def _check_attention_gpu(context: RuleContext) -> Iterator[RuleFinding]:
-    for option, name in _list_attention_backends(context):
+    for option, name in find_attention_backends(context):
         makers = (gpus for prefix, gpus in OTHER_MAKERS.items() if name.startswith(prefix))
         if gpus := OTHER_GPUS.get(name) or next(makers, ""):
             of_fork = context.image.repository in (COMMUNITY, *FORK_OPTIONS)
@@ -144,7 +144,7 @@ def _check_attention_kind(context: RuleContext) -> Iterator[RuleFinding]:
     disabled = str(context.environment.get("VLLM_MLA_DISABLE") or "0").lower() in ("1", "true")
     if latent is None or disabled:
         return
-    for option, name in _list_attention_backends(context):
+    for option, name in find_attention_backends(context):
         if name in (FOR_HEADS if latent else FOR_LATENT):
             kind = "multi-head latent attention (MLA)" if latent else "heads of keys and values"
             yield RuleFinding(
@@ -156,7 +156,8 @@ def _check_attention_kind(context: RuleContext) -> Iterator[RuleFinding]:
             )
 
 
-def _list_attention_backends(context: RuleContext) -> Iterator[tuple[VllmOption, str]]:
+def find_attention_backends(context: RuleContext) -> Iterator[tuple[VllmOption, str]]:
+    """Yield the options that choose an attention backend, with its name in capitals."""
     if option := context.option("attention-backend"):
         yield option, str(option.value).upper()
     if option := context.option("attention-config"):

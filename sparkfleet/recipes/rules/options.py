@@ -155,18 +155,6 @@ def _check_continuations(context: RuleContext) -> Iterator[RuleFinding]:
             )
 
 
-def _check_mamba_block_size(context: RuleContext) -> Iterator[RuleFinding]:
-    option = context.option("mamba-block-size")
-    if option is not None and context.enabled_option("enable-prefix-caching") is None:
-        yield RuleFinding(
-            subject=option.flag,
-            expected="enable-prefix-caching: true as well",
-            seen="mamba-block-size without prefix caching",
-            where=option.where,
-            fix="set enable-prefix-caching: true, or remove mamba-block-size",
-        )
-
-
 RULES = (
     Rule(
         id="option",
@@ -197,11 +185,5 @@ RULES = (
         why="the next option becomes a part of this one's value",
         source="vLLM's argument parser (argparse)",
         find=_check_continuations,
-    ),
-    Rule(
-        id="mamba_block",
-        why="vLLM refuses mamba-block-size without --enable-prefix-caching",
-        source="vLLM's own message; AEON-7/Qwen3.6-27B-AEON#12",
-        find=_check_mamba_block_size,
     ),
 )

@@ -16,6 +16,30 @@ from sparkfleet.vllm.options import VllmOption, VllmOptions, parse_json_object
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointFacts:
+    """The values of a checkpoint's config.json that rules compare with options; None is unknown.
+
+    `dense` is whether it has no experts, `hybrid` whether layers have a state of fixed size,
+    `sparse` whether its MLA has an index. `encoder_heads` are those of its encoder of images, and
+    `draft_vocab` is the vocabulary of the draft model that is staged with it, and `draft_block`
+    the tokens that a DSpark draft proposes at once.
+    """
+
+    model_type: str = ""
+    dtype: str = ""
+    heads: int | None = None
+    kv_heads: int | None = None
+    head_sizes: tuple[int, ...] = ()
+    vocab: int | None = None
+    dense: bool = False
+    hybrid: bool = False
+    sparse: bool = False
+    encoder_heads: int | None = None
+    draft_vocab: int | None = None
+    draft_block: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedFacts:
     """Facts beyond the files; empty where the host was not inspected.
 
@@ -25,6 +49,7 @@ class ObservedFacts:
     environment that it reads, all from its own source. `format`, `architecture` and `code` are what
     the checkpoint's own config.json says; `code` are repositories whose Python it needs, and
     `latent` is whether it has multi-head latent attention (MLA), None where that is not known.
+    `checkpoint` has further values of it.
     """
 
     vllm: str = ""
@@ -33,6 +58,7 @@ class ObservedFacts:
     architecture: str = ""
     code: Collection[str] = ()
     latent: bool | None = None
+    checkpoint: CheckpointFacts = field(default_factory=CheckpointFacts)
     packages: Mapping[str, str] = field(default_factory=lambda: EMPTY)
     options: Collection[str] = ()
     types: Mapping[str, str] = field(default_factory=lambda: EMPTY)
@@ -42,13 +68,15 @@ class ObservedFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleContext:
-    """A recipe on one host; `tp` is the tensor-parallel size."""
+    """A recipe on one host, with the sizes of `--tp`, `--pp` and, where it is known, `--dp`."""
 
     recipe: Recipe
     settings: Settings
     vllm_options: VllmOptions = field(default_factory=VllmOptions)
     facts: ObservedFacts = field(default_factory=ObservedFacts)
     tp: int = 1
+    pp: int = 1
+    dp: int | None = None
 
     def option(self, name: str) -> VllmOption | None:
         """Return an option with the value that vLLM takes, or None where it is not set."""
@@ -131,6 +159,8 @@ def build_rule_context(
     *,
     facts: ObservedFacts | None = None,
     tp: int = 1,
+    pp: int = 1,
+    dp: int | None = None,
 ) -> RuleContext:
     """Return what the rules look at."""
     return RuleContext(
@@ -139,6 +169,8 @@ def build_rule_context(
         vllm_options=settings.vllm_options,
         facts=facts or ObservedFacts(),
         tp=tp,
+        pp=pp,
+        dp=dp,
     )
 
 

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from packaging.version import Version
+
 from sparkfleet.model import Severity
 from sparkfleet.recipes.rules.rule import Rule, RuleFinding
 from sparkfleet.recipes.rules.subject import RuleContext
@@ -21,10 +23,12 @@ from sparkfleet.vllm.option_types import (
     load_option_types,
 )
 from sparkfleet.vllm.options import VllmOption, parse_human_readable_int
+from sparkfleet.vllm.releases import parse_version
 
 OLDER = {"swap-space": NUMBER}  # in releases before the one of the table
 WORDS = {"max-model-len": ("auto", "-1")}
 LEVEL = re.compile(r"[0-3]")  # of compilation-config, before it was JSON alone
+OBJECTS_SINCE = Version("0.11.0")
 WHOLE = re.compile(r"[+-]?\d+(?:_\d+)*")
 SHORT_SIZE = re.compile(r'("(?:[^"\\]|\\.)*")|\b\d+(?:\.\d+)?[kKmMgGtT]\b')  # also within JSON
 NEGATIVE = ("false", "no", "off", "0", "")
@@ -52,6 +56,20 @@ def _check_json_values(context: RuleContext) -> Iterator[RuleFinding]:
                 fix=f"write it as a mapping in vllm_args, without quotes: {option.name}: "
                 "{key: value}",
             )
+
+
+def _check_level(context: RuleContext) -> Iterator[RuleFinding]:
+    option, version = context.option("compilation-config"), parse_version(context.version)
+    if option is None or option.path or isinstance(option.value, bool) or version is None:
+        return
+    if version >= OBJECTS_SINCE and LEVEL.fullmatch(str(option.value)):
+        yield RuleFinding(
+            subject=option.flag,
+            expected="a mapping",
+            seen=str(option.value),
+            where=option.where,
+            fix="remove compilation-config: vLLM compiles the model by itself",
+        )
 
 
 def _explain_no_object(option: VllmOption) -> str:
@@ -193,6 +211,12 @@ RULES = (
         why="vLLM exits when it reads its options: the value cannot be converted",
         source="vLLM's arg_utils.py; eugr/spark-vllm-docker#111",
         find=_check_json_values,
+    ),
+    Rule(
+        id="level",
+        why="vLLM exits when it reads its options: it is an object, and no level",
+        source="vLLM's engine/arg_utils.py, 0.11 to 0.32; VectorInstitute/vector-inference#157",
+        find=_check_level,
     ),
     Rule(
         id="number",

@@ -1,0 +1,1 @@
+"""Rules on options that vLLM refuses together, or with the checkpoint at hand."""

@@ -27,9 +27,9 @@ def _render_lines() -> Iterator[str]:
     yield ""
     yield f"{len(SIGNATURES)} rows. For {seen} of them the message is from a real log: a"
     yield "recording or a public report. The others, marked with *, have only the words of their"
-    yield f"source. Public reports show the message of {reported} rows (`tests/reports`); for those"
-    yield "marked with † none was found: they are known from source code, from a document, or from"
-    yield "recordings of this project. Words in capitals are those of the log."
+    yield f"source. Public reports show the message of {reported} rows (`tests/reports`). Rows"
+    yield "marked with † are known from source code, from a document, or from recordings of this"
+    yield "project. Words in capitals are those of the log."
     yield ""
     yield from _list_rare_rows()
     for title, rows in CHAPTERS.items():
@@ -42,7 +42,7 @@ def _render_lines() -> Iterator[str]:
 
 
 def _list_rare_rows() -> Iterator[str]:
-    yield "Each row has two public reports or more, except these, and the last table:"
+    yield "Each row has two public reports or more, except these, which say why they stay:"
     yield ""
     yield from (f"- {row.id}: {row.rare}" for row in SIGNATURES if row.rare)
 

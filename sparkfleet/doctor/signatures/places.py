@@ -9,7 +9,7 @@ _CODE = r"(?:(?! *File \")[ ~^|].{0,400}\n){0,8}"
 # A message that ends with a colon goes on in the next line.
 _REASON = (
     r"(?P<reason>(?:\w{1,40}\.){0,6}[A-Z]\w{1,60}(?:Error|Exception)"
-    r"(?:: (?:.{0,400}: ?\n.{1,300}|.{0,400}))?)$"
+    r"(?:$|: (?:.{0,400}: ?\n.{1,300}|.{0,400})))"
 )
 
 
@@ -26,7 +26,7 @@ ROWS = (
         source="vLLM's config and engine/arg_utils.py, 0.32.0",
         role=FailureRole.SYMPTOM,
         fallback=True,
-        reported=False,
+        rare="It names the place of an exception that no other row explains.",
         sample=(
             '  File "/x/vllm/config/parallel.py", line 9, in __post_init__\n'
             "    raise ValueError(\n"
@@ -42,7 +42,7 @@ ROWS = (
         id="weights-not-loaded",
         pattern=_raised_in(
             r"vllm/model_executor/(?:model_loader|models|layers|parameter)[\w/]{0,120}",
-            r"\w{0,40}(?:load|weight)\w{0,60}",
+            r"(?!create_weights\b)\w{0,40}(?:load|weight)\w{0,60}",
         ),
         cause="vLLM cannot load the weights: {reason}.",
         fix=(
@@ -52,7 +52,6 @@ ROWS = (
         source="vLLM's model_executor/model_loader, 0.32.0",
         role=FailureRole.SYMPTOM,
         fallback=True,
-        reported=False,
         sample=(
             '  File "/x/vllm/model_executor/models/a.py", line 9, in load_weights\n'
             "    param = params[name]\n"
@@ -75,7 +74,7 @@ ROWS = (
         source="vLLM's model_executor/models, 0.32.0",
         role=FailureRole.SYMPTOM,
         fallback=True,
-        reported=False,
+        rare="It names the place of an exception that no other row explains.",
         sample=(
             '  File "/x/vllm/model_executor/models/a.py", line 9, in __init__\n'
             "    assert self.heads % tp == 0\n"
@@ -89,7 +88,7 @@ ROWS = (
             r"(?:flashinfer|triton|tvm_ffi|deep_gemm|vllm/(?:_custom_ops|v1/attention|utils/deep_gemm"
             r"|utils/flashinfer|third_party|vllm_flash_attn"
             r"|model_executor/(?:kernels|layers/(?:quantization|fused_moe))))[\w/]{0,160}",
-            r"(?!__init__|create_weights|\w{0,40}load)[\w<>]{1,80}",
+            r"(?!__init__|create_weights|<module>|\w{0,40}load)[\w<>]{1,80}",
         ),
         cause="A kernel of the engine failed: {reason}.",
         fix=(
@@ -99,7 +98,6 @@ ROWS = (
         source="vllm-project/vllm#46726; vLLM's v1/attention, 0.32.0",
         role=FailureRole.SYMPTOM,
         fallback=True,
-        reported=False,
         sample=(
             '  File "/x/flashinfer/decode.py", line 2451, in decode\n'
             '    raise ValueError("bad")\n'
@@ -120,7 +118,7 @@ ROWS = (
         source="vLLM's transformers_utils/config.py, 0.32.0",
         role=FailureRole.SYMPTOM,
         fallback=True,
-        reported=False,
+        rare="It names the place of an exception that no other row explains.",
         sample=(
             '  File "/x/transformers/configuration_utils.py", line 9, in from_dict\n'
             "    config = cls(**config_dict)\n"

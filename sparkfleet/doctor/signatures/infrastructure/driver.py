@@ -166,9 +166,7 @@ ROWS = (
             "Reboot that host with the power off; if it comes back, look at temperature and "
             "firmware of the device (`sudo lspci -s ADDRESS`), and have the machine checked."
         ),
-        source="MiaAI-Lab/DeepSeek-v4-Flash-DSpark-2x-DGX-Spark#146",
-        reported=False,
-        recorded=False,
+        source="MiaAI-Lab/DeepSeek-v4-Flash-DSpark-2x-DGX-Spark#146; rwth-i6/returnn#1500",
         leads_to=("kernel-stuck", "rdma-transfer-failed", "rdma-retry-exceeded"),
         sample="pcieport 0000:00:00.0: AER: Uncorrectable (Fatal)",
         near_miss="pcieport 0000:00:1d.0: AER: Corrected error received: 0000:07:00.0",

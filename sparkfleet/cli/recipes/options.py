@@ -62,6 +62,11 @@ class ValidateOptions(Options):
         default="",
         value="VERSION",
     )
+    folder: Path | None = option(
+        "also compare with the config.json in this folder of this machine",
+        parse_path,
+        value="FOLDER",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

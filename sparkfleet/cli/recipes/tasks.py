@@ -54,16 +54,18 @@ def show(options: RecipeOptions) -> int:
     return show_recipe(options)
 
 
-@command("recipes.validate", TP, OUTPUT)
+@command("recipes.validate", TP, PP, OUTPUT)
 def validate(options: ValidateOptions) -> int:
     """Check recipes against the documented mistakes; starts nothing and connects to no host.
 
     Every finding has its place, its reason and the document that says so (docs/recipe-rules.md).
     The exit code is 5 if a start would be refused. cluster.up runs the same rules, with the vLLM
-    that it finds on the hosts.
+    that it finds on the hosts. With --folder the model's config.json is compared too: its heads,
+    layers, blocks and positions, and what it has that options refuse.
 
       {task:recipes.validate} all
       {task:recipes.validate} my.yml --vllm 0.21.0
+      {task:recipes.validate} my.yml --tp 4 --folder ~/models/qwen3
     """
     from sparkfleet.cli.recipes.validate import show_findings
 

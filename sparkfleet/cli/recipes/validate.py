@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -14,7 +13,8 @@ from sparkfleet.cli.views.documents import print_document
 from sparkfleet.cli.views.screen import create_screen
 from sparkfleet.errors import Problem, RecipeError, UsageError
 from sparkfleet.launch import staged_paths
-from sparkfleet.model import Host, Severity
+from sparkfleet.launch.preflight.folder_checks import check_folder
+from sparkfleet.model import Host, Severity, Verdict
 from sparkfleet.recipes.recipe import FOLDER, Recipe, load_recipe
 from sparkfleet.recipes.rules import ObservedFacts, RuleResult, apply_rules, build_rule_context
 from sparkfleet.recipes.settings import Settings
@@ -31,18 +31,26 @@ TITLES = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecipeReport:
-    """Findings about one recipe; `problems` prevent it from being read, or started."""
+    """Findings about one recipe; `problems` prevent it from being read, or started.
+
+    `verdicts` are those on the model's config.json, where a folder was named.
+    """
 
     name: str
     findings: tuple[RuleResult, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
     problems: tuple[Problem, ...] = ()
 
     @property
     def refused(self) -> bool:
         """Whether a start would be refused."""
-        return bool(self.problems) or any(
-            finding.severity is Severity.ERROR for finding in self.findings
-        )
+        return bool(self.problems) or Severity.ERROR in self.severities
+
+    @property
+    def severities(self) -> tuple[Severity, ...]:
+        """The severity of everything that was found, but of problems."""
+        findings = (finding.severity for finding in self.findings)
+        return (*findings, *(verdict.severity for verdict in self.verdicts))
 
 
 def show_findings(options: ValidateOptions) -> int:
@@ -76,8 +84,17 @@ def _check_recipe(name: str, options: ValidateOptions) -> RecipeReport:
         recipe = load_recipe(name)
     except RecipeError as error:
         return RecipeReport(name=name, problems=error.problems)
-    findings = tuple(run_recipe_rules(recipe, tp=options.tp, vllm=options.vllm))
-    return RecipeReport(name=name, findings=findings, problems=_find_undeclared(recipe))
+    facts = ObservedFacts(vllm=options.vllm, source="as given")
+    verdicts: tuple[Verdict, ...] = ()
+    if options.folder is not None:
+        size = max(options.tp, recipe.tp_min or 1)
+        facts, verdicts = check_folder(recipe, options.folder, facts, tp=size, pp=options.pp)
+    return RecipeReport(
+        name=name,
+        findings=tuple(run_recipe_rules(recipe, tp=options.tp, pp=options.pp, facts=facts)),
+        verdicts=verdicts,
+        problems=_find_undeclared(recipe),
+    )
 
 
 def _find_undeclared(recipe: Recipe) -> tuple[Problem, ...]:
@@ -92,25 +109,26 @@ def _find_undeclared(recipe: Recipe) -> tuple[Problem, ...]:
     return ()
 
 
-def run_recipe_rules(recipe: Recipe, *, tp: int = 1, vllm: str = "") -> Iterator[RuleResult]:
+def run_recipe_rules(
+    recipe: Recipe, *, tp: int = 1, pp: int = 1, facts: ObservedFacts | None = None
+) -> Iterator[RuleResult]:
     """Yield what the rules find in a recipe alone; its templates stay as they are written."""
     settings = Settings(host=Host(name=recipe.name, vars=recipe.vars))
     size = max(tp, recipe.tp_min or 1)
-    yield from apply_rules(
-        build_rule_context(
-            recipe,
-            settings,
-            facts=ObservedFacts(vllm=vllm, source="as given"),
-            tp=size,
-        )
-    )
+    yield from apply_rules(build_rule_context(recipe, settings, facts=facts, tp=size, pp=pp))
 
 
 def _serialize_report(report: RecipeReport) -> dict[str, Any]:
     return {
         "recipe": report.name,
         "refused": report.refused,
-        "verdicts": [asdict(entry.verdict(report.name)) for entry in report.findings],
+        "verdicts": [
+            asdict(entry)
+            for entry in (
+                *(found.verdict(report.name) for found in report.findings),
+                *report.verdicts,
+            )
+        ],
         "errors": [json.serialize_problem(entry) for entry in report.problems],
     }
 
@@ -118,13 +136,21 @@ def _serialize_report(report: RecipeReport) -> dict[str, Any]:
 def _print_reports(reports: Sequence[RecipeReport]) -> None:
     out = create_screen(sys.stdout)
     for report in reports:
-        if report.problems or report.findings:
+        if report.problems or report.findings or report.verdicts:
             out.line(f"{report.name}:", "bold")
         for problem in report.problems:
             out.line(_format_problem(problem, Severity.ERROR), MARKS[Severity.ERROR])
         for finding in report.findings:
             out.line(_format_problem(finding.problem, finding.severity), MARKS[finding.severity])
+        for verdict in report.verdicts:
+            problem = _build_problem(verdict)
+            out.line(_format_problem(problem, verdict.severity), MARKS[verdict.severity])
     _print_count(reports, out)
+
+
+def _build_problem(verdict: Verdict) -> Problem:
+    message = f"{verdict.subject}: expected {verdict.expected}; saw {verdict.seen}"
+    return Problem(message=message, hint=f"{verdict.check}: {verdict.source}\n{verdict.fix}")
 
 
 def _format_problem(problem: Problem, severity: Severity) -> str:
@@ -132,10 +158,12 @@ def _format_problem(problem: Problem, severity: Severity) -> str:
 
 
 def _print_count(reports: Sequence[RecipeReport], out: Screen) -> None:
-    counts = Counter(entry.severity for report in reports for entry in report.findings)
-    counts[Severity.ERROR] += sum(len(report.problems) for report in reports)
+    found = [severity for report in reports for severity in report.severities]
+    found += [Severity.ERROR for report in reports for _ in report.problems]
     parts = [
-        _pluralize_count(counts[entry], name) for entry, name in TITLES.items() if counts[entry]
+        _pluralize_count(found.count(entry), name)
+        for entry, name in TITLES.items()
+        if entry in found
     ]
     style = "bold red" if any(report.refused for report in reports) else "bold green"
     count = _pluralize_count(len(reports), "recipe")

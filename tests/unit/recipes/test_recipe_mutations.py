@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from sparkfleet.cli.recipes.validate import run_recipe_rules
 from sparkfleet.errors import RecipeError, Where
 from sparkfleet.recipes.recipe import load_recipe
+from sparkfleet.recipes.rules import ObservedFacts
 from tests.budget import MANY, limit_cpu_time, scale_examples
 from tests.mutations import NUMBERS, create_chance, mutate_yaml
 
@@ -131,7 +132,7 @@ def _judge(path: Path, content: bytes, vllm: str) -> None:
             assert problem.message
             assert _is_place(problem.where), problem
         return
-    for one in run_recipe_rules(recipe, tp=2, vllm=vllm):
+    for one in run_recipe_rules(recipe, tp=2, facts=ObservedFacts(vllm=vllm)):
         assert _is_place(one.finding.where), one
         assert str(one.problem)
         assert str(one.verdict("host"))

@@ -110,3 +110,54 @@ def test_what_an_option_names_is_declared(
     done = validate("my.yml")
     assert done.returncode == (5 if told else 0), done.stdout
     assert told in done.stdout
+
+
+CONFIG = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "num_hidden_layers": 4,
+    "hidden_size": 1024,
+    "vocab_size": 32000,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 4,
+    "max_position_embeddings": 8192,
+}
+
+
+def _write_model(folder: Path, args: str) -> None:
+    (folder / "model").mkdir()
+    (folder / "model" / "config.json").write_text(json.dumps(CONFIG))
+    (folder / "my.yml").write_text(f"vllm_model: a\nvllm_args:\n  {args}\n")
+
+
+def test_a_folder_adds_what_config_json_refuses(validate: Validate, tmp_path: Path) -> None:
+    _write_model(tmp_path, "enable-expert-parallel: true")
+    done = validate("my.yml", "--vllm", "0.32.0", "--tp", "3", "--folder", "model")
+    assert done.returncode == 5
+    assert "error: --enable-expert-parallel: expected left out: config.json" in done.stdout
+    assert "error: attention heads: expected a multiple of --tp 3; saw 16\n" in done.stdout
+    assert done.stdout.splitlines()[-1] == "1 recipe checked: 2 errors"
+    assert validate("my.yml", "--vllm", "0.32.0", "--tp", "3").returncode == 0
+
+
+def test_a_folder_adds_positions_and_stages_in_json_too(validate: Validate, tmp_path: Path) -> None:
+    _write_model(tmp_path, "max-model-len: 16384")
+    done = validate("my.yml", "--folder", "model", "--output", "json")
+    (verdict,) = (
+        one for one in json.loads(done.stdout)["recipes"][0]["verdicts"] if one["host"] == "my"
+    )
+    assert (done.returncode, verdict["check"]) == (5, "model.limits")
+    assert "16384 is more than the 8192 positions" in verdict["seen"]
+    staged = validate("my.yml", "--pp", "5", "--folder", "model")
+    assert "error: layers: expected at least 5" in staged.stdout
+
+
+@pytest.mark.parametrize("folder", [".", "nowhere"])
+def test_a_folder_without_a_model_is_refused(
+    validate: Validate, tmp_path: Path, folder: str
+) -> None:
+    _write_model(tmp_path, "max-model-len: 4096")
+    done = validate("my.yml", "--folder", folder)
+    assert (done.returncode, done.stdout) == (5, "")
+    assert "not found" in done.stderr
+    assert validate("my.yml", "--folder", "model").returncode == 0

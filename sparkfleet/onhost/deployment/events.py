@@ -18,6 +18,7 @@ from typing import Any
 
 from sparkfleet.onhost.shared.answers import answer_cluster_request
 from sparkfleet.onhost.shared.labels import EVENT_LOG
+from sparkfleet.onhost.shared.reading import open_regular_file
 from sparkfleet.onhost.shared.writing import make_own_folder, replace_file
 
 MOST = 1 << 20  # bytes of the log
@@ -77,7 +78,7 @@ def read_recent_events(request: dict[str, Any]) -> dict[str, Any]:
 
 def read_end(path: Path, most: int) -> str:
     """Return the whole lines in the last `most` bytes of a file."""
-    with path.open("rb") as file:
+    with open_regular_file(path, os.O_NOFOLLOW) as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - most))
         data = file.read(most)

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -41,6 +42,7 @@ from sparkfleet.onhost.shared.paths import RefusedError, cluster_folder
 from sparkfleet.onhost.shared.rails import read_carriers
 from sparkfleet.onhost.shared.reading import (
     is_same_process,
+    open_regular_file,
     read_optional_text,
     read_process_age,
 )
@@ -229,10 +231,11 @@ def read_log_end(path: Path) -> dict[str, Any]:
     """Return the last lines of a log, and when the last was written."""
     lines: list[str] = []
     at = None
-    with contextlib.suppress(OSError), path.open("rb") as file:
-        at = path.stat().st_mtime
-        file.seek(max(0, path.stat().st_size - TAIL))
-        text = file.read().decode(errors="replace")
+    with contextlib.suppress(OSError), open_regular_file(path, os.O_NOFOLLOW) as file:
+        status = os.fstat(file.fileno())
+        at = status.st_mtime
+        file.seek(max(0, status.st_size - TAIL))
+        text = file.read(TAIL).decode(errors="replace")
         lines = [line.rsplit("\r", 1)[-1][:MOST_LINE] for line in text.rstrip().split("\n")]
     return {"lines": lines[-MOST_LINES:], "at": at}
 

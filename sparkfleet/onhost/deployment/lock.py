@@ -28,6 +28,7 @@ TICK = 0.2  # s
 MOST_TEXT = 1 << 16  # characters of a holder that are read
 LAST_HOLDER = "lock-last"  # file with the last holder
 RUN = ("machine", "pid", "since")  # fields that identify a run
+NO_LINK = os.O_NOFOLLOW | os.O_NONBLOCK  # a link or a named pipe is not the lock
 
 
 def main() -> None:
@@ -58,7 +59,9 @@ def hold_folder_lock(
         }
     try:
         make_own_folder(path.parent)
-        file = files.enter_context(path.open("a+", encoding="utf-8", errors="replace"))
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | NO_LINK, 0o600)
+        opened = os.fdopen(descriptor, "r+", encoding="utf-8", errors="replace")
+        file = files.enter_context(opened)
         shared = is_held_by_same_run(read_lock_holder(file), request["holder"])
         if shared or not wait_for_flock(file, float(request["wait"])):
             return {
@@ -116,7 +119,9 @@ def load_last_holder(path: Path) -> dict[str, str]:
 def record_last_holder(path: Path, holder: dict[str, str]) -> None:
     """Write who took the lock last; on a full disk that stays unknown."""
     try:
-        path.write_text(json.dumps(holder))
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | NO_LINK
+        with os.fdopen(os.open(path, flags, 0o600), "w", encoding="utf-8") as file:
+            file.write(json.dumps(holder))
     except OSError as error:
         if error.errno not in NO_SPACE:
             raise

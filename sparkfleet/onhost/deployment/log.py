@@ -7,8 +7,13 @@ lines of each file there is, by path; carriage returns are kept, since a progres
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
+
+from sparkfleet.onhost.shared.reading import open_regular_file
+
+TAIL = 256 << 20  # bytes of a log that are read
 
 
 def main() -> None:
@@ -30,10 +35,15 @@ def expand_path_pattern(pattern: str) -> list[tuple[str, Path]]:
 
 
 def read_last_lines(path: Path, count: int) -> str | None:
-    """Return the last `count` lines of a file, or None where there is none."""
+    """Return the last `count` lines of a file, or None where there is none that can be read.
+
+    A link in the place of a log is not followed: what it leads to is not a log.
+    """
     try:
-        text = path.read_bytes().decode(errors="replace")
-    except FileNotFoundError:
+        with open_regular_file(path, os.O_NOFOLLOW) as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL))
+            text = file.read(TAIL).decode(errors="replace")
+    except OSError:
         return None
     return "\n".join(text.rstrip("\n").split("\n")[-count:])
 

@@ -116,7 +116,8 @@ def start_role_script(request: dict[str, Any]) -> dict[str, Any]:
     ):  # of what ran before
         if old.exists() and old.stem != "guard":
             old.replace(old.with_suffix(".log.1"))
-    with path.open("wb") as output:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+    with os.fdopen(os.open(path, flags, 0o600), "wb") as output:
         child = subprocess.Popen(
             ["bash", str(folder / request["script"])],
             stdin=subprocess.DEVNULL,

@@ -10,6 +10,7 @@ Ends by itself when standard input ends, which is how a lost connection shows.
 from __future__ import annotations
 
 import json
+import os
 import select
 import sys
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Any
 
 from sparkfleet.onhost.shared.deployment_record import list_boot_roles, read_deployment_record
 from sparkfleet.onhost.shared.labels import GUARD_RECORD
-from sparkfleet.onhost.shared.reading import is_same_process, read_optional_text
+from sparkfleet.onhost.shared.reading import is_same_process, open_regular_file, read_optional_text
 from sparkfleet.onhost.shared.vitals import ask_endpoint
 
 OK = 200
@@ -54,10 +55,10 @@ class LogFollower:
     def read_new_lines(self) -> list[str]:
         """Return the whole lines that were added since the last call."""
         try:
-            with self._path.open("rb") as file:
+            with open_regular_file(self._path, os.O_NOFOLLOW) as file:
                 file.seek(self._offset)
                 data = file.read()
-        except FileNotFoundError:
+        except OSError:
             return []
         self._offset += len(data)
         *lines, self._rest = (self._rest + data).split(b"\n")

@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import stat
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
+
+MOST_TEXT = 16 << 20  # bytes that are read of a file
+
+
+def open_regular_file(path: Path, flags: int = 0) -> BinaryIO:
+    """Open a file to read; raises OSError for a named pipe or a device, which may never end."""
+    file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | flags), "rb")
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "it is not a file", str(path))
+    return file
 
 
 def read_optional_text(path: Path) -> str | None:
-    """Return the text of a file with its line ends as they are, or None if it does not exist."""
+    """Return the text of a file with its line ends as they are, or None if it is none."""
     try:
-        return path.read_bytes().decode(errors="replace")
-    except FileNotFoundError:
-        return None
+        with open_regular_file(path) as file:
+            return file.read(MOST_TEXT).decode(errors="replace")
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.EINVAL, errno.ENXIO):  # the last: a socket
+            return None
+        raise
 
 
 def load_json_object(text: str | None) -> dict[str, Any]:

@@ -23,6 +23,7 @@ AUTHORITY = "@cert-authority"
 HASHED = "|1|"  # HMAC-SHA1, the only scheme that exists
 # characters of a pattern: https://github.com/openssh/openssh-portable/blob/master/match.c
 MOST_PATTERN = 1022
+BYTE_ORDER_MARK = "\ufeff"  # for ssh a part of the first name
 LENGTH = struct.Struct(">I")
 
 
@@ -63,7 +64,10 @@ def read_known_keys(files: Iterable[Path], name: str) -> KnownKeys:
     known = KnownKeys()
     for file in files:
         for number, line in _read_lines(file):
-            _add_line(known, line, name.lower(), f"{file}:{number}")
+            where = f"{file}:{number}"
+            _add_line(known, line, name.lower(), where)
+            if line.startswith(BYTE_ORDER_MARK) and matches(line[1:].split(" ")[0], name.lower()):
+                known.remarks.append(f"{where} begins with a byte-order mark; save it without")
     return known
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from sparkfleet.errors import UsageError
 from sparkfleet.remote.sockets import CONNECT_TIMEOUT
 from sparkfleet.remote.ssh_keywords import REFUSED
-from sparkfleet.remote.ssh_options import SshOptions, parse_jump_hosts
+from sparkfleet.remote.ssh_options import SshOptions, parse_jump_hosts, suggest_jump_host
 
 MOST_JUMPS = 8  # one behind the other
 USER_CONFIG = "~/.ssh/config"
@@ -27,6 +27,7 @@ USER_KNOWN_HOSTS = "~/.ssh/known_hosts"
 # Paramiko tries these by itself, after the agent's keys.
 USUAL_KEYS = re.compile(r"~/\.ssh/id_(rsa|dsa|xmss|(ecdsa|ed25519)(_sk)?)")
 CHECKING = {"true": "yes", "ask": "yes", "false": "no", "off": "no"}  # as `ssh -G` prints it
+UNKNOWN = re.compile(r"Bad configuration option: (\S+)")
 CERTIFICATE = "-cert.pub"  # after the name of a key, as ssh and Paramiko look for it
 ALGORITHMS = {  # by the kind that Paramiko calls them
     "ciphers": "ciphers",
@@ -67,7 +68,8 @@ def _refuse_unsupported(options: SshOptions, config: ConfigValues) -> None:
         for value in config.get(name, ()):
             overridden = name == "proxycommand" and options.jumps is not None
             if not overridden and value not in keyword.fine and not _is_usual(name, value, config):
-                raise _build_unsupported_error(options, f"{name} {value}", keyword.note)
+                hint = suggest_jump_host(value) or keyword.note
+                raise _build_unsupported_error(options, f"{keyword.name} {value}", hint)
 
 
 def _is_usual(name: str, value: str, config: ConfigValues) -> bool:
@@ -135,13 +137,24 @@ def _query_ssh_config(options: SshOptions) -> ConfigValues:
     except subprocess.TimeoutExpired as error:
         raise _build_unsupported_error(options, "a Match exec that does not end", None) from error
     if done.returncode:
-        reason = "; ".join(done.stderr.strip().splitlines())
-        raise UsageError(f"ssh refuses its configuration for {options.address}: {reason}")
+        raise _build_refusal_error(options, done.stderr)
     config: dict[str, list[str]] = {}
     for line in done.stdout.splitlines():
         name, _, value = line.partition(" ")
         config.setdefault(name, []).append(value)
     return config
+
+
+def _build_refusal_error(options: SshOptions, said: str) -> UsageError:
+    """Return what `ssh` said, and how keywords that only another system has are passed over."""
+    reason = "; ".join(dict.fromkeys(said.strip().splitlines()))
+    unknown = ",".join(dict.fromkeys(UNKNOWN.findall(said)))
+    return UsageError(
+        f"ssh refuses its configuration for {options.address}: {reason}",
+        hint=f"if another system has it, begin the file with: IgnoreUnknown {unknown}"
+        if unknown
+        else None,
+    )
 
 
 def _check_ssh_needed(options: SshOptions, error: FileNotFoundError) -> ConfigValues:

@@ -37,9 +37,10 @@ VALUE_FLAGS = {
 FAMILY_FLAGS = {"-4": "inet", "-6": "inet6"}
 # Flags without a meaning for one connection that is kept open; accepted, and without effect.
 HARMLESS_FLAGS = re.compile("-[AaCfgKkMnNqTtvXxYy]+")
-# The way through a bastion in Ansible's documents, which ProxyJump replaces.
+# The ways through a bastion that ProxyJump replaces: of Ansible's documents, and with nc.
 BASTION = re.compile(
-    r"(?i:proxycommand)=ssh(?: -q)?(?: -W %h:%p)?(?: -q)? ([\w@.-]+)(?: -q)?(?: -W %h:%p)?"
+    r"(?:exec )?ssh(?: -q)?(?: -W %h:%p)?(?: -q)? ([\w@.-]+)(?: -q)?"
+    r"(?: -W %h:%p|(?: exec)? (?:nc|netcat)(?: -[a-z]\d*)* %h %p)?"
 )
 OPTION = re.compile(r"\s*(\w+)\s*(?:=|\s|$)\s*(.*?)\s*", re.DOTALL)  # Name=value, or Name value
 
@@ -116,6 +117,12 @@ def parse_jump_hosts(text: str) -> tuple[SshOptions, ...] | None:
     )
 
 
+def suggest_jump_host(command: str, *, before: str = "", joint: str = " ") -> str | None:
+    """Return how ProxyJump says the same as a ProxyCommand, None for one that does more."""
+    bastion = BASTION.fullmatch(command)
+    return f"write it as {before}ProxyJump{joint}{bastion[1]}" if bastion else None
+
+
 def _split_ssh_args(host: Host, variable: str) -> Iterator[tuple[str, str]]:
     args = iter(shlex.split(str(host.get(variable) or "")))
     for arg in args:
@@ -188,8 +195,10 @@ def _build_option_error(host: Host, name: str, value: str) -> InventoryError:
     row = KEYWORDS.get(name.lower())
     if row is not None and row.treatment is Treatment.REFUSED:
         hint = row.note
-    if bastion := BASTION.fullmatch(option):
-        hint = f"write it as -o ProxyJump={bastion[1]}"
+    if name.lower() == "proxycommand" and (
+        jump := suggest_jump_host(value, before="-o ", joint="=")
+    ):
+        hint = jump
     if name.lower() == "stricthostkeychecking":
         hint = "host keys are always checked; use accept-new to trust a host on first contact"
     source = host.vars.get("ansible_ssh_common_args") or host.vars.get("ansible_ssh_extra_args")

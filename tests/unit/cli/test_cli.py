@@ -437,7 +437,7 @@ def test_an_unsupported_ssh_option_is_reported_before_the_first_connection(
         f"vars: {{ansible_ssh_common_args: -F {tmp_path}/config}}}}\n"
     )
     done = call(task, "-i", "i.yml")
-    assert done.stderr.startswith("unsupported SSH option for far: proxycommand nc %h %p")
+    assert done.stderr.startswith("unsupported SSH option for far: ProxyCommand nc %h %p")
     assert (done.returncode, done.stdout) == (5, "")
 
 

@@ -126,6 +126,17 @@ def test_of_two_keys_of_one_type_either_is_good(tmp_path: Path) -> None:
     assert _judge(tmp_path, text, "spark-01", OTHER) is KeyVerdict.KNOWN
 
 
+def test_a_byte_order_mark_is_a_part_of_the_first_name_and_named(tmp_path: Path) -> None:
+    path = tmp_path / "known_hosts"
+    path.write_text(f"\ufeffspark-01 ssh-ed25519 {KEY}\nspark-02 ssh-ed25519 {KEY}\n")
+    known = read_known_keys([path], "spark-01")
+    assert (known.accepted, known.remarks) == (
+        [],
+        [f"{path}:1 begins with a byte-order mark; save it without"],
+    )
+    assert not read_known_keys([path], "spark-02").remarks
+
+
 def test_lines_for_the_host_that_do_not_count_are_named(tmp_path: Path) -> None:
     path = tmp_path / "known_hosts"
     path.write_text(f"spark-01 ssh-ed25519 {KEY[:-9]}\n@cert-authority * ssh-ed25519 {OTHER}\n")

@@ -132,9 +132,9 @@ def test_proxyjump_none_in_the_inventory_goes_straight(resolve: Resolve) -> None
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("ProxyCommand nc %h %p", "proxycommand nc %h %p"),
-        ("RevokedHostKeys /revoked", "revokedhostkeys /revoked"),
-        ("BindAddress 10.0.0.1", "bindaddress 10.0.0.1"),
+        ("ProxyCommand nc %h %p", "ProxyCommand nc %h %p"),
+        ("RevokedHostKeys /revoked", "RevokedHostKeys /revoked"),
+        ("BindAddress 10.0.0.1", "BindAddress 10.0.0.1"),
         ("ProxyJump [fe80::1]:22", "ProxyJump"),
     ],
 )
@@ -157,6 +157,40 @@ def test_a_configuration_that_ssh_refuses_is_reported_in_its_words(resolve: Reso
         UsageError, match=r"for spark1: .*line 1: Bad configuration option: hostnaem"
     ):
         resolve("HostNaem x\n")
+
+
+def test_a_keyword_of_another_system_is_passed_over_as_the_hint_says(resolve: Resolve) -> None:
+    """UseKeychain of macOS, in every second configuration that is shared with one."""
+    text = "UseKeychain yes\nHost spark1\n Usekeychain no\n"
+    with pytest.raises(UsageError, match="Bad configuration option: usekeychain") as caught:
+        resolve(text)
+    assert caught.value.hint == (
+        "if another system has it, begin the file with: IgnoreUnknown usekeychain"
+    )
+    assert resolve(f"IgnoreUnknown usekeychain\n{text}").address == "spark1"
+
+
+@pytest.mark.parametrize(
+    ("command", "host"),
+    [
+        ("ssh gate -W %h:%p", "gate"),
+        ("ssh -q -W %h:%p bob@gate", "bob@gate"),
+        ("ssh gate nc -w3 %h %p", "gate"),
+        ("exec ssh gate exec netcat %h %p", "gate"),
+    ],
+)
+def test_a_proxy_command_through_ssh_is_hinted_as_a_jump(
+    resolve: Resolve, command: str, host: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        resolve(f"Host spark1\n ProxyCommand {command}\n")
+    assert caught.value.hint == f"write it as ProxyJump {host}"
+
+
+def test_a_proxy_command_that_does_more_is_not_hinted_as_a_jump(resolve: Resolve) -> None:
+    with pytest.raises(UsageError) as caught:
+        resolve("Host spark1\n ProxyCommand ssh -W localhost:4223 gate\n")
+    assert "write it as" not in str(caught.value.hint)
 
 
 def test_jump_hosts_in_a_circle_are_refused(resolve: Resolve) -> None:

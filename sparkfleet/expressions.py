@@ -69,6 +69,14 @@ def replace_matches(pattern: str, replacement: str, text: str) -> str:
     return str(_search_apart(pattern, replacement, [text])[0])
 
 
+def repeats_at_most(pattern: str, most: int) -> bool:
+    """Return whether no group repeats and at most `most` other parts do.
+
+    Then a search takes at most that power of the length of its text.
+    """
+    return not GROUP_REPEATS.search(pattern) and len(REPEATS.findall(pattern)) <= most
+
+
 def _is_simple(pattern: str, texts: Sequence[str]) -> bool:
     """Return whether the search takes at most the square of the length of a short text."""
     repeats = len(REPEATS.findall(pattern)) + len(GROUP_REPEATS.findall(pattern))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import re
 from collections.abc import Iterator, Mapping
@@ -205,11 +206,16 @@ def parse_gpu_processes(text: str) -> tuple[GpuProcess, ...]:
 
 
 def parse_csv_table(text: str) -> Iterator[Mapping[str, str]]:
-    """Yield rows of nvidia-smi's CSV by column name, without the unit in the header."""
-    rows = csv.reader(text.strip().splitlines(), skipinitialspace=True)
-    columns = [cell.partition(" [")[0].strip() for cell in next(rows, [])]
-    for row in rows:
-        yield dict(zip(columns, (cell.strip() for cell in row), strict=False))
+    """Yield rows of nvidia-smi's CSV by column name, without the unit in the header.
+
+    `MOST_ENTRIES` at most, and none after a cell that is too long.
+    """
+    lines = text.strip().splitlines()[:MOST_ENTRIES]
+    rows = csv.reader(lines, skipinitialspace=True)
+    with contextlib.suppress(csv.Error):
+        columns = [cell.partition(" [")[0].strip() for cell in next(rows, [])]
+        for row in rows:
+            yield dict(zip(columns, (cell.strip() for cell in row), strict=False))
 
 
 def _parse_amount(cell: str) -> int | None:

@@ -7,9 +7,10 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network
+from itertools import islice
 from typing import Any
 
-from sparkfleet.facts.readings import Readings
+from sparkfleet.facts.readings import MOST_ENTRIES, Readings
 from sparkfleet.facts.tools import parse_ethtool
 from sparkfleet.values import parse_json
 
@@ -96,10 +97,11 @@ def _build_netdev(readings: Readings, name: str, addresses: tuple[IPv4Interface,
 
 
 def _collect_addresses(readings: Readings) -> Mapping[str, tuple[IPv4Interface, ...]]:
-    addresses: dict[str, tuple[IPv4Interface, ...]] = {}
-    for name, address in (*_parse_ip_addresses(readings), *_parse_kernel_addresses(readings)):
-        addresses[name] = (*addresses.get(name, ()), address)
-    return addresses
+    addresses: dict[str, list[IPv4Interface]] = {}
+    found = islice(_parse_ip_addresses(readings), MOST_ENTRIES)
+    for name, address in (*found, *_parse_kernel_addresses(readings)):
+        addresses.setdefault(name, []).append(address)
+    return {name: tuple(each) for name, each in addresses.items()}
 
 
 def _parse_ip_addresses(readings: Readings) -> Iterator[tuple[str, IPv4Interface]]:
@@ -137,7 +139,8 @@ def _parse_ip_routes(readings: Readings) -> Iterator[Route]:
 
 
 def _parse_kernel_routes(readings: Readings) -> Iterator[Route]:
-    for name, to, gateway, metric, mask in KERNEL_ROUTE.findall(readings.text("/proc/net/route")):
+    rows = islice(KERNEL_ROUTE.finditer(readings.text("/proc/net/route")), MOST_ENTRIES)
+    for name, to, gateway, metric, mask in (row.groups() for row in rows):
         yield Route(
             network=IPv4Network(f"{_parse_hex_address(to)}/{_parse_hex_address(mask)}"),
             netdev=name,
@@ -171,4 +174,4 @@ def _load_json_entries(readings: Readings, source: str) -> list[dict[str, Any]]:
     except ValueError:
         return []
     entries = answer if isinstance(answer, list) else []
-    return [entry for entry in entries if isinstance(entry, dict)]
+    return [entry for entry in entries[:MOST_ENTRIES] if isinstance(entry, dict)]

@@ -95,11 +95,13 @@ def _iterate_hcas(readings: Readings) -> Iterator[Hca]:
     for name in readings.names(RDMA):
         base = f"{RDMA}/{name}"
         here = readings.names(f"{base}/device/net")
-        for port in filter(str.isdecimal, readings.names(f"{base}/ports")):
+        for port in readings.names(f"{base}/ports"):
+            if (number := parse_digits(port)) is None:
+                continue
             at = f"{base}/ports/{port}"
             yield Hca(
                 name=name,
-                port=int(port),
+                port=number,
                 netdev=here[0] if here else netdevs.get(name),
                 state=_parse_state(readings.text(f"{at}/state")),
                 phys_state=_parse_state(readings.text(f"{at}/phys_state")),

@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from functools import cache, lru_cache
 from typing import Any
 
-from sparkfleet.expressions import compile_regex
+from sparkfleet.expressions import compile_regex, repeats_at_most
 from sparkfleet.fit.architecture import Architecture
 from sparkfleet.fit.interval import Interval, UnknownFigureError
 from sparkfleet.fit.kv_cache import BYTES
@@ -21,6 +21,9 @@ from sparkfleet.fit.parameters import ParameterRole, Part
 NVFP4 = 4 / 8 + 1 / 16  # four bits, and a scale of eight for every sixteen
 MXFP4 = 4 / 8 + 1 / 32
 MOST_PATTERNS = 500  # with * or a regular expression; each is tried on every module
+MOST_REGEXES = 50  # of them that repeat twice or more
+MOST_REPEATS = 3  # of a regular expression: then the names of modules take a millisecond
+LONGEST_PATTERN = 1000  # characters
 SCALE = 2.0  # bytes, for every group of AWQ, GPTQ and integer schemes
 NAMED = {"nvfp4": NVFP4, "fp8": 1.0, "mxfp4": MXFP4, "w4a16_nvfp4": NVFP4}
 ONLINE = {"fp8": 1.0}  # --quantization that converts weights of 16 bits while they load
@@ -131,21 +134,54 @@ def is_left_out(config: Mapping[str, Any], suffixes: Sequence[str], layer: int) 
     patterns = next((config[name] for name in names if config.get(name)), ())
     if not isinstance(patterns, list):
         return False
-    modules = [f"{above}.{layer}.{suffix}" for above in ABOVE for suffix in suffixes]
-    modules += [f"backbone.layers.{layer}.{suffix}" for suffix in suffixes]
-    plain, wild = _split_patterns(tuple(map(str, patterns)))
+    modules = _list_modules(suffixes, layer)
+    plain, wild = split_patterns(patterns)
     if any(not plain.isdisjoint(_list_dotted_parts(module)) for module in modules):
         return True
     return any(matches_module(pattern, module) for pattern in wild for module in modules)
 
 
+def _list_modules(suffixes: Sequence[str], layer: int) -> list[str]:
+    modules = [f"{above}.{layer}.{suffix}" for above in ABOVE for suffix in suffixes]
+    return modules + [f"backbone.layers.{layer}.{suffix}" for suffix in suffixes]
+
+
+class _SameList:
+    """A list as a key: the same list, not an equal one, which would be compared at each use."""
+
+    def __init__(self, items: list[Any]) -> None:
+        self.items = items
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _SameList) and self.items is other.items
+
+    def __hash__(self) -> int:
+        return id(self.items)
+
+
+def split_patterns(patterns: list[Any]) -> tuple[frozenset[str], tuple[str, ...]]:
+    """Return the names of modules, and the patterns, of which each costs time for each module.
+
+    Raises UnknownFigureError for patterns that would take too long.
+    """
+    return _split_same_list(_SameList(patterns))
+
+
 @lru_cache(maxsize=8)
-def _split_patterns(patterns: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ...]]:
-    """Return the names of modules, and the patterns, of which each costs time for each module."""
-    wild = tuple(dict.fromkeys(text for text in patterns if "*" in text or text[:3] == "re:"))
+def _split_same_list(patterns: _SameList) -> tuple[frozenset[str], tuple[str, ...]]:
+    texts = [str(text) for text in patterns.items]
+    wild = tuple(dict.fromkeys(text for text in texts if "*" in text or text[:3] == "re:"))
     if len(wild) > MOST_PATTERNS:
         raise UnknownFigureError(f"more than {MOST_PATTERNS} patterns in quantization_config")
-    return frozenset(patterns).difference(wild), wild
+    if any(len(text) > LONGEST_PATTERN for text in wild):
+        raise UnknownFigureError(
+            f"a pattern of more than {LONGEST_PATTERN} characters in quantization_config"
+        )
+    if sum(not repeats_at_most(text, 1) for text in wild if text[:3] == "re:") > MOST_REGEXES:
+        raise UnknownFigureError(
+            f"more than {MOST_REGEXES} regular expressions in quantization_config"
+        )
+    return frozenset(texts).difference(wild), wild
 
 
 @lru_cache(maxsize=1 << 14)
@@ -165,6 +201,8 @@ def matches_module(pattern: str, module: str) -> bool:
 
 @cache
 def _compile_module_pattern(text: str) -> re.Pattern[str]:
+    if not repeats_at_most(text, MOST_REPEATS):
+        raise UnknownFigureError(f"a pattern in quantization_config may take for ever: {text!r}")
     try:
         return compile_regex(text)
     except re.error as error:

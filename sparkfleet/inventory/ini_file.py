@@ -14,6 +14,7 @@ from sparkfleet.inventory.tree import InventoryTree, Variables, overlay_variable
 from sparkfleet.inventory.yaml_file import set_group_variables
 from sparkfleet.model import Value
 from sparkfleet.spelling import did_you_mean
+from sparkfleet.yaml.positions import MOST_PROBLEMS
 from sparkfleet.yaml.source import Source
 
 SECTION = re.compile(r"\[([^:\]\s]+)(?::(\w+))?\]\s*(?:#.*)?")
@@ -27,6 +28,8 @@ def read_ini(source: Source, tree: InventoryTree) -> None:
     reader = _IniReader(source, tree)
     for number, line in enumerate(source.lines, 1):
         text = line.strip()
+        if len(tree.problems) > MOST_PROBLEMS:
+            return
         if text and text[0] not in ";#":
             reader.read(text, source.where(number, len(line) - len(line.lstrip()) + 1))
     reader.finish()

@@ -9,11 +9,15 @@ from sparkfleet.resources import format_path
 from sparkfleet.yaml import positions, source
 from sparkfleet.yaml.nodes import Map
 
+MOST_VALUES = 2000  # of a recipe, names included; the longest one that is known has 355
+
 
 def read_recipe_file(path: Path) -> Map:
     """Return the mapping in a recipe file as it is written; raises RecipeError."""
     tree = positions.parse_yaml(
-        source.read_source_file(format_path(path), error=RecipeError), error=RecipeError
+        source.read_source_file(format_path(path), error=RecipeError),
+        error=RecipeError,
+        most_values=MOST_VALUES,
     )
     if isinstance(tree, Map):
         return tree

@@ -12,7 +12,6 @@ import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +75,7 @@ def matches(patterns: str, name: str) -> bool:
     if patterns.startswith("|"):
         return _matches_hash(patterns, name)
     found = False
-    for pattern in patterns.lower().split(","):
+    for pattern in dict.fromkeys(patterns.lower().split(",")):
         wanted = pattern.removeprefix("!")
         if len(wanted) > MOST_PATTERN:
             return False
@@ -88,10 +87,36 @@ def matches(patterns: str, name: str) -> bool:
 
 
 def _is_like(name: str, pattern: str) -> bool:
-    if "*" not in pattern and "?" not in pattern:  # most lines of a long file
-        return name == pattern
-    # The brackets of [address]:port are not a set of characters here.
-    return fnmatchcase(name, pattern.replace("[", "[[]"))
+    """Return whether a pattern with ``*`` and ``?`` fits, in a time that grows with its length."""
+    first, *rest = pattern.split("*")
+    if not rest:
+        return _fits(first, name)
+    *middle, last = rest
+    at, end = len(first), len(name) - len(last)
+    if at > end or not (_fits(first, name[:at]) and _fits(last, name[end:])):
+        return False
+    for piece in middle:
+        if (found := _find_piece(piece, name[at:end])) is None:
+            return False
+        at += found + len(piece)
+    return True
+
+
+def _find_piece(piece: str, text: str) -> int | None:
+    """Return where `piece`, which may have ``?``, first fits in `text`."""
+    if "?" not in piece:
+        found = text.find(piece)
+        return None if found < 0 else found
+    starts = range(len(text) - len(piece) + 1)
+    return next((at for at in starts if _fits(piece, text[at : at + len(piece)])), None)
+
+
+def _fits(piece: str, text: str) -> bool:
+    if "?" not in piece:
+        return piece == text
+    return len(piece) == len(text) and all(
+        wanted in ("?", seen) for wanted, seen in zip(piece, text, strict=True)
+    )
 
 
 def _read_lines(file: Path) -> Iterator[tuple[int, str]]:

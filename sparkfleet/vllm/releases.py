@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import resources
 
 from packaging.version import InvalidVersion, Version
@@ -23,6 +23,9 @@ class ReleaseTable:
 
     releases: Sequence[Version]
     spans: Mapping[str, Sequence[tuple[int, int]]]
+    _names: dict[tuple[int, ...], frozenset[str]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
 
     def has(self, name: str, version: str) -> bool | None:
         """Return whether a version has a name; None where that is not known."""
@@ -37,11 +40,10 @@ class ReleaseTable:
     def names(self, version: str) -> frozenset[str]:
         """Return the names that a version has, as far as that is known."""
         near = self._near(version)
-        if not near:
-            return frozenset()
-        return frozenset(
-            name for name in self.spans if all(self._holds(name, index) for index in near)
-        )
+        if near not in self._names:  # asked for each option of a recipe
+            holds = [name for name in self.spans if all(self._holds(name, at) for at in near)]
+            self._names[near] = frozenset(holds if near else ())
+        return self._names[near]
 
     def first(self, name: str) -> Version | None:
         """Return the first release that has a name; None for the oldest, or for no release."""

@@ -8,7 +8,7 @@ other tag that is not plain data, ``!vault`` included, is refused by name.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 import yaml
 
@@ -21,6 +21,7 @@ from sparkfleet.yaml.source import Source, decode_source
 __all__ = ["List", "Map", "Node", "Scalar", "Unsafe", "load_yaml", "parse_yaml"]
 
 MAX_VALUES = 1_000_000  # once aliases are written out; a YAML bomb holds billions
+MOST_PROBLEMS = 1000  # of a document; a message shows a few of them
 MAX_DEPTH = 100
 TAG = "tag:yaml.org,2002:"
 STR = TAG + "str"
@@ -46,19 +47,23 @@ def load_yaml(text: str | bytes, *, file: str, error: type[InputError] = InputEr
     return parse_yaml(decode_source(text, file=file, error=error), error=error)
 
 
-def parse_yaml(source: Source, *, error: type[InputError] = InputError) -> Node:
-    """Return the one document in `source`, as `load` does."""
+def parse_yaml(
+    source: Source, *, error: type[InputError] = InputError, most_values: int = MAX_VALUES
+) -> Node:
+    """Return the one document in `source`, as `load` does; one of `most_values` at most."""
     try:
         tree = yaml.compose(source.text, Loader=yaml.CSafeLoader)
     except yaml.YAMLError as failure:
         raise error.of([_build_syntax_problem(failure, source)]) from failure
     if tree is None:
         return Scalar(source=source, line=1, col=1, value=None)
-    builder = _Builder(source)
+    builder = _Builder(source, most_values)
     try:
         node = builder.build(tree)
     except _TooLargeError as failure:
         raise error(str(failure), where=failure.where) from failure
+    except _TooManyProblemsError as failure:
+        raise error.of(builder.problems) from failure
     if builder.problems:
         raise error.of(builder.problems)
     return node
@@ -100,12 +105,17 @@ class _TooLargeError(Exception):
         self.where = where
 
 
+class _TooManyProblemsError(Exception):
+    """The document has more problems than anybody reads."""
+
+
 class _Builder:
     """Converts PyYAML's nodes into `nodes`, each once, and keeps the problems on the way."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, most_values: int) -> None:
         self.problems: list[Problem] = []
         self._source = source
+        self._most_values = most_values
         self._is_json = _is_json(source.text)
         self._constructor = yaml.constructor.SafeConstructor()
         self._resolver: Any = yaml.resolver.Resolver()
@@ -116,13 +126,15 @@ class _Builder:
     def build(self, tree: yaml.Node, *, unsafe: bool = False) -> Node:
         """Return `tree` as our node; aliases of a list or a mapping share one."""
         self._count += 1
+        if self._count > self._most_values:
+            self._refuse_size(tree, f"holds more than {self._most_values:,} values")
         if isinstance(tree, yaml.ScalarNode):
             return self._scalar(tree, unsafe=unsafe)
         if built := self._built.get(id(tree)):
             self._count += built[1]
-            if self._count > MAX_VALUES:
-                message = f"aliases unfold to more than {MAX_VALUES:,} values"
-                raise _TooLargeError(message, self._leaf(tree, None).where)
+            if self._count > self._most_values:
+                unfolded = f"aliases unfold to more than {self._most_values:,} values"
+                self._refuse_size(tree, unfolded)
             return built[0]
         if refusal := self._refusal(tree) or self._foreign(tree.tag, type(tree)):
             return self._refuse(tree, *refusal)
@@ -151,7 +163,12 @@ class _Builder:
     def _refuse(self, tree: yaml.Node, message: str, hint: str | None = None) -> Scalar:
         scalar = self._leaf(tree, None)
         self.problems.append(Problem(message=message, where=scalar.where, hint=hint))
+        if len(self.problems) >= MOST_PROBLEMS:
+            raise _TooManyProblemsError
         return scalar
+
+    def _refuse_size(self, tree: yaml.Node, message: str) -> NoReturn:
+        raise _TooLargeError(message, self._leaf(tree, None).where)
 
     def _leaf(self, tree: yaml.Node, value: Any) -> Scalar:
         mark = tree.start_mark

@@ -90,7 +90,8 @@ def main() -> None:
         result = "FAILED" if done.returncode else "passed"
         examples = sum(map(int, EXAMPLES.findall(done.stdout))) or ""
         sys.stdout.write(f"| {name} | {examples} | {seconds:.0f} | {result} |\n")
-        sys.stdout.write(done.stdout if done.returncode else "")
+        if done.returncode:
+            sys.stdout.write(f"exit code {done.returncode}\n{done.stdout}{done.stderr}")
         sys.stdout.flush()
     sys.exit(failed > 0)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sparkfleet.fit.precision import ABOVE, matches_module
+from sparkfleet.fit.precision import ABOVE, matches_module, split_patterns
 
 COMPRESSED = "compressed-tensors"
 INTEGERS = ("awq", "gptq")
@@ -83,7 +83,7 @@ def _is_target(targets: Any, modules: Sequence[str], layer: int) -> bool:
     if not isinstance(targets, list):
         return False
     names = [f"{above}.{layer}.{module}" for above in ABOVE for module in modules]
-    texts = [str(target) for target in targets]
-    return "Linear" in texts or any(
-        matches_module(text, name) for text in texts if text[:3] == "re:" for name in names
+    plain, wild = split_patterns(targets)
+    return "Linear" in plain or any(
+        matches_module(text, name) for text in wild if text[:3] == "re:" for name in names
     )

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 LONGEST = 100_000_000  # bytes of a header; the format's own limit
+LONGEST_NAME = 255  # characters of a file's name
 
 
 def header_problem(path: Path, size: int) -> str | None:
@@ -33,9 +34,17 @@ def index_problem(path: Path, *, nested: bool) -> str | None:
         return None
     try:
         shards = set(json.loads(path.read_text())["weight_map"].values())
-        missing = sorted(name for name in shards if not (path.parent / name).exists())
+        present = {file.name for file in path.parent.iterdir()}  # an index may name 400,000
+        missing = sorted(name for name in shards if not _is_there(path.parent, name, present))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return "no weight_map"
     if not missing or (nested and len(missing) == len(shards)):
         return None
     return f"{len(missing)} of {len(shards)} shards absent: {missing[0]}"
+
+
+def _is_there(folder: Path, name: str, present: set[str]) -> bool:
+    """Return whether a shard is in `folder`, which has the names `present`; raises ValueError."""
+    if len(name) > LONGEST_NAME:
+        raise ValueError(name)
+    return (name in present or "/" in name) and (folder / name).exists()

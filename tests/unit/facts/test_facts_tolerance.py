@@ -3,6 +3,7 @@ from __future__ import annotations
 import contextlib
 import json
 import random
+from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -85,3 +86,31 @@ def test_a_host_that_lacks_any_one_source_is_still_judged(source: str, why: str)
     cluster = Cluster(head, peer)
     assert {x.host for x in cluster.verdicts} == {"spark-1", "spark-2"}
     assert links.compute_rank_env(cluster.fabric, cluster.hosts[1]) is not None
+
+
+GPUS = "nvidia-smi --query-gpu=name,uuid,driver_version,compute_cap,memory.total,memory.used"
+LONG: dict[str, tuple[Callable[[str], bool], str]] = {
+    "a port of 5,000 digits": (lambda name: name.endswith("/ports"), "7" * 5000),
+    "a cell of 200,000 characters": (lambda name: name.startswith(GPUS), "a" * 200_000),
+    "many addresses": (
+        lambda name: name == "ip -j addr",
+        json.dumps(
+            [
+                {
+                    "ifname": "a",
+                    "addr_info": [{"family": "inet", "local": "10.0.0.1", "prefixlen": 8}],
+                }
+            ]
+            * 60_000
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", LONG)
+def test_a_source_that_has_no_end_is_read(kind: str) -> None:
+    chosen, text = LONG[kind]
+    changed = {name: {"text": text} for name in RAW if chosen(name)}
+    assert changed
+    with limit_cpu_time():
+        assert facts.parse_facts("spark-1", {"facts": RAW | changed}).host == "spark-1"

@@ -13,6 +13,7 @@ from sparkfleet.fit.advice import recommend_topology
 from sparkfleet.fit.checkpoint import build_model_profile
 from sparkfleet.fit.memory import NodeMemory, evaluate_nodes
 from sparkfleet.fit.options import ServeOptions, Speculation
+from sparkfleet.fit.precision import matches_module
 from sparkfleet.fit.requirements import estimate_requirements
 from sparkfleet.fit.verdicts import build_fit_verdict
 from tests.budget import MANY, limit_cpu_time, scale_examples
@@ -70,6 +71,28 @@ def test_many_modules_that_stay_unquantized_cost_no_time() -> None:
     tree["quantization_config"] = {"quant_method": "compressed-tensors", "ignore": names}
     with limit_cpu_time():
         answer(json.dumps(tree))
+
+
+def _find_unknown(*patterns: str) -> str:
+    tree = {**TREES["llama-3.3-70b-instruct"]}
+    tree["quantization_config"] = {"quant_method": "fp8", "ignore": list(patterns)}
+    found = {"files": {"config.json": json.dumps(tree)}, "tensors": [], "drafts": {}}
+    with limit_cpu_time():
+        return " ".join(build_model_profile(found, ServeOptions(util=0.8)).unknown)
+
+
+def test_a_pattern_that_takes_for_ever_makes_the_size_of_weights_unknown() -> None:
+    """A config.json comes from a Hub: the search of (.+)+x$ would not have ended."""
+    assert "may take for ever" in _find_unknown("re:(.+)+x$")
+    assert "may take for ever" in _find_unknown("re:.*.*.*.*x$")
+    assert "more than 1000 characters" in _find_unknown("re:" + "a*" * 600)
+    many = [f"re:.*layers.*{at}$" for at in range(51)]
+    assert "more than 50 regular expressions" in _find_unknown(*many)
+
+
+def test_patterns_of_published_checkpoints_are_tried() -> None:
+    assert not _find_unknown(r"re:.*layers\.\d+\.(mlp|self_attn)\..*_proj$", "re:.*lm_head")
+    assert matches_module(r"re:.*self_attn\.(q|k)_proj.*", "model.layers.3.self_attn.q_proj")
 
 
 def test_too_many_patterns_make_the_size_of_weights_unknown() -> None:

@@ -142,6 +142,12 @@ def test_a_bomb_of_aliases_is_refused_before_it_is_unfolded() -> None:
     assert (problem.where.line, problem.where.col) == (5, 5)  # of the list that is too much
 
 
+def test_of_very_many_mistakes_the_first_thousand_are_kept() -> None:
+    problems = _refusal("a: 1\n" * 20_000).problems
+    assert len(problems) == 1000
+    assert problems[-1].message == "duplicate key 'a', first set on line 1"
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

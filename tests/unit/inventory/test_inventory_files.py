@@ -352,3 +352,7 @@ def test_a_file_for_the_sops_plugin_is_named_as_passed_over(tmp_path: Path) -> N
 def test_a_file_that_only_mentions_encryption_is_read(tmp_path: Path, text: str) -> None:
     hosts = _write_estate(tmp_path, {"group_vars/sparks.yml": text})
     assert inventory.load_inventory([str(hosts)]).encrypted == ()
+
+
+def test_a_file_of_nothing_but_mistakes_is_not_read_to_its_end(tmp_path: Path) -> None:
+    assert 1000 < len(_refused(tmp_path / "hosts.ini", "- a\n" * 3000)) < 1010

@@ -168,3 +168,12 @@ def test_the_keys_of_other_tools_are_translated(tmp_path: Path) -> None:
     text = "\n".join(_problems(tmp_path, "model: a/b\nimage: i\nargs: {}\n"))
     for name in ("vllm_model", "engine_image", "vllm_args"):
         assert f"did you mean {name!r}?" in text
+
+
+@pytest.mark.parametrize("head", ["vllm_args:\n", "why:\n", ""])
+def test_a_recipe_of_too_many_values_is_refused(tmp_path: Path, head: str) -> None:
+    """Each unknown name costs a search for a similar one: 45,000 took a minute."""
+    path = tmp_path / "r.yml"
+    path.write_text(head + "".join(f"  o{number}: 1\n" for number in range(1001)))
+    with pytest.raises(RecipeError, match="holds more than 2,000 values"):
+        load_recipe(str(path))

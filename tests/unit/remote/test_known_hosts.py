@@ -82,6 +82,20 @@ def test_ten_megabytes_of_known_hosts_are_read(tmp_path: Path) -> None:
         assert len(read_known_keys([path], "spark-1").accepted) == 1
 
 
+@pytest.mark.parametrize(
+    ("pattern", "like"),
+    [
+        ("s*-?1", True),
+        ("*a?*0*", True),
+        ("??????*", True),
+        ("*?????????*", False),
+        ("*k*p*", False),
+    ],
+)
+def test_a_pattern_fits_as_in_ssh(pattern: str, *, like: bool) -> None:
+    assert matches(pattern, "spark-01") is like
+
+
 def test_a_hashed_name_is_found(tmp_path: Path) -> None:
     hashed = paramiko.HostKeys.hash_host("spark-01")
     line = f"{hashed} ssh-ed25519 {KEY}\n".encode()

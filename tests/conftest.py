@@ -1,55 +1,62 @@
-"""Selection, order and time limit of the tests, and the scheduling of those that need the lab."""
+"""Selection, order and time limit of the tests, and the parts in which they run."""
 
 from __future__ import annotations
 
+import argparse
 import gc
 import os
 import signal
 import time
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 
 from sparkfleet.remote.local import LocalConnection
 from tests.budget import configure_examples
-from tests.workers import run_in_workers
 
 # Started in the background, a shell lets us ignore Ctrl-C, and so would all that we start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-LAB = ("tests/e2e/", "tests/fleet/", "tests/gpu/")
-# With two workers one has the lab, and the other starts with what takes longest.
-FIRST = (*LAB, "tests/contract/", "tests/unit/weights/", "tests/unit/actions/")
 CUT = "not started: the time of --budget is over"
 BUDGET = pytest.StashKey[float]()  # the time at which it ends
 _opened: list[LocalConnection] = []  # by the test that runs
 _start_connection = LocalConnection.__init__
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtestloop(session: pytest.Session) -> bool | None:
-    """With `--workers`, give the tests of the lab, which is one, to one of them; others by file."""
-    option = session.config.option
-    if option.workers < 2 or option.collectonly or option.usepdb or session.testsfailed:
-        return None
-    return run_in_workers(session, option.workers, _name_group)
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not even import the files of other parts; None leaves the decision to others."""
+    name = collection_path.relative_to(config.rootpath).as_posix()
+    is_test = collection_path.name.startswith("test_") and collection_path.suffix == ".py"
+    return True if is_test and not _is_in_part(name, config) else None
 
 
-def _name_group(item: pytest.Item) -> str:
-    return "lab" if item.nodeid.startswith(LAB) else item.nodeid.partition("::")[0]
+def _is_in_part(file: str, config: pytest.Config) -> bool:
+    number, count = config.getoption("--part")
+    inside: bool = crc32(file.encode()) % count == number - 1
+    return inside
+
+
+def parse_part(text: str) -> tuple[int, int]:
+    """Return number and count of a part, as in ``1/4``."""
+    number, _, count = text.partition("/")
+    if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
+        raise argparse.ArgumentTypeError(f"expected a part such as 1/4 (got {text!r})")
+    return int(number), int(count)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--workers`, `--thorough`, `--variations` and `--budget`."""
+    """Add `--part`, `--thorough`, `--variations` and `--budget`."""
     parser.addoption(
-        "--workers",
-        type=int,
-        default=1,
-        metavar="N",
-        help="run the tests in N processes, a file at a time; those of the lab in one of them",
+        "--part",
+        type=parse_part,
+        default=(1, 1),
+        metavar="K/N",
+        help="run only the files of one of N parts, as ./test does in N processes",
     )
     parser.addoption(
         "--thorough",
@@ -70,7 +77,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Set the number of examples, and when the budget ends; workers count from their start.
+    """Set the number of examples, and when the budget ends.
 
     What all tests need is set here once, as a fixture for each of 11,000 tests takes its time.
     """
@@ -85,11 +92,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before -m deselects
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect `thorough` tests unless requested, and put first what takes longest.
+    """Deselect `thorough` tests unless requested, and those of other parts in files named as words.
 
     With --thorough a property is a thorough test too, as it tries more examples. With
     --variations all but the thorough tests are deselected.
     """
+    inside = [_is_in_part(item.nodeid.partition("::")[0], config) for item in items]
+    _select(config, items, inside)
     if config.getoption("--thorough"):
         for item in items:
             if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
@@ -97,21 +106,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     else:
         wanted = config.getoption("--variations")
         marked = [bool(item.get_closest_marker("thorough")) for item in items]
-        pairs = list(zip(items, marked, strict=True))
-        config.hook.pytest_deselected(items=[item for item, mark in pairs if mark != wanted])
-        items[:] = [item for item, mark in pairs if mark == wanted]
-    items.sort(key=_rank)
+        _select(config, items, [mark == wanted for mark in marked])
+
+
+def _select(config: pytest.Config, items: list[pytest.Item], chosen: list[bool]) -> None:
+    pairs = list(zip(items, chosen, strict=True))
+    config.hook.pytest_deselected(items=[item for item, choose in pairs if not choose])
+    items[:] = [item for item, choose in pairs if choose]
 
 
 def pytest_collection_finish() -> None:
     """Leave the tests, which all stay, out of each later collection of garbage."""
     gc.freeze()
-
-
-def _rank(item: pytest.Item) -> int:
-    """Return a test's place by its folder; the order within a folder stays."""
-    ranks = [rank for rank, folder in enumerate(FIRST) if item.nodeid.startswith(folder)]
-    return ranks[0] if ranks else len(FIRST)
 
 
 @pytest.hookimpl(tryfirst=True)  # before a fixture boots the lab

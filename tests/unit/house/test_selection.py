@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -27,7 +28,7 @@ class Item:
         self.marks.add(name)
 
 
-def _select(**options: bool) -> tuple[list[str], list[str]]:
+def _select(**options: object) -> tuple[list[str], list[str]]:
     """Return the names of the tests that a run starts, and of those that it leaves out."""
     items: Any = [
         Item(nodeid="tests/unit/x.py::plain"),
@@ -39,7 +40,12 @@ def _select(**options: bool) -> tuple[list[str], list[str]]:
     def note(items: list[Item]) -> None:
         left_out.extend(item.nodeid for item in items)
 
-    known: Mapping[str, bool] = {"--thorough": False, "--variations": False, **options}
+    known: Mapping[str, object] = {
+        "--thorough": False,
+        "--variations": False,
+        "--part": (1, 1),
+        **options,
+    }
     hook = SimpleNamespace(pytest_deselected=note)
     config: Any = SimpleNamespace(getoption=known.__getitem__, hook=hook)
     conftest.pytest_collection_modifyitems(config, items)
@@ -51,9 +57,9 @@ def _select(**options: bool) -> tuple[list[str], list[str]]:
 @pytest.mark.parametrize(
     ("options", "chosen", "left_out"),
     [
-        ({}, ["lab", "plain"], ["variation"]),
+        ({}, ["plain", "lab"], ["variation"]),
         ({"--variations": True}, ["variation"], ["plain", "lab"]),
-        ({"--thorough": True}, ["lab", "plain", "variation"], []),
+        ({"--thorough": True}, ["plain", "variation", "lab"], []),
     ],
     ids=["default", "variations", "thorough"],
 )
@@ -61,3 +67,15 @@ def test_variations_run_when_they_are_requested(
     options: Mapping[str, bool], chosen: list[str], left_out: list[str]
 ) -> None:
     assert _select(**options) == (chosen, left_out)
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_each_test_is_in_one_part(count: int) -> None:
+    parts = [_select(**{"--part": (number, count)})[0] for number in range(1, count + 1)]
+    assert sorted(name for part in parts for name in part) == ["lab", "plain"]
+
+
+@pytest.mark.parametrize("text", ["0/4", "5/4", "4", "a/4", "1/0", "-1/4"])
+def test_a_part_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="expected a part such as 1/4"):
+        conftest.parse_part(text)

@@ -53,10 +53,13 @@ class SshConnection(Connection):
     def __init__(self, host: Host, connection: fabric.Connection) -> None:
         super().__init__(host)
         self._connection = connection
+        self._others: list[
+            fabric.Connection
+        ] = []  # where sshd allows too few sessions a connection
 
     def _start(self, command: Command) -> Channel:
         try:
-            session = self._connection.transport.open_session(timeout=CONNECT_TIMEOUT)
+            session = self._open_session()
             session.exec_command(command.login_line().encode())
         except (paramiko.SSHException, OSError, EOFError) as error:
             raise UnreachableError(
@@ -66,19 +69,33 @@ class SshConnection(Connection):
             ) from error
         return SshChannel(session)
 
+    def _open_session(self) -> paramiko.Channel:
+        """Open a session; where sshd allows no further one (MaxSessions), on another connection."""
+        for connection in (self._connection, *self._others):
+            with contextlib.suppress(paramiko.ChannelException):
+                return connection.transport.open_session(timeout=CONNECT_TIMEOUT)
+        another = _connect(self.host, patience=START_PATIENCE, missing=False)
+        self._others.append(another)
+        return another.transport.open_session(timeout=CONNECT_TIMEOUT)
+
     def is_lost(self) -> bool:
         """Return whether the SSH connection broke."""
         transport = self._connection.transport
         return transport is None or not transport.is_active() or super().is_lost()
 
     def _open_again(self) -> None:
-        _close_hops(self._connection)
+        self._close_all()
         self._connection = _connect(self.host, patience=RECONNECT_PATIENCE, missing=True)
 
     def close(self) -> None:
         """Close the connection and those to its jump hosts."""
         super().close()
-        _close_hops(self._connection)
+        self._close_all()
+
+    def _close_all(self) -> None:
+        for connection in (self._connection, *self._others):
+            _close_hops(connection)
+        self._others = []
 
 
 class SshChannel(Channel):

@@ -14,6 +14,7 @@ from sparkfleet.lab import fleet
 from sparkfleet.lab.fleet import LabFleet
 from sparkfleet.model import Host, Value
 from sparkfleet.remote.ssh import connect_ssh
+from tests.campaign.odd_hosts import ODD
 
 pytestmark = pytest.mark.fleet
 
@@ -47,6 +48,23 @@ def _empty(folder: Path) -> str:
 def test_a_known_host_answers(lab: LabFleet) -> None:
     with connect_ssh(_host(lab, "10.78.0.1")) as link:
         assert link.run(WHO).text == "spark-01\n"
+
+
+def test_a_host_that_allows_one_session_a_connection_gets_another_connection(
+    lab: LabFleet,
+) -> None:
+    odd = ODD["MaxSessions 1"]
+    fleet.run_on("spark-01", ["sh", "-c", odd.make])
+    try:
+        with connect_ssh(_host(lab, "10.78.0.1")) as link:
+            channels = [link.open(Command(argv=("cat",))) for _ in range(3)]
+            assert link.run(WHO).text == "spark-01\n"
+            for number, channel in enumerate(channels):
+                channel.feed([str(number).encode()])
+                assert channel.receive() == str(number).encode()
+                channel.close()
+    finally:
+        fleet.run_on("spark-01", ["sh", "-c", odd.undo])
 
 
 def test_an_unknown_host_key_is_refused_and_nothing_runs(lab: LabFleet, tmp_path: Path) -> None:

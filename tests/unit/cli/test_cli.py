@@ -171,10 +171,10 @@ def test_both_doors_say_the_same_and_end_alike(call: Call, words: list[str]) -> 
         ),
         (
             ["links.bench", "--svg", "none/x.svg", "--inventory", PAIR],
-            "none/x.svg: No such file or directory",
-            "name another file",
+            "none is not a folder",
+            "make it: mkdir -p none",
         ),
-        (["links.show", "--svg", ".", "-i", PAIR], ".: Is a directory", "name another file"),
+        (["links.show", "--svg", ".", "-i", PAIR], "--svg . is a folder", "name a file in it"),
         (["--list", "nope"], "Sub-collection 'nope' not found!", ""),
         (["cluster.up", "--recipe", ""], "--recipe is empty", "give it a value, or leave it out"),
         (["cluster.down", "--limit="], "--limit is empty", "give it a value, or leave it out"),

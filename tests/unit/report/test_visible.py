@@ -276,6 +276,7 @@ WRITERS = {
     "lab/host/boot.py": "a program of the lab: one line of JSON to its parent",
     "lab/host/init.py": "a program of the lab: its traceback into a log",
     "lab/engine/train.py": "a program of the lab: what a trainer prints, into a log",
+    "report/output_files.py": "what the user sends to a file, which may be /dev/stdout",
     "report/output_streams.py": "escaped; the last words on the streams themselves",
     "report/screens.py": "the gate of plain lines",
 }

@@ -52,6 +52,7 @@ _FOLLOWS = re.compile(
     r"Worker failed with error|WorkerProc initialization failed|Engine process failed to start"
     r"|see (?:the )?(?:stack trace|root cause|error)s? above|See root cause above"
     r"|^\*\*\* SIG(?:TERM|INT) received|^\s*@ |^PC: @"
+    r"|[Ww]ill ignore error|^Ignored error"
     r"|^SystemExit|^KeyboardInterrupt|^asyncio\.exceptions\.CancelledError"
 )
 _BARE = re.compile(r"[\w.]{1,120}:?")  # an exception that says nothing but its name
@@ -64,7 +65,7 @@ _ERROR = re.compile(r"\b(?:ERROR|CRITICAL|FATAL)\b")
 # What programs without levels say last.
 _WEAK = re.compile(
     r"(?i)\b(?:fail(?:ed|ure)|can(?:not|'t)|could(?: not|n't)|unable to|denied|refused|timed out"
-    r"|no such|unreachable|mismatch|crash(?:ed)?|aborted|rejected|not found)\b"
+    r"|no such|unreachable|mismatch|crash(?:ed)?|aborted|rejected|not found)\b|error:? -?\d"
 )
 _INFO = re.compile(r"\bINFO\b")  # NCCL's lines, whose prefix is not read as a level
 _MOST_LAST_WORDS = 10  # lines
@@ -102,7 +103,15 @@ def find_first_error(log: str) -> ErrorLine | None:
     index = next(tools, None)
     index = next(levels, None) if index is None else index
     index = _find_last_words(entries) if index is None else index
-    return None if index is None else _create_line(entries, index)
+    return None if index is None else _create_line(entries, _follow_colon(entries, index))
+
+
+def _follow_colon(entries: Sequence[LogLine], index: int) -> int:
+    """Return the index of the line after one that only announces what it says."""
+    if index + 1 == len(entries) or not entries[index].text.endswith(":"):
+        return index
+    text = entries[index + 1].text.strip()
+    return index if not text or text.startswith("Traceback") else index + 1
 
 
 def _find_last_words(entries: Sequence[LogLine]) -> int | None:

@@ -38,6 +38,7 @@ _CARRIERS = re.compile(
     r"[\w.@/-]{1,64}(?:\[\d{1,9}\])?: ?"
     r"|(?<=T\d\d:\d\d:\d\d[+-]\d\d:\d\d )[\w.-]{1,64} [\w.@/-]{1,64}\[\d{1,9}\]: ?"
     r"|(?<=T\d\d:\d\d:\d\d[+-]\d{4} )[\w.-]{1,64} [\w.@/-]{1,64}\[\d{1,9}\]: ?"
+    r"|(?<=T\d\d:\d\d:\d\d\.\d{6}[+-]\d\d:\d\d )[\w.-]{1,64} [\w.@/-]{1,64}\[\d{1,9}\]: ?"
     r"|\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\] (?:\[[\w/.-]{1,40}\]: )?"
     r"|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} \| "
     r"|[\w.-]{1,64} {1,40}\| "
@@ -45,7 +46,7 @@ _CARRIERS = re.compile(
     r"|\[(?:rank|default)?\d{1,4}\]: ?"
     r"|\[\d{1,4}\] ?(?!NCCL)"
     r"|\[\d{1,4},\d{1,5}\]<std(?:out|err)>: ?"
-    r"|(?:kernel: ?)?\[ {0,6}\d{1,7}\.\d{6}\] "
+    r"|(?:kernel: ?)?\[ {0,6}\d{1,7}\.\d{6}\] (?:systemd[\w-]{0,20}\[\d{1,9}\]: )?"
     rf"|\[\w{{3}} (?:{_MONTHS}) [ \d]\d \d\d:\d\d:\d\d \d{{4}}\] |kernel: "
     r"|\d{1,2}\u6708 [ \d]\d \d\d:\d\d:\d\d [\w.-]{1,64} [\w.@/-]{1,64}(?:\[\d{1,9}\])?: ?"
 )
@@ -232,7 +233,9 @@ def _unwrap_json(line: str) -> tuple[str, str]:
         fields = parse_json(line)
     except (ValueError, RecursionError):
         return "", line
-    texts = [fields[name] for name in _JSON_TEXTS if isinstance(fields.get(name), str)]
+    inner = fields.get("fields")  # Rust programs, such as hf-xet
+    found = {**fields, **inner} if isinstance(inner, dict) else fields
+    texts = [found[name] for name in _JSON_TEXTS if isinstance(found.get(name), str)]
     if not texts:
         return "", line
     level = next((str(fields[name]) for name in _JSON_LEVELS if name in fields), "")

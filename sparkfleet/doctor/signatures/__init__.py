@@ -29,7 +29,7 @@ from sparkfleet.doctor.signatures import (
     verbs,
     weights,
 )
-from sparkfleet.doctor.signatures.infrastructure import access, driver, hub, ray
+from sparkfleet.doctor.signatures.infrastructure import access, driver, hub, kinds, ray
 from sparkfleet.doctor.signatures.row import Clues, FailureRole, Signature
 
 CHAPTERS: Mapping[str, tuple[Signature, ...]] = MappingProxyType(
@@ -48,7 +48,7 @@ CHAPTERS: Mapping[str, tuple[Signature, ...]] = MappingProxyType(
         "Weights": (*weights.ROWS, *checkpoint.ROWS, *hub.ROWS),
         "Hosts": (*host.ROWS, *driver.ROWS, *access.ROWS),
         "The gateway": gateway.ROWS,
-        "Exceptions that no other row explains": places.ROWS,
+        "Failures that no other row explains": (*places.ROWS, *kinds.ROWS),
     }
 )
 SIGNATURES: tuple[Signature, ...] = tuple(row for rows in CHAPTERS.values() for row in rows)

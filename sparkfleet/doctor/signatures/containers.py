@@ -255,12 +255,13 @@ ROWS = (
     Signature(
         id="entrypoint-not-run",
         pattern=(
-            r"\bexec:? \\?\"?(?P<path>/[^\"\\\s:]{1,200})\\?\"?: (?:permission denied"
-            r"|no such file or directory)"
+            r"\bexec:? \\?\"?(?P<path>/[^\"\\\s:]{1,200})\\?\"?: (?:cannot execute: )?"
+            r"(?:[Pp]ermission denied|[Nn]o such file or directory)"
+            r"|exec user process caused:? \\?\"?(?:no such file or directory|permission denied)"
         ),
         cause=(
-            "The entrypoint {path} cannot be run: it is not executable, or the program of its "
-            "first line is missing (line ends of Windows look like that too)."
+            "The entrypoint cannot be run (its path: {path}): it is not executable, or the program "
+            "of its first line is missing (line ends of Windows look like that too)."
         ),
         fix=(
             "Run `docker run --rm --entrypoint ls IMAGE -l {path}`, and use another image or a "

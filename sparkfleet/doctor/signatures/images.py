@@ -8,8 +8,10 @@ ROWS = (
     Signature(
         id="image-architecture",
         pattern=(
-            r"[Ee]xec format error|no matching manifest for linux/arm64"
+            r"[Ee]xec format error|no matching manifest for linux/arm"
+            r"|no match for platform in manifest"
             r"|image'?s? platform \(linux/amd64\) does not match"
+            r"|no image found in (?:image index|manifest list) for architecture arm64"
         ),
         cause="This image has no build for arm64, the architecture of a Spark.",
         fix="Use an image with a linux/arm64 build; `docker manifest inspect IMAGE` lists them.",
@@ -25,7 +27,8 @@ ROWS = (
         pattern=(
             r"could not select device driver .{0,20}with capabilities: \[\[gpu\]\]"
             r"|unknown or invalid runtime name: nvidia|unresolvable CDI devices"
-            r"|failed to discover GPU vendor from CDI"
+            r"|failed to discover GPU vendor from CDI|Unknown runtime specified nvidia"
+            r"|stat nvidia\.com/gpu=\S{1,40}: no such file"
         ),
         cause=(
             "This host cannot give a container the GPU: NVIDIA's runtime, or for Podman its CDI "

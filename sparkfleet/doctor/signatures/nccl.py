@@ -72,6 +72,31 @@ ROWS = (
         near_miss="NCCL INFO NET/IB : Using [0]rocep1s0f1:1/RoCE",
     ),
     Signature(
+        id="rdma-device-denied",
+        pattern=(
+            r"Call to ibv_open_device failed|NET/IB : Unable to open device (?P<device>\w{1,40})"
+            r"|^Failed to open device$|Fail(?:ed)? to open rdma device"
+        ),
+        cause="This process may not open the RDMA adapters of its host.",
+        fix=(
+            "Start the container with `--device /dev/infiniband` and `--ulimit memlock=-1`, as "
+            "`{task:cluster.up}` does."
+        ),
+        source="NVIDIA/nccl#451; hustcat/k8s-rdma-device-plugin#8",
+        leads_to=("nccl-tcp", "nccl-group-failed"),
+        sample="misc/ibvwrap.cc:212 NCCL WARN Call to ibv_open_device failed",
+        near_miss="Failed to open device /dev/video0",
+    ),
+    Signature(
+        id="imex-not-permitted",
+        pattern=r"operation not permitted in expression cuMemC|cuMemCreate failed: operation not p",
+        cause="CUDA may not share memory between hosts: that needs NVLink between them, and IMEX.",
+        fix="Sparks have no NVLink between hosts: leave NCCL_MNNVL_ENABLE and such options off.",
+        source="NVIDIA/nvbandwidth#39; NVIDIA/nvbandwidth#46; microsoft/mscclpp#467",
+        sample="[CUDA_ERROR_NOT_PERMITTED] operation not permitted in expression cuMemCreate(&h)",
+        near_miss="cuMemCreate failed: out of memory",
+    ),
+    Signature(
         id="rdma-port-error",
         pattern=r"Got async event ?: (?P<what>port error|local catastrophic error|device fatal\w*)",
         cause="The network adapter of this host reported: {what}. Its link went down or flaps.",

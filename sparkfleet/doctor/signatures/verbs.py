@@ -37,10 +37,11 @@ ROWS = (
     ),
     Signature(
         id="rdma-memlock",
-        pattern=r"ibv_reg_mr\b.{0,300}Cannot allocate memory",
+        pattern=r"ibv_(?:reg_mr|create_(?:cq|qp))\b.{0,300}Cannot allocate memory",
         cause="The memlock limit is too low for RDMA.",
         fix="Give the engine memlock -1 (`--ulimit memlock=-1`).",
-        source="openucx/ucx#6264; graham33/nixos-dgx-spark README",
+        source="openucx/ucx#6264; openucx/ucx#8229; graham33/nixos-dgx-spark README",
+        leads_to=("ucx-failed",),
         near_miss="ibv_reg_mr registered 4096 bytes; max locked memory unlimited",
     ),
     Signature(

@@ -40,7 +40,7 @@ ROWS = (
     ),
     Signature(
         id="hub-offline",
-        pattern=r"outgoing traffic has been disabled",
+        pattern=r"outgoing traffic has been disabled|OfflineModeIsEnabled: Cannot reach",
         cause="The host is offline and does not have this model or revision.",
         fix="Run `{task:weights.stage}`, which copies the same commit to every host.",
         source="eugr/spark-vllm-docker#262; eugr/spark-vllm-docker#146",
@@ -120,13 +120,13 @@ ROWS = (
     Signature(
         id="weights-permission",
         pattern=(
-            r"(?:PermissionError|Permission denied)"
+            r"(?:PermissionError|(?<!continue\. Error: \[Errno 13\] )Permission denied)"
             r".{0,300}(?:huggingface|/hub/|/models\b)"
         ),
         cause="The weights belong to another user, usually root, whose container wrote them.",
         fix="Run `sudo chown -R $USER ~/vllm` on the host that `{task:weights.verify}` shows.",
         source="eugr/spark-vllm-docker README; kharkevich-engineering-lab/spark-pulse PR#108",
-        near_miss="Permission denied: '/etc/shadow'",
+        near_miss="Will ignore error and continue. Error: [Errno 13] Permission denied: '/hub/x'",
     ),
     Signature(
         id="model-not-staged",
@@ -153,6 +153,7 @@ ROWS = (
         pattern=(
             r"OSError: .{0,30}Read-only file system: '(?P<path>(?![^'\n]*models--)[^'\n]{1,300})'"
             r"|changing permissions of '[^'\n]{1,300}': Read-only file system"
+            r"|problem when trying to write in your cache folder"
             r"|PermissionError: .{0,40}'[^'\n]{0,200}/\.cache(?:'|/(?!huggingface)[^'\n]{0,200}')"
         ),
         cause=(
@@ -164,7 +165,7 @@ ROWS = (
             "VLLM_CACHE_ROOT, FLASHINFER_WORKSPACE_BASE, TRITON_CACHE_DIR. weights_dir is "
             "read-only on purpose: `{task:weights.stage}` fills it."
         ),
-        source="Center-for-AI-Innovation/LLMFlux#124; OHF-Voice/wyoming-faster-whisper#27",
+        source="Center-for-AI-Innovation/LLMFlux#124; h2oai/h2ogpt#729",
         sample="OSError: [Errno 30] Read-only file system: '/root/.cache/flashinfer'",
         near_miss=(
             "Could not set the permissions on the file '/data/x'. Error: [Errno 30] Read-only file "
@@ -286,7 +287,7 @@ ROWS = (
     ),
     Signature(
         id="hub-rate-limited",
-        pattern=r"429 Client Error|429 Too Many Requests|\btoomanyrequests: ",
+        pattern=r"429 Client Error|429 Too Many Requests|\b(?i:toomanyrequests): ",
         cause="The Hub or the registry got too many requests from this address or account.",
         fix=(
             "Wait some minutes. Set HF_TOKEN and stage once with `{task:weights.stage}`; for "

@@ -542,6 +542,20 @@ def test_the_reason_of_a_cpp_exception_is_shown_and_not_that_there_was_one() -> 
     assert find_first_error(log) == ErrorLine(line=2, text="what():  cannot open x")
 
 
+def test_a_line_that_ends_with_a_colon_leaves_the_reason_to_the_next() -> None:
+    log = "2019-12-05 05:02:19,114 ERROR a.py:398 -- Processes died:\n\treporter, exit code 1"
+    assert find_first_error(log) == ErrorLine(line=2, text="reporter, exit code 1")
+    log = "2019-12-05 05:02:19,114 ERROR a.py:398 -- The job failed:\nTraceback (most recent call"
+    found = find_first_error(log)
+    assert found is not None
+    assert found.line == 1
+
+
+def test_an_event_of_rust_is_read_by_its_fields() -> None:
+    line = '{"level":"ERROR","fields":{"message":"Error in shard (os error 13)"},"line_number":58}'
+    assert find_first_error(line) == ErrorLine(line=1, text="Error in shard (os error 13)")
+
+
 def test_a_log_without_levels_is_read_by_its_last_words() -> None:
     log = "opened x\nworker2: x could not be opened: refused\nbye"
     assert find_first_error(log) == ErrorLine(

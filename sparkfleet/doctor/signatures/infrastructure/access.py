@@ -53,4 +53,34 @@ ROWS = (
         sample="kex_exchange_identification: Connection closed by remote host",
         near_miss="Connection to 10.0.0.2 closed.",
     ),
+    Signature(
+        id="ssh-too-many-keys",
+        pattern=r"\bToo many authentication failures\b",
+        cause="SSH offered more keys than the host lets a login try, before the right one.",
+        fix=(
+            "Set `IdentitiesOnly yes` and the right `IdentityFile` for that host in ~/.ssh/config; "
+            "`ssh-add -l` lists what is offered."
+        ),
+        source="DataBiosphere/toil#3914; jawj/IKEv2-setup#146",
+        leads_to=("ssh-publickey",),
+        sample="Received disconnect from 10.0.0.2 port 22:2: Too many authentication failures",
+        near_miss="error: maximum authentication attempts exceeded for root",
+    ),
+    Signature(
+        id="unit-out-of-memory",
+        pattern=(
+            r"^(?:Killed /\S{0,400}/)?(?P<unit>[\w@.:\\-]{1,200})"
+            r"(?:: systemd-oomd killed \d{1,6} process| due to memory (?:pressure|used)"
+            r"|: A process of this unit has been killed by the OOM killer)"
+        ),
+        cause="Memory was short, and systemd-oomd or the kernel killed a process of {unit}.",
+        fix=(
+            "Lower gpu-memory-utilization or max-model-len in vllm_args, or stop other processes; "
+            "`oomctl` shows what systemd-oomd watches."
+        ),
+        source="systemd/systemd#23606; systemd/systemd PR#42321",
+        leads_to=("service-failed", "exit-137"),
+        sample="vte-spawn-d.scope: systemd-oomd killed 12 process(es) in this unit.",
+        near_miss="Memory pressure for /system.slice is 85.03% > 80.00% for > 2s with reclaim",
+    ),
 )

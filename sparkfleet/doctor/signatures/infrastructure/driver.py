@@ -171,4 +171,32 @@ ROWS = (
         sample="pcieport 0000:00:00.0: AER: Uncorrectable (Fatal)",
         near_miss="pcieport 0000:00:1d.0: AER: Corrected error received: 0000:07:00.0",
     ),
+    Signature(
+        id="gpu-held-by-nouveau",
+        pattern=r"NVRM: The NVIDIA probe routine was not called for \d{1,3} device",
+        cause="Another driver, usually nouveau, holds the GPU, so that NVIDIA's cannot.",
+        fix=(
+            "Install NVIDIA's driver from the packages of DGX OS, which turn nouveau off; run "
+            "`sudo update-initramfs -u` and reboot."
+        ),
+        source="mattshma/bigdata#133; MrMEEE/ironhide#41",
+        leads_to=("driver-not-reached", "driver-not-loaded"),
+        sample="NVRM: The NVIDIA probe routine was not called for 1 device(s).",
+        near_miss="NVRM: The NVIDIA probe routine failed for 1 device(s).",
+    ),
+    Signature(
+        id="driver-in-use",
+        pattern=(
+            r"rmmod: ERROR: Module nvidia\w{0,12} is in use|Kernel module load error: Device or res"
+            r"|An NVIDIA kernel module '[\w-]{1,20}' appears to already be loaded"
+        ),
+        cause="The driver cannot be exchanged while a desktop, an engine or a daemon uses it.",
+        fix=(
+            "Stop the engines and the desktop (`sudo systemctl isolate multi-user`) and "
+            "nvidia-persistenced, or install the driver's packages and reboot."
+        ),
+        source="tinygrad/open-gpu-kernel-modules PR#20; Arc-Compute/LibVF.IO#20",
+        sample="rmmod: ERROR: Module nvidia_drm is in use",
+        near_miss="rmmod: ERROR: Module nouveau is not currently loaded",
+    ),
 )

@@ -131,6 +131,7 @@ ROWS = (
         pattern=(
             r"Failed to connect to GCS\b|Unable to connect to GCS at"
             r"|Couldn't reconnect to GCS server|Failed to send request to gcs\b"
+            r"|GetTimeoutError: Failed to publish after retries: failed to connect to all addr"
         ),
         cause="Ray's head does not answer: it is down, or its port is blocked.",
         fix="Check the head's Ray log, then run `{task:links.verify}` for ray_port.",
@@ -324,13 +325,20 @@ ROWS = (
     ),
     Signature(
         id="ray-raylet-died",
-        pattern=r"Raylet is terminated[.:].{0,200}Termination is unexpected",
-        cause="Ray's own process of this host, the raylet, was killed or crashed.",
-        fix=(
-            "Look for the OOM killer with `sudo dmesg` on that host, then read raylet.out in "
-            "/tmp/ray/session_latest/logs."
+        pattern=(
+            r"Raylet is terminated[.:].{0,200}Termination is unexpected"
+            r"|The raylet exited immediately because (?:the|one) Ray agent failed"
+            r"|\((?:raylet|gcs_server)\S{0,4}\) logging\.cc:\d{1,5}: (?:Unhandled ex|\*{3} SIG)"
+            r"|\bfrom raylet because it is dead|Failed to start GCS\b"
+            r"|Could not connect to socket \S{1,300}/sockets/raylet"
+            r"|Ray processes died unexpectedly|Some Ray subprocesses exited unexpectedly"
         ),
-        source="ray-project/ray#29412; ray-project/ray#31119",
+        cause="One of Ray's own processes on this host, such as the raylet, crashed or was killed.",
+        fix=(
+            "Look for the OOM killer with `sudo dmesg` on that host, then read the log that this "
+            "line names, or raylet.out, in /tmp/ray/session_latest/logs."
+        ),
+        source="ray-project/ray#29412; ray-project/ray#31119; ray-project/ray#6368",
         role=FailureRole.SYMPTOM,
         leads_to=("ray-worker-killed", "ray-head-unreachable"),
         sample=(
@@ -356,5 +364,31 @@ ROWS = (
             "process is dead, probably it crashed during start."
         ),
         near_miss="worker_pool.cc:733: Job 01000000 already started in worker pool.",
+    ),
+    Signature(
+        id="ray-redis",
+        pattern=(
+            r"Couldn't start Redis\b|RedisError: Could not establish connection to Redis"
+            r"|Failed to connect to Redis\b"
+        ),
+        cause="Ray's head does not get at Redis, in which it keeps its state.",
+        fix=(
+            "Unset RAY_REDIS_ADDRESS, which a Spark cluster does not need, and read redis.err in "
+            "/tmp/ray/session_latest/logs; old versions of Ray start a Redis: take a new one."
+        ),
+        source="ray-project/ray PR#33842; ray-project/ray#13787",
+        leads_to=("ray-head-unreachable", "ray-node-start-timeout", "ray-raylet-died"),
+        sample="RuntimeError: Couldn't start Redis. Check log files: /tmp/ray/s/logs/redis.out",
+        near_miss="Connected to Redis at localhost:6379",
+    ),
+    Signature(
+        id="ray-object-lost",
+        pattern=r"\b(?:OwnerDiedError|ObjectLostError|ObjectFetchTimedOut\w*): (?P<what>.{1,200})",
+        cause="The process or the host that held a result of Ray went away: {what}",
+        fix="Find the host in `ray status` and read its log: `{task:cluster.logs}`.",
+        source="ray-project/ray#40731; ray-project/ray#14580",
+        role=FailureRole.SYMPTOM,
+        sample="ray.exceptions.ObjectLostError: Object 4d is lost due to node failure.",
+        near_miss="Attempting to recover 1 lost objects by resubmitting their tasks.",
     ),
 )

@@ -71,12 +71,15 @@ class SshConnection(Connection):
 
     def _open_session(self) -> paramiko.Channel:
         """Open a session; where sshd allows no further one (MaxSessions), on another connection."""
+        session: paramiko.Channel
         for connection in (self._connection, *self._others):
             with contextlib.suppress(paramiko.ChannelException):
-                return connection.transport.open_session(timeout=CONNECT_TIMEOUT)
+                session = connection.transport.open_session(timeout=CONNECT_TIMEOUT)
+                return session
         another = _connect(self.host, patience=START_PATIENCE, missing=False)
         self._others.append(another)
-        return another.transport.open_session(timeout=CONNECT_TIMEOUT)
+        session = another.transport.open_session(timeout=CONNECT_TIMEOUT)
+        return session
 
     def is_lost(self) -> bool:
         """Return whether the SSH connection broke."""

@@ -96,6 +96,7 @@ def _found(
             {"graph_sizes": "warning"},
         ),
         ("0.22.1", {"enable_lora": True, "max_lora_rank": 48}, {"lora": "error"}),
+        ("0.32.0", {"enable_lora": True, "max_lora_rank": 48}, {}),  # the rule `value` reports it
         ("0.22.1", {"enable_lora": True, "max_lora_rank": "64"}, {}),
         ("0.22.1", {"enable_lora": True, "max_lora_rank": 1}, {}),
         ("0.10.2", {"enable_lora": True, "max_lora_rank": 1}, {"lora": "error"}),

@@ -11,6 +11,7 @@ from sparkfleet.model import Severity
 from sparkfleet.recipes.rules.bounds import read_count
 from sparkfleet.recipes.rules.rule import Rule, RuleFinding
 from sparkfleet.recipes.rules.subject import RuleContext
+from sparkfleet.vllm.option_types import load_option_types
 from sparkfleet.vllm.options import parse_json_object
 from sparkfleet.vllm.releases import parse_version
 
@@ -22,6 +23,7 @@ EXCLUSIVE = (  # an option, and the key of another one that sets the same
 EXCLUSIVE_SINCE = Version("0.16.0")  # all three
 SYNCHRONOUS = ("ngram", "[ngram]", "suffix", "medusa", "mlp_speculator")
 NO_ASYNC_DRAFTS_UNTIL = Version("0.10.2")
+RANK = "max-lora-rank"
 LORA_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 NO_RANK_ONE_UNTIL = Version("0.10.2")
 NO_PREFIXES_UNTIL = Version("0.25.1")  # later hybrid models cache prefixes by default
@@ -126,10 +128,10 @@ def _check_graph_sizes(context: RuleContext) -> Iterator[RuleFinding]:
 
 
 def _check_lora(context: RuleContext) -> Iterator[RuleFinding]:
-    rank = context.option("max-lora-rank")
+    rank = context.option(RANK)
     count = read_count(rank)
     allowed = LORA_RANKS if _is_until(context, NO_RANK_ONE_UNTIL) else (1, *LORA_RANKS)
-    if rank is not None and count is not None and count not in allowed:
+    if rank is not None and count is not None and not (_has_list(context) or count in allowed):
         yield RuleFinding(
             subject=rank.flag,
             expected=f"one of {', '.join(map(str, allowed))}",
@@ -148,6 +150,13 @@ def _check_lora(context: RuleContext) -> Iterator[RuleFinding]:
             fix="raise max-cpu-loras, or remove it",
         )
     yield from _check_lora_batch(context)
+
+
+def _has_list(context: RuleContext) -> bool:
+    """Return whether the ranks of the vLLM that will run are listed: the rule `value` has them."""
+    table = load_option_types()
+    listed = str(parse_version(context.version)) == table.release and RANK in table.values
+    return RANK in context.facts.values or listed
 
 
 def _check_lora_batch(context: RuleContext) -> Iterator[RuleFinding]:

@@ -305,7 +305,11 @@ def test_the_heads_of_an_image_encoder_are_divided_too(recipes: Recipes) -> None
     )
     assert _found(recipes, "0.10.2", {}, tp=8, known=known) == {"encoder": "error"}  # vllm#24004
     assert _found(recipes, "0.10.2", {}, tp=4, known=known) == {}
-    for args in ({"mm_encoder_tp_mode": "data"}, {"language_model_only": True}):
+    for args in (
+        {"mm_encoder_tp_mode": "data"},
+        {"language_model_only": True},
+        {"limit_mm_per_prompt": {"image": 0, "video": 0}},
+    ):
         assert _found(recipes, "0.32.0", args, tp=8, known=known) == {}
 
 

@@ -137,7 +137,10 @@ def _check_draft(context: RuleContext) -> Iterator[RuleFinding]:
 def _check_encoder(context: RuleContext) -> Iterator[RuleFinding]:
     heads = context.facts.checkpoint.encoder_heads
     whole = context.value("mm-encoder-tp-mode") == "data"
-    unused = context.enabled_option("language-model-only") is not None or whole
+    limits = context.option("limit-mm-per-prompt")
+    counts = parse_json_object(limits.value if limits else None).values()
+    none = bool(counts) and all(count == 0 for count in counts)  # then no encoder is loaded
+    unused = context.enabled_option("language-model-only") is not None or whole or none
     divided = context.architecture.startswith(DIVIDED_ENCODERS)
     if divided and heads and heads % context.tp and not unused:
         yield RuleFinding(

@@ -98,13 +98,16 @@ ROWS = (
     ),
     Signature(
         id="rdma-port-error",
-        pattern=r"Got async event ?: (?P<what>port error|local catastrophic error|device fatal\w*)",
+        pattern=(
+            r"Got async (?:error )?event ?: (?P<what>port error|local catastrophic error"
+            r"|device fatal\w*)"
+        ),
         cause="The network adapter of this host reported: {what}. Its link went down or flaps.",
         fix=(
             "Look for `Link down` in `sudo dmesg` on that host, seat the cable anew, and run "
             "`{task:links.verify}`, which counts errors of each rail."
         ),
-        source="Lightning-AI/lit-llama#380; NVIDIA/nccl#230",
+        source="Lightning-AI/lit-llama#380; llm-d/llm-d#191",
         leads_to=("rdma-retry-exceeded", "rdma-transfer-failed", "nccl-group-failed"),
         sample="transport/net_ib.cc:93 NCCL WARN NET/IB : Got async event : port error",
         near_miss="NCCL INFO NET/IB : Got async event : GID table change",

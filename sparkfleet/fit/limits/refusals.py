@@ -25,12 +25,13 @@ class Refusal:
 
 def find_refusal(shape: Architecture, options: ServeOptions) -> Refusal | None:
     """Return the first thing that vLLM refuses; what config.json does not say is ignored."""
-    checks = (_check_heads, _check_kv_heads, _check_layers, _check_blocks, _check_positions)
+    checks = (refuse_heads, refuse_kv_heads, refuse_stages, _check_blocks, _check_positions)
     found = (check(shape, options) for check in checks)
     return next((refusal for refusal in found if refusal), None)
 
 
-def _check_heads(shape: Architecture, options: ServeOptions) -> Refusal | None:
+def refuse_heads(shape: Architecture, options: ServeOptions) -> Refusal | None:
+    """Return why vLLM refuses ``--tp`` for the attention heads, or None."""
     heads = shape.heads
     if not heads or heads % options.tp == 0:
         return None
@@ -41,7 +42,8 @@ def _check_heads(shape: Architecture, options: ServeOptions) -> Refusal | None:
     )
 
 
-def _check_kv_heads(shape: Architecture, options: ServeOptions) -> Refusal | None:
+def refuse_kv_heads(shape: Architecture, options: ServeOptions) -> Refusal | None:
+    """Return why vLLM refuses ``--tp`` for the KV heads, or None."""
     kv_heads = shape.attention_heads[1]
     if not kv_heads or shape.latent or not (kv_heads % options.tp and options.tp % kv_heads):
         return None
@@ -51,7 +53,8 @@ def _check_kv_heads(shape: Architecture, options: ServeOptions) -> Refusal | Non
     )
 
 
-def _check_layers(shape: Architecture, options: ServeOptions) -> Refusal | None:
+def refuse_stages(shape: Architecture, options: ServeOptions) -> Refusal | None:
+    """Return why vLLM refuses ``--pp`` for the layers, or None."""
     if not shape.layers or shape.layers >= options.pp:
         return None
     return Refusal(

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from sparkfleet.fit.config import Architecture
 from sparkfleet.fit.limits.blocks import Division, list_divisions
+from sparkfleet.fit.limits.refusals import refuse_heads, refuse_kv_heads, refuse_stages
 from sparkfleet.fit.options import ServeOptions
 from sparkfleet.model import Severity, Verdict
 from sparkfleet.verdicts import build_verdict, info
@@ -23,67 +24,69 @@ def check_parallelism(
     model: Architecture, options: ServeOptions, *, host: str, copies: int = 1
 ) -> Iterator[Verdict]:
     """Yield verdicts on the heads, the layers and the quantized blocks of `model`."""
-    tp, pp = options.tp, options.pp
-    heads, kv_heads = model.attention_heads
-    if tp > 1:
-        yield _check_attention_heads(heads, tp, host)
-    if tp > 1 and heads and not heads % tp and not model.latent:
-        yield _check_kv_heads(kv_heads, tp, host)
-    if pp > 1:
-        yield _check_layers(model.layers, pp, host)
+    heads = model.heads
+    if options.tp > 1:
+        yield _check_attention_heads(model, options, host)
+    if options.tp > 1 and heads and not heads % options.tp and not model.latent:
+        yield _check_kv_heads(model, options, host)
+    if options.pp > 1:
+        yield _check_layers(model, options, host)
     for division in list_divisions(model, options, copies):
         yield _check_blocks(division, options, host)
 
 
-def _check_attention_heads(heads: int | None, tp: int, host: str) -> Verdict:
-    if heads is None:
-        return _unknown_shape_verdict("attention heads", f"a multiple of --tp {tp}", host)
-    fits = heads % tp == 0
-    sizes = ", ".join(str(size) for size in range(1, tp) if heads % size == 0)
+def _check_attention_heads(model: Architecture, options: ServeOptions, host: str) -> Verdict:
+    expected = f"a multiple of --tp {options.tp}"
+    if model.heads is None:
+        return _unknown_shape_verdict("attention heads", expected, host)
+    refusal = refuse_heads(model, options)
     return build_verdict(
-        Severity.OK if fits else Severity.ERROR,
+        Severity.ERROR if refusal else Severity.OK,
         "model.heads",
         host,
         "attention heads",
-        expected=f"a multiple of --tp {tp}",
-        seen=str(heads),
+        expected=expected,
+        seen=str(model.heads),
         source=SOURCE,
-        fix="" if fits else f"use --tp {sizes}, or --pp, which divides the layers",
+        fix=f"{refusal.fix}, or --pp, which divides the layers" if refusal else "",
     )
 
 
-def _check_kv_heads(kv_heads: int | None, tp: int, host: str) -> Verdict:
+def _check_kv_heads(model: Architecture, options: ServeOptions, host: str) -> Verdict:
+    kv_heads = model.attention_heads[1]
+    expected = f"a multiple or a divisor of --tp {options.tp}"
     if kv_heads is None:
-        return _unknown_shape_verdict("KV heads", f"a multiple or a divisor of --tp {tp}", host)
-    copied = kv_heads < tp
-    fits = (tp % kv_heads if copied else kv_heads % tp) == 0
+        return _unknown_shape_verdict("KV heads", expected, host)
+    copied = kv_heads < options.tp
+    refusal = refuse_kv_heads(model, options)
+    copies = f"{options.tp // kv_heads} ranks hold the same KV cache, so more ranks add no capacity"
     severity = Severity.INFO if copied else Severity.OK
-    copies = f"{tp // kv_heads} ranks hold the same KV cache, so more ranks add no capacity"
     return build_verdict(
-        severity if fits else Severity.ERROR,
+        Severity.ERROR if refusal else severity,
         "model.kv_heads",
         host,
         "KV heads",
-        expected=f"a multiple or a divisor of --tp {tp}",
-        seen=f"{kv_heads}; {copies}" if copied and fits else str(kv_heads),
+        expected=expected,
+        seen=f"{kv_heads}; {copies}" if copied and not refusal else str(kv_heads),
         source=SOURCE,
-        fix="" if fits else f"use a --tp that divides {kv_heads}, or a multiple of it",
+        fix=refusal.fix if refusal else "",
     )
 
 
-def _check_layers(layers: int | None, pp: int, host: str) -> Verdict:
-    if layers is None:
-        return _unknown_shape_verdict("layers", f"at least {pp}, one for each stage of --pp", host)
-    fits = layers >= pp
+def _check_layers(model: Architecture, options: ServeOptions, host: str) -> Verdict:
+    expected = f"at least {options.pp}, one for each stage of --pp"
+    if model.layers is None:
+        return _unknown_shape_verdict("layers", expected, host)
+    refusal = refuse_stages(model, options)
     return build_verdict(
-        Severity.OK if fits else Severity.ERROR,
+        Severity.ERROR if refusal else Severity.OK,
         "model.layers",
         host,
         "layers",
-        expected=f"at least {pp}, one for each stage of --pp",
-        seen=str(layers),
+        expected=expected,
+        seen=str(model.layers),
         source=SOURCE,
-        fix="" if fits else f"use --pp {layers} or less",
+        fix=refusal.fix if refusal else "",
     )
 
 
